@@ -1,0 +1,104 @@
+"""What control flow and stateful kernels are handed besides their inputs and attributes.
+
+A kernel asks for one of these by annotating a keyword-only parameter with it; lowering fills it in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["BackEdge", "Body", "InputMap", "OutputMap", "State", "Variables"]
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class InputMap:
+    """One `input` entry of a port map, in positions instead of ids.
+
+    Attributes:
+        port: which input of the layer; -1 where the file names none (the current iteration).
+        parameter: which Parameter of the body.
+        axis: the axis that is sliced, or None where the whole value goes in.
+        purpose: "current_iteration" or "".
+    """
+
+    port: int
+    parameter: int
+    axis: int | None = None
+    start: int = 0
+    end: int = -1
+    stride: int = 1
+    part_size: int = 1
+    purpose: str = ""
+
+
+@dataclass(frozen=True)
+class OutputMap:
+    """One `output` entry of a port map, in positions instead of ids.
+
+    Attributes:
+        port: which output of the layer; -1 where the file names none (the execution condition).
+        result: which Result of the body.
+        axis: the axis along which iterations are concatenated, or None for the last iteration's value.
+        purpose: "execution_condition" or "".
+    """
+
+    port: int
+    result: int
+    axis: int | None = None
+    start: int = 0
+    end: int = -1
+    stride: int = 1
+    part_size: int = 1
+    purpose: str = ""
+
+
+@dataclass(frozen=True)
+class BackEdge:
+    """From a Result of the body to the Parameter that receives its value in the next iteration."""
+
+    result: int
+    parameter: int
+
+
+@dataclass(frozen=True)
+class Body:
+    """A body that a kernel can call: `run(arguments, iteration)` gives the value of every Result, in order.
+
+    Attributes:
+        run: takes one array per Parameter and the number of the iteration.
+        parameter_count: how many Parameters the body has.
+        output_count: how many outputs the layer itself has.
+        result_shapes: the declared shape of each Result, or None where it is not static; what an output
+            is made of when no iteration runs.
+        result_dtypes: the declared type of each Result.
+    """
+
+    run: Callable[[Sequence[Array | None], int], list[Array]]
+    parameter_count: int
+    output_count: int
+    inputs: tuple[InputMap, ...] = ()
+    outputs: tuple[OutputMap, ...] = ()
+    back_edges: tuple[BackEdge, ...] = ()
+    result_shapes: tuple[tuple[int, ...] | None, ...] = ()
+    result_dtypes: tuple[np.dtype[Any] | None, ...] = ()
+
+
+class State(dict[str, Any]):
+    """What one layer of one request keeps from run to run (a random generator's counter, say)."""
+
+
+@dataclass
+class Variables:
+    """The variables of one request: what ReadValue reads and Assign sets.
+
+    Attributes:
+        values: the current value by variable_id; a variable that was never set, or was reset, is absent.
+    """
+
+    values: dict[str, Array] = field(default_factory=dict)

@@ -1,0 +1,302 @@
+"""The table of kernels, written by the kernels themselves.
+
+A kernel's signature is the operation's specification: positional parameters are the input ports, keyword-only
+parameters are the attributes. `@op` registers the function as it is; everything else (conversion of the XML's
+strings, help, completeness checks) is read from the signature.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, TypeVar, Union
+
+from irrun.elements import ElementType
+from irrun.errors import ModelError
+from irrun.ops.context import Body, State, Variables
+
+__all__ = ["ALIASES", "Attribute", "Input", "Operation", "find", "op", "operations"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: Keyword-only parameters of these types are no attributes: lowering hands them in.
+PROVIDED = (Body, State, Variables)
+
+#: Spellings found in files -> the operation's own name.
+ALIASES = {
+    "Const": "Constant",
+    "ReLU": "Relu",
+    "PReLU": "PRelu",
+    "ELU": "Elu",
+    "SELU": "Selu",
+    "SoftMax": "Softmax",
+    "TanH": "Tanh",
+    "GELU": "Gelu",
+    "Softplus": "SoftPlus",
+    "LogicalXOR": "LogicalXor",
+    "Pow": "Power",
+    "Ceil": "Ceiling",
+}
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input port: its name, whether it may be left out, whether it stands for any number of ports."""
+
+    name: str
+    optional: bool = False
+    variadic: bool = False
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute: the name of the specification, its type, its default (`required` where it has none)."""
+
+    name: str
+    type: Any
+    default: Any = inspect.Parameter.empty
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def type_name(self) -> str:
+        """The type as a person reads it, such as "list of int" or "one of 'floor', 'ceil'"."""
+        inner, optional = _strip_optional(self.type)
+        if typing.get_origin(inner) is Literal:
+            name = "one of " + ", ".join(repr(choice) for choice in typing.get_args(inner))
+        elif typing.get_origin(inner) is list:
+            name = f"list of {typing.get_args(inner)[0].__name__}"
+        else:
+            name = "element type" if inner is ElementType else inner.__name__
+        return name + (" (optional)" if optional else "")
+
+    def convert(self, value: Any) -> Any:
+        """The XML's text as a value of the attribute's type; values that are no strings pass through.
+
+        Raises:
+            ValueError: the text is not of that type.
+        """
+        if not isinstance(value, str):
+            return value
+        inner, optional = _strip_optional(self.type)
+        if optional and not value.strip():
+            return None
+        return _convert(value, inner)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A registered operation: a type, the first opset (or the name of an extension's opset), its kernel."""
+
+    type: str
+    since: int
+    opset: str | None
+    kernel: Callable[..., Any]
+    category: str = field(default="")
+
+    def __str__(self) -> str:
+        return f"{self.type}-{self.opset or self.since}"
+
+    @cached_property
+    def _parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.kernel).parameters.values())
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        return typing.get_type_hints(inspect.unwrap(self.kernel))
+
+    @cached_property
+    def inputs(self) -> tuple[Input, ...]:
+        """The input ports, in order."""
+        found = []
+        for p in self._parameters:
+            if p.kind is p.VAR_POSITIONAL:
+                found.append(Input(p.name, optional=True, variadic=True))
+            elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+                found.append(Input(p.name, optional=p.default is not p.empty))
+        return tuple(found)
+
+    @cached_property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The attributes, in the order of the signature."""
+        return tuple(
+            Attribute(p.name, self._hints.get(p.name, str), p.default)
+            for p in self._parameters
+            if p.kind is p.KEYWORD_ONLY and self._hints.get(p.name) not in PROVIDED
+        )
+
+    @cached_property
+    def provided(self) -> dict[str, type]:
+        """Keyword-only parameters that lowering hands in: bodies, variables, state."""
+        return {
+            p.name: self._hints[p.name]
+            for p in self._parameters
+            if p.kind is p.KEYWORD_ONLY and self._hints.get(p.name) in PROVIDED
+        }
+
+    @cached_property
+    def _by_name(self) -> dict[str, Attribute]:
+        return {a.name: a for a in self.attributes}
+
+    @cached_property
+    def _required(self) -> frozenset[str]:
+        return frozenset(a.name for a in self.attributes if a.required)
+
+    def bind(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Keyword arguments for the kernel from a layer's attributes; those it does not know are left out.
+
+        Raises:
+            ModelError: a required attribute is missing, or one has a value that is not of its type.
+        """
+        bound: dict[str, Any] = {}
+        known = self._by_name
+        for name, text in given.items():
+            attribute = known.get(name) or known.get(name.replace("-", "_"))
+            if attribute is None:
+                continue
+            try:
+                bound[attribute.name] = attribute.convert(text)
+            except ValueError as error:
+                raise ModelError(
+                    f"attribute {name}={text!r} of {self}: {error}, expected {attribute.type_name}"
+                ) from None
+        missing = self._required - bound.keys()
+        if missing:
+            raise ModelError(f"{self} needs the attribute {', '.join(sorted(missing))}")
+        return bound
+
+    def unknown(self, given: Mapping[str, Any]) -> list[str]:
+        """The names in `given` that the operation has no attribute for."""
+        return [n for n in given if n not in self._by_name and n.replace("-", "_") not in self._by_name]
+
+
+_numbered: dict[str, list[Operation]] = {}
+_extensions: dict[tuple[str, str], Operation] = {}
+
+
+def op(
+    type: str, *, since: int | None = None, opset: str | None = None, category: str | None = None
+) -> Callable[[Function], Function]:
+    """Register the decorated function as the kernel of an operation, and return it unchanged.
+
+    Args:
+        type: the operation's type, as `layer` elements name it.
+        since: the first numbered opset that holds this version.
+        opset: for an operation outside the numbered opsets, the name of its own ("extension").
+        category: the specification's category; taken from the module when left out.
+
+    Raises:
+        TypeError: neither or both of `since` and `opset` are given.
+    """
+    if (since is None) == (opset is None):
+        raise TypeError("op() takes either since= or opset=")
+
+    def register(function: Function) -> Function:
+        module = function.__module__
+        home = module.split(".")[2] if module.startswith("irrun.ops.") else "extension"
+        operation = Operation(type, since or 0, opset, function, category or home)
+        if opset is not None:
+            _extensions[opset, type] = operation
+        else:
+            versions = [o for o in _numbered.get(type, ()) if o.since != since]
+            _numbered[type] = sorted([*versions, operation], key=lambda o: o.since)
+        return function
+
+    return register
+
+
+def _load() -> None:
+    import irrun.ops.catalog  # noqa: F401  (importing the modules registers their kernels)
+
+
+def find(type: str, version: str) -> Operation | None:
+    """The operation that a layer of `type` and `version` ("opset8", "extension", "") means, or None.
+
+    An opset older than the operation's first version gets that first version: files in the wild say
+    "opset1" for operations that came later.
+    """
+    _load()
+    own = ALIASES.get(type, type)
+    if version and not version.startswith("opset"):
+        return _extensions.get((version, type)) or _extensions.get((version, own)) or _any_extension(type)
+    digits = version[5:]
+    if digits and not digits.isdecimal():
+        return None
+    number = int(digits) if digits else 1
+    versions = _numbered.get(type) or _numbered.get(own)
+    if not versions:
+        return _any_extension(type)
+    return max((o for o in versions if o.since <= number), key=lambda o: o.since, default=versions[0])
+
+
+def _any_extension(type: str) -> Operation | None:
+    return next((o for (_, name), o in _extensions.items() if name == type), None)
+
+
+def operations() -> Iterator[Operation]:
+    """Every registered operation: the numbered ones by type and version, then the extensions."""
+    _load()
+    for type in sorted(_numbered):
+        yield from _numbered[type]
+    for key in sorted(_extensions):
+        yield _extensions[key]
+
+
+def _strip_optional(annotation: Any) -> tuple[Any, bool]:
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        rest = [a for a in typing.get_args(annotation) if a is not type(None)]
+        return rest[0], len(rest) < len(typing.get_args(annotation))
+    return annotation, False
+
+
+_TRUE = frozenset({"true", "1", "yes", "on"})
+_FALSE = frozenset({"false", "0", "no", "off"})
+
+
+def _convert(text: str, kind: Any) -> Any:
+    origin = typing.get_origin(kind)
+    if origin is Literal:
+        return _choose(text, typing.get_args(kind))
+    if origin is list:
+        (inner,) = typing.get_args(kind)
+        return [_convert(part.strip(), inner) for part in text.split(",")] if text.strip() else []
+    if kind is bool:
+        lowered = text.strip().lower()
+        if lowered in _TRUE:
+            return True
+        if lowered in _FALSE:
+            return False
+        raise ValueError("not a boolean")
+    if kind is int:
+        return _integer(text)
+    if kind is float:
+        return float(text)
+    if kind is ElementType:
+        return ElementType.parse(text)
+    return text
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)  # "1.0" and "1e3" occur in files of old converters
+        if number != int(number):
+            raise ValueError("not an integer") from None
+        return int(number)
+
+
+def _choose(text: str, choices: Sequence[Any]) -> Any:
+    if text in choices:
+        return text
+    by_lower = {str(choice).lower(): choice for choice in choices}
+    try:
+        return by_lower[text.strip().lower()]
+    except KeyError:
+        raise ValueError("not one of the allowed values") from None

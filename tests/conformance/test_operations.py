@@ -1,0 +1,31 @@
+"""Every versioned operation against OpenVINO, on the configurations of `generators/`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+pytest.importorskip("openvino")
+
+from conformance import generators
+from conformance.harness import GENERATORS, cases, run_case
+
+for module in pkgutil.iter_modules(generators.__path__, "conformance.generators."):
+    importlib.import_module(module.name)
+
+
+@pytest.mark.parametrize(("type", "since"), sorted(GENERATORS), ids=lambda value: str(value))
+def test_operation(type: str, since: int) -> None:
+    """All configurations agree, and there are at least eight."""
+    failures = []
+    count = 0
+    for count, case in enumerate(cases(type, since), 1):  # noqa: B007
+        try:
+            run_case(type, since, case)
+        except Exception as error:
+            shapes = [None if x is None else (str(x.dtype), x.shape) for x in case.inputs]
+            failures.append(f"[{count}] {case.note} {case.attributes} {shapes}\n{error!s:.1500}")
+    assert not failures, f"{len(failures)} of {count} configurations:\n" + "\n\n".join(failures[:10])
+    assert count >= 8, f"only {count} configurations"
