@@ -1,0 +1,1 @@
+"""What a model file says: reads, checks and writes it; does no arithmetic."""

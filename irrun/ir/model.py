@@ -1,0 +1,285 @@
+"""A model as its file states it: graphs of layers with ports, joined by edges; bodies with their port maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from irrun.elements import ElementType
+from irrun.errors import ModelError
+from irrun.ir.shape import PartialShape
+from irrun.ir.weights import Weights
+
+__all__ = ["BackEdge", "Body", "Edge", "Graph", "Layer", "Model", "Port", "PortMapEntry", "Tensor"]
+
+
+@dataclass(slots=True)
+class Port:
+    """One input or output port of a layer.
+
+    Attributes:
+        id: its number, unique within the layer.
+        element_type: as declared, or None.
+        shape: as declared; None where the rank is unknown or nothing is declared.
+        names: the tensor names (output ports).
+        rt_info: the `rt_info` element as text, or None.
+    """
+
+    id: int
+    element_type: ElementType | None = None
+    shape: PartialShape | None = None
+    names: tuple[str, ...] = ()
+    rt_info: str | None = None
+
+
+class Edge(NamedTuple):
+    """From an output port to an input port, by layer and port ids."""
+
+    from_layer: int
+    from_port: int
+    to_layer: int
+    to_port: int
+
+
+@dataclass(slots=True)
+class PortMapEntry:
+    """One `input` or `output` of a port map, as the file writes it.
+
+    Attributes:
+        external_port_id: a port of the layer that owns the body; -1 for none.
+        internal_layer_id: a Parameter (input) or Result (output) of the body.
+        axis: the axis sliced or concatenated along; None where the whole value passes.
+        purpose: "current_iteration", "execution_condition" or "".
+    """
+
+    external_port_id: int
+    internal_layer_id: int
+    axis: int | None = None
+    start: int = 0
+    end: int = -1
+    stride: int = 1
+    part_size: int = 1
+    purpose: str = ""
+    line: int = 0
+
+
+@dataclass(slots=True)
+class BackEdge:
+    """From a Result of a body to one of its Parameters, by layer ids."""
+
+    from_layer: int
+    to_layer: int
+    line: int = 0
+
+
+@dataclass(slots=True)
+class Layer:
+    """One layer.
+
+    Attributes:
+        id: its number, unique within its graph.
+        name: may be empty.
+        type: as the file spells it.
+        version: "opset8", "extension", ...; "opset1" where the file names none.
+        attributes: of its `data` element, as text (a reader of old files may put values of other types).
+        inputs, outputs: its ports in the order of the file.
+        bodies: by element name: "body", "then_body", "else_body".
+        rt_info: the `rt_info` element as text, or None.
+        line: where it begins in the file; 0 where it does not come from a file.
+    """
+
+    id: int
+    name: str
+    type: str
+    version: str = "opset1"
+    attributes: dict[str, Any] = field(default_factory=dict)
+    inputs: list[Port] = field(default_factory=list)
+    outputs: list[Port] = field(default_factory=list)
+    bodies: dict[str, Body] = field(default_factory=dict)
+    rt_info: str | None = None
+    line: int = 0
+
+    def describe(self) -> str:
+        """The layer in the words of error messages."""
+        name = f" {self.name!r}" if self.name else ""
+        return f"layer {self.id}{name} ({self.type}, {self.version})"
+
+
+@dataclass(slots=True)
+class Body:
+    """A nested graph with the rules that join it to the layer that owns it."""
+
+    graph: Graph
+    inputs: list[PortMapEntry] = field(default_factory=list)
+    outputs: list[PortMapEntry] = field(default_factory=list)
+    back_edges: list[BackEdge] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Graph:
+    """Layers and the edges between them."""
+
+    layers: list[Layer] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    name: str = ""
+    rt_info: str | None = None
+
+    def of_type(self, *types: str) -> list[Layer]:
+        """The layers of these types, in the order of the file."""
+        return [layer for layer in self.layers if layer.type in types]
+
+    def walk(self) -> Iterator[tuple[Graph, Layer]]:
+        """Every layer with its graph, bodies included, in the order of the file."""
+        stack = [(self, iter(self.layers))]
+        while stack:
+            graph, layers = stack[-1]
+            layer = next(layers, None)
+            if layer is None:
+                stack.pop()
+                continue
+            yield graph, layer
+            stack.extend((b.graph, iter(b.graph.layers)) for b in reversed(layer.bodies.values()))
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output of a model as its users see it, after OpenVINO's `ov::Output`.
+
+    Attributes:
+        names: every name it is known by: tensor names first, then the layer's name.
+        element_type: as declared, or None.
+        partial_shape: as declared; None for an unknown rank.
+        layer: the Parameter or Result that stands for it.
+        port: the output port that makes it.
+    """
+
+    names: tuple[str, ...]
+    element_type: ElementType | None
+    partial_shape: PartialShape | None
+    layer: Layer
+    port: Port | None = None
+
+    @property
+    def any_name(self) -> str:
+        """One of its names; the first tensor name where there is one.
+
+        Raises:
+            ModelError: it has none.
+        """
+        if not self.names:
+            raise ModelError("the tensor has no name", layer=self.layer.describe())
+        return self.names[0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The static shape.
+
+        Raises:
+            ModelError: the shape is dynamic.
+        """
+        if self.partial_shape is None or not self.partial_shape.is_static:
+            raise ModelError(f"{self.any_name} has the dynamic shape {self.partial_shape or '[...]'}")
+        return tuple(int(d) for d in self.partial_shape if isinstance(d, int))
+
+    def __str__(self) -> str:
+        shape = "[...]" if self.partial_shape is None else str(self.partial_shape)
+        return f"{self.names[0] if self.names else '(unnamed)'}: {self.element_type or 'any'}{shape}"
+
+
+@dataclass(slots=True)
+class Model:
+    """A model: its graph, its weights, and what else the file holds.
+
+    Attributes:
+        version: of the IR, 10 or 11 (files of older versions are upgraded as they are read).
+        path: the .xml it was read from, or None.
+        rt_info, meta_data: these elements as text, or None.
+        source_version: the version that the file itself states.
+    """
+
+    graph: Graph
+    weights: Weights
+    version: int = 11
+    path: Path | None = None
+    rt_info: str | None = None
+    meta_data: str | None = None
+    source_version: int = 11
+
+    @property
+    def name(self) -> str:
+        return self.graph.name
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """One per Parameter, in the order of the file."""
+        found = []
+        for layer in self.graph.of_type("Parameter"):
+            port = layer.outputs[0] if layer.outputs else Port(0)
+            names = _unique(*port.names, layer.name)
+            found.append(Tensor(names, port.element_type, port.shape, layer, port))
+        return found
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """One per Result, in the order of the file; names and type are those of the port that feeds it."""
+        results = self.graph.of_type("Result")
+        wanted = {layer.id for layer in results}
+        sources = {e.to_layer: (e.from_layer, e.from_port) for e in self.graph.edges if e.to_layer in wanted}
+        needed = {layer_id for layer_id, _ in sources.values()}
+        makers = {layer.id: layer for layer in self.graph.layers if layer.id in needed}
+        found = []
+        for result in results:
+            maker_id, port_id = sources.get(result.id, (-1, -1))
+            maker = makers.get(maker_id)
+            port = next((p for p in maker.outputs if p.id == port_id), None) if maker else None
+            names: tuple[str, ...] = ()
+            if maker is not None and port is not None:
+                by_port = f"{maker.name}.{maker.outputs.index(port)}"
+                own = (maker.name,) if len(maker.outputs) == 1 else (by_port,)
+                names = _unique(*port.names, *own, result.name)
+            declared = port or (result.inputs[0] if result.inputs else Port(0))
+            found.append(Tensor(names or (result.name,), declared.element_type, declared.shape, result, port))
+        return found
+
+    def input(self, key: int | str = 0) -> Tensor:
+        """The input at a position or of a name.
+
+        Raises:
+            ModelError: there is none.
+        """
+        return _pick(self.inputs, key, "input")
+
+    def output(self, key: int | str = 0) -> Tensor:
+        """The output at a position or of a name.
+
+        Raises:
+            ModelError: there is none.
+        """
+        return _pick(self.outputs, key, "output")
+
+
+def _unique(*names: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(n for n in names if n))
+
+
+def _pick(tensors: list[Tensor], key: int | str, what: str) -> Tensor:
+    if isinstance(key, int):
+        if 0 <= key < len(tensors):
+            return tensors[key]
+    else:
+        for tensor in tensors:
+            if key in tensor.names:
+                return tensor
+    known = ", ".join(t.names[0] for t in tensors) or "none"
+    raise ModelError(f"no {what} {key!r}; the model has {known}")
+
+
+def index_names(tensors: list[Tensor]) -> Mapping[str, int]:
+    """Every name -> the position it stands for; the first of two with the same name wins."""
+    found: dict[str, int] = {}
+    for position, tensor in enumerate(tensors):
+        for name in tensor.names:
+            found.setdefault(name, position)
+    return found

@@ -1,0 +1,83 @@
+"""The .bin beside a model: mapped, not read; every offset and size is checked against its length."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from irrun.errors import ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Weights", "WeightsSource"]
+
+#: Where weights may come from: a path, bytes, or an array.
+WeightsSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, "np.ndarray[Any, Any]"]
+
+
+class Weights:
+    """Bytes that constants are views of.
+
+    Args:
+        buffer: the bytes; None where the model has no weights.
+        path: the file they come from, for messages.
+    """
+
+    def __init__(self, buffer: Any = b"", path: Path | None = None, missing: Path | None = None) -> None:
+        self._buffer = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
+        self.path = path
+        self._missing = missing
+
+    def __len__(self) -> int:
+        return len(self._buffer)
+
+    @staticmethod
+    def open(source: WeightsSource | None, model_path: Path | None = None) -> Weights:
+        """The weights from what a user named, or from the .bin beside the model.
+
+        Raises:
+            ModelError: the file that the user named cannot be read. A .bin that should stand beside the model
+                and does not is reported by the first constant that needs it.
+        """
+        if source is None:
+            if model_path is None:
+                return Weights()
+            beside = model_path.with_suffix(".bin")
+            return _map(beside) if beside.is_file() else Weights(missing=beside)
+        if isinstance(source, (str, os.PathLike)):
+            return _map(Path(source))
+        if isinstance(source, (bytes, bytearray, memoryview)):
+            return Weights(source)
+        return Weights(source.reshape(-1).view("u1"))
+
+    def view(self, offset: int, size: int) -> memoryview:
+        """`size` bytes from `offset` on, without a copy.
+
+        Raises:
+            ModelError: they are not inside the file, or there is no file.
+        """
+        if offset < 0 or size < 0:
+            raise ModelError(f"offset {offset} and size {size} of a constant must not be negative")
+        if size and self._missing is not None:
+            raise ModelError(f"the weights file {self._missing} is missing; name it if it is elsewhere")
+        if offset + size > len(self._buffer) and size:
+            where = self.path or "the weights"
+            raise ModelError(
+                f"needs bytes {offset} to {offset + size} of {where}, which has {len(self._buffer)} bytes"
+            )
+        return self._buffer[offset : offset + size]
+
+
+def _map(path: Path) -> Weights:
+    try:
+        with open(path, "rb") as file:
+            length = os.fstat(file.fileno()).st_size
+            if not length:
+                return Weights(path=path)
+            return Weights(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ModelError(f"cannot read the weights: {reason}", path=path) from error
