@@ -1,0 +1,85 @@
+"""XML from anywhere, opened safely: no DTD, no entities, no network, bounded nesting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.parsers import expat
+
+from irrun.errors import ModelError
+
+if TYPE_CHECKING:
+    from lxml import etree
+
+__all__ = ["parse_bytes", "parse_file"]
+
+_CHUNK = 1 << 16
+
+
+class _RootReached(Exception):
+    pass
+
+
+def parse_file(path: Path) -> etree._Element:
+    """The root element of an XML file.
+
+    Raises:
+        ModelError: it cannot be read, is not well-formed, holds a DTD, or nests deeper than libxml2 allows.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise ModelError(f"cannot read the model: {error.strerror or error}", path=path) from error
+    return parse_bytes(data, path)
+
+
+def parse_bytes(data: bytes, path: Path | None = None) -> etree._Element:
+    """The root element of an XML document.
+
+    Raises:
+        ModelError: as `parse_file`.
+    """
+    from lxml import etree
+
+    _refuse_dtd(data, path)
+    parser = etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        dtd_validation=False,
+        huge_tree=False,
+        remove_comments=True,
+        remove_pis=True,
+    )
+    try:
+        root = etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        raise ModelError(f"not well-formed XML: {getattr(error, 'msg', error)}", path=path, line=line) from error
+    if root.getroottree().docinfo.doctype:
+        raise ModelError("has a DTD, which model files never need", path=path)
+    return root
+
+
+def _refuse_dtd(data: bytes, path: Path | None) -> None:
+    """Stop at a DOCTYPE before libxml2 sees it: expat reads up to the root element and no further."""
+    parser = expat.ParserCreate()
+
+    def refuse(name: str, *_: object) -> None:
+        line = parser.CurrentLineNumber
+        raise ModelError(f"has a DTD (<!DOCTYPE {name}>), which model files never need", path=path, line=line)
+
+    def stop(*_: object) -> None:
+        raise _RootReached
+
+    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler = stop
+    try:
+        for start in range(0, len(data), _CHUNK):
+            parser.Parse(data[start : start + _CHUNK], False)
+    except _RootReached:
+        return
+    except expat.ExpatError as error:
+        message = expat.ErrorString(error.code)
+        raise ModelError(f"not well-formed XML: {message}", path=path, line=error.lineno) from error
