@@ -1,0 +1,1 @@
+"""Data movement operations, one module per family."""
