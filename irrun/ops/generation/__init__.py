@@ -1,0 +1,1 @@
+"""Operations that make tensors: Range, Eye, RandomUniform, Multinomial."""

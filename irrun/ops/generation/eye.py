@@ -1,0 +1,38 @@
+"""Eye: matrices with ones on one diagonal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from irrun.elements import ElementType
+from irrun.errors import InputError
+from irrun.ops.common import Array, int_list, scalar
+from irrun.ops.registry import op
+
+__all__ = ["eye_9"]
+
+
+@op("Eye", since=9)
+def eye_9(
+    num_rows: Array,
+    num_columns: Array,
+    diagonal_index: Array,
+    batch_shape: Array | None = None,
+    *,
+    output_type: ElementType,
+) -> Array:
+    """Matrices of zeros with ones at `[i, i + diagonal_index]`.
+
+    num_rows, num_columns, diagonal_index: integer, one element each; batch_shape: integer, 1D.
+    Returns batch_shape + [num_rows, num_columns] of type output_type.
+    Raises InputError where a dimension is negative.
+    Spec: Eye-9.
+    """
+    batch = [] if batch_shape is None else int_list(batch_shape)
+    rows, columns = scalar(num_rows, "num_rows"), scalar(num_columns, "num_columns")
+    diagonal = scalar(diagonal_index, "diagonal_index")
+    shape = (*batch, rows, columns)
+    if min(shape) < 0:
+        raise InputError(f"the shape {list(shape)} has a negative dimension")
+    matrix = np.equal.outer(np.arange(rows) + diagonal, np.arange(columns))
+    return np.broadcast_to(matrix.astype(output_type.dtype), shape)
