@@ -156,14 +156,12 @@ def to_tensor(x: np.ndarray) -> Any:
     element = ElementType.of(x.dtype)
     if element.name == "string":
         return ov.Tensor(np.array(x, dtype=object).astype("U"))
-    x = np.ascontiguousarray(x)
     if element.is_packed:
         raise TypeError(f"feed {element} as a Constant made with openvino itself")
     tensor = ov.Tensor(getattr(ov.Type, element.name), ov.Shape(list(x.shape)))
     if x.size:
-        tensor.data.view(np.uint8).reshape(-1)[:] = x.view(np.uint8).reshape(-1) if x.ndim else np.atleast_1d(
-            x
-        ).view(np.uint8)
+        flat = np.ascontiguousarray(x).reshape(-1)
+        tensor.data.reshape(-1).view(np.uint8)[:] = flat.view(np.uint8)
     return tensor
 
 
