@@ -1,0 +1,1 @@
+"""Convolution operations, one module per family."""

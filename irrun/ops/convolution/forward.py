@@ -1,0 +1,122 @@
+"""Convolution and GroupConvolution: windows gathered into columns, one matrix product with the filters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.errors import InputError
+from irrun.ops.common import Array, in_f32
+from irrun.ops.products import matmul
+from irrun.ops.registry import op
+from irrun.ops.windows import AutoPad, Windows, place_windows
+
+__all__ = ["convolution_1", "convolve", "group_convolution_1"]
+
+#: Elements of the columns that are gathered at a time: enough for BLAS, little enough for the caches.
+BLOCK = 1 << 18
+
+
+@op("Convolution", since=1)
+@in_f32
+def convolution_1(
+    data: Array,
+    filters: Array,
+    *,
+    strides: list[int],
+    pads_begin: list[int],
+    pads_end: list[int],
+    dilations: list[int],
+    auto_pad: AutoPad = "explicit",
+) -> Array:
+    """Sums over sliding windows of `data`, weighted by each of the `filters`; 1D, 2D and 3D.
+
+    data: numeric [N, C_IN, spatial...]; filters: the same type, [C_OUT, C_IN, kernel...].
+    Returns [N, C_OUT, windows...], the type of data.
+    Raises InputError where ranks, channels or attributes do not fit, or a window exceeds the padded data.
+    Spec: Convolution-1.
+    """
+    if filters.ndim < 3:
+        raise InputError(f"filters have shape {list(filters.shape)}, expected [C_OUT, C_IN, kernel...]")
+    windows = place_windows(
+        data.shape[2:], filters.shape[2:], strides, dilations, pads_begin, pads_end, auto_pad
+    )
+    return convolve(data, filters[np.newaxis], windows)
+
+
+@op("GroupConvolution", since=1)
+@in_f32
+def group_convolution_1(
+    data: Array,
+    filters: Array,
+    *,
+    strides: list[int],
+    pads_begin: list[int],
+    pads_end: list[int],
+    dilations: list[int],
+    auto_pad: AutoPad = "explicit",
+) -> Array:
+    """Convolution in which each group of output channels sees only its own group of input channels.
+
+    data: numeric [N, GROUPS * C_IN, spatial...]; filters: the same type, [GROUPS, C_OUT, C_IN, kernel...].
+    Returns [N, GROUPS * C_OUT, windows...], the type of data.
+    Raises InputError where ranks, channels or attributes do not fit, or a window exceeds the padded data.
+    Spec: GroupConvolution-1.
+    """
+    if filters.ndim < 4:
+        raise InputError(
+            f"filters have shape {list(filters.shape)}, expected [GROUPS, C_OUT, C_IN, kernel...]"
+        )
+    windows = place_windows(
+        data.shape[2:], filters.shape[3:], strides, dilations, pads_begin, pads_end, auto_pad
+    )
+    return convolve(data, filters, windows)
+
+
+def convolve(data: Array, filters: Array, windows: Windows) -> Array:
+    """[N, groups * C_OUT, windows...] from [N, groups * C_IN, ...] and filters [groups, C_OUT, C_IN, ...]."""
+    groups, c_out, c_in = filters.shape[:3]
+    if data.ndim != filters.ndim - 1 or data.shape[1] != groups * c_in:
+        raise InputError(
+            f"data of shape {list(data.shape)} does not fit filters for {groups} groups of {c_in} channels "
+            f"and {filters.ndim - 3} spatial axes"
+        )
+    batch = data.shape[0]
+    positions = math.prod(windows.out)
+    weights = filters.reshape(groups, c_out, -1)
+    covered = windows.covered(data)
+    covered = covered.reshape(batch, groups, c_in, *covered.shape[2:])
+    if max(windows.kernel) == 1:
+        ((_, points),) = windows.taps(covered)
+        product = matmul(weights, points.reshape(batch, groups, c_in, positions))
+        return product.reshape(batch, groups * c_out, *windows.out)
+    rank = len(windows.out)
+    # [N, groups, C_IN, kernel..., windows...]: per window position one column of everything it sees.
+    view = np.moveaxis(windows.view(covered), range(-rank, 0), range(3, 3 + rank))
+    result = np.empty((batch, groups, c_out, *windows.out), data.dtype)
+    across = (slice(None),) * (1 + rank)
+    for n, g, rows in _blocks(batch, groups, weights.shape[2], windows.out):
+        picked: tuple[Any, ...] = (n, g, *across, rows)
+        part = view[picked]
+        columns = part.reshape(part.shape[0], part.shape[1], weights.shape[2], -1)
+        target = result[n, g, :, rows]
+        target[...] = matmul(weights[g], columns).reshape(target.shape)
+    return result.reshape(batch, groups * c_out, *windows.out)
+
+
+def _blocks(batch: int, groups: int, length: int, out: Sequence[int]) -> list[tuple[slice, slice, slice]]:
+    """Slices of the batch, the groups and the first spatial axis: a block has about BLOCK elements."""
+    per_row = max(1, length * math.prod(out[1:]))
+    per_group = per_row * out[0]
+    row_step = max(1, BLOCK // per_row)
+    group_step = max(1, BLOCK // per_group)
+    batch_step = max(1, BLOCK // (per_group * groups))
+    return [
+        (slice(n, n + batch_step), slice(g, g + group_step), slice(r, r + row_step))
+        for n in range(0, batch, batch_step)
+        for g in range(0, groups, group_step)
+        for r in range(0, out[0], row_step)
+    ]

@@ -1,0 +1,25 @@
+"""Matrix products of every element type: floats by BLAS, integers exact and wrapping."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from irrun.ops.common import Array, is_narrow, widen
+
+__all__ = ["matmul"]
+
+
+def matmul(a: Array, b: Array) -> Array:
+    """`a @ b` in their common type.
+
+    Narrow floats are multiplied and summed in f32 and rounded once; integers wrap as in C. Short integers are
+    multiplied in f64, by BLAS, where no sum can leave the range in which f64 is exact.
+    """
+    if is_narrow(a.dtype):
+        return (widen(a) @ widen(b)).astype(a.dtype)
+    if a.dtype.kind in "iu" and a.dtype.itemsize <= 2 and a.shape[-1] < 1 << 20:
+        return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64).astype(a.dtype)
+    if a.dtype.kind == "V":  # integers of ml_dtypes
+        return (a.astype(np.int64) @ b.astype(np.int64)).astype(a.dtype)
+    product: Array = np.matmul(a, b)
+    return product
