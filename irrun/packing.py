@@ -58,10 +58,7 @@ def unpack(element: ElementType, buffer: Any, shape: Sequence[int]) -> Array:
         )
     raw = raw[:size]
     if element.is_packed:
-        codes = _FROM_BITS[element.name](raw)[:count]
-        if element.name == "i4":
-            codes = (codes ^ 8) - np.uint8(8)  # the sign goes into the upper nibble, as ml_dtypes keeps it
-        values = codes.view(element.dtype)
+        values = _FROM_BITS[element.name](raw)[:count].view(element.dtype)
     elif element.name == "boolean":
         # OpenVINO takes every byte but 0 for true; NumPy's bool must be 0 or 1.
         values = (raw if count == 0 or raw.max() <= 1 else raw != 0).view(np.bool_)
