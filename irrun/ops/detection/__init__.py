@@ -1,0 +1,1 @@
+"""Detection operations: priors, proposals, pooling of regions, decoding of detections."""

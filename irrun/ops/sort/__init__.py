@@ -1,0 +1,1 @@
+"""Sort operations: TopK, SearchSorted, and the suppression of overlapping boxes."""
