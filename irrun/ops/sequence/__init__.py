@@ -1,0 +1,1 @@
+"""Sequence processing: recurrent cells and sequences, CTC, OneHot, attention."""

@@ -1,0 +1,200 @@
+"""Configurations for the recurrent cells and sequences."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from conformance.harness import ORACLES, Case, configurations
+
+F32 = np.float32
+
+
+def normal(rng, *shape, dtype=F32):
+    return rng.normal(size=shape).astype(dtype)
+
+
+def tolerance(dtype):
+    """Sums over a dozen terms, carried along a few steps; the reference rounds f16 after each operation."""
+    return {np.float16: (1e-2, 5e-3)}.get(dtype, (1e-5, 2e-6))
+
+
+def cell(rng, gates, states, batch=3, size=5, hidden=4, dtype=F32, biases=None):
+    """X, states, W, R, B of a cell."""
+    return [
+        normal(rng, batch, size, dtype=dtype),
+        *(normal(rng, batch, hidden, dtype=dtype) for _ in range(states)),
+        normal(rng, gates * hidden, size, dtype=dtype),
+        normal(rng, gates * hidden, hidden, dtype=dtype),
+        normal(rng, (biases or gates) * hidden, dtype=dtype),
+    ]
+
+
+def cell_cases(rng, gates, states, activations, **fixed):
+    """What all cells have in common; NodeFactory has no default for activations."""
+    fixed = {"activations": activations, **fixed}
+    for batch, size, hidden in [(1, 1, 1), (3, 5, 4), (2, 16, 128), (7, 3, 2)]:
+        inputs = cell(rng, gates, states, batch, size, hidden)
+        yield Case(inputs, {"hidden_size": hidden, **fixed}, tolerance=tolerance(F32))
+    yield Case(
+        cell(rng, gates, states, dtype=np.float16),
+        {"hidden_size": 4, **fixed},
+        tolerance=tolerance(np.float16),
+    )
+    inputs = cell(rng, gates, states)
+    yield Case(
+        inputs,
+        {"hidden_size": 4, **fixed},
+        constants=range(states + 1, len(inputs)),
+        dynamic=range(states + 1),
+        tolerance=tolerance(F32),
+        note="constant weights, dynamic data",
+    )
+    for clip in (0.3, 1.5, 100.0):
+        inputs = cell(rng, gates, states)
+        yield Case(inputs, {"hidden_size": 4, "clip": clip, **fixed}, tolerance=tolerance(F32))
+    for names in product(["relu", "sigmoid", "tanh"], repeat=len(activations)):
+        yield Case(
+            cell(rng, gates, states),
+            {"hidden_size": 4, **fixed, "activations": list(names)},
+            tolerance=tolerance(F32),
+        )
+
+
+@configurations("RNNCell", since=1)
+def rnn_cell_1(rng):
+    yield from cell_cases(rng, 1, 1, ["tanh"])
+
+
+@configurations("GRUCell", since=3)
+def gru_cell_3(rng):
+    yield from cell_cases(rng, 3, 1, ["sigmoid", "tanh"])
+    for clip, names in product((0.0, 0.4), (["sigmoid", "tanh"], ["relu", "sigmoid"])):
+        yield Case(
+            cell(rng, 3, 1, biases=4),
+            {"hidden_size": 4, "linear_before_reset": True, "clip": clip, "activations": names},
+            tolerance=tolerance(F32),
+        )
+    yield Case(
+        cell(rng, 3, 1, biases=4, dtype=np.float16),
+        {"hidden_size": 4, "linear_before_reset": True, "activations": ["sigmoid", "tanh"]},
+        tolerance=tolerance(np.float16),
+    )
+
+
+@configurations("LSTMCell", since=1)
+def lstm_cell_1(rng):
+    yield from cell_cases(rng, 4, 2, ["sigmoid", "tanh", "tanh"])
+    for forget, clip, weights_format in product((False, True), (0.0, 0.5), FORMATS):
+        inputs = [*cell(rng, 4, 2), normal(rng, 12)]
+        yield Case(
+            reordered(inputs, weights_format),
+            {
+                "hidden_size": 4,
+                "input_forget": forget,
+                "clip": clip,
+                "weights_format": weights_format,
+                "activations": ["sigmoid", "tanh", "tanh"],
+            },
+            tolerance=tolerance(F32),
+            oracles=(),
+            expected=peephole_lstm(inputs, clip, forget),
+            note="the CPU plugin ignores P, input_forget and weights_format; held against a decomposition",
+        )
+
+
+FORMATS = ("fico", "icof", "ifco", "ifoc", "iofc")
+
+
+def reordered(inputs, weights_format):
+    """The inputs of an LSTM cell with the gates, f, i, c, o before, in another order."""
+    order = ["fico".index(gate) for gate in weights_format]
+    moved = [x.reshape(4, -1, *x.shape[1:])[order].reshape(x.shape) for x in inputs[3:6]]
+    return [*inputs[:3], *moved, *inputs[6:]]
+
+
+def peephole_lstm(inputs, clip, input_forget):
+    """The formula of the specification in standard operations, gate by gate, computed by OpenVINO."""
+    import openvino as ov
+    from openvino import opset8 as ops
+
+    X, H, C, W, R, B, P = (ops.constant(x) for x in inputs)
+
+    def gate(k, peephole=None, cell=None):
+        picked = [ops.gather(x, range_of(k, 4), ops.constant(0)) for x in (W, R, B)]
+        total = ops.matmul(X, picked[0], False, True) + ops.matmul(H, picked[1], False, True) + picked[2]
+        if peephole is not None:
+            total = total + ops.gather(P, range_of(peephole, 4), ops.constant(0)) * cell
+        return ops.clamp(total, -clip, clip) if clip else total
+
+    def range_of(k, size):
+        return ops.constant(np.arange(k * size, (k + 1) * size))
+
+    forget = ops.sigmoid(gate(0, 0, C))
+    admit = ops.constant(F32(1)) - forget if input_forget else ops.sigmoid(gate(1, 1, C))
+    cell = forget * C + admit * ops.tanh(gate(2))
+    hidden = ops.sigmoid(gate(3, 2, cell)) * ops.tanh(cell)
+    return ORACLES["evaluate"](ov.Model([hidden, cell], []), [])
+
+
+@configurations("LSTMCell", since=4)
+def lstm_cell_4(rng):
+    yield from cell_cases(rng, 4, 2, ["sigmoid", "tanh", "tanh"])
+
+
+def sequence(rng, gates, states, batch, time, size, hidden, directions, dtype=F32, biases=None, lengths=None):
+    """X, states, sequence_lengths, W, R, B of a sequence; weights that do not make relu run away."""
+    if lengths is None:
+        lengths = np.full(batch, time, np.int32)
+    return [
+        normal(rng, batch, time, size, dtype=dtype),
+        *(normal(rng, batch, directions, hidden, dtype=dtype) for _ in range(states)),
+        np.asarray(lengths),
+        normal(rng, directions, gates * hidden, size, dtype=dtype) / dtype(2),
+        normal(rng, directions, gates * hidden, hidden, dtype=dtype) / dtype(2),
+        normal(rng, directions, (biases or gates) * hidden, dtype=dtype),
+    ]
+
+
+def sequence_cases(rng, gates, states, activations, biases=None, **fixed):
+    """What all sequences have in common; NodeFactory has no default for activations."""
+    fixed = {"activations": activations, **fixed}
+
+    def case(direction, shape=(2, 5, 3, 4), dtype=F32, lengths=None, case_options=None, **attributes):
+        directions = 2 if direction == "bidirectional" else 1
+        inputs = sequence(rng, gates, states, *shape, directions, dtype, biases, lengths)
+        return Case(
+            inputs,
+            {"hidden_size": shape[3], "direction": direction, **fixed, **attributes},
+            tolerance=tolerance(dtype),
+            **(case_options or {}),
+        )
+
+    for direction in ("forward", "reverse", "bidirectional"):
+        for shape in [(1, 1, 1, 1), (2, 5, 3, 4), (4, 2, 7, 16), (1, 12, 2, 3)]:
+            yield case(direction, shape)
+        yield case(direction, (3, 6, 2, 3), lengths=np.array([2, 6, 1], np.int32))
+        yield case(direction, (3, 6, 2, 3), lengths=np.array([4, 3, 3], np.int64))
+        yield case(direction, dtype=np.float16)
+        yield case(direction, clip=0.5)
+        weights = range(states + 2, states + 5)
+        yield case(direction, case_options={"constants": weights, "dynamic": range(states + 2)})
+        for i, name in product(range(len(activations)), ("relu", "sigmoid", "tanh")):
+            yield case(direction, activations=[*activations[:i], name, *activations[i + 1 :]])
+
+
+@configurations("RNNSequence", since=5)
+def rnn_sequence_5(rng):
+    yield from sequence_cases(rng, 1, 1, ["tanh"])
+
+
+@configurations("GRUSequence", since=5)
+def gru_sequence_5(rng):
+    yield from sequence_cases(rng, 3, 1, ["sigmoid", "tanh"])
+    yield from sequence_cases(rng, 3, 1, ["sigmoid", "tanh"], biases=4, linear_before_reset=True)
+
+
+@configurations("LSTMSequence", since=5)
+def lstm_sequence_5(rng):
+    yield from sequence_cases(rng, 4, 2, ["sigmoid", "tanh", "tanh"])
