@@ -1,1 +1,60 @@
 """irrun: runs OpenVINO IR files in pure Python on NumPy, and shows every value inside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from irrun.errors import ExecutionError, InputError, IrrunError, ModelError, UnsupportedError
+
+if TYPE_CHECKING:
+    from irrun.elements import ElementType
+    from irrun.ir.model import Model
+    from irrun.ir.reader import read_model
+    from irrun.ops.registry import op
+    from irrun.runtime.request import CompiledModel, InferRequest, Outputs, compile_model, run
+
+__all__ = [
+    "CompiledModel",
+    "ElementType",
+    "ExecutionError",
+    "InferRequest",
+    "InputError",
+    "IrrunError",
+    "Model",
+    "ModelError",
+    "Outputs",
+    "UnsupportedError",
+    "compile_model",
+    "op",
+    "read_model",
+    "run",
+]
+
+__version__ = "0.1.0"
+
+#: Where the public names live that are imported when they are first used.
+_LAZY = {
+    "CompiledModel": "irrun.runtime.request",
+    "ElementType": "irrun.elements",
+    "InferRequest": "irrun.runtime.request",
+    "Model": "irrun.ir.model",
+    "Outputs": "irrun.runtime.request",
+    "compile_model": "irrun.runtime.request",
+    "op": "irrun.ops.registry",
+    "read_model": "irrun.ir.reader",
+    "run": "irrun.runtime.request",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'irrun' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -137,7 +137,9 @@ def _no_port(layers: dict[int, Layer], layer_id: int, port_id: int, side: str) -
     ports = layer.outputs if side == "output" else layer.inputs
     known = ", ".join(str(p.id) for p in ports) or "none"
     return Finding(
-        layer.line, layer.describe(), f"an edge names {side} port {port_id}, the layer has {side} ports {known}"
+        layer.line,
+        layer.describe(),
+        f"an edge names {side} port {port_id}, the layer has {side} ports {known}",
     )
 
 

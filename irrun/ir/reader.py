@@ -82,7 +82,9 @@ def read_findings(
 def _net_version(root: etree._Element, path: Path | None) -> int:
     text = root.get("version", "10")
     if not text.strip().isdecimal() or not 2 <= int(text) <= 11:
-        raise ModelError(f"IR version {text!r} is not known, expected 2 to 11", path=path, line=root.sourceline)
+        raise ModelError(
+            f"IR version {text!r} is not known, expected 2 to 11", path=path, line=root.sourceline
+        )
     return int(text)
 
 
@@ -227,8 +229,6 @@ class _Reader:
             self.note(element, "a port map entry needs external_port_id and internal_layer_id", layer)
             return None
         purpose = element.get("purpose", "")
-        if "axis" in numbers and numbers["axis"] == -1 and "stride" not in numbers and "start" not in numbers:
-            del numbers["axis"]  # what old serializers wrote for "no axis"
         return PortMapEntry(**numbers, purpose=purpose, line=element.sourceline or 0)  # type: ignore[arg-type]
 
     def note(self, element: Any, message: str, layer: Layer | None = None) -> None:

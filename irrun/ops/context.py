@@ -77,6 +77,7 @@ class Body:
         result_shapes: the declared shape of each Result, or None where it is not static; what an output
             is made of when no iteration runs.
         result_dtypes: the declared type of each Result.
+        parameter_shapes, parameter_dtypes: the same of each Parameter.
     """
 
     run: Callable[[Sequence[Array | None], int], list[Array]]
@@ -87,6 +88,8 @@ class Body:
     back_edges: tuple[BackEdge, ...] = ()
     result_shapes: tuple[tuple[int, ...] | None, ...] = ()
     result_dtypes: tuple[np.dtype[Any] | None, ...] = ()
+    parameter_shapes: tuple[tuple[int, ...] | None, ...] = ()
+    parameter_dtypes: tuple[np.dtype[Any] | None, ...] = ()
 
 
 class State(dict[str, Any]):

@@ -1,0 +1,287 @@
+"""Infrastructure operations: Parameter, Constant, Result; TensorIterator, Loop; ReadValue, Assign.
+
+If stands with the condition operations, where the specification puts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from irrun.elements import ElementType
+from irrun.errors import InputError
+from irrun.ops.common import Array, normalize_axis, scalar
+from irrun.ops.context import Body, InputMap, OutputMap, Variables
+from irrun.ops.registry import op
+from irrun.packing import unpack
+
+__all__ = [
+    "assign_3",
+    "constant_1",
+    "loop_5",
+    "parameter_1",
+    "read_value_3",
+    "read_value_6",
+    "result_1",
+    "tensor_iterator_1",
+]
+
+
+@op("Parameter", since=1)
+def parameter_1(
+    value: Array, *, element_type: ElementType | None = None, shape: list[str] | None = None
+) -> Array:
+    """The value that is fed to an input of the model.
+
+    value: any type and shape that the declaration admits.
+    Returns `value`.
+    Spec: Parameter-1.
+    """
+    return value
+
+
+@op("Result", since=1)
+def result_1(value: Array) -> Array:
+    """An output of the model.
+
+    value: any type and shape.
+    Returns `value`.
+    Spec: Result-1.
+    """
+    return value
+
+
+@op("Constant", since=1)
+def constant_1(
+    data: Array, *, element_type: ElementType, shape: list[int], offset: int = 0, size: int = 0
+) -> Array:
+    """A value kept in the weights.
+
+    data: u8 [size], the bytes as the .bin holds them.
+    Returns the tensor of `element_type` and `shape`; where whole bytes make an element, it is a view of data.
+    Spec: Constant-1.
+    """
+    return unpack(element_type, data, shape)
+
+
+@op("TensorIterator", since=1)
+def tensor_iterator_1(*inputs: Array, body: Body) -> tuple[Array, ...]:
+    """Runs a body once per slice of its sliced inputs.
+
+    inputs: any types and shapes; the port map says for each one whether it is sliced along an axis, passed
+    whole, or the first value of a Parameter that a back edge feeds from then on.
+    Returns one tensor per output: the concatenation over all iterations where its entry has an axis (in reverse
+    order where the stride is negative), else the value of the last iteration.
+    Raises InputError where slices do not divide the axis or sliced inputs disagree on the number of iterations.
+
+    Bounds count positions between elements, as the CPU plugin reads them: -1 is the end of the axis, and `end`
+    is not included. (Shape inference counts a bound that is not negative as included, the reference
+    implementation leaves the bounds out of account altogether; all agree on bounds that cover the axis.)
+    Spec: TensorIterator-1.
+    """
+    sliced = [_Slices(entry, inputs[entry.port]) for entry in body.inputs if entry.axis is not None]
+    counts = {s.count for s in sliced}
+    if len(counts) > 1:
+        told = ", ".join(f"input {s.entry.port}: {s.count}" for s in sliced)
+        raise InputError(f"sliced inputs disagree on the number of iterations ({told})")
+    return _iterate(inputs, body, sliced, counts.pop() if counts else _count_from_outputs(body))
+
+
+@op("Loop", since=5)
+def loop_5(trip_count: Array, execution_condition: Array, *inputs: Array, body: Body) -> tuple[Array, ...]:
+    """Runs a body a number of times, or as long as it says so.
+
+    trip_count: i32 or i64 scalar or [1]; negative: no bound. execution_condition: boolean scalar or [1], whether
+    the first iteration runs. inputs: as for TensorIterator; their positions in the port map count from
+    trip_count, which is 0.
+    Returns one tensor per output, as TensorIterator does. Where no iteration runs, a concatenated output is
+    empty along its axis, and another one is the first value of the Parameter that its back edge feeds.
+    Raises InputError where a sliced input ends before the loop does.
+    Spec: Loop-5.
+    """
+    everything = (trip_count, execution_condition, *inputs)
+    sliced = [_Slices(entry, everything[entry.port]) for entry in body.inputs if entry.axis is not None]
+    limit = int(scalar(trip_count, "trip_count"))
+    first = bool(scalar(execution_condition, "execution_condition"))
+    return _iterate(everything, body, sliced, None if limit < 0 else limit, start=first)
+
+
+class _Slices:
+    """The slices of one input, in the order of the iterations."""
+
+    def __init__(self, entry: InputMap, value: Array) -> None:
+        assert entry.axis is not None
+        self.entry = entry
+        self.value = value
+        self.axis = normalize_axis(entry.axis, value.ndim)
+        length = value.shape[self.axis]
+        start, end = (b + length + 1 if b < 0 else b for b in (entry.start, entry.end))
+        low, high = (end, start) if entry.stride < 0 else (start, end)
+        self.step = abs(entry.stride)
+        self.part = entry.part_size
+        self.first = start
+        if not self.step or self.part < 1:
+            raise InputError(f"stride {entry.stride} and part_size {self.part} must not be 0")
+        if not 0 <= low <= high <= length:
+            raise InputError(
+                f"start {entry.start} and end {entry.end} do not lie on axis {self.axis} of input "
+                f"{entry.port}, which has {length} elements"
+            )
+        if (high - low) % self.step:
+            raise InputError(
+                f"{high - low} elements on axis {self.axis} of input {entry.port} do not divide "
+                f"into steps of {self.step}"
+            )
+        self.count = (high - low) // self.step
+        if self.count and self.part > self.step and low + (self.count - 1) * self.step + self.part > length:
+            raise InputError(f"part_size {self.part} reaches beyond axis {self.axis} of input {entry.port}")
+
+    def __getitem__(self, iteration: int) -> Array:
+        if iteration >= self.count:
+            raise InputError(
+                f"iteration {iteration} finds no slice left of input {self.entry.port}, which has {self.count}"
+            )
+        if self.entry.stride > 0:
+            low = self.first + iteration * self.step
+        else:
+            low = self.first - (iteration + 1) * self.step
+        index = (slice(None),) * self.axis + (slice(low, low + self.part),)
+        return self.value[index]
+
+
+def _count_from_outputs(body: Body) -> int:
+    """The number of iterations where no input is sliced: what a concatenated output says, else 1."""
+    for entry in body.outputs:
+        if entry.axis is not None:
+            return abs(entry.end - entry.start) // max(entry.part_size, 1)
+    return 1
+
+
+def _iterate(
+    inputs: Sequence[Array], body: Body, sliced: Sequence[_Slices], limit: int | None, start: bool = True
+) -> tuple[Array, ...]:
+    arguments: list[Array | None] = [None] * body.parameter_count
+    counter = counter_dtype = None
+    for entry in body.inputs:
+        if entry.axis is None and entry.port >= 0:
+            arguments[entry.parameter] = inputs[entry.port]
+        if entry.purpose == "current_iteration":
+            counter = entry.parameter
+    if counter is not None:
+        counter_dtype = body.parameter_dtypes[counter] or np.dtype(np.int64)
+        fed_back = any(edge.parameter == counter for edge in body.back_edges)
+        if arguments[counter] is None:
+            arguments[counter] = np.zeros(body.parameter_shapes[counter] or (), counter_dtype)
+        elif fed_back:
+            counter = None
+    condition = next((o.result for o in body.outputs if o.purpose == "execution_condition"), None)
+    collected: dict[int, list[Array]] = {
+        o.port: [] for o in body.outputs if o.axis is not None and o.port >= 0
+    }
+    results: list[Array] | None = None
+    iteration = 0
+    running = start
+    while running and (limit is None or iteration < limit):
+        for s in sliced:
+            arguments[s.entry.parameter] = s[iteration]
+        results = body.run(arguments, iteration)
+        for entry in body.outputs:
+            if entry.port in collected and entry.axis is not None:
+                collected[entry.port].append(results[entry.result])
+        for edge in body.back_edges:
+            arguments[edge.parameter] = results[edge.result]
+        iteration += 1
+        if counter is not None:
+            shape = arguments[counter].shape  # type: ignore[union-attr]
+            arguments[counter] = np.full(shape, iteration, counter_dtype)
+        if condition is not None:
+            running = bool(scalar(results[condition], "the execution condition"))
+    outputs: list[Array] = [np.empty(0)] * body.output_count
+    for out in body.outputs:
+        if out.port < 0:
+            continue
+        if out.axis is not None:
+            outputs[out.port] = _concatenated(out, collected[out.port], body)
+        else:
+            outputs[out.port] = results[out.result] if results else _initial(out, body, arguments)
+    return tuple(outputs)
+
+
+def _concatenated(entry: OutputMap, parts: list[Array], body: Body) -> Array:
+    assert entry.axis is not None
+    if not parts:
+        shape = list(body.result_shapes[entry.result] or ())
+        dtype = body.result_dtypes[entry.result] or np.dtype(np.float32)
+        shape = shape or [0] * (entry.axis + 1 if entry.axis >= 0 else 1)
+        shape[normalize_axis(entry.axis, len(shape))] = 0
+        return np.empty(shape, dtype)
+    if parts[0].ndim == 0:
+        parts = [part.reshape(1) for part in parts]
+    axis = normalize_axis(entry.axis, parts[0].ndim)
+    return np.concatenate(parts if entry.stride > 0 else parts[::-1], axis)
+
+
+def _initial(entry: OutputMap, body: Body, arguments: Sequence[Array | None]) -> Array:
+    """The value of an output when no iteration ran: what its Result would have handed on to a Parameter."""
+    for edge in body.back_edges:
+        value = arguments[edge.parameter]
+        if edge.result == entry.result and value is not None:
+            return value
+    shape = body.result_shapes[entry.result]
+    if shape is None or 0 not in shape:
+        raise InputError(f"no iteration ran, so output {entry.port} has no value")
+    return np.empty(shape, body.result_dtypes[entry.result] or np.float32)
+
+
+@op("ReadValue", since=3)
+def read_value_3(init_value: Array, *, variable_id: str, variables: Variables) -> Array:
+    """The value of a variable; `init_value` as long as it was not set.
+
+    init_value: any type and shape.
+    Returns the value that Assign set last, in the type of the variable.
+    Spec: ReadValue-3.
+    """
+    found = variables.values.get(variable_id)
+    return init_value if found is None else found
+
+
+@op("ReadValue", since=6)
+def read_value_6(
+    init_value: Array | None = None,
+    *,
+    variable_id: str,
+    variable_type: ElementType | None = None,
+    variable_shape: list[str] | None = None,
+    variables: Variables,
+) -> Array:
+    """The value of a variable; `init_value`, or zeros of its declared type and shape, as long as it was not set.
+
+    init_value: any type and shape; may be left out.
+    Returns the value that Assign set last. Open dimensions of `variable_shape` count as 0 where the variable was
+    not set and has no `init_value`.
+    Spec: ReadValue-6.
+    """
+    found = variables.values.get(variable_id)
+    if found is not None:
+        return found
+    if init_value is not None:
+        return init_value
+    shape = [
+        int(d) if d.isdecimal() else int(d.partition("..")[0] or 0) if ".." in d else 0
+        for d in variable_shape or ()
+    ]
+    return np.zeros(shape, np.float32 if variable_type is None else variable_type.dtype)
+
+
+@op("Assign", since=3)
+@op("Assign", since=6)
+def assign_3(new_value: Array, *, variable_id: str, variables: Variables) -> Array:
+    """Sets a variable; the request's next run reads the value.
+
+    new_value: any type and shape.
+    Returns `new_value`.
+    Spec: Assign-3, Assign-6.
+    """
+    variables.values[variable_id] = new_value
+    return new_value

@@ -1,0 +1,212 @@
+"""Graph -> Program: all that can be decided once is decided here."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from irrun.errors import IrrunError, ModelError, UnsupportedError
+from irrun.ir.checks import constant_extent, sort_layers
+from irrun.ir.model import Body, Edge, Graph, Layer, Model
+from irrun.ops import registry
+from irrun.ops.context import BackEdge, InputMap, OutputMap
+from irrun.ops.registry import Operation
+from irrun.packing import unpack
+from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
+
+__all__ = ["lower", "unsupported"]
+
+
+def lower(model: Model) -> Program:
+    """The Program of a model; its bodies are lowered with it, once.
+
+    Raises:
+        UnsupportedError: operations that irrun lacks, all of them.
+        ModelError: an attribute is missing or wrong, a required input is not connected, a constant does not fit.
+    """
+    lacking = unsupported(model)
+    if lacking:
+        shown = "; ".join(f"{name} ({_places(layers)})" for name, layers in lacking.items())
+        raise UnsupportedError(f"operations that irrun lacks: {shown}", path=model.path)
+    try:
+        return _Lowering(model, model.graph).program()
+    except IrrunError as error:
+        error.path = error.path or model.path
+        raise
+
+
+def unsupported(model: Model) -> dict[str, list[Layer]]:
+    """The operations of a model, bodies included, that irrun lacks -> the layers that need them."""
+    lacking: dict[str, list[Layer]] = {}
+    for _, layer in model.graph.walk():
+        if registry.find(layer.type, layer.version) is None:
+            lacking.setdefault(f"{layer.type} of {layer.version}", []).append(layer)
+    return lacking
+
+
+def _places(layers: list[Layer]) -> str:
+    first = layers[0]
+    return f"layer {first.id} {first.name!r}" + (f" and {len(layers) - 1} more" if len(layers) > 1 else "")
+
+
+class _Lowering:
+    """Lowers one graph; numbers its slots as it goes."""
+
+    def __init__(self, model: Model, graph: Graph) -> None:
+        self.model = model
+        self.graph = graph
+        self.initial: list[np.ndarray[Any, Any] | None] = [None]
+        self.slots: dict[tuple[int, int], int] = {}
+        self.sources: dict[tuple[int, int], tuple[int, int]] = {
+            (e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges
+        }
+        self.constant_layers: dict[int, Layer] = {}
+
+    def program(self) -> Program:
+        instructions = []
+        for layer in _in_order(self.graph):
+            operation = registry.find(layer.type, layer.version)
+            assert operation is not None
+            try:
+                if operation.type == "Parameter":
+                    self.outputs(layer)
+                elif operation.type == "Constant":
+                    self.constant(layer)
+                elif operation.type != "Result":
+                    instructions.append(self.instruction(layer, operation))
+            except IrrunError as error:
+                error.layer = error.layer or layer.describe()
+                error.line = error.line or layer.line or None
+                raise
+        parameters = self.graph.of_type("Parameter")
+        results = self.graph.of_type("Result")
+        program = Program(
+            instructions=instructions,
+            initial=self.initial,
+            parameters=[self.slots[p.id, p.outputs[0].id] for p in parameters],
+            results=[self.input_slots(r)[0] for r in results],
+            parameter_layers=parameters,
+            result_layers=results,
+            constant_layers=self.constant_layers,
+        )
+        program.free_after_last_use()
+        return program
+
+    def new_slot(self) -> int:
+        self.initial.append(None)
+        return len(self.initial) - 1
+
+    def outputs(self, layer: Layer) -> tuple[int, ...]:
+        """New slots for the output ports of a layer; one that nothing reads where it has no port."""
+        slots = []
+        for port in layer.outputs:
+            slot = self.slots[layer.id, port.id] = self.new_slot()
+            slots.append(slot)
+        return tuple(slots) or (self.new_slot(),)
+
+    def input_slots(self, layer: Layer) -> tuple[int, ...]:
+        slots = []
+        for port in layer.inputs:
+            source = self.sources.get((layer.id, port.id))
+            slots.append(ABSENT if source is None else self.slots[source])
+        while slots and slots[-1] == ABSENT:
+            slots.pop()
+        return tuple(slots)
+
+    def constant(self, layer: Layer) -> None:
+        (slot, *_) = self.outputs(layer)
+        self.constant_layers[slot] = layer
+        port = layer.outputs[0]
+        if isinstance(layer.attributes.get("value"), np.ndarray):  # not from a file
+            self.initial[slot] = layer.attributes["value"]
+            return
+        extent = constant_extent(layer, self.model)
+        assert port.element_type is not None
+        assert port.shape is not None
+        try:
+            self.initial[slot] = unpack(port.element_type, extent, port.shape)  # type: ignore[arg-type]
+        except ValueError as error:
+            raise ModelError(str(error)) from error
+
+    def instruction(self, layer: Layer, operation: Operation) -> Instruction:
+        inputs = self.input_slots(layer)
+        self.check_inputs(operation, layer, inputs)
+        kernel: Any = operation.kernel
+        attributes = operation.bind(layer.attributes)
+        if attributes:
+            kernel = functools.partial(kernel, **attributes)
+        bodies = {}
+        provided = {}
+        for name, kind in operation.provided.items():
+            if kind is registry.Body:
+                if name not in layer.bodies:
+                    raise ModelError(f"{operation} needs a <{name}>")
+                bodies[name] = self.body(layer, layer.bodies[name])
+            else:
+                provided[name] = kind
+        outputs = self.outputs(layer)
+        return Instruction(kernel, inputs, outputs, layer, operation, bodies=bodies, provided=provided)
+
+    def check_inputs(self, operation: Operation, layer: Layer, slots: tuple[int, ...]) -> None:
+        declared = operation.inputs
+        if len(slots) > len(declared) and not (declared and declared[-1].variadic):
+            raise ModelError(f"{operation} takes {len(declared)} inputs, {len(slots)} are connected")
+        for i, one in enumerate(declared):
+            if not one.optional and (i >= len(slots) or slots[i] == ABSENT):
+                raise ModelError(f"{operation} needs its input {i} ({one.name}), no edge leads into it")
+
+    def body(self, layer: Layer, body: Body) -> BodyProgram:
+        program = _Lowering(self.model, body.graph).program()
+        parameters = {p.id: i for i, p in enumerate(program.parameter_layers)}
+        results = {r.id: i for i, r in enumerate(program.result_layers)}
+        inputs = {p.id: i for i, p in enumerate(layer.inputs)}
+        outputs = {p.id: i for i, p in enumerate(layer.outputs)}
+        return BodyProgram(
+            program=program,
+            inputs=tuple(
+                InputMap(
+                    inputs.get(e.external_port_id, -1),
+                    parameters[e.internal_layer_id],
+                    e.axis,
+                    e.start,
+                    e.end,
+                    e.stride,
+                    e.part_size,
+                    e.purpose,
+                )
+                for e in body.inputs
+            ),
+            outputs=tuple(
+                OutputMap(
+                    outputs.get(e.external_port_id, -1),
+                    results[e.internal_layer_id],
+                    e.axis,
+                    e.start,
+                    e.end,
+                    e.stride,
+                    e.part_size,
+                    e.purpose,
+                )
+                for e in body.outputs
+            ),
+            back_edges=tuple(
+                BackEdge(results[e.from_layer], parameters[e.to_layer]) for e in body.back_edges
+            ),
+            output_count=len(layer.outputs),
+        )
+
+
+def _in_order(graph: Graph) -> Iterable[Layer]:
+    """Topological order in which each ReadValue comes before the Assign of its variable."""
+    assigns = {a.attributes.get("variable_id"): a for a in graph.of_type("Assign")}
+    if not assigns:
+        return sort_layers(graph)
+    extra = [
+        Edge(read.id, -1, assigns[name].id, -1)
+        for read in graph.of_type("ReadValue")
+        if (name := read.attributes.get("variable_id")) in assigns
+    ]
+    return sort_layers(Graph(graph.layers, [*graph.edges, *extra]))

@@ -1,0 +1,1 @@
+"""Rewrites of a Program, one idea per file, each of them optional."""

@@ -1,0 +1,321 @@
+"""CompiledModel and InferRequest: a lowered model, and one user's run of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Union
+
+import numpy as np
+
+from irrun.elements import ElementType
+from irrun.errors import InputError, IrrunError
+from irrun.ir.model import Model, Tensor, index_names
+from irrun.ir.reader import read_model
+from irrun.ir.weights import WeightsSource
+from irrun.runtime.check import DeclarationCheck, Mismatch
+from irrun.runtime.executor import Context, Executor, Observer
+from irrun.runtime.lowering import lower
+
+__all__ = ["CompiledModel", "InferRequest", "Inputs", "Outputs", "VariableState", "compile_model", "run"]
+
+Array = np.ndarray[Any, Any]
+
+#: One array, a list in Parameter order, or a mapping from names (or positions, or tensors) to arrays.
+Inputs = Union[Any, Sequence[Any], Mapping[Any, Any]]
+
+
+def compile_model(
+    model: Model | str | os.PathLike[str],
+    weights: WeightsSource | None = None,
+    *,
+    check: bool = False,
+    **config: Any,
+) -> CompiledModel:
+    """Lower a model so that it can run.
+
+    Args:
+        model: a Model, or the path of its .xml.
+        weights: for a path, where its weights are, if not beside it.
+        check: whether runs compare declared types and shapes with actual ones (`InferRequest.mismatches`).
+        config: none is known yet.
+
+    Raises:
+        UnsupportedError: it needs operations that irrun lacks; all are listed.
+        ModelError: the file is wrong.
+        TypeError: an unknown option.
+    """
+    if config:
+        raise TypeError(f"compile_model() has no option {', '.join(sorted(config))}")
+    if not isinstance(model, Model):
+        model = read_model(model, weights)
+    return CompiledModel(model, check=check)
+
+
+class CompiledModel:
+    """A lowered model; calling it runs it.
+
+    Attributes:
+        model: what it was made from.
+        inputs, outputs: as `Model.inputs` and `Model.outputs`.
+    """
+
+    def __init__(self, model: Model, *, check: bool = False) -> None:
+        self.model = model
+        self.inputs = model.inputs
+        self.outputs = model.outputs
+        self.check = check
+        self._input_names = index_names(self.inputs)
+        self._output_names = index_names(self.outputs)
+        self._program = lower(model)
+        self._request: InferRequest | None = None
+
+    def input(self, key: int | str = 0) -> Tensor:
+        """The input at a position or of a name."""
+        return self.model.input(key)
+
+    def output(self, key: int | str = 0) -> Tensor:
+        """The output at a position or of a name."""
+        return self.model.output(key)
+
+    def create_infer_request(self) -> InferRequest:
+        """A request with variables of its own; requests can run side by side on several threads."""
+        return InferRequest(self)
+
+    def __call__(self, inputs: Inputs = None, *, observers: Sequence[Observer] = ()) -> Outputs:
+        """Run once, on a request that all calls share: variables go on from call to call.
+
+        Raises:
+            InputError: what was fed does not fit.
+            ExecutionError: a kernel failed.
+        """
+        if self._request is None:
+            self._request = self.create_infer_request()
+        return self._request.infer(inputs, observers=observers)
+
+    def reset_state(self) -> None:
+        """Give the variables of the shared request their first values again."""
+        if self._request is not None:
+            self._request.reset_state()
+
+
+class Outputs(Mapping[Any, Array]):
+    """The outputs of one run: by position, by any name, or in a loop over names."""
+
+    def __init__(self, tensors: Sequence[Tensor], names: Mapping[str, int], arrays: Sequence[Array]) -> None:
+        self._tensors = tensors
+        self._names = names
+        self._arrays = arrays
+
+    def __getitem__(self, key: Any) -> Array:
+        if isinstance(key, Tensor):
+            key = self._tensors.index(key)
+        if isinstance(key, str):
+            if key not in self._names:
+                known = ", ".join(t.names[0] for t in self._tensors if t.names)
+                raise KeyError(f"no output {key!r}; the model has {known}")
+            key = self._names[key]
+        return self._arrays[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._names if isinstance(key, str) else key in range(len(self._arrays))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_dict())
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def to_tuple(self) -> tuple[Array, ...]:
+        """The arrays in the order of the model's Results."""
+        return tuple(self._arrays)
+
+    def to_dict(self) -> dict[str, Array]:
+        """Name -> array, each output under one name of its own."""
+        found: dict[str, Array] = {}
+        for i, (tensor, array) in enumerate(zip(self._tensors, self._arrays, strict=True)):
+            free = [n for n in (*tensor.names, f"output{i}") if n not in found]
+            found[free[0]] = array
+        return found
+
+
+class VariableState:
+    """One variable of a request, after OpenVINO's class of that name."""
+
+    def __init__(self, name: str, values: dict[str, Array]) -> None:
+        self.name = name
+        self._values = values
+
+    @property
+    def state(self) -> Array | None:
+        """A copy of its value; None while it has none of its own."""
+        value = self._values.get(self.name)
+        return None if value is None else value.copy()
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._values[self.name] = np.array(value)
+
+    def reset(self) -> None:
+        """Give it its first value again."""
+        self._values.pop(self.name, None)
+
+
+class InferRequest:
+    """One user's run of a compiled model, with variables of its own.
+
+    Attributes:
+        mismatches: with `check=True`, where declared and actual types and shapes of the last run differ.
+    """
+
+    def __init__(self, compiled: CompiledModel) -> None:
+        self._compiled = compiled
+        self._context = Context()
+        self._executor = Executor(compiled._program, self._context)
+        self.mismatches: list[Mismatch] = []
+
+    def infer(self, inputs: Inputs = None, *, observers: Sequence[Observer] = ()) -> Outputs:
+        """Run once.
+
+        Args:
+            inputs: one array, a list in Parameter order, or {name: array}.
+            observers: called after each instruction with the layer, its inputs, its outputs and its seconds.
+
+        Raises:
+            InputError: a name is unknown, an input is missing, or a type or shape does not fit.
+            ExecutionError: a kernel failed. The variables are then what they were before.
+        """
+        compiled = self._compiled
+        arguments = self._arguments(inputs)
+        check = DeclarationCheck() if compiled.check else None
+        self._context.observers = [*observers, *([check] if check else [])]
+        variables = self._context.variables.values
+        before = dict(variables)
+        try:
+            with np.errstate(all="ignore"):
+                results = self._executor.run(arguments)
+        except BaseException as error:
+            variables.clear()
+            variables.update(before)
+            if isinstance(error, IrrunError):
+                error.path = error.path or compiled.model.path
+            raise
+        if check:
+            self.mismatches = check.found
+        for name, value in variables.items():
+            if value is not before.get(name):
+                variables[name] = _owned(value, arguments)
+        shared = [*arguments, *variables.values()]
+        return Outputs(compiled.outputs, compiled._output_names, [_owned(r, shared) for r in results])
+
+    def query_state(self) -> list[VariableState]:
+        """The variables of the model, each to be read, set or reset."""
+        names: dict[str, None] = {}
+        for _, layer in self._compiled.model.graph.walk():
+            if layer.type in ("ReadValue", "Assign"):
+                names[str(layer.attributes.get("variable_id", ""))] = None
+        return [VariableState(name, self._context.variables.values) for name in names]
+
+    def reset_state(self) -> None:
+        """Give every variable its first value again, and restart random generators."""
+        self._context.variables.values.clear()
+        self._executor.reset()
+
+    def _arguments(self, inputs: Inputs) -> list[Array]:
+        tensors = self._compiled.inputs
+        given = self._by_position(inputs)
+        missing = [str(t) for i, t in enumerate(tensors) if i not in given]
+        if missing:
+            raise InputError(f"missing input {', '.join(missing)}")
+        return [fit(given[i], tensor) for i, tensor in enumerate(tensors)]
+
+    def _by_position(self, inputs: Inputs) -> dict[int, Any]:
+        tensors, names = self._compiled.inputs, self._compiled._input_names
+        if inputs is None:
+            return {}
+        if isinstance(inputs, Mapping):
+            given = {}
+            for key, value in inputs.items():
+                if isinstance(key, Tensor):
+                    key = tensors.index(key)
+                position = names.get(key, -1) if isinstance(key, str) else key
+                if not 0 <= position < len(tensors):
+                    known = "; ".join(map(str, tensors)) or "none"
+                    raise InputError(f"no input {key!r}; the model has {known}")
+                given[position] = value
+            return given
+        is_list = isinstance(inputs, (list, tuple)) and (
+            len(tensors) != 1 or (len(inputs) == 1 and isinstance(inputs[0], np.ndarray))
+        )
+        values = list(inputs) if is_list else [inputs]
+        if len(values) > len(tensors):
+            raise InputError(f"{len(values)} inputs are given, the model has {len(tensors)}")
+        return dict(enumerate(values))
+
+
+def fit(value: Any, tensor: Tensor) -> Array:
+    """`value` as an array of the type that the input declares, where nothing is lost by that.
+
+    Raises:
+        InputError: the type or the shape does not fit.
+    """
+    wanted = tensor.element_type
+    array = _typed(value, wanted, tensor)
+    if tensor.partial_shape is not None and not tensor.partial_shape.fits(array.shape):
+        raise InputError(f"input {tensor} is fed shape {list(array.shape)}")
+    return array
+
+
+def _typed(value: Any, wanted: ElementType | None, tensor: Tensor) -> Array:
+    if wanted is None:
+        return np.asarray(value)
+    if wanted.kind == "string":
+        return np.array(value, dtype=object) if not isinstance(value, np.ndarray) else value.astype(object)
+    is_array = isinstance(value, (np.ndarray, np.generic))
+    try:
+        array = np.asarray(value)
+        if array.dtype == wanted.dtype:
+            return array
+        if array.dtype.kind in "OUS" or array.dtype.fields or wanted.dtype.fields:
+            raise ValueError
+        with np.errstate(all="ignore"):
+            converted = array.astype(wanted.dtype)
+            if not is_array and wanted.is_float and array.dtype.kind in "iuf":
+                return converted  # Python's own numbers have no width that could be lost
+            back = converted.astype(array.dtype)
+    except (ValueError, TypeError):
+        raise InputError(f"input {tensor} cannot be fed {_type_name(value)}") from None
+    same = (back == array) | ((back != back) & (array != array))
+    if not np.all(same):
+        raise InputError(
+            f"input {tensor} is fed {_type_name(value)} whose values do not all fit {wanted} without loss; "
+            "convert it first"
+        )
+    return converted
+
+
+def _type_name(value: Any) -> str:
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return f"a {type(value).__name__}"
+    try:
+        return str(ElementType.of(value.dtype))
+    except ValueError:
+        return str(value.dtype)
+
+
+def _owned(result: Array, shared: Sequence[Array]) -> Array:
+    """`result`, or a copy where writing to it could change an input, a constant or a variable."""
+    if result.flags.owndata and result.flags.writeable and not any(result is other for other in shared):
+        return result
+    return result.copy()
+
+
+def run(
+    model: Model | str | os.PathLike[str], inputs: Inputs = None, weights: WeightsSource | None = None
+) -> Outputs:
+    """Read, compile and run a model once.
+
+    Raises:
+        IrrunError: as `compile_model` and `CompiledModel.__call__`.
+    """
+    return compile_model(model, weights)(inputs)
