@@ -157,7 +157,7 @@ class Operation:
         bound: dict[str, Any] = {}
         known = self._by_name
         for name, text in given.items():
-            attribute = known.get(name) or known.get(name.replace("-", "_"))
+            attribute = known.get(name) or known.get(_parameter_name(name))
             if attribute is None:
                 continue
             try:
@@ -173,7 +173,16 @@ class Operation:
 
     def unknown(self, given: Mapping[str, Any]) -> list[str]:
         """The names in `given` that the operation has no attribute for."""
-        return [n for n in given if n not in self._by_name and n.replace("-", "_") not in self._by_name]
+        known = self._by_name
+        return [n for n in given if n not in known and _parameter_name(n) not in known]
+
+
+def _parameter_name(attribute: str) -> str:
+    """The parameter for an attribute whose name is none in Python.
+
+    "exclude-pad" is exclude_pad, "auto_broadcast.auto_broadcast_axis" is auto_broadcast_axis.
+    """
+    return attribute.rpartition(".")[2].replace("-", "_")
 
 
 _numbered: dict[str, list[Operation]] = {}
