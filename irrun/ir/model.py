@@ -23,7 +23,7 @@ class Port:
         id: its number, unique within the layer.
         element_type: as declared, or None.
         shape: as declared; None where the rank is unknown or nothing is declared.
-        names: the tensor names (output ports).
+        names: the tensor names (output ports; of a Result's input port, the names of the model's output).
         rt_info: the `rt_info` element as text, or None.
     """
 
@@ -238,7 +238,8 @@ class Model:
             if maker is not None and port is not None:
                 by_port = f"{maker.name}.{maker.outputs.index(port)}"
                 own = (maker.name,) if len(maker.outputs) == 1 else (by_port,)
-                names = _unique(*port.names, *own, result.name)
+                given = result.inputs[0].names if result.inputs else ()
+                names = _unique(*given, *port.names, *own, result.name)
             declared = port or (result.inputs[0] if result.inputs else Port(0))
             found.append(Tensor(names or (result.name,), declared.element_type, declared.shape, result, port))
         return found

@@ -82,9 +82,7 @@ def read_findings(
 def _net_version(root: etree._Element, path: Path | None) -> int:
     text = root.get("version", "10")
     if not text.strip().isdecimal() or not 2 <= int(text) <= 11:
-        raise ModelError(
-            f"IR version {text!r} is not known, expected 2 to 11", path=path, line=root.sourceline
-        )
+        raise ModelError(f"IR version {text!r} is not known, expected 2 to 11", path=path, line=root.sourceline)
     return int(text)
 
 
@@ -117,9 +115,7 @@ class _Reader:
         for element in section.iterchildren("edge"):
             get = element.get
             try:
-                yield Edge(
-                    int(get("from-layer")), int(get("from-port")), int(get("to-layer")), int(get("to-port"))
-                )
+                yield Edge(int(get("from-layer")), int(get("from-port")), int(get("to-layer")), int(get("to-port")))
             except (TypeError, ValueError):
                 shown = {k: get(k) for k in ("from-layer", "from-port", "to-layer", "to-port")}
                 self.note(element, f"an edge needs four integers, found {shown}")
@@ -146,6 +142,8 @@ class _Reader:
                 layer.bodies[tag] = self.body(element, child, tag, layer)
         if type in ("Parameter", "Const", "Constant"):
             self.take_declaration(element, layer)
+        elif type == "Result" and layer.inputs and get("output_names"):
+            layer.inputs[0].names = _split_names(get("output_names"))
         return layer
 
     def ports(self, section: Any, layer: Layer) -> list[Port]:

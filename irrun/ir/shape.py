@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 __all__ = ["Dimension", "Interval", "PartialShape"]
 
@@ -20,7 +20,7 @@ class Interval(NamedTuple):
         return f"{self.minimum or ''}..{'' if self.maximum is None else self.maximum}"
 
 
-Dimension = Union[int, Interval]
+Dimension = int | Interval
 ANY = Interval()
 
 

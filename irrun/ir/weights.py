@@ -65,9 +65,7 @@ class Weights:
             raise ModelError(f"the weights file {self._missing} is missing; name it if it is elsewhere")
         if offset + size > len(self._buffer) and size:
             where = self.path or "the weights"
-            raise ModelError(
-                f"needs bytes {offset} to {offset + size} of {where}, which has {len(self._buffer)} bytes"
-            )
+            raise ModelError(f"needs bytes {offset} to {offset + size} of {where}, which has {len(self._buffer)} bytes")
         return self._buffer[offset : offset + size]
 
 

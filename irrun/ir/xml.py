@@ -56,9 +56,7 @@ def parse_bytes(data: bytes, path: Path | None = None) -> etree._Element:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
-        raise ModelError(
-            f"not well-formed XML: {getattr(error, 'msg', error)}", path=path, line=line
-        ) from error
+        raise ModelError(f"not well-formed XML: {getattr(error, 'msg', error)}", path=path, line=line) from error
     if root.getroottree().docinfo.doctype:
         raise ModelError("has a DTD, which model files never need", path=path)
     return root

@@ -1,14 +1,70 @@
-"""Condition operations: Select."""
+"""Condition operations: Bucketize, NonZero, Select."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from irrun.elements import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, AutoBroadcast, align
+from irrun.ops.common import Array, AutoBroadcast, align, is_float, is_integer, widen
 from irrun.ops.registry import op
 
-__all__ = ["select_1"]
+__all__ = ["bucketize_3", "non_zero_3", "select_1"]
+
+
+@op("Bucketize", since=3)
+def bucketize_3(
+    data: Array,
+    buckets: Array,
+    *,
+    output_type: ElementType = ELEMENT_TYPES["i64"],
+    with_right_bound: bool = True,
+) -> Array:
+    """For each element of `data` the number of the bucket it falls into, between two of the boundaries `buckets`.
+
+    data: any numeric type and shape; buckets: any numeric type [n], ascending.
+    Returns `output_type`, the shape of data: how many boundaries are less than the element, or with
+    `with_right_bound` false, less or equal. NaN falls into the first bucket, or without right bound into
+    the last.
+    Spec: Bucketize-3.
+    """
+    if buckets.ndim != 1:
+        raise InputError(f"buckets have shape {list(buckets.shape)}, expected one dimension")
+    common = _comparable(data.dtype, buckets.dtype)
+    values = data.astype(common)
+    side = "left" if with_right_bound else "right"
+    found = np.searchsorted(buckets.astype(common), values, side=side)
+    if common.kind == "f" and with_right_bound:
+        found = np.where(np.isnan(values), 0, found)
+    return np.asarray(found, output_type.dtype)
+
+
+def _comparable(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    """The type in which C compares the two: f64 or f32 if one is a float, else an integer type."""
+    for x in (a, b):
+        if not (is_float(x) or is_integer(x) or x == np.bool_):
+            raise InputError(f"{x} is no numeric type")
+    if np.float64 in (a, b):
+        return np.dtype(np.float64)
+    if is_float(a) or is_float(b):
+        return np.dtype(np.float32)
+    return np.dtype(np.uint64 if np.uint64 in (a, b) else np.int64)
+
+
+@op("NonZero", since=3)
+def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) -> Array:
+    """The coordinates of the elements that are not zero, in row-major order.
+
+    data: any numeric type or boolean, any shape.
+    Returns `output_type` [rank of data, number of elements that are not zero].
+    Spec: NonZero-3.
+    """
+    if data.dtype.names:
+        data = data[data.dtype.names[0]]
+    places = np.nonzero(np.atleast_1d(widen(data)))
+    return np.stack(places).astype(output_type.dtype)
 
 
 @op("Select", since=1)
@@ -35,3 +91,25 @@ def select_1(
         raise InputError(
             f"cond {list(cond.shape)}, then {list(then.shape)} and else {list(else_.shape)} do not broadcast"
         ) from None
+
+
+@op("If", since=8)
+def if_8(cond: Array, *inputs: Array, then_body: Body, else_body: Body) -> tuple[Array, ...]:
+    """Runs one of two bodies.
+
+    cond: boolean, one element. inputs: any types and shapes; the port maps say which Parameter of which body each
+    one feeds, and their positions count from cond, which is 0.
+    Returns the outputs of the body that ran, whose types and shapes may differ from those of the other.
+    Raises InputError where cond has more than one element.
+    Spec: If-8.
+    """
+    body = then_body if scalar(cond, "cond") else else_body
+    everything = (cond, *inputs)
+    arguments: list[Array | None] = [None] * body.parameter_count
+    for entry in body.inputs:
+        arguments[entry.parameter] = everything[entry.port]
+    results = body.run(arguments, 0)
+    outputs: list[Array] = [np.empty(0)] * body.output_count
+    for out in body.outputs:
+        outputs[out.port] = results[out.result]
+    return tuple(outputs)

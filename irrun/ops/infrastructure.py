@@ -29,9 +29,7 @@ __all__ = [
 
 
 @op("Parameter", since=1)
-def parameter_1(
-    value: Array, *, element_type: ElementType | None = None, shape: list[str] | None = None
-) -> Array:
+def parameter_1(value: Array, *, element_type: ElementType | None = None, shape: list[str] | None = None) -> Array:
     """The value that is fed to an input of the model.
 
     value: any type and shape that the declaration admits.
@@ -53,9 +51,7 @@ def result_1(value: Array) -> Array:
 
 
 @op("Constant", since=1)
-def constant_1(
-    data: Array, *, element_type: ElementType, shape: list[int], offset: int = 0, size: int = 0
-) -> Array:
+def constant_1(data: Array, *, element_type: ElementType, shape: list[int], offset: int = 0, size: int = 0) -> Array:
     """A value kept in the weights.
 
     data: u8 [size], the bytes as the .bin holds them.
@@ -176,9 +172,7 @@ def _iterate(
         elif fed_back:
             counter = None
     condition = next((o.result for o in body.outputs if o.purpose == "execution_condition"), None)
-    collected: dict[int, list[Array]] = {
-        o.port: [] for o in body.outputs if o.axis is not None and o.port >= 0
-    }
+    collected: dict[int, list[Array]] = {o.port: [] for o in body.outputs if o.axis is not None and o.port >= 0}
     results: list[Array] | None = None
     iteration = 0
     running = start
@@ -268,8 +262,7 @@ def read_value_6(
     if init_value is not None:
         return init_value
     shape = [
-        int(d) if d.isdecimal() else int(d.partition("..")[0] or 0) if ".." in d else 0
-        for d in variable_shape or ()
+        int(d) if d.isdecimal() else int(d.partition("..")[0] or 0) if ".." in d else 0 for d in variable_shape or ()
     ]
     return np.zeros(shape, np.float32 if variable_type is None else variable_type.dtype)
 

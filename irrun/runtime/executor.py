@@ -101,11 +101,10 @@ class Executor:
                     for slot in frees:
                         values[slot] = None
         except IrrunError as error:
-            raise _located(error, layer, scope)
+            _located(error, layer, scope)
+            raise
         except Exception as error:
-            text = (
-                f"{type(error).__name__}: {error}" if not isinstance(error, MemoryError) else "out of memory"
-            )
+            text = f"{type(error).__name__}: {error}" if not isinstance(error, MemoryError) else "out of memory"
             raise _located(ExecutionError(text), layer, scope) from error
         return [values[slot] for slot in program.results]
 
@@ -162,9 +161,7 @@ class Executor:
             back_edges=body.back_edges,
             result_shapes=tuple(p.shape if p.shape and p.shape.is_static else None for p in declared),  # type: ignore[misc]
             result_dtypes=tuple(p.element_type.dtype if p.element_type else None for p in declared),
-            parameter_shapes=tuple(
-                p.shape if p.shape is not None and p.shape.is_static else None for p in ports
-            ),  # type: ignore[misc]
+            parameter_shapes=tuple(p.shape if p.shape is not None and p.shape.is_static else None for p in ports),  # type: ignore[misc]
             parameter_dtypes=tuple(p.element_type.dtype if p.element_type else None for p in ports),
         )
 

@@ -192,9 +192,7 @@ class _Lowering:
                 )
                 for e in body.outputs
             ),
-            back_edges=tuple(
-                BackEdge(results[e.from_layer], parameters[e.to_layer]) for e in body.back_edges
-            ),
+            back_edges=tuple(BackEdge(results[e.from_layer], parameters[e.to_layer]) for e in body.back_edges),
             output_count=len(layer.outputs),
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ __all__ = ["CompiledModel", "InferRequest", "Inputs", "Outputs", "VariableState"
 Array = np.ndarray[Any, Any]
 
 #: One array, a list in Parameter order, or a mapping from names (or positions, or tensors) to arrays.
-Inputs = Union[Any, Sequence[Any], Mapping[Any, Any]]
+Inputs = Any
 
 
 def compile_model(
@@ -310,9 +310,7 @@ def _owned(result: Array, shared: Sequence[Array]) -> Array:
     return result.copy()
 
 
-def run(
-    model: Model | str | os.PathLike[str], inputs: Inputs = None, weights: WeightsSource | None = None
-) -> Outputs:
+def run(model: Model | str | os.PathLike[str], inputs: Inputs = None, weights: WeightsSource | None = None) -> Outputs:
     """Read, compile and run a model once.
 
     Raises:

@@ -1,0 +1,5 @@
+"""`python -m irrun`."""
+
+from irrun.cli import main
+
+main()

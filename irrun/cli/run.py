@@ -1,0 +1,95 @@
+"""`irrun run`: the main job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command("run", short_help="Run a model and show or save its outputs.")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[NAME=]VALUE",
+    help="A .npy, .npz (file.npz:key), raw .bin, .json or picture; JSON text such as 'ids=[[1,2,3]]'; or random, "
+    "zeros, ones (random:1,3,224,224 where the shape is open). Without NAME: the next input.",
+)
+@click.option("-o", "--output", metavar="PATH", help="Write the outputs to .npz, .npy or a folder.")
+@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin, if not beside the model.")
+@click.option("--seed", default=0, show_default=True, help="Of random inputs.")
+@click.option("--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Of picture inputs.")
+@click.option(
+    "--channels",
+    type=click.Choice(["BGR", "RGB"], case_sensitive=False),
+    default="BGR",
+    show_default=True,
+    help="Channel order of picture inputs.",
+)
+@click.option("--mean", metavar="M[,M,M]", help="Taken from the pixels (0 to 255) of pictures.")
+@click.option("--scale", metavar="S[,S,S]", help="What they are divided by after that.")
+@click.option("--check", is_flag=True, help="Report declared types and shapes that are wrong; exit 1 if any is.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    model: Path,
+    inputs: tuple[str, ...],
+    output: str | None,
+    weights: Path | None,
+    seed: int,
+    layout: str,
+    channels: str,
+    mean: str | None,
+    scale: str | None,
+    check: bool,
+    as_json: bool,
+) -> None:
+    """Run MODEL (an .xml of OpenVINO) on the inputs given, and show or save its outputs.
+
+    \b
+    irrun run model.xml --input x.npy
+    irrun run model.xml --input ids='[[1,2,3]]' --input mask=mask.npy --output result.npz
+    irrun run detector.xml --input street.jpg --json
+    """
+    import irrun
+    from irrun.cli.progress import progress
+    from irrun.cli.show import describe, table
+    from irrun.values.image import ImageOptions
+    from irrun.values.load import LoadOptions, load_inputs
+    from irrun.values.save import save_outputs
+
+    compiled = irrun.compile_model(model, weights, check=check)
+    options = LoadOptions(seed, ImageOptions(layout, channels, _numbers(mean, "--mean"), _numbers(scale, "--scale")))
+    request = compiled.create_infer_request()
+    fed = load_inputs(inputs, compiled.inputs, options)
+    with progress(model.name) as observers:
+        outputs = request.infer(fed, observers=observers).to_dict()
+    written = save_outputs(outputs, output) if output else []
+    if as_json:
+        answer: dict[str, object] = {"outputs": [describe(name, value) for name, value in outputs.items()]}
+        if written:
+            answer["written"] = [str(path) for path in written]
+        if check:
+            answer["mismatches"] = [str(m) for m in request.mismatches]
+        click.echo(json.dumps(answer))
+    else:
+        if not written:
+            click.echo(table(outputs))
+        for path in written:
+            click.echo(f"wrote {path}")
+        for mismatch in request.mismatches:
+            click.echo(f"declared otherwise: {mismatch}")
+    if request.mismatches:
+        raise click.exceptions.Exit(1)
+
+
+def _numbers(text: str | None, option: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no list of numbers", param_hint=option) from None

@@ -1,0 +1,34 @@
+"""`irrun validate`: every finding of schema and structure, with its line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command("validate", short_help="Check a model file against schema and structure.")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin, if not beside the model.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(model: Path, weights: Path | None, as_json: bool) -> None:
+    """Check MODEL against the schema of its IR version, its edges, port maps and constants.
+
+    Prints every finding with its line; exits 1 if there is one, 2 if the file cannot be read at all.
+    """
+    from irrun.ir.schema import validate
+
+    findings = validate(model, weights)
+    if as_json:
+        click.echo(json.dumps([f._asdict() for f in findings]))
+    else:
+        for finding in findings:
+            where = f"{model}:{finding.line}" if finding.line else str(model)
+            click.echo(f"{where}: " + (f"{finding.layer}: " if finding.layer else "") + finding.message)
+        if not findings:
+            click.echo(f"{model}: nothing found")
+    if findings:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,262 @@
+"""Inputs from what a user writes: a file, JSON text, `random`, `zeros`."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irrun.elements import ElementType
+from irrun.errors import InputError
+from irrun.ir.model import Tensor
+from irrun.ir.shape import Interval
+from irrun.packing import unpack
+from irrun.values.image import IMAGE_SUFFIXES, ImageOptions, load_image
+
+__all__ = ["LoadOptions", "load_input", "load_inputs"]
+
+Array = np.ndarray[Any, Any]
+
+_GENERATED = re.compile(r"(random|zeros|ones)(?::([\d,x ]*))?")
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How inputs are made where their text leaves it open.
+
+    Attributes:
+        seed: of the generator behind `random`.
+        image: how pictures become tensors.
+    """
+
+    seed: int = 0
+    image: ImageOptions = field(default_factory=ImageOptions)
+
+
+def load_inputs(
+    specs: Iterable[str], tensors: Sequence[Tensor], options: LoadOptions | None = None
+) -> dict[str, Array]:
+    """Inputs by name from texts such as "x.npy", "ids=[[1,2,3]]", "data=street.jpg", "all.npz".
+
+    A text without a name stands for the next input that has no value yet; an .npz whose keys are names of inputs
+    may stand for several at once.
+
+    Args:
+        specs: `[name=]value`, as `load_input` takes values.
+        tensors: the model's inputs.
+        options: seed and image options.
+
+    Raises:
+        InputError: an unknown name, a value that cannot be read, an input fed twice or not at all.
+    """
+    options = options or LoadOptions()
+    given: dict[int, Array] = {}
+    for spec in specs:
+        position, text = _split_name(spec, tensors)
+        if position is None:
+            several = _named_in_npz(text, tensors)
+            if several:
+                for i, value in several.items():
+                    given[_unfed(i, given, tensors)] = value
+                continue
+            position = next((i for i in range(len(tensors)) if i not in given), None)
+            if position is None:
+                raise InputError(f"{spec!r} is one input more than the model has; it takes {_wanted(tensors)}")
+        given[_unfed(position, given, tensors)] = load_input(text, tensors[position], options)
+    missing = [t for i, t in enumerate(tensors) if i not in given]
+    if missing:
+        raise InputError(f"missing input {_wanted(missing)}; the model takes {_wanted(tensors)}")
+    return {_key(tensors[i], i): value for i, value in sorted(given.items())}
+
+
+def load_input(text: str, tensor: Tensor, options: LoadOptions | None = None) -> Array:
+    """One input from a text.
+
+    Args:
+        text: a path to .npy, .npz (`file.npz:key`), raw .bin, .json or a picture; JSON itself; or `random`,
+            `zeros`, `ones`, with a shape where the model leaves it open (`random:1,3,224,224`).
+        tensor: what it is for: its type and shape decide how text, raw bytes and pictures are read.
+        options: seed and image options.
+
+    Raises:
+        InputError: there is no such file, or it does not hold what the model wants.
+    """
+    options = options or LoadOptions()
+    generated = _GENERATED.fullmatch(text.strip())
+    if generated:
+        return _generate(generated[1], generated[2], tensor, options.seed)
+    path, _, key = _split_key(text)
+    suffix = path.suffix.lower()
+    if suffix in IMAGE_SUFFIXES and path.is_file():
+        return load_image(path, tensor, options.image)
+    if text.lstrip()[:1] in ("[", "{", '"') or _is_number(text):
+        return _from_json(text, tensor, "the text")
+    try:
+        if suffix == ".npy":
+            return _plain(np.load(path, allow_pickle=False, mmap_mode="r"), path)
+        if suffix == ".npz":
+            return _from_npz(path, key, tensor)
+        if suffix == ".json":
+            return _from_json(path.read_text(encoding="utf-8"), tensor, str(path))
+        if suffix in (".bin", ".raw"):
+            return _from_bytes(path, tensor)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}, for input {tensor}") from None
+    except (ValueError, EOFError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as {suffix[1:]}: {error}, for input {tensor}") from None
+    if path.is_file():
+        raise InputError(
+            f"{path}: irrun reads .npy, .npz, .bin, .json and pictures ({', '.join(IMAGE_SUFFIXES)}), not {suffix}"
+        )
+    raise InputError(f"{text!r} is no file, no JSON, and neither random, zeros nor ones; it stands for input {tensor}")
+
+
+def _split_name(spec: str, tensors: Sequence[Tensor]) -> tuple[int | None, str]:
+    names = [(name, i) for i, t in enumerate(tensors) for name in t.names if spec.startswith(name + "=")]
+    if names:
+        name, position = max(names, key=lambda pair: len(pair[0]))
+        return position, spec[len(name) + 1 :]
+    name, equals, rest = spec.partition("=")
+    if equals and not Path(spec).exists() and not re.match(r"\s*[\[{\"]", spec):
+        if name.isdecimal() and int(name) < len(tensors):
+            return int(name), rest
+        raise InputError(f"no input {name!r}; the model takes {_wanted(tensors)}")
+    return None, spec
+
+
+def _split_key(text: str) -> tuple[Path, str, str]:
+    match = re.fullmatch(r"(.*\.npz):(.+)", text)
+    return (Path(match[1]), ":", match[2]) if match else (Path(text), "", "")
+
+
+def _unfed(position: int, given: dict[int, Array], tensors: Sequence[Tensor]) -> int:
+    if position in given:
+        raise InputError(f"input {tensors[position]} is fed twice")
+    return position
+
+
+def _named_in_npz(text: str, tensors: Sequence[Tensor]) -> dict[int, Array]:
+    path = Path(text)
+    if path.suffix.lower() != ".npz" or not path.is_file():
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            found = {}
+            for key in archive.files:
+                for i, tensor in enumerate(tensors):
+                    if key in tensor.names and i not in found:
+                        found[i] = archive[key]
+            return found if len(found) > 1 or len(found) == len(archive.files) else {}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+
+
+def _from_npz(path: Path, key: str, tensor: Tensor) -> Array:
+    with np.load(path, allow_pickle=False) as archive:
+        if not key:
+            fitting = [k for k in archive.files if k in tensor.names]
+            if not fitting and len(archive.files) != 1:
+                raise InputError(
+                    f"{path} holds {', '.join(archive.files) or 'nothing'}; name one as {path}:KEY for input {tensor}"
+                )
+            key = fitting[0] if fitting else archive.files[0]
+        if key not in archive.files:
+            raise InputError(f"{path} has no {key!r}, it holds {', '.join(archive.files)}")
+        return _plain(archive[key], path)
+
+
+def _plain(value: Any, path: Path) -> Array:
+    if not isinstance(value, np.ndarray):
+        raise InputError(f"{path} holds no array")
+    return value
+
+
+def _from_json(text: str, tensor: Tensor, where: str) -> Array:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where} is no JSON: {error}, for input {tensor}") from None
+    if isinstance(value, dict):
+        raise InputError(f"{where} is a JSON object, expected lists of numbers for input {tensor}")
+    if tensor.element_type is not None and tensor.element_type.kind == "string":
+        return np.array(value, dtype=object)
+    try:
+        array = np.array(value)
+    except ValueError:
+        raise InputError(f"{where} holds lists of different lengths, for input {tensor}") from None
+    if array.dtype.kind not in "iufb":
+        raise InputError(f"{where} holds something other than numbers, for input {tensor}")
+    wanted = tensor.element_type
+    if wanted is not None and wanted.is_float and not wanted.dtype.fields:
+        return array.astype(wanted.dtype)  # decimal text has no width that could be lost
+    return array
+
+
+def _from_bytes(path: Path, tensor: Tensor) -> Array:
+    wanted = tensor.element_type
+    shape = tensor.partial_shape
+    if wanted is None or wanted.kind == "string" or shape is None:
+        raise InputError(f"{path}: raw bytes need a declared type and rank, the input is {tensor}")
+    data = np.fromfile(path, np.uint8)
+    open_dimensions = [i for i, d in enumerate(shape) if isinstance(d, Interval)]
+    sizes = [1 if isinstance(d, Interval) else d for d in shape]
+    known = int(np.prod(sizes, dtype=object)) if sizes else 1
+    if len(open_dimensions) == 1 and known and wanted.bits:
+        sizes[open_dimensions[0]] = data.size * 8 // wanted.bits // known
+    elif open_dimensions:
+        raise InputError(f"{path}: raw bytes leave the shape of input {tensor} open")
+    expected = wanted.byte_size(int(np.prod(sizes, dtype=object)) if sizes else 1)
+    if data.size != expected:
+        raise InputError(f"{path} has {data.size} bytes, input {tensor} takes {expected}")
+    return unpack(wanted, data, sizes)
+
+
+def _generate(how: str, shape_text: str | None, tensor: Tensor, seed: int) -> Array:
+    shape = _shape_for(how, shape_text, tensor)
+    wanted = tensor.element_type or ElementType.parse("f32")
+    rng = np.random.default_rng(seed)
+    if wanted.kind == "string":
+        return np.full(shape, "" if how == "zeros" else "irrun", dtype=object)
+    if how != "random":
+        fill = np.full(shape, int(how == "ones"), np.uint8)
+    elif wanted.is_float:
+        fill = rng.standard_normal(shape, np.float32)
+    elif wanted.name == "u8":
+        fill = rng.integers(0, 256, shape)
+    else:
+        fill = rng.integers(0, 2 if wanted.bits < 8 or wanted.kind == "boolean" else 10, shape)
+    return fill.view(wanted.dtype) if wanted.dtype.fields else fill.astype(wanted.dtype)
+
+
+def _shape_for(how: str, text: str | None, tensor: Tensor) -> tuple[int, ...]:
+    if text is not None:
+        shape = tuple(int(d) for d in re.split(r"[,x ]+", text.strip()) if d)
+    elif tensor.partial_shape is None:
+        raise InputError(f"input {tensor} has an unknown rank; give a shape, such as {how}:1,3,224,224")
+    else:
+        shape = tuple(max(d.minimum, 1) if isinstance(d, Interval) else d for d in tensor.partial_shape)
+    if int(np.prod(shape, dtype=object)) > 1 << 32:
+        raise InputError(f"a shape of {list(shape)} is too large to be made up, for input {tensor}")
+    return shape
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text.strip() in ("true", "false")
+    return True
+
+
+def _wanted(tensors: Sequence[Tensor]) -> str:
+    return "; ".join(map(str, tensors)) or "no inputs"
+
+
+def _key(tensor: Tensor, position: int) -> str:
+    return tensor.names[0] if tensor.names else str(position)

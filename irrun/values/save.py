@@ -1,0 +1,104 @@
+"""Outputs as files, each written under a temporary name and renamed when it is whole."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from irrun.elements import ElementType
+from irrun.errors import InputError
+
+__all__ = ["replacing", "save_outputs", "storable"]
+
+Array = np.ndarray[Any, Any]
+
+
+def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -> list[Path]:
+    """Write outputs to an .npz, an .npy (one output) or a folder (one .npy each).
+
+    Types that NumPy's files do not know are widened without loss (`storable`).
+
+    Returns:
+        The files written.
+
+    Raises:
+        InputError: the target is of no known kind, or cannot be written.
+    """
+    path = Path(target)
+    arrays = {name: storable(value) for name, value in outputs.items()}
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".npz":
+            _write(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+            return [path]
+        if suffix == ".npy":
+            if len(arrays) != 1:
+                raise InputError(
+                    f"{path} holds one output, the model has {', '.join(arrays)}; name an .npz or a folder"
+                )
+            (value,) = arrays.values()
+            _write(path, lambda file: np.save(file, value))
+            return [path]
+        if suffix and not path.is_dir() and not str(target).endswith(("/", os.sep)):
+            raise InputError(f"{path}: outputs are written to .npz, .npy or a folder")
+        path.mkdir(parents=True, exist_ok=True)
+        written = []
+        for name, value in arrays.items():
+            file_path = _free_name(path, name, written)
+            _write(file_path, lambda file, value=value: np.save(file, value))  # type: ignore[misc]
+            written.append(file_path)
+        return written
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def storable(value: Array) -> Array:
+    """`value` in a type that .npy files know: narrow floats as f32, narrow integers as 8 bits, strings as text."""
+    element = ElementType.of(value.dtype)
+    if element.kind == "string":
+        return value.astype(np.str_)
+    if value.dtype.fields:
+        return value.view(np.uint8)
+    if value.dtype.kind not in "V" and not value.dtype.name.startswith(
+        ("bfloat", "float8", "float4", "int4", "uint4", "uint2")
+    ):
+        return value
+    return value.astype(np.float32 if element.is_float else np.int8 if element.kind == "int" else np.uint8)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that takes the place of `path` when the block ends, and vanishes if it fails."""
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent or Path())
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _write(path: Path, writer: Callable[[BinaryIO], None]) -> None:
+    with replacing(path) as file:
+        writer(file)
+
+
+def _free_name(folder: Path, name: str, taken: list[Path]) -> Path:
+    safe = re.sub(r"[^\w.-]+", "_", name).strip(".") or "output"
+    path = folder / f"{safe}.npy"
+    number = 2
+    while path in taken:
+        path = folder / f"{safe}_{number}.npy"
+        number += 1
+    return path
