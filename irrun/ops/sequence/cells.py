@@ -28,9 +28,7 @@ __all__ = ["WeightsFormat", "gru_cell_3", "lstm_cell_1", "lstm_cell_4", "rnn_cel
 WeightsFormat = Literal["fico", "icof", "ifco", "ifoc", "iofc"]
 
 
-def separate_weights(
-    W: Array, R: Array | None, B: Array | None, hidden_size: int
-) -> tuple[Array, Array, Array | None]:
+def separate_weights(W: Array, R: Array | None, B: Array | None, hidden_size: int) -> tuple[Array, Array, Array | None]:
     """W, R and B of a cell, whichever form the file has.
 
     Files up to IR v7 hold W and R in one matrix, so that the port of R holds B, or is missing.
@@ -42,9 +40,7 @@ def separate_weights(
     return W, R, B
 
 
-def check_cell(
-    X: Array, H: Array, R: Array, B: Array | None, hidden_size: int, gates: int, biases: int
-) -> None:
+def check_cell(X: Array, H: Array, R: Array, B: Array | None, hidden_size: int, gates: int, biases: int) -> None:
     """Raise InputError unless the inputs of a cell fit together."""
     if X.ndim != 2:
         raise InputError(f"X has shape {list(X.shape)}, expected [batch_size, input_size]")
@@ -80,9 +76,7 @@ def rnn_cell_1(
     """
     W, R, B = separate_weights(W, R, B, hidden_size)
     check_cell(X, initial_hidden_state, R, B, hidden_size, 1, 1)
-    (f,), bound = activation_functions(
-        activations, activations_alpha, activations_beta, RNN_ACTIVATIONS, clip
-    )
+    (f,), bound = activation_functions(activations, activations_alpha, activations_beta, RNN_ACTIVATIONS, clip)
     (H,) = RNNStep(R, f, bound)(input_part(X, W, B, 1), initial_hidden_state)
     return H
 
@@ -114,9 +108,7 @@ def gru_cell_3(
     """
     W, R, B = separate_weights(W, R, B, hidden_size)
     check_cell(X, initial_hidden_state, R, B, hidden_size, 3, 4 if linear_before_reset else 3)
-    (f, g), bound = activation_functions(
-        activations, activations_alpha, activations_beta, GRU_ACTIVATIONS, clip
-    )
+    (f, g), bound = activation_functions(activations, activations_alpha, activations_beta, GRU_ACTIVATIONS, clip)
     B, hidden_bias = gru_biases(B, hidden_size)
     step = GRUStep(R, f, g, bound, linear_before_reset, hidden_bias)
     (H,) = step(input_part(X, W, B, 3), initial_hidden_state)
@@ -159,9 +151,7 @@ def lstm_cell_1(
     if P is not None:
         expect_shape("P", P, 3 * hidden_size)
         P = P.reshape(3, hidden_size)
-    (f, g, h), bound = activation_functions(
-        activations, activations_alpha, activations_beta, LSTM_ACTIVATIONS, clip
-    )
+    (f, g, h), bound = activation_functions(activations, activations_alpha, activations_beta, LSTM_ACTIVATIONS, clip)
     part = input_part(X, to_fico(W, weights_format), None if B is None else to_fico(B, weights_format), 4)
     step = LSTMStep(to_fico(R, weights_format), f, g, h, bound, P, input_forget)
     H, C = step(part, initial_hidden_state, initial_cell_state)

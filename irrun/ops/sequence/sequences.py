@@ -58,9 +58,7 @@ def rnn_sequence_5(
     Raises InputError where shapes do not fit, a length is not in [0, time], or an activation is unknown.
     Spec: RNNSequence-5.
     """
-    (f,), bound = activation_functions(
-        activations, activations_alpha, activations_beta, RNN_ACTIVATIONS, clip
-    )
+    (f,), bound = activation_functions(activations, activations_alpha, activations_beta, RNN_ACTIVATIONS, clip)
     _check(X, [initial_hidden_state], W, R, B, direction, hidden_size, 1, 1)
     steps = [RNNStep(r, f, bound) for r in R]
     return run_sequence(X, [initial_hidden_state], sequence_lengths, W, B, direction, 1, steps)
@@ -105,9 +103,7 @@ def gru_sequence_5(
         hidden_size=hidden_size,
         direction=direction,
         linear_before_reset=linear_before_reset,
-        functions=activation_functions(
-            activations, activations_alpha, activations_beta, GRU_ACTIVATIONS, clip
-        ),
+        functions=activation_functions(activations, activations_alpha, activations_beta, GRU_ACTIVATIONS, clip),
     )
 
 
@@ -170,9 +166,7 @@ def lstm_sequence_5(
     Raises InputError where shapes do not fit, a length is not in [0, time], or an activation is unknown.
     Spec: LSTMSequence-1.
     """
-    (f, g, h), bound = activation_functions(
-        activations, activations_alpha, activations_beta, LSTM_ACTIVATIONS, clip
-    )
+    (f, g, h), bound = activation_functions(activations, activations_alpha, activations_beta, LSTM_ACTIVATIONS, clip)
     states = [initial_hidden_state, initial_cell_state]
     _check(X, states, W, R, B, direction, hidden_size, 4, 4)
     if P is not None:
@@ -241,9 +235,7 @@ def run_sequence(
     return np.stack([y.swapaxes(0, 1) for y in Y], axis=1), *(np.stack(s, axis=1) for s in last)
 
 
-def _unroll(
-    rows: Sequence[Array], states: Sequence[Array], lengths: Array, backwards: bool, step: Step
-) -> list[Array]:
+def _unroll(rows: Sequence[Array], states: Sequence[Array], lengths: Array, backwards: bool, step: Step) -> list[Array]:
     """The hidden states [time, batch, hidden] and the last states, for one direction; rows are time-major.
 
     Every sequence runs to the end of the longest; what lies behind its own end is dropped afterwards.

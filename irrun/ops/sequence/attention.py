@@ -1,0 +1,76 @@
+"""ScaledDotProductAttention."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from irrun.errors import InputError
+from irrun.ops.common import Array, in_f32, scalar
+from irrun.ops.registry import op
+
+__all__ = ["scaled_dot_product_attention_13"]
+
+
+@op("ScaledDotProductAttention", since=13)
+@in_f32
+def scaled_dot_product_attention_13(
+    query: Array,
+    key: Array,
+    value: Array,
+    attention_mask: Array | None = None,
+    scale: Array | None = None,
+    sink: Array | None = None,
+    *,
+    causal: bool = False,
+) -> Array:
+    """`softmax(query * key^T * scale + mask) * value`.
+
+    query: float [N, ..., L, E]; key: [N, ..., S, E]; value: [N, ..., S, Ev], leading dimensions broadcast.
+    attention_mask: boolean (true takes part) or float (added), broadcast to [N, ..., L, S]; with `causal` it is
+    ignored, and place l attends to places up to l. scale: scalar, 1 / sqrt(E) where left out.
+    sink: broadcast to [N, ..., L, 1], a score that takes its share of the softmax but has no value.
+    Returns [N, ..., L, Ev], the type of query; NaN where nothing takes part.
+    Raises InputError where the shapes do not fit.
+    Spec: ScaledDotProductAttention-13.
+    """
+    if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1]:
+        raise InputError(
+            f"query has shape {list(query.shape)} and key {list(key.shape)}, expected [..., L, E] and [..., S, E]"
+        )
+    factor = 1 / np.sqrt(query.shape[-1]) if scale is None else scalar(scale, "scale")
+    try:
+        scores = (query * query.dtype.type(factor)) @ key.swapaxes(-1, -2)
+        if causal:
+            np.copyto(scores, -np.inf, where=np.triu(np.ones(scores.shape[-2:], np.bool_), 1))
+        elif attention_mask is not None:
+            scores = _masked(scores, attention_mask)
+        return _softmax(scores, sink) @ value
+    except ValueError as error:
+        raise InputError(f"query, key, value, mask and sink do not fit together: {error}") from None
+
+
+def _masked(scores: Array, mask: Array) -> Array:
+    """The scores with the mask applied, in place where its shape allows."""
+    if np.broadcast_shapes(scores.shape, mask.shape) != scores.shape:
+        scores = np.broadcast_to(scores, np.broadcast_shapes(scores.shape, mask.shape)).copy()
+    if mask.dtype == np.bool_:
+        np.copyto(scores, -np.inf, where=~mask)
+    else:
+        scores += mask
+    return scores
+
+
+def _softmax(scores: Array, sink: Array | None) -> Array:
+    """Softmax along the last axis, in place; `sink` is one more score, whose share is dropped."""
+    highest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
+    if sink is not None:
+        if sink.ndim and sink.shape[-1] != 1:
+            raise InputError(f"sink has shape {list(sink.shape)}, expected [..., L or 1, 1]")
+        highest = np.maximum(highest, sink)
+    scores -= highest
+    np.exp(scores, out=scores)
+    total = scores.sum(axis=-1, keepdims=True)
+    if sink is not None:
+        total += np.exp(sink - highest)
+    scores /= total
+    return scores
