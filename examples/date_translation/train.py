@@ -153,6 +153,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=5000, help="how many batches to train on")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent, help="folder for the files")
     options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
 
     model = train(options.steps)
     texts, answers = make(1000, random.Random(1), held=True)
