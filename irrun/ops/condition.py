@@ -1,4 +1,4 @@
-"""Condition operations: Bucketize, NonZero, Select."""
+"""Condition operations: Bucketize, If, NonZero, Select."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 
 from irrun.elements import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, AutoBroadcast, align, is_float, is_integer, widen
+from irrun.ops.common import Array, AutoBroadcast, align, is_float, is_integer, scalar, widen
+from irrun.ops.context import Body
 from irrun.ops.registry import op
 
-__all__ = ["bucketize_3", "non_zero_3", "select_1"]
+__all__ = ["bucketize_3", "if_8", "non_zero_3", "select_1"]
 
 
 @op("Bucketize", since=3)
@@ -34,8 +35,7 @@ def bucketize_3(
         raise InputError(f"buckets have shape {list(buckets.shape)}, expected one dimension")
     common = _comparable(data.dtype, buckets.dtype)
     values = data.astype(common)
-    side = "left" if with_right_bound else "right"
-    found = np.searchsorted(buckets.astype(common), values, side=side)
+    found = np.searchsorted(buckets.astype(common), values, side="left" if with_right_bound else "right")
     if common.kind == "f" and with_right_bound:
         found = np.where(np.isnan(values), 0, found)
     return np.asarray(found, output_type.dtype)
@@ -58,30 +58,38 @@ def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
     """The coordinates of the elements that are not zero, in row-major order.
 
     data: any numeric type or boolean, any shape.
-    Returns `output_type` [rank of data, number of elements that are not zero].
+    Returns `output_type` [rank of data, number of elements that are not zero]; for a scalar [1, 1] or, if
+    it is zero, [0, 0], as the reference implementation has it.
     Spec: NonZero-3.
     """
     if data.dtype.names:
         data = data[data.dtype.names[0]]
-    places = np.nonzero(np.atleast_1d(widen(data)))
-    return np.stack(places).astype(output_type.dtype)
+    if data.ndim == 0:
+        return np.zeros((1, 1) if data else (0, 0), output_type.dtype)
+    return np.stack(np.nonzero(widen(data))).astype(output_type.dtype)
 
 
 @op("Select", since=1)
 def select_1(
-    cond: Array, then: Array, else_: Array, *, auto_broadcast: AutoBroadcast = "numpy", axis: int = -1
+    cond: Array,
+    then: Array,
+    else_: Array,
+    *,
+    auto_broadcast: AutoBroadcast = "numpy",
+    auto_broadcast_axis: int = 0,
 ) -> Array:
     """Elements of `then` where `cond` is true, of `else` where it is not.
 
     cond: boolean; then, else: any one type; shapes as `auto_broadcast` admits: "none" wants all equal,
-    "numpy" broadcasts all three, "pdpd" places cond and else into the shape of then.
+    "numpy" broadcasts all three, "pdpd" places cond and else into the shape of
+    then, from the axis `auto_broadcast_axis` on.
     Returns the type of then.
     Raises InputError where the shapes do not fit.
     Spec: Select-1.
     """
     if auto_broadcast == "pdpd":
-        cond = align(then, cond, auto_broadcast, axis)[1]
-        else_ = align(then, else_, auto_broadcast, axis)[1]
+        cond = align(then, cond, auto_broadcast, auto_broadcast_axis)[1]
+        else_ = align(then, else_, auto_broadcast, auto_broadcast_axis)[1]
     elif auto_broadcast == "none":
         align(then, cond, auto_broadcast)
         align(then, else_, auto_broadcast)
@@ -97,8 +105,8 @@ def select_1(
 def if_8(cond: Array, *inputs: Array, then_body: Body, else_body: Body) -> tuple[Array, ...]:
     """Runs one of two bodies.
 
-    cond: boolean, one element. inputs: any types and shapes; the port maps say which Parameter of which body each
-    one feeds, and their positions count from cond, which is 0.
+    cond: boolean, one element. inputs: any types and shapes; the port maps say which Parameter of which
+    body each one feeds, and their positions count from cond, which is 0.
     Returns the outputs of the body that ran, whose types and shapes may differ from those of the other.
     Raises InputError where cond has more than one element.
     Spec: If-8.

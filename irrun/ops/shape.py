@@ -51,9 +51,7 @@ def reshape_1(data: Array, shape: Array, *, special_zero: bool) -> Array:
         raise InputError(f"shape {pattern} may hold one -1, and nothing else below 0")
     copied = [special_zero and n == 0 for n in pattern]
     if any(copied[data.ndim :]):
-        raise InputError(
-            f"shape {pattern} copies a dimension that data of shape {list(data.shape)} does not have"
-        )
+        raise InputError(f"shape {pattern} copies a dimension that data of shape {list(data.shape)} does not have")
     target = [data.shape[i] if copied[i] else n for i, n in enumerate(pattern)]
     if -1 in target:
         # Copied dimensions stay out of the division, so that -1 is determined beside a copied 0.

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, normalize_axis, scalar
+from irrun.ops.common import Array, is_narrow, normalize_axis, scalar, widen
 
-__all__ = ["as_index", "axis_value", "blank", "fill_value", "from_end"]
+__all__ = ["as_index", "axis_value", "blank", "fill_value", "from_end", "inside", "wide"]
 
 
 def fill_value(dtype: np.dtype[Any]) -> Any:
@@ -36,6 +36,27 @@ def from_end(indices: Array, size: int) -> Array:
     """`indices` in i64, negative ones counted from the end of an axis of `size` elements."""
     index = as_index(indices)
     return np.where(index < 0, index + size, index)
+
+
+def inside(indices: Array, size: int, *, negative: bool = True) -> Array:
+    """`indices` in i64 counted from the front of an axis of `size` elements.
+
+    Raises:
+        InputError: one is out of range, or below 0 where `negative` is false.
+    """
+    index = from_end(indices, size) if negative else as_index(indices)
+    wrong = (index < 0) | (index >= size)
+    if wrong.any():
+        value = np.asarray(indices)[wrong].reshape(-1)[0]
+        raise InputError(f"index {value} is out of range of an axis of {size} elements")
+    return index
+
+
+def wide(x: Array) -> Array:
+    """`x` in a type to add up in: f32 for narrow floats, i64 for integers below a byte, else `x` itself."""
+    if is_narrow(x.dtype):
+        return widen(x)
+    return x.astype(np.int64) if x.dtype.kind == "V" else x
 
 
 def axis_value(axis: Array, rank: int, name: str = "axis") -> int:

@@ -31,8 +31,7 @@ def concat_1(*inputs: Array, axis: int) -> Array:
         )
         if not same_rest or x.dtype != first.dtype:
             raise InputError(
-                f"input {i} is {x.dtype}{list(x.shape)}, expected {first.dtype}{list(first.shape)}"
-                f" but for axis {along}"
+                f"input {i} is {x.dtype}{list(x.shape)}, expected {first.dtype}{list(first.shape)} but for axis {along}"
             )
     return first if len(inputs) == 1 else np.concatenate(inputs, axis=along)
 
@@ -49,9 +48,7 @@ def split_1(data: Array, axis: Array, *, num_splits: int) -> tuple[Array, ...]:
     along = axis_value(axis, data.ndim)
     length = data.shape[along]
     if num_splits < 1 or length % num_splits:
-        raise InputError(
-            f"{length} elements along axis {along} cannot be split into {num_splits} equal parts"
-        )
+        raise InputError(f"{length} elements along axis {along} cannot be split into {num_splits} equal parts")
     return _cut(data, along, [length // num_splits] * num_splits)
 
 
@@ -77,6 +74,4 @@ def variadic_split_1(data: Array, axis: Array, split_lengths: Array) -> tuple[Ar
 
 
 def _cut(data: Array, axis: int, lengths: list[int]) -> tuple[Array, ...]:
-    ends = np.cumsum(lengths).tolist()
-    before = [slice(None)] * axis
-    return tuple(data[tuple([*before, slice(end - n, end)])] for n, end in zip(lengths, ends, strict=True))
+    return tuple(np.split(data, np.cumsum(lengths)[:-1], axis)) if lengths else ()

@@ -7,11 +7,11 @@ import math
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array
-from irrun.ops.movement.common import axis_value, fill_value, from_end
+from irrun.ops.common import Array, normalize_axis
+from irrun.ops.movement.common import axis_value, fill_value, from_end, inside
 from irrun.ops.registry import op
 
-__all__ = ["gather_1", "gather_7"]
+__all__ = ["gather_1", "gather_7", "gather_elements_6", "gather_nd_5", "gather_nd_8"]
 
 
 @op("Gather", since=1)
@@ -45,13 +45,10 @@ def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -
     batch = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
     if not 0 <= batch <= min(along, indices.ndim):
         raise InputError(
-            f"batch_dims {batch_dims} is out of range for indices of shape {list(indices.shape)}"
-            f" and axis {along}"
+            f"batch_dims {batch_dims} is out of range for indices of shape {list(indices.shape)} and axis {along}"
         )
     if data.shape[:batch] != indices.shape[:batch]:
-        raise InputError(
-            f"data {list(data.shape)} and indices {list(indices.shape)} differ in the first {batch} axes"
-        )
+        raise InputError(f"data {list(data.shape)} and indices {list(indices.shape)} differ in the first {batch} axes")
     size = data.shape[along]
     index = from_end(indices, size)
     outside = (index < 0) | (index >= size)
@@ -75,3 +72,67 @@ def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -
         picked[b, :, i] = fill_value(data.dtype)
     gathered: Array = picked.reshape(shape)
     return gathered
+
+
+@op("GatherElements", since=6)
+def gather_elements_6(data: Array, indices: Array, *, axis: int) -> Array:
+    """For each place of `indices` the element of `data` with that index along `axis`, the others its own.
+
+    data: any type, rank >= 1; indices: integer, the shape of data but for axis, negative ones from the end.
+    Returns the type of data, the shape of indices.
+    Raises InputError where an index or axis is out of range, or the shapes do not fit.
+    Spec: GatherElements-6.
+    """
+    along = normalize_axis(axis, data.ndim)
+    expected = data.shape[:along] + indices.shape[along : along + 1] + data.shape[along + 1 :]
+    if indices.shape != expected:
+        raise InputError(f"indices have shape {list(indices.shape)}, expected {list(expected)}")
+    return np.take_along_axis(data, inside(indices, data.shape[along]), axis=along)
+
+
+@op("GatherND", since=8)
+def gather_nd_8(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
+    """Elements or slices of `data` at the coordinates in the last axis of `indices`, batch by batch.
+
+    data: any type, rank >= 1; indices: integer [..., k], k <= rank of data - batch_dims, negative ones
+    from the end.
+    Returns `indices.shape[:-1] + data.shape[batch_dims+k:]`, the type of data.
+    Raises InputError where an index is out of range, or shapes and batch_dims do not fit.
+    Spec: GatherND-8.
+    """
+    depth = indices.shape[-1] if indices.ndim else 0
+    if not 0 <= batch_dims < min(data.ndim, indices.ndim) or batch_dims + depth > data.ndim:
+        raise InputError(
+            f"indices of shape {list(indices.shape)} with batch_dims {batch_dims} do not address data of shape"
+            f" {list(data.shape)}"
+        )
+    batch = data.shape[:batch_dims]
+    if batch != indices.shape[:batch_dims]:
+        raise InputError(
+            f"data {list(data.shape)} and indices {list(indices.shape)} differ in the first {batch_dims} axes"
+        )
+    # The coordinates become one number: the row of data flattened to [batches, rows, slice].
+    outer, inner = data.shape[batch_dims : batch_dims + depth], data.shape[batch_dims + depth :]
+    rows = np.zeros(indices.shape[:-1], np.int64)
+    for i, size in enumerate(outer):
+        rows = rows * size + inside(indices[..., i], size)
+    batches = math.prod(batch)
+    flat = data.reshape(batches, math.prod(outer), math.prod(inner))
+    picked = flat[np.arange(batches)[:, None], rows.reshape(batches, math.prod(rows.shape[batch_dims:]))]
+    gathered: Array = picked.reshape(rows.shape + inner)
+    return gathered
+
+
+@op("GatherND", since=5)
+def gather_nd_5(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
+    """Elements or slices of `data` at the coordinates in the last axis of `indices`, batch by batch.
+
+    data: any type, rank >= 1; indices: integer [..., k], k <= rank of data - batch_dims, negative ones
+    from the end.
+    Returns what GatherND-8 does, with the batch dimensions flattened into one.
+    Raises InputError where an index is out of range, or shapes and batch_dims do not fit.
+    Spec: GatherND-5.
+    """
+    gathered = gather_nd_8(data, indices, batch_dims=batch_dims)
+    batches = [math.prod(gathered.shape[:batch_dims])] if batch_dims else []
+    return gathered.reshape(batches + list(gathered.shape[batch_dims:]))

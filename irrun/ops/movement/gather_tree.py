@@ -64,8 +64,6 @@ def _check(step_ids: Array, parent_ids: Array, max_seq_len: Array, end_token: Ar
         raise InputError(f"end_token has shape {list(end_token.shape)}, expected a scalar")
     types = {x.dtype for x in (step_ids, parent_ids, max_seq_len, end_token)}
     if len(types) > 1:
-        raise InputError(
-            f"the inputs have types {', '.join(sorted(map(str, types)))}, expected one and the same"
-        )
+        raise InputError(f"the inputs have types {', '.join(sorted(map(str, types)))}, expected one and the same")
     if not (is_float(step_ids.dtype) or is_integer(step_ids.dtype)):
         raise InputError(f"the inputs are of type {step_ids.dtype}, expected a numeric type")

@@ -11,16 +11,14 @@ from irrun.ops.common import Array, int_list
 from irrun.ops.movement.common import blank
 from irrun.ops.registry import op
 
-__all__ = ["pad_1"]
+__all__ = ["pad_1", "pad_constant"]
 
 Mode = Literal["constant", "edge", "reflect", "symmetric"]
 
 
 @op("Pad", since=12)
 @op("Pad", since=1)
-def pad_1(
-    data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None = None, *, pad_mode: Mode
-) -> Array:
+def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None = None, *, pad_mode: Mode) -> Array:
     """`data` with elements added at both ends of each axis; a negative number takes elements away.
 
     data: any type and shape; pads_begin, pads_end: integer [rank of data]; pad_value: the type of data,
@@ -37,14 +35,15 @@ def pad_1(
         )
     sizes = [max(0, b + n + e) for b, n, e in zip(begins, data.shape, ends, strict=True)]
     if pad_mode == "constant":
-        return _constant(data, begins, sizes, pad_value)
+        return pad_constant(data, begins, sizes, pad_value)
     for axis, (begin, end, size) in enumerate(zip(begins, ends, sizes, strict=True)):
         if begin or end:
             data = np.take(data, _source(pad_mode, begin, end, data.shape[axis], size), axis=axis)
     return data
 
 
-def _constant(data: Array, begins: list[int], sizes: list[int], pad_value: Array | None) -> Array:
+def pad_constant(data: Array, begins: list[int], sizes: list[int], pad_value: Array | None) -> Array:
+    """`data` placed at `begins` (negative: cropped) in a new array of `sizes`, elsewhere `pad_value` or zero."""
     result = blank(sizes, data.dtype)
     if pad_value is not None:
         result[...] = pad_value.reshape(())

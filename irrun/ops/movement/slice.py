@@ -14,18 +14,20 @@ __all__ = ["slice_8", "strided_slice_1"]
 
 @op("Slice", since=8)
 def slice_8(data: Array, start: Array, stop: Array, step: Array, axes: Array | None = None) -> Array:
-    """`data[start:stop:step]` on the given axes, with the rules of Python's slices.
+    """`data[start:stop:step]` on the given axes.
 
     data: any type, rank >= 1; start, stop, step: integer [n]; axes: integer [n], 0 to n-1 when left out.
     Returns the type of data, a view.
     Raises InputError where the lists differ in length, a step is 0, or axes are out of range or repeated.
+    The rules are Python's, except that a backward slice that begins before the first element begins at the
+    first, as in the reference implementation (Python's is empty).
     Spec: Slice-8.
     """
-    return data[slices(data.ndim, start, stop, step, axes)]
+    return data[slices(data.shape, start, stop, step, axes)]
 
 
-def slices(rank: int, start: Array, stop: Array, step: Array, axes: Array | None) -> tuple[slice, ...]:
-    """One slice per axis of a tensor of `rank`, from the inputs of Slice and SliceScatter.
+def slices(shape: Sequence[int], start: Array, stop: Array, step: Array, axes: Array | None) -> tuple[slice, ...]:
+    """One slice per axis of a tensor of `shape`, from the inputs of Slice and SliceScatter.
 
     Raises:
         InputError: the lists differ in length, a step is 0, or axes are out of range or repeated.
@@ -39,9 +41,10 @@ def slices(rank: int, start: Array, stop: Array, step: Array, axes: Array | None
         )
     if 0 in steps:
         raise InputError(f"step {steps} holds 0")
-    found = [slice(None)] * rank
-    for axis, *bounds in zip(normalize_axes(chosen, rank), starts, stops, steps, strict=True):
-        found[axis] = slice(*bounds)
+    found = [slice(None)] * len(shape)
+    axis_order = normalize_axes(chosen, len(shape))
+    for axis, first, last, stride in zip(axis_order, starts, stops, steps, strict=True):
+        found[axis] = python_slice(first, last, stride, shape[axis])
     return tuple(found)
 
 
@@ -65,7 +68,7 @@ def strided_slice_1(
     Returns the type of data, a view.
     Raises InputError where the lists differ in length, there are more entries than axes, a stride is 0, or an
     index of shrink_axis_mask is out of range. Where a backward slice begins before the first element, it
-    begins at the first element, as in the reference implementation (NumPy's would be empty).
+    begins at the first element, as in the reference implementation (Python's is empty).
     Spec: StridedSlice-1.
     """
     begins, ends = int_list(begin), int_list(end)
@@ -75,11 +78,11 @@ def strided_slice_1(
             f"begin, end and stride have {len(begins)}, {len(ends)} and {len(strides)} elements,"
             " expected the same number"
         )
+    if 0 in strides:
+        raise InputError(f"stride {strides} holds 0")
     count = len(begins)
     open_begin, open_end = _bits(begin_mask, count), _bits(end_mask, count)
-    ellipsis, new_axis, shrink = (
-        _bits(mask, count) for mask in (ellipsis_mask, new_axis_mask, shrink_axis_mask)
-    )
+    ellipsis, new_axis, shrink = (_bits(mask, count) for mask in (ellipsis_mask, new_axis_mask, shrink_axis_mask))
     if sum(ellipsis) > 1:
         raise InputError(f"ellipsis_mask {ellipsis_mask} marks more than one position")
     used = sum(not (e or n) for e, n in zip(ellipsis, new_axis, strict=True))
@@ -100,7 +103,7 @@ def strided_slice_1(
         else:
             first = None if open_begin[i] else begins[i]
             last = None if open_end[i] else ends[i]
-            index.append(_range(first, last, strides[i], data.shape[axis]))
+            index.append(python_slice(first, last, strides[i], data.shape[axis]))
             axis += 1
     return data[tuple(index)]
 
@@ -116,9 +119,8 @@ def _one(index: int, size: int, axis: int) -> int:
     return index
 
 
-def _range(first: int | None, last: int | None, stride: int, size: int) -> slice:
-    if stride == 0:
-        raise InputError("stride is 0")
+def python_slice(first: int | None, last: int | None, stride: int, size: int) -> slice:
+    """`first:last:stride`, but a backward slice that begins before the first element begins at the first."""
     if stride < 0 and first is not None and first < -size:
         first = -size
     return slice(first, last, stride)
