@@ -15,7 +15,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.ops.common import Array
 
-__all__ = ["AutoPad", "Rounding", "Windows", "pad_spatial", "place_windows", "same_padding"]
+__all__ = ["AutoPad", "Rounding", "Windows", "fill", "pad_spatial", "place_windows", "same_padding"]
 
 AutoPad = Literal["explicit", "notset", "same_upper", "same_lower", "valid"]
 Rounding = Literal["floor", "ceil", "ceil_torch"]
@@ -102,9 +102,9 @@ def place_windows(
         InputError: an attribute does not fit the number of spatial axes, or a window does not fit the data.
     """
     rank = len(spatial)
-    kernel = _fill("kernel", kernel, rank, 1, at_least=1)
-    strides = _fill("strides", strides, rank, 1, at_least=1)
-    dilations = _fill("dilations", dilations, rank, 1, at_least=1)
+    kernel = fill("kernel", kernel, rank, 1, at_least=1)
+    strides = fill("strides", strides, rank, 1, at_least=1)
+    dilations = fill("dilations", dilations, rank, 1, at_least=1)
     if auto_pad == "valid":
         begin = end = (0,) * rank
     elif auto_pad in ("same_upper", "same_lower"):
@@ -112,14 +112,12 @@ def place_windows(
         small, large = tuple(h[0] for h in halves), tuple(h[1] for h in halves)
         begin, end = (small, large) if auto_pad == "same_upper" else (large, small)
     else:
-        begin, end = _fill("pads_begin", pads_begin, rank, 0), _fill("pads_end", pads_end, rank, 0)
+        begin, end = fill("pads_begin", pads_begin, rank, 0), fill("pads_end", pads_end, rank, 0)
     out = []
     for n, k, s, d, b, e in zip(spatial, kernel, strides, dilations, begin, end, strict=True):
         room = n + b + e - ((k - 1) * d + 1)
         if room < 0:
-            raise InputError(
-                f"a window of {k} with dilation {d} does not fit into {n} elements padded to {n + b + e}"
-            )
+            raise InputError(f"a window of {k} with dilation {d} does not fit into {n} elements padded to {n + b + e}")
         count = (room // s if rounding == "floor" else -(-room // s)) + 1
         if rounding == "ceil_torch" and (count - 1) * s >= n + b:
             count -= 1  # a window must not start in the padding after the data
@@ -127,14 +125,15 @@ def place_windows(
     return Windows(kernel, strides, dilations, begin, end, tuple(out))
 
 
-def _fill(
-    name: str, values: Sequence[int], rank: int, default: int, at_least: int | None = None
-) -> tuple[int, ...]:
+def fill(name: str, values: Sequence[int], rank: int, default: int, at_least: int | None = None) -> tuple[int, ...]:
+    """`values`, one for each of `rank` spatial axes; `default` for each where there are none.
+
+    Raises:
+        InputError: their number is another, or one is too small.
+    """
     found = tuple(values) if len(values) else (default,) * rank
     if len(found) != rank:
-        raise InputError(
-            f"{name} {list(found)} has {len(found)} values, expected one for each of {rank} spatial axes"
-        )
+        raise InputError(f"{name} {list(found)} has {len(found)} values, expected one for each of {rank} spatial axes")
     if at_least is not None and any(v < at_least for v in found):
         raise InputError(f"{name} {list(found)} has a value below {at_least}")
     return found

@@ -1,0 +1,279 @@
+"""Configurations for the convolution operations."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from conformance.harness import Case, configurations
+
+F32, F16, F64 = np.float32, np.float16, np.float64
+SUMS = (1e-5, 1e-5)  # sums of some dozens of products
+HALF_SUMS = (2e-3, 2e-3)
+#: Sums of products where the CPU plugin computes in f32 or less; f64 is held to f64 by the unit tests.
+ROUGH = {F16: HALF_SUMS, ml_dtypes.bfloat16: (1e-2, 1e-2), F64: SUMS}
+
+
+def values(rng, shape, dtype=F32):
+    """Random values; small whole numbers for integer types."""
+    if np.dtype(dtype).kind in "iu":
+        return rng.integers(0 if np.dtype(dtype).kind == "u" else -4, 5, shape).astype(dtype)
+    return rng.normal(size=shape).astype(dtype)
+
+
+def attributes(rank, *, strides=1, dilations=1, begin=0, end=0, **others):
+    """The attributes all convolutions share; a number stands for the same in every axis."""
+    wide = {"strides": strides, "dilations": dilations, "pads_begin": begin, "pads_end": end}
+    return {k: [v] * rank if isinstance(v, int) else list(v) for k, v in wide.items()} | others
+
+
+#: (spatial shape, kernel, attributes) of forward convolutions.
+PLACES = [
+    ((7,), (3,), {}),
+    ((7,), (1,), {}),
+    ((9,), (3,), {"strides": 2, "begin": 1, "end": 2}),
+    ((9,), (2,), {"dilations": 3, "begin": 2}),
+    ((6,), (3,), {"auto_pad": "same_upper", "strides": 2}),
+    ((6,), (4,), {"auto_pad": "same_lower", "strides": 3}),
+    ((5, 6), (3, 3), {}),
+    ((5, 6), (1, 1), {}),
+    ((5, 6), (1, 1), {"strides": 2}),
+    ((5, 6), (1, 1), {"strides": (2, 3), "begin": 1, "end": (0, 2)}),
+    ((6, 7), (3, 2), {"strides": (2, 1), "begin": (1, 0), "end": (0, 2)}),
+    ((8, 7), (3, 2), {"dilations": (2, 3), "begin": (3, 1), "end": 2}),
+    ((8, 7), (2, 3), {"dilations": 2, "strides": 2, "begin": 1, "end": 1}),
+    ((7, 8), (3, 4), {"auto_pad": "same_upper"}),
+    ((7, 8), (3, 4), {"auto_pad": "same_upper", "strides": (2, 3), "begin": 4, "end": 4}),
+    ((7, 8), (4, 3), {"auto_pad": "same_lower", "strides": (3, 2), "dilations": (1, 2)}),
+    ((7, 8), (3, 3), {"auto_pad": "valid", "begin": 2, "end": 2}),
+    ((7, 8), (3, 3), {"auto_pad": "explicit", "begin": 2, "end": 2}),
+    ((3, 4), (5, 6), {"begin": 1, "end": 1}),
+    ((4, 5, 6), (2, 3, 2), {}),
+    ((4, 5, 6), (1, 1, 1), {}),
+    ((4, 5, 6), (3, 3, 3), {"strides": (1, 2, 3), "begin": (1, 0, 2), "end": (0, 1, 1)}),
+    ((5, 5, 5), (2, 2, 2), {"dilations": (1, 2, 3), "begin": 1, "end": 1}),
+    ((4, 5, 6), (3, 2, 3), {"auto_pad": "same_upper", "strides": 2}),
+    ((4, 5, 6), (2, 3, 2), {"auto_pad": "same_lower", "strides": 2}),
+]
+
+
+@configurations("Convolution", since=1)
+def convolution_1(rng):
+    for i, (spatial, kernel, places) in enumerate(PLACES):
+        data, filters = values(rng, (1 + i % 2, 3, *spatial)), values(rng, (4, 3, *kernel))
+        yield Case(
+            [data, filters],
+            attributes(len(spatial), **places),
+            constants=[1] if i % 3 else [],
+            dynamic=[0] if i % 4 == 1 else [],
+            tolerance=SUMS,
+        )
+    for dtype in (F16, ml_dtypes.bfloat16, F64):
+        data, filters = values(rng, (2, 2, 5, 5), dtype), values(rng, (3, 2, 3, 3), dtype)
+        yield Case([data, filters], attributes(2, begin=1, end=1), tolerance=ROUGH[dtype])
+    for dtype in (np.int32, np.int64, np.uint32, np.uint64):
+        yield Case([values(rng, (1, 2, 4, 5), dtype), values(rng, (3, 2, 2, 3), dtype)], attributes(2, strides=(1, 2)))
+    many = [values(rng, (2, 40, 9, 9)), values(rng, (5, 40, 3, 3))]
+    yield Case(many, attributes(2, begin=1, end=1), tolerance=(1e-5, 5e-5), note="sums of 360 products")
+
+
+@configurations("GroupConvolution", since=1)
+def group_convolution_1(rng):
+    for i, (spatial, kernel, places) in enumerate(PLACES):
+        groups, c_out, c_in = ((1, 3, 2), (3, 2, 2), (4, 1, 1), (2, 1, 3))[i % 4]
+        data = values(rng, (1 + i % 2, groups * c_in, *spatial))
+        filters = values(rng, (groups, c_out, c_in, *kernel))
+        yield Case(
+            [data, filters],
+            attributes(len(spatial), **places),
+            constants=[1] if i % 3 else [],
+            dynamic=[0] if i % 5 == 1 else [],
+            tolerance=SUMS,
+        )
+    for dtype in (F16, F64, np.int32, np.int64):
+        data, filters = values(rng, (2, 4, 5, 5), dtype), values(rng, (2, 3, 2, 3, 3), dtype)
+        yield Case([data, filters], attributes(2, begin=1), tolerance=ROUGH.get(dtype))
+    depthwise = [values(rng, (1, 8, 10, 11)), values(rng, (8, 1, 1, 3, 3))]
+    yield Case(depthwise, attributes(2, strides=2, begin=1, end=1), tolerance=SUMS, note="depthwise")
+
+
+#: (spatial shape, kernel, output_shape or None, attributes) of transposed convolutions.
+BACKWARD = [
+    ((5,), (3,), None, {}),
+    ((5,), (3,), None, {"strides": 2, "begin": 1, "end": 1, "output_padding": [1]}),
+    ((4,), (3,), (9,), {"strides": 2, "begin": 0, "end": 0}),
+    ((4,), (3,), (8,), {"strides": 2, "auto_pad": "same_upper"}),
+    ((4,), (4,), (7,), {"strides": 2, "auto_pad": "same_lower"}),
+    ((1,), (1,), None, {}),
+    ((4, 5), (3, 3), None, {}),
+    ((4, 5), (1, 1), None, {}),
+    ((4, 5), (2, 2), None, {"strides": 2}),
+    ((4, 5), (3, 4), None, {"strides": (2, 3), "begin": (1, 0), "end": (0, 2)}),
+    ((4, 5), (3, 2), None, {"dilations": (2, 3), "begin": 1, "end": 1}),
+    ((4, 5), (3, 3), None, {"strides": 2, "begin": 1, "end": 1, "output_padding": [1, 0]}),
+    ((4, 5), (3, 3), None, {"strides": 3, "output_padding": [2, 1]}),
+    ((4, 5), (3, 3), None, {"auto_pad": "valid", "begin": 1, "end": 1, "strides": 2}),
+    ((4, 5), (3, 3), None, {"auto_pad": "same_upper", "strides": 2}),
+    ((4, 5), (3, 3), (8, 10), {"auto_pad": "same_upper", "strides": 2}),
+    ((4, 5), (3, 3), (8, 10), {"auto_pad": "same_lower", "strides": 2}),
+    ((4, 5), (4, 3), (7, 9), {"auto_pad": "same_upper", "strides": 2}),
+    ((4, 5), (3, 3), (8, 10), {"auto_pad": "same_upper", "strides": 2, "output_padding": [1, 1]}),
+    ((4, 5), (3, 3), (7, 9), {"strides": 2, "begin": 1, "end": 1}),
+    ((3, 4, 5), (2, 3, 2), None, {}),
+    ((3, 4, 2), (3, 2, 3), None, {"strides": (1, 2, 3), "begin": (1, 0, 1), "end": (0, 1, 1)}),
+    ((3, 2, 3), (2, 2, 2), None, {"dilations": (1, 2, 1), "strides": 2, "output_padding": [1, 0, 1]}),
+    ((3, 2, 3), (3, 3, 3), (6, 4, 6), {"strides": 2, "auto_pad": "same_upper"}),
+    ((3, 2, 3), (3, 3, 3), (6, 4, 6), {"strides": 2, "auto_pad": "same_lower"}),
+]
+
+
+def backward(rng, grouped):
+    """Configurations of a transposed convolution."""
+    for i, (spatial, kernel, shape, places) in enumerate(BACKWARD):
+        groups, c_in, c_out = ((3, 2, 2), (4, 1, 1), (2, 3, 1))[i % 3] if grouped else (1, 3, 2 + i % 2)
+        lead = (groups, c_in, c_out) if grouped else (c_in, c_out)
+        inputs = [values(rng, (1 + i % 2, groups * c_in, *spatial)), values(rng, (*lead, *kernel))]
+        constants = [1] if i % 3 else []
+        if shape is not None:
+            inputs.append(np.array(shape, np.int64))
+            constants.append(2)
+        yield Case(
+            inputs,
+            attributes(len(spatial), **places),
+            constants=constants,
+            dynamic=[0] if i % 4 == 1 else [],
+            tolerance=SUMS,
+        )
+    lead = (2, 2, 3) if grouped else (4, 3)
+    for dtype in (F16, F64, np.int32, np.int64):
+        inputs = [values(rng, (2, 4, 3, 4), dtype), values(rng, (*lead, 3, 3), dtype)]
+        yield Case(inputs, attributes(2, strides=2, begin=1), tolerance=ROUGH.get(dtype))
+
+
+@configurations("ConvolutionBackpropData", since=1)
+def convolution_backprop_data_1(rng):
+    yield from backward(rng, grouped=False)
+
+
+@configurations("GroupConvolutionBackpropData", since=1)
+def group_convolution_backprop_data_1(rng):
+    yield from backward(rng, grouped=True)
+
+
+@configurations("BinaryConvolution", since=1)
+def binary_convolution_1(rng):
+    for i, (spatial, kernel, places) in enumerate([p for p in PLACES if len(p[0]) == 2]):
+        yield binary(rng, spatial, kernel, places, pad_value=float(i % 2))
+    for pad_value in (0.0, 1.0, -1.0, 0.5):
+        yield binary(rng, (4, 5), (3, 3), {"begin": 1, "end": (2, 0)}, pad_value)
+    for dtype in (F16, np.int32, np.int64):
+        yield binary(rng, (4, 5), (3, 3), {"begin": 1, "end": 1}, 1.0, dtype)
+    yield binary(rng, (4, 5), (3, 3), {"begin": 1, "end": 1}, 0.0, c_in=11)
+    for places, kernel in (({}, (1, 1)), ({"strides": 2}, (1, 1)), ({"begin": 1}, (2, 3)), ({}, (3, 3))):
+        yield binary(rng, (4, 5), kernel, places, 1.0, c_in=8, symmetric=True)
+
+
+def binary(rng, spatial, kernel, places, pad_value, dtype=F32, c_in=3, symmetric=False):
+    """One BinaryConvolution, its filters a Constant of bits; worked out by counting the bits that agree.
+
+    The CPU plugin takes the bits of a byte from the other end than the reference (and the Constant) does, and lets
+    padding of 0 count for nothing; so it is asked only where every byte is the same from both ends.
+    """
+    import openvino as ov
+    from openvino import op
+    from openvino.utils.node_factory import NodeFactory
+
+    from irrun.ops.windows import place_windows
+
+    data = rng.integers(0, 2, (2, c_in, *spatial)).astype(dtype)
+    bits = rng.integers(0, 2, (4, c_in, *kernel)).astype(np.uint8)
+    if symmetric:
+        halves = bits.reshape(-1, 8)[:, :4]
+        bits = np.concatenate([halves, halves[:, ::-1]], axis=1).reshape(bits.shape)
+    packed = np.packbits(bits.reshape(-1))  # kept by build(): a Tensor does not copy it
+    described = attributes(2, **places) | {"mode": "xnor-popcount", "pad_value": pad_value}
+
+    def build():
+        parameter = op.Parameter(ov.Type(data.dtype), ov.PartialShape(list(data.shape)))
+        filters = op.Constant(ov.Tensor(packed, ov.Shape(list(bits.shape)), ov.Type.u1))
+        node = NodeFactory("opset1").create("BinaryConvolution", [parameter.output(0), filters.output(0)], described)
+        return ov.Model([op.Result(node.output(0))], [parameter])
+
+    lists = (described[k] for k in ("strides", "dilations", "pads_begin", "pads_end"))
+    windows = place_windows(spatial, kernel, *lists, described.get("auto_pad", "explicit"))
+    padded = windows.covered(data, np.array(pad_value).astype(dtype))
+    expected = np.zeros((2, 4, *windows.out), dtype)
+    for (y, x), seen in windows.taps(padded):
+        agree = seen[:, np.newaxis] == bits[np.newaxis, :, :, y, x, np.newaxis, np.newaxis]
+        expected += (2 * agree.sum(axis=2) - c_in).astype(dtype)
+    return Case(
+        [data],
+        build=build,
+        expected=[expected],
+        oracles=("cpu",) if symmetric else (),
+        note=f"{kernel} {described}",
+    )
+
+
+@configurations("DeformableConvolution", since=1)
+def deformable_convolution_1(rng):
+    yield from deformable(rng, since=1)
+
+
+@configurations("DeformableConvolution", since=8)
+def deformable_convolution_8(rng):
+    yield from deformable(rng, since=8)
+
+
+#: (group, deformable_group, kernel, attributes) of deformable convolutions of 4 channels of 6 by 7.
+BENT = [
+    (1, 1, (3, 3), {}),
+    (1, 1, (1, 1), {}),
+    (1, 1, (2, 3), {"strides": (2, 1), "begin": (1, 0), "end": (0, 2)}),
+    (1, 1, (2, 2), {"dilations": (2, 3), "begin": 1, "end": 1}),
+    (2, 1, (3, 3), {"begin": 1, "end": 1}),
+    (1, 2, (3, 3), {"begin": 1, "end": 1}),
+    (1, 4, (3, 3), {"begin": 1, "end": 1}),
+    (2, 2, (3, 3), {"begin": 1, "end": 1, "strides": 2}),
+    (4, 2, (2, 2), {"begin": 1, "end": 0}),
+    (2, 4, (2, 2), {"begin": 1, "end": 0}),
+    (1, 1, (3, 3), {"auto_pad": "same_upper", "strides": 2}),
+    (1, 1, (2, 2), {"auto_pad": "same_lower", "strides": 1}),
+    (1, 1, (3, 3), {"auto_pad": "valid", "begin": 1, "end": 1}),
+]
+
+
+def deformable(rng, since):
+    """Configurations of DeformableConvolution; from -8 on with masks and padded interpolation."""
+    from irrun.ops.windows import place_windows
+
+    for i, (group, deformable_group, kernel, places) in enumerate(BENT):
+        described = attributes(2, **places)
+        auto_pad = described.get("auto_pad", "explicit")
+        lists = (described[k] for k in ("strides", "dilations", "pads_begin", "pads_end"))
+        out = place_windows((6, 7), kernel, *lists, auto_pad).out
+        taps = kernel[0] * kernel[1] * deformable_group
+        described |= {"group": group, "deformable_group": deformable_group}
+        scales = (0.0, 0.7, 4.0) if i < 2 else (1.5,)
+        for scale in scales:
+            data, filters = values(rng, (2, 4, 6, 7)), values(rng, (4, 4 // group, *kernel))
+            offsets = (rng.normal(size=(2, 2 * taps, *out)) * scale).astype(F32)
+            if since == 1:
+                yield Case([data, offsets, filters], described, tolerance=SUMS)
+                continue
+            mask = rng.uniform(size=(2, taps, *out)).astype(F32)
+            for padded in (False, True):
+                pad = {"bilinear_interpolation_pad": padded}
+                inputs = [data, offsets, filters, mask] if i % 2 or padded else [data, offsets, filters]
+                yield Case(inputs, described | pad, tolerance=SUMS)
+    data, filters = values(rng, (1, 2, 5, 5), F16), values(rng, (2, 2, 2, 2), F16)
+    offsets = (rng.integers(-2, 3, (1, 8, 4, 4)) / 4).astype(F16)
+    one = attributes(2) | {"group": 1, "deformable_group": 1}
+    yield Case([data, offsets, filters], one, tolerance=HALF_SUMS)
+    whole = rng.integers(-2, 3, (1, 8, 4, 4)).astype(F32)
+    yield Case(
+        [data.astype(F32), whole, filters.astype(F32)],
+        one,
+        tolerance=SUMS,
+        note="offsets that hit pixels and the border",
+    )
