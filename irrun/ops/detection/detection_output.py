@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.boxes import clip_unit, greedy_nms, overlaps
+from irrun.ops.boxes import areas, clip_unit, greedy_nms, overlaps
 from irrun.ops.common import Array, widen
 from irrun.ops.registry import op
 
@@ -133,20 +133,14 @@ def _counts(
     """The number of priors, of classes, and of classes with boxes of their own; shapes must agree on them."""
     shapes = [list(x.shape) for x in (box_logits, class_preds, proposals)]
     if box_logits.ndim != 2 or class_preds.ndim != 2 or not proposals.shape:
-        raise InputError(
-            f"box logits, class predictions and proposals have shapes {shapes}, expected ranks 2, 2, 3"
-        )
+        raise InputError(f"box logits, class predictions and proposals have shapes {shapes}, expected ranks 2, 2, 3")
     priors = proposals.shape[-1] // per_prior
     if priors == 0 or proposals.shape[-1] % per_prior:
-        raise InputError(
-            f"proposals have shape {shapes[2]}, expected a last dimension of priors * {per_prior}"
-        )
+        raise InputError(f"proposals have shape {shapes[2]}, expected a last dimension of priors * {per_prior}")
     classes = class_preds.shape[1] // priors if num_classes in (None, -1) else int(num_classes or 0)
     location_classes = 1 if share_location else classes
     if class_preds.shape != (box_logits.shape[0], priors * classes):
-        raise InputError(
-            f"class predictions have shape {shapes[1]}, expected {[shapes[0][0], priors * classes]}"
-        )
+        raise InputError(f"class predictions have shape {shapes[1]}, expected {[shapes[0][0], priors * classes]}")
     if box_logits.shape[1] != priors * location_classes * 4:
         raise InputError(f"box logits have shape {shapes[0]}, expected [N, {priors * location_classes * 4}]")
     return priors, classes, location_classes
@@ -155,16 +149,13 @@ def _counts(
 def _by_class(logits: Array, images: int, priors: int, classes: int) -> Array:
     """Box predictions as [image, class, prior, 4]."""
     if logits.size != images * priors * classes * 4:
-        raise InputError(
-            f"box predictions have shape {list(logits.shape)}, expected [N, {priors * classes * 4}]"
-        )
+        raise InputError(f"box predictions have shape {list(logits.shape)}, expected [N, {priors * classes * 4}]")
     by_prior: Array = logits.reshape(images, priors, classes, 4)
-    return by_prior.transpose(0, 2, 1, 3)
+    found: Array = by_prior.transpose(0, 2, 1, 3)
+    return found
 
 
-def _decode(
-    boxes: Array, variances: Array | None, logits: Array, code_type: CodeType, size: Array | None
-) -> Array:
+def _decode(boxes: Array, variances: Array | None, logits: Array, code_type: CodeType, size: Array | None) -> Array:
     """Boxes that `logits` make of the prior `boxes`, all as corners; `size` scales priors given in pixels."""
     if size is not None:
         boxes = boxes / size
@@ -178,9 +169,7 @@ def _decode(
     return np.concatenate([centers - halves, centers + halves], axis=-1)
 
 
-def _caffe_candidates(
-    scores: Array, threshold: np.float32, background: int, top_k: int
-) -> tuple[Array, Array]:
+def _caffe_candidates(scores: Array, threshold: np.float32, background: int, top_k: int) -> tuple[Array, Array]:
     """Labels and priors above the threshold, at most `top_k` per class, by class and falling score."""
     labels, indices = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     above = scores > threshold
@@ -195,9 +184,7 @@ def _caffe_candidates(
     return np.concatenate(labels), np.concatenate(indices)
 
 
-def _mxnet_candidates(
-    scores: Array, threshold: np.float32, background: int, top_k: int
-) -> tuple[Array, Array]:
+def _mxnet_candidates(scores: Array, threshold: np.float32, background: int, top_k: int) -> tuple[Array, Array]:
     """Every prior with its best class, at most `top_k` in all, by class and falling score."""
     allowed = np.where(scores > -1, scores, -1)  # NaN never wins
     allowed[:, :1] = -1  # class 0 is the background, whatever background_label_id says
@@ -219,6 +206,12 @@ def _suppress(boxes: Array, labels: Array, indices: Array, threshold: float) -> 
     for label in np.unique(labels):
         own = np.flatnonzero(labels == label)
         mine = boxes[label if len(boxes) > 1 else 0, indices[own]]
-        chosen = greedy_nms(len(own), lambda a, b, mine=mine: overlaps(mine[a], mine[b]) > limit)  # type: ignore[misc]
+        size = areas(mine)
+
+        def suppresses(a: Array, b: Array, mine: Array = mine, size: Array = size) -> Array:
+            found: Array = overlaps(mine[a], mine[b], size[a], size[b]) > limit
+            return found
+
+        chosen = greedy_nms(len(own), suppresses)
         kept.append(own[chosen])
     return np.concatenate(kept)

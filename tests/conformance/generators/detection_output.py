@@ -10,9 +10,7 @@ CORNER = "caffe.PriorBoxParameter.CORNER"
 CENTER = "caffe.PriorBoxParameter.CENTER_SIZE"
 
 
-def _case(
-    rng, version, *, images=2, priors=12, classes=4, dtype=np.float32, aux=False, one_prior_set=True, **own
-):
+def _case(rng, version, *, images=2, priors=12, classes=4, dtype=np.float32, aux=False, one_prior_set=True, **own):
     """Random priors in the image and predictions near them, so that boxes of a class overlap."""
     attributes = {
         "background_label_id": 0,
@@ -108,12 +106,8 @@ def _all(rng, version):
                 objectness_score=score,
                 note="refined priors",
             )
-    yield _case(
-        rng, version, aux=True, images=1, objectness_score=0.5, clip_before_nms=True, note="refined, clipped"
-    )
-    yield _case(
-        rng, version, aux=True, images=1, objectness_score=0.5, decrease_label_id=True, note="refined, MXNet"
-    )
+    yield _case(rng, version, aux=True, images=1, objectness_score=0.5, clip_before_nms=True, note="refined priors")
+    yield _case(rng, version, aux=True, images=1, objectness_score=0.5, decrease_label_id=True, note="refined, MXNet")
     for threshold in (0.0, 0.7, 1.0):
         yield _case(rng, version, nms_threshold=threshold)
     for threshold in (-1.0, 0.9, 2.0):

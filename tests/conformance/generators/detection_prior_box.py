@@ -30,9 +30,7 @@ def _prior_box(*, version_8: bool):
     yield case({**some, "aspect_ratio": []})
     yield case({"min_size": [16.0, 30.0], "max_size": [20.0, 40.0], "aspect_ratio": [2.0], "step": 8.0})
     yield case({"min_size": [16.0, 30.0], "max_size": [20.0], "aspect_ratio": [2.0]}, note="fewer max_size")
-    yield case(
-        {"min_size": [256.0], "max_size": [315.0], "aspect_ratio": [2.0], "flip": True}, (2, 2), (300, 300)
-    )
+    yield case({"min_size": [256.0], "max_size": [315.0], "aspect_ratio": [2.0], "flip": True}, (2, 2), (300, 300))
     for variance in ([], [0.3], FOUR):
         yield case({**some, "variance": variance})
     for dtype in (np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32, np.uint64):
@@ -47,9 +45,7 @@ def _prior_box(*, version_8: bool):
             yield case({**mxnet, "step": step}, note="sizes are parts of the image's height")
     dense = {"fixed_size": [8.0, 16.7], "density": [2.0, 3.0], "step": 8.0, "clip": False}
     yield case({**dense, "fixed_ratio": [1.0]}, note="density with one fixed ratio")
-    yield case(
-        {**dense, "fixed_ratio": [1.0, 2.0], "aspect_ratio": [2.0]}, note="as many fixed ratios as others"
-    )
+    yield case({**dense, "fixed_ratio": [1.0, 2.0], "aspect_ratio": [2.0]}, note="as many fixed ratios as others")
     yield case({**dense})
     yield case({**dense, "aspect_ratio": [2.0], "flip": True})
     yield case({**dense, "aspect_ratio": [3.0], "clip": True})
