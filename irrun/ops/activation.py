@@ -1,0 +1,312 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from irrun.errors import InputError
+from irrun.ops.common import Array, in_f32, is_float, normalize_axis, scalar
+from irrun.ops.elementwise import binary, integer_limits, numbers, precise, unary
+from irrun.ops.erf import erfc
+from irrun.ops.registry import op
+
+__all__ = [
+    "clamp_1",
+    "elu_1",
+    "exp_1",
+    "gelu_7",
+    "h_sigmoid_5",
+    "h_swish_4",
+    "hard_sigmoid_1",
+    "identity_16",
+    "log_softmax_5",
+    "mish_4",
+    "p_relu_1",
+    "relu_1",
+    "selu_1",
+    "sigmoid_1",
+    "soft_plus_4",
+    "soft_sign_9",
+    "softmax_1",
+    "softmax_8",
+    "swish_4",
+]
+
+
+@op("Relu", since=1)
+def relu_1(data: Array) -> Array:
+    """`data` where it is positive, zero elsewhere; NaN stays.
+
+    data: any numeric type, any shape.
+    Returns the shape and type of data.
+    Spec: ReLU-1.
+    """
+    return unary(lambda x: np.maximum(x, 0, dtype=x.dtype), data)
+
+
+@op("PRelu", since=1)
+def p_relu_1(data: Array, slope: Array) -> Array:
+    """`data` where it is not negative, `slope * data` elsewhere.
+
+    data: any floating-point type, any shape; slope: the same type, one per channel (the second dimension of
+    data, or its only one), or any shape that broadcasts to data.
+    Returns the shape and type of data.
+    Raises InputError where the shapes do not fit.
+    Spec: PReLU-1.
+    """
+    channel = 1 if data.ndim > 1 else 0
+    if data.ndim and slope.ndim == 1 and slope.shape[0] == data.shape[channel]:
+        slope = slope.reshape(-1, *[1] * (data.ndim - channel - 1))
+    return binary(lambda x, y: np.where(x < 0, x * y, x), data, slope, "numpy", 0)
+
+
+@op("Clamp", since=1)
+def clamp_1(data: Array, *, min: float, max: float) -> Array:
+    """`data` with what lies outside of [min, max] moved to the nearer end; NaN stays.
+
+    data: any numeric type, any shape.
+    Returns the shape and type of data. For integers min is rounded up and max down.
+    Raises InputError where min is greater than max.
+    Spec: Clamp-1.
+    """
+    if min > max:
+        raise InputError(f"min {min} is greater than max {max}")
+    if is_float(data.dtype):
+        return unary(lambda x: np.clip(x, x.dtype.type(min), x.dtype.type(max)), data)
+    lowest, greatest = integer_limits(data.dtype)
+    low = lowest if min <= lowest else math.ceil(min)
+    high = greatest if max >= greatest else math.floor(max)
+    low, high = sorted((low, lowest, greatest))[1], sorted((high, lowest, greatest))[1]
+    return unary(lambda x: np.clip(x, x.dtype.type(low), x.dtype.type(high)), data)
+
+
+@op("Elu", since=1)
+def elu_1(data: Array, *, alpha: float) -> Array:
+    """`data` where it is not negative, `alpha * (exp(data) - 1)` elsewhere.
+
+    data: any floating-point type, any shape.
+    Returns the shape and type of data.
+    Spec: ELU-1.
+    """
+    return precise(lambda x: np.where(x < 0, alpha * np.expm1(x), x), data, integers="truncate")
+
+
+@op("Selu", since=1)
+def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
+    """`lambda * data` where it is positive, `lambda * alpha * (exp(data) - 1)` elsewhere.
+
+    data: any floating-point type, any shape; alpha, lambda: the same type, one element.
+    Returns the shape and type of data.
+    Raises InputError where alpha or lambda have more than one element.
+    Spec: SELU-1.
+    """
+    scale, slope = scalar(lambda_, "lambda"), scalar(alpha, "alpha")
+    return precise(lambda x: scale * np.where(x > 0, x, slope * np.expm1(x)), data)
+
+
+@op("Exp", since=1)
+def exp_1(data: Array) -> Array:
+    """e to the power of `data`.
+
+    data: any numeric type, any shape.
+    Returns the shape and type of data. Results of integers are truncated, as in the reference.
+    Spec: Exp-1.
+    """
+    return precise(np.exp, data, integers="truncate")
+
+
+@op("Gelu", since=2)
+@op("Gelu", since=7)
+def gelu_7(data: Array, *, approximation_mode: Literal["ERF", "TANH"] = "ERF") -> Array:
+    """`data` times the probability that a normal variable is below it, or the usual approximation of that by tanh.
+
+    data: any floating-point type, any shape.
+    Returns the shape and type of data.
+    Spec: Gelu-2, Gelu-7.
+    """
+    if approximation_mode == "TANH":
+        return precise(_gelu_tanh, data)
+    return precise(partial(_gelu_erf, single=data.dtype != np.float64), data)
+
+
+def _gelu_erf(x: Array, single: bool) -> Array:
+    return 0.5 * x * erfc(x * -math.sqrt(0.5), single=single)
+
+
+def _gelu_tanh(x: Array) -> Array:
+    # 0.5 * (1 + tanh(z)) is 1 / (1 + exp(-2z)), which keeps its precision where tanh comes close to -1.
+    z = math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)
+    return np.asarray(x / (1 + np.exp(-2 * z)))
+
+
+@op("Sigmoid", since=1)
+def sigmoid_1(data: Array) -> Array:
+    """`1 / (1 + exp(-data))`.
+
+    data: any numeric type, any shape.
+    Returns the shape and type of data. Of integers, positive ones give 1 and others 0, as in the reference.
+    Spec: Sigmoid-1.
+    """
+    if not is_float(data.dtype):
+        return np.asarray(numbers(data) > 0).astype(data.dtype)
+    return precise(_sigmoid, data)
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+@op("Swish", since=4)
+def swish_4(data: Array, beta: Array | None = None) -> Array:
+    """`data * sigmoid(beta * data)`.
+
+    data: any floating-point type, any shape; beta: the same type, one element, 1 where it is left out.
+    Returns the shape and type of data.
+    Raises InputError where beta has more than one element.
+    Spec: Swish-4.
+    """
+    factor = 1.0 if beta is None else scalar(beta, "beta")
+    return precise(lambda x: x * _sigmoid(factor * x), data)
+
+
+@op("Mish", since=4)
+def mish_4(data: Array) -> Array:
+    """`data * tanh(log(1 + exp(data)))`.
+
+    data: any floating-point type, any shape.
+    Returns the shape and type of data.
+    Spec: Mish-4.
+    """
+    return precise(_mish, data)
+
+
+def _mish(x: Array) -> Array:
+    # With e = exp(x), tanh(log(1 + e)) is e (e + 2) / (e (e + 2) + 2); from 40 on that is 1.
+    e = np.exp(np.minimum(x, 40))
+    product = e * (e + 2)
+    return np.asarray(x * (product / (product + 2)))
+
+
+@op("SoftPlus", since=4)
+def soft_plus_4(data: Array) -> Array:
+    """`log(1 + exp(data))`.
+
+    data: any floating-point type, any shape.
+    Returns the shape and type of data.
+    Spec: SoftPlus-4.
+    """
+    return precise(lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), data)
+
+
+@op("SoftSign", since=9)
+def soft_sign_9(data: Array) -> Array:
+    """`data / (1 + |data|)`; NaN for the infinities.
+
+    data: any floating-point type, any shape.
+    Returns the shape and type of data.
+    Spec: SoftSign-9.
+    """
+    return unary(lambda x: x / (1 + np.abs(x)), data)
+
+
+@op("HSigmoid", since=5)
+def h_sigmoid_5(data: Array) -> Array:
+    """`data + 3` clamped to [0, 6], divided by 6.
+
+    data: any floating-point type, any shape.
+    Returns the shape and type of data.
+    Spec: HSigmoid-5.
+    """
+    return unary(_h_sigmoid, data)
+
+
+@op("HSwish", since=4)
+def h_swish_4(data: Array) -> Array:
+    """`data` times (`data + 3` clamped to [0, 6], divided by 6).
+
+    data: any floating-point type, any shape.
+    Returns the shape and type of data.
+    Spec: HSwish-4.
+    """
+    return unary(lambda x: x * _h_sigmoid(x), data)
+
+
+def _h_sigmoid(x: Array) -> Array:
+    return np.asarray(np.clip(x + x.dtype.type(3), 0, 6) / 6)
+
+
+@op("HardSigmoid", since=1)
+def hard_sigmoid_1(data: Array, alpha: Array, beta: Array) -> Array:
+    """`alpha * data + beta` clamped to [0, 1].
+
+    data: any floating-point type, any shape; alpha, beta: the same type, one element.
+    Returns the shape and type of data.
+    Raises InputError where alpha or beta have more than one element.
+    Spec: HardSigmoid-1.
+    """
+    slope, offset = scalar(alpha, "alpha"), scalar(beta, "beta")
+    return precise(lambda x: np.clip(slope * x + offset, 0, 1), data)
+
+
+@op("Identity", since=16)
+def identity_16(data: Array) -> Array:
+    """`data` itself.
+
+    data: any type and shape.
+    Returns data.
+    Spec: Identity-16.
+    """
+    return data
+
+
+@op("Softmax", since=1)
+def softmax_1(data: Array, *, axis: int = 1) -> Array:
+    """`exp(data)` divided by its sum along `axis`.
+
+    data: any floating-point type, rank >= 1; axis not negative.
+    Returns the shape and type of data.
+    Raises InputError where axis is out of range.
+    Spec: SoftMax-1.
+    """
+    if axis < 0:
+        raise InputError(f"axis is {axis}, expected none below zero")
+    return softmax_8(data, axis=axis)
+
+
+@op("Softmax", since=8)
+@in_f32
+def softmax_8(data: Array, *, axis: int = 1) -> Array:
+    """`exp(data)` divided by its sum along `axis`.
+
+    data: any floating-point type, rank >= 1; a negative axis counts from the back.
+    Returns the shape and type of data.
+    Raises InputError where axis is out of range.
+    Spec: SoftMax-8.
+    """
+    axis = normalize_axis(axis, data.ndim)
+    if data.size == 0:
+        return data
+    weights = np.exp(data - data.max(axis, keepdims=True))
+    weights /= weights.sum(axis, keepdims=True)
+    return np.asarray(weights)
+
+
+@op("LogSoftmax", since=5)
+@in_f32
+def log_softmax_5(data: Array, *, axis: int = 1) -> Array:
+    """The logarithm of Softmax along `axis`, without its loss of precision.
+
+    data: any floating-point type, rank >= 1; a negative axis counts from the back.
+    Returns the shape and type of data.
+    Raises InputError where axis is out of range.
+    Spec: LogSoftmax-5.
+    """
+    axis = normalize_axis(axis, data.ndim)
+    if data.size == 0:
+        return data
+    shifted = data - data.max(axis, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis, keepdims=True)))

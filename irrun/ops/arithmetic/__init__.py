@@ -1,0 +1,1 @@
+"""Arithmetic operations, one module per family."""

@@ -1,0 +1,79 @@
+"""Operations along one axis: running sums, and maxima of segments."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from irrun.errors import InputError
+from irrun.ops.common import Array, is_float, normalize_axis, scalar
+from irrun.ops.elementwise import integer_limits, lowest_float, numbers
+from irrun.ops.registry import op
+
+__all__ = ["cum_sum_3", "segment_max_16"]
+
+
+@op("CumSum", since=3)
+def cum_sum_3(data: Array, axis: Array | None = None, *, exclusive: bool = False, reverse: bool = False) -> Array:
+    """Running sums along `axis`, from its end with `reverse`; with `exclusive` each leaves its own element out.
+
+    data: any numeric type, rank >= 1; axis: i32 or i64 scalar, 0 where it is left out.
+    Returns the shape and type of data. Integers wrap.
+    Raises InputError where axis is out of range.
+    Spec: CumSum-3.
+    """
+    along = normalize_axis(0 if axis is None else scalar(axis, "axis"), data.ndim)
+    values = np.moveaxis(numbers(data), along, 0)
+    if reverse:
+        values = values[::-1]
+    sums = np.cumsum(values, axis=0, dtype=values.dtype)
+    if exclusive:
+        sums = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
+    if reverse:
+        sums = sums[::-1]
+    return np.moveaxis(sums, 0, along).astype(data.dtype, copy=False)
+
+
+@op("SegmentMax", since=16)
+def segment_max_16(
+    data: Array,
+    segment_ids: Array,
+    num_segments: Array | None = None,
+    *,
+    fill_mode: Literal["ZERO", "LOWEST"],
+) -> Array:
+    """The greatest of those slices of `data` along the first axis that share a segment.
+
+    data: any numeric type, rank >= 1; segment_ids: i32 or i64 [first dimension of data], sorted, not negative;
+    num_segments: i32 or i64 scalar, by default one more than the last id. Slices from the first id on that is not
+    below it are dropped.
+    Returns [num_segments, ...rest of data], the type of data; a segment without slices is zero or, with
+    fill_mode LOWEST, the lowest finite value. NaN is never the greatest.
+    Raises InputError where segment_ids do not fit data, are not sorted, or are negative.
+    Spec: SegmentMax-16.
+    """
+    if data.ndim == 0 or segment_ids.shape != data.shape[:1]:
+        raise InputError(
+            f"segment_ids have shape {list(segment_ids.shape)}, expected the first dimension of {list(data.shape)}"
+        )
+    ids = segment_ids.astype(np.int64)
+    if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
+        raise InputError("segment_ids are negative or not sorted")
+    default = int(ids[-1]) + 1 if ids.size else 0
+    count = default if num_segments is None else scalar(num_segments, "num_segments")
+    if count < 0:
+        raise InputError(f"num_segments is {count}, expected none or more")
+    values = numbers(data)
+    if is_float(data.dtype):
+        lowest = lowest_float(data.dtype)
+    else:
+        lowest = integer_limits(data.dtype)[0]
+    fill = 0 if fill_mode == "ZERO" else lowest
+    result = np.full((count, *data.shape[1:]), fill, values.dtype)
+    kept = int(np.searchsorted(ids, count))
+    if kept:
+        segments, starts = np.unique(ids[:kept], return_index=True)
+        greatest = np.fmax.reduceat(values[:kept], starts, axis=0)
+        result[segments] = np.fmax(greatest, np.asarray(lowest, values.dtype))
+    return result.astype(data.dtype, copy=False)

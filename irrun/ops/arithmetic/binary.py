@@ -1,0 +1,205 @@
+"""Arithmetic of two tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from irrun.errors import InputError
+from irrun.ops.common import Array, AutoBroadcast
+from irrun.ops.elementwise import binary, reference_integers
+from irrun.ops.registry import op
+
+__all__ = [
+    "add_1",
+    "divide_1",
+    "floor_mod_1",
+    "maximum_1",
+    "minimum_1",
+    "mod_1",
+    "multiply_1",
+    "power_1",
+    "squared_difference_1",
+    "subtract_1",
+]
+
+
+@op("Add", since=1)
+def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
+    """`a + b`; integers wrap.
+
+    a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
+    Returns the broadcast shape, the type of a.
+    Raises InputError where the shapes do not fit.
+    Spec: Add-1.
+    """
+    return binary(np.add, a, b, auto_broadcast, auto_broadcast_axis)
+
+
+@op("Subtract", since=1)
+def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
+    """`a - b`; integers wrap.
+
+    a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
+    Returns the broadcast shape, the type of a.
+    Raises InputError where the shapes do not fit.
+    Spec: Subtract-1.
+    """
+    return binary(np.subtract, a, b, auto_broadcast, auto_broadcast_axis)
+
+
+@op("Multiply", since=1)
+def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
+    """`a * b`; integers wrap.
+
+    a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
+    Returns the broadcast shape, the type of a.
+    Raises InputError where the shapes do not fit.
+    Spec: Multiply-1.
+    """
+    return binary(np.multiply, a, b, auto_broadcast, auto_broadcast_axis)
+
+
+@op("Divide", since=1)
+def divide_1(
+    a: Array,
+    b: Array,
+    *,
+    m_pythondiv: bool = True,
+    auto_broadcast: AutoBroadcast = "numpy",
+    auto_broadcast_axis: int = 0,
+) -> Array:
+    """`a / b`; quotients of integers are rounded down with m_pythondiv, and towards zero without.
+
+    a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
+    Returns the broadcast shape, the type of a.
+    Raises InputError where the shapes do not fit, or an integer is divided by zero.
+    Spec: Divide-1.
+    """
+
+    def divide(x: Array, y: Array) -> Array:
+        if x.dtype.kind == "f":
+            return np.asarray(x / y)
+        _refuse_zero(y)
+        quotient = np.asarray(x // y)
+        if m_pythondiv:
+            return quotient
+        return np.asarray(quotient + ((quotient < 0) & (quotient * y != x)))
+
+    return binary(divide, a, b, auto_broadcast, auto_broadcast_axis)
+
+
+@op("Mod", since=1)
+def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
+    """The remainder of division towards zero: it has the sign of `a`.
+
+    a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
+    Returns the broadcast shape, the type of a.
+    Where b is infinite, finite a are their own remainders, as in C.
+    Raises InputError where the shapes do not fit, or an integer is divided by zero.
+    Spec: Mod-1.
+    """
+    return binary(_mod, a, b, auto_broadcast, auto_broadcast_axis)
+
+
+@op("FloorMod", since=1)
+def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
+    """The remainder of division downwards: it has the sign of `b`.
+
+    a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
+    Returns the broadcast shape, the type of a.
+    Where b is infinite the result is NaN, as in the reference.
+    Raises InputError where the shapes do not fit, or an integer is divided by zero.
+    Spec: FloorMod-1.
+    """
+    return binary(_floor_mod, a, b, auto_broadcast, auto_broadcast_axis)
+
+
+@op("Power", since=1)
+def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
+    """`a` to the power of `b`; powers of integers are computed in f64 and truncated, as in the reference.
+
+    a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
+    Returns the broadcast shape, the type of a.
+    Raises InputError where the shapes do not fit.
+    Spec: Power-1.
+    """
+    return binary(_power, a, b, auto_broadcast, auto_broadcast_axis)
+
+
+@op("SquaredDifference", since=1)
+def squared_difference_1(
+    a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
+) -> Array:
+    """`(a - b)` squared; integers wrap.
+
+    a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
+    Returns the broadcast shape, the type of a.
+    Raises InputError where the shapes do not fit.
+    Spec: SquaredDifference-1.
+    """
+    return binary(_squared_difference, a, b, auto_broadcast, auto_broadcast_axis)
+
+
+@op("Maximum", since=1)
+def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
+    """The greater of `a` and `b`.
+
+    a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
+    Returns the broadcast shape, the type of a.
+    Where either is NaN the result is that of a, as in the reference.
+    Raises InputError where the shapes do not fit.
+    Spec: Maximum-1.
+    """
+    return binary(_maximum, a, b, auto_broadcast, auto_broadcast_axis)
+
+
+@op("Minimum", since=1)
+def minimum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
+    """The lesser of `a` and `b`.
+
+    a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
+    Returns the broadcast shape, the type of a.
+    Where either is NaN the result is that of a, as in the reference.
+    Raises InputError where the shapes do not fit.
+    Spec: Minimum-1.
+    """
+    return binary(_minimum, a, b, auto_broadcast, auto_broadcast_axis)
+
+
+def _refuse_zero(divisor: Array) -> None:
+    if not divisor.all():
+        raise InputError("integer division by zero")
+
+
+def _mod(x: Array, y: Array) -> Array:
+    if x.dtype.kind != "f":
+        _refuse_zero(y)
+    return np.asarray(np.fmod(x, y))
+
+
+def _floor_mod(x: Array, y: Array) -> Array:
+    if x.dtype.kind != "f":
+        _refuse_zero(y)
+        return np.asarray(np.mod(x, y))
+    return np.where(np.isinf(y), np.asarray(np.nan, x.dtype), np.mod(x, y))
+
+
+def _power(x: Array, y: Array) -> Array:
+    if y.size == 1 and x.dtype.kind == "f" and y.reshape(-1)[0] == 2:
+        shape = np.broadcast_shapes(x.shape, y.shape)
+        return np.multiply(x, x).reshape(shape)
+    power = np.asarray(np.power(x.astype(np.float64), y.astype(np.float64)))
+    return power if x.dtype.kind == "f" else reference_integers(power, x.dtype)
+
+
+def _squared_difference(x: Array, y: Array) -> Array:
+    difference = np.asarray(x - y)
+    return np.asarray(difference * difference)
+
+
+def _maximum(x: Array, y: Array) -> Array:
+    return np.where(x < y, y, x)
+
+
+def _minimum(x: Array, y: Array) -> Array:
+    return np.where(y < x, y, x)

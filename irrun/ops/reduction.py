@@ -1,0 +1,197 @@
+"""Reductions along axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irrun.ops.common import Array, int_list, is_float, normalize_axis
+from irrun.ops.elementwise import integer_limits, lowest_float, reference_integers, unary
+from irrun.ops.registry import op
+
+__all__ = [
+    "reduce_l1_4",
+    "reduce_l2_4",
+    "reduce_logical_and_1",
+    "reduce_logical_or_1",
+    "reduce_max_1",
+    "reduce_mean_1",
+    "reduce_min_1",
+    "reduce_prod_1",
+    "reduce_sum_1",
+]
+
+#: Takes the data, the axes and whether to keep them.
+Reduction = Callable[[Array, tuple[int, ...], bool], Array]
+
+
+@op("ReduceSum", since=1)
+def reduce_sum_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
+    """The sum along `axes`.
+
+    data: any numeric type, any shape; axes: integer, scalar or [any], negative ones count from the back; none: no axis.
+    Returns the type of data, its shape without the axes, or with 1 in their place with keep_dims. Integers wrap.
+    Raises InputError where an axis is out of range.
+    Spec: ReduceSum-1.
+    """
+    return _reduce(_sum, data, axes, keep_dims)
+
+
+@op("ReduceProd", since=1)
+def reduce_prod_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
+    """The product along `axes`.
+
+    data: any numeric type, any shape; axes: integer, scalar or [any], negative ones count from the back; none: no axis.
+    Returns the type of data, its shape without the axes, or with 1 in their place with keep_dims. Integers wrap.
+    Raises InputError where an axis is out of range.
+    Spec: ReduceProd-1.
+    """
+    return _reduce(_product, data, axes, keep_dims)
+
+
+@op("ReduceMean", since=1)
+def reduce_mean_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
+    """The mean along `axes`.
+
+    data: any numeric type, any shape; axes: integer, scalar or [any], negative ones count from the back; none: no axis.
+    Returns the type of data, its shape without the axes, or with 1 in their place with keep_dims.
+    Means of integers are truncated; the mean of nothing is zero, as in the reference.
+    Raises InputError where an axis is out of range.
+    Spec: ReduceMean-1.
+    """
+    return _reduce(_mean, data, axes, keep_dims)
+
+
+@op("ReduceMax", since=1)
+def reduce_max_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
+    """The greatest along `axes`.
+
+    data: any numeric type, any shape; axes: integer, scalar or [any], negative ones count from the back; none: no axis.
+    Returns the type of data, its shape without the axes, or with 1 in their place with keep_dims.
+    As in the reference, NaN is passed over, and no result is below the lowest finite value.
+    Raises InputError where an axis is out of range.
+    Spec: ReduceMax-1.
+    """
+    return _reduce(_max, data, axes, keep_dims)
+
+
+@op("ReduceMin", since=1)
+def reduce_min_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
+    """The least along `axes`.
+
+    data: any numeric type, any shape; axes: integer, scalar or [any], negative ones count from the back; none: no axis.
+    Returns the type of data, its shape without the axes, or with 1 in their place with keep_dims.
+    As in the reference, NaN is passed over; the least of nothing is infinity, or the greatest integer.
+    Raises InputError where an axis is out of range.
+    Spec: ReduceMin-1.
+    """
+    return _reduce(_min, data, axes, keep_dims)
+
+
+@op("ReduceL1", since=4)
+def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
+    """The sum of absolute values along `axes`.
+
+    data: any numeric type, any shape; axes: integer, scalar or [any], negative ones count from the back; none: no axis.
+    Returns the type of data, its shape without the axes, or with 1 in their place with keep_dims. Integers wrap.
+    Raises InputError where an axis is out of range.
+    Spec: ReduceL1-4.
+    """
+    return _reduce(_l1, data, axes, keep_dims)
+
+
+@op("ReduceL2", since=4)
+def reduce_l2_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
+    """The root of the sum of squares along `axes`.
+
+    data: any numeric type, any shape; axes: integer, scalar or [any], negative ones count from the back; none: no axis.
+    Returns the type of data, its shape without the axes, or with 1 in their place with keep_dims.
+    Roots of integers are truncated.
+    Raises InputError where an axis is out of range.
+    Spec: ReduceL2-4.
+    """
+    return _reduce(_l2, data, axes, keep_dims)
+
+
+@op("ReduceLogicalAnd", since=1)
+def reduce_logical_and_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
+    """Whether all along `axes` are true.
+
+    data: boolean, any shape; axes: integer, scalar or [any], negative ones count from the back; none: no axis.
+    Returns the type of data, its shape without the axes, or with 1 in their place with keep_dims.
+    Raises InputError where an axis is out of range.
+    Spec: ReduceLogicalAnd-1.
+    """
+    return _reduce(_all, data, axes, keep_dims)
+
+
+@op("ReduceLogicalOr", since=1)
+def reduce_logical_or_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
+    """Whether any along `axes` is true.
+
+    data: boolean, any shape; axes: integer, scalar or [any], negative ones count from the back; none: no axis.
+    Returns the type of data, its shape without the axes, or with 1 in their place with keep_dims.
+    Raises InputError where an axis is out of range.
+    Spec: ReduceLogicalOr-1.
+    """
+    return _reduce(_any, data, axes, keep_dims)
+
+
+def _reduce(reduction: Reduction, data: Array, axes: Array, keep_dims: bool) -> Array:
+    # The same axis may be given twice, as in the reference.
+    where = tuple(dict.fromkeys(normalize_axis(axis, data.ndim, "axes") for axis in int_list(axes)))
+    return unary(lambda x: np.asarray(reduction(x, where, keep_dims)), data)
+
+
+def _fold(ufunc: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, **options: Any) -> Array:
+    return np.asarray(ufunc.reduce(x, axes, x.dtype, keepdims=keep_dims, **options))
+
+
+def _sum(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+    return _fold(np.add, x, axes, keep_dims)
+
+
+def _product(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+    return _fold(np.multiply, x, axes, keep_dims)
+
+
+def _mean(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+    total = _sum(x, axes, keep_dims)
+    count = math.prod(x.shape[axis] for axis in axes)
+    if count == 0:
+        return total
+    if x.dtype.kind == "f":
+        return np.asarray(total / x.dtype.type(count))
+    quotient = np.asarray(np.abs(total) // count)
+    return np.where(total < 0, -quotient, quotient).astype(x.dtype)
+
+
+def _max(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+    lowest = lowest_float(x.dtype) if is_float(x.dtype) else integer_limits(x.dtype)[0]
+    return _fold(np.fmax, x, axes, keep_dims, initial=lowest)
+
+
+def _min(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+    greatest = np.inf if is_float(x.dtype) else integer_limits(x.dtype)[1]
+    return _fold(np.fmin, x, axes, keep_dims, initial=greatest)
+
+
+def _l1(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+    return _sum(np.abs(x), axes, keep_dims)
+
+
+def _l2(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+    squares = _sum(np.multiply(x, x), axes, keep_dims)
+    root = np.asarray(np.sqrt(squares))
+    return root if x.dtype.kind == "f" else reference_integers(root, x.dtype)
+
+
+def _all(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+    return np.asarray(np.all(x, axes, keepdims=keep_dims))
+
+
+def _any(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+    return np.asarray(np.any(x, axes, keepdims=keep_dims))
