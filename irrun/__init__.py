@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from irrun.elements import ElementType
     from irrun.ir.model import Model
     from irrun.ir.reader import read_model
+    from irrun.ir.writer import save_model
     from irrun.ops.registry import op
     from irrun.runtime.request import CompiledModel, InferRequest, Outputs, compile_model, run
 
@@ -28,6 +29,7 @@ __all__ = [
     "op",
     "read_model",
     "run",
+    "save_model",
 ]
 
 __version__ = "0.1.0"
@@ -43,6 +45,7 @@ _LAZY = {
     "op": "irrun.ops.registry",
     "read_model": "irrun.ir.reader",
     "run": "irrun.runtime.request",
+    "save_model": "irrun.ir.writer",
 }
 
 

@@ -17,6 +17,7 @@ __all__ = ["main"]
 COMMANDS = {
     "run": "Run a model and show or save its outputs.",
     "info": "Show what a model takes, gives and is made of.",
+    "extract": "Cut a sub-model out, with its weights.",
     "validate": "Check a model file against schema and structure.",
     "ops": "List the operations irrun supports, or explain one.",
 }
@@ -73,7 +74,7 @@ def main(args: list[str] | None = None) -> Any:
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.UsageError as error:
-        if error.ctx is not None and not isinstance(error, click.NoArgsIsHelpError):
+        if error.ctx is not None and type(error).__name__ != "NoArgsIsHelpError":
             click.echo(f"irrun: {error.format_message()} (see: {error.ctx.command_path} --help)", err=True)
         else:
             click.echo(error.format_message(), err=True)

@@ -227,7 +227,7 @@ class _Reader:
             self.note(element, "a port map entry needs external_port_id and internal_layer_id", layer)
             return None
         purpose = element.get("purpose", "")
-        return PortMapEntry(**numbers, purpose=purpose, line=element.sourceline or 0)  # type: ignore[arg-type]
+        return PortMapEntry(**numbers, purpose=purpose, line=element.sourceline or 0)
 
     def note(self, element: Any, message: str, layer: Layer | None = None) -> None:
         self.findings.append(Finding(element.sourceline or 0, layer.describe() if layer else "", message))
@@ -252,4 +252,4 @@ def _child_text(root: Any, tag: str) -> str | None:
 def _text(element: Any) -> str:
     from lxml import etree
 
-    return etree.tostring(element, encoding="unicode", with_tail=False)
+    return str(etree.tostring(element, encoding="unicode", with_tail=False))

@@ -83,3 +83,5 @@ def _refuse_dtd(data: bytes, path: Path | None) -> None:
     except expat.ExpatError as error:
         message = expat.ErrorString(error.code)
         raise ModelError(f"not well-formed XML: {message}", path=path, line=error.lineno) from error
+    except LookupError as error:
+        raise ModelError(f"not readable: {error}", path=path) from error

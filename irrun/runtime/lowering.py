@@ -13,6 +13,7 @@ from irrun.ir.checks import constant_extent, sort_layers
 from irrun.ir.model import Body, Edge, Graph, Layer, Model
 from irrun.ops import registry
 from irrun.ops.context import BackEdge, InputMap, OutputMap
+from irrun.ops.context import Body as CallableBody
 from irrun.ops.registry import Operation
 from irrun.packing import unpack
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
@@ -120,16 +121,19 @@ class _Lowering:
         (slot, *_) = self.outputs(layer)
         self.constant_layers[slot] = layer
         port = layer.outputs[0]
-        if isinstance(layer.attributes.get("value"), np.ndarray):  # not from a file
-            self.initial[slot] = layer.attributes["value"]
-            return
-        extent = constant_extent(layer, self.model)
-        assert port.element_type is not None
-        assert port.shape is not None
-        try:
-            self.initial[slot] = unpack(port.element_type, extent, port.shape)  # type: ignore[arg-type]
-        except ValueError as error:
-            raise ModelError(str(error)) from error
+        given = layer.attributes.get("value")  # of a layer that does not come from a file
+        if isinstance(given, np.ndarray):
+            value = given.view()
+        else:
+            extent = constant_extent(layer, self.model)
+            assert port.element_type is not None
+            assert port.shape is not None
+            try:
+                value = unpack(port.element_type, extent, port.shape)  # type: ignore[arg-type]
+            except ValueError as error:
+                raise ModelError(str(error)) from error
+        value.flags.writeable = False
+        self.initial[slot] = value
 
     def instruction(self, layer: Layer, operation: Operation) -> Instruction:
         inputs = self.input_slots(layer)
@@ -141,7 +145,7 @@ class _Lowering:
         bodies = {}
         provided = {}
         for name, kind in operation.provided.items():
-            if kind is registry.Body:
+            if kind is CallableBody:
                 if name not in layer.bodies:
                     raise ModelError(f"{operation} needs a <{name}>")
                 bodies[name] = self.body(layer, layer.bodies[name])

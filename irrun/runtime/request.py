@@ -115,7 +115,8 @@ class Outputs(Mapping[Any, Array]):
                 known = ", ".join(t.names[0] for t in self._tensors if t.names)
                 raise KeyError(f"no output {key!r}; the model has {known}")
             key = self._names[key]
-        return self._arrays[key]
+        found: Array = self._arrays[key]
+        return found
 
     def __contains__(self, key: object) -> bool:
         return key in self._names if isinstance(key, str) else key in range(len(self._arrays))
@@ -245,7 +246,7 @@ class InferRequest:
                 given[position] = value
             return given
         is_list = isinstance(inputs, (list, tuple)) and (
-            len(tensors) != 1 or (len(inputs) == 1 and isinstance(inputs[0], np.ndarray))
+            len(tensors) != 1 or (len(inputs) == 1 and isinstance(inputs[0], (np.ndarray, np.generic)))
         )
         values = list(inputs) if is_list else [inputs]
         if len(values) > len(tensors):
@@ -307,7 +308,7 @@ def _owned(result: Array, shared: Sequence[Array]) -> Array:
     """`result`, or a copy where writing to it could change an input, a constant or a variable."""
     if result.flags.owndata and result.flags.writeable and not any(result is other for other in shared):
         return result
-    return result.copy()
+    return np.array(result)
 
 
 def run(model: Model | str | os.PathLike[str], inputs: Inputs = None, weights: WeightsSource | None = None) -> Outputs:

@@ -223,6 +223,7 @@ def _generate(how: str, shape_text: str | None, tensor: Tensor, seed: int) -> Ar
     rng = np.random.default_rng(seed)
     if wanted.kind == "string":
         return np.full(shape, "" if how == "zeros" else "irrun", dtype=object)
+    fill: Array
     if how != "random":
         fill = np.full(shape, int(how == "ones"), np.uint8)
     elif wanted.is_float:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,8 +12,9 @@ import numpy as np
 
 from irrun.elements import ElementType
 from irrun.errors import InputError
+from irrun.files import replacing
 
-__all__ = ["replacing", "save_outputs", "storable"]
+__all__ = ["save_outputs", "storable"]
 
 Array = np.ndarray[Any, Any]
 
@@ -49,7 +48,7 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
         if suffix and not path.is_dir() and not str(target).endswith(("/", os.sep)):
             raise InputError(f"{path}: outputs are written to .npz, .npy or a folder")
         path.mkdir(parents=True, exist_ok=True)
-        written = []
+        written: list[Path] = []
         for name, value in arrays.items():
             file_path = _free_name(path, name, written)
             _write(file_path, lambda file, value=value: np.save(file, value))  # type: ignore[misc]
@@ -71,22 +70,6 @@ def storable(value: Array) -> Array:
     ):
         return value
     return value.astype(np.float32 if element.is_float else np.int8 if element.kind == "int" else np.uint8)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path` when the block ends, and vanishes if it fails."""
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent or Path())
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _write(path: Path, writer: Callable[[BinaryIO], None]) -> None:

@@ -1,0 +1,200 @@
+"""Model -> XML + .bin, in the form that OpenVINO's own serializer gives (IR v11)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from irrun.elements import ElementType
+from irrun.errors import ModelError
+from irrun.files import replacing
+from irrun.ir.checks import constant_extent
+from irrun.ir.model import Body, Graph, Layer, Model, Port, PortMapEntry
+from irrun.ir.reader import BODIES
+
+__all__ = ["save_model"]
+
+#: Constants begin at multiples of this many bytes, as OpenVINO's serializer places them.
+ALIGNMENT = 64
+
+
+def save_model(
+    model: Model, path: str | os.PathLike[str], weights_path: str | os.PathLike[str] | None = None
+) -> tuple[Path, Path]:
+    """Write a model as IR v11; equal constants share their bytes.
+
+    Args:
+        model: as read, or made.
+        path: the .xml.
+        weights_path: the .bin; beside the .xml where left out.
+
+    Returns:
+        The two paths. Either both files are written whole, or neither is touched.
+
+    Raises:
+        ModelError: a constant does not fit its weights, or a file cannot be written.
+    """
+    from lxml import etree
+
+    xml_path = Path(path)
+    if xml_path.suffix.lower() != ".xml":
+        raise ModelError(f"a model is written to an .xml, not to {xml_path}")
+    bin_path = Path(weights_path) if weights_path is not None else xml_path.with_suffix(".bin")
+    try:
+        with replacing(bin_path) as weights_file, replacing(xml_path) as xml_file:
+            root = _Writer(model, weights_file).net()
+            etree.indent(root, "\t")
+            etree.ElementTree(root).write(xml_file, xml_declaration=True, encoding="utf-8")
+    except OSError as error:
+        raise ModelError(f"cannot write {xml_path}: {error.strerror or error}") from error
+    return xml_path, bin_path
+
+
+class _Writer:
+    """Builds the XML and appends constants to the .bin as it meets them."""
+
+    def __init__(self, model: Model, weights: BinaryIO) -> None:
+        self.model = model
+        self.weights = weights
+        self.position = 0
+        self.places: dict[Any, int] = {}
+
+    def net(self) -> Any:
+        from lxml import etree
+
+        root = etree.Element("net", name=self.model.name, version="11")
+        self.graph(root, self.model.graph)
+        for text in (self.model.rt_info, self.model.meta_data):
+            _append(root, text)
+        return root
+
+    def graph(self, parent: Any, graph: Graph) -> None:
+        from lxml import etree
+
+        layers = etree.SubElement(parent, "layers")
+        for layer in graph.layers:
+            self.layer(layers, layer)
+        edges = etree.SubElement(parent, "edges")
+        for edge in graph.edges:
+            numbers = (str(n) for n in edge)
+            names = ("from-layer", "from-port", "to-layer", "to-port")
+            etree.SubElement(edges, "edge", dict(zip(names, numbers, strict=True)))
+        if parent.tag != "net":
+            _append(parent, graph.rt_info)
+
+    def layer(self, parent: Any, layer: Layer) -> None:
+        from lxml import etree
+
+        element = etree.SubElement(parent, "layer", id=str(layer.id), name=layer.name, type=layer.type)
+        element.set("version", layer.version)
+        if layer.type == "Result" and layer.inputs and layer.inputs[0].names:
+            element.set("output_names", _joined(layer.inputs[0].names))
+        attributes = self.attributes(layer)
+        if attributes:
+            etree.SubElement(element, "data", attributes)
+        _append(element, layer.rt_info)
+        for tag, ports in (("input", layer.inputs), ("output", layer.outputs)):
+            if ports:
+                section = etree.SubElement(element, tag)
+                for port in ports:
+                    _port(section, port, with_names=tag == "output")
+        for tag, body in layer.bodies.items():
+            self.body(element, tag, body)
+
+    def attributes(self, layer: Layer) -> dict[str, str]:
+        if layer.type in ("Const", "Constant"):
+            return self.constant(layer)
+        found = {name: _text(value) for name, value in layer.attributes.items()}
+        if layer.type == "Parameter" and layer.outputs:
+            port = layer.outputs[0]
+            found.setdefault("element_type", str(port.element_type or "dynamic"))
+            found.setdefault("shape", "..." if port.shape is None else str(port.shape)[1:-1])
+        return found
+
+    def constant(self, layer: Layer) -> dict[str, str]:
+        from irrun.packing import pack
+
+        port = layer.outputs[0]
+        assert port.element_type is not None
+        assert port.shape is not None
+        value = layer.attributes.get("value")
+        if value is not None and not isinstance(value, str):
+            data: Any = pack(port.element_type, value)
+            key: Any = bytes(data)
+        else:
+            data = constant_extent(layer, self.model)
+            key = (layer.attributes.get("offset"), len(data))
+        if key not in self.places:
+            self.weights.write(b"\0" * (-self.position % ALIGNMENT))
+            self.position += -self.position % ALIGNMENT
+            self.weights.write(data)
+            self.places[key] = self.position
+            self.position += len(data)
+        kept = {n: _text(v) for n, v in layer.attributes.items() if n != "value"}
+        shape = str(port.shape)[1:-1]
+        return kept | {
+            "element_type": port.element_type.name,
+            "shape": shape,
+            "offset": str(self.places[key]),
+            "size": str(len(data)),
+        }
+
+    def body(self, parent: Any, tag: str, body: Body) -> None:
+        from lxml import etree
+
+        port_map = etree.SubElement(parent, BODIES[tag])
+        for kind, entries in (("input", body.inputs), ("output", body.outputs)):
+            for entry in entries:
+                etree.SubElement(port_map, kind, _entry(entry))
+        if body.back_edges:
+            back_edges = etree.SubElement(parent, "back_edges")
+            for edge in body.back_edges:
+                ends = {"from-layer": str(edge.from_layer), "to-layer": str(edge.to_layer)}
+                etree.SubElement(back_edges, "edge", ends)
+        self.graph(etree.SubElement(parent, tag), body.graph)
+
+
+def _port(parent: Any, port: Port, with_names: bool) -> None:
+    from lxml import etree
+
+    element = etree.SubElement(parent, "port", id=str(port.id))
+    if port.element_type is not None:
+        element.set("precision", port.element_type.precision)
+    if with_names and port.names:
+        element.set("names", _joined(port.names))
+    for dimension in port.shape or ():
+        text = str(dimension)
+        etree.SubElement(element, "dim").text = "-1" if text == "?" else text
+    if port.shape is None:
+        etree.SubElement(element, "rank").text = "-1"
+    _append(element, port.rt_info)
+
+
+def _entry(entry: PortMapEntry) -> dict[str, str]:
+    found = {"external_port_id": str(entry.external_port_id), "internal_layer_id": str(entry.internal_layer_id)}
+    if entry.axis is not None:
+        for name in ("axis", "start", "end", "stride", "part_size"):
+            found[name] = str(getattr(entry, name))
+    if entry.purpose:
+        found["purpose"] = entry.purpose
+    return found
+
+
+def _joined(names: tuple[str, ...]) -> str:
+    return ",".join(n.replace(",", "\\,") for n in names)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_text, value))
+    return value.name if isinstance(value, ElementType) else str(value)
+
+
+def _append(parent: Any, text: str | None) -> None:
+    from lxml import etree
+
+    if text is not None:
+        parent.append(etree.fromstring(text))

@@ -1,0 +1,277 @@
+"""Files that are broken or hostile: each ends in one line and exit code 2, in bounded time and memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from ir_text import chain, layer, net, port, write
+
+import irrun
+from irrun.cli import main
+
+GOOD = chain("Relu", "Relu")
+
+P = layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")], name="x")
+
+
+def R(source_layer=1, id=9):
+    return layer(id, "Result", inputs=[port(0)])
+
+
+def constant(data, out=None, weights=b"\0" * 64):
+    """A net that adds a constant to its input."""
+    layers = [P, layer(1, "Const", data=data, outputs=[out or port(0, (3,), "FP32")])]
+    layers += [layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2, (2, 3), "FP32")]), R()]
+    return net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 9, 0)]), weights
+
+
+def unary(type, data="", version="opset1"):
+    """A net of one layer with one input."""
+    body = layer(1, type, version, data, [port(0, (2, 3))], [port(1, (2, 3), "FP32")])
+    return net([P, body, R()], [(0, 0, 1, 0), (1, 1, 9, 0)])
+
+
+def iterator(entry='external_port_id="0" internal_layer_id="0" axis="1"', out=None, back="", body=None, port_map=None):
+    """A TensorIterator over the columns of its input."""
+    if body is None:
+        inner = layer(0, "Parameter", data='shape="2,1" element_type="f32"', outputs=[port(0, (2, 1), "FP32")])
+        inner += layer(1, "Result", inputs=[port(0)])
+        body = f'<layers>{inner}</layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges>'
+    out = out or 'external_port_id="1" internal_layer_id="1" axis="1"'
+    port_map = port_map or f"<input {entry}/><output {out}/>"
+    text = f"<port_map>{port_map}</port_map><back_edges>{back}</back_edges><body>{body}</body>"
+    it = layer(1, "TensorIterator", inputs=[port(0, (2, 3))], outputs=[port(1, (2, 3), "FP32")], inner=text)
+    return net([P, it, R()], [(0, 0, 1, 0), (1, 1, 9, 0)])
+
+
+def laughs(levels=10):
+    entities = '<!ENTITY a0 "ha">' + "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, levels))
+    return f'<?xml version="1.0"?><!DOCTYPE net [{entities}]><net name="&a{levels - 1};" version="11"/>'
+
+
+def quadratic():
+    return f'<!DOCTYPE net [<!ENTITY a "{"x" * 50_000}">]><net version="11" name="{"&a;" * 10_000}"/>'
+
+
+def nested(depth):
+    return '<net version="11">' + "<layers>" * depth + "</layers>" * depth + "</net>"
+
+
+def nested_bodies(depth):
+    text = '<net version="11"><layers>'
+    for i in range(depth):
+        text += f'<layer id="{i}" type="TensorIterator" version="opset1"><body><layers>'
+    return text + "</layers></body></layer>" * depth + "</layers></net>"
+
+
+FILES = {
+    # truncations and things that are no model at all
+    "empty": "",
+    "one byte": "<",
+    "a half": GOOD[: len(GOOD) // 2],
+    "all but the end": GOOD[:-3],
+    "inside a tag": GOOD[: GOOD.index("<layer ") + 12],
+    "inside an attribute": GOOD[: GOOD.index("element_type=") + 15],
+    "text": "hello, world",
+    "json": '{"net": {}}',
+    "html": "<!doctype html><html><body>404</body></html>",
+    "zeros": "\0" * 1000,
+    "another root": "<model version='11'/>",
+    "two roots": GOOD + "<net/>",
+    "a tag that is not closed": GOOD.replace("</layers>", ""),
+    "a wrong closing tag": GOOD.replace("</layers>", "</layer>"),
+    "an attribute twice": GOOD.replace('id="1" name', 'id="1" id="2" name'),
+    "an encoding that is not there": GOOD.replace('version="1.0"?', 'version="1.0" encoding="klingon"?'),
+    "an undefined entity": GOOD.replace('name="net"', 'name="&what;"'),
+    "a control character": GOOD.replace('name="net"', 'name="\x01"'),
+    # hostile XML
+    "billion laughs": laughs(),
+    "quadratic blow-up": quadratic(),
+    "external entity": '<!DOCTYPE net [<!ENTITY x SYSTEM "file:///etc/passwd">]><net name="&x;" version="11"/>',
+    "external entity in text": '<!DOCTYPE n [<!ENTITY x SYSTEM "file:///etc/passwd">]><net version="11">&x;</net>',
+    "external dtd": '<!DOCTYPE net SYSTEM "http://localhost:1/x.dtd"><net version="11"/>',
+    "public dtd": '<!DOCTYPE net PUBLIC "-//x//y" "http://localhost:1/x.dtd"><net version="11"/>',
+    "parameter entity": '<!DOCTYPE net [<!ENTITY % x SYSTEM "file:///etc/hosts"> %x;]><net version="11"/>',
+    "a dtd after a comment": "<!-- " + "x" * 100_000 + ' --><!DOCTYPE net [<!ENTITY a "b">]><net version="11"/>',
+    "deep nesting": nested(100_000),
+    "deep bodies": nested_bodies(5_000),
+    # the net
+    "no layers": '<net version="11"/>',
+    "no layers inside": '<net version="11"><layers/><edges/></net>',
+    "version zero": GOOD.replace('version="11"', 'version="0"'),
+    "version of the future": GOOD.replace('version="11"', 'version="99"'),
+    "version in words": GOOD.replace('version="11"', 'version="eleven"'),
+    "no result": net([P], []),
+    "result that nothing feeds": net([P, R()], []),
+    # layers, ports, edges
+    "layer without id": GOOD.replace('layer id="1"', "layer"),
+    "layer with a word for an id": GOOD.replace('layer id="1"', 'layer id="one"'),
+    "layer with a huge id": GOOD.replace('layer id="1"', 'layer id="99999999999999999999999"'),
+    "layer without type": GOOD.replace(' type="Relu"', "", 1),
+    "two layers with one id": GOOD.replace('layer id="2"', 'layer id="1"'),
+    "port without id": GOOD.replace('<port id="1"', "<port", 1),
+    "two ports with one id": unary("Relu").replace(
+        '<port id="0"><dim>2</dim><dim>3</dim></port></input>', "<port id='0'/><port id='0'/></input>"
+    ),
+    "unknown precision": GOOD.replace('precision="FP32"', 'precision="FP31"', 1),
+    "unknown element type": GOOD.replace('element_type="f32"', 'element_type="f31"'),
+    "dimension in words": GOOD.replace("<dim>2</dim>", "<dim>two</dim>", 1),
+    "negative dimension": GOOD.replace("<dim>2</dim>", "<dim>-7</dim>", 1),
+    "bad shape attribute": GOOD.replace('shape="2,3"', 'shape="2,,3"'),
+    "edge from a layer that is not there": GOOD.replace('from-layer="0"', 'from-layer="77"'),
+    "edge to a layer that is not there": GOOD.replace('to-layer="1"', 'to-layer="77"'),
+    "edge from a port that is not there": GOOD.replace('from-layer="0" from-port="0"', 'from-layer="0" from-port="5"'),
+    "edge to a port that is not there": GOOD.replace('to-layer="1" to-port="0"', 'to-layer="1" to-port="5"'),
+    "edge without a port": GOOD.replace(' to-port="0"', "", 1),
+    "edge of words": GOOD.replace('from-layer="0"', 'from-layer="zero"'),
+    "two edges into one port": GOOD.replace(
+        "<edges>", '<edges><edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>'
+    ),
+    "cycle of one": net([P, layer(1, "Relu", inputs=[port(0)], outputs=[port(1)]), R()], [(1, 1, 1, 0), (0, 0, 9, 0)]),
+    "cycle of two": net(
+        [P, *[layer(i, "Relu", inputs=[port(0)], outputs=[port(1)]) for i in (1, 2)], R()],
+        [(1, 1, 2, 0), (2, 1, 1, 0), (0, 0, 9, 0)],
+    ),
+    "an input that nothing feeds": net(
+        [P, layer(1, "Add", inputs=[port(0), port(1)], outputs=[port(2)]), R()], [(0, 0, 1, 0), (1, 2, 9, 0)]
+    ),
+    "more inputs than the operation has": net(
+        [P, layer(1, "Relu", inputs=[port(0), port(1)], outputs=[port(2)]), R()],
+        [(0, 0, 1, 0), (0, 0, 1, 1), (1, 2, 9, 0)],
+    ),
+    # attributes
+    "unknown operation": unary("NoSuchThing"),
+    "unknown opset": unary("Relu", version="opsetX"),
+    "missing attribute": unary("Concat"),
+    "attribute of a wrong type": unary("Concat", 'axis="first"'),
+    "attribute outside its range": unary("Concat", 'axis="17"'),
+    "attribute that is no choice": unary("Gelu", 'approximation_mode="guess"', "opset7"),
+    # constants
+    "bin too short": constant('element_type="f32" shape="3" offset="60" size="12"'),
+    "bin missing": constant('element_type="f32" shape="3" offset="0" size="12"', weights=None),
+    "bin empty": constant('element_type="f32" shape="3" offset="0" size="12"', weights=b""),
+    "offset beyond the end": constant('element_type="f32" shape="3" offset="99999999999999" size="12"'),
+    "negative offset": constant('element_type="f32" shape="3" offset="-4" size="12"'),
+    "negative size": constant('element_type="f32" shape="3" offset="0" size="-12"'),
+    "size too small": constant('element_type="f32" shape="3" offset="0" size="8"'),
+    "offset in words": constant('element_type="f32" shape="3" offset="start" size="12"'),
+    "a shape of 2**62 elements": constant('element_type="f32" shape="4611686018427387904" offset="0" size="12"'),
+    "a shape that overflows": constant('element_type="u8" shape="4294967296,4294967296" offset="0" size="0"'),
+    "an open shape": constant('element_type="f32" shape="?" offset="0" size="12"'),
+    "no type at all": constant('offset="0" size="12"', port(0, (3,))),
+    "string constant with wild offsets": constant(
+        'element_type="string" shape="2" offset="0" size="64"', port(0, (2,), "STRING"), b"\xff" * 64
+    ),
+    # port maps
+    "port map to a body layer that is not there": iterator('external_port_id="0" internal_layer_id="7" axis="1"'),
+    "port map to a layer of another kind": iterator('external_port_id="0" internal_layer_id="1" axis="1"'),
+    "port map from a port that is not there": iterator('external_port_id="4" internal_layer_id="0" axis="1"'),
+    "port map output from a parameter": iterator(out='external_port_id="1" internal_layer_id="0" axis="1"'),
+    "port map without ids": iterator('axis="1"'),
+    "port map of words": iterator('external_port_id="0" internal_layer_id="0" axis="x"'),
+    "port map of something else": iterator(port_map="<what/>"),
+    "back edge to a layer that is not there": iterator(back='<edge from-layer="1" to-layer="5"/>'),
+    "back edge of words": iterator(back='<edge from-layer="a" to-layer="0"/>'),
+    "back edge the wrong way round": iterator(back='<edge from-layer="0" to-layer="1"/>'),
+    "iterator without a body": unary("TensorIterator"),
+    "body without layers": iterator(body="<edges/>"),
+    "stride of zero": iterator('external_port_id="0" internal_layer_id="0" axis="1" stride="0"'),
+    "part size of zero": iterator('external_port_id="0" internal_layer_id="0" axis="1" part_size="0"'),
+    "axis outside the rank": iterator('external_port_id="0" internal_layer_id="0" axis="5"'),
+    "start beyond the axis": iterator('external_port_id="0" internal_layer_id="0" axis="1" start="50"'),
+    "a stride that does not divide": iterator(
+        'external_port_id="0" internal_layer_id="0" axis="1" stride="2" part_size="2"'
+    ),
+}
+
+
+def outcome(arguments, capsys):
+    """Exit code, stdout and stderr of the command line."""
+    code = 0
+    try:
+        main([str(a) for a in arguments])
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("what", FILES)
+def test_broken_files_end_in_one_line(what, tmp_path, capsys):
+    """Exit code 2, one line on stderr, nothing on stdout, less than 64 MB."""
+    text, weights = FILES[what] if isinstance(FILES[what], tuple) else (FILES[what], b"")
+    path = write(tmp_path, text, weights)
+    tracemalloc.start()
+    try:
+        code, out, err = outcome([path, "--input", "random", "--output", tmp_path / "out.npz"], capsys)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert code == 2, (out, err)
+    assert err.startswith("irrun: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    assert ("lacks" in err) == (what in ("unknown operation", "unknown opset"))
+    assert not out
+    assert not (tmp_path / "out.npz").exists()
+    assert peak < 64 << 20
+
+
+def test_there_are_at_least_60():
+    assert len(FILES) >= 60
+
+
+SEED = iterator().encode()
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    edits=st.lists(st.tuples(st.integers(0, len(SEED) - 1), st.binary(min_size=0, max_size=3)), min_size=1, max_size=6)
+)
+@example(edits=[(SEED.index(b"2,3"), b"9")])
+def test_random_edits_run_or_end_in_an_error_of_ours(edits, tmp_path):
+    """Whatever bytes change, the file runs or an IrrunError says why not."""
+    data = bytearray(SEED)
+    for position, replacement in edits:
+        data[position : position + len(replacement)] = replacement
+        if not replacement:
+            del data[position % len(data)]
+    path = tmp_path / "model.xml"
+    path.write_bytes(bytes(data))
+    try:
+        compiled = irrun.compile_model(path)
+        for tensor in compiled.inputs:
+            shape = tensor.partial_shape
+            if shape is None or not shape.is_static or np.prod(shape, dtype=object) > 1e6:
+                return
+        compiled([np.ones(t.shape, (t.element_type or irrun.ElementType.parse("f32")).dtype) for t in compiled.inputs])
+    except irrun.IrrunError as error:
+        assert "\n" not in str(error)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=200))
+def test_random_bytes_are_refused(data, tmp_path):
+    path = tmp_path / "model.xml"
+    path.write_bytes(data)
+    with pytest.raises(irrun.ModelError):
+        irrun.read_model(path)
+
+
+def test_a_file_of_100000_layers_reads_in_linear_time(tmp_path):
+    """Ten times the layers take about ten times as long: far from a hundred times."""
+    from time import process_time
+
+    seconds = []
+    for count in (10_000, 100_000):
+        path = write(tmp_path, chain(*["Relu"] * count, shape=(1,)), name=f"m{count}")
+        began = process_time()
+        model = irrun.read_model(path)
+        seconds.append(process_time() - began)
+        assert len(model.graph.layers) == count + 2
+    assert seconds[1] < 40 * seconds[0]

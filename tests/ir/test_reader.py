@@ -1,0 +1,189 @@
+"""What files in the wild and in the documents say, and that all of it reads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ir_text import chain, layer, net, port, write
+
+import irrun
+from irrun.errors import ModelError
+from irrun.ir.shape import Interval, PartialShape, parse_dimension, parse_shape
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def constant_net(data: str, out: str, weights: bytes, tmp_path):
+    """x + constant."""
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")], name="x"),
+        layer(1, "Const", data=data, outputs=[out], name="c"),
+        layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2, (2, 3), "FP32")]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    edges = [(0, 0, 2, 0), (1, 1, 2, 1), (2, 2, 3, 0)]
+    return write(tmp_path, net(layers, edges), weights)
+
+
+def test_names_versions_and_spellings_may_be_missing_or_old(tmp_path):
+    text = net(
+        [
+            layer(7, "Parameter", "", outputs=[port(3, (2, 3), "FP32")], name=""),
+            layer(9, "ReLU", "", inputs=[port(5)], outputs=[port(8, (2, 3), "FP32")], name=""),
+            layer(2, "Result", "", inputs=[port(4)], name=""),
+        ],
+        [(7, 3, 9, 5), (9, 8, 2, 4)],
+    )
+    out = irrun.run(write(tmp_path, text, None), X - 3)
+    np.testing.assert_array_equal(out[0], np.maximum(X - 3, 0))
+
+
+def test_a_constant_may_take_type_and_shape_from_its_port(tmp_path):
+    values = np.array([10, 20, 30], np.float32)
+    path = constant_net('offset="0" size="12"', port(1, (3,), "FP32"), values.tobytes(), tmp_path)
+    np.testing.assert_array_equal(irrun.run(path, X)[0], X + values)
+
+
+def test_a_constant_may_lie_at_an_unaligned_offset(tmp_path):
+    values = np.array([10, 20, 30], np.float32)
+    path = constant_net(
+        'element_type="f32" shape="3" offset="3" size="12"', port(1, (3,), "FP32"), b"abc" + values.tobytes(), tmp_path
+    )
+    np.testing.assert_array_equal(irrun.run(path, X)[0], X + values)
+
+
+def test_a_constant_may_be_empty_and_needs_no_bin_then(tmp_path):
+    text = net(
+        [
+            layer(
+                0,
+                "Const",
+                data='element_type="f32" shape="0,3" offset="99" size="0"',
+                outputs=[port(0, (0, 3), "FP32")],
+            ),
+            layer(1, "Result", inputs=[port(0)]),
+        ],
+        [(0, 0, 1, 0)],
+    )
+    assert irrun.run(write(tmp_path, text, None))[0].shape == (0, 3)
+
+
+def test_layers_and_edges_may_stand_in_any_order(tmp_path):
+    text = chain("Relu", "Sigmoid", "Tanh", "Exp")
+    start, end = text.index("<layers>") + 8, text.index("</layers>")
+    lines = text[start:end].split("\n")
+    shuffled = text[:start] + "\n".join(reversed(lines)) + text[end:]
+    expected = irrun.run(write(tmp_path, text, name="a"), X)[0]
+    np.testing.assert_array_equal(irrun.run(write(tmp_path, shuffled, name="b"), X)[0], expected)
+
+
+def test_tensor_names_may_hold_escaped_commas(tmp_path):
+    text = chain("Relu").replace('names="x"', r'names="a\,b,second"')
+    model = irrun.read_model(write(tmp_path, text))
+    assert model.inputs[0].names[:2] == ("a,b", "second")
+    assert model.inputs[0].any_name == "a,b"
+    compiled = irrun.compile_model(model)
+    for key in ("a,b", "second", "x"):
+        np.testing.assert_array_equal(compiled({key: X})[0], X)
+
+
+def test_wrong_declared_dimensions_do_not_matter_but_are_reported(tmp_path):
+    text = chain("Relu").replace(
+        '<port id="1" precision="FP32"><dim>2</dim><dim>3</dim>', '<port id="1" precision="FP32"><dim>7</dim>'
+    )
+    compiled = irrun.compile_model(write(tmp_path, text), check=True)
+    request = compiled.create_infer_request()
+    np.testing.assert_array_equal(request.infer(X)[0], X)
+    (mismatch,) = request.mismatches
+    assert (mismatch.declared, mismatch.actual) == ("f32[7]", "f32[2,3]")
+
+
+def test_unknown_attributes_are_kept_and_ignored(tmp_path):
+    path = write(tmp_path, chain("Relu", data=['colour="blue"']))
+    model = irrun.read_model(path)
+    assert model.graph.layers[1].attributes == {"colour": "blue"}
+    np.testing.assert_array_equal(irrun.run(path, X)[0], X)
+
+
+def test_weights_come_from_bytes_an_array_or_a_path(tmp_path):
+    values = np.array([10, 20, 30], np.float32)
+    path = constant_net('element_type="f32" shape="3" offset="0" size="12"', port(1, (3,), "FP32"), b"", tmp_path)
+    elsewhere = tmp_path / "elsewhere.weights"
+    elsewhere.write_bytes(values.tobytes())
+    for weights in (values.tobytes(), values, elsewhere, str(elsewhere), memoryview(values.tobytes())):
+        np.testing.assert_array_equal(irrun.run(path, X, weights=weights)[0], X + values)
+    model = irrun.read_model(path.read_bytes(), values)
+    np.testing.assert_array_equal(irrun.run(model, X)[0], X + values)
+
+
+def test_runtime_information_and_meta_data_are_kept(tmp_path):
+    text = chain("Relu").replace(
+        "</net>", '<rt_info><version value="2026.1"/></rt_info><meta_data><cli value="x"/></meta_data></net>'
+    )
+    model = irrun.read_model(write(tmp_path, text))
+    assert model.rt_info == '<rt_info><version value="2026.1"/></rt_info>'
+    assert model.meta_data == '<meta_data><cli value="x"/></meta_data>'
+
+
+def test_opening_a_large_bin_takes_no_memory(tmp_path):
+    path = write(tmp_path, chain("Relu"))
+    with open(path.with_suffix(".bin"), "wb") as file:
+        file.truncate(2 << 30)  # sparse
+    model = irrun.read_model(path)
+    assert len(model.weights) == 2 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("5", 5),
+        (" 5 ", 5),
+        ("-1", Interval()),
+        ("?", Interval()),
+        ("1..8", Interval(1, 8)),
+        ("..8", Interval(0, 8)),
+        ("2..", Interval(2, None)),
+        ("4..4", 4),
+    ],
+)
+def test_dimensions(text, expected):
+    assert parse_dimension(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "x", "-2", "8..1", "1.5", "1...8"])
+def test_bad_dimensions(text):
+    with pytest.raises(ValueError):  # noqa: PT011 (the reader adds the file, the line and the layer)
+        parse_dimension(text)
+
+
+def test_shapes():
+    assert parse_shape("1,?,2..4") == PartialShape([1, Interval(), Interval(2, 4)])
+    assert parse_shape("") == PartialShape()
+    assert parse_shape("...") is None
+    assert str(parse_shape("1,-1,2..4")) == "[1,?,2..4]"
+
+
+def test_dynamic_dimensions_admit_what_lies_in_them(tmp_path):
+    text = chain("Relu", shape=("?", "2..4"))
+    compiled = irrun.compile_model(write(tmp_path, text))
+    assert compiled(np.ones((7, 3), np.float32))[0].shape == (7, 3)
+    with pytest.raises(irrun.InputError, match=r"x: f32\[\?,2\.\.4\] is fed shape \[7, 5\]"):
+        compiled(np.ones((7, 5), np.float32))
+
+
+def test_an_unknown_operation_still_loads_and_all_are_named(tmp_path):
+    path = write(tmp_path, chain("Foo", "Relu", "Bar", "Foo"))
+    model = irrun.read_model(path)
+    assert len(model.graph.layers) == 6
+    with pytest.raises(irrun.UnsupportedError, match=r"Foo of opset1 \(layer 1 'layer1' and 1 more\); Bar of opset1"):
+        irrun.compile_model(model)
+
+
+def test_an_unknown_version_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="IR version '12' is not known"):
+        irrun.read_model(write(tmp_path, chain("Relu").replace('version="11"', 'version="12"')))
+
+
+def test_a_chain_of_50000_layers_runs_without_recursion(tmp_path):
+    path = write(tmp_path, chain(*["Relu"] * 50_000, shape=(1,)))
+    assert irrun.run(path, np.array([2], np.float32))[0][0] == 2

@@ -1,0 +1,71 @@
+"""Small IR files as text, for tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+__all__ = ["chain", "dims", "layer", "net", "port", "write"]
+
+PRECISION = {"f32": "FP32", "i64": "I64", "i32": "I32", "f16": "FP16", "boolean": "BOOL", "u8": "U8"}
+
+
+def dims(shape) -> str:
+    return "".join(f"<dim>{d}</dim>" for d in shape)
+
+
+def port(id: int, shape=(), precision: str = "", names: str = "") -> str:
+    attributes = (f' precision="{precision}"' if precision else "") + (f' names="{names}"' if names else "")
+    return f'<port id="{id}"{attributes}>{dims(shape)}</port>'
+
+
+def layer(id, type, version="opset1", data="", inputs=(), outputs=(), name=None, inner="") -> str:
+    """One layer; `inputs` and `outputs` are ports as text, `data` the attributes as text."""
+    named = f' name="{name if name is not None else f"layer{id}"}"' if name != "" else ""
+    version = f' version="{version}"' if version else ""
+    text = f'<layer id="{id}"{named} type="{type}"{version}>'
+    if data:
+        text += f"<data {data}/>"
+    if inputs:
+        text += "<input>" + "".join(inputs) + "</input>"
+    if outputs:
+        text += "<output>" + "".join(outputs) + "</output>"
+    return text + inner + "</layer>"
+
+
+def graph(layers, edges) -> str:
+    """The `layers` and `edges` elements; an edge is (from layer, from port, to layer, to port)."""
+    text = "<layers>" + "\n".join(layers) + "</layers>\n<edges>"
+    for a, b, c, d in edges:
+        text += f'<edge from-layer="{a}" from-port="{b}" to-layer="{c}" to-port="{d}"/>\n'
+    return text + "</edges>"
+
+
+def net(layers, edges, version="11", name="net", extra="") -> str:
+    return f'<?xml version="1.0"?>\n<net name="{name}" version="{version}">\n{graph(layers, edges)}{extra}</net>'
+
+
+def chain(*types: str, shape=(2, 3), versions=(), data=()) -> str:
+    """Parameter -> unary layers of these types -> Result."""
+    parameter = f'shape="{",".join(map(str, shape))}" element_type="f32"'
+    layers = [layer(0, "Parameter", data=parameter, outputs=[port(0, shape, "FP32", "x")], name="x")]
+    edges = []
+    for i, type in enumerate(types, 1):
+        version = versions[i - 1] if versions else "opset1"
+        attributes = data[i - 1] if data else ""
+        layers.append(layer(i, type, version, attributes, [port(0, shape)], [port(1, shape, "FP32")]))
+        edges.append((i - 1, 0 if i == 1 else 1, i, 0))
+    end = len(types) + 1
+    layers.append(layer(end, "Result", inputs=[port(0, shape)], name="result"))
+    edges.append((end - 1, 1 if types else 0, end, 0))
+    return net(layers, edges)
+
+
+def write(folder: Path, text: str, weights: bytes | np.ndarray | None = b"", name: str = "model") -> Path:
+    """Write model.xml and model.bin (none where `weights` is None)."""
+    path = folder / f"{name}.xml"
+    path.write_text(text, encoding="utf-8")
+    if weights is not None:
+        path.with_suffix(".bin").write_bytes(weights if isinstance(weights, bytes) else weights.tobytes())
+    return path
