@@ -1,0 +1,156 @@
+"""Recurrent cells, CTC and attention where files written by OpenVINO do not reach."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from irrun.errors import InputError
+from irrun.ops.sequence.attention import scaled_dot_product_attention_13
+from irrun.ops.sequence.cells import gru_cell_3, lstm_cell_1, lstm_cell_4, rnn_cell_1
+from irrun.ops.sequence.ctc import ctc_loss_4
+from irrun.ops.sequence.sequences import lstm_sequence_5, rnn_sequence_5
+
+rng = np.random.default_rng(5)
+HIDDEN = 4
+
+
+def normal(*shape):
+    return rng.normal(size=shape).astype(np.float32)
+
+
+def lstm_inputs(batch=3, size=5):
+    return [
+        normal(batch, size),
+        normal(batch, HIDDEN),
+        normal(batch, HIDDEN),
+        normal(4 * HIDDEN, size),
+        normal(4 * HIDDEN, HIDDEN),
+        normal(4 * HIDDEN),
+    ]
+
+
+@pytest.mark.parametrize("weights_format", ["fico", "icof", "ifco", "ifoc", "iofc"])
+def test_peepholes_and_weight_formats(weights_format):
+    pytest.importorskip("openvino")
+    from conformance.generators.sequence_recurrent import peephole_lstm, reordered
+
+    for clip, forget in product((0.0, 0.5), (False, True)):
+        inputs = [*lstm_inputs(), normal(3 * HIDDEN)]
+        expected = peephole_lstm(inputs, clip, forget)
+        result = lstm_cell_1(
+            *reordered(inputs, weights_format),
+            hidden_size=HIDDEN,
+            clip=clip,
+            input_forget=forget,
+            weights_format=weights_format,
+        )
+        for ours, theirs in zip(result, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=2e-6)
+
+
+def test_one_matrix_for_input_and_state():
+    X, H, C, W, R, B = lstm_inputs()
+    separate = lstm_cell_4(X, H, C, W, R, B, hidden_size=HIDDEN)
+    joined = lstm_cell_4(X, H, C, np.concatenate([W, R], axis=1), B, hidden_size=HIDDEN)
+    for a, b in zip(separate, joined, strict=True):
+        np.testing.assert_array_equal(a, b)
+    for kernel, gates in ((gru_cell_3, 3), (rnn_cell_1, 1)):
+        w, r, b = W[: gates * HIDDEN], R[: gates * HIDDEN], B[: gates * HIDDEN]
+        separate = kernel(X, H, w, r, b, hidden_size=HIDDEN)
+        joined = kernel(X, H, np.concatenate([w, r], axis=1), b, hidden_size=HIDDEN)
+        np.testing.assert_array_equal(separate, joined)
+
+
+def test_bias_left_out_is_zero():
+    X, H, C, W, R, B = lstm_inputs()
+    for a, b in zip(
+        lstm_cell_4(X, H, C, W, R, hidden_size=HIDDEN),
+        lstm_cell_4(X, H, C, W, R, np.zeros_like(B), hidden_size=HIDDEN),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(a, b)
+    before_reset = gru_cell_3(X, H, W[:12], R[:12], hidden_size=HIDDEN, linear_before_reset=True)
+    zero = np.zeros(16, np.float32)
+    np.testing.assert_array_equal(
+        before_reset, gru_cell_3(X, H, W[:12], R[:12], zero, hidden_size=HIDDEN, linear_before_reset=True)
+    )
+
+
+def test_hard_sigmoid_takes_alpha_and_beta():
+    X, H, _, W, R, B = lstm_inputs()
+    W, R, B = W[:HIDDEN], R[:HIDDEN], B[:HIDDEN]
+    total = X @ W.T + H @ R.T + B
+    default = rnn_cell_1(X, H, W, R, B, hidden_size=HIDDEN, activations=["HardSigmoid"])
+    np.testing.assert_allclose(default, np.clip(0.2 * total + 0.5, 0, 1), rtol=1e-5, atol=1e-6)
+    own = rnn_cell_1(
+        X,
+        H,
+        W,
+        R,
+        B,
+        hidden_size=HIDDEN,
+        activations=["hardsigmoid"],
+        activations_alpha=[0.1],
+        activations_beta=[0.25],
+    )
+    np.testing.assert_allclose(own, np.clip(0.1 * total + 0.25, 0, 1), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_sequence_equals_its_cells(direction):
+    """Each sequence gives what its cell gives step by step within its own length, in its direction."""
+    X = normal(3, 5, 2)
+    H, C = normal(3, 1, HIDDEN), normal(3, 1, HIDDEN)
+    W, R, B = normal(1, 16, 2), normal(1, 16, HIDDEN), normal(1, 16)
+    lengths = np.array([5, 2, 0])
+    Y, last_H, last_C = lstm_sequence_5(X, H, C, lengths, W, R, B, hidden_size=HIDDEN, direction=direction)
+    for n, length in enumerate(lengths):
+        h, c = H[n], C[n]
+        times = range(length) if direction == "forward" else range(length - 1, -1, -1)
+        for t in times:
+            h, c = lstm_cell_4(X[n : n + 1, t], h, c, W[0], R[0], B[0], hidden_size=HIDDEN)
+            np.testing.assert_allclose(Y[n, 0, t], h[0], rtol=1e-5, atol=1e-6)
+        assert not Y[n, 0, length:].any()
+        if length:
+            np.testing.assert_allclose(last_H[n], h, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(last_C[n], c, rtol=1e-5, atol=1e-6)
+        else:
+            assert not last_H[n].any()
+
+
+def test_what_does_not_fit_is_named():
+    X, H, C, W, R, B = lstm_inputs()
+    with pytest.raises(InputError, match=r"W has shape \[16, 5\]"):
+        lstm_cell_4(X[:, :3], H, C, W, R, B, hidden_size=HIDDEN)
+    with pytest.raises(InputError, match="initial_cell_state"):
+        lstm_cell_4(X, H, C[:1], W, R, B, hidden_size=HIDDEN)
+    with pytest.raises(InputError, match="activation 'swish'"):
+        lstm_cell_4(X, H, C, W, R, B, hidden_size=HIDDEN, activations=["swish", "tanh", "tanh"])
+    with pytest.raises(InputError, match="expected 0 to 2"):
+        rnn_sequence_5(
+            normal(1, 2, 3),
+            normal(1, 1, 4),
+            np.array([3]),
+            normal(1, 4, 3),
+            normal(1, 4, 4),
+            normal(1, 4),
+            hidden_size=4,
+            direction="forward",
+        )
+
+
+def test_ctc_loss_of_no_labels_is_that_of_blanks():
+    logits = normal(1, 4, 3)
+    loss = ctc_loss_4(logits, np.array([3]), np.zeros((1, 4), np.int32), np.array([0]))
+    exp = np.exp(logits[0, :3].astype(np.float64))
+    np.testing.assert_allclose(loss, [-np.log(exp[:, 2] / exp.sum(axis=-1)).sum()], rtol=1e-6)
+
+
+def test_attention_without_keys_is_zero():
+    result = scaled_dot_product_attention_13(normal(1, 2, 4), normal(1, 0, 4), normal(1, 0, 3))
+    assert result.shape == (1, 2, 3)
+    with pytest.raises(InputError, match="expected"):
+        scaled_dot_product_attention_13(normal(1, 2, 4), normal(1, 2, 5), normal(1, 2, 3))
