@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import ml_dtypes
 import numpy as np
 
@@ -104,3 +106,109 @@ def eye_9(rng):
         oracles = ("evaluate", "cpu") if batch else ("evaluate",)
         yield Case(inputs, {"output_type": "f32"}, oracles=oracles)
         yield Case(inputs, {"output_type": "i32"}, constants=(0, 1, 2, 3))
+
+
+@configurations("RandomUniform", since=8)
+def random_uniform_8(rng):
+    # The CPU plugin draws f16 and f64 as f32 and i64 as i32, and rounds a product and a sum of f32 only once.
+    for dtype, name in [
+        (np.float32, "f32"),
+        (np.int32, "i32"),
+        (np.float16, "f16"),
+        (BF16, "bf16"),
+        (np.float64, "f64"),
+        (np.int64, "i64"),
+    ]:
+        oracles = ("evaluate", "cpu") if name == "i32" else ("evaluate",)
+
+        def case(shape, low, high, dtype=dtype, name=name, oracles=oracles, constants=(0, 1, 2), **attributes):
+            inputs = [np.array(shape, np.int64), np.array(low, dtype), np.array(high, dtype)]
+            attributes = {"output_type": name, **attributes}
+            return Case(inputs, attributes, constants=constants, oracles=oracles, tolerance=(0, 0))
+
+        for alignment in ("tensorflow", "pytorch"):
+            yield case([3, 2, 2], 0, 1, global_seed=150, op_seed=10, alignment=alignment)
+            yield case([5], -3, 8, global_seed=7, op_seed=0, alignment=alignment)
+            yield case([2, 7], 2, 100, global_seed=2**40 + 3, op_seed=2**35 + 1, alignment=alignment)
+            yield case([1], 10, 30, global_seed=1, op_seed=2, alignment=alignment)
+            yield case([3, 3], -50, -2, global_seed=0, op_seed=11, alignment=alignment)
+        yield case([2, 3], 0, 7, global_seed=5, op_seed=6)
+        yield case([30, 50], 0, 64, global_seed=42, op_seed=1, alignment="pytorch")
+        yield case([2, 0, 3], 0, 7, global_seed=5, op_seed=6)
+        # The CPU plugin returns a scalar that it never wrote.
+        yield case([], 0, 7, global_seed=5, op_seed=6, oracles=("evaluate",))
+        if name in ("f32", "bf16"):
+            yield case([5, 5], 0, 1, global_seed=8, op_seed=6, oracles=("evaluate", "cpu"))
+        yield case([2, 5], 0, 7, global_seed=5, op_seed=6, constants=(), oracles=("evaluate",))
+    for alignment in ("tensorflow", "pytorch"):
+        attributes = {"global_seed": 3, "op_seed": 4, "alignment": alignment}
+        for low, high in ((-5, 2**40), (2**33, 2**34), (-(2**62), 2**62)):
+            inputs = [np.array([4, 3], np.int32), np.array([low], np.int64), np.array([high], np.int64)]
+            yield Case(inputs, {"output_type": "i64", **attributes}, oracles=("evaluate",), note="64 bits")
+        inputs = [np.array([4, 3], np.int32), np.array(-(2**31), np.int32), np.array(2**31 - 1, np.int32)]
+        yield Case(inputs, {"output_type": "i32", **attributes}, oracles=("evaluate",), note="all of i32")
+
+
+def _multinomial(probs, samples, attributes):
+    """The reference's algorithm as a loop over samples, with random numbers that OpenVINO draws."""
+    import openvino as ov
+    from openvino.utils.node_factory import NodeFactory
+
+    rows = np.atleast_2d(probs)
+    name = {"float32": "f32", "float16": "f16", "float64": "f64"}[probs.dtype.name]
+    element = getattr(ov.Type, name)
+    bounds = [ov.op.Constant(element, ov.Shape([]), [value]).output(0) for value in (0, 1)]
+    shape = ov.op.Constant(np.array([len(rows), samples], np.int64)).output(0)
+    seeds = {key: attributes[key] for key in ("global_seed", "op_seed")}
+    node = NodeFactory("opset8").create("RandomUniform", [shape, *bounds], {"output_type": name, **seeds})
+    places = [ov.Tensor(element, ov.Shape([len(rows), samples]))]
+    assert ov.Model([ov.op.Result(node.output(0))], []).evaluate(places, [])
+    places = places[0].data
+    t = probs.dtype.type
+    result = np.zeros((len(rows), samples), np.int64)
+    for i, row in enumerate(rows):
+        values = [t(np.exp(np.float64(p))) if attributes["log_probs"] else p for p in row]
+        cdf = [values[0]]
+        for value in values[1:]:
+            cdf.append(t(cdf[-1] + value))
+        cdf = [t(c / cdf[-1]) for c in cdf]
+        for j in range(samples):
+            k = next(k for k, c in enumerate(cdf) if places[i, j] <= c)
+            result[i, j] = k
+            if not attributes["with_replacement"]:
+                share = t(cdf[k] - cdf[k - 1]) if k else cdf[0]
+                cdf = [t((t(c - share) if m >= k else c) / t(t(1) - share)) for m, c in enumerate(cdf)]
+    return result.reshape(*probs.shape[:-1], samples)
+
+
+@configurations("Multinomial", since=13)
+def multinomial_13(rng):
+    # Only the CPU plugin computes this one, with random numbers of its own, so it serves where they do not
+    # matter; elsewhere the reference's algorithm as a loop gives the values.
+    for dtype, replace, logs, out in itertools.product(
+        (np.float32, np.float16, np.float64), (True, False), (True, False), ("i32", "i64")
+    ):
+        attributes = {"convert_type": out, "with_replacement": replace, "log_probs": logs}
+        attributes.update(global_seed=int(rng.integers(1, 2**40)), op_seed=int(rng.integers(0, 2**40)))
+        for shape, samples in (((2, 5), 4), ((1, 3), 2), ((3, 40), 30)):
+            probs = rng.normal(size=shape) if logs else rng.uniform(0.1, 1, shape)
+            probs = probs.astype(dtype)
+            expected = _multinomial(probs, samples, attributes).astype(np.int32 if out == "i32" else np.int64)
+            count = np.array([samples], np.int32 if out == "i32" else np.int64)
+            yield Case([probs, count], attributes, constants=(1,), expected=[expected], oracles=())
+    for dtype, replace in itertools.product((np.float32, np.float16, BF16), (True, False)):
+        attributes = {"convert_type": "i32", "with_replacement": replace, "log_probs": False}
+        sure = np.zeros((4, 6), dtype)
+        sure[np.arange(4), [0, 5, 2, 3]] = 2
+        samples = np.array([5 if replace else 1], np.int32)
+        for seeds in ({}, {"global_seed": 3, "op_seed": 4}):
+            yield Case([sure, samples], {**attributes, **seeds}, oracles=("cpu",), note="one class is sure")
+    attributes = {"convert_type": "i64", "with_replacement": False, "log_probs": True}
+    probs = rng.normal(size=(3, 7)).astype(np.float32)
+    yield Case(
+        [probs, np.array([7])],
+        attributes,
+        oracles=("cpu",),
+        normalize=lambda outputs: [np.sort(outputs[0], axis=1)],
+        note="each class once",
+    )
