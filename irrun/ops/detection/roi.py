@@ -20,6 +20,8 @@ __all__ = [
     "roi_align_rotated_15",
     "roi_pooling_2",
     "round_half_away",
+    "sample_counts",
+    "sample_grid",
 ]
 
 #: Values gathered at once, so that many regions do not take memory without bound.
@@ -61,10 +63,10 @@ def roi_align_3(
         sizes = np.maximum(sizes, 1)
     result = np.zeros((len(rois), data.shape[1], pooled_h, pooled_w), data.dtype)
     pixels = channels_last(data)
-    for own, (count_y, count_x) in _sample_counts(sizes, pooled_h, pooled_w, sampling_ratio):
+    for own, (count_y, count_x) in sample_counts(sizes, pooled_h, pooled_w, sampling_ratio):
         ys = axis_samples(corners[own, 1], sizes[own, 1], pooled_h, count_y)
         xs = axis_samples(corners[own, 0], sizes[own, 0], pooled_w, count_x)
-        result[own] = pool_samples(pixels, batches[own], *_grid(ys, xs), mode)
+        result[own] = pool_samples(pixels, batches[own], *sample_grid(ys, xs), mode)
     return result
 
 
@@ -100,10 +102,10 @@ def roi_align_rotated_15(
     center_x, center_y = (centers[:, i, None, None, None, None] for i in (0, 1))
     result = np.zeros((len(rois), data.shape[1], pooled_h, pooled_w), data.dtype)
     pixels = channels_last(data)
-    for own, (count_y, count_x) in _sample_counts(sizes, pooled_h, pooled_w, sampling_ratio):
+    for own, (count_y, count_x) in sample_counts(sizes, pooled_h, pooled_w, sampling_ratio):
         ys = axis_samples(-sizes[own, 1] / 2, sizes[own, 1], pooled_h, count_y)
         xs = axis_samples(-sizes[own, 0] / 2, sizes[own, 0], pooled_w, count_x)
-        y, x = _grid(ys, xs)
+        y, x = sample_grid(ys, xs)
         turned_y = y * cos[own] - x * sin[own] + center_y[own]
         turned_x = y * sin[own] + x * cos[own] + center_x[own]
         result[own] = pool_samples(pixels, batches[own], turned_y, turned_x, "avg")
@@ -302,13 +304,13 @@ def axis_samples(start: Array, size: Array, bins: int, count: int) -> Array:
     return samples
 
 
-def _grid(ys: Array, xs: Array) -> tuple[Array, Array]:
+def sample_grid(ys: Array, xs: Array) -> tuple[Array, Array]:
     """Both coordinates of every sample, [regions, bins down, bins across, samples down, samples across]."""
     y, x = np.broadcast_arrays(ys[:, :, None, :, None], xs[:, None, :, None, :])
     return y, x
 
 
-def _sample_counts(sizes: Array, rows: int, columns: int, ratio: int) -> list[tuple[Array, tuple[int, int]]]:
+def sample_counts(sizes: Array, rows: int, columns: int, ratio: int) -> list[tuple[Array, tuple[int, int]]]:
     """Regions with equal numbers of samples per bin: their positions, and those numbers (down, across)."""
     if ratio:
         counts = np.full((len(sizes), 2), ratio, np.int64)
