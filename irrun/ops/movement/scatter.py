@@ -27,7 +27,7 @@ def scatter_update_3(data: Array, indices: Array, updates: Array, axis: Array) -
     Spec: ScatterUpdate-3.
     """
     along = axis_value(axis, data.ndim)
-    index = inside(indices, data.shape[along])
+    index = inside(indices, data.shape[along], negative=False)
     expected = data.shape[:along] + index.shape + data.shape[along + 1 :]
     if updates.size != math.prod(expected):
         raise InputError(f"updates have shape {list(updates.shape)}, expected {list(expected)}")

@@ -1,0 +1,243 @@
+"""Configurations for Gather, GatherElements, GatherND and GatherTree."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conformance.generators.movement_samples import DTYPES, Exact, i64, index, sample
+from conformance.harness import configurations
+
+#: Shapes of data, of indices, and the axis.
+PLAIN = [
+    ((5,), (3,), 0),
+    ((5,), (), 0),
+    ((5,), (2, 3), -1),
+    ((4, 5), (3,), 0),
+    ((4, 5), (3,), 1),
+    ((4, 5), (2, 2), -2),
+    ((4, 5), (), 1),
+    ((4, 5), (1,), -1),
+    ((2, 3, 4), (2,), 1),
+    ((2, 3, 4), (2, 1, 2), 1),
+    ((2, 3, 4), (3,), -3),
+    ((2, 3, 4), (), 2),
+    ((2, 3, 4, 5), (2, 2), 2),
+    ((2, 3, 4, 5), (6,), -1),
+    ((1, 3, 1, 2, 2), (4,), 1),
+    ((2, 1, 3), (7, 1), 1),
+]
+
+#: The same with batch_dims.
+BATCHED = [
+    ((2, 5), (2, 3), 1, 1),
+    ((2, 5), (2, 3), 1, -1),
+    ((2, 5), (2,), 1, 1),
+    ((2, 5), (2, 3, 2), 1, -2),
+    ((2, 3, 4), (2, 3, 5), 2, 2),
+    ((2, 3, 4), (2, 3, 5), -1, -1),
+    ((2, 3, 4), (2, 2), 2, 1),
+    ((2, 3, 4), (2, 2), 1, 1),
+    ((2, 1, 5, 4), (2, 3), 2, 1),
+    ((2, 3, 4, 5), (2, 3), 3, 2),
+    ((2, 3, 4, 5), (2, 3, 1, 2), 2, 2),
+    ((2, 3, 4, 5), (2, 4), -1, 1),
+    ((3, 4, 2), (3, 2, 2), -2, -2),
+    ((2, 3, 2, 4), (2, 3, 2, 3), 3, 3),
+]
+
+
+def plain(rng):
+    for n, (shape, picks, axis) in enumerate(PLAIN):
+        data, indices = sample(rng, shape), index(rng, 0, shape[axis], picks, (np.int64, np.int32)[n % 2])
+        yield Exact([data, indices, np.array(axis)], constants=(2,))
+        yield Exact([data, indices, i64(axis)], constants=(1, 2), note="axis of rank 1, constant indices")
+    for dtype in DTYPES:
+        yield Exact([sample(rng, (3, 4), dtype), index(rng, 0, 4, (2, 2)), np.array(1)], constants=(2,))
+    for dtype in (np.int8, np.uint8, np.int16, np.uint32, np.uint64):
+        inputs = [sample(rng, (3, 4)), index(rng, 0, 3, (5,), dtype), np.array(0, np.int32)]
+        yield Exact(inputs, constants=(2,), note="types of indices")
+    yield Exact([sample(rng, (3, 4)), index(rng, 0, 3, (5,)), np.array(0)], dynamic=(0, 1), constants=(2,))
+    yield Exact(
+        [sample(rng, (3, 4)), index(rng, 0, 3, (5,)), np.array(-2)], note="axis at run time", oracles=("evaluate",)
+    )
+    # The CPU plugin crashes on empty tensors here.
+    yield Exact(
+        [sample(rng, (3, 4)), index(rng, 0, 3, (0,)), np.array(0)],
+        constants=(2,),
+        oracles=("evaluate",),
+        note="no indices",
+    )
+    yield Exact(
+        [sample(rng, (3, 0)), index(rng, 0, 3, (2,)), np.array(0)],
+        constants=(2,),
+        oracles=("evaluate",),
+        note="no data",
+    )
+    strings = sample(rng, (3, 4), object)
+    yield Exact([strings, index(rng, 0, 4, (2,)), np.array(1)], constants=(2,))
+    yield Exact([sample(rng, (3, 4)), np.array([0, 7, 2]), np.array(0)], constants=(2,), note="out of range")
+    # The CPU plugin takes negative indices for out of range before Gather-8; the reference counts from the end.
+    for indices in (np.array([-1, 0, -3]), np.array([[-4, 2], [3, -1]])):
+        yield Exact([sample(rng, (3, 4)), indices, np.array(0)], constants=(2,), oracles=("evaluate",))
+
+
+def batched(rng):
+    for n, (shape, picks, axis, batch_dims) in enumerate(BATCHED):
+        indices = index(rng, 0, shape[axis], picks, (np.int64, np.int32)[n % 2])
+        inputs = [sample(rng, shape, DTYPES[n % len(DTYPES)]), indices, np.array(axis)]
+        yield Exact(inputs, {"batch_dims": batch_dims}, constants=(2,))
+    inputs = [sample(rng, (1, 6)), index(rng, 0, 6, (1, 0)), np.array(1)]
+    yield Exact(inputs, {"batch_dims": 1}, constants=(2,), oracles=("evaluate",), note="no indices")
+    shape, picks, axis, batch_dims = BATCHED[8]
+    inputs = [sample(rng, shape), index(rng, 0, 5, picks), i64(axis)]
+    yield Exact(inputs, {"batch_dims": batch_dims}, dynamic=(0, 1), constants=(2,))
+
+
+@configurations("Gather", since=1)
+def gather_1(rng):
+    yield from plain(rng)
+
+
+@configurations("Gather", since=7)
+def gather_7(rng):
+    yield from plain(rng)
+    yield from batched(rng)
+
+
+@configurations("Gather", since=8)
+def gather_8(rng):
+    yield from plain(rng)
+    yield from batched(rng)
+    for shape, picks, axis, batch_dims in BATCHED:
+        indices = index(rng, -shape[axis], shape[axis], picks)
+        yield Exact(
+            [sample(rng, shape), indices, np.array(axis)],
+            {"batch_dims": batch_dims},
+            constants=(2,),
+            note="negative indices",
+        )
+    for dtype in (np.float32, np.int64, np.bool_, np.uint8):
+        indices = index(rng, -12, 12, (4, 3), np.int32)
+        yield Exact([sample(rng, (3, 5, 2), dtype), indices, np.array(1)], constants=(2,), note="out of range")
+    indices = index(rng, -12, 12, (2, 6))
+    yield Exact(
+        [sample(rng, (2, 5, 3)), indices, np.array(1)],
+        {"batch_dims": 1},
+        constants=(2,),
+        note="out of range in batches",
+    )
+    yield Exact([sample(rng, (5,)), np.array(-9), np.array(0)], constants=(2,), note="out of range, scalar")
+
+
+@configurations("GatherElements", since=6)
+def gather_elements_6(rng):
+    for shape, count, axis in [
+        ((4,), 6, 0),
+        ((4,), 0, 0),
+        ((3, 4), 2, 0),
+        ((3, 4), 5, 1),
+        ((3, 4), 3, -2),
+        ((2, 3, 4), 5, 1),
+        ((2, 3, 4), 1, -1),
+        ((2, 1, 3, 2), 4, 0),
+        ((2, 2, 2, 2, 3), 2, 4),
+    ]:
+        picks = list(shape)
+        picks[axis] = count
+        yield Exact([sample(rng, shape), index(rng, 0, shape[axis], picks)], {"axis": axis})
+        yield Exact([sample(rng, shape), index(rng, 0, shape[axis], picks, np.int32)], {"axis": axis}, constants=(1,))
+    for dtype in DTYPES:
+        yield Exact([sample(rng, (3, 4), dtype), index(rng, 0, 3, (2, 4), np.int32)], {"axis": 0})
+    yield Exact([sample(rng, (3, 4)), index(rng, 0, 4, (3, 2))], {"axis": 1}, dynamic=(0, 1))
+    yield Exact([sample(rng, (3, 4)), index(rng, -4, 4, (3, 6))], {"axis": 1}, note="negative indices")
+
+
+#: Shapes of data and of indices, and batch_dims.
+ND = [
+    ((5,), (3, 1), 0),
+    ((5,), (1,), 0),
+    ((3, 4), (2, 2), 0),
+    ((3, 4), (2, 1), 0),
+    ((3, 4), (2,), 0),
+    ((3, 4), (2, 3, 2), 0),
+    ((2, 3, 4), (5, 3), 0),
+    ((2, 3, 4), (5, 2), 0),
+    ((2, 3, 4), (2, 2, 1), 0),
+    ((2, 3, 4), (2, 1), 1),
+    ((2, 3, 4), (2, 5, 2), 1),
+    ((2, 3, 4), (2, 5, 1), 1),
+    ((2, 3, 4), (2, 3, 1), 2),
+    ((2, 3, 4, 5), (2, 3, 2, 2), 2),
+    ((2, 3, 4, 5), (2, 3, 6, 1), 2),
+    ((2, 3, 2, 4), (2, 3, 2, 2, 1), 3),
+]
+
+
+def nd(rng):
+    for n, (shape, picks, batch_dims) in enumerate(ND):
+        depth = picks[-1]
+        sizes = shape[batch_dims : batch_dims + depth]
+        columns = [index(rng, 0, size, picks[:-1], (np.int64, np.int32)[n % 2]) for size in sizes]
+        indices = np.stack(columns, axis=-1)
+        yield Exact([sample(rng, shape), indices], {"batch_dims": batch_dims})
+        yield Exact([sample(rng, shape, DTYPES[n % len(DTYPES)]), indices], {"batch_dims": batch_dims}, constants=(1,))
+    yield Exact([sample(rng, (3, 4)), np.array([[-1, 0], [0, -4], [-3, -1]])], {"batch_dims": 0}, note="negative")
+    yield Exact([sample(rng, (2, 3, 4)), np.array([[[-1]], [[-3]]])], {"batch_dims": 1}, note="negative")
+    yield Exact([sample(rng, (2, 3, 4)), index(rng, 0, 2, (2, 5, 2))], {"batch_dims": 1}, dynamic=(0,))
+
+
+@configurations("GatherND", since=5)
+def gather_nd_5(rng):
+    yield from nd(rng)
+
+
+@configurations("GatherND", since=8)
+def gather_nd_8(rng):
+    yield from nd(rng)
+
+
+def beams(rng, max_time, batch, width, lengths, dtype=np.int32, tokens=9):
+    """Inputs of GatherTree with parents in range."""
+    shape = (max_time, batch, width)
+    return [
+        rng.integers(0, tokens, shape).astype(dtype),
+        rng.integers(0, width, shape).astype(dtype),
+        np.array(lengths).astype(dtype),
+        np.array(rng.integers(0, tokens)).astype(dtype),
+    ]
+
+
+@configurations("GatherTree", since=1)
+def gather_tree_1(rng):
+    # Model.evaluate lacks the operation; the CPU plugin takes i32, i64 and floats, with lengths of at least 1.
+    for max_time, batch, width in [
+        (1, 1, 1),
+        (1, 2, 3),
+        (4, 1, 1),
+        (4, 1, 3),
+        (5, 2, 4),
+        (10, 3, 2),
+        (20, 1, 10),
+        (7, 4, 5),
+    ]:
+        for dtype in (np.int32, np.float32):
+            lengths = rng.integers(1, max_time + 1, batch)
+            yield Exact(beams(rng, max_time, batch, width, lengths, dtype))
+            yield Exact(beams(rng, max_time, batch, width, [max_time] * batch, dtype, tokens=100))
+        yield Exact(beams(rng, max_time, batch, width, [max_time + 3] * batch), note="lengths above MAX_TIME")
+    for dtype in (np.int64, np.float16, np.float64):
+        yield Exact(beams(rng, 6, 2, 3, [6, 4], dtype))
+        yield Exact(beams(rng, 6, 2, 3, [2, 9], dtype))
+    for constants in ((2, 3), (0, 1), (3,)):
+        yield Exact(beams(rng, 6, 2, 3, [5, 3]), constants=constants)
+    yield Exact(beams(rng, 6, 2, 3, [5, 3]), dynamic=(0, 1, 2))
+    yield Exact(beams(rng, 6, 1, 4, [6], tokens=1), note="every token is the end token")
+    # Worked values of the specification's algorithm, where OpenVINO has no kernel or leaves memory unset.
+    for dtype in (np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64, np.int32):
+        step = np.array([[[1, 2, 3]], [[4, 5, 6]], [[7, 8, 9]]], dtype)
+        parent = np.array([[[0, 0, 0]], [[0, 1, 1]], [[2, 1, 2]]], dtype)
+        inputs = [step, parent, np.array([3], dtype), np.array(10, dtype)]
+        expected = [np.array([[[2, 2, 2]], [[6, 5, 6]], [[7, 8, 9]]], dtype)]
+        yield Exact(inputs, oracles=(), expected=expected, note="worked")
+        inputs = [step, parent, np.array([0], dtype), np.array(10, dtype)]
+        yield Exact(inputs, oracles=(), expected=[np.full((3, 1, 3), 10, dtype)], note="a length of 0")
