@@ -201,6 +201,8 @@ class _Reader:
             found = self.port_map_entry(entry, layer)
             if found is not None:
                 (body.inputs if entry.tag == "input" else body.outputs).append(found)
+                if "part_size" not in entry.attrib:
+                    found.part_size = _part_size(found, body.graph)
         back_edges = owner.find("back_edges") if tag == "body" else None
         for edge in back_edges if back_edges is not None else ():
             try:
@@ -231,6 +233,17 @@ class _Reader:
 
     def note(self, element: Any, message: str, layer: Layer | None = None) -> None:
         self.findings.append(Finding(element.sourceline or 0, layer.describe() if layer else "", message))
+
+
+def _part_size(entry: PortMapEntry, graph: Graph) -> int:
+    """The size of parts where the file does not give it: the stride, if the body's own layer declares that; else 1."""
+    step = abs(entry.stride)
+    for layer in graph.layers if entry.axis is not None and step > 1 else ():
+        if layer.id == entry.internal_layer_id:
+            shape = next((port.shape for port in (*layer.outputs, *layer.inputs)), None)
+            if shape and -len(shape) <= entry.axis < len(shape) and shape[entry.axis] == step:
+                return step
+    return 1
 
 
 def _is_integer(text: str) -> bool:

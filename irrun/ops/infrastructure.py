@@ -71,9 +71,9 @@ def tensor_iterator_1(*inputs: Array, body: Body) -> tuple[Array, ...]:
     order where the stride is negative), else the value of the last iteration.
     Raises InputError where slices do not divide the axis or sliced inputs disagree on the number of iterations.
 
-    Bounds count positions between elements, as the CPU plugin reads them: -1 is the end of the axis, and `end`
-    is not included. (Shape inference counts a bound that is not negative as included, the reference
-    implementation leaves the bounds out of account altogether; all agree on bounds that cover the axis.)
+    `start` and `end` are indices, both included, as shape inference counts them; -1 is the last one. (The CPU
+    plugin and the reference implementation take their number from it, and then begin at the edge of the axis
+    whatever `start` says; all agree on ranges that begin there.)
     Spec: TensorIterator-1.
     """
     sliced = [_Slices(entry, inputs[entry.port]) for entry in body.inputs if entry.axis is not None]
@@ -112,11 +112,11 @@ class _Slices:
         self.value = value
         self.axis = normalize_axis(entry.axis, value.ndim)
         length = value.shape[self.axis]
-        start, end = (b + length + 1 if b < 0 else b for b in (entry.start, entry.end))
-        low, high = (end, start) if entry.stride < 0 else (start, end)
+        start, end = (index + length if index < 0 else index for index in (entry.start, entry.end))
+        low, last = (start, end) if entry.stride > 0 else (end, start)
+        high = min(last + 1, length) if last <= length else last + 1  # `end` as the length: files that exclude it
         self.step = abs(entry.stride)
         self.part = entry.part_size
-        self.first = start
         if not self.step or self.part < 1:
             raise InputError(f"stride {entry.stride} and part_size {self.part} must not be 0")
         if not 0 <= low <= high <= length:
@@ -124,24 +124,20 @@ class _Slices:
                 f"start {entry.start} and end {entry.end} do not lie on axis {self.axis} of input "
                 f"{entry.port}, which has {length} elements"
             )
-        if (high - low) % self.step:
+        if self.part == self.step and (high - low) % self.part:
             raise InputError(
                 f"{high - low} elements on axis {self.axis} of input {entry.port} do not divide "
-                f"into steps of {self.step}"
+                f"into parts of {self.part}"
             )
-        self.count = (high - low) // self.step
-        if self.count and self.part > self.step and low + (self.count - 1) * self.step + self.part > length:
-            raise InputError(f"part_size {self.part} reaches beyond axis {self.axis} of input {entry.port}")
+        self.first = low if entry.stride > 0 else high - self.part
+        self.count = max(0, (high - low - self.part) // self.step + 1)
 
     def __getitem__(self, iteration: int) -> Array:
         if iteration >= self.count:
             raise InputError(
                 f"iteration {iteration} finds no slice left of input {self.entry.port}, which has {self.count}"
             )
-        if self.entry.stride > 0:
-            low = self.first + iteration * self.step
-        else:
-            low = self.first - (iteration + 1) * self.step
+        low = self.first + iteration * (self.step if self.entry.stride > 0 else -self.step)
         index = (slice(None),) * self.axis + (slice(low, low + self.part),)
         return self.value[index]
 

