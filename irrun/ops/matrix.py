@@ -93,7 +93,7 @@ def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None)
 @op("Inverse", since=14)
 @in_f32
 def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
-    """The inverse of each matrix, or with `adjoint` its adjugate: the inverse times the determinant.
+    """The inverse of each matrix; with `adjoint`, transposed.
 
     data: floating point [..., N, N].
     Like the reference, elimination with partial pivoting in the type of data; what is singular gives infinity or NaN.
@@ -107,13 +107,11 @@ def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     upper = data.reshape(-1, n, n).copy()
     right = np.broadcast_to(np.eye(n, dtype=data.dtype), upper.shape).copy()
     every = np.arange(len(upper))
-    sign = np.ones(len(upper), data.dtype)
     for k in range(n):  # forward, on all matrices at once
         size = np.abs(upper[:, k:, k])
         size = np.where(np.isnan(size), -1, size)
         size[:, 0] = np.abs(upper[:, k, k])  # a pivot of NaN stays: nothing is greater
         pivot = k + size.argmax(axis=1)
-        sign[pivot != k] *= -1
         for x in (upper, right):
             x[every, k], x[every, pivot] = x[every, pivot], x[every, k]
         factor = upper[:, k + 1 :, k] / upper[:, k, k, np.newaxis]
@@ -122,10 +120,8 @@ def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     for k in reversed(range(n)):  # and backward
         right[:, k] -= np.matmul(upper[:, k, np.newaxis, k + 1 :], right[:, k + 1 :])[:, 0]
         right[:, k] /= upper[:, k, k, np.newaxis]
-    if adjoint:
-        right *= (sign * np.diagonal(upper, axis1=1, axis2=2).prod(axis=1))[:, np.newaxis, np.newaxis]
-    result: Array = right.reshape(data.shape)
-    return result
+    inverse: Array = (right.swapaxes(1, 2) if adjoint else right).reshape(data.shape)
+    return inverse
 
 
 @dataclass(frozen=True)
@@ -177,17 +173,17 @@ def einsum_7(*inputs: Array, equation: str) -> Array:
         terms = [term for k, term in enumerate(terms) if k not in (i, j)] + [product]
     last = terms[0]
     gone = tuple(k for k, label in enumerate(last.labels) if label not in output)
-    result: Array = last.values.sum(axis=gone, dtype=last.values.dtype) if gone else last.values
+    values = last.values.sum(axis=gone, dtype=last.values.dtype) if gone else last.values
     left = [label for label in last.labels if label in output]
-    return result.transpose([left.index(label) for label in output])
+    result: Array = values.transpose([left.index(label) for label in output])
+    return result
 
 
 def _parse(equation: str, inputs: Sequence[Array]) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
     """The labels of each input's axes and of the output's; an axis of "..." is labelled ".0" (the last), ".1", ..."""
-    text = equation.replace(" ", "")
-    if not re.fullmatch(r"[A-Za-z.,]*(->[A-Za-z.]*)?", text):
+    if not re.fullmatch(r"[A-Za-z.,]*(->[A-Za-z.]*)?", equation):
         raise InputError(f"{equation!r} is no equation of labels")
-    left, arrow, right = text.partition("->")
+    left, arrow, right = equation.partition("->")
     parts = left.split(",")
     if len(parts) != len(inputs):
         raise InputError(f"{equation!r} is about {len(parts)} inputs, and {len(inputs)} are given")
@@ -244,7 +240,7 @@ def _contract(a: _Labelled, b: _Labelled, kept: Sequence[Label]) -> _Labelled:
         left.reshape(*left.shape[:lead], math.prod(row_shape), n),
         right.reshape(*right.shape[:lead], n, math.prod(column_shape)),
     )
-    values = product.reshape(*product.shape[:lead], *row_shape, *column_shape)
+    values = product.reshape((*product.shape[:lead], *row_shape, *column_shape))
     return _Labelled(values, (*batch, *rows, *columns))
 
 
