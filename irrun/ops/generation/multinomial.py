@@ -67,6 +67,8 @@ def _without_replacement(cumulative: Array, places: Array) -> Array:
         # Rounding can leave the last sum below the place: then the likeliest class is drawn.
         drawn = np.where(reached.any(axis=1), reached.argmax(axis=1), widen(share).argmax(axis=1))
         classes[:, i] = drawn
-        lost = share[rows, drawn][:, None]
-        cumulative = np.where(number >= drawn[:, None], cumulative - lost, cumulative) / (lost.dtype.type(1) - lost)
+        if i + 1 < places.shape[1]:
+            lost = share[rows, drawn][:, None]
+            lowered = np.where(number >= drawn[:, None], cumulative - lost, cumulative)
+            cumulative = lowered / (lost.dtype.type(1) - lost)
     return classes

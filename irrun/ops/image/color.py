@@ -129,9 +129,7 @@ def _i420_planes(arg: Array, arg_u: Array | None, arg_v: Array | None) -> tuple[
 def _split_plane(arg: Array) -> tuple[Array, Array]:
     """Y [N, H, W], and the H / 2 rows below it [N, H / 2, W]."""
     if arg.ndim != 4 or arg.shape[3] != 1 or arg.shape[1] % 3 or arg.shape[2] % 2:
-        raise InputError(
-            f"the image has shape {list(arg.shape)}, expected [N, H * 3 / 2, W, 1], H and W even"
-        )
+        raise InputError(f"the image has shape {list(arg.shape)}, expected [N, H * 3 / 2, W, 1], H and W even")
     height = arg.shape[1] // 3 * 2
     return arg[:, :height, :, 0], arg[:, height:, :, 0]
 

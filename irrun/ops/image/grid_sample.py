@@ -17,7 +17,7 @@ __all__ = ["grid_sample_9"]
 
 PaddingMode = Literal["zeros", "border", "reflection"]
 
-#: Where a tap reads (a whole number, as float), and its weight.
+#: Where a tap reads, and its weight.
 Taps = Sequence[tuple[Array, Array]]
 
 
@@ -54,7 +54,7 @@ def grid_sample_9(
     y = _denormalized(places[..., 1], height, align_corners)
     sample = _sampler(data, padding_mode, align_corners)
     if mode == "nearest":
-        return sample(np.rint(y), np.rint(x)).reshape(shape)
+        return sample(_whole(np.rint(y)), _whole(np.rint(x))).reshape(shape)
     taps = _linear_taps if mode == "bilinear" else _cubic_taps
     columns = taps(x)
     lines = [(_weighted([(sample(row, column), w) for column, w in columns]), w_y) for row, w_y in taps(y)]
@@ -81,8 +81,7 @@ def _sampler(data: Array, padding_mode: PaddingMode, align_corners: bool) -> Cal
             return _reflected(place, size, align_corners)
         return np.clip(place, 0, size - 1)
 
-    def sample(row: Array, column: Array) -> Array:
-        rows, columns = row.astype(np.int64), column.astype(np.int64)
+    def sample(rows: Array, columns: Array) -> Array:
         index = inner(rows, height) * width + inner(columns, width)
         value = np.take_along_axis(flat, index[:, None], axis=2)
         if padding_mode == "zeros":
@@ -107,14 +106,17 @@ def _linear_taps(x: Array) -> Taps:
     start = np.floor(x)
     d = x - start
     one = x.dtype.type(1)
-    return [(start, one - d), (start + one, d)]
+    return [(_whole(start), one - d), (_whole(start + one), d)]
 
 
 def _cubic_taps(x: Array) -> Taps:
     start = np.floor(x)
-    one = x.dtype.type(1)
-    places = (start - one, start, start + one, start + one + one)
-    return list(zip(places, cubic_weights(x - start, -0.75), strict=True))
+    first = _whole(start - x.dtype.type(1))
+    return [(first + i, weight) for i, weight in enumerate(cubic_weights(x - start, -0.75))]
+
+
+def _whole(x: Array) -> Array:
+    return x.astype(np.int64)
 
 
 def _weighted(terms: Sequence[tuple[Array, Array]]) -> Array:

@@ -23,9 +23,7 @@ from irrun.ops.registry import op
 __all__ = ["interpolate_1", "interpolate_4", "interpolate_11"]
 
 ShapeMode = Literal["sizes", "scales"]
-Coordinates = Literal[
-    "half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"
-]
+Coordinates = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
 Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
 
 F = np.float32
@@ -166,7 +164,7 @@ class _Resizing(list[_Axis]):
         if sizes and min(sizes) < 0:
             raise InputError(f"sizes {list(sizes)} are negative")
         return cls(
-            _Axis(axis, shape[axis], size, F(size) / F(shape[axis]))
+            _Axis(axis, shape[axis], size, F(size) / F(shape[axis] or 1))
             for axis, size in zip(axes, sizes, strict=False)
         )
 
@@ -204,7 +202,7 @@ class _Taps:
 
     Attributes:
         axis: the axis.
-        index: [taps, size of the result] which input elements.
+        index: [taps, size of the result] which input elements; -1 for taps outside the input.
         weight: [taps, size of the result] how much of each; 0 for taps outside the input.
     """
 
@@ -252,12 +250,24 @@ def _resized(
 
 def _weighted_sum(x: Array, taps: _Taps) -> Array:
     """The sum over the taps along their axis, in the wider type of `x` and the weights."""
-    shape = [-1 if axis == taps.axis else 1 for axis in range(x.ndim)]
     dtype = np.result_type(x.dtype, taps.weight.dtype)
     total = np.zeros((*x.shape[: taps.axis], taps.index.shape[1], *x.shape[taps.axis + 1 :]), dtype)
     for index, weight in zip(taps.index, taps.weight, strict=True):
-        total += x.take(index, taps.axis) * weight.reshape(shape)
+        total += _taken(x, taps.axis, index) * _along(weight, taps.axis, x.ndim)
     return total
+
+
+def _taken(x: Array, axis: int, index: Array) -> Array:
+    """The elements of `x` at `index` along `axis`, zeros where it is -1."""
+    found = x.take(index, axis)
+    outside = np.flatnonzero(index < 0)  # their weights are 0, but 0 times infinity would be NaN
+    if outside.size:
+        found[(slice(None),) * axis + (outside,)] = 0
+    return found
+
+
+def _along(weight: Array, axis: int, rank: int) -> Array:
+    return weight.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
 def _joint_sum(data: Array, axes: Sequence[_Taps], normalized: bool) -> Array:
@@ -273,9 +283,8 @@ def _joint_sum(data: Array, axes: Sequence[_Taps], normalized: bool) -> Array:
         value = x
         weight = np.ones((1,) * x.ndim, F)
         for taps, tap in zip(axes, combination, strict=True):
-            shape = [-1 if axis == taps.axis else 1 for axis in range(x.ndim)]
-            value = value.take(taps.index[tap], taps.axis)
-            weight = weight * taps.weight[tap].reshape(shape)
+            value = _taken(value, taps.axis, taps.index[tap])
+            weight = weight * _along(taps.weight[tap], taps.axis, x.ndim)
         total = weight * value if total is None else total + weight * value
         weights = weight if weights is None else weights + weight
     assert total is not None
@@ -327,7 +336,7 @@ def _linear(axis: _Axis, coordinates: Coordinates, antialias: bool) -> _Taps:
     index = round_away(x).astype(np.int64) + offsets
     weight = np.maximum(F(0), F(1) - np.abs(slope * (x - index.astype(F))))
     inside = (index >= 0) & (index < axis.size)
-    return _Taps(axis.number, np.clip(index, 0, axis.size - 1), np.where(inside, weight, F(0)))
+    return _Taps(axis.number, np.where(inside, index, -1), np.where(inside, weight, F(0)))
 
 
 def _linear_onnx(axis: _Axis, coordinates: Coordinates) -> _Taps:
@@ -377,8 +386,9 @@ def _pillow_taps(axis: _Axis, cubic: bool, a: float) -> _Taps:
         weight = np.where(d < 1, near, np.where(d < 2, far, 0.0))
     else:
         weight = np.maximum(0.0, 1.0 - d)
-    weight = np.where(index < end, weight, 0.0)
+    inside = index < end
+    weight = np.where(inside, weight, 0.0)
     # Added one by one, as the reference does.
     total = np.cumsum(weight, axis=0)[-1]
     weight = np.where(total == 0, weight, weight / np.where(total == 0, 1.0, total))
-    return _Taps(axis.number, np.minimum(index, axis.size - 1), weight)
+    return _Taps(axis.number, np.where(inside, index, -1), weight)

@@ -1,0 +1,150 @@
+"""Operations that make tensors, where conformance does not reach: errors, state, distributions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from irrun.elements import ELEMENT_TYPES
+from irrun.errors import InputError
+from irrun.ops.context import State
+from irrun.ops.generation.eye import eye_9
+from irrun.ops.generation.multinomial import multinomial_13
+from irrun.ops.generation.random_bits import mersenne_twister, philox
+from irrun.ops.generation.random_uniform import random_uniform_8
+from irrun.ops.generation.range import range_1, range_4
+
+
+def draw(shape, low, high, name="f32", state=None, **attributes):
+    dtype = ELEMENT_TYPES[name].dtype
+    return random_uniform_8(
+        np.array(shape),
+        np.array(low, dtype),
+        np.array(high, dtype),
+        output_type=ELEMENT_TYPES[name],
+        state=State() if state is None else state,
+        **attributes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "stop", "step", "what"),
+    [(0, 1, 0, "step is 0"), (0, np.inf, 1, "stop is inf"), (np.nan, 1, 1, "start is nan")],
+)
+def test_range_needs_finite_numbers_and_a_step(start, stop, step, what):
+    with pytest.raises(InputError, match=what):
+        range_1(*(np.array(v, np.float32) for v in (start, stop, step)))
+
+
+def test_range_refuses_more_elements_than_openvino_can_count():
+    with pytest.raises(InputError, match="elements"):
+        range_1(np.array(0, np.int64), np.array(2**62), np.array(1))
+
+
+def test_range_step_below_one_is_no_step_for_integers():
+    arguments = (np.array(v, np.float32) for v in (1, 5, 0.5))
+    with pytest.raises(InputError, match="fraction"):
+        range_4(*arguments, output_type=ELEMENT_TYPES["i64"])
+
+
+def test_range_counts_beyond_the_precision_of_f64():
+    values = [np.array(v, np.int64) for v in (2**62, 2**62 + 5, 2)]
+    assert range_1(*values).tolist() == [2**62, 2**62 + 2, 2**62 + 4]
+
+
+def test_eye_refuses_negative_dimensions():
+    with pytest.raises(InputError, match="negative"):
+        eye_9(np.array(2), np.array(-1), np.array(0), output_type=ELEMENT_TYPES["f32"])
+
+
+def test_philox_gives_the_published_numbers():
+    assert philox(1, 0, 0, 0).tolist() == [[0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]]
+    ones = 2**64 - 1
+    assert philox(1, ones, ones, ones).tolist() == [[0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]]
+
+
+def test_philox_carries_into_the_upper_half():
+    assert philox(3, 9, 5, 2**64 - 1)[1:].tolist() == philox(2, 9, 6, 0).tolist()
+
+
+def test_mersenne_twister_gives_the_published_numbers():
+    numbers = mersenne_twister(10_000, 5489)
+    assert numbers[0] == 3499211612
+    assert numbers[9_999] == 4123659995
+
+
+@pytest.mark.parametrize("alignment", ["tensorflow", "pytorch"])
+@pytest.mark.parametrize("name", ["f32", "f64", "i32", "i64"])
+def test_random_numbers_go_on_from_run_to_run_as_in_openvino(name, alignment):
+    ov = pytest.importorskip("openvino")
+    from openvino.utils.node_factory import NodeFactory
+
+    element = getattr(ov.Type, name)
+    constants = [ov.op.Constant(np.array([7]))] + [ov.op.Constant(element, ov.Shape([]), [v]) for v in (-3, 50)]
+    attributes = {"global_seed": 12, "op_seed": 34, "alignment": alignment}
+    node = NodeFactory("opset8").create(
+        "RandomUniform", [c.output(0) for c in constants], {"output_type": name, **attributes}
+    )
+    model = ov.Model([ov.op.Result(node.output(0))], [])
+    state = State()
+    for _ in range(3):
+        theirs = [ov.Tensor(element, ov.Shape([7]))]
+        assert model.evaluate(theirs, [])
+        np.testing.assert_array_equal(draw([7], -3, 50, name, state, **attributes), theirs[0].data)
+
+
+@pytest.mark.parametrize("alignment", ["tensorflow", "pytorch"])
+@pytest.mark.parametrize("name", ["f32", "f16", "i64"])
+def test_random_numbers_without_seeds_fill_the_range_and_differ(name, alignment):
+    first, second = (draw([100, 100], -2, 6, name, alignment=alignment) for _ in range(2))
+    assert first.dtype == ELEMENT_TYPES[name].dtype
+    assert not np.array_equal(first, second)
+    values = first.astype(np.float64)
+    assert values.min() >= -2
+    assert values.max() <= 6
+    # The mean of 10,000 numbers is off by more than 0.15 once in 10**10 times.
+    assert abs(values.mean() - (1.5 if name == "i64" else 2)) < 0.15
+    assert np.histogram(values, 8)[0].min() > 1000
+
+
+def test_random_numbers_need_bounds_of_the_output_type_and_a_range():
+    with pytest.raises(InputError, match="maxval is float64"):
+        random_uniform_8(
+            np.array([2]), np.float32(0).reshape(()), np.array(1.0), output_type=ELEMENT_TYPES["f32"], state=State()
+        )
+    with pytest.raises(InputError, match="no integer"):
+        draw([2], 5, 5, "i32", global_seed=1)
+    with pytest.raises(InputError, match="not defined"):
+        draw([2], 0, 5, "u8", global_seed=1)
+    with pytest.raises(InputError, match="negative"):
+        draw([2, -1], 0, 5, global_seed=1)
+
+
+def sample(probs, samples, replace, **attributes):
+    return multinomial_13(
+        np.array(probs, np.float32),
+        np.array(samples),
+        convert_type=ELEMENT_TYPES["i32"],
+        with_replacement=replace,
+        **{"log_probs": False, **attributes},
+    )
+
+
+def test_multinomial_without_seeds_follows_the_probabilities():
+    drawn = sample([1, 2, 5], 20_000, True)
+    assert drawn.dtype == np.int32
+    assert np.abs(np.bincount(drawn) / 20_000 - [0.125, 0.25, 0.625]).max() < 0.025
+    logs = sample(np.log([[1, 2, 5]]), 20_000, True, log_probs=True)
+    assert np.abs(np.bincount(logs[0]) / 20_000 - [0.125, 0.25, 0.625]).max() < 0.025
+
+
+def test_multinomial_without_replacement_draws_each_class_once():
+    drawn = sample(np.random.default_rng(0).uniform(size=(50, 12)), 12, False)
+    assert (np.sort(drawn, axis=1) == np.arange(12)).all()
+
+
+def test_multinomial_needs_enough_classes():
+    with pytest.raises(InputError, match="4 different classes"):
+        sample([0.5, 0.5], 4, False)
+    with pytest.raises(InputError, match="shape"):
+        sample(np.zeros((2, 0)), 1, True)

@@ -1,0 +1,151 @@
+"""Operations on images, where conformance does not reach: errors, worked values, other peers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from irrun.errors import InputError
+from irrun.ops import registry
+from irrun.ops.image.color import bgr_to_nv12_17, i420_to_rgb_8, nv12_to_bgr_8, nv12_to_rgb_8, rgb_to_nv12_17
+from irrun.ops.image.grid_sample import grid_sample_9
+from irrun.ops.image.interpolate import interpolate_1, interpolate_4, interpolate_11
+from irrun.ops.image.rounding import round_away
+
+
+def resize(x, target, axes=(2, 3), by="sizes", **attributes):
+    attributes = {"mode": "nearest", "shape_calculation_mode": by, **attributes}
+    target = np.array(target, np.int64 if by == "sizes" else np.float32)
+    return interpolate_11(x, target, np.array(axes), **attributes)
+
+
+def test_interpolate_takes_the_attributes_as_files_spell_them():
+    operation = registry.find("Interpolate", "opset4")
+    bound = operation.bind(
+        {
+            "mode": "linear_onnx",
+            "shape_calculation_mode": "scales",
+            "pads_begin": "0, 0, 1, 1",
+            "pads_end": "0",
+            "antialias": "false",
+            "cube_coeff": "-0.75",
+        }
+    )
+    x = np.ones((1, 1, 2, 2), np.float32)
+    result = operation.kernel(x, np.array([1, 1]), np.array([2, 2], np.float32), np.array([2, 3]), **bound)
+    assert result.shape == (1, 1, 6, 6)
+    old = registry.find("Interpolate", "opset1")
+    bound = old.bind({"axes": "2,3", "mode": "nearest", "align_corners": "0", "pads_begin": "0", "pads_end": "0"})
+    assert old.kernel(x, np.array([3, 4]), **bound).shape == (1, 1, 3, 4)
+
+
+@pytest.mark.parametrize("mode", ["bilinear_pillow", "bicubic_pillow"])
+def test_pillow_modes_resize_as_pillow_does(mode):
+    image = pytest.importorskip("PIL.Image")
+    method = image.Resampling.BILINEAR if mode == "bilinear_pillow" else image.Resampling.BICUBIC
+    x = np.random.default_rng(0).normal(size=(13, 17)).astype(np.float32)
+    for height, width in ((5, 7), (26, 9), (13, 30)):
+        theirs = np.asarray(image.fromarray(x).resize((width, height), method))
+        ours = resize(x, (height, width), (0, 1), mode=mode, cube_coeff=-0.5)
+        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_nearest_moves_any_type_unchanged():
+    x = np.arange(4, dtype=np.uint64).reshape(2, 2) + 2**63
+    assert resize(x, (4, 2), (0, 1)).tolist() == x.repeat(2, axis=0).tolist()
+
+
+def test_interpolate_to_nothing_is_empty_and_from_nothing_is_an_error():
+    assert resize(np.zeros((1, 1, 3, 3), np.float32), (0, 5), mode="cubic").shape == (1, 1, 0, 5)
+    with pytest.raises(InputError, match="empty"):
+        resize(np.zeros((1, 1, 0, 3), np.float32), (2, 2))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "target", "axes", "what"),
+    [
+        ({}, (2,), (2, 3), "1 sizes were given for 2 axes"),
+        ({}, (2, -1), (2, 3), "negative"),
+        ({}, (2, 2), (2, 4), "axes 4 is outside"),
+        ({}, (2, 2), (2, -2), "twice"),
+        ({"by": "scales"}, (2, np.nan), (2, 3), "finite"),
+        ({"pads_begin": [0, 0, -1]}, (2, 2), (2, 3), "negative"),
+        ({"mode": "bicubic_pillow"}, (2,), (2,), "two axes"),
+    ],
+)
+def test_interpolate_names_what_does_not_fit(attributes, target, axes, what):
+    with pytest.raises(InputError, match=what):
+        resize(np.zeros((1, 1, 4, 4), np.float32), target, axes, **attributes)
+
+
+def test_interpolate_4_picks_sizes_or_scales():
+    x = np.arange(4, dtype=np.float32)
+    arguments = x, np.array([8]), np.array([0.5], np.float32)
+    assert interpolate_4(*arguments, mode="nearest", shape_calculation_mode="sizes").shape == (8,)
+    assert interpolate_4(*arguments, mode="nearest", shape_calculation_mode="scales").shape == (2,)
+
+
+def test_interpolate_1_keeps_the_other_axes_without_padding():
+    x = np.ones((2, 3, 4, 4), np.float32)
+    result = interpolate_1(
+        x, np.array([8, 8]), axes=[2, 3], mode="nearest", pads_begin=[1, 0, 0, 0], pads_end=[0, 1, 0, 0]
+    )
+    assert result.shape == (2, 3, 8, 8)
+
+
+def test_halves_are_rounded_away_from_zero():
+    x = np.array([0.5, 1.5, -0.5, -2.5, 0.49999997, 8388609.0], np.float32)
+    assert round_away(x).tolist() == [1, 2, -1, -3, 0, 8388609]
+
+
+def test_colors_of_worked_examples():
+    # From OpenVINO's tests, which allow for a difference of 2.
+    red = np.array([0x51] * 4 + [0x5A, 0xF0], np.uint8).reshape(1, 3, 2, 1)
+    for rgb in (nv12_to_rgb_8(red), i420_to_rgb_8(red)):
+        assert np.abs(rgb.reshape(4, 3).astype(int) - [255, 0, 0]).max() <= 2
+    mixed = np.array([0x51, 0xEB, 0x51, 0xEB, 0x6D, 0xB8], np.uint8).reshape(1, 3, 2, 1)
+    bgr = nv12_to_bgr_8(mixed).reshape(4, 3).astype(int)
+    assert np.abs(bgr - [[37, 37, 164], [215, 216, 255]] * 2).max() <= 2
+    assert nv12_to_rgb_8(red).tolist() == [[[[254, 0, 0]] * 2] * 2]
+
+
+def test_nv12_there_and_back():
+    # Colours that are constant over two by two pixels survive but for rounding.
+    rgb = np.random.default_rng(0).integers(40, 200, (1, 4, 4, 3)).repeat(2, 1).repeat(2, 2).astype(np.uint8)
+    back = nv12_to_rgb_8(rgb_to_nv12_17(rgb))
+    assert np.abs(back.astype(int) - rgb).max() <= 3
+    planes = bgr_to_nv12_17(rgb[..., ::-1], single_plane=False)
+    np.testing.assert_array_equal(nv12_to_rgb_8(*planes), back)
+
+
+def test_color_conversions_refuse_other_shapes():
+    zeros = np.zeros
+    with pytest.raises(InputError, match="H and W even"):
+        nv12_to_rgb_8(zeros((1, 4, 2, 1), np.uint8))
+    with pytest.raises(InputError, match="the UV plane"):
+        nv12_to_rgb_8(zeros((1, 4, 4, 1), np.uint8), zeros((1, 2, 2, 1), np.uint8))
+    with pytest.raises(InputError, match="the V plane"):
+        i420_to_rgb_8(*(zeros(s, np.uint8) for s in ((1, 4, 4, 1), (1, 2, 2, 1), (1, 2, 3, 1))))
+    with pytest.raises(InputError, match="expected"):
+        rgb_to_nv12_17(zeros((1, 3, 4, 3), np.uint8))
+
+
+def test_grid_sample_refuses_other_shapes_and_takes_nan():
+    data = np.ones((1, 2, 3, 4), np.float32)
+    with pytest.raises(InputError, match="grid"):
+        grid_sample_9(data, np.zeros((1, 2, 2, 3), np.float32))
+    with pytest.raises(InputError, match="nothing to sample"):
+        grid_sample_9(data[:, :, :0], np.zeros((1, 2, 2, 2), np.float32))
+    nowhere = np.full((1, 1, 1, 2), np.nan, np.float32)
+    with np.errstate(all="ignore"):
+        assert grid_sample_9(data, nowhere, mode="nearest").tolist() == [[[[0]], [[0]]]]
+
+
+def test_inputs_stay_as_they_are():
+    x = np.random.default_rng(0).normal(size=(1, 1, 4, 4)).astype(np.float32)
+    before = x.copy()
+    x.flags.writeable = False
+    for mode in ("nearest", "linear", "linear_onnx", "cubic", "bicubic_pillow"):
+        resize(x, (4, 6), mode=mode, pads_begin=[0, 0, 0, 0])
+    grid_sample_9(x, np.zeros((1, 2, 2, 2), np.float32), mode="bicubic")
+    np.testing.assert_array_equal(x, before)

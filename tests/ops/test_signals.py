@@ -1,0 +1,67 @@
+"""Fourier transforms, where conformance does not reach: errors, f64, inverses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from irrun.errors import InputError
+from irrun.ops.signals import dft_7, idft_7, irdft_9, istft_16, rdft_9, stft_15
+
+
+def normal(*shape):
+    return np.random.default_rng(1).normal(size=shape)
+
+
+def test_transforms_of_f64_are_exact_to_f64():
+    x = normal(3, 5, 8, 2)
+    axes = np.array([-1, 0])
+    result = dft_7(x, axes)
+    assert result.dtype == np.float64
+    expected = np.fft.fft2(x[..., 0] + 1j * x[..., 1], axes=(2, 0))
+    np.testing.assert_allclose(result[..., 0] + 1j * result[..., 1], expected, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(idft_7(result, axes), x, atol=1e-13)
+    real = x[..., 0]
+    np.testing.assert_allclose(irdft_9(rdft_9(real, axes), axes, np.array([8, 3])), real, atol=1e-13)
+
+
+def test_transform_without_axes_changes_nothing():
+    x = normal(3, 2).astype(np.float32)
+    np.testing.assert_array_equal(dft_7(x, np.zeros(0, np.int64)), x)
+
+
+@pytest.mark.parametrize("step", [2, 3, 8])
+@pytest.mark.parametrize("transpose", [True, False])
+def test_istft_undoes_stft(step, transpose):
+    size, length = 8, 8 + 5 * step
+    signal = normal(2, length)
+    window = np.hanning(size + 2)[1:-1]
+    spectrum = stft_15(signal, window, np.array(size), np.array(step), transpose_frames=transpose)
+    assert spectrum.shape == ((2, 5, 6, 2) if transpose else (2, 6, 5, 2))
+    if not transpose:
+        spectrum = spectrum.swapaxes(1, 2)
+    result = istft_16(spectrum, window, np.array(size), np.array(step), center=False, normalized=False)
+    np.testing.assert_allclose(result, signal, atol=1e-12)
+
+
+def test_errors_name_what_does_not_fit():
+    x = normal(4, 6, 2).astype(np.float32)
+    with pytest.raises(InputError, match="complex"):
+        dft_7(x[..., :1], np.array([0]))
+    with pytest.raises(InputError, match="axes"):
+        dft_7(x, np.array([2]))
+    with pytest.raises(InputError, match="twice"):
+        dft_7(x, np.array([0, -2]))
+    with pytest.raises(InputError, match="1 signal sizes were given for 2 axes"):
+        rdft_9(x, np.array([0, 1]), np.array([3]))
+    with pytest.raises(InputError, match="empty"):
+        irdft_9(x, np.array([0]), np.array([0]))
+    eight, four, window = np.array(8), np.array(4), np.ones(8, np.float32)
+    with pytest.raises(InputError, match="no frames of 8"):
+        stft_15(x[:, :, 0], window, eight, four, transpose_frames=False)
+    with pytest.raises(InputError, match="window"):
+        stft_15(normal(20), np.ones(9), eight, four, transpose_frames=False)
+    with pytest.raises(InputError, match="every 0"):
+        stft_15(normal(20), window, eight, np.array(0), transpose_frames=False)
+    with pytest.raises(InputError, match="frames of 8"):
+        istft_16(x, window, eight, four, center=True, normalized=False)
