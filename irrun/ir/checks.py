@@ -150,6 +150,8 @@ def _check_constant(layer: Layer, model: Model) -> Iterator[Finding]:
         message = f"a constant needs an element type and a static shape, found {port.element_type}{shape}"
         yield Finding(layer.line, layer.describe(), message)
         return
+    if not isinstance(layer.attributes.get("value", ""), str):  # its value is at hand, in no file
+        return
     try:
         constant_extent(layer, model)
     except ModelError as error:

@@ -1,0 +1,301 @@
+"""Convolutions, pooling, and products of matrices."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from irrun.elements import ELEMENT_TYPES
+from irrun.ir.legacy.build import F32, Builder, OldLayer, Value, converts
+
+__all__ = ["Window"]
+
+
+@dataclass
+class Window:
+    """The window attributes of a layer, one entry per spatial axis, in the order of the axes."""
+
+    kernel: list[int]
+    strides: list[int]
+    pads_begin: list[int]
+    pads_end: list[int]
+    dilations: list[int]
+    auto_pad: str
+
+    @staticmethod
+    def of(old: OldLayer) -> Window:
+        """From `kernel` and the lists beside it, or from `kernel-x` and `kernel-y` of IR v2."""
+        auto_pad = old.text("auto_pad", default="").lower()
+        auto_pad = auto_pad if auto_pad in ("valid", "same_upper", "same_lower") else "explicit"
+        if old.attributes.get("kernel", "").strip():
+            kernel = old.integers("kernel")
+            ones, zeros = [1] * len(kernel), [0] * len(kernel)
+            strides = old.integers("strides", "stride", default=ones)
+            begin = old.integers("pads_begin", default=zeros)
+            found = Window(
+                kernel,
+                strides,
+                begin,
+                old.integers("pads_end", default=begin),
+                old.integers("dilations", default=ones),
+                auto_pad,
+            )
+        elif old.has("kernel-x"):
+            begin = [old.integer("pad-y", default=0), old.integer("pad-x", default=0)]
+            found = Window(
+                kernel=[old.integer("kernel-y"), old.integer("kernel-x")],
+                # Files of IR v2 say 0 where they mean 1.
+                strides=[old.integer("stride-y", default=1) or 1, old.integer("stride-x", default=1) or 1],
+                pads_begin=begin,
+                pads_end=[old.integer("pad-b", default=begin[0]), old.integer("pad-r", default=begin[1])],
+                dilations=[old.integer("dilation-y", default=1), old.integer("dilation-x", default=1)],
+                auto_pad=auto_pad,
+            )
+        else:  # as Caffe spells it
+            size, stride, pad = (
+                old.integer("kernel_size"),
+                old.integer("stride", default=1),
+                old.integer("pad", default=0),
+            )
+            begin = [old.integer(f"pad_{a}", default=0) or pad for a in "hw"]
+            found = Window(
+                kernel=[old.integer(f"kernel_{a}", default=0) or size for a in "hw"],
+                strides=[old.integer(f"stride_{a}", default=0) or stride for a in "hw"],
+                pads_begin=begin,
+                pads_end=[0, 0],
+                dilations=[1, 1],
+                auto_pad=auto_pad,
+            )
+        for name in ("strides", "pads_begin", "pads_end", "dilations"):
+            if len(getattr(found, name)) != len(found.kernel):
+                raise old.error(f"{name} has {len(getattr(found, name))} entries, kernel {len(found.kernel)}")
+        if min([*found.kernel, *found.strides, *found.dilations], default=1) < 1:
+            raise old.error("kernel, strides and dilations must be positive")
+        return found
+
+    @property
+    def attributes(self) -> dict[str, object]:
+        """As a convolution of today takes them."""
+        return {
+            "strides": self.strides,
+            "dilations": self.dilations,
+            "pads_begin": self.pads_begin,
+            "pads_end": self.pads_end,
+            "auto_pad": self.auto_pad,
+        }
+
+    def extent(self, axis: int) -> int:
+        return (self.kernel[axis] - 1) * self.dilations[axis] + 1
+
+
+def add_biases(builder: Builder, old: OldLayer, value: Value, rank: int, count: int, position: int) -> Value:
+    """Adds the blob `biases`, or the input at `position`, along axis 1 (the last one of a matrix)."""
+    shape = (1, count, *[1] * (rank - 2))
+    if "biases" in old.blobs:
+        biases = builder.blob(old, "biases", shape)
+    elif len(old.inputs) > position:
+        biases = builder.reshape(old.inputs[position], shape)
+    else:
+        return value
+    return builder.binary("Add", value, biases)
+
+
+def weights_of(builder: Builder, old: OldLayer, shape: list[int]) -> Value:
+    """The blob `weights`, or in IR v7 the second input, as a tensor of `shape`."""
+    if "weights" in old.blobs or len(old.inputs) < 2:
+        return builder.blob(old, "weights", shape)
+    return builder.reshape(old.inputs[1], shape)
+
+
+def _groups(old: OldLayer) -> tuple[int, int, int]:
+    """Groups, channels in, channels out."""
+    shape = old.in_shape()
+    groups, outputs = old.integer("group", default=1), old.integer("output")
+    if len(shape) < 3 or groups < 1 or shape[1] % groups or outputs % groups:
+        raise old.error(f"group={groups} and output={outputs} do not fit an input of shape {list(shape)}")
+    return groups, shape[1], outputs
+
+
+@converts("Convolution")
+def convolution(builder: Builder, old: OldLayer) -> Value:
+    window = Window.of(old)
+    groups, channels, outputs = _groups(old)
+    shape = [outputs, channels // groups, *window.kernel]
+    if groups > 1:
+        shape = [groups, outputs // groups, *shape[1:]]
+    weights = weights_of(builder, old, shape)
+    value = builder.op(
+        "GroupConvolution" if groups > 1 else "Convolution",
+        [builder.floating(old.input(0)), weights],
+        window.attributes,
+        shape=old.out_shape(),
+    )
+    return add_biases(builder, old, value, len(old.in_shape()), outputs, 2)
+
+
+@converts("Deconvolution")
+def deconvolution(builder: Builder, old: OldLayer) -> Value:
+    """The declared shape decides how much is cut off; `auto_pad` how that is divided."""
+    window = Window.of(old)
+    groups, channels, outputs = _groups(old)
+    shape = [channels // groups, outputs // groups, *window.kernel]
+    if groups > 1:
+        shape = [groups, *shape]
+    weights = weights_of(builder, old, shape)
+    begin, end, extra = [], [], []
+    for i, (before, after) in enumerate(zip(old.in_shape()[2:], old.out_shape()[2:], strict=True)):
+        cut = window.strides[i] * (before - 1) + window.extent(i) - after
+        first = {"same_upper": max(cut, 0) // 2, "same_lower": (max(cut, 0) + 1) // 2, "valid": 0}.get(
+            window.auto_pad, window.pads_begin[i]
+        )
+        begin.append(first)
+        end.append(max(cut - first, 0))
+        extra.append(max(first - cut, 0))
+    attributes = {
+        "strides": window.strides,
+        "dilations": window.dilations,
+        "pads_begin": begin,
+        "pads_end": end,
+        "output_padding": extra,
+        "auto_pad": "explicit",
+    }
+    value = builder.op(
+        "GroupConvolutionBackpropData" if groups > 1 else "ConvolutionBackpropData",
+        [builder.floating(old.input(0)), weights],
+        attributes,
+        shape=old.out_shape(),
+    )
+    return add_biases(builder, old, value, len(old.in_shape()), outputs, 2)
+
+
+@converts("DeformableConvolution")
+def deformable_convolution(builder: Builder, old: OldLayer) -> Value:
+    window = Window.of(old)
+    groups, channels, outputs = _groups(old)
+    shape = [outputs, channels // groups, *window.kernel]
+    if "weights" in old.blobs or len(old.inputs) < 3:
+        weights = builder.blob(old, "weights", shape)
+    else:
+        weights = builder.reshape(old.inputs[2], shape)
+    attributes = {
+        **window.attributes,
+        "group": groups,
+        "deformable_group": old.integer("deformable_group", default=1),
+    }
+    inputs = [builder.floating(old.input(0)), builder.floating(old.input(1)), weights]
+    value = builder.op("DeformableConvolution", inputs, attributes, shape=old.out_shape())
+    return add_biases(builder, old, value, len(old.in_shape()), outputs, 3)
+
+
+@converts("BinaryConvolution")
+def binary_convolution(builder: Builder, old: OldLayer) -> Value:
+    """The bits of old weights lie the first in the lowest, those of a u1 Constant the first in the highest."""
+    import numpy as np
+
+    window = Window.of(old)
+    groups, channels, outputs = _groups(old)
+    if groups > 1:
+        raise old.error(f"group={groups}, BinaryConvolution takes 1")
+    shape = (outputs, channels, *window.kernel)
+    blob = old.blobs.get("weights")
+    if blob is None:
+        raise old.error("needs the blob weights")
+    count = math.prod(shape)
+    if blob.size * 8 < count:
+        raise old.error(f"the blob weights takes {blob.size} bytes, {count} bits were expected")
+    u1 = ELEMENT_TYPES["u1"]
+    packed = np.frombuffer(old.weights.view(blob.offset, blob.size), np.uint8)
+    bits = np.unpackbits(packed, count=count, bitorder="little").reshape(shape)
+    weights = builder.constant(bits.view(u1.dtype), u1, "weights")
+    attributes = {
+        **window.attributes,
+        "mode": old.text("mode", default="xnor-popcount"),
+        "pad_value": old.number("pad_value", default=0.0),
+    }
+    inputs = [builder.floating(old.input(0)), weights]
+    value = builder.op("BinaryConvolution", inputs, attributes, shape=old.out_shape())
+    return add_biases(builder, old, value, len(old.in_shape()), outputs, 2)
+
+
+@converts("Pooling")
+def pooling(builder: Builder, old: OldLayer) -> Value:
+    """The rounding is the one that gives the declared shape: the oldest files do not name it."""
+    window = Window.of(old)
+    value = builder.floating(old.input(0))
+    before, after = old.in_shape()[2:], old.out_shape()[2:]
+    if len(before) != len(window.kernel):
+        raise old.error(f"kernel has {len(window.kernel)} entries, the input {len(before)} spatial axes")
+    method = old.text("pool-method", default="max").lower()
+    if old.has("pool"):
+        method = "max" if old.text("pool").upper().endswith("MAX") else "avg"
+    if method not in ("max", "avg"):
+        raise old.error(f"pool-method={method!r}, expected max or avg")
+    if old.flag("global_pool", "global_pooling"):
+        window = Window(list(before), [1] * len(before), [0] * len(before), [0] * len(before), [], "explicit")
+    rounding = old.text("rounding_type", default="floor").lower()
+    if window.auto_pad == "explicit":
+        spaces = [
+            n + first + last - k
+            for n, first, last, k in zip(before, window.pads_begin, window.pads_end, window.kernel, strict=True)
+        ]
+        fits = {
+            "floor": tuple(n // s + 1 for n, s in zip(spaces, window.strides, strict=True)),
+            "ceil": tuple(-(-n // s) + 1 for n, s in zip(spaces, window.strides, strict=True)),
+        }
+        if fits.get(rounding) != after:
+            rounding = next((name for name, shape in fits.items() if shape == after), rounding)
+    attributes: dict[str, object] = {
+        "strides": window.strides,
+        "pads_begin": window.pads_begin,
+        "pads_end": window.pads_end,
+        "kernel": window.kernel,
+        "rounding_type": "ceil" if rounding.startswith("ceil") else "floor",
+        "auto_pad": window.auto_pad,
+    }
+    if method == "max":
+        return builder.op("MaxPool", [value], attributes, shape=old.out_shape())
+    attributes["exclude-pad"] = old.flag("exclude-pad", "exclude_pad")
+    return builder.op("AvgPool", [value], attributes, shape=old.out_shape())
+
+
+@converts("FullyConnected", "InnerProduct")
+def fully_connected(builder: Builder, old: OldLayer) -> Value:
+    """All axes but the first are one; an input of rank 3 with an output of rank 3 keeps its second axis."""
+    value = builder.floating(old.input(0))
+    shape, outputs = old.in_shape(), old.integer("out-size", "out_size")
+    if not shape:
+        raise old.error("needs an input that is no scalar")
+    batched = len(shape) == 3 and len(old.out_shape()) == 3
+    features = shape[-1] if batched else math.prod(shape[1:])
+    if len(shape) != 2 and not batched:
+        pattern = builder.constant([0, -1] if features else [0, 0], name="shape")
+        value = builder.op("Reshape", [value, pattern], {"special_zero": True}, shape=(shape[0], features))
+    weights = weights_of(builder, old, [outputs, features])
+    made = (*shape[:2], outputs) if batched else (shape[0], outputs)
+    attributes = {"transpose_a": False, "transpose_b": True}
+    value = builder.op("MatMul", [value, weights], attributes, shape=made)
+    if "biases" in old.blobs or len(old.inputs) > 2:
+        of_row = (1, 1, outputs) if batched else (1, outputs)
+        if "biases" in old.blobs:
+            biases = builder.blob(old, "biases", of_row)
+        else:
+            biases = builder.reshape(old.inputs[2], of_row)
+        value = builder.binary("Add", value, biases)
+    return builder.reshape(value, old.out_shape())
+
+
+@converts("Gemm")
+def gemm(builder: Builder, old: OldLayer) -> Value:
+    """alpha * A B + beta * C."""
+    left, right = (builder.floating(old.input(i)) for i in (0, 1))
+    attributes = {"transpose_a": old.flag("transpose_a"), "transpose_b": old.flag("transpose_b")}
+    value = builder.op("MatMul", [left, right], attributes, shape=old.out_shape())
+    alpha, beta = old.number("alpha", default=1.0), old.number("beta", default=1.0)
+    if alpha != 1:
+        value = builder.binary("Multiply", value, builder.constant(alpha, F32, "alpha"))
+    if len(old.inputs) > 2:
+        addend = builder.floating(old.inputs[2])
+        if beta != 1:
+            addend = builder.binary("Multiply", addend, builder.constant(beta, F32, "beta"))
+        value = builder.binary("Add", value, addend)
+    return value

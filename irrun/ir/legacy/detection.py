@@ -1,0 +1,291 @@
+"""Detection: priors, proposals, regions of interest, selection of boxes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from irrun.ir.legacy.build import F32, I32, I64, Builder, OldLayer, Value, converts
+from irrun.ir.legacy.indexing import legacy_kernel
+
+__all__: list[str] = []
+
+LOWEST = -3.4028234663852886e38
+
+
+def _priors(builder: Builder, old: OldLayer, type: str, attributes: dict[str, object]) -> Value:
+    """Priors from the sizes of the feature map and the image, which old layers took from shapes."""
+    grid, image = old.in_shape(0)[-2:], old.in_shape(1)[-2:]
+    image = (old.integer("img_h", default=0) or image[0], old.integer("img_w", default=0) or image[1])
+    inputs = [builder.constant(list(grid), name="grid"), builder.constant(list(image), name="image")]
+    made = math.prod(old.out_shape()) // 2
+    value = builder.op(type, inputs, attributes, shape=(2, made), element=F32)
+    return builder.reshape(value, old.out_shape())
+
+
+@converts("PriorBox")
+def prior_box(builder: Builder, old: OldLayer) -> Value:
+    step = old.number("step", default=0.0) or old.number("step_h", "step_w", default=0.0)
+    attributes: dict[str, object] = {
+        "offset": old.number("offset", default=0.5),
+        "step": step,
+        "flip": old.flag("flip"),
+        "clip": old.flag("clip"),
+        "scale_all_sizes": old.flag("scale_all_sizes", default=True),
+        "variance": old.numbers("variance", default=[]) or [0.1],
+    }
+    for name in ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio", "fixed_size"):
+        attributes[name] = old.numbers(name, default=[])
+    return _priors(builder, old, "PriorBox", attributes)
+
+
+@converts("PriorBoxClustered")
+def prior_box_clustered(builder: Builder, old: OldLayer) -> Value:
+    step = old.number("step", default=0.0)
+    attributes: dict[str, object] = {
+        "offset": old.number("offset", default=0.5),
+        "step": step,
+        "step_w": old.number("step_w", default=0.0) or step,
+        "step_h": old.number("step_h", default=0.0) or step,
+        "clip": old.flag("clip"),
+        "variance": old.numbers("variance", default=[]) or [0.1],
+        "width": old.numbers("width"),
+        "height": old.numbers("height"),
+    }
+    return _priors(builder, old, "PriorBoxClustered", attributes)
+
+
+@converts("DetectionOutput")
+def detection_output(builder: Builder, old: OldLayer) -> Value:
+    attributes: dict[str, object] = {
+        "num_classes": old.integer("num_classes"),
+        "background_label_id": old.integer("background_label_id", default=0),
+        "top_k": old.integer("top_k", default=-1),
+        "keep_top_k": old.integers("keep_top_k", default=[-1]),
+        "nms_threshold": old.number("nms_threshold"),
+        "confidence_threshold": old.number("confidence_threshold", default=LOWEST),
+        "code_type": _code_type(old),
+        "variance_encoded_in_target": old.flag("variance_encoded_in_target"),
+        "share_location": old.flag("share_location", default=True),
+        "clip_before_nms": old.flag("clip_before_nms") or old.flag("clip"),
+        "clip_after_nms": old.flag("clip_after_nms"),
+        "decrease_label_id": old.flag("decrease_label_id"),
+        "normalized": old.flag("normalized", default=True),
+        # Files of Caffe models say -1 where the sizes are not used.
+        "input_height": max(old.integer("input_height", default=1), 1),
+        "input_width": max(old.integer("input_width", default=1), 1),
+        "objectness_score": old.number("objectness_score", default=0.0),
+    }
+    inputs = []
+    for i in range(len(old.inputs)):
+        value, shape = builder.floating(old.input(i)), old.in_shape(i)
+        rank = 3 if i == 2 else 2
+        if len(shape) > rank:
+            value = builder.reshape(value, (*shape[: rank - 1], math.prod(shape[rank - 1 :])))
+        inputs.append(value)
+    return builder.op("DetectionOutput", inputs, attributes, shape=old.out_shape())
+
+
+def _code_type(old: OldLayer) -> str:
+    stated = old.text("code_type", default="caffe.PriorBoxParameter.CORNER")
+    kinds = {name.lower(): name for name in ("CORNER", "CENTER_SIZE")}
+    kind = stated.rpartition(".")[2].lower()
+    if kind not in kinds:
+        raise old.error(f"code_type={stated!r}, expected one of caffe.PriorBoxParameter.CORNER, .CENTER_SIZE")
+    return f"caffe.PriorBoxParameter.{kinds[kind]}"
+
+
+@converts("RegionYolo")
+def region_yolo(builder: Builder, old: OldLayer) -> Value:
+    softmax = old.flag("do_softmax", default=True)
+    attributes = {
+        "axis": old.integer("axis", default=1),
+        "end_axis": old.integer("end_axis", default=3),
+        "coords": old.integer("coords"),
+        "classes": old.integer("classes"),
+        "num": old.integer("num"),
+        "do_softmax": softmax,
+        "mask": old.integers("mask", default=[]),
+        "anchors": old.numbers("anchors", default=[]),
+    }
+    value = builder.floating(old.input(0))
+    shape = old.in_shape()
+    if softmax:
+        made: Sequence[int] = (shape[0], math.prod(shape[1:]))
+    else:
+        per_box = old.integer("coords") + old.integer("classes") + 1
+        made = (shape[0], len(old.integers("mask", default=[])) * per_box, *shape[2:])
+    value = builder.op("RegionYolo", [value], attributes, shape=made)
+    return builder.reshape(value, old.out_shape())
+
+
+@converts("ReorgYolo")
+def reorg_yolo(builder: Builder, old: OldLayer) -> Value:
+    attributes = {"stride": [old.integer("stride")]}
+    return builder.op("ReorgYolo", [old.input(0)], attributes, shape=old.out_shape(), version="opset2")
+
+
+@converts("Proposal")
+def proposal(builder: Builder, old: OldLayer) -> Sequence[Value]:
+    """Regions, and their probabilities where there is a second output."""
+    attributes: dict[str, object] = {
+        "base_size": old.integer("base_size"),
+        "pre_nms_topn": old.integer("pre_nms_topn"),
+        "post_nms_topn": old.integer("post_nms_topn"),
+        "nms_thresh": old.number("nms_thresh"),
+        "feat_stride": old.integer("feat_stride"),
+        "min_size": old.integer("min_size"),
+        "ratio": old.numbers("ratio"),
+        "scale": old.numbers("scale"),
+        "clip_before_nms": old.flag("clip_before_nms", default=True),
+        "clip_after_nms": old.flag("clip_after_nms"),
+        "normalize": old.flag("normalize"),
+        "box_size_scale": old.number("box_size_scale", default=1.0),
+        "box_coordinate_scale": old.number("box_coordinate_scale", default=1.0),
+        "framework": old.text("framework", default=""),
+    }
+    scores, deltas, info = (builder.floating(old.input(i)) for i in range(3))
+    count = math.prod(old.in_shape(2))
+    info = builder.reshape(info, (count,))
+    if count > 4:
+        info = builder.slice(info, [0], [0], [3])
+    inputs = [scores, deltas, info]
+    if len(old.outputs) == 1:
+        return [builder.op("Proposal", inputs, attributes, shape=old.out_shape())]
+    outputs = [(F32, old.out_shape(0)), (F32, old.out_shape(1))]
+    made = builder.layer("Proposal", inputs, outputs, attributes, version="opset4")
+    return [Value(made, port) for port in made.outputs]
+
+
+@converts("SimplerNMS")
+def simpler_nms(builder: Builder, old: OldLayer) -> Value:
+    attributes: dict[str, object] = {
+        "min_bbox_size": old.integer("min_bbox_size"),
+        "feat_stride": old.integer("feat_stride"),
+        "pre_nms_topn": old.integer("pre_nms_topn"),
+        "post_nms_topn": old.integer("post_nms_topn"),
+        "iou_threshold": old.number("iou_threshold"),
+        "scale": old.numbers("scale", default=[]),
+    }
+    return legacy_kernel(builder, old, [builder.floating(old.input(i)) for i in range(3)], attributes)[0]
+
+
+@converts("PSROIPooling")
+def psroi_pooling(builder: Builder, old: OldLayer) -> Value:
+    """With offsets as third input, or the mode "bilinear_deformable", the deformable one."""
+    inputs = [builder.floating(v) for v in old.inputs]
+    mode = old.text("mode", default="average")
+    attributes: dict[str, object] = {
+        "output_dim": old.integer("output_dim"),
+        "group_size": old.integer("group_size", default=1),
+        "spatial_scale": old.number("spatial_scale"),
+        "mode": mode,
+        "spatial_bins_x": old.integer("spatial_bins_x", default=1),
+        "spatial_bins_y": old.integer("spatial_bins_y", default=1),
+    }
+    if mode != "bilinear_deformable" and len(inputs) == 2:
+        return builder.op("PSROIPooling", inputs, attributes, shape=old.out_shape())
+    attributes |= {
+        "mode": "bilinear_deformable",
+        "trans_std": old.number("trans_std", default=1.0),
+        "part_size": old.integer("part_size", default=1),
+    }
+    if old.flag("no_trans"):
+        inputs = inputs[:2]
+    return builder.op("DeformablePSROIPooling", inputs, attributes, shape=old.out_shape())
+
+
+@converts("ROIPooling")
+def roi_pooling(builder: Builder, old: OldLayer) -> Value:
+    attributes: dict[str, object] = {
+        "pooled_h": old.integer("pooled_h"),
+        "pooled_w": old.integer("pooled_w"),
+        "spatial_scale": old.number("spatial_scale"),
+        "method": old.text("method", default="max").lower(),
+    }
+    data, rois = (builder.floating(old.input(i)) for i in (0, 1))
+    shape = old.in_shape(1)
+    if len(shape) > 2:
+        rois = builder.reshape(rois, (math.prod(shape[:-1]), shape[-1]))
+    return builder.op("ROIPooling", [data, rois], attributes, shape=old.out_shape(), version="opset2")
+
+
+@converts("NonMaxSuppression")
+def non_max_suppression(builder: Builder, old: OldLayer) -> Value:
+    """As many rows as the output declares; those behind the last box are -1."""
+    boxes, scores = builder.floating(old.input(0)), builder.floating(old.input(1))
+    inputs = [boxes, scores]
+    for i, value in enumerate(old.inputs[2:5]):
+        scalar = builder.scalar(value)
+        inputs.append(builder.integral(scalar) if i == 0 else builder.floating(scalar))
+    element = I64 if old.out_type().name == "i64" else I32
+    attributes = {
+        "box_encoding": "center" if old.flag("center_point_box") else "corner",
+        "sort_result_descending": old.flag("sort_result_descending", default=True),
+        "output_type": element.name,
+    }
+    rows = old.out_shape()[0]
+    found = builder.op("NonMaxSuppression", inputs, attributes, element=element, version="opset3")
+    filler = builder.constant([[-1] * 3] * rows, element, "filler")
+    padded = builder.concat([found, filler], 0)
+    value = builder.slice(padded, [0], [0], [rows])
+    return Value(value.layer, value.port)
+
+
+@converts("CTCGreedyDecoder")
+def ctc_greedy_decoder(builder: Builder, old: OldLayer) -> Value:
+    """Without a mask as second input all steps count."""
+    logits = builder.floating(old.input(0))
+    if len(old.inputs) > 1:
+        mask = builder.convert(old.inputs[1], logits.type or F32)
+    else:
+        steps, batch = old.in_shape()[:2]
+        mask = builder.constant([[1.0] * batch] * steps, F32, "mask")
+    attributes = {"ctc_merge_repeated": old.flag("ctc_merge_repeated", default=True)}
+    value = builder.op("CTCGreedyDecoder", [logits, mask], attributes)
+    return builder.reshape(value, old.out_shape())
+
+
+#: Layers of IR v7 that opset6 holds as they were: type -> its attributes by kind.
+_DETECTRON = {
+    "ExperimentalDetectronDetectionOutput": {
+        "class_agnostic_box_regression": "flag",
+        "deltas_weights": "numbers",
+        "max_delta_log_wh": "number",
+        "max_detections_per_image": "integer",
+        "nms_threshold": "number",
+        "num_classes": "integer",
+        "post_nms_count": "integer",
+        "score_threshold": "number",
+    },
+    "ExperimentalDetectronGenerateProposalsSingleImage": {
+        "min_size": "number",
+        "nms_threshold": "number",
+        "post_nms_count": "integer",
+        "pre_nms_count": "integer",
+    },
+    "ExperimentalDetectronPriorGridGenerator": {
+        "flatten": "flag",
+        "h": "integer",
+        "w": "integer",
+        "stride_x": "number",
+        "stride_y": "number",
+    },
+    "ExperimentalDetectronROIFeatureExtractor": {
+        "output_size": "integer",
+        "pyramid_scales": "integers",
+        "sampling_ratio": "integer",
+        "aligned": "flag",
+    },
+    "ExperimentalDetectronTopKROIs": {"max_rois": "integer"},
+}
+
+
+@converts(*_DETECTRON)
+def detectron(builder: Builder, old: OldLayer) -> Sequence[Value]:
+    kinds = _DETECTRON[old.kind]
+    attributes = {name: getattr(old, kind)(name) for name, kind in kinds.items() if old.has(name)}
+    integers = [d.type is not None and d.type.is_integer for d in old.outputs]
+    outputs = [(I32 if is_int else F32, d.shape) for d, is_int in zip(old.outputs, integers, strict=True)]
+    made = builder.layer(old.kind, old.inputs, outputs, attributes, version="opset6")
+    return [Value(made, port) for port in made.outputs]

@@ -1,0 +1,56 @@
+"""Memory layers: pairs of one `id`, of which one gives what the other was given in the run before."""
+
+from __future__ import annotations
+
+from irrun.ir.legacy.build import Builder, OldLayer, Value
+
+__all__ = ["Memories"]
+
+
+class Memories:
+    """Turns Memory layers into ReadValue and Assign of a variable named by their `id`.
+
+    The layer with an output reads, the one with an input is set; before the first run the value is zero.
+    """
+
+    def __init__(self) -> None:
+        self.readers: dict[str, OldLayer] = {}
+        self.writers: dict[str, OldLayer] = {}
+
+    def convert(self, builder: Builder, old: OldLayer) -> list[Value]:
+        """One of the two layers of a pair."""
+        import numpy as np
+
+        variable = old.text("id")
+        reads = bool(old.outputs)
+        found = self.readers if reads else self.writers
+        if variable in found:
+            raise old.error(f"two Memory layers {'read' if reads else 'set'} the variable {variable!r}")
+        if reads == bool(old.inputs):
+            raise old.error("has both inputs and outputs" if reads else "has neither inputs nor outputs")
+        found[variable] = old
+        if not reads:
+            value = old.input(0)
+            self._layer(builder, "Assign", variable, value, old)
+            return []
+        shape = old.out_shape()
+        zero = builder.constant(np.zeros(shape, old.out_type().dtype), old.out_type(), "initial")
+        return [self._layer(builder, "ReadValue", variable, zero, old)]
+
+    @staticmethod
+    def _layer(builder: Builder, type: str, variable: str, value: Value, old: OldLayer) -> Value:
+        attributes = {"variable_id": variable}
+        if type == "ReadValue" and value.type is not None:
+            attributes["variable_type"] = value.type.name
+            attributes["variable_shape"] = ",".join(map(str, value.shape or ()))
+        made = builder.layer(type, [value], [(value.type, value.shape)], attributes, version="opset6", name=old.name)
+        return Value(made, made.outputs[0])
+
+    def finish(self) -> None:
+        """Raise ModelError where a variable is set that nobody reads, or read that nobody sets."""
+        for own, other, what in (
+            (self.readers, self.writers, "sets"),
+            (self.writers, self.readers, "reads"),
+        ):
+            for variable in own.keys() - other.keys():
+                raise own[variable].error(f"no Memory layer {what} the variable {variable!r}")

@@ -1,0 +1,86 @@
+"""Normalizations and softmax."""
+
+from __future__ import annotations
+
+from irrun.ir.legacy.arithmetic import along_channels
+from irrun.ir.legacy.build import F32, Builder, OldLayer, Value, converts
+
+__all__: list[str] = []
+
+
+@converts("BatchNormalization")
+def batch_normalization(builder: Builder, old: OldLayer) -> Value:
+    """(x - mean) / sqrt(variance + epsilon): `weights` holds the variance, `biases` the mean."""
+    value = builder.floating(old.input(0))
+    shape = old.in_shape()
+    channels = shape[1] if len(shape) > 1 else 1
+    ones = builder.constant([1.0] * channels, F32, "gamma")
+    zeros = builder.constant([0.0] * channels, F32, "beta")
+    mean, variance = (builder.blob(old, name, [channels]) for name in ("biases", "weights"))
+    return builder.op(
+        "BatchNormInference",
+        [value, ones, zeros, mean, variance],
+        {"epsilon": old.number("epsilon", "eps")},
+        shape=value.shape,
+        version="opset5",
+    )
+
+
+@converts("Norm", "LRN")
+def norm(builder: Builder, old: OldLayer) -> Value:
+    """Local response normalization over channels (`region` "across") or over the axes of the image ("same")."""
+    value = builder.floating(old.input(0))
+    rank = len(old.in_shape())
+    across = old.text("region", default="across").lower() == "across"
+    axes = [1] if across else list(range(2, rank))
+    attributes = {
+        "alpha": old.number("alpha"),
+        "beta": old.number("beta"),
+        "bias": old.number("k", "bias", default=1.0),
+        "size": old.integer("local-size", "local_size"),
+    }
+    return builder.op("LRN", [value, builder.constant(axes, name="axes")], attributes, shape=value.shape)
+
+
+@converts("Normalize")
+def normalize(builder: Builder, old: OldLayer) -> Value:
+    """Division by the L2 norm over channels (and places, where `across_spatial`), times weights."""
+    value = builder.floating(old.input(0))
+    rank = len(old.in_shape())
+    axes = list(range(1, rank)) if old.flag("across_spatial") else [1]
+    attributes = {"eps": old.number("eps", default=1e-10), "eps_mode": "add"}
+    value = builder.op("NormalizeL2", [value, builder.constant(axes, name="axes")], attributes, shape=value.shape)
+    if "weights" not in old.blobs:
+        return value
+    return builder.binary("Multiply", value, along_channels(builder, old, "weights"))
+
+
+@converts("GRN")
+def grn(builder: Builder, old: OldLayer) -> Value:
+    return builder.unary("GRN", builder.floating(old.input(0)), {"bias": old.number("bias", default=0.0)})
+
+
+@converts("MVN")
+def mvn(builder: Builder, old: OldLayer) -> Value:
+    """Mean and variance over the image, or over channels too. Until IR v5, eps was added to the deviation."""
+    value = builder.floating(old.input(0))
+    axes = list(range(1 if old.flag("across_channels") else 2, len(old.in_shape())))
+    attributes = {
+        "normalize_variance": old.flag("normalize_variance", default=True),
+        "eps": old.number("eps", default=1e-9),
+        "eps_mode": "inside_sqrt" if old.version > 5 else "outside_sqrt",
+    }
+    inputs = [value, builder.constant(axes, name="axes")]
+    return builder.op("MVN", inputs, attributes, shape=value.shape, version="opset6")
+
+
+@converts("SoftMax")
+def softmax(builder: Builder, old: OldLayer) -> Value:
+    axis = old.axis(len(old.in_shape()), default=1 if len(old.in_shape()) > 1 else 0)
+    return builder.unary("SoftMax", builder.floating(old.input(0)), {"axis": axis})
+
+
+@converts("LogSoftmax")
+def log_softmax(builder: Builder, old: OldLayer) -> Value:
+    axis = old.axis(len(old.in_shape()), default=-1)
+    return builder.unary("LogSoftmax", builder.floating(old.input(0)), {"axis": axis}, version="opset5")
