@@ -1,7 +1,8 @@
 """Interpolate: resizing along any axes.
 
 Along each axis every output element is a weighted sum of a few input elements, its taps. A mode says which
-taps and weights; the rest is the same for all modes.
+taps and weights; the rest is the same for all modes. Coordinates and weights are f32, as in the reference, and
+f64 in the pillow modes.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def interpolate_1(
     image: any numeric type and shape; target_spatial_shape: integer [number of axes].
     Returns the type of image.
     Raises InputError where the shapes do not fit.
-    The specification leaves open which coordinates "linear" uses; the reference decides.
+    The specification leaves open which coordinates "linear" uses and what "area" means; the reference decides
+    on the first, and has no "area".
     Spec: Interpolate-1.
     """
     # The axes are a set in the reference: sizes belong to them in ascending order.

@@ -51,6 +51,10 @@ def interpolate_1(rng):
     yield case((1, 2, 4, 5), [2, 3], (8, 9), np.uint8, mode="nearest")
     yield case((1, 2, 1, 1), [2, 3], (4, 5), mode="linear")
     yield case((1, 2, 4, 5), [2, 3], (1, 1), mode="linear")
+    yield case((1, 2, 4, 5), [3, 2], (8, 7), mode="nearest", note="axes are a set: sizes come in their order")
+    yield case((2, 3, 4, 5), [1, 2], (6, 7), mode="cubic")
+    yield case((2, 3, 4), [1, 2], (6, 7), mode="nearest")
+    yield case((2, 3, 4), [2], (6,), mode="linear", align_corners=False)
 
 
 def _interpolate(rng, since):
@@ -69,7 +73,7 @@ def _interpolate(rng, since):
         else:
             inputs = [data, sizes if by == "sizes" else scales, i64(*axes) if axes is not None else None]
             constants = (1, 2) if constants is None else constants
-        tolerance = WEIGHTED if data.dtype == np.float32 else None
+        tolerance = WEIGHTED if data.dtype in (np.float32, np.float64) else None
         return Case(inputs, attributes, constants=constants, oracles=oracles, tolerance=tolerance)
 
     # Every coordinate transformation, up and down, for each mode.
@@ -145,6 +149,10 @@ def _interpolate(rng, since):
     for dtype in (np.int32, np.int64, np.float64):
         data = rng.integers(-100, 100, (1, 2, 4, 5)).astype(dtype)
         yield case(data, (2, 3), (7, 3), mode="nearest")
+    # The CPU plugin computes f64 in f32.
+    for mode in ("linear", "linear_onnx", "cubic"):
+        data = rng.normal(size=(1, 2, 4, 5))
+        yield case(data, (2, 3), (7, 3), mode=mode, oracles=("cpu",))
     # The CPU plugin rounds 8-bit results where the reference cuts fractions off.
     for dtype, mode in itertools.product((np.uint8, np.int8), ("nearest", "linear", "linear_onnx", "cubic")):
         data = rng.integers(30, 90, (1, 2, 4, 5)).astype(dtype)
@@ -232,6 +240,8 @@ def grid_sample_9(rng):
         yield Case([f32(rng, (1, 2, 5, 6)).astype(np.float16), places], {"mode": mode})
         yield Case([f32(rng, (1, 2, 5, 6)).astype(BF16), places], {"mode": mode})
         yield Case([f32(rng, (1, 2, 5, 6)), places], {"mode": mode}, dynamic=(0, 1))
+        # The CPU plugin computes f64 in f32.
+        yield Case([rng.normal(size=(1, 2, 5, 6)), places], {"mode": mode}, tolerance=WEIGHTED)
         yield Case([rng.integers(-99, 99, (1, 2, 5, 6)).astype(np.int32), places], {"mode": mode})
         # The CPU plugin rounds 8-bit results where the reference cuts fractions off.
         for dtype in (np.int64, np.int16) if mode != "nearest" else (np.int8, np.uint8, np.int64):
