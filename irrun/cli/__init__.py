@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -67,12 +66,12 @@ def _group() -> None:
     """
 
 
-def main(args: list[str] | None = None) -> Any:
+def main(args: list[str] | None = None) -> None:
     """Run the command line; errors are one line on stderr and exit code 2."""
     try:
-        return _group.main(args, prog_name="irrun", standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        sys.exit(stop.exit_code)
+        code = _group.main(args, prog_name="irrun", standalone_mode=False)
+        if code:
+            sys.exit(code)
     except click.UsageError as error:
         if error.ctx is not None and type(error).__name__ != "NoArgsIsHelpError":
             click.echo(f"irrun: {error.format_message()} (see: {error.ctx.command_path} --help)", err=True)

@@ -176,9 +176,9 @@ def _iterate(
         for s in sliced:
             arguments[s.entry.parameter] = s[iteration]
         results = body.run(arguments, iteration)
-        for entry in body.outputs:
-            if entry.port in collected and entry.axis is not None:
-                collected[entry.port].append(results[entry.result])
+        for out in body.outputs:
+            if out.axis is not None and out.port in collected:
+                collected[out.port].append(results[out.result])
         for edge in body.back_edges:
             arguments[edge.parameter] = results[edge.result]
         iteration += 1

@@ -8,7 +8,7 @@ import numpy as np
 
 from irrun.elements import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list, normalize_axes, normalize_axis
+from irrun.ops.common import Array, int_list, normalize_axis
 from irrun.ops.registry import op
 
 __all__ = ["reshape_1", "shape_of_1", "shape_of_3", "squeeze_1", "squeeze_15", "unsqueeze_1"]
@@ -37,12 +37,12 @@ def shape_of_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
 
 
 @op("Reshape", since=1)
-def reshape_1(data: Array, shape: Array, *, special_zero: bool) -> Array:
+def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array:
     """`data` in another shape, its elements in the same order.
 
     data: any type and shape; shape: integer [n] (a scalar 1 asks for a scalar), where one -1 stands for
     what the rest leaves, and with `special_zero` a 0 for the size of data at the same place.
-    Returns the type of data, a view.
+    Returns the type of data, a view. (The specification wants `special_zero`; its own examples leave it out.)
     Raises InputError where the numbers of elements differ.
     Spec: Reshape-1.
     """
@@ -97,14 +97,16 @@ def squeeze_15(data: Array, axes: Array | None = None, *, allow_axis_skip: bool 
 def unsqueeze_1(data: Array, axes: Array) -> Array:
     """`data` with dimensions of size 1 put in at `axes` of the result.
 
-    data: any type and shape; axes: integer, scalar or [n]; repeated values count once, negative ones from the
-    end of the result.
+    data: any type and shape; axes: integer, scalar or [n]; negative ones count from the end of the
+    result, an axis named twice counts once.
     Returns the type of data, a view.
     Raises InputError where an axis is out of range.
     Spec: Unsqueeze-1.
     """
     values = set(int_list(axes))
-    rank = data.ndim + len(values)
-    places = normalize_axes(values, rank)
+    places = {normalize_axis(a, data.ndim + len(values), "axes") for a in values}
+    rank = data.ndim + len(places)
+    if max(places, default=0) >= max(rank, 1):  # where two axes were one, counted from the front and the end
+        raise InputError(f"axes {sorted(values)} leave a gap after the {data.ndim} dimensions of data")
     sizes = iter(data.shape)
     return data.reshape([1 if i in places else next(sizes) for i in range(rank)])

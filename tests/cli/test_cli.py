@@ -1,0 +1,280 @@
+"""The command line as its users meet it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ir_text import chain, layer, net, port, write
+
+from irrun.cli import main
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
+
+
+def call(capsys, *arguments):
+    """Exit code, stdout, stderr."""
+    code = 0
+    try:
+        main([str(a) for a in arguments])
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def model(tmp_path):
+    """Relu of x, f32[2,3]."""
+    np.save(tmp_path / "x.npy", X)
+    return write(tmp_path, chain("Relu"))
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """a + b and a - b, i64[2]."""
+    layers = [
+        layer(0, "Parameter", data='shape="2" element_type="i64"', outputs=[port(0, (2,), "I64", "a")], name="a"),
+        layer(1, "Parameter", data='shape="2" element_type="i64"', outputs=[port(0, (2,), "I64", "b")], name="b"),
+        layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2, (2,), "I64", "sum")]),
+        layer(3, "Subtract", inputs=[port(0), port(1)], outputs=[port(2, (2,), "I64", "difference")]),
+        layer(4, "Result", inputs=[port(0)]),
+        layer(5, "Result", inputs=[port(0)]),
+    ]
+    edges = [(0, 0, 2, 0), (1, 0, 2, 1), (0, 0, 3, 0), (1, 0, 3, 1), (2, 2, 4, 0), (3, 2, 5, 0)]
+    return write(tmp_path, net(layers, edges), name="pair")
+
+
+def test_the_main_job_prints_a_summary(model, capsys):
+    code, out, err = call(capsys, model, "--input", model.parent / "x.npy")
+    assert code == 0
+    assert not err
+    header, row = out.splitlines()
+    assert header.split() == ["output", "type", "shape", "range", "first", "values"]
+    assert row.split()[:5] == ["layer1", "f32", "[2,3]", "0", "to"]
+    assert "0 0 0 0 1 2" in row
+
+
+def test_run_is_the_long_form(model, capsys):
+    short = call(capsys, model, "--input", model.parent / "x.npy")
+    assert call(capsys, "run", model, "--input", model.parent / "x.npy") == short
+    assert call(capsys, "--input", model.parent / "x.npy", model) == short
+
+
+def test_json_is_for_programs(model, capsys):
+    code, out, _ = call(capsys, model, "--input", "x=[[-1,0,1],[2,3,4]]", "--json")
+    (found,) = json.loads(out)["outputs"]
+    assert code == 0
+    assert found["values"] == [[0, 0, 1], [2, 3, 4]]
+    assert (found["name"], found["type"], found["shape"], found["max"]) == ("layer1", "f32", [2, 3], 4.0)
+
+
+@pytest.mark.parametrize("target", ["out.npz", "out.npy", "folder/", "folder"])
+def test_outputs_go_to_npz_npy_or_a_folder(model, target, tmp_path, capsys):
+    code, _, _ = call(capsys, model, "-i", model.parent / "x.npy", "-o", f"{tmp_path}/{target}")
+    assert code == 0
+    if target == "out.npz":
+        found = np.load(tmp_path / target)["layer1"]
+    else:
+        found = np.load(tmp_path / target if target == "out.npy" else tmp_path / "folder/layer1.npy")
+    np.testing.assert_array_equal(found, np.maximum(X, 0))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_several_inputs_by_name_key_and_order(pair, tmp_path, capsys):
+    np.savez(tmp_path / "both.npz", a=[1, 2], b=[10, 20])
+    np.savez(tmp_path / "other.npz", p=[10, 20], q=[0, 0])
+    expected = {"sum": [11, 22], "difference": [-9, -18]}
+    for inputs in (
+        ["b=[10,20]", "a=[1,2]"],
+        ["[1,2]", "[10,20]"],
+        [tmp_path / "both.npz"],
+        [f"a={tmp_path}/both.npz:a", f"b={tmp_path}/other.npz:p"],
+        [f"a={tmp_path}/both.npz", f"b={tmp_path}/both.npz"],
+        ["0=[1,2]", "1=[10,20]"],
+    ):
+        arguments = [part for text in inputs for part in ("--input", text)]
+        code, out, err = call(capsys, pair, *arguments, "--json")
+        assert code == 0, err
+        assert {o["name"]: o["values"] for o in json.loads(out)["outputs"]} == expected
+
+
+def test_raw_bytes_and_json_files(pair, tmp_path, capsys):
+    (tmp_path / "a.bin").write_bytes(np.array([1, 2], np.int64).tobytes())
+    (tmp_path / "b.json").write_text("[10, 20]")
+    code, out, _ = call(capsys, pair, "-i", f"a={tmp_path}/a.bin", "-i", f"b={tmp_path}/b.json", "--json")
+    assert code == 0
+    assert json.loads(out)["outputs"][0]["values"] == [11, 22]
+
+
+def test_random_is_seeded_and_zeros_are_zero(model, capsys):
+    first = call(capsys, model, "--input", "random", "--json")
+    assert call(capsys, model, "--input", "random", "--json") == first
+    assert call(capsys, model, "--input", "random", "--seed", "1", "--json") != first
+    _, out, _ = call(capsys, model, "--input", "zeros", "--json")
+    assert json.loads(out)["outputs"][0]["max"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--input", "y=[1]"], "no input 'y'; the model takes x: f32[2,3]"),
+        ([], "missing input x: f32[2,3]"),
+        (["--input", "[[1,2],[3,4]]"], "input x: f32[2,3] is fed shape [2, 2]"),
+        (["--input", "nowhere.npy"], "cannot read nowhere.npy: No such file"),
+        (["--input", "nonsense"], "'nonsense' is no file, no JSON"),
+        (["--input", "[1, [2]]"], "lists of different lengths"),
+        (["--input", "[1,"], "is no JSON"),
+        (["--input", "zeros", "--input", "zeros"], "one input more than the model has"),
+        (["--input", "x=zeros", "--input", "x=ones"], "fed twice"),
+        (["--input", "zeros", "--output", "out.txt"], "outputs are written to .npz, .npy or a folder"),
+        (["--input", "zeros", "--output", "no/such/folder/out.npy"], "cannot write"),
+        (["--input", "zeros", "--weights", "nowhere.bin"], "cannot read the weights"),
+        (["--input", "zeros", "--nonsense"], "No such option"),
+        (["--input", "zeros", "--mean", "x"], "no list of numbers"),
+    ],
+)
+def test_mistakes_get_one_clear_line(model, arguments, said, capsys):
+    code, out, err = call(capsys, model, *arguments)
+    assert code == 2
+    assert said in err
+    assert err.startswith("irrun: ")
+    assert err.count("\n") == 1
+    assert not out
+
+
+def test_types_convert_only_where_nothing_is_lost(pair, tmp_path, capsys):
+    np.save(tmp_path / "whole.npy", np.array([1.0, 2.0]))
+    np.save(tmp_path / "half.npy", np.array([1.5, 2.0]))
+    code, out, _ = call(capsys, pair, "-i", tmp_path / "whole.npy", "-i", "zeros", "--json")
+    assert (code, json.loads(out)["outputs"][0]["values"]) == (0, [1, 2])
+    code, _, err = call(capsys, pair, "-i", tmp_path / "half.npy", "-i", "zeros")
+    assert code == 2
+    assert "f64 whose values do not all fit i64 without loss" in err
+
+
+def test_pickles_are_not_opened(model, tmp_path, capsys):
+    np.save(tmp_path / "evil.npy", np.array([print], dtype=object), allow_pickle=True)
+    code, _, err = call(capsys, model, "--input", tmp_path / "evil.npy")
+    assert code == 2
+    assert "cannot be read as npy" in err
+
+
+def test_a_picture_is_resized_and_turned_to_the_layout(tmp_path, capsys):
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.zeros((4, 8, 3), np.uint8)
+    pixels[:, :, 0] = 200  # red
+    image.fromarray(pixels).save(tmp_path / "red.png")
+    path = write(tmp_path, chain("Relu", shape=(1, 3, 2, 2)))
+    for channels, place in (("BGR", 2), ("RGB", 0)):
+        _, out, _ = call(capsys, path, "-i", tmp_path / "red.png", "--channels", channels, "--json")
+        values = np.array(json.loads(out)["outputs"][0]["values"])
+        assert values.shape == (1, 3, 2, 2)
+        assert (values[0, place] == 200).all()
+        assert values.sum() == 800
+    _, out, _ = call(capsys, path, "-i", tmp_path / "red.png", "--mean", "100", "--scale", "50", "--json")
+    assert json.loads(out)["outputs"][0]["max"] == 2
+
+
+def test_check_reports_wrong_declarations(tmp_path, capsys):
+    good = chain("Relu")
+    bad = good.replace('<port id="1" precision="FP32"><dim>2</dim>', '<port id="1" precision="FP32"><dim>9</dim>')
+    assert bad != good
+    assert call(capsys, write(tmp_path, good, name="good"), "-i", "zeros", "--check")[0] == 0
+    code, out, _ = call(capsys, write(tmp_path, bad, name="bad"), "-i", "zeros", "--check")
+    assert code == 1
+    assert "declared f32[9,3], is f32[2,3]" in out
+
+
+def test_info_shows_what_is_there_and_what_is_lacking(tmp_path, capsys):
+    path = write(tmp_path, chain("Relu", "Foo", data=['colour="blue"', ""]), None)
+    code, out, _ = call(capsys, "info", path)
+    assert code == 0
+    for text in ("x: f32[2,3]", "Relu-1", "not supported", "Foo of opset1", "Relu-1 colour"):
+        assert text in out
+    code, out, _ = call(capsys, "info", path, "--json")
+    facts = json.loads(out)
+    assert facts["operations"]["Relu-1"] == 1
+    assert facts["inputs"][0]["shape"] == "[2,3]"
+
+
+def test_info_works_on_a_model_with_findings(tmp_path, capsys):
+    path = write(tmp_path, chain("Relu").replace('from-port="0"', 'from-port="5"', 1))
+    code, out, _ = call(capsys, "info", path)
+    assert code == 0
+    assert "an edge names output port 5" in out
+
+
+def test_validate_prints_every_finding_with_its_line(tmp_path, capsys):
+    good = write(tmp_path, chain("Relu"), name="good")
+    assert call(capsys, "validate", good)[0] == 0
+    text = chain("Relu", "Relu").replace('id="1" name', 'id="one" name').replace("<dim>3</dim>", "<dim>x</dim>", 1)
+    code, out, _ = call(capsys, "validate", write(tmp_path, text, name="bad"))
+    assert code == 1
+    assert len(out.splitlines()) >= 3
+    assert "bad.xml:3: " in out
+    code, out, _ = call(capsys, "validate", write(tmp_path, text, name="bad"), "--json")
+    assert code == 1
+    assert all(f["message"] for f in json.loads(out))
+
+
+def test_ops_lists_and_explains(capsys):
+    code, out, _ = call(capsys, "ops")
+    assert code == 0
+    assert "movement" in out
+    code, out, _ = call(capsys, "ops", "gather")
+    assert code == 0
+    for text in ("Gather-1", "Gather-7", "Gather-8", "batch_dims: int, default 0", "0: data"):
+        assert text in out
+    code, _, err = call(capsys, "ops", "Gathre")
+    assert code == 2
+    assert "is it Gather" in err
+    code, out, _ = call(capsys, "ops", "Gather", "--json")
+    assert {o["since"] for o in json.loads(out)} == {1, 7, 8}
+
+
+def test_extract_cuts_a_part_out(tmp_path, capsys):
+    path = write(tmp_path, chain("Relu", "Exp", "Negative"))
+    part = tmp_path / "part.xml"
+    code, _, err = call(capsys, "extract", path, "--inputs", "layer1", "--outputs", "layer2", "-o", part)
+    assert code == 0, err
+    code, out, _ = call(capsys, part, "--input", "layer1=zeros", "--json")
+    assert code == 0
+    assert json.loads(out)["outputs"][0]["values"] == [[1, 1, 1], [1, 1, 1]]
+    code, _, err = call(capsys, "extract", path, "--inputs", "layer3", "--outputs", "layer2", "-o", part)
+    assert code == 2
+    assert "do not depend on layer3" in err
+    code, _, err = call(capsys, "extract", path, "--inputs", "layr1", "-o", part)
+    assert code == 2
+    assert "is it layer1" in err
+
+
+def test_help_imports_neither_numpy_nor_lxml():
+    script = (
+        "import sys\nfrom irrun.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "assert not {'numpy', 'lxml', 'rich'} & set(sys.modules), 'too much is imported'"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Commands" in done.stdout
+
+
+def test_every_command_has_help(capsys):
+    from irrun.cli import COMMANDS
+
+    for name in COMMANDS:
+        code, out, _ = call(capsys, name, "--help")
+        assert code == 0
+        assert out.startswith(f"Usage: irrun {name}")
+
+
+def test_mistyped_commands(capsys):
+    code, _, err = call(capsys, "rnu")
+    assert code == 2
+    assert "No such command 'rnu'" in err
+    code, _, err = call(capsys, "nowhere.xml")
+    assert code == 2
+    assert "nowhere.xml: cannot read the model: No such file" in err

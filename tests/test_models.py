@@ -1,0 +1,60 @@
+"""Real models give OpenVINO's own answers."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+import irrun
+from irrun.cli import main
+
+
+def test_samplenet(data):
+    out = irrun.run(data / "samplenet/model.xml", np.load(data / "samplenet/input.npy"))
+    expected = np.load(data / "samplenet/expected.npz")
+    np.testing.assert_allclose(out[0], expected[expected.files[0]], rtol=0, atol=1e-4)
+
+
+def test_face_detector(data):
+    folder = data / "face-detection-retail-0004"
+    out = irrun.run(folder / "ir11/model.xml", np.load(folder / "input.npy"))
+    expected = np.load(folder / "ir11/expected.npz")
+    (name,) = expected.files
+    ours, theirs = out[0].reshape(-1, 7), expected[name].reshape(-1, 7)
+    np.testing.assert_allclose(ours[:, 2], theirs[:, 2], rtol=0, atol=1e-4)
+    # Two of the 200 scores differ by less than 1e-7, and their rows may change places: each row has its twin.
+    distance = np.abs(ours[:, None] - theirs[None]).max(axis=2)
+    assert distance.min(axis=1).max() < 1e-4
+    assert distance.min(axis=0).max() < 1e-4
+    assert (distance.diagonal() < 1e-4).sum() >= 198
+
+
+def test_face_detector_finds_two_faces_from_the_command_line(data, tmp_path, capsys):
+    model = data / "face-detection-retail-0004/ir11/model.xml"
+    main(
+        ["run", str(model), "--input", f"data={data / 'street.jpg'}", "--output", str(tmp_path / "faces.npy"), "--json"]
+    )
+    (written,) = json.loads(capsys.readouterr().out)["written"]
+    rows = np.load(written).reshape(-1, 7)
+    assert (rows[:, 2] > 0.5).sum() == 2
+    expected = np.load(data / "face-detection-retail-0004/ir11/expected.npz")
+    (name,) = expected.files
+    best = expected[name].reshape(-1, 7)[:2]
+    np.testing.assert_allclose(rows[:2, 3:], best[:, 3:], atol=0.03)
+
+
+def test_silero_vad_carries_its_state_from_chunk_to_chunk(data):
+    folder = data / "silero-vad"
+    speech = np.load(folder / "speech_16khz_int16.npy").astype(np.float32) / 32768
+    expected = np.load(folder / "expected.npz")["probabilities"]
+    compiled = irrun.compile_model(folder / "model.xml")
+    state = np.zeros((2, 1, 128), np.float32)
+    before = np.zeros(64, np.float32)
+    found = []
+    for start in range(0, len(expected) * 512, 512):
+        chunk = speech[start : start + 512]
+        out = compiled({"input": np.concatenate([before, chunk])[None], "state": state})
+        found.append(out["output"].item())
+        state, before = out["stateN"], chunk[-64:]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
