@@ -232,6 +232,10 @@ def find(type: str, version: str) -> Operation | None:
     """
     _load()
     own = ALIASES.get(type, type)
+    if version == "type_relaxed_opset":
+        from irrun.ops.extension.type_relaxed import relaxed
+
+        return relaxed(_numbered.get(type) or _numbered.get(own) or ())
     if version and not version.startswith("opset"):
         return _extensions.get((version, type)) or _extensions.get((version, own)) or _any_extension(type)
     digits = version[5:]

@@ -1,0 +1,1 @@
+"""Operations outside the numbered opsets, as OpenVINO's own passes write them into files."""
