@@ -221,27 +221,27 @@ def h_sigmoid_5(data: Array) -> Array:
     Returns the shape and type of data.
     Spec: HSigmoid-5.
     """
-    return unary(_h_sigmoid, data)
+    return unary(lambda x: _hard(x) / 6, data)
 
 
 @op("HSwish", since=4)
 def h_swish_4(data: Array) -> Array:
-    """`data` times (`data + 3` clamped to [0, 6], divided by 6).
+    """`data` times `data + 3` clamped to [0, 6], divided by 6.
 
     data: any floating-point type, any shape.
     Returns the shape and type of data.
     Spec: HSwish-4.
     """
-    return unary(lambda x: x * _h_sigmoid(x), data)
+    return unary(lambda x: x * _hard(x) / 6, data)
 
 
-def _h_sigmoid(x: Array) -> Array:
-    return np.asarray(np.clip(x + x.dtype.type(3), 0, 6) / 6)
+def _hard(x: Array) -> Array:
+    return np.asarray(np.clip(x + 3, 0, 6))
 
 
 @op("HardSigmoid", since=1)
 def hard_sigmoid_1(data: Array, alpha: Array, beta: Array) -> Array:
-    """`alpha * data + beta` clamped to [0, 1].
+    """`alpha * data + beta` clamped to [0, 1]; NaN becomes 1, as in the reference.
 
     data: any floating-point type, any shape; alpha, beta: the same type, one element.
     Returns the shape and type of data.
@@ -249,7 +249,7 @@ def hard_sigmoid_1(data: Array, alpha: Array, beta: Array) -> Array:
     Spec: HardSigmoid-1.
     """
     slope, offset = scalar(alpha, "alpha"), scalar(beta, "beta")
-    return precise(lambda x: np.clip(slope * x + offset, 0, 1), data)
+    return precise(lambda x: np.maximum(np.fmin(slope * x + offset, 1), 0), data)
 
 
 @op("Identity", since=16)

@@ -87,7 +87,8 @@ def numbers(x: Array) -> Array:
     if x.dtype.fields is not None:
         if x.dtype.names == ("nf4",):
             raise InputError("arithmetic on nf4 is not defined")
-        return np.ascontiguousarray(x).view(np.uint8).reshape(x.shape).astype(np.int32)
+        codes: Array = np.ascontiguousarray(x).view(np.uint8).reshape(x.shape)
+        return codes.astype(np.int32)
     return x.astype(np.float32 if is_narrow(x.dtype) else np.int32)
 
 
@@ -114,7 +115,7 @@ def precise(
     for start in range(0, flat.size, BLOCK):
         block = slice(start, start + BLOCK)
         result[block] = function(flat[block].astype(np.float64))
-    return result.reshape(data.shape)
+    return np.asarray(result.reshape(data.shape))
 
 
 def round_half_away(x: Array) -> Array:
