@@ -55,7 +55,8 @@ def embedding_bag_offsets_15(
 
     emb_table: any numeric type, rank >= 1; indices: integer [n]; offsets: integer [bags], ascending;
     default_index: integer scalar, the row that stands for an empty bag (-1 or left out: zeros);
-    per_sample_weights: the type of emb_table, [n], factors of the rows (not of the default one).
+    per_sample_weights: the type of emb_table, [n], factors of the rows (not of the default one), for
+    reduction "sum" only.
     Returns `[bags, *emb_table.shape[1:]]`, the type of emb_table.
     Raises InputError where an index or offset is out of range, or shapes do not fit. An offset may equal
     n, which makes an empty bag.
@@ -98,7 +99,7 @@ def embedding_bag_packed_15(
     """The sums or means of bags of rows of `emb_table`, one bag for each row of `indices`.
 
     emb_table: any numeric type, rank >= 1; indices: integer [bags, n]; per_sample_weights: the type of
-    emb_table, [bags, n], factors of the rows.
+    emb_table, [bags, n], factors of the rows, for reduction "sum" only.
     Returns `[bags, *emb_table.shape[1:]]`, the type of emb_table.
     Raises InputError where an index is out of range or shapes do not fit.
     Spec: EmbeddingBagPacked-15.
@@ -149,6 +150,8 @@ def _embed(
     reduction: Reduction,
 ) -> Array:
     """Row b of the result: the rows `table[indices[i]] * weights[i]` of all i with `bags[i] == b`, combined."""
+    if reduction == "mean" and weights is not None:
+        raise InputError("per_sample_weights are given with reduction 'mean', expected with 'sum' only")
     if indices.shape != bags.shape or (weights is not None and weights.shape != indices.shape):
         shapes = [list(x.shape) for x in (indices, bags, weights) if x is not None]
         raise InputError(f"indices, bags and weights have shapes {shapes}, expected the same")

@@ -222,7 +222,7 @@ def slice_scatter_15(rng):
         ((4, 5), [3], [3], [1], [0]),
     ]:
         window = [slice(None)] * len(shape)
-        for axis, *bounds in zip(axes or range(len(start)), start, stop, step):
+        for axis, *bounds in zip(axes or range(len(start)), start, stop, step, strict=True):
             window[axis] = slice(*bounds)
         data = sample(rng, shape)
         updates = sample(rng, data[tuple(window)].shape)

@@ -1,0 +1,172 @@
+"""Configurations for moving data between batch, channels, space and patches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from conformance.generators.movement_samples import DTYPES, Exact, i64, sample
+from conformance.harness import Case, configurations
+
+
+@configurations("BatchToSpace", since=2)
+def batch_to_space_2(rng):
+    for shape, blocks, begin, end in [
+        ((4, 3), [1, 2], [0, 0], [0, 0]),
+        ((4, 3), [1, 2], [0, 2], [0, 1]),
+        ((6, 2, 3), [1, 2, 3], [0, 0, 0], [0, 0, 0]),
+        ((4, 1, 3), [1, 1, 2], [0, 0, 1], [0, 0, 1]),
+        ((4, 3, 1, 1), [1, 1, 2, 2], [0, 0, 0, 0], [0, 0, 0, 0]),
+        ((12, 2, 3, 2), [1, 2, 3, 2], [0, 1, 2, 0], [0, 0, 1, 1]),
+        ((3, 2, 2, 2), [1, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]),
+        ((8, 2, 1, 2, 3), [1, 1, 2, 2, 2], [0, 0, 0, 1, 0], [0, 0, 1, 0, 2]),
+        ((48, 3, 3, 1, 3), [1, 2, 4, 3, 1], [0, 0, 1, 0, 0], [0, 0, 1, 0, 0]),
+    ]:
+        inputs = [sample(rng, shape), i64(*blocks), i64(*begin), i64(*end)]
+        yield Exact(inputs, constants=(1, 2, 3))
+        yield Exact([inputs[0], *(x.astype(np.int32) for x in inputs[1:])], dynamic=(0,))
+    for dtype in DTYPES:
+        inputs = [sample(rng, (4, 3, 1, 2), dtype), i64(1, 1, 2, 2), i64(0, 0, 0, 1), i64(0, 0, 0, 0)]
+        yield Exact(inputs, constants=(1, 2, 3))
+
+
+@configurations("SpaceToBatch", since=2)
+def space_to_batch_2(rng):
+    for shape, blocks, begin, end in [
+        ((2, 6), [1, 2], [0, 0], [0, 0]),
+        ((2, 4), [1, 3], [0, 1], [0, 1]),
+        ((2, 4, 3), [1, 2, 3], [0, 0, 0], [0, 0, 0]),
+        ((2, 3, 3), [1, 1, 2], [0, 0, 1], [0, 0, 0]),
+        ((1, 3, 2, 2), [1, 1, 2, 2], [0, 0, 0, 0], [0, 0, 0, 0]),
+        ((2, 3, 4, 3), [1, 2, 3, 2], [0, 1, 2, 0], [0, 0, 0, 1]),
+        ((3, 2, 2, 2), [1, 1, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]),
+        ((1, 2, 3, 4, 3), [1, 1, 2, 2, 2], [0, 0, 0, 1, 0], [0, 0, 1, 1, 1]),
+        ((2, 3, 2, 3, 4), [1, 3, 1, 2, 2], [0, 2, 0, 1, 0], [0, 1, 0, 0, 0]),
+    ]:
+        inputs = [sample(rng, shape), i64(*blocks), i64(*begin), i64(*end)]
+        yield Exact(inputs, constants=(1, 2, 3))
+        yield Exact([inputs[0], *(x.astype(np.int32) for x in inputs[1:])], dynamic=(0,))
+    for dtype in DTYPES:
+        inputs = [sample(rng, (1, 3, 2, 3), dtype), i64(1, 1, 2, 2), i64(0, 0, 0, 1), i64(0, 0, 0, 0)]
+        yield Exact(inputs, constants=(1, 2, 3))
+
+
+@configurations("DepthToSpace", since=1)
+def depth_to_space_1(rng):
+    for mode in ("blocks_first", "depth_first"):
+        for shape, block in [
+            ((1, 4, 2), 2),
+            ((2, 6, 3), 3),
+            ((1, 8, 2, 2), 2),
+            ((2, 4, 1, 3), 2),
+            ((2, 9, 2, 1), 3),
+            ((1, 3, 2, 2), 1),
+            ((1, 8, 2, 1, 2), 2),
+            ((2, 16, 1, 2, 2), 2),
+        ]:
+            yield Exact([sample(rng, shape)], {"mode": mode, "block_size": block})
+        for dtype in DTYPES:
+            yield Exact([sample(rng, (1, 8, 2, 2), dtype)], {"mode": mode, "block_size": 2})
+        yield Exact([sample(rng, (1, 8, 2, 2))], {"mode": mode, "block_size": 2}, dynamic=(0,), oracles=("cpu",))
+
+
+@configurations("SpaceToDepth", since=1)
+def space_to_depth_1(rng):
+    for mode in ("blocks_first", "depth_first"):
+        for shape, block in [
+            ((1, 2, 4), 2),
+            ((2, 2, 9), 3),
+            ((1, 2, 4, 4), 2),
+            ((2, 1, 2, 6), 2),
+            ((2, 1, 6, 3), 3),
+            ((1, 3, 2, 2), 1),
+            ((1, 1, 4, 2, 4), 2),
+            ((2, 2, 2, 4, 4), 2),
+        ]:
+            yield Exact([sample(rng, shape)], {"mode": mode, "block_size": block})
+        for dtype in DTYPES:
+            yield Exact([sample(rng, (1, 2, 4, 4), dtype)], {"mode": mode, "block_size": 2})
+        yield Exact([sample(rng, (1, 2, 4, 4))], {"mode": mode, "block_size": 2}, dynamic=(0,), oracles=("cpu",))
+
+
+@configurations("ShuffleChannels", since=1)
+def shuffle_channels_1(rng):
+    for shape, axis, group in [
+        ((1, 6), 1, 2),
+        ((6, 2), 0, 3),
+        ((1, 6, 2), 1, 3),
+        ((2, 6, 2, 2), 1, 2),
+        ((2, 6, 2, 2), 1, 6),
+        ((2, 6, 2, 2), 1, 1),
+        ((2, 3, 4, 2), -2, 2),
+        ((2, 3, 2, 8), -1, 4),
+        ((1, 4, 2, 1, 3), 1, 2),
+        ((2, 2, 1, 3, 6), 4, 3),
+    ]:
+        yield Exact([sample(rng, shape)], {"axis": axis, "group": group})
+    for dtype in DTYPES:
+        yield Exact([sample(rng, (1, 6, 2, 2), dtype)], {"axis": 1, "group": 3})
+    yield Exact([sample(rng, (1, 6, 2, 2))], {"axis": 1, "group": 3}, dynamic=(0,))
+    yield Exact([sample(rng, (1, 6, 2, 2))], note="default attributes")
+
+
+@configurations("ExtractImagePatches", since=3)
+def extract_image_patches_3(rng):
+    # Model.evaluate lacks the operation.
+    for auto_pad in ("valid", "same_upper", "same_lower"):
+        for shape, sizes, strides, rates in [
+            ((1, 1, 10, 10), [3, 3], [5, 5], [1, 1]),
+            ((1, 1, 10, 10), [4, 4], [8, 8], [1, 1]),
+            ((1, 1, 10, 10), [4, 4], [9, 9], [1, 1]),
+            ((1, 1, 10, 10), [3, 3], [5, 5], [2, 2]),
+            ((2, 3, 6, 7), [2, 3], [2, 1], [1, 2]),
+            ((2, 2, 5, 4), [1, 1], [1, 1], [1, 1]),
+            ((1, 2, 2, 2), [3, 3], [4, 4], [1, 1]),
+            ((1, 2, 4, 4), [3, 3], [1, 1], [3, 3]),
+            ((1, 1, 3, 8), [2, 2], [3, 3], [1, 1]),
+        ]:
+            attributes = {"sizes": sizes, "strides": strides, "rates": rates, "auto_pad": auto_pad}
+            yield Exact([sample(rng, shape)], attributes)
+        attributes = {"sizes": [2, 2], "strides": [2, 2], "rates": [1, 1], "auto_pad": auto_pad}
+        for dtype in DTYPES:
+            if dtype.itemsize < 8 and dtype != np.bool_:
+                yield Exact([sample(rng, (1, 2, 5, 4), dtype)], attributes)
+        yield Exact([sample(rng, (1, 2, 5, 4))], attributes, dynamic=(0,))
+
+
+@configurations("Col2Im", since=15)
+def col2im_15(rng):
+    for batch, channels, size, kernel, attributes in [
+        ((), 1, [4, 4], [2, 2], {}),
+        ((2,), 3, [4, 5], [2, 3], {}),
+        ((1,), 2, [4, 4], [1, 1], {}),
+        ((2,), 1, [6, 6], [2, 2], {"strides": [2, 2]}),
+        ((1,), 2, [5, 7], [3, 2], {"strides": [2, 3]}),
+        ((1,), 2, [6, 7], [2, 3], {"dilations": [2, 2]}),
+        ((), 2, [5, 5], [3, 3], {"pads_begin": [1, 1], "pads_end": [1, 1]}),
+        ((1,), 2, [5, 4], [3, 2], {"pads_begin": [2, 1], "pads_end": [0, 1]}),
+        ((3,), 2, [5, 4], [3, 2], {"pads_begin": [0, 1], "pads_end": [1, 2], "strides": [2, 1]}),
+        (
+            (2,),
+            3,
+            [8, 9],
+            [3, 2],
+            {"strides": [2, 3], "dilations": [2, 1], "pads_begin": [1, 0], "pads_end": [2, 3]},
+        ),
+    ]:
+        attributes = {
+            "strides": [1, 1],
+            "dilations": [1, 1],
+            "pads_begin": [0, 0],
+            "pads_end": [0, 0],
+            **attributes,
+        }
+        lists = zip(size, kernel, *attributes.values(), strict=True)
+        blocks = [(n + b + e - d * (k - 1) - 1) // s + 1 for n, k, s, d, b, e in lists]
+        shape = (*batch, channels * kernel[0] * kernel[1], int(np.prod(blocks)))
+        yield Case([sample(rng, shape), i64(*size), i64(*kernel)], attributes, constants=(1, 2))
+        inputs = [sample(rng, shape), np.array(size, np.int32), np.array(kernel, np.int32)]
+        yield Case(inputs, attributes, note="sizes at run time")
+    for dtype in (np.float16, np.int32, np.int8, np.uint8, np.int64):
+        data = rng.integers(0, 9, (2, 8, 9)).astype(dtype)
+        plain = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+        yield Case([data, i64(4, 4), i64(2, 2)], plain, constants=(1, 2))
