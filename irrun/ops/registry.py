@@ -99,6 +99,7 @@ class Operation:
     opset: str | None
     kernel: Callable[..., Any]
     category: str = field(default="")
+    deterministic: bool = True
 
     def __str__(self) -> str:
         return f"{self.type}-{self.opset or self.since}"
@@ -132,7 +133,7 @@ class Operation:
         )
 
     @cached_property
-    def provided(self) -> dict[str, type]:
+    def provided(self) -> dict[str, Any]:
         """Keyword-only parameters that lowering hands in: bodies, variables, state."""
         return {
             p.name: self._hints[p.name]
@@ -190,7 +191,12 @@ _extensions: dict[tuple[str, str], Operation] = {}
 
 
 def op(
-    type: str, *, since: int | None = None, opset: str | None = None, category: str | None = None
+    type: str,
+    *,
+    since: int | None = None,
+    opset: str | None = None,
+    category: str | None = None,
+    deterministic: bool = True,
 ) -> Callable[[Function], Function]:
     """Register the decorated function as the kernel of an operation, and return it unchanged.
 
@@ -199,6 +205,7 @@ def op(
         since: the first numbered opset that holds this version.
         opset: for an operation outside the numbered opsets, the name of its own ("extension").
         category: the specification's category; taken from the module when left out.
+        deterministic: whether equal inputs always give equal results, so that constants may be folded.
 
     Raises:
         TypeError: neither or both of `since` and `opset` are given.
@@ -209,7 +216,7 @@ def op(
     def register(function: Function) -> Function:
         module = function.__module__
         home = module.split(".")[2] if module.startswith("irrun.ops.") else "extension"
-        operation = Operation(type, since or 0, opset, function, category or home)
+        operation = Operation(type, since or 0, opset, function, category or home, deterministic)
         if opset is not None:
             _extensions[opset, type] = operation
         else:

@@ -16,6 +16,8 @@ from irrun.ir.weights import WeightsSource
 from irrun.runtime.check import DeclarationCheck, Mismatch
 from irrun.runtime.executor import Context, Executor, Observer
 from irrun.runtime.lowering import lower
+from irrun.runtime.passes import fold_constants
+from irrun.runtime.passes.constant_folding import DEFAULT_LIMIT
 
 __all__ = ["CompiledModel", "InferRequest", "Inputs", "Outputs", "VariableState", "compile_model", "run"]
 
@@ -30,6 +32,7 @@ def compile_model(
     weights: WeightsSource | None = None,
     *,
     check: bool = False,
+    fold_limit: int = DEFAULT_LIMIT,
     **config: Any,
 ) -> CompiledModel:
     """Lower a model so that it can run.
@@ -38,7 +41,9 @@ def compile_model(
         model: a Model, or the path of its .xml.
         weights: for a path, where its weights are, if not beside it.
         check: whether runs compare declared types and shapes with actual ones (`InferRequest.mismatches`).
-        config: none is known yet.
+        fold_limit: bytes that values computed from constants alone (decompressed weights, mostly) may take; what
+            does not fit is computed in each run, and freed after its last use. 0 folds nothing.
+        config: nothing else is known.
 
     Raises:
         UnsupportedError: it needs operations that irrun lacks; all are listed.
@@ -49,7 +54,7 @@ def compile_model(
         raise TypeError(f"compile_model() has no option {', '.join(sorted(config))}")
     if not isinstance(model, Model):
         model = read_model(model, weights)
-    return CompiledModel(model, check=check)
+    return CompiledModel(model, check=check, fold_limit=fold_limit)
 
 
 class CompiledModel:
@@ -60,7 +65,7 @@ class CompiledModel:
         inputs, outputs: as `Model.inputs` and `Model.outputs`.
     """
 
-    def __init__(self, model: Model, *, check: bool = False) -> None:
+    def __init__(self, model: Model, *, check: bool = False, fold_limit: int = DEFAULT_LIMIT) -> None:
         self.model = model
         self.inputs = model.inputs
         self.outputs = model.outputs
@@ -68,6 +73,7 @@ class CompiledModel:
         self._input_names = index_names(self.inputs)
         self._output_names = index_names(self.outputs)
         self._program = lower(model)
+        fold_constants(self._program, fold_limit)
         self._request: InferRequest | None = None
 
     def input(self, key: int | str = 0) -> Tensor:

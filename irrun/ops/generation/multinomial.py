@@ -13,7 +13,7 @@ from irrun.ops.registry import op
 __all__ = ["multinomial_13"]
 
 
-@op("Multinomial", since=13)
+@op("Multinomial", since=13, deterministic=False)
 def multinomial_13(
     probs: Array,
     num_samples: Array,

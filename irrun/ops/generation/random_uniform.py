@@ -39,7 +39,7 @@ POSITION = "position"
 RESERVED = 256
 
 
-@op("RandomUniform", since=8)
+@op("RandomUniform", since=8, deterministic=False)
 def random_uniform_8(
     shape: Array,
     minval: Array,

@@ -1,0 +1,80 @@
+"""What was read can be written, and read again by irrun and by OpenVINO with identical results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ir_text import chain, write
+
+import irrun
+from irrun.ir.extract import extract
+
+EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
+
+
+def test_bodies_constants_and_information_come_back(tmp_path):
+    original = irrun.read_model(EXAMPLE / "model.xml")
+    irrun.save_model(original, tmp_path / "copy.xml")
+    copy = irrun.read_model(tmp_path / "copy.xml")
+    assert [str(t) for t in copy.inputs] == [str(t) for t in original.inputs]
+    assert [str(t) for t in copy.outputs] == [str(t) for t in original.outputs]
+    assert copy.rt_info is not None
+    assert "vocabulary" in copy.rt_info
+    x = np.load(EXAMPLE / "input.npy")
+    for a, b in zip(irrun.run(original, x).to_tuple(), irrun.run(copy, x).to_tuple(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_openvino_reads_what_is_written(tmp_path, data):
+    ov = pytest.importorskip("openvino")
+    core = ov.Core()
+    x = np.load(data / "samplenet/input.npy")
+    original = core.compile_model(data / "samplenet/model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([x])[0]
+    irrun.save_model(irrun.read_model(data / "samplenet/model.xml"), tmp_path / "copy.xml")
+    copy = core.compile_model(tmp_path / "copy.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([x])[0]
+    np.testing.assert_array_equal(original, copy)
+
+
+def test_equal_constants_share_their_bytes(tmp_path):
+    model = irrun.read_model(EXAMPLE / "model.xml")
+    _, first = irrun.save_model(model, tmp_path / "a.xml")
+    _, second = irrun.save_model(irrun.read_model(tmp_path / "a.xml"), tmp_path / "b.xml")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_names_with_commas_survive(tmp_path):
+    path = write(tmp_path, chain("Relu").replace('names="x"', r'names="a\,b,second"'))
+    irrun.save_model(irrun.read_model(path), tmp_path / "copy.xml")
+    assert irrun.read_model(tmp_path / "copy.xml").inputs[0].names[:2] == ("a,b", "second")
+
+
+def test_nothing_is_left_behind_when_writing_fails(tmp_path):
+    model = irrun.read_model(write(tmp_path, chain("Relu")))
+    before = sorted(tmp_path.iterdir())
+    for target in (tmp_path / "no/such/folder/x.xml", tmp_path / "model.txt"):
+        with pytest.raises(irrun.ModelError):
+            irrun.save_model(model, target)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_part_computes_what_the_whole_computes_there(tmp_path, data):
+    model = irrun.read_model(data / "face-detection-retail-0004/ir11/model.xml")
+    x = np.load(data / "face-detection-retail-0004/input.npy")
+    values = {}
+
+    def note(layer, inputs, outputs, seconds, scope):
+        values[layer.name] = outputs[0]
+
+    irrun.compile_model(model)(x, observers=[note])
+    convolutions = [layer.name for layer in model.graph.of_type("Convolution")]
+    start, end = convolutions[1], convolutions[2]
+    part = extract(model, [start], [end])
+    irrun.save_model(part, tmp_path / "part.xml")
+    again = irrun.read_model(tmp_path / "part.xml")
+    assert [t.any_name for t in again.inputs] == [start]
+    assert len(again.graph.layers) < len(model.graph.layers) / 10
+    assert (tmp_path / "part.bin").stat().st_size < len(model.weights)
+    np.testing.assert_array_equal(irrun.run(again, values[start])[0], values[end])

@@ -1,0 +1,93 @@
+"""Variables: requests own them, runs carry them on, errors leave them alone."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from ir_text import layer, net, port, write
+
+import irrun
+
+F32 = np.float32
+
+
+@pytest.fixture
+def running_sum(tmp_path):
+    """total = variable + x; variable = total. Its shape is open."""
+    variable = 'variable_id="sum" variable_type="f32" variable_shape="?"'
+    layers = [
+        layer(0, "Parameter", data='shape="?" element_type="f32"', outputs=[port(0, ("?",), "FP32")], name="x"),
+        layer(4, "Assign", "opset6", 'variable_id="sum"', [port(0)], [port(1, ("?",), "FP32")]),
+        layer(1, "Const", data='element_type="f32" shape="1" offset="0" size="4"', outputs=[port(0, (1,), "FP32")]),
+        layer(2, "ReadValue", "opset6", variable, [port(0)], [port(1, ("?",), "FP32")]),
+        layer(3, "Add", inputs=[port(0), port(1)], outputs=[port(2, ("?",), "FP32", "total")]),
+        layer(5, "Result", inputs=[port(0)]),
+    ]
+    edges = [(1, 0, 2, 0), (2, 1, 3, 0), (0, 0, 3, 1), (3, 2, 4, 0), (3, 2, 5, 0)]
+    return irrun.compile_model(write(tmp_path, net(layers, edges), F32(100).tobytes()))
+
+
+def test_state_goes_on_from_run_to_run(running_sum):
+    request = running_sum.create_infer_request()
+    for expected in (101, 102, 103):
+        assert request.infer(np.ones(1, F32))["total"] == expected
+    request.reset_state()
+    assert request.infer(np.ones(1, F32))["total"] == 101
+
+
+def test_the_shape_of_a_variable_may_change(running_sum):
+    request = running_sum.create_infer_request()
+    np.testing.assert_array_equal(request.infer(np.arange(3, dtype=F32))[0], [100, 101, 102])
+    np.testing.assert_array_equal(request.infer(np.arange(3, dtype=F32))[0], [100, 102, 104])
+
+
+def test_requests_do_not_share_state(running_sum):
+    one, other = running_sum.create_infer_request(), running_sum.create_infer_request()
+    one.infer(np.ones(1, F32))
+    assert one.infer(np.ones(1, F32))[0] == 102
+    assert other.infer(np.ones(1, F32))[0] == 101
+    assert running_sum(np.ones(1, F32))[0] == 101
+
+
+def test_variables_can_be_read_and_set(running_sum):
+    request = running_sum.create_infer_request()
+    (variable,) = request.query_state()
+    assert variable.name == "sum"
+    assert variable.state is None
+    request.infer(np.ones(1, F32))
+    assert variable.state == 101
+    variable.state = np.array([5], F32)
+    assert request.infer(np.ones(1, F32))[0] == 6
+    variable.reset()
+    assert request.infer(np.ones(1, F32))[0] == 101
+
+
+def test_a_variable_is_not_changed_through_outputs_or_inputs(running_sum):
+    request = running_sum.create_infer_request()
+    x = np.ones(1, F32)
+    request.infer(x)[0][:] = 7
+    x[:] = 9
+    assert request.infer(np.ones(1, F32))[0] == 102
+
+
+def test_a_run_that_fails_leaves_the_variables_alone(running_sum):
+    request = running_sum.create_infer_request()
+    request.infer(np.ones(3, F32))
+    with pytest.raises(irrun.IrrunError):
+        request.infer(np.ones(2, F32))
+    np.testing.assert_array_equal(request.infer(np.ones(3, F32))[0], [102, 102, 102])
+
+
+def test_two_threads_give_the_same_bits_as_one(running_sum):
+    inputs = np.random.default_rng(0).normal(size=(500, 8)).astype(F32)
+
+    def walk(_):
+        request = running_sum.create_infer_request()
+        return np.stack([request.infer(x)[0] for x in inputs])
+
+    alone = walk(0)
+    with ThreadPoolExecutor(2) as pool:
+        for found in pool.map(walk, range(2)):
+            np.testing.assert_array_equal(found, alone)
