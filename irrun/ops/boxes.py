@@ -11,7 +11,7 @@ import numpy as np
 
 from irrun.ops.common import Array
 
-__all__ = ["areas", "clip_unit", "greedy_nms", "overlaps", "refine"]
+__all__ = ["areas", "clip_unit", "greedy_nms", "overlaps", "refine", "rotated_overlaps"]
 
 #: Boxes judged at once by greedy_nms: large enough for whole-array work, small enough for the cache.
 BLOCK = 256
@@ -89,3 +89,78 @@ def greedy_nms(count: int, suppresses: Callable[[Array, Array], Array], limit: i
                 break
             gone |= inside[i]
     return np.array(kept, np.int64)
+
+
+def rotated_overlaps(a: Array, b: Array) -> Array:
+    """Intersection over union of every box of `a` with every box of `b`, [len(a), len(b)].
+
+    Boxes are [n, 5]: x and y of the centre, width, height, angle in radians.
+    """
+    size_a, size_b = a[:, 2] * a[:, 3], b[:, 2] * b[:, 3]
+    solid = (size_a > 0)[:, None] & (size_b > 0)
+    result = np.zeros(solid.shape, a.dtype)
+    # Only boxes whose circles meet can overlap.
+    distance = np.hypot(a[:, None, 0] - b[None, :, 0], a[:, None, 1] - b[None, :, 1])
+    reach = np.hypot(a[:, 2], a[:, 3])[:, None] + np.hypot(b[:, 2], b[:, 3])
+    i, j = np.nonzero(solid & (distance <= reach / 2))
+    if len(i):
+        common = _convex_intersections(_vertices(a)[i], _vertices(b)[j])
+        result[i, j] = common / (size_a[i] + size_b[j] - common)
+    return result
+
+
+def _vertices(boxes: Array) -> Array:
+    """The corners [n, 4, 2] of rotated boxes, in order around each."""
+    half_cos, half_sin = np.cos(boxes[:, 4]) / 2, np.sin(boxes[:, 4]) / 2
+    along = np.stack([half_cos, half_sin], axis=-1) * boxes[:, 2:3]
+    across = np.stack([half_sin, -half_cos], axis=-1) * boxes[:, 3:4]
+    corners = np.stack([-along - across, across - along, along + across, along - across], axis=1)
+    vertices: Array = boxes[:, None, :2] + corners
+    return vertices
+
+
+def _convex_intersections(p: Array, q: Array) -> Array:
+    """Areas of the intersections of rectangles p[k] and q[k], both [n, 4, 2].
+
+    The intersection's corners are where edges cross, and corners of one rectangle inside the other.
+    """
+    edges_p, edges_q = np.roll(p, -1, axis=1) - p, np.roll(q, -1, axis=1) - q
+    gap = q[:, None, :, :] - p[:, :, None, :]
+    det = _cross(edges_q[:, None], edges_p[:, :, None])
+    t = _cross(edges_q[:, None], gap) / det
+    u = _cross(edges_p[:, :, None], gap) / det
+    crossing = (np.abs(det) > 1e-14) & (t >= 0) & (t <= 1) & (u >= 0) & (u <= 1)
+    points = p[:, :, None] + edges_p[:, :, None] * t[..., None]
+    count = len(p)
+    corners = np.concatenate([points.reshape(count, 16, 2), p, q], axis=1)
+    valid = np.concatenate([crossing.reshape(count, 16), _inside(p, q, edges_q), _inside(q, p, edges_p)], axis=1)
+
+    # Sorted by angle around their mean; places without a corner repeat the first one, which adds no area.
+    first = corners[np.arange(count), valid.argmax(axis=1)][:, None]
+    corners = np.where(valid[..., None], corners, first)
+    number = valid.sum(axis=1)
+    center = np.where(valid[..., None], corners, 0).sum(axis=1) / np.maximum(number, 1)[:, None]
+    corners = corners - center[:, None]
+    order = np.argsort(np.arctan2(corners[..., 1], corners[..., 0]), axis=1)
+    corners = np.take_along_axis(corners, order[..., None], axis=1)
+    area = np.abs(_cross(corners, np.roll(corners, -1, axis=1)).sum(axis=1)) / 2
+    return np.where(number > 2, area, 0)
+
+
+def _cross(a: Array, b: Array) -> Array:
+    product: Array = a[..., 0] * b[..., 1] - b[..., 0] * a[..., 1]
+    return product
+
+
+def _inside(points: Array, rectangle: Array, edges: Array) -> Array:
+    """Which of `points` [n, 4, 2] lie within the rectangles, borders included."""
+    away = points - rectangle[:, :1]
+    side, other = edges[:, 0], -edges[:, 3]
+    along, across = (away * side[:, None]).sum(axis=-1), (away * other[:, None]).sum(axis=-1)
+    within: Array = (
+        (along >= 0)
+        & (across >= 0)
+        & (along <= (side * side).sum(axis=-1)[:, None])
+        & (across <= (other * other).sum(axis=-1)[:, None])
+    )
+    return within
