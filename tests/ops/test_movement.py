@@ -1,0 +1,499 @@
+"""Data movement: worked examples of the specification, every element type, errors."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from irrun.elements import ELEMENT_TYPES
+from irrun.errors import InputError
+from irrun.ops.movement.broadcast import broadcast_1, broadcast_3, tile_1
+from irrun.ops.movement.concat import concat_1, split_1, variadic_split_1
+from irrun.ops.movement.gather import gather_1, gather_7, gather_elements_6, gather_nd_5, gather_nd_8
+from irrun.ops.movement.gather_tree import gather_tree_1
+from irrun.ops.movement.pad import pad_1
+from irrun.ops.movement.patches import col2im_15, extract_image_patches_3
+from irrun.ops.movement.reverse import reverse_1, reverse_sequence_1, roll_7
+from irrun.ops.movement.scatter import (
+    scatter_elements_update_3,
+    scatter_nd_update_4,
+    scatter_update_3,
+    slice_scatter_15,
+)
+from irrun.ops.movement.slice import slice_8, strided_slice_1
+from irrun.ops.movement.space import (
+    batch_to_space_2,
+    depth_to_space_1,
+    shuffle_channels_1,
+    space_to_batch_2,
+    space_to_depth_1,
+)
+from irrun.ops.movement.transpose import transpose_1
+from irrun.ops.movement.unique import unique_10
+from irrun.ops.shape import reshape_1, squeeze_1, unsqueeze_1
+
+
+def i64(*values):
+    return np.array(values, np.int64)
+
+
+def numbers(*shape, start=0):
+    return np.arange(start, start + int(np.prod(shape)), dtype=np.int32).reshape(shape)
+
+
+class TestGatherExamples:
+    """The examples of Gather-7 and Gather-8."""
+
+    def test_default_batch_dims(self):
+        result = gather_7(i64(1, 2, 3, 4, 5), i64(0, 0, 4), np.array(0))
+        assert result.tolist() == [1, 1, 5]
+
+    @pytest.mark.parametrize("batch_dims", [1, -1])
+    def test_one_batch_dimension(self, batch_dims):
+        data = np.array([[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]])
+        indices = np.array([[0, 0, 4], [4, 0, 0]])
+        result = gather_7(data, indices, np.array(1), batch_dims=batch_dims)
+        assert result.tolist() == [[1, 1, 5], [10, 6, 6]]
+
+    def test_two_batch_dimensions(self):
+        data = numbers(2, 2, 5, start=1)
+        indices = np.array([[[0, 0, 4], [4, 0, 0]], [[1, 2, 4], [4, 3, 2]]])
+        result = gather_7(data, indices, np.array(2), batch_dims=2)
+        assert result.tolist() == [[[1, 1, 5], [10, 6, 6]], [[12, 13, 15], [20, 19, 18]]]
+
+    def test_axis_after_batch_dims(self):
+        data = numbers(2, 1, 5, 4, start=1)
+        indices = np.array([[1, 2, 4], [4, 3, 2]])
+        result = gather_7(data, indices, np.array(2), batch_dims=1)
+        assert result.tolist() == [
+            [[[5, 6, 7, 8], [9, 10, 11, 12], [17, 18, 19, 20]]],
+            [[[37, 38, 39, 40], [33, 34, 35, 36], [29, 30, 31, 32]]],
+        ]
+
+    def test_negative_indices(self):
+        assert gather_7(i64(1, 2, 3, 4, 5), i64(0, -2, -1), np.array(0)).tolist() == [1, 4, 5]
+
+    def test_indices_out_of_range(self):
+        assert gather_7(i64(1, 2, 3, 4, 5), i64(3, 10, -20), np.array(0)).tolist() == [4, 0, 0]
+
+    def test_shapes_of_the_layer_examples(self):
+        data, indices = np.zeros((2, 64, 128), np.int8), np.zeros((2, 32, 21), np.int32)
+        assert gather_7(data, indices, np.array(1), batch_dims=1).shape == (2, 32, 21, 128)
+        data, indices = np.zeros((6, 12, 10, 24), np.bool_), np.zeros((15, 4, 20, 28), np.int32)
+        assert gather_1(data[:, :2, :1, :1], indices, np.array(1)).shape == (6, 15, 4, 20, 28, 1, 1)
+
+
+class TestGatherEdges:
+    def test_large_unsigned_index_is_out_of_range(self):
+        indices = np.array([2**64 - 1, 1], np.uint64)
+        assert gather_7(i64(1, 2, 3), indices, i64(0)).tolist() == [0, 2]
+
+    def test_out_of_range_string_is_empty(self):
+        data = np.array([["a", "b"], ["c", "d"]], object)
+        assert gather_7(data, i64(1, 5), np.array(1)).tolist() == [["b", ""], ["d", ""]]
+
+    def test_out_of_range_in_one_batch(self):
+        data, indices = numbers(2, 2, 3, 2, start=1), np.array([[0, 7], [-1, 2]])
+        result = gather_7(data, indices, np.array(2), batch_dims=1)
+        assert result.shape == (2, 2, 2, 2)
+        assert (result[0, :, 1] == 0).all()
+        np.testing.assert_array_equal(result[1], data[1][:, [2, 2]])
+
+    def test_no_data_to_pick_from(self):
+        assert gather_7(np.zeros((0, 2), np.int8), i64(0), np.array(0)).tolist() == [[0, 0]]
+
+    @pytest.mark.parametrize(
+        ("shape", "indices", "axis", "batch_dims", "message"),
+        [
+            ((2, 3), (2,), 2, 0, "axis 2"),
+            ((2, 3), (2,), [0, 1], 0, "axis has shape"),
+            ((2, 3), (2,), 0, 1, "batch_dims 1"),
+            ((2, 3), (2,), 1, -2, "batch_dims -2"),
+            ((2, 3), (3, 1), 1, 1, "differ"),
+        ],
+    )
+    def test_errors(self, shape, indices, axis, batch_dims, message):
+        with pytest.raises(InputError, match=message):
+            gather_7(np.zeros(shape), np.zeros(indices, int), np.array(axis), batch_dims=batch_dims)
+
+
+def trace_beams(step_ids, parent_ids, max_seq_len, end_token):
+    """GatherTree as the specification's loops have it."""
+    max_time, batches, beams = step_ids.shape
+    final = np.full_like(step_ids, end_token)
+    for batch in range(batches):
+        for beam in range(beams):
+            length = min(max_time, int(max_seq_len[batch]))
+            if length < 1:
+                continue
+            parent = int(parent_ids[length - 1, batch, beam])
+            final[length - 1, batch, beam] = step_ids[length - 1, batch, beam]
+            for level in reversed(range(length - 1)):
+                final[level, batch, beam] = step_ids[level, batch, parent]
+                parent = int(parent_ids[level, batch, parent])
+            finished = False
+            for time in range(length):
+                if finished:
+                    final[time, batch, beam] = end_token
+                elif final[time, batch, beam] == end_token:
+                    finished = True
+    return final
+
+
+class TestGatherTree:
+    @pytest.mark.parametrize(
+        "dtype",
+        [np.int32, np.int64, np.uint8, np.int8, np.float32, np.float16, np.float64, ml_dtypes.bfloat16, ml_dtypes.int4],
+    )
+    @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 2, 3), (8, 3, 5), (4, 1, 1), (3, 4, 0), (0, 2, 3), (3, 0, 2)])
+    def test_against_the_loops(self, dtype, shape):
+        rng = np.random.default_rng(7)
+        max_time, batches, beams = shape
+        for _ in range(3):
+            step = rng.integers(0, 7, shape).astype(dtype)
+            parent = rng.integers(0, max(1, beams), shape).astype(dtype)
+            lengths = rng.integers(0, min(7, max_time + 2) + 1, batches).astype(dtype)
+            end = np.array(rng.integers(0, 7)).astype(dtype)
+            result = gather_tree_1(step, parent, lengths, end)
+            assert result.dtype == step.dtype
+            np.testing.assert_array_equal(result.astype(int), trace_beams(step, parent, lengths, end).astype(int))
+
+    def test_worked_values(self):
+        step = [1, 4, 9, 7, 9, 1, 2, 3, 9, 2, 3, 1, 4, 2, 4, 4, 7, 4, 9, 5, 8, 4, 3, 7, 5]
+        step += [2, 4, 8, 3, 1, 5, 7, 9, 4, 5, 6, 4, 2, 9, 2, 8, 8, 7, 9, 8, 3, 1, 7, 5, 9]
+        step = np.array(step, np.float32).reshape(5, 1, 10)
+        result = gather_tree_1(step, step, np.array([9], np.float32), np.array(9, np.float32))
+        expected = np.full((5, 10), 9)
+        expected[0] = [4, 4, 9, 9, 4, 9, 2, 9, 9, 9]
+        expected[1] = [1, 1, 9, 9, 1, 9, 9, 9, 9, 9]
+        expected[2] = [1, 1, 9, 9, 1, 9, 9, 9, 9, 9]
+        np.testing.assert_array_equal(result[:, 0], expected)
+
+    def test_no_length_leaves_end_tokens(self):
+        result = gather_tree_1(
+            numbers(3, 2, 2), numbers(3, 2, 2) * 0, np.array([0, -4], np.int32), np.int32(7).reshape(())
+        )
+        assert (result == 7).all()
+
+    def test_parent_out_of_range(self):
+        parent = np.zeros((4, 2, 3), np.int32)
+        parent[2, 1, 0] = 3
+        with pytest.raises(InputError, match=r"step 2, batch 1, beam 0 is 3, expected 0 to 2"):
+            gather_tree_1(numbers(4, 2, 3), parent, np.array([4, 4], np.int32), np.array(0, np.int32))
+
+    def test_parent_out_of_range_that_no_beam_meets(self):
+        parent = np.zeros((4, 1, 2), np.int32)
+        parent[0] = -1  # nothing lies before the first step
+        parent[3] = 9  # beyond the length
+        gather_tree_1(numbers(4, 1, 2), parent, np.array([3], np.int32), np.array(0, np.int32))
+
+    def test_parent_that_is_no_number(self):
+        parent = np.full((2, 1, 1), np.nan, np.float32)
+        with np.errstate(all="ignore"), pytest.raises(InputError, match="step 1, batch 0, beam 0"):
+            gather_tree_1(parent * 0, parent, np.array([2], np.float32), np.array(0, np.float32))
+
+    @pytest.mark.parametrize(
+        ("step", "parent", "lengths", "end"),
+        [
+            ((2, 3), (2, 3), (3,), ()),
+            ((2, 1, 3), (2, 1, 2), (1,), ()),
+            ((2, 1, 3), (2, 1, 3), (2,), ()),
+            ((2, 1, 3), (2, 1, 3), (1,), (2,)),
+        ],
+    )
+    def test_shapes_that_do_not_fit(self, step, parent, lengths, end):
+        with pytest.raises(InputError, match="expected"):
+            gather_tree_1(*(np.zeros(s, np.int32) for s in (step, parent, lengths, end)))
+
+
+#: Everything that moves data, on data of shape [2, 4] or [2, 4, 1, 1]; updates and values come from data itself.
+MOVES = {
+    "Gather": lambda x: gather_7(x, i64(1, 0, 3), np.array(1)),
+    "Gather in batches": lambda x: gather_7(x, np.array([[1, 0], [3, 2]]), np.array(1), batch_dims=1),
+    "GatherElements": lambda x: gather_elements_6(x, np.array([[1, 0, 0, 1]]), axis=0),
+    "GatherND": lambda x: gather_nd_8(x, np.array([[1, 0], [0, 3]])),
+    "ScatterUpdate": lambda x: scatter_update_3(x, i64(1), x[:, :1], np.array(1)),
+    "ScatterElementsUpdate": lambda x: scatter_elements_update_3(x, np.array([[1, 0]]), x[:1, 2:], np.array(0)),
+    "ScatterNDUpdate": lambda x: scatter_nd_update_4(x, np.array([[1]]), x[:1]),
+    "SliceScatter": lambda x: slice_scatter_15(x, x[:1], i64(1), i64(2), i64(1)),
+    "Concat": lambda x: concat_1(x, x, axis=1),
+    "Split": lambda x: split_1(x, np.array(1), num_splits=2)[1],
+    "VariadicSplit": lambda x: variadic_split_1(x, np.array(1), i64(1, -1))[1],
+    "Slice": lambda x: slice_8(x, i64(3), i64(-9), i64(-2), i64(1)),
+    "StridedSlice": lambda x: strided_slice_1(x, i64(0), i64(1), begin_mask=[0], end_mask=[0]),
+    "Transpose": lambda x: transpose_1(x, i64(1, 0)),
+    "Broadcast": lambda x: broadcast_3(x, i64(3, 2, 4)),
+    "Tile": lambda x: tile_1(x, i64(2, 1)),
+    "Pad with a value": lambda x: pad_1(x, i64(1, 0), i64(0, 1), x[0, :1], pad_mode="constant"),
+    "Pad": lambda x: pad_1(x, i64(1, 1), i64(0, 1), pad_mode="reflect"),
+    "Reverse": lambda x: reverse_1(x, i64(1), mode="index"),
+    "ReverseSequence": lambda x: reverse_sequence_1(x, i64(3, 2)),
+    "Roll": lambda x: roll_7(x, i64(3), i64(1)),
+    "BatchToSpace": lambda x: batch_to_space_2(x, i64(1, 2), i64(0, 1), i64(0, 0)),
+    "SpaceToBatch": lambda x: space_to_batch_2(x, i64(1, 2), i64(0, 0), i64(0, 0)),
+    "DepthToSpace": lambda x: depth_to_space_1(x[..., None], mode="blocks_first", block_size=2),
+    "SpaceToDepth": lambda x: space_to_depth_1(x[:, None], mode="depth_first", block_size=2),
+    "ShuffleChannels": lambda x: shuffle_channels_1(x, group=2),
+    "ExtractImagePatches": lambda x: extract_image_patches_3(
+        x[None, None], sizes=[2, 2], strides=[1, 1], rates=[1, 1], auto_pad="valid"
+    ),
+    "Reshape": lambda x: reshape_1(x, i64(4, -1), special_zero=False),
+    "Unsqueeze": lambda x: unsqueeze_1(x, i64(0)),
+    "Squeeze": lambda x: squeeze_1(x[None]),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+@pytest.mark.parametrize("element", sorted(ELEMENT_TYPES))
+def test_every_bit_moves(name, element):
+    """Each type gives what moving its bits as unsigned integers gives."""
+    dtype = ELEMENT_TYPES[element].dtype
+    rng = np.random.default_rng(3)
+    if element == "string":
+        data = np.array([f"s{i}" for i in range(8)], object).reshape(2, 4)
+        result = MOVES[name](data)
+        assert result.dtype == object
+        positions = MOVES[name](np.arange(8).reshape(2, 4))
+        assert result.reshape(-1).tolist() == [f"s{i}" for i in positions.reshape(-1)]
+        return
+    bits = np.dtype(f"u{dtype.itemsize}")
+    top = 2 if element == "boolean" else 1 << min(8 * dtype.itemsize, ELEMENT_TYPES[element].bits)
+    raw = rng.integers(0, top - 1, (2, 4), dtype=bits, endpoint=True)
+    before = raw.copy()
+    result = MOVES[name](raw.view(dtype))
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(np.ascontiguousarray(result).view(bits), MOVES[name](raw))
+    np.testing.assert_array_equal(raw, before)
+
+
+@pytest.mark.parametrize("element", sorted(ELEMENT_TYPES))
+def test_padding_and_holes_are_blank(element):
+    dtype = ELEMENT_TYPES[element].dtype
+    blank = "" if element == "string" else np.zeros((), dtype)
+    data = (
+        np.array(["a", "b"], object)
+        if element == "string"
+        else np.ones(2, np.uint8).astype(np.dtype(f"u{dtype.itemsize}")).view(dtype)
+    )
+    assert pad_1(data, i64(1), i64(0), pad_mode="constant")[0] == blank
+    assert gather_7(data, i64(5, 0), np.array(0))[0] == blank
+
+
+class TestStridedSlice:
+    def test_masks_of_unequal_length(self):
+        result = strided_slice_1(
+            numbers(2, 3, 4),
+            i64(1, 1, 123),
+            i64(0, 0, 2),
+            i64(1, 1, -1),
+            begin_mask=[0, 1, 1],
+            end_mask=[1, 1, 1],
+            new_axis_mask=[0, 0, 0, 0, 0],
+            shrink_axis_mask=[0, 0],
+            ellipsis_mask=[0],
+        )
+        np.testing.assert_array_equal(result, numbers(2, 3, 4)[1:, :, ::-1])
+
+    def test_ellipsis_for_no_axis(self):
+        masks = {"begin_mask": [0, 0, 0], "end_mask": [0, 0, 0], "ellipsis_mask": [0, 1, 0]}
+        result = strided_slice_1(numbers(2, 3), i64(0, 0, 1), i64(1, 0, 3), **masks)
+        assert result.tolist() == [[1, 2]]
+
+    @pytest.mark.parametrize(
+        ("arguments", "masks"),
+        [
+            ((i64(0, 0, 0), i64(1, 1, 1)), {}),
+            ((i64(0), i64(1, 1)), {}),
+            ((i64(0), i64(1), i64(0)), {}),
+            ((i64(2), i64(3)), {"shrink_axis_mask": [1]}),
+            ((i64(0, 0), i64(1, 1)), {"ellipsis_mask": [1, 1]}),
+        ],
+    )
+    def test_errors(self, arguments, masks):
+        with pytest.raises(InputError):
+            strided_slice_1(numbers(2, 3), *arguments, begin_mask=[], end_mask=[], **masks)
+
+
+class TestPad:
+    data = np.array([[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]])
+
+    @pytest.mark.parametrize(
+        ("mode", "expected"),
+        [
+            ("constant", [[0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0], [2, 3, 4, 0, 0, 0], [6, 7, 8, 0, 0, 0]]),
+            ("edge", [[2, 3, 4, 4, 4, 4], [2, 3, 4, 4, 4, 4], [2, 3, 4, 4, 4, 4], [6, 7, 8, 8, 8, 8]]),
+            ("reflect", [[10, 11, 12, 11, 10, 9], [6, 7, 8, 7, 6, 5], [2, 3, 4, 3, 2, 1], [6, 7, 8, 7, 6, 5]]),
+            ("symmetric", [[6, 7, 8, 8, 7, 6], [2, 3, 4, 4, 3, 2], [2, 3, 4, 4, 3, 2], [6, 7, 8, 8, 7, 6]]),
+        ],
+    )
+    def test_mixed_example(self, mode, expected):
+        assert pad_1(self.data, i64(2, -1), i64(-1, 3), pad_mode=mode).tolist() == expected
+
+    def test_cropped_away(self):
+        assert pad_1(self.data, i64(-4, 0), i64(0, 0), pad_mode="constant").shape == (0, 4)
+        assert pad_1(i64(1, 2, 3), i64(-4), i64(3), i64(7)[0].reshape(()), pad_mode="constant").tolist() == [7, 7]
+        assert pad_1(i64(1, 2, 3), i64(-4), i64(3), pad_mode="edge").tolist() == [3, 3]
+
+    @pytest.mark.parametrize(("mode", "most"), [("reflect", 3), ("symmetric", 4)])
+    def test_more_than_there_is(self, mode, most):
+        pad_1(self.data, i64(0, most), i64(0, 0), pad_mode=mode)
+        with pytest.raises(InputError, match=mode):
+            pad_1(self.data, i64(0, most + 1), i64(0, 0), pad_mode=mode)
+        with pytest.raises(InputError, match="rank"):
+            pad_1(self.data, i64(0), i64(0), pad_mode=mode)
+
+
+class TestBroadcast:
+    def test_pdpd_begins_at_the_axis(self):
+        data = numbers(3, 1)
+        result = broadcast_1(data, i64(2, 3, 4), mode="pdpd", axis=1)
+        np.testing.assert_array_equal(result, np.broadcast_to(data, (2, 3, 4)))
+        result = broadcast_1(numbers(2), i64(2, 3), mode="pdpd")
+        assert result.tolist() == [[0, 0, 0], [1, 1, 1]]
+
+    @pytest.mark.parametrize(
+        ("shape", "target", "axes", "mode"),
+        [
+            ((3,), [2], None, "numpy"),
+            ((2, 3), [3], None, "numpy"),
+            ((3,), [2], None, "bidirectional"),
+            ((3, 2), [2, 3], [1, 0], "explicit"),
+            ((3,), [2, 3], [2], "explicit"),
+            ((3,), [2, 3], None, "explicit"),
+            ((3,), [-1], None, "numpy"),
+        ],
+    )
+    def test_errors(self, shape, target, axes, mode):
+        with pytest.raises(InputError):
+            broadcast_3(np.zeros(shape), i64(*target), None if axes is None else i64(*axes), mode=mode)
+
+
+class TestScatter:
+    def test_examples_of_scatter_elements(self):
+        data, indices, updates = i64(2, 3, 4, 6), i64(1, 0, 0, -2, -1, 2), i64(10, 20, 30, 40, 70, 60)
+        scatter = scatter_elements_update_3
+        assert scatter(data, indices, updates, i64(0), reduction="sum").tolist() == [52, 13, 104, 76]
+        result = scatter(data, indices, updates, i64(0), reduction="sum", use_init_val=False)
+        assert result.tolist() == [50, 10, 100, 70]
+        result = scatter(
+            np.full((3, 4), 2), np.array([[1, 1], [0, 3]]), np.array([[11, 12], [13, 14]]), i64(1), reduction="prod"
+        )
+        assert result.tolist() == [[2, 264, 2, 2], [26, 2, 2, 28], [2, 2, 2, 2]]
+
+    @pytest.mark.parametrize(
+        ("reduction", "expected"),
+        [
+            ("none", [50, 40, 20, 4]),
+            ("sum", [61, 72, 23, 4]),
+            ("sub", [-59, -68, -17, 4]),
+            ("prod", [500, 2 * 30 * 40, 60, 4]),
+            ("max", [50, 40, 20, 4]),
+            ("min", [1, 2, 3, 4]),
+        ],
+    )
+    def test_reductions_of_scatter_nd(self, reduction, expected):
+        indices = np.array([[0], [2], [-3], [-3], [0]])
+        result = scatter_nd_update_4(i64(1, 2, 3, 4), indices, i64(10, 20, 30, 40, 50), reduction=reduction)
+        assert result.tolist() == expected
+
+    @pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.bfloat16, np.float16])
+    def test_narrow_types_add_up_in_wide_ones(self, dtype):
+        updates = np.array([1, 2, 3, 1]).astype(dtype)
+        result = scatter_nd_update_4(np.zeros(2, dtype), np.array([[0], [0], [1], [0]]), updates, reduction="sum")
+        assert result.dtype == dtype
+        assert result.astype(int).tolist() == [4, 3]
+
+    def test_mean_of_negative_integers_is_rounded_down(self):
+        result = scatter_elements_update_3(i64(-2), i64(0), i64(-5), np.array(0), reduction="mean")
+        assert result.tolist() == [-4]
+
+    def test_errors(self):
+        data = numbers(2, 3)
+        with pytest.raises(InputError, match="index 3"):
+            scatter_elements_update_3(data, np.array([[3]]), np.array([[1]], np.int32), np.array(1))
+        with pytest.raises(InputError, match="index -3"):
+            scatter_nd_update_4(data, np.array([[-3]]), data[:1])
+        with pytest.raises(InputError, match="index -1"):
+            scatter_update_3(data, i64(-1), data[:1], np.array(0))
+        with pytest.raises(InputError, match="not defined for bool"):
+            scatter_elements_update_3(data > 1, i64(0, 0, 0)[None], data[:1] > 1, np.array(0), reduction="mean")
+        with pytest.raises(InputError, match=r"updates have shape \[1, 2\], expected \[1, 3\]"):
+            slice_scatter_15(data, data[:1, :2], i64(0), i64(1), i64(1))
+        with pytest.raises(InputError, match="beyond data"):
+            scatter_elements_update_3(data, np.zeros((3, 3), int), numbers(3, 3), np.array(1))
+
+
+class TestUnique:
+    def test_first_occurrences(self):
+        values, first, inverse, counts = unique_10(i64(3, 1, 3, 2, 1), sorted=False)
+        assert [x.tolist() for x in (values, first, inverse, counts)] == [
+            [3, 1, 2],
+            [0, 1, 3],
+            [0, 1, 0, 2, 1],
+            [2, 2, 1],
+        ]
+
+    def test_strings_and_narrow_types(self):
+        assert unique_10(np.array(["b", "a", "b"], object))[0].tolist() == ["a", "b"]
+        assert unique_10(np.array([2, -3, 2]).astype(ml_dtypes.int4))[0].astype(int).tolist() == [-3, 2]
+        assert unique_10(np.array([2, -3, 2]).astype(ml_dtypes.bfloat16))[0].astype(int).tolist() == [-3, 2]
+
+    def test_nothing(self):
+        assert [x.shape for x in unique_10(np.zeros((0, 2)))] == [(0,)] * 4
+        assert [x.shape for x in unique_10(np.zeros((0, 2)), np.array(0))] == [(0, 2), (0,), (0,), (0,)]
+
+
+def test_gather_nd_5_fuses_batch_dimensions():
+    data, indices = numbers(2, 3, 4), np.zeros((2, 3, 1), int)
+    assert gather_nd_5(data, indices, batch_dims=2).shape == (6,)
+    assert gather_nd_5(data, indices, batch_dims=1).shape == (2, 3, 4)
+
+
+def test_gather_nd_without_coordinates_takes_everything():
+    assert gather_nd_8(numbers(2, 3), np.zeros((2, 0), int)).shape == (2, 2, 3)
+
+
+def test_backward_slice_before_the_first_element():
+    assert slice_8(i64(1, 2, 3), i64(-9), i64(-20), i64(-1)).tolist() == [1]
+    assert slice_8(i64(1, 2, 3), i64(-9), i64(0), i64(-1)).tolist() == []
+
+
+def test_roll_by_more_than_an_index_holds():
+    shifts = i64(2**62, 2**62, 1)
+    assert roll_7(i64(1, 2, 3), shifts, i64(0, 0, 0)).tolist() == np.roll([1, 2, 3], (2**63 + 1) % 3).tolist()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: concat_1(numbers(2, 3), numbers(3, 3), axis=1),
+        lambda: concat_1(numbers(2), numbers(2).astype(np.int64), axis=0),
+        lambda: split_1(numbers(5), np.array(0), num_splits=2),
+        lambda: variadic_split_1(numbers(5), np.array(0), i64(2, 2)),
+        lambda: variadic_split_1(numbers(5), np.array(0), i64(-1, -1)),
+        lambda: variadic_split_1(numbers(5), np.array(0), i64(6, -1)),
+        lambda: transpose_1(numbers(2, 3), i64(0, 0)),
+        lambda: transpose_1(numbers(2, 3), i64(0)),
+        lambda: slice_8(numbers(4), i64(0), i64(1), i64(0)),
+        lambda: slice_8(numbers(4), i64(0), i64(1), i64(1, 1)),
+        lambda: reverse_1(numbers(2, 3), np.array([True]), mode="mask"),
+        lambda: reverse_sequence_1(numbers(2, 3), i64(1, 4)),
+        lambda: reverse_sequence_1(numbers(2, 3), i64(1)),
+        lambda: roll_7(numbers(2, 3), i64(1, 2, 3), i64(0, 1)),
+        lambda: depth_to_space_1(numbers(1, 3, 2, 2), mode="depth_first", block_size=2),
+        lambda: space_to_depth_1(numbers(1, 3, 3, 2), mode="depth_first", block_size=2),
+        lambda: shuffle_channels_1(numbers(1, 3), group=2),
+        lambda: batch_to_space_2(numbers(3, 2), i64(1, 2), i64(0, 0), i64(0, 0)),
+        lambda: batch_to_space_2(numbers(2, 2), i64(1, 2), i64(0, 3), i64(0, 3)),
+        lambda: space_to_batch_2(numbers(2, 3), i64(1, 2), i64(0, 0), i64(0, 0)),
+        lambda: gather_elements_6(numbers(2, 3), np.array([[3]]), axis=1),
+        lambda: gather_nd_8(numbers(2, 3), np.array([[2, 0]])),
+        lambda: gather_nd_8(numbers(2, 3), np.zeros((2, 3), int)),
+        lambda: col2im_15(np.zeros((4, 8)), i64(4, 4), i64(2, 2)),
+        lambda: extract_image_patches_3(numbers(2, 3), sizes=[1, 1], strides=[1, 1], rates=[1, 1], auto_pad="valid"),
+    ],
+)
+def test_what_does_not_fit_is_reported(call):
+    with pytest.raises(InputError):
+        call()

@@ -1,0 +1,49 @@
+"""Shape operations: what OpenVINO's own checks keep out of the conformance tests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from irrun.errors import InputError
+from irrun.ops.shape import reshape_1, squeeze_1, unsqueeze_1
+
+
+def test_reshape_to_a_scalar():
+    assert reshape_1(np.zeros((1, 1)), np.array(1), special_zero=True).shape == ()
+
+
+@pytest.mark.parametrize(
+    ("shape", "pattern", "special_zero"),
+    [
+        ((2, 3), [4], False),
+        ((2, 3), [-1, -1], False),
+        ((2, 3), [-1, 4], False),
+        ((2, 3), [-2, 3], False),
+        ((2, 3), [0, 2], True),
+        ((2, 3), [0, 3], False),
+        ((2, 3), [3, 2, 0], True),
+        ((2, 3), [0, -1], False),
+    ],
+)
+def test_reshape_that_does_not_fit(shape, pattern, special_zero):
+    with pytest.raises(InputError):
+        reshape_1(np.zeros(shape), np.array(pattern), special_zero=special_zero)
+
+
+def test_minus_one_beside_a_copied_zero():
+    assert reshape_1(np.zeros((2, 0, 6)), np.array([0, 0, -1, 3]), special_zero=True).shape == (2, 0, 2, 3)
+
+
+def test_axes_out_of_range():
+    with pytest.raises(InputError, match="axes 2"):
+        squeeze_1(np.zeros((1, 1)), np.array([2]))
+    with pytest.raises(InputError, match="axes 3"):
+        unsqueeze_1(np.zeros((1, 1)), np.array([3]))
+
+
+def test_results_are_views():
+    data = np.zeros((1, 4))
+    assert np.shares_memory(data, reshape_1(data, np.array([2, 2]), special_zero=False))
+    assert np.shares_memory(data, squeeze_1(data))
+    assert np.shares_memory(data, unsqueeze_1(data, np.array([1])))
