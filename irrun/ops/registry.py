@@ -244,7 +244,10 @@ def find(type: str, version: str) -> Operation | None:
 
         return relaxed(_numbered.get(type) or _numbered.get(own) or ())
     if version and not version.startswith("opset"):
-        return _extensions.get((version, type)) or _extensions.get((version, own)) or _any_extension(type)
+        found = _extensions.get((version, type)) or _extensions.get((version, own)) or _any_extension(type)
+        if found or version not in ("extension", "experimental") or own not in _numbered:
+            return found
+        version = "opset6"  # files of 2020 call operations so that opset 6 took in
     digits = version[5:]
     if digits and not digits.isdecimal():
         return None

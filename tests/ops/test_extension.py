@@ -55,6 +55,13 @@ def test_relaxed_form_of_nothing():
     assert registry.find("NoSuchOperation", RELAXED) is None
 
 
+@pytest.mark.parametrize("version", ["extension", "experimental"])
+def test_numbered_operations_of_older_files(version):
+    for type, since in (("GRUCell", 3), ("RNNCell", 1), ("Proposal", 4), ("ExperimentalDetectronTopKROIs", 6)):
+        assert str(registry.find(type, version)) == f"{type}-{since}"
+    assert registry.find("NoSuchOperation", version) is None
+
+
 def test_relaxed_layer_in_a_file(tmp_path):
     ov = pytest.importorskip("openvino")
     from conformance.layers import computed, one_layer

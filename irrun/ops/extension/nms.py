@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from irrun.elements import ELEMENT_TYPES, ElementType
-from irrun.errors import UnsupportedError
-from irrun.ops import registry
 from irrun.ops.common import Array, scalar
 from irrun.ops.registry import op
+from irrun.ops.sort.matrix_nms import SortResultType, matrix_nms_8
+from irrun.ops.sort.multiclass_nms import multiclass_nms_8
+from irrun.ops.sort.nms import nms_rotated_13, non_max_suppression_5
 
 __all__ = ["matrix_nms_static", "multiclass_nms_static", "non_max_suppression_ie_internal"]
-
-
-def _kernel(type: str, opset: str) -> Any:
-    operation = registry.find(type, opset)
-    if operation is None:
-        raise UnsupportedError(f"{type} of {opset}")
-    return operation.kernel
 
 
 def _filled(rows: Array, length: int) -> Array:
@@ -53,17 +47,20 @@ def non_max_suppression_ie_internal(
     Raises InputError where NonMaxSuppression-9 does.
     Defined by ov_ops/nms_ie_internal.hpp and, what fills it up, the CPU plugin's non_max_suppression.cpp.
     """
-    inputs = [boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold]
-    attributes: dict[str, Any] = {"sort_result_descending": sort_result_descending}
+    limits = max_output_boxes_per_class, iou_threshold, score_threshold
     if rotation:
-        kernel = _kernel("NMSRotated", "opset13")
-        attributes |= {"output_type": ELEMENT_TYPES["i64"], "clockwise": rotation == 1}
+        indices, selected, count = nms_rotated_13(
+            boxes, scores, *limits, sort_result_descending=sort_result_descending, clockwise=rotation == 1
+        )
     else:
-        kernel = _kernel("NonMaxSuppression", "opset9")
-        encoding: Any = "center" if center_point_box else "corner"
-        attributes |= {"output_type": ELEMENT_TYPES["i64"], "box_encoding": encoding}
-        inputs += [] if soft_nms_sigma is None else [soft_nms_sigma]
-    indices, selected, count = kernel(*inputs, **attributes)
+        indices, selected, count = non_max_suppression_5(
+            boxes,
+            scores,
+            *limits,
+            soft_nms_sigma,
+            box_encoding="center" if center_point_box else "corner",
+            sort_result_descending=sort_result_descending,
+        )
     per_class = min(boxes.shape[1], max(int(scalar(max_output_boxes_per_class, "max_output_boxes_per_class")), 0))
     length = per_class * scores.shape[1] * scores.shape[0]
     return (
@@ -101,14 +98,14 @@ def matrix_nms_static(
     boxes: Array,
     scores: Array,
     *,
-    sort_result_type: str = "none",
+    sort_result_type: SortResultType = "none",
     sort_result_across_batch: bool = False,
     output_type: ElementType = ELEMENT_TYPES["i64"],
     score_threshold: float = 0.0,
     nms_top_k: int = -1,
     keep_top_k: int = -1,
     background_class: int = -1,
-    decay_function: str = "linear",
+    decay_function: Literal["gaussian", "linear"] = "linear",
     gaussian_sigma: float = 2.0,
     post_threshold: float = 0.0,
     normalized: bool = True,
@@ -120,7 +117,7 @@ def matrix_nms_static(
     Raises InputError where MatrixNms-8 does.
     Defined by ov_ops/nms_static_shape_ie.hpp and, what fills it up, the CPU plugin's matrix_nms.cpp.
     """
-    outputs = _kernel("MatrixNms", "opset8")(
+    outputs = matrix_nms_8(
         boxes,
         scores,
         sort_result_type=sort_result_type,
@@ -147,7 +144,7 @@ def multiclass_nms_static(
     scores: Array,
     roisnum: Array | None = None,
     *,
-    sort_result_type: str = "none",
+    sort_result_type: SortResultType = "none",
     sort_result_across_batch: bool = False,
     output_type: ElementType = ELEMENT_TYPES["i64"],
     iou_threshold: float = 0.0,
@@ -165,10 +162,10 @@ def multiclass_nms_static(
     Raises InputError where MulticlassNms-9 does.
     Defined by ov_ops/multiclass_nms_ie_internal.hpp and, what fills it up, the CPU plugin's multiclass_nms.cpp.
     """
-    outputs = _kernel("MulticlassNms", "opset9")(
+    outputs = multiclass_nms_8(
         boxes,
         scores,
-        *([] if roisnum is None else [roisnum]),
+        roisnum,
         sort_result_type=sort_result_type,
         sort_result_across_batch=sort_result_across_batch,
         output_type=output_type,

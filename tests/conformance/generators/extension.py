@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from conformance.harness import Case, configurations
+from conformance.harness import ORACLES, Case, configurations
 from conformance.layers import computed, one_layer
 
 F32 = np.float32
@@ -463,3 +463,121 @@ def rope(rng):
         )
         inputs = [x, cos, sin] + ([positions] if gathered else [])
         yield rope_case(inputs, attributes, result, note="Qwen")
+
+
+def filled(rows, length):
+    """`rows` filled up with -1."""
+    return np.concatenate([rows, np.full((length - len(rows), *rows.shape[1:]), -1, rows.dtype)])
+
+
+def boxes_and_scores(rng, batch, classes, boxes):
+    corner = rng.random((batch, boxes, 2))
+    return np.concatenate([corner, corner + rng.random((batch, boxes, 2))], axis=2).astype(F32), rng.permutation(
+        batch * classes * boxes
+    ).reshape(batch, classes, boxes).astype(F32) / (batch * classes * boxes)
+
+
+@configurations("NonMaxSuppressionIEInternal", since=0)
+def non_max_suppression_ie_internal(rng):
+    from openvino import opset9 as ops
+    from openvino import opset13
+
+    for center, descending, sigma in product((0, 1), (False, True), (None, 0.0, 0.5)):
+        boxes, scores = boxes_and_scores(rng, 2, 3, 6)
+        limits = [np.array(2), np.array(0.3, F32), np.array(0.2, F32)]
+        limits += [] if sigma is None else [np.array(sigma, F32)]
+        encoding = "center" if center else "corner"
+        options = {"box_encoding": encoding, "sort_result_descending": descending, "output_type": "i32"}
+        constants = [ops.constant(x) for x in limits]
+        indices, selected, count = outputs_of(
+            lambda *data, c=constants, o=options: ops.non_max_suppression(*data, *c, **o), boxes, scores
+        )
+        expected = [filled(indices, 2 * 3 * 2), filled(selected, 2 * 3 * 2), count]
+        attributes = {
+            "center_point_box": center,
+            "sort_result_descending": descending,
+            "output_type": "i32",
+            "score_output_type": "f32",
+            "rotation": 0,
+        }
+        yield case("NonMaxSuppressionIEInternal", "ie_internal_opset", [boxes, scores, *limits], attributes, expected)
+    for rotation in (1, 2):
+        boxes, scores = boxes_and_scores(rng, 1, 2, 5)
+        boxes = np.concatenate([boxes, rng.random((1, 5, 1)).astype(F32)], axis=2)
+        limits = [np.array(9), np.array(0.3, F32), np.array(0.2, F32)]
+        constants = [ops.constant(x) for x in limits]
+        indices, selected, count = outputs_of(
+            lambda *data, c=constants, r=rotation: opset13.nms_rotated(*data, *c, True, "i32", r == 1), boxes, scores
+        )
+        attributes = {"sort_result_descending": True, "output_type": "i32", "rotation": rotation}
+        expected = [filled(indices, 5 * 2), filled(selected, 5 * 2), count]
+        yield case("NonMaxSuppressionIEInternal", "ie_internal_opset", [boxes, scores, *limits], attributes, expected)
+
+
+def outputs_of(make, boxes, scores):
+    """The values of all outputs of the node that `make` makes of Parameters for boxes and scores."""
+    import openvino as ov
+
+    parameters = [ov.op.Parameter(ov.Type.f32, ov.PartialShape(list(x.shape))) for x in (boxes, scores)]
+    results = [ov.op.Result(o) for o in make(*parameters).outputs()]
+    return ORACLES["cpu"](ov.Model(results, parameters), [boxes, scores])
+
+
+def in_batches(outputs, length):
+    """The rows of each image filled up with -1."""
+    ends = np.cumsum(outputs[2])
+    images = list(zip(ends - outputs[2], ends, strict=True))
+    return [*(np.concatenate([filled(x[a:b], length) for a, b in images]) for x in outputs[:2]), outputs[2]]
+
+
+@configurations("MatrixNms", since=0)
+def matrix_nms(rng):
+    from openvino import opset8 as ops
+
+    for background, nms_top_k, keep_top_k in product((-1, 0), (-1, 3), (-1, 4)):
+        boxes, scores = boxes_and_scores(rng, 2, 3, 6)
+        attributes = {
+            "sort_result_type": "score",
+            "sort_result_across_batch": False,
+            "output_type": "i32",
+            "score_threshold": 0.1,
+            "nms_top_k": nms_top_k,
+            "keep_top_k": keep_top_k,
+            "background_class": background,
+            "decay_function": "linear",
+            "gaussian_sigma": 2.0,
+            "post_threshold": 0.1,
+            "normalized": True,
+        }
+        outputs = outputs_of(lambda *data, a=attributes: ops.matrix_nms(*data, **a), boxes, scores)
+        rows = rows_per_image(6, 3, background, nms_top_k, keep_top_k)
+        yield case("MatrixNms", "ie_internal_opset", [boxes, scores], attributes, in_batches(outputs, rows))
+
+
+@configurations("MulticlassNmsIEInternal", since=0)
+def multiclass_nms(rng):
+    from openvino import opset9 as ops
+
+    for background, nms_top_k, keep_top_k in product((-1, 0), (-1, 3), (-1, 4)):
+        boxes, scores = boxes_and_scores(rng, 2, 3, 6)
+        attributes = {
+            "sort_result_type": "score",
+            "sort_result_across_batch": False,
+            "output_type": "i32",
+            "iou_threshold": 0.3,
+            "score_threshold": 0.1,
+            "nms_top_k": nms_top_k,
+            "keep_top_k": keep_top_k,
+            "background_class": background,
+            "nms_eta": 1.0,
+            "normalized": True,
+        }
+        outputs = outputs_of(lambda *data, a=attributes: ops.multiclass_nms(*data, **a), boxes, scores)
+        rows = rows_per_image(6, 3, background, nms_top_k, keep_top_k)
+        expected = in_batches(outputs, rows)
+        yield case("MulticlassNmsIEInternal", "ie_internal_opset", [boxes, scores], attributes, expected)
+
+
+def rows_per_image(boxes, classes, background, nms_top_k, keep_top_k):
+    rows = (nms_top_k if 0 <= nms_top_k < boxes else boxes) * (classes - (0 <= background < classes))
+    return min(rows, keep_top_k) if keep_top_k >= 0 else rows

@@ -38,9 +38,7 @@ def topk_cases(rng, k_types):
         )
     for mode, k in product(("max", "min"), (1, 3, 5)):
         attributes = {"axis": -1, "mode": mode, "sort": "none"}
-        yield Case(
-            [distinct(rng, 2, 5), np.array(k, k_types[0])], attributes, constants=[1], normalize=by_index
-        )
+        yield Case([distinct(rng, 2, 5), np.array(k, k_types[0])], attributes, constants=[1], normalize=by_index)
     for axis, shape in [(0, (7,)), (0, (4, 2)), (-2, (3, 4, 2)), (3, (2, 1, 2, 3, 2)), (-1, (1, 1))]:
         attributes = {"axis": axis, "mode": "max", "sort": "value"}
         k = min(2, shape[axis])
@@ -61,9 +59,7 @@ def topk_cases(rng, k_types):
             )
     special = np.array([[0.0, -np.inf, 3.0, np.inf, -2.0, 1e-40, -5.0]], np.float32)
     for mode in ("max", "min"):
-        yield Case(
-            [special, np.array(5, k_types[0])], {"axis": 1, "mode": mode, "sort": "value"}, constants=[1]
-        )
+        yield Case([special, np.array(5, k_types[0])], {"axis": 1, "mode": mode, "sort": "value"}, constants=[1])
     for dtype in k_types:
         attributes = {"axis": 0, "mode": "min", "sort": "value"}
         yield Case([distinct(rng, 5, 2), np.array(2, dtype)], attributes, constants=[1])
