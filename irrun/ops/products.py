@@ -9,17 +9,21 @@ from irrun.ops.common import Array, is_narrow, widen
 __all__ = ["matmul"]
 
 
-def matmul(a: Array, b: Array) -> Array:
-    """`a @ b` in their common type.
+def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
+    """`a @ b` in their common type, written to `out` where that is given.
 
     Narrow floats are multiplied and summed in f32 and rounded once; integers wrap as in C. Short integers are
     multiplied in f64, by BLAS, where no sum can leave the range in which f64 is exact.
     """
     if is_narrow(a.dtype):
-        return (widen(a) @ widen(b)).astype(a.dtype)
-    if a.dtype.kind in "iu" and a.dtype.itemsize <= 2 and a.shape[-1] < 1 << 20:
-        return (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64).astype(a.dtype)
-    if a.dtype.kind == "V":  # integers of ml_dtypes
-        return (a.astype(np.int64) @ b.astype(np.int64)).astype(a.dtype)
-    product: Array = np.matmul(a, b)
+        product = (widen(a) @ widen(b)).astype(a.dtype)
+    elif a.dtype.kind in "iu" and a.dtype.itemsize <= 2 and a.shape[-1] < 1 << 20:
+        product = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64).astype(a.dtype)
+    elif a.dtype.kind == "V":  # integers of ml_dtypes
+        product = (a.astype(np.int64) @ b.astype(np.int64)).astype(a.dtype)
+    else:
+        return np.matmul(a, b, out=out)
+    if out is not None:
+        out[...] = product
+        return out
     return product

@@ -25,6 +25,7 @@ def fake_quantize_1(
     *,
     levels: int,
     auto_broadcast: AutoBroadcast = "numpy",
+    auto_broadcast_axis: int = 0,
 ) -> Array:
     """`data` clamped to [input_low, input_high], rounded to `levels` steps, and mapped to the output range.
 
@@ -37,17 +38,23 @@ def fake_quantize_1(
         raise InputError(f"levels is {levels}, expected at least 2")
     limits = []
     for limit in (input_low, input_high, output_low, output_high):
-        limit = align(data, limit, auto_broadcast)[1]
+        limit = align(data, limit, auto_broadcast, auto_broadcast_axis)[1]
         _check_broadcast(data, limit)
         limits.append(limit)
     in_low, in_high, out_low, out_high = limits
     steps = data.dtype.type(levels - 1)
+    result = np.empty(data.shape, data.dtype)
     # The order of the operations is the reference's: every one of them rounds.
-    result: Array = np.subtract(data, in_low)
-    result = np.divide(result, in_high - in_low, out=result if result.ndim else None)
-    result = np.rint(result * steps) / steps * (out_high - out_low) + out_low
-    result = np.where(data <= np.minimum(in_low, in_high), out_low, result)
-    return np.where(data > np.maximum(in_low, in_high), out_high, result)
+    np.subtract(data, in_low, out=result)
+    result /= in_high - in_low
+    result *= steps
+    np.rint(result, out=result)
+    result /= steps
+    result *= out_high - out_low
+    result += out_low
+    np.copyto(result, out_low, where=data <= np.minimum(in_low, in_high))
+    np.copyto(result, out_high, where=data > np.maximum(in_low, in_high))
+    return result
 
 
 @op("FakeConvert", since=13)

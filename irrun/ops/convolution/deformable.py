@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops.common import Array, in_f32
+from irrun.ops.convolution.forward import BLOCK
 from irrun.ops.products import matmul
 from irrun.ops.registry import op
 from irrun.ops.windows import AutoPad, Windows, place_windows
@@ -101,16 +104,17 @@ def deformable_convolution_8(
     planes = data.reshape(batch, deformable_group, channels // deformable_group, -1)
     corners = _corners(windows).astype(data.dtype)
     weights = filters.reshape(group, c_out // group, -1)
-    result = np.empty((batch, c_out, positions), data.dtype)
-    columns = np.empty((deformable_group, channels // deformable_group, taps, positions), data.dtype)
-    for n in range(batch):
-        for g in range(deformable_group):
-            y, x = np.moveaxis(corners + shifts[n, g], 1, 0).astype(np.float32)
-            sample = _sample(planes[n, g], data.shape[2:], y, x, bilinear_interpolation_pad)
-            columns[g] = sample.astype(data.dtype)
-            columns[g] *= factors[n, g]
-        product = matmul(weights, columns.reshape(group, -1, positions))
-        result[n] = product.reshape(c_out, positions)
+    result = np.empty((batch, group, c_out // group, positions), data.dtype)
+    step = max(1, BLOCK // max(1, channels * taps))
+    for n, start in itertools.product(range(batch), range(0, positions, step)):
+        part = slice(start, start + step)
+        points = (corners[..., part] + shifts[n, ..., part]).astype(np.float32)
+        seen = [
+            _sample(plane, data.shape[2:], y, x, bilinear_interpolation_pad).astype(data.dtype) * factor
+            for plane, (y, x), factor in zip(planes[n], points.swapaxes(1, 2), factors[n, ..., part], strict=True)
+        ]
+        columns = np.stack(seen).reshape(group, weights.shape[2], -1)
+        matmul(weights, columns, out=result[n, ..., part])
     return result.reshape(batch, c_out, *windows.out)
 
 

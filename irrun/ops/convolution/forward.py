@@ -17,7 +17,7 @@ from irrun.ops.windows import AutoPad, Windows, place_windows
 __all__ = ["convolution_1", "convolve", "group_convolution_1"]
 
 #: Elements of the columns that are gathered at a time: enough for BLAS, little enough for the caches.
-BLOCK = 1 << 18
+BLOCK = 1 << 20
 
 
 @op("Convolution", since=1)
@@ -78,9 +78,8 @@ def convolve(data: Array, filters: Array, windows: Windows) -> Array:
             f"data of shape {list(data.shape)} does not fit filters for {groups} groups of {c_in} channels "
             f"and {filters.ndim - 3} spatial axes"
         )
-    batch = data.shape[0]
-    positions = math.prod(windows.out)
-    weights = filters.reshape(groups, c_out, -1)
+    batch, length, positions = data.shape[0], c_in * math.prod(windows.kernel), math.prod(windows.out)
+    weights = filters.reshape(groups, c_out, length)
     covered = windows.covered(data)
     covered = covered.reshape(batch, groups, c_in, *covered.shape[2:])
     if max(windows.kernel) == 1:
@@ -88,16 +87,20 @@ def convolve(data: Array, filters: Array, windows: Windows) -> Array:
         product = matmul(weights, points.reshape(batch, groups, c_in, positions))
         return product.reshape(batch, groups * c_out, *windows.out)
     rank = len(windows.out)
-    # [N, groups, C_IN, kernel..., windows...]: per window position one column of everything it sees.
+    # [N, groups, C_IN, kernel..., windows...]: per window one column of everything it sees.
     view = np.moveaxis(windows.view(covered), range(-rank, 0), range(3, 3 + rank))
-    result = np.empty((batch, groups, c_out, *windows.out), data.dtype)
     across = (slice(None),) * (1 + rank)
-    for n, g, rows in _blocks(batch, groups, weights.shape[2], windows.out):
+    result = np.empty((batch, groups, c_out, positions), data.dtype)
+    buffer = np.empty(0, data.dtype)  # as large as the first block; no other one is larger
+    for n, g, rows in _blocks(batch, groups, length, windows.out):
         picked: tuple[Any, ...] = (n, g, *across, rows)
-        part = view[picked]
-        columns = part.reshape(part.shape[0], part.shape[1], weights.shape[2], -1)
-        target = result[n, g, :, rows]
-        target[...] = matmul(weights[g], columns).reshape(target.shape)
+        seen = view[picked]
+        buffer = buffer if buffer.size else np.empty(seen.size, data.dtype)
+        columns = buffer[: seen.size].reshape(seen.shape)
+        np.copyto(columns, seen)
+        inner = positions // windows.out[0]
+        target = result[n, g, :, rows.start * inner : rows.stop * inner]
+        matmul(weights[g], columns.reshape(*seen.shape[:2], length, -1), out=target)
     return result.reshape(batch, groups * c_out, *windows.out)
 
 
