@@ -72,7 +72,7 @@ def rnn_cell_1(
     In older files W holds W and R side by side, and B takes the place of R.
     Returns the new hidden state, [batch, hidden].
     Raises InputError where shapes do not fit or an activation is unknown.
-    Spec: RNNCell-3.
+    Spec: RNNCell-1, described as RNNCell-3.
     """
     W, R, B = separate_weights(W, R, B, hidden_size)
     check_cell(X, initial_hidden_state, R, B, hidden_size, 1, 1)
@@ -179,7 +179,7 @@ def lstm_cell_4(
     R: [4*hidden, hidden]; B: [4*hidden], zeros where left out.
     Returns the new hidden state and cell state, [batch, hidden] each.
     Raises InputError where shapes do not fit or an activation is unknown.
-    Spec: LSTMCell-1.
+    Spec: LSTMCell-4, described as LSTMCell-1.
     """
     return lstm_cell_1(
         X,

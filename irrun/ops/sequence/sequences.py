@@ -164,7 +164,7 @@ def lstm_sequence_5(
     Returns the hidden states, [batch, directions, time, hidden] with zeros behind the end of each sequence,
     and the last hidden and cell states, [batch, directions, hidden] each (zeros where the length is 0).
     Raises InputError where shapes do not fit, a length is not in [0, time], or an activation is unknown.
-    Spec: LSTMSequence-1.
+    Spec: LSTMSequence-5, described as LSTMSequence-1.
     """
     (f, g, h), bound = activation_functions(activations, activations_alpha, activations_beta, LSTM_ACTIVATIONS, clip)
     states = [initial_hidden_state, initial_cell_state]

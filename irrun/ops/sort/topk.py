@@ -35,7 +35,7 @@ def topk_1(
     elements the one with the lower index comes first. With sort "none" they come in the order of "value".
     Raises InputError where axis or k does not fit data.
     NaN comes behind everything else, in both modes.
-    Spec: TopK-3.
+    Spec: TopK-1, TopK-3.
     """
     axis = normalize_axis(axis, data.ndim)
     count = int(scalar(k, "k"))
