@@ -100,7 +100,7 @@ def convolve(data: Array, filters: Array, windows: Windows) -> Array:
         np.copyto(columns, seen)
         inner = positions // windows.out[0]
         target = result[n, g, :, rows.start * inner : rows.stop * inner]
-        matmul(weights[g], columns.reshape(*seen.shape[:2], length, -1), out=target)
+        matmul(weights[g], columns.reshape(*seen.shape[:2], length, target.shape[-1]), out=target)
     return result.reshape(batch, groups * c_out, *windows.out)
 
 

@@ -1,0 +1,69 @@
+"""Normalization where conformance does not reach: edges and errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from irrun.errors import InputError
+from irrun.ops.normalization import (
+    batch_norm_inference_1,
+    batch_norm_inference_5,
+    group_normalization_12,
+    lrn_1,
+    mvn_2,
+    mvn_6,
+    normalize_l2_1,
+)
+
+INSIDE = {"normalize_variance": True, "eps": 1e-6, "eps_mode": "inside_sqrt"}
+
+
+def test_the_older_batch_norm_takes_data_third():
+    rng = np.random.default_rng(5)
+    data = rng.normal(size=(2, 3, 4))
+    gamma, beta, mean, variance = rng.uniform(0.5, 2, (4, 3))
+    new = batch_norm_inference_5(data, gamma, beta, mean, variance, epsilon=1e-3)
+    old = batch_norm_inference_1(gamma, beta, data, mean, variance, epsilon=1e-3)
+    np.testing.assert_array_equal(new, old)
+    column = np.s_[:, np.newaxis]
+    expected = gamma[column] * (data - mean[column]) / np.sqrt(variance[column] + 1e-3) + beta[column]
+    np.testing.assert_allclose(new, expected, rtol=1e-14, atol=1e-14)
+
+
+def test_f16_sums_do_not_overflow():
+    data = np.array([[300, -300, 300, -300]], np.float16)  # squares are beyond f16
+    assert mvn_6(data, np.array([1]), **INSIDE).tolist() == [[1, -1, 1, -1]]
+    assert normalize_l2_1(data, np.array([1]), eps=0.0, eps_mode="add").tolist() == [[0.5, -0.5, 0.5, -0.5]]
+
+
+def test_without_axes_everything_is_its_own_length():
+    data = np.array([-2, 0, 5], np.float32)
+    assert normalize_l2_1(data, np.array([], np.int64), eps=1.0, eps_mode="add").tolist() == [1, 0, 1]
+
+
+def test_empty_tensors_stay_empty():
+    empty = np.zeros((2, 0, 3), np.float32)
+    assert mvn_6(empty, np.array([2]), **INSIDE).shape == empty.shape
+    assert lrn_1(empty, np.array([1]), alpha=1.0, beta=1.0, bias=1.0, size=3).shape == empty.shape
+
+
+def test_inputs_are_left_alone():
+    data = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    data.setflags(write=False)
+    mvn_2(data, eps=1e-3)
+    group_normalization_12(data, np.ones(2, np.float32), np.ones(2, np.float32), num_groups=1, epsilon=1e-3)
+
+
+def test_what_does_not_fit_is_reported():
+    data = np.zeros((1, 4, 2))
+    with pytest.raises(InputError, match="groups"):
+        group_normalization_12(data, np.ones(4), np.ones(4), num_groups=3, epsilon=1e-3)
+    with pytest.raises(InputError, match="bias"):
+        group_normalization_12(data, np.ones(4), np.ones(3), num_groups=2, epsilon=1e-3)
+    with pytest.raises(InputError, match="variance"):
+        batch_norm_inference_5(data, np.ones(4), np.ones(4), np.ones(4), np.ones(1), epsilon=1e-3)
+    with pytest.raises(InputError, match="axes"):
+        mvn_6(data, np.array([3]), **INSIDE)
+    with pytest.raises(InputError, match="size"):
+        lrn_1(data, np.array([1]), alpha=1.0, beta=1.0, bias=1.0, size=0)
