@@ -286,7 +286,7 @@ class Builder:
         import numpy as np
 
         array = np.asarray(value, element.dtype if not element.is_packed else None)
-        made = self.layer("Constant", [], [(element, array.shape)], name=self.inner_name(name))
+        made = self.layer("Const", [], [(element, array.shape)], name=self.inner_name(name))
         made.attributes = {"element_type": element.name, "shape": ",".join(map(str, array.shape)), "value": array}
         return Value(made, made.outputs[0])
 
@@ -309,7 +309,7 @@ class Builder:
 
     def stored(self, blob: Blob, shape: Sequence[int], name: str) -> Value:
         """A segment of the .bin as a Constant, with a Convert behind it where it is FP16."""
-        made = self.layer("Constant", [], [(blob.type, shape)], name=self.inner_name(name))
+        made = self.layer("Const", [], [(blob.type, shape)], name=self.inner_name(name))
         made.attributes = {
             "element_type": blob.type.name,
             "shape": ",".join(map(str, shape)),

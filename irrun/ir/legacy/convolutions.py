@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from irrun.elements import ELEMENT_TYPES
 from irrun.ir.legacy.build import F32, Builder, OldLayer, Value, converts
 
 __all__ = ["Window"]
@@ -135,7 +135,10 @@ def convolution(builder: Builder, old: OldLayer) -> Value:
 
 @converts("Deconvolution")
 def deconvolution(builder: Builder, old: OldLayer) -> Value:
-    """The declared shape decides how much is cut off; `auto_pad` how that is divided."""
+    """The declared shape decides how much is cut off; `auto_pad` how that is divided.
+
+    With "same_upper" the odd element is cut off at the end, as then; today's operation cuts it off at the beginning.
+    """
     window = Window.of(old)
     groups, channels, outputs = _groups(old)
     shape = [channels // groups, outputs // groups, *window.kernel]
@@ -189,13 +192,18 @@ def deformable_convolution(builder: Builder, old: OldLayer) -> Value:
 
 @converts("BinaryConvolution")
 def binary_convolution(builder: Builder, old: OldLayer) -> Value:
-    """The bits of old weights lie the first in the lowest, those of a u1 Constant the first in the highest."""
+    """A Convolution of signs: 0 stands for -1 in data, weights and padding.
+
+    The bits of old weights lie the first in the lowest. Today's BinaryConvolution is not used because OpenVINO's own
+    kernels do not agree on the order of bits in a u1 Constant.
+    """
     import numpy as np
 
     window = Window.of(old)
     groups, channels, outputs = _groups(old)
-    if groups > 1:
-        raise old.error(f"group={groups}, BinaryConvolution takes 1")
+    mode = old.text("mode", default="xnor-popcount")
+    if groups > 1 or mode != "xnor-popcount":
+        raise old.error(f"group={groups} and mode={mode}, expected 1 and xnor-popcount")
     shape = (outputs, channels, *window.kernel)
     blob = old.blobs.get("weights")
     if blob is None:
@@ -203,18 +211,36 @@ def binary_convolution(builder: Builder, old: OldLayer) -> Value:
     count = math.prod(shape)
     if blob.size * 8 < count:
         raise old.error(f"the blob weights takes {blob.size} bytes, {count} bits were expected")
-    u1 = ELEMENT_TYPES["u1"]
     packed = np.frombuffer(old.weights.view(blob.offset, blob.size), np.uint8)
     bits = np.unpackbits(packed, count=count, bitorder="little").reshape(shape)
-    weights = builder.constant(bits.view(u1.dtype), u1, "weights")
-    attributes = {
-        **window.attributes,
-        "mode": old.text("mode", default="xnor-popcount"),
-        "pad_value": old.number("pad_value", default=0.0),
-    }
-    inputs = [builder.floating(old.input(0)), weights]
-    value = builder.op("BinaryConvolution", inputs, attributes, shape=old.out_shape())
+    weights = builder.constant(bits.astype(np.float32) * 2 - 1, F32, "weights")
+    two, minus_one = builder.constant(2.0, F32, "two"), builder.constant(-1.0, F32, "minus_one")
+    value = builder.binary("Multiply", builder.floating(old.input(0)), two)
+    value = builder.binary("Add", value, minus_one)
+    begin, end = _pads(window, old.in_shape()[2:], old.out_shape()[2:])
+    if any(begin) or any(end):
+        fill = builder.constant(old.number("pad_value", default=0.0) * 2 - 1, F32, "pad_value")
+        bounds = [builder.constant([0, 0, *pads], name="pads") for pads in (begin, end)]
+        before = old.in_shape()
+        grown = (*before[:2], *(n + a + b for n, a, b in zip(before[2:], begin, end, strict=True)))
+        value = builder.op("Pad", [value, *bounds, fill], {"pad_mode": "constant"}, shape=grown)
+    none = [0] * len(window.kernel)
+    attributes = {**window.attributes, "pads_begin": none, "pads_end": none, "auto_pad": "explicit"}
+    value = builder.op("Convolution", [value, weights], attributes, shape=old.out_shape())
     return add_biases(builder, old, value, len(old.in_shape()), outputs, 2)
+
+
+def _pads(window: Window, before: Sequence[int], after: Sequence[int]) -> tuple[list[int], list[int]]:
+    """The padding in numbers, also where `auto_pad` decides it."""
+    if window.auto_pad == "explicit":
+        return window.pads_begin, window.pads_end
+    begin, end = [], []
+    for i, (n, m) in enumerate(zip(before, after, strict=True)):
+        total = max((m - 1) * window.strides[i] + window.extent(i) - n, 0) if window.auto_pad != "valid" else 0
+        first = (total + 1) // 2 if window.auto_pad == "same_lower" else total // 2
+        begin.append(first)
+        end.append(total - first)
+    return begin, end
 
 
 @converts("Pooling")

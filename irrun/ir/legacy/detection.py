@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from irrun.ir.legacy.build import F32, I32, I64, Builder, OldLayer, Value, converts
-from irrun.ir.legacy.indexing import legacy_kernel
 
 __all__: list[str] = []
 
@@ -159,15 +158,22 @@ def proposal(builder: Builder, old: OldLayer) -> Sequence[Value]:
 
 @converts("SimplerNMS")
 def simpler_nms(builder: Builder, old: OldLayer) -> Value:
+    """A Proposal with base size 16 and three ratios; its score and box inputs may come in either order."""
+    scores, deltas, info = (builder.floating(old.input(i)) for i in range(3))
+    if old.in_shape(0)[1] > old.in_shape(1)[1]:
+        scores, deltas = deltas, scores
     attributes: dict[str, object] = {
-        "min_bbox_size": old.integer("min_bbox_size"),
+        "base_size": 16,
+        "ratio": [0.5, 1.0, 2.0],
+        "scale": old.numbers("scale"),
+        "min_size": old.integer("min_bbox_size"),
         "feat_stride": old.integer("feat_stride"),
         "pre_nms_topn": old.integer("pre_nms_topn"),
         "post_nms_topn": old.integer("post_nms_topn"),
-        "iou_threshold": old.number("iou_threshold"),
-        "scale": old.numbers("scale", default=[]),
+        "nms_thresh": old.number("iou_threshold"),
     }
-    return legacy_kernel(builder, old, [builder.floating(old.input(i)) for i in range(3)], attributes)[0]
+    info = builder.reshape(info, (math.prod(old.in_shape(2)),))
+    return builder.op("Proposal", [scores, deltas, info], attributes, shape=old.out_shape())
 
 
 @converts("PSROIPooling")

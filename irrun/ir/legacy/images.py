@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from irrun.ir.legacy.build import F32, Builder, OldLayer, Value, converts
-from irrun.ir.legacy.indexing import legacy_kernel
 
 __all__: list[str] = []
 
@@ -80,4 +79,18 @@ def resample(builder: Builder, old: OldLayer) -> Value:
 
 @converts("SpatialTransformer")
 def spatial_transformer(builder: Builder, old: OldLayer) -> Value:
-    return legacy_kernel(builder, old, [builder.floating(old.input(i)) for i in (0, 1)])[0]
+    """Bilinear samples at theta (y, x, 1), in a system where -1 is the first pixel and 1 is one past the last."""
+    value, theta = (builder.floating(old.input(i)) for i in (0, 1))
+    batch, _, height, width = old.in_shape()
+    ys, xs = ([2 * i / n - 1 for i in range(n)] for n in (height, width))
+    places = builder.constant([[y, x, 1.0] for y in ys for x in xs], F32, "places")
+    theta = builder.reshape(theta, (batch, 2, 3))
+    attributes: dict[str, object] = {"transpose_a": False, "transpose_b": True}
+    grid = builder.op("MatMul", [places, theta], attributes, shape=(batch, height * width, 2))
+    order = [builder.constant([1, 0], name="x_first"), builder.constant(2, name="axis")]
+    grid = builder.op("Gather", [grid, *order], shape=grid.shape)
+    grid = builder.reshape(grid, (batch, height, width, 2))
+    # GridSample counts from the edges of pixels, not from their centres.
+    grid = builder.binary("Add", grid, builder.constant([1 / width, 1 / height], F32, "half_pixel"))
+    attributes = {"align_corners": False, "mode": "bilinear", "padding_mode": "zeros"}
+    return builder.op("GridSample", [value, grid], attributes, shape=old.out_shape(), version="opset9")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from irrun.ir.legacy.build import F32, I32, Builder, OldLayer, Value, converts
+from irrun.ir.legacy.build import F32, I32, I64, Builder, OldLayer, Value, converts
 
 __all__: list[str] = []
 
@@ -104,13 +104,15 @@ def arg_max(builder: Builder, old: OldLayer) -> Value:
 
 @converts("ScatterUpdate", "ScatterElementsUpdate")
 def scatter(builder: Builder, old: OldLayer) -> Value:
-    """The axis is an attribute in some files, the fourth input in others."""
+    """With the axis as an attribute, ScatterUpdate is what ScatterElementsUpdate is today."""
+    kind = old.kind
     if len(old.inputs) > 3:
         axis = builder.integral(old.inputs[3])
     else:
+        kind = "ScatterElementsUpdate"
         axis = builder.constant(old.axis(len(old.in_shape()), default=0), name="axis")
     inputs = [old.input(0), builder.integral(old.input(1)), old.input(2), axis]
-    return builder.op(old.kind, inputs, shape=old.out_shape(), version="opset3")
+    return builder.op(kind, inputs, shape=old.out_shape(), version="opset3")
 
 
 @converts("GatherTree")
@@ -166,16 +168,95 @@ def legacy_kernel(
     return [Value(made, port) for port in made.outputs]
 
 
+def _first(builder: Builder, value: Value, filler: Value, count: int) -> Value:
+    """The first `count` elements of a vector that the filler continues."""
+    return builder.slice(builder.concat([value, filler], 0), [0], [0], [count])
+
+
 @converts("Unique")
 def unique(builder: Builder, old: OldLayer) -> Sequence[Value]:
-    attributes: dict[str, object] = {name: old.flag(name) for name in ("sorted", "return_inverse", "return_counts")}
-    return legacy_kernel(builder, old, [builder.floating(old.input(0))], attributes)
+    """The values, where asked for the place of each element among them, and how often each occurs, as floats.
+
+    The outputs are as long as the input: the last value is repeated, with the count 0.
+    """
+    value = builder.floating(old.input(0))
+    (count,) = old.in_shape()
+    outputs = [(value.type, None), (I64, None), (I64, (count,)), (I64, None)]
+    attributes = {"sorted": old.flag("sorted"), "index_element_type": "i64", "count_element_type": "i64"}
+    made = builder.layer("Unique", [value], outputs, attributes, version="opset10")
+    values, _, places, counts = (Value(made, port) for port in made.outputs)
+    last = builder.op(
+        "Gather",
+        [values, builder.constant([-1], name="last"), builder.constant(0, name="axis")],
+        {"batch_dims": 0},
+        shape=(1,),
+        version="opset8",
+    )
+    repeats = builder.constant([count], name="repeats")
+    result = [_first(builder, values, builder.op("Tile", [last, repeats], shape=(count,)), count)]
+    if old.flag("return_inverse"):
+        result.append(builder.convert(places, F32))
+    if old.flag("return_counts"):
+        zeros = builder.constant([0.0] * count, F32, "zeros")
+        result.append(_first(builder, builder.convert(counts, F32), zeros, count))
+    return result
 
 
-@converts("SparseFillEmptyRows", "SparseSegmentMean", "SparseSegmentSqrtN", "SparseSegmentSum", "SparseToDense")
-def sparse(builder: Builder, old: OldLayer) -> Sequence[Value]:
-    """In floats throughout, indices too, and of fixed size: -1 ends a list of indices."""
-    attributes: dict[str, object] = {}
-    if old.kind == "SparseFillEmptyRows":
-        attributes["count"] = old.out_shape()[0]
-    return legacy_kernel(builder, old, [builder.floating(v) for v in old.inputs], attributes)
+@converts("SparseSegmentMean", "SparseSegmentSqrtN", "SparseSegmentSum")
+def sparse_segment(builder: Builder, old: OldLayer) -> Value:
+    """Sums of rows by segment, divided by the number of rows or its root; segments without rows are zero."""
+    table = builder.floating(old.input(0))
+    rows, (segments, *_) = old.in_shape()[0], old.out_shape()
+    places = [
+        builder.integral(old.input(1)),
+        builder.integral(old.input(2)),
+        builder.constant(segments, name="segments"),
+    ]
+    total = builder.op("EmbeddingSegmentsSum", [table, *places], shape=old.out_shape(), version="opset3")
+    if old.kind == "SparseSegmentSum":
+        return total
+    shape = (segments, *[1] * (len(old.out_shape()) - 1))
+    ones = builder.reshape(builder.constant([1.0] * rows, F32, "ones"), (rows, *shape[1:]))
+    count = builder.op("EmbeddingSegmentsSum", [ones, *places], shape=shape, version="opset3")
+    count = builder.binary("Maximum", count, builder.constant(1.0, F32, "one"))
+    if old.kind == "SparseSegmentSqrtN":
+        count = builder.unary("Sqrt", count)
+    return builder.binary("Divide", total, count)
+
+
+@converts("SparseToDense")
+def sparse_to_dense(builder: Builder, old: OldLayer) -> Value:
+    """Values at indices into the shape of the output, elsewhere the default or zero."""
+    indices, values = builder.integral(old.input(0)), old.input(2)
+    element = values.type or F32
+    if len(old.inputs) > 3:
+        default = builder.convert(builder.scalar(old.inputs[3]), element)
+    else:
+        default = builder.constant(0, element, "zero")
+    target = builder.constant(list(old.out_shape()), name="shape")
+    dense = builder.op("Broadcast", [default, target], {"mode": "numpy"}, shape=old.out_shape())
+    return builder.op("ScatterNDUpdate", [dense, indices, values], shape=old.out_shape(), version="opset4")
+
+
+@converts("ExperimentalSparseWeightedSum")
+def sparse_weighted_sum(builder: Builder, old: OldLayer) -> Value:
+    """Sums of rows of a table by the row of a sparse matrix; a row without values takes the default one."""
+    indices, values = builder.integral(old.input(0)), builder.integral(old.input(1))
+    count = old.in_shape()[0]
+    segments = builder.reshape(builder.slice(indices, [1], [0], [1]), (count,))
+    table = builder.floating(old.input(3))
+    default = builder.convert(builder.scalar(old.input(4)), values.type or I64)
+    segments = builder.convert(segments, values.type or I64)
+    rows = builder.constant(old.out_shape()[0], values.type or I64, "rows")
+    inputs = [table, values, segments, rows, default, *map(builder.floating, old.inputs[5:6])]
+    return builder.op("EmbeddingSegmentsSum", inputs, shape=old.out_shape(), version="opset3")
+
+
+@converts("SparseFillEmptyRows")
+def sparse_fill_empty_rows(builder: Builder, old: OldLayer) -> Sequence[Value]:
+    """A kernel of its own: in floats throughout, of fixed size, an index outside of the matrix ends the list."""
+    outputs = [(F32, d.shape) for d in old.outputs]
+    inputs = [builder.floating(old.input(i)) for i in range(4)]
+    attributes = {"count": old.out_shape()[0]}
+    made = builder.layer("SparseFillEmptyRows", inputs, outputs, attributes, version="legacy")
+    return [Value(made, port) for port in made.outputs]
