@@ -289,7 +289,7 @@ def _maximum(data: Array, windows: Windows) -> Array:
 def _first_maximum(data: Array, windows: Windows) -> tuple[Array, Array]:
     """The maximum of each window and its position in the plane; 0 where nothing exceeds the lowest."""
     lowest = _lowest(data.dtype)
-    covered = windows.covered(data, lowest)
+    values = _maximum(data, windows)
     spatial = data.shape[2:]
     steps = [math.prod(spatial[i + 1 :]) for i in range(len(spatial))]
     # The plane's position of each window's first element, padding counted as if the plane went on.
@@ -300,11 +300,14 @@ def _first_maximum(data: Array, windows: Windows) -> tuple[Array, Array]:
         along = [1] * len(spatial)
         along[axis] = count
         corners += ((np.arange(count) * stride - begin) * step).reshape(along)
-    best = np.full((*data.shape[:2], *windows.out), lowest, data.dtype)
-    places = np.zeros(best.shape, np.int64)
-    for position, tap in windows.taps(covered):
-        offset = sum(p * d * s for p, d, s in zip(position, windows.dilations, steps, strict=True))
-        greater = tap > best
-        np.copyto(best, tap, where=greater)
-        np.copyto(places, corners + offset, where=greater)
-    return best, places
+    # Taps are numbered backwards, so that the greatest number that has the maximum is the first tap.
+    taps = math.prod(windows.kernel)
+    number = np.zeros(values.shape, np.min_scalar_type(taps))
+    offsets = np.zeros(taps + 1, np.int64)
+    for i, (position, tap) in enumerate(windows.taps(windows.covered(data, lowest))):
+        offsets[taps - i] = sum(p * d * s for p, d, s in zip(position, windows.dilations, steps, strict=True))
+        np.maximum(number, np.equal(tap, values).astype(number.dtype) * number.dtype.type(taps - i), out=number)
+    places = offsets.take(number)
+    places += corners
+    places *= values > lowest
+    return values, places
