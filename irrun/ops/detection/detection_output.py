@@ -96,7 +96,7 @@ def detection_output_1(
     else:
         limit = priors * classes
     best = _mxnet_candidates if decrease_label_id else _caffe_candidates
-    rows = []
+    rows = [np.zeros((0, 7), scores.dtype)]
     for image in range(images):
         labels, indices = best(scores[image], np.float32(confidence_threshold), background_label_id, top_k)
         found = _suppress(decoded[image], labels, indices, nms_threshold)

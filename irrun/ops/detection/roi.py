@@ -221,13 +221,19 @@ def _pool_bilinear(data: Array, rois: Array, batches: Array, rows: int, columns:
         image = batches[own, None, None]
         dx, dy = across[own, ..., None], down[own, ..., None]
         upper, lower = (
-            pixels[image, y[own], left[own]]
-            + (pixels[image, y[own], right[own]] - pixels[image, y[own], left[own]]) * dx
-            for y in (top, bottom)
+            _between(pixels[image, y[own], left[own]], pixels[image, y[own], right[own]], dx) for y in (top, bottom)
         )
-        result[own] = np.where(valid[own, ..., None], upper + (lower - upper) * dy, 0)
+        result[own] = np.where(valid[own, ..., None], _between(upper, lower, dy), 0)
     found: Array = result.transpose(0, 3, 1, 2)
     return found
+
+
+def _between(first: Array, second: Array, part: Array) -> Array:
+    """`first + (second - first) * part`, computed in the place of `second`."""
+    second -= first
+    second *= part
+    second += first
+    return second
 
 
 def _points(start: Array, end: Array, count: int, length: int) -> Array:

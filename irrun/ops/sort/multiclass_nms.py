@@ -6,7 +6,7 @@ import numpy as np
 
 from irrun.elements import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.boxes import greedy_nms, overlaps
+from irrun.ops.boxes import BLOCK, greedy_nms, overlaps
 from irrun.ops.common import Array, widen
 from irrun.ops.registry import op
 from irrun.ops.sort.matrix_nms import SortResultType, collect
@@ -107,13 +107,16 @@ def _suppress(corners: Array, threshold: float, eta: float, offset: float) -> Ar
 
     # The threshold falls with every box that is kept, so that each must be judged in its turn.
     everything = np.arange(len(corners))
-    largest = np.full(len(corners), -np.inf, corners.dtype)
+    largest = np.full(len(corners), -np.inf, corners.dtype)  # overlap of each box with those kept so far
     kept: list[int] = []
-    for position in range(len(corners)):
-        if largest[position] >= limit:
-            continue
-        kept.append(position)
-        largest = np.maximum(largest, shared(everything[position : position + 1], everything)[0])
-        if limit > 0.5:
-            limit = limit * np.float32(eta)
+    for start in range(0, len(corners), BLOCK):
+        block = everything[start : start + BLOCK]
+        rows = shared(block, everything)
+        for i, position in enumerate(block.tolist()):
+            if largest[position] >= limit:
+                continue
+            kept.append(position)
+            np.maximum(largest, rows[i], out=largest)
+            if limit > 0.5:
+                limit = limit * np.float32(eta)
     return np.array(kept, np.int64)
