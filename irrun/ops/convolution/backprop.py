@@ -9,7 +9,6 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops.common import Array, in_f32, int_list
-from irrun.ops.convolution.forward import BLOCK
 from irrun.ops.products import matmul
 from irrun.ops.registry import op
 from irrun.ops.windows import AutoPad, Windows, fill, pad_spatial
@@ -17,6 +16,9 @@ from irrun.ops.windows import AutoPad, Windows, fill, pad_spatial
 __all__ = ["convolution_backprop_data_1", "group_convolution_backprop_data_1"]
 
 NOTHING: list[int] = []
+
+#: Elements of the windows that are worked out at a time, before they are added up.
+BLOCK = 1 << 18
 
 
 @op("ConvolutionBackpropData", since=1)

@@ -8,12 +8,14 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops.common import Array, in_f32
-from irrun.ops.convolution.forward import BLOCK
 from irrun.ops.products import matmul
 from irrun.ops.registry import op
 from irrun.ops.windows import AutoPad, Windows, place_windows
 
 __all__ = ["deformable_convolution_1", "deformable_convolution_8"]
+
+#: Elements that are sampled at a time: all that a sample is made of stays in the caches.
+BLOCK = 1 << 16
 
 
 @op("DeformableConvolution", since=1)
