@@ -141,10 +141,11 @@ def avg_pool_16(
     """
     _check_rank(data, kernel)
     windows = place_windows(data.shape[2:], kernel, strides, dilations, pads_begin, pads_end, auto_pad, rounding_type)
-    total = _sum(data, windows)
+    # The sum of bytes is no byte.
+    total = _sum(data.astype(np.int32) if data.dtype.itemsize == 1 else data, windows)
     if exclude_pad or not (any(windows.begin) or any(windows.end)):
-        return _divide(total, np.maximum(_present(data.shape[2:], windows), 1))
-    return _divide(total, np.array(math.prod(kernel)))
+        return _divide(total, np.maximum(_present(data.shape[2:], windows), 1), data.dtype)
+    return _divide(total, np.array(math.prod(kernel)), data.dtype)
 
 
 @op("AdaptiveAvgPool", since=8)
@@ -167,7 +168,7 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
         result = np.add.reduceat(np.concatenate([result, tail], axis), bounds, axis)
         result = result[(slice(None),) * axis + (slice(None, None, 2),)]
         count = count[..., np.newaxis] * (end - start)
-    return _divide(result, count)
+    return _divide(result, count, data.dtype)
 
 
 @op("AdaptiveMaxPool", since=8)
@@ -246,16 +247,16 @@ def _present(spatial: tuple[int, ...], windows: Windows) -> Array:
     return count
 
 
-def _divide(total: Array, count: Array) -> Array:
-    """`total / count` in the type of total: bytes are rounded to nearest even, wider integers towards zero."""
+def _divide(total: Array, count: Array, dtype: np.dtype[Any]) -> Array:
+    """`total / count` as `dtype`: bytes are rounded to nearest even, wider integers towards zero."""
     quotient: Array
-    if total.dtype.kind == "f":
-        quotient = total / count.astype(total.dtype)
-    elif total.dtype.itemsize == 1:
-        quotient = np.rint(total / count.astype(np.float32)).astype(total.dtype)
+    if dtype.kind == "f":
+        quotient = total / count.astype(dtype)
+    elif dtype.itemsize == 1:
+        quotient = np.rint(total / count).astype(dtype)
     else:
-        quotient = np.abs(total) // count.astype(total.dtype)
-        quotient = np.where(total < 0, -quotient, quotient).astype(total.dtype)
+        quotient = np.abs(total) // count.astype(dtype)
+        quotient = np.where(total < 0, -quotient, quotient).astype(dtype)
     return quotient
 
 
