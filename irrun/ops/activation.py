@@ -232,7 +232,7 @@ def h_swish_4(data: Array) -> Array:
     Returns the shape and type of data.
     Spec: HSwish-4.
     """
-    return unary(lambda x: x * _hard(x) / 6, data)
+    return precise(lambda x: x * _hard(x) / 6, data)
 
 
 def _hard(x: Array) -> Array:

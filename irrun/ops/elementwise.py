@@ -144,9 +144,11 @@ def reference_integers(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """The lowest and the greatest integer that `dtype` holds, NumPy's or ml_dtypes'."""
-    info: Any = ml_dtypes.iinfo(dtype)  # type: ignore[no-untyped-call]
-    return int(info.min), int(info.max)
+    """The lowest and the greatest value of an integer type, of whatever width."""
+    element = ElementType.of(dtype)
+    if element.kind == "uint":
+        return 0, (1 << element.bits) - 1
+    return -(1 << element.bits - 1), (1 << element.bits - 1) - 1
 
 
 def lowest_float(dtype: np.dtype[Any]) -> float:

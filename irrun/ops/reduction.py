@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def reduce_max_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     Raises InputError where an axis is out of range.
     Spec: ReduceMax-1.
     """
-    return _reduce(_max, data, axes, keep_dims)
+    return _reduce(partial(_max, lowest=_limits(data)[0]), data, axes, keep_dims)
 
 
 @op("ReduceMin", since=1)
@@ -88,7 +89,7 @@ def reduce_min_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     Raises InputError where an axis is out of range.
     Spec: ReduceMin-1.
     """
-    return _reduce(_min, data, axes, keep_dims)
+    return _reduce(partial(_min, greatest=_limits(data)[1]), data, axes, keep_dims)
 
 
 @op("ReduceL1", since=4)
@@ -169,13 +170,18 @@ def _mean(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
     return np.where(total < 0, -quotient, quotient).astype(x.dtype)
 
 
-def _max(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
-    lowest = lowest_float(x.dtype) if is_float(x.dtype) else integer_limits(x.dtype)[0]
+def _limits(data: Array) -> tuple[float, float]:
+    """What the greatest and the least of nothing are, in the type that `data` is computed in."""
+    if not is_float(data.dtype):
+        return integer_limits(data.dtype)
+    return lowest_float(np.dtype(np.float64 if data.dtype == np.float64 else np.float32)), np.inf
+
+
+def _max(x: Array, axes: tuple[int, ...], keep_dims: bool, lowest: float) -> Array:
     return _fold(np.fmax, x, axes, keep_dims, initial=lowest)
 
 
-def _min(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
-    greatest = np.inf if is_float(x.dtype) else integer_limits(x.dtype)[1]
+def _min(x: Array, axes: tuple[int, ...], keep_dims: bool, greatest: float) -> Array:
     return _fold(np.fmin, x, axes, keep_dims, initial=greatest)
 
 

@@ -175,20 +175,19 @@ def convert(data: Array, target: ElementType) -> Array:
     if target.kind == "boolean":
         return np.asarray(values != 0)
     if target.is_float:
-        return _to_float(values, target)
+        return np.asarray(_to_float(values, target))
     if values.dtype.kind == "f":
         values = reference_integers(values, np.dtype(np.int32) if target.is_packed else target.dtype)
     if target.is_packed:
         codes = np.asarray(values.astype(np.uint8) & np.uint8((1 << target.bits) - 1))
         return codes.view(target.dtype)
-    return values.astype(target.dtype)
+    return np.asarray(values.astype(target.dtype))
 
 
 def _values(data: Array, source: ElementType) -> Array:
     """`data` in a type of NumPy's own that holds every value of `source`, floats in f32 or f64."""
     if source.name == "nf4":
-        values: Array = NF4[data.view(np.uint8)]
-        return values
+        return np.asarray(NF4[data.view(np.uint8)])
     if source.is_packed and source.kind == "uint":
         return data.view(np.uint8)
     if source.name == "i4":

@@ -1,0 +1,86 @@
+"""What the conformance suite does not reach of type operations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from irrun.elements import ELEMENT_TYPES
+from irrun.errors import InputError
+from irrun.ops import type as kernels
+
+STRINGS = np.array(["a", "b"], object)
+
+
+def test_strings_are_not_converted() -> None:
+    with pytest.raises(InputError, match="string cannot be converted to f32"):
+        kernels.convert_1(STRINGS, destination_type=ELEMENT_TYPES["f32"])
+    with pytest.raises(InputError, match="i64 cannot be converted to string"):
+        kernels.convert_like_1(np.zeros(2, np.int64), STRINGS)
+    assert kernels.convert_like_1(STRINGS, STRINGS) is STRINGS
+
+
+@pytest.mark.parametrize("source", [n for n in ELEMENT_TYPES if n != "string"])
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
+def test_every_pair_keeps_the_shape_and_gives_the_type(source: str, shape: tuple[int, ...]) -> None:
+    data = np.ones(shape, np.uint8).view(ELEMENT_TYPES[source].dtype) if ELEMENT_TYPES[source].bits <= 8 else None
+    if data is None:
+        data = np.ones(shape, ELEMENT_TYPES[source].dtype)
+    for target in ELEMENT_TYPES.values():
+        if target.name == "string":
+            continue
+        found = kernels.convert(data, target)
+        assert isinstance(found, np.ndarray)
+        assert found.dtype == target.dtype
+        assert found.shape == shape
+
+
+def test_nan_survives_where_it_can() -> None:
+    nan = np.array([np.nan, -np.nan], np.float32)
+    for name in ("f64", "f16", "bf16", "f8e4m3", "f8e5m2", "f8e8m0"):
+        assert np.isnan(kernels.convert(nan, ELEMENT_TYPES[name]).astype(np.float32)).all(), name
+
+
+def test_floats_that_u64_holds_and_i64_does_not() -> None:
+    x = np.array([2.0**63, 1.5 * 2.0**63, 2.0**64, -1, np.nan])
+    found = kernels.convert(x, ELEMENT_TYPES["u64"])
+    assert found.tolist() == [2**63, 3 * 2**62, 0, 2**64 - 1, 2**63]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [("f16", "i64"), ("f64", "u64"), ("i8", "u8"), ("f16", "bf16"), ("f8e4m3", "f8e5m2"), ("u64", "i8")]
+)
+def test_promotions_that_are_not_safe(a: str, b: str) -> None:
+    x, y = np.ones(2, ELEMENT_TYPES[a].dtype), np.ones(2, ELEMENT_TYPES[b].dtype)
+    with pytest.raises(InputError, match="cannot be safely promoted"):
+        kernels.convert_promote_types_14(x, y)
+    kernels.convert_promote_types_14(x, y, promote_unsafe=True)
+
+
+def test_promotions_without_rules() -> None:
+    x = np.ones(2, ELEMENT_TYPES["f8e8m0"].dtype)
+    with pytest.raises(InputError, match="cannot be promoted"):
+        kernels.convert_promote_types_14(x, x, promote_unsafe=True)
+
+
+def test_safe_promotion_of_a_scalar() -> None:
+    scalar, tensor = np.array(1, np.uint8), np.ones(2, np.int8)
+    found, _ = kernels.convert_promote_types_14(scalar, tensor, pytorch_scalar_promotion=True)
+    assert found.dtype == np.int8
+    with pytest.raises(InputError, match="safely"):
+        kernels.convert_promote_types_14(np.array(1, np.int64), tensor, pytorch_scalar_promotion=True)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(-1, 2), (2, 1), (0, 4)])
+def test_strings_outside_of_the_text(begin: int, end: int) -> None:
+    text = np.frombuffer(b"abc", np.uint8)
+    with pytest.raises(InputError, match="a string spans"):
+        kernels.string_tensor_pack_15(np.array([begin]), np.array([end]), text)
+    with pytest.raises(InputError, match="expected equal ones"):
+        kernels.string_tensor_pack_15(np.array([0]), np.array([[1]]), text)
+
+
+def test_text_that_is_no_utf8_survives() -> None:
+    text = np.array([255, 254, 97], np.uint8)
+    packed = kernels.string_tensor_pack_15(np.array([0]), np.array([3]), text)
+    assert kernels.string_tensor_unpack_15(packed)[2].tolist() == text.tolist()
