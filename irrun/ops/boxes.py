@@ -137,9 +137,10 @@ def _convex_intersections(p: Array, q: Array) -> Array:
     edges_p, edges_q = np.roll(p, -1, axis=1) - p, np.roll(q, -1, axis=1) - q
     gap = q[:, None, :, :] - p[:, :, None, :]
     det = _cross(edges_q[:, None], edges_p[:, :, None])
+    det = np.where(np.abs(det) > 1e-14, det, np.inf)  # parallel edges do not cross
     t = _cross(edges_q[:, None], gap) / det
     u = _cross(edges_p[:, :, None], gap) / det
-    crossing = (np.abs(det) > 1e-14) & (t >= 0) & (t <= 1) & (u >= 0) & (u <= 1)
+    crossing = np.isfinite(det) & (t >= 0) & (t <= 1) & (u >= 0) & (u <= 1)
     points = p[:, :, None] + edges_p[:, :, None] * t[..., None]
     count = len(p)
     corners = np.concatenate([points.reshape(count, 16, 2), p, q], axis=1)

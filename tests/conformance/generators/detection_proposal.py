@@ -10,6 +10,14 @@ from conformance.harness import Case, configurations
 PIXELS = (4e-6, 1.6e-5)
 
 
+def _half(case):
+    """The configuration with its floats in f16; OpenVINO computes it in f32 too."""
+    case.inputs = [x.astype(np.float16) if x.dtype == np.float32 else x for x in case.inputs]
+    case.note = "in f16"
+    case.tolerance = None
+    return case
+
+
 def _scores(rng, shape, dtype=np.float32):
     """Scores between 0 and 1 no two of which are equal, so that their order is defined."""
     count = int(np.prod(shape))
@@ -68,6 +76,7 @@ def _proposal(rng):
     yield case(image=(80.0, 96.0, 1.5))
     yield case(image=(80.0, 96.0, 2.0, 0.5), min_size=10, pre_nms_topn=30)
     yield case(images=2, dynamic=(0,))
+    yield _half(case(images=2))
 
 
 @configurations("Proposal", since=1)
@@ -111,6 +120,7 @@ def experimental_detectron_generate_proposals_single_image_6(rng):
     yield case(grid=(1, 1), count=1)
     yield case(grid=(8, 8), count=6, pre_nms_count=300, post_nms_count=100)
     yield case(dynamic=(1, 2, 3))
+    yield _half(case())
 
 
 @configurations("GenerateProposals", since=9)
@@ -150,6 +160,7 @@ def generate_proposals_9(rng):
     yield case(grid=(1, 1), count=1)
     yield case(grid=(8, 8), count=6, pre_nms_count=300, post_nms_count=100)
     yield case(dynamic=(0, 2, 3), images=2)
+    yield _half(case(images=2))
 
 
 @configurations("ExperimentalDetectronPriorGridGenerator", since=6)
@@ -198,6 +209,7 @@ def experimental_detectron_roi_feature_extractor_6(rng):
     yield case(rois=[[5, 5, 5, 9], [9, 9, 4, 4.5], [3, 3, 3, 3], [2, 2, 30, 30]], note="no area")
     yield case(regions=1)
     yield case(dynamic=(0,))
+    yield _half(case(extent=1200.0, levels=4))
 
 
 @configurations("ExperimentalDetectronDetectionOutput", since=6)
@@ -236,3 +248,4 @@ def experimental_detectron_detection_output_6(rng):
     yield case(classes=2)
     yield case(regions=60, classes=5, max_detections_per_image=60, post_nms_count=50)
     yield case(dynamic=(0, 1, 2))
+    yield _half(case())

@@ -178,6 +178,10 @@ def psroi_pooling_1(rng):
     yield case(np.array([[0, 0, 10, 8], [3, 2, 3, 2]]), note="the whole map, and one pixel")
     yield case(_regions(rng, 30, 8, 8, 0.0), outputs=11, size=3)
     yield case(_regions(rng, 6, 9, 11, 0.3), note="partly outside")
+    for mode, size in (("average", 8), ("bilinear", 1)):
+        half = case(_regions(rng, 3, size, size, 0.0), mode=mode, bins=(2, 2))
+        half.inputs = [x.astype(np.float16) for x in half.inputs]
+        yield half
 
 
 @configurations("DeformablePSROIPooling", since=1)
@@ -213,6 +217,9 @@ def deformable_psroi_pooling_1(rng):
     for scale in (0.5, 0.0625):
         yield case(part=2, scale=scale, bins=(2, 2))
     yield case(regions=30, part=3, size=3, bins=(2, 2))
+    half = case(part=2, bins=(2, 2))
+    half.inputs = [x.astype(np.float16) for x in half.inputs]
+    yield half
     ended = case(part=2, note="a region of batch -1 gives zeros")
     ended.inputs[1][1:, 0] = -1
     yield ended

@@ -9,6 +9,13 @@ from conformance.harness import Case, configurations
 F32 = np.float32
 
 
+def _half(case):
+    """The configuration with its floats in f16; OpenVINO computes it in f32 too."""
+    case.inputs = [x.astype(np.float16) if x.dtype == F32 else x for x in case.inputs]
+    case.note = "in f16"
+    return case
+
+
 def _counted(outputs):
     """Where nothing is selected, the CPU plugin leaves the number of selected boxes undefined."""
     if len(outputs) == 3 and not len(outputs[0]):
@@ -74,6 +81,7 @@ def _nms(rng, version):
             yield case(output_type=kind)
             yield case(output_type=kind, images=2, sort_result_descending=False)
 
+    yield _half(case(images=2))
     equal = case(most=20, iou=0.5, images=2)
     equal.inputs[1] = (np.round(equal.inputs[1] * 3) / 3).astype(F32)
     equal.note = "equal scores go by image, class and box"
@@ -100,6 +108,7 @@ def _nms(rng, version):
     four.inputs = four.inputs[:4]
     four.note = "without a score threshold"
     yield four
+    yield _half(case(sigma=0.5, box_encoding="center"))
     for sigma in (0.0, 0.1, 0.5, 2.0):
         for encoding in ("corner", "center"):
             yield case(sigma=sigma, images=2, most=6, box_encoding=encoding)
@@ -166,6 +175,7 @@ def nms_rotated_13(rng):
     for score in (0.0, 0.5, 2.0):
         yield case(score=score)
     yield case(count=1)
+    yield _half(case(images=2))
     yield case(dynamic=(1,))
     square = [0.5, 0.5, 0.4, 0.4]
     for iou in (0.3, 0.6, 0.8):
@@ -215,6 +225,8 @@ def matrix_nms_8(rng):
         yield case(score_threshold=threshold)
     for kind in ("i32", "i64"):
         yield case(output_type=kind)
+    yield _half(case(images=2))
+    yield _half(case(decay_function="gaussian"))
     yield case(count=1, classes=1)
     yield case(dynamic=(1,), images=2)
 
@@ -264,6 +276,7 @@ def _multiclass(rng, version):
             yield case(score_threshold=threshold, **own)
         yield case(output_type="i32", **own)
     yield case(count=1, classes=1)
+    yield _half(case(images=2))
     yield case(count=80, nms_top_k=40, keep_top_k=50, iou_threshold=0.6, nms_eta=0.95)
     yield case(dynamic=(1,), images=2)
     if version == 9:

@@ -1,0 +1,113 @@
+"""Suppression of boxes where OpenVINO cannot answer, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from irrun.errors import InputError
+from irrun.ops.sort.matrix_nms import matrix_nms_8
+from irrun.ops.sort.multiclass_nms import multiclass_nms_8
+from irrun.ops.sort.nms import nms_rotated_13, non_max_suppression_1, non_max_suppression_5
+from irrun.ops.sort.topk_rois import experimental_detectron_topk_rois_6
+
+F32 = np.float32
+ROWS = [[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1], [0, 100, 1, 101]]
+BOXES = np.array([ROWS], F32)
+SCORES = np.array([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3]]], F32)
+
+
+def select(most, iou=0.5, score=0.0, *more, **attributes):
+    return non_max_suppression_5(BOXES, SCORES, np.array(most), F32(iou), F32(score), *more, **attributes)
+
+
+def test_worked_example_of_the_reference():
+    indices, scores, count = select(3)
+    assert indices.tolist() == [[0, 0, 3], [0, 0, 0], [0, 0, 5]]
+    np.testing.assert_array_equal(scores[:, 2], F32([0.95, 0.9, 0.3]))
+    assert count.tolist() == [3]
+    assert indices.dtype == count.dtype == np.int64
+    assert non_max_suppression_1(BOXES, SCORES, np.array(3), F32(0.5), F32(0)).tolist() == indices.tolist()
+
+
+def test_nothing_selected():
+    for results in (select(0), select(3, 0.5, 1.0), non_max_suppression_5(BOXES, SCORES)):
+        indices, scores, count = results
+        assert indices.shape == scores.shape == (0, 3)
+        assert count.tolist() == [0]
+    outputs, indices, counts = matrix_nms_8(BOXES, SCORES, score_threshold=2.0)
+    assert outputs.shape == (0, 6)
+    assert indices.shape == (0, 1)
+    assert counts.tolist() == [0]
+
+
+def test_no_boxes():
+    none = np.zeros((2, 0, 4), F32), np.zeros((2, 3, 0), F32)
+    assert non_max_suppression_5(*none, np.array(3))[0].shape == (0, 3)
+    for nms in (matrix_nms_8, multiclass_nms_8):
+        outputs, _, counts = nms(*none)
+        assert outputs.shape == (0, 6)
+        assert counts.tolist() == [0, 0]
+
+
+def test_soft_suppression_weakens_scores():
+    boxes = np.array([[[0, 0, 1, 1], [0, 0, 1, 0.5], [3, 3, 4, 4]]], F32)
+    scores = np.array([[[0.9, 0.8, 0.7]]], F32)
+    indices, found, _ = non_max_suppression_5(boxes, scores, np.array(3), F32(1), F32(0), F32(0.5))
+    assert indices[:, 2].tolist() == [0, 2, 1]
+    np.testing.assert_allclose(found[:, 2], [0.9, 0.7, 0.8 * np.exp(-0.25)], rtol=1e-6)
+
+
+def test_inputs_stay_as_they_are():
+    boxes, scores = np.array([[[0, 0, 1, 1, 0.5], [0, 0, 1, 1, 0.4]]], F32), np.array([[[0.9, 0.8]]], F32)
+    kept = boxes.copy(), scores.copy()
+    nms_rotated_13(boxes, scores, np.array(2), F32(0.5), F32(0), clockwise=False)
+    non_max_suppression_5(boxes[..., :4], scores, np.array(2), F32(0.5), F32(0), F32(1))
+    np.testing.assert_array_equal(boxes, kept[0])
+    np.testing.assert_array_equal(scores, kept[1])
+
+
+def test_falling_threshold_agrees_with_a_plain_loop():
+    rng = np.random.default_rng(2)
+    low = rng.uniform(0, 1, (1, 400, 2))
+    boxes = np.concatenate([low, low + rng.uniform(0.2, 0.5, (1, 400, 2))], axis=-1).astype(F32)
+    scores = rng.permutation(400).reshape(1, 1, 400).astype(F32)
+    _, indices, _ = multiclass_nms_8(boxes, scores, iou_threshold=0.9, nms_eta=0.9)
+    kept: list[int] = []
+    threshold = F32(0.9)
+    for box in np.argsort(-scores[0, 0]):
+        mine = boxes[0, box]
+        sides = np.minimum(mine[2:], boxes[0, kept, 2:]) - np.maximum(mine[:2], boxes[0, kept, :2])
+        common = np.maximum(sides, 0).prod(axis=1)
+        sizes = (boxes[0, :, 2:] - boxes[0, :, :2]).prod(axis=1)
+        if (common / (sizes[box] + sizes[kept] - common) >= threshold).any():
+            continue
+        kept.append(int(box))
+        if threshold > 0.5:
+            threshold = threshold * F32(0.9)
+    assert indices[:, 0].tolist() == kept
+
+
+def test_shapes_are_refused():
+    with pytest.raises(InputError, match="expected"):
+        non_max_suppression_5(BOXES[..., :3], SCORES)
+    with pytest.raises(InputError, match="expected"):
+        non_max_suppression_5(BOXES[:, :2], SCORES)
+    with pytest.raises(InputError, match="scalar"):
+        select([1, 2])
+    with pytest.raises(InputError, match="expected"):
+        nms_rotated_13(BOXES, SCORES, np.array(1), F32(0), F32(0))
+    with pytest.raises(InputError, match="expected"):
+        matrix_nms_8(BOXES, SCORES[..., :2])
+    with pytest.raises(InputError, match="roisnum"):
+        multiclass_nms_8(BOXES, SCORES[0])
+    with pytest.raises(InputError, match="add up to 9"):
+        multiclass_nms_8(BOXES, SCORES[0], np.array([4, 5]))
+    with pytest.raises(InputError, match="expected"):
+        experimental_detectron_topk_rois_6(BOXES[0], SCORES[0, 0, :2], max_rois=2)
+
+
+def test_fewer_regions_than_asked_for():
+    result = experimental_detectron_topk_rois_6(BOXES[0], SCORES[0, 0], max_rois=8)
+    np.testing.assert_array_equal(result[:6], BOXES[0][[3, 0, 1, 2, 4, 5]])
+    assert not result[6:].any()
