@@ -37,8 +37,9 @@ def experimental_detectron_prior_grid_generator_6(
     priors: float [P, 4]; feature_map: the same type, [1, C, H, W], and im_data: [1, C, height, width], of which
     only the shapes count. The grid is h x w, or that of feature_map where these are 0; the strides are what fits
     im_data, where they are 0.
-    Returns the type of priors, [h * w * P, 4] with `flatten`, [h, w, P, 4] without.
-    Raises InputError where shapes do not fit.
+    Returns the type of priors, [H * W * P, 4] with `flatten`, [H, W, P, 4] without; a grid smaller than
+    feature_map fills the front, zeros follow.
+    Raises InputError where shapes do not fit, or the grid is larger than feature_map.
     Spec: ExperimentalDetectronPriorGridGenerator-6.
     """
     if priors.ndim != 2 or priors.shape[1] != 4 or feature_map.ndim != 4 or im_data.ndim != 4:
@@ -51,6 +52,13 @@ def experimental_detectron_prior_grid_generator_6(
     xs = step_x * (np.arange(columns, dtype=F32) + F32(0.5))
     centers = np.stack(np.broadcast_arrays(xs[None, :], ys[:, None]), axis=-1)
     grid: Array = (priors + centers[:, :, None, [0, 1, 0, 1]]).astype(priors.dtype)
+    height, width = feature_map.shape[2:]
+    if (rows, columns) != (height, width):
+        if rows > height or columns > width:
+            raise InputError(f"the grid is {rows} x {columns}, expected no more than {height} x {width}")
+        filled = np.zeros((height, width, len(priors), 4), grid.dtype)
+        filled.reshape(-1)[: grid.size] = grid.reshape(-1)
+        grid = filled
     return grid.reshape(-1, 4) if flatten else grid
 
 

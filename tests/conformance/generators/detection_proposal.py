@@ -165,16 +165,24 @@ def generate_proposals_9(rng):
 
 @configurations("ExperimentalDetectronPriorGridGenerator", since=6)
 def experimental_detectron_prior_grid_generator_6(rng):
-    def case(*, priors=3, grid=(4, 5), image=(64, 90), dtype=np.float32, note="", dynamic=(), **own):
+    def case(*, priors=3, grid=(4, 5), image=(64, 90), dtype=np.float32, note="", dynamic=(), normalize=None, **own):
         attributes = {"flatten": True, "h": 0, "w": 0, "stride_x": 0.0, "stride_y": 0.0, **own}
         inputs = [
             rng.normal(scale=10, size=(priors, 4)).astype(dtype),
             np.zeros((1, 2, *grid), dtype),
             np.zeros((1, 2, *image), dtype),
         ]
-        return Case(inputs, attributes, note=note, dynamic=dynamic)
+        return Case(inputs, attributes, note=note, dynamic=dynamic, normalize=normalize)
 
     for flatten in (True, False):
+        for h, w in ((2, 3), (4, 3), (2, 0)):
+
+            def front(outputs, count=h * (w or 5) * 3 * 4):
+                """OpenVINO leaves what follows the smaller grid undefined."""
+                outputs[0].reshape(-1)[count:] = 0
+                return outputs
+
+            yield case(flatten=flatten, h=h, w=w, normalize=front, note="a grid smaller than the feature map")
         for strides in ({}, {"stride_x": 16.0, "stride_y": 32.0}, {"stride_x": 7.3}):
             yield case(flatten=flatten, **strides)
         yield case(flatten=flatten, h=4, w=5, stride_x=8.0, stride_y=4.0)
