@@ -1,0 +1,300 @@
+"""Old layers of detection networks against today's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from old_ir import Case, Stored, random
+
+pytest.importorskip("openvino")
+
+from openvino import opset13 as ops
+
+
+def i64(*values):
+    return ops.constant(np.array(values[0] if len(values) == 1 else values, np.int64))
+
+
+def f32(*values):
+    return ops.constant(np.array(values[0] if len(values) == 1 else values, np.float32))
+
+
+def zero_of(*nodes):
+    """A zero that depends on the inputs, so that none of them is left out of the model."""
+    sums = [ops.reduce_sum(n, i64(list(range(len(n.get_output_shape(0))))), False) for n in nodes]
+    total = sums[0]
+    for one in sums[1:]:
+        total = ops.add(total, one)
+    return ops.multiply(total, f32(0))
+
+
+FEATURES, IMAGE = random(1, 3, 4, 5), random(1, 3, 32, 40)
+VARIANCE = [0.1, 0.1, 0.2, 0.2]
+
+
+def priors():
+    def box(data, image, size, **attributes):
+        node = ops.prior_box(i64([4, 5]), i64(size), attributes)
+        return ops.add(ops.unsqueeze(node, i64(0)), zero_of(data, image))
+
+    common = {"offset": 0.5, "clip": 0, "flip": 1, "variance": VARIANCE}
+    sizes = {"min_size": [8.0, 12.0], "max_size": [16.0, 20.0], "aspect_ratio": [2.0, 3.0]}
+    for step in (0.0, 8.0):
+        yield Case(
+            "PriorBox",
+            [FEATURES, IMAGE],
+            lambda a, b, s=step: box(
+                a,
+                b,
+                [32, 40],
+                offset=0.5,
+                clip=False,
+                flip=True,
+                variance=VARIANCE,
+                step=s,
+                scale_all_sizes=True,
+                **sizes,
+            ),
+            {**common, **sizes, "step": step},
+            version=2,
+        )
+    yield Case(
+        "PriorBox",
+        [FEATURES, IMAGE],
+        lambda a, b: box(
+            a, b, [32, 40], offset=0.5, clip=True, flip=False, variance=[0.1], scale_all_sizes=False, **sizes
+        ),
+        {**sizes, "offset": 0.5, "clip": 1, "flip": 0, "scale_all_sizes": 0, "step": 0},
+        version=6,
+    )
+
+    def clustered(data, image, size, **attributes):
+        node = ops.prior_box_clustered(i64([4, 5]), i64(size), attributes)
+        return ops.add(ops.unsqueeze(node, i64(0)), zero_of(data, image))
+
+    sides = {"width": [9.4, 25.1], "height": [15.0, 39.6]}
+    for data, size in (
+        ({"step": 16.0}, [32, 40]),
+        ({"step_w": 8.0, "step_h": 4.0}, [32, 40]),
+        ({"img_h": 64, "img_w": 60, "step": 0}, [64, 60]),
+    ):
+        attributes = {k: v for k, v in data.items() if k.startswith("step_")}
+        if data.get("step"):
+            attributes = {"step_w": data["step"], "step_h": data["step"]}
+        yield Case(
+            "PriorBoxClustered",
+            [FEATURES, IMAGE],
+            lambda a, b, s=size, d=attributes: clustered(
+                a, b, s, offset=0.5, clip=False, variance=VARIANCE, **sides, **d
+            ),
+            {**sides, **common, **data},
+            version=3,
+        )
+
+
+def detection_outputs():
+    rng = np.random.default_rng(0)
+    corners = np.sort(rng.random((12, 2, 2)), axis=1).astype(np.float32)
+    boxes = np.concatenate([corners[:, 0], corners[:, 1]], axis=1).reshape(1, 1, 48)
+    priors = np.concatenate([boxes, np.tile(np.float32(VARIANCE), 12).reshape(1, 1, 48)], axis=1)
+    locations = random(2, 48) * np.float32(0.3)
+    scores = rng.random((2, 36)).astype(np.float32)
+
+    def today(location, scores, priors, **attributes):
+        attributes = {
+            "background_label_id": 0,
+            "top_k": -1,
+            "keep_top_k": [10],
+            "nms_threshold": 0.45,
+            "confidence_threshold": 0.2,
+            "normalized": True,
+            "share_location": True,
+            "code_type": "caffe.PriorBoxParameter.CENTER_SIZE",
+            "num_classes": 3,
+            **attributes,
+        }
+        return ops.detection_output(location, scores, priors, attributes)
+
+    data = {
+        "num_classes": 3,
+        "keep_top_k": 10,
+        "nms_threshold": 0.45,
+        "confidence_threshold": 0.2,
+        "code_type": "caffe.PriorBoxParameter.CENTER_SIZE",
+    }
+    inputs = [locations, scores, priors]
+    yield Case("DetectionOutput", inputs, today, data, version=2)
+    full = {
+        **data,
+        "background_label_id": 0,
+        "eta": 1.0,
+        "input_height": -1,
+        "input_width": -1,
+        "normalized": 1,
+        "share_location": 1,
+        "top_k": 5,
+        "variance_encoded_in_target": 0,
+        "visualize": "False",
+    }
+    yield Case("DetectionOutput", inputs, lambda *n: today(*n, top_k=5), full, version=3)
+    corner = "caffe.PriorBoxParameter.CORNER"
+    yield Case(
+        "DetectionOutput",
+        [locations, scores, boxes],
+        lambda *n: today(*n, code_type=corner, variance_encoded_in_target=True, clip_after_nms=True),
+        {**data, "code_type": corner, "variance_encoded_in_target": 1, "clip_after_nms": 1},
+    )
+    yield Case(
+        "DetectionOutput",
+        inputs,
+        lambda *n: today(*n, code_type=corner, clip_before_nms=True),
+        {k: v for k, v in data.items() if k != "code_type"} | {"clip": 1},
+        note="no code type",
+    )
+
+
+def yolo():
+    data = random(1, 14, 3, 4)
+    yield Case(
+        "RegionYolo",
+        [data],
+        lambda x: ops.region_yolo(x, 4, 2, 2, True, [], 1, 3),
+        {"coords": 4, "classes": 2, "num": 2, "axis": 1, "end_axis": 3, "do_softmax": 1},
+    )
+    yield Case(
+        "RegionYolo",
+        [data],
+        lambda x: ops.region_yolo(x, 4, 2, 2, True, [], 1, 3),
+        {"coords": 4, "classes": 2, "num": 2},
+        version=2,
+    )
+    yield Case(
+        "RegionYolo",
+        [data],
+        lambda x: ops.region_yolo(x, 4, 2, 6, False, [0, 1], 1, 3),
+        {"coords": 4, "classes": 2, "num": 6, "mask": [0, 1], "do_softmax": 0, "anchors": [1.0, 2.0]},
+        version=4,
+    )
+    even = random(1, 4, 4, 6)
+    yield Case("ReorgYolo", [even], lambda x: ops.reorg_yolo(x, [2]), {"stride": 2}, version=2)
+
+
+def regions():
+    rng = np.random.default_rng(1)
+    scores = rng.random((1, 18, 4, 5)).astype(np.float32)
+    deltas = random(1, 36, 4, 5) * np.float32(0.2)
+    info = np.float32([[64, 80, 1]])
+    data = {
+        "base_size": 16,
+        "pre_nms_topn": 60,
+        "post_nms_topn": 12,
+        "nms_thresh": 0.7,
+        "feat_stride": 16,
+        "min_size": 8,
+        "ratio": [0.5, 1.0, 2.0],
+        "scale": [1.0, 2.0, 3.0],
+    }
+
+    def proposal(s, d, i, **more):
+        exact = {k: np.uint64(v) if isinstance(v, int) else v for k, v in data.items()}
+        for name in ("ratio", "scale"):
+            exact[name] = np.float64(exact[name])
+        exact["nms_thresh"] = np.float64(0.7)
+        attributes = {**exact, "clip_before_nms": True, "clip_after_nms": False, "normalize": False, **more}
+        return ops.proposal(s, d, ops.reshape(i, i64([-1]), False), attributes)
+
+    def first(node):
+        return node.output(0)
+
+    inputs = [scores, deltas, Stored(info)]
+    yield Case("Proposal", inputs, lambda *n: first(proposal(*n, framework="")), data, version=2)
+    yield Case(
+        "Proposal", inputs, lambda *n: first(proposal(*n, framework="tensorflow")), {**data, "framework": "tensorflow"}
+    )
+    yield Case(
+        "Proposal",
+        inputs,
+        lambda *n: [proposal(*n, framework="").output(i) for i in (0, 1)],
+        {**data, "num_outputs": 2},
+        note="with probabilities",
+    )
+    simple = {
+        "min_bbox_size": 8,
+        "feat_stride": 16,
+        "pre_nms_topn": 60,
+        "post_nms_topn": 12,
+        "iou_threshold": 0.7,
+        "scale": [1.0, 2.0, 3.0],
+    }
+    yield Case("SimplerNMS", inputs, lambda *n: first(proposal(*n, framework="")), simple, version=2)
+    rois = np.float32([[0, 4, 4, 40, 30], [0, 10, 2, 70, 60], [0, 0, 0, 20, 20]])
+    features = random(1, 8, 8, 10)
+    yield Case(
+        "PSROIPooling",
+        [features, Stored(rois)],
+        lambda x, r: ops.psroi_pooling(x, r, 2, 2, 0.125, 1, 1, "average"),
+        {"output_dim": 2, "group_size": 2, "spatial_scale": 0.125},
+        version=3,
+    )
+    for method in ("max", "bilinear"):
+        boxes = rois if method == "max" else rois / np.float32([1, 80, 64, 80, 64])
+        yield Case(
+            "ROIPooling",
+            [features, Stored(boxes)],
+            lambda x, r, m=method: ops.roi_pooling(x, r, [3, 2], 0.125, m),
+            {"pooled_h": 3, "pooled_w": 2, "spatial_scale": 0.125, "method": method},
+            version=5,
+        )
+
+
+def suppression():
+    rng = np.random.default_rng(2)
+    corners = np.sort(rng.random((1, 20, 2, 2)), axis=2).astype(np.float32)
+    boxes = np.concatenate([corners[:, :, 0], corners[:, :, 1]], axis=2)
+    scores = rng.random((1, 2, 20)).astype(np.float32)
+    limits = [Stored(np.int32(4)), Stored(np.float32(0.4)), Stored(np.float32(0.3))]
+    data = {"center_point_box": 0, "sort_result_descending": 1, "output_type": "I32"}
+
+    def today(b, s, n, i, t):
+        found = ops.non_max_suppression(b, s, n, i, t, box_encoding="corner", output_type="i32").output(0)
+        return ops.slice(
+            ops.concat([found, ops.constant(np.full((8, 3), -1, np.int32))], 0), i64([0]), i64([8]), i64([1]), i64([0])
+        )
+
+    yield Case("NonMaxSuppression", [boxes, scores, *limits], today, data)
+    logits = random(6, 2, 5)
+    mask = np.float32([[0, 0], [1, 1], [1, 1], [1, 1], [1, 1], [1, 0]])
+    mask[0] = 1
+    for merge in (0, 1):
+        yield Case(
+            "CTCGreedyDecoder",
+            [logits, mask],
+            lambda x, m, merge=merge: ops.ctc_greedy_decoder(x, m, bool(merge)),
+            {"ctc_merge_repeated": merge},
+            version=6,
+        )
+    yield Case(
+        "CTCGreedyDecoder",
+        [logits],
+        lambda x: ops.ctc_greedy_decoder(x, f32(np.ones((6, 2))), True),
+        version=2,
+        note="no mask",
+    )
+
+
+def detectron():
+    rois = np.float32([[0, 0, 10, 10], [5, 5, 20, 30], [2, 2, 8, 9]])
+    yield Case(
+        "ExperimentalDetectronTopKROIs",
+        [rois, np.float32([0.3, 0.9, 0.5])],
+        lambda r, s: ops.gather(r, ops.topk(s, i64(2), 0, "max", "value", "i64").output(1), i64(0)),
+        {"max_rois": 2},
+    )
+
+
+CASES = [*priors(), *detection_outputs(), *yolo(), *regions(), *suppression(), *detectron()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_layer(case: Case, tmp_path) -> None:
+    case.check(tmp_path)
