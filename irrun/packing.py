@@ -53,8 +53,7 @@ def unpack(element: ElementType, buffer: Any, shape: Sequence[int]) -> Array:
     size = element.byte_size(count)
     if raw.size < size:
         raise ValueError(
-            f"{count} elements of {element} in shape {list(shape)} take {size} bytes, "
-            f"the buffer has {raw.size}"
+            f"{count} elements of {element} in shape {list(shape)} take {size} bytes, the buffer has {raw.size}"
         )
     raw = raw[:size]
     if element.is_packed:
@@ -95,11 +94,7 @@ def pack(element: ElementType, array: Array) -> bytes:
 
 
 def _raw(buffer: Any) -> Array:
-    view = (
-        memoryview(buffer).cast("B")
-        if not isinstance(buffer, np.ndarray)
-        else buffer.reshape(-1).view(np.uint8)
-    )
+    view = memoryview(buffer).cast("B") if not isinstance(buffer, np.ndarray) else buffer.reshape(-1).view(np.uint8)
     return np.frombuffer(view, np.uint8) if len(view) else np.zeros(0, np.uint8)
 
 
@@ -178,8 +173,7 @@ def _unpack_strings(raw: Array, count: int) -> Array:
 
 def _pack_strings(array: Array) -> bytes:
     encoded = [
-        s if isinstance(s, bytes) else str(s).encode("utf-8", "surrogateescape")
-        for s in array.reshape(-1).tolist()
+        s if isinstance(s, bytes) else str(s).encode("utf-8", "surrogateescape") for s in array.reshape(-1).tolist()
     ]
     ends = np.cumsum([0, *map(len, encoded)])
     if ends[-1] > np.iinfo(np.int32).max:

@@ -45,7 +45,7 @@ def relu_1(data: Array) -> Array:
     Returns the shape and type of data.
     Spec: ReLU-1.
     """
-    return unary(lambda x: np.maximum(x, 0, dtype=x.dtype), data)
+    return unary(lambda x: np.maximum(x, x.dtype.type(0)), data)
 
 
 @op("PRelu", since=1)

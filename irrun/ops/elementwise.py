@@ -20,6 +20,7 @@ __all__ = [
     "precise",
     "reference_integers",
     "round_half_away",
+    "truncated_quotient",
     "unary",
 ]
 
@@ -58,10 +59,11 @@ def _broadcast(
     function: Callable[[Array, Array], Array], a: Array, b: Array, auto_broadcast: AutoBroadcast, axis: int
 ) -> Array:
     x, y = align(a, b, auto_broadcast, axis)
-    try:
-        np.broadcast_shapes(x.shape, y.shape)
-    except ValueError:
-        raise InputError(f"shapes {list(a.shape)} and {list(b.shape)} cannot be broadcast") from None
+    if x.shape != y.shape:
+        try:
+            np.broadcast_shapes(x.shape, y.shape)
+        except ValueError:
+            raise InputError(f"shapes {list(a.shape)} and {list(b.shape)} cannot be broadcast") from None
     return np.asarray(function(numbers(x), numbers(y)))
 
 
@@ -103,9 +105,10 @@ def precise(
         integers: how the results of integers become integers.
     """
     if not is_float(data.dtype):
-        exact = np.asarray(function(numbers(data).astype(np.float64)))
+        values = numbers(data)
+        exact = np.asarray(function(values.astype(np.float64)))
         whole = round_half_away(exact) if integers == "round" else exact
-        return reference_integers(whole, data.dtype)
+        return _narrowed(reference_integers(whole, values.dtype), data.dtype)
     if data.dtype == np.float64:
         return np.asarray(function(data))
     if data.size <= BLOCK:
@@ -122,6 +125,12 @@ def round_half_away(x: Array) -> Array:
     """To the nearest whole number, ties away from zero, as C's round()."""
     whole = np.trunc(x)
     return np.asarray(whole + np.copysign(np.abs(x - whole) >= 0.5, x))
+
+
+def truncated_quotient(x: Array, y: Array | int) -> Array:
+    """Integers divided towards zero, as in C; NumPy divides downwards."""
+    quotient = np.asarray(x // y)
+    return np.asarray(quotient + ((quotient < 0) & (quotient * y != x)))
 
 
 def reference_integers(x: Array, dtype: np.dtype[Any]) -> Array:

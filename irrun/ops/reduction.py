@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.ops.common import Array, int_list, is_float, normalize_axis
-from irrun.ops.elementwise import integer_limits, lowest_float, reference_integers, unary
+from irrun.ops.elementwise import integer_limits, lowest_float, reference_integers, truncated_quotient, unary
 from irrun.ops.registry import op
 
 __all__ = [
@@ -160,14 +160,13 @@ def _product(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
 
 
 def _mean(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
+    if x.dtype.kind != "f" and x.dtype.itemsize < 4:
+        x = x.astype(np.int64)  # sums of so few bits would soon wrap
     total = _sum(x, axes, keep_dims)
     count = math.prod(x.shape[axis] for axis in axes)
     if count == 0:
         return total
-    if x.dtype.kind == "f":
-        return np.asarray(total / x.dtype.type(count))
-    quotient = np.asarray(np.abs(total) // count)
-    return np.where(total < 0, -quotient, quotient).astype(x.dtype)
+    return np.asarray(total / x.dtype.type(count)) if x.dtype.kind == "f" else truncated_quotient(total, count)
 
 
 def _limits(data: Array) -> tuple[float, float]:

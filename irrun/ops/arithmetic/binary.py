@@ -6,7 +6,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops.common import Array, AutoBroadcast
-from irrun.ops.elementwise import binary, reference_integers
+from irrun.ops.elementwise import binary, reference_integers, truncated_quotient
 from irrun.ops.registry import op
 
 __all__ = [
@@ -80,10 +80,7 @@ def divide_1(
         if x.dtype.kind == "f":
             return np.asarray(x / y)
         _refuse_zero(y)
-        quotient = np.asarray(x // y)
-        if m_pythondiv:
-            return quotient
-        return np.asarray(quotient + ((quotient < 0) & (quotient * y != x)))
+        return np.asarray(x // y) if m_pythondiv else truncated_quotient(x, y)
 
     return binary(divide, a, b, auto_broadcast, auto_broadcast_axis)
 
@@ -198,8 +195,15 @@ def _squared_difference(x: Array, y: Array) -> Array:
 
 
 def _maximum(x: Array, y: Array) -> Array:
-    return np.where(x < y, y, x)
+    return _where_nan(np.asarray(np.maximum(x, y)), x)
 
 
 def _minimum(x: Array, y: Array) -> Array:
-    return np.where(y < x, y, x)
+    return _where_nan(np.asarray(np.minimum(x, y)), x)
+
+
+def _where_nan(result: Array, x: Array) -> Array:
+    """`x` where `result` is NaN: C takes the first of two that do not compare, NumPy takes NaN."""
+    if result.dtype.kind == "f" and (nan := np.isnan(result)).any():
+        return np.where(nan, x, result)
+    return result

@@ -134,7 +134,7 @@ def convert_promote_types_14(rng):
         y = rng.uniform(0, 90, (2,)).astype(ELEMENT_TYPES[b].dtype)
         tolerance = (1e-7, 0) if "f64" in (a, b) else None  # the oracle computes f64 in f32
         yield Case([x, y], {"promote_unsafe": True}, tolerance=tolerance)
-    few = ["i8", "i32", "u8", "u32", "f16", "f32"]
+    few = ["i8", "i32", "u8", "u32"]
     for a, b in itertools.product(few, few):
         x = rng.uniform(0, 90, (2, 3)).astype(ELEMENT_TYPES[a].dtype)
         y = rng.uniform(0, 90, ()).astype(ELEMENT_TYPES[b].dtype)
