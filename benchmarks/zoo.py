@@ -1,0 +1,199 @@
+"""Networks from PyTorch, exported to OpenVINO IR: what the slow tests and the benchmarks run.
+
+    pip install irrun[zoo]
+    python benchmarks/zoo.py                    # builds all that the cache lacks
+    python benchmarks/zoo.py resnet50 llama     # builds these anew
+
+Weights are random, the same ones each time. Files go to ~/.cache/irrun/zoo, or to $IRRUN_ZOO:
+<name>/model.xml and .bin, <name>/inputs.npz with inputs that fit, and for some <name>/model.onnx.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import openvino
+    from torch import nn
+
+__all__ = ["DEEPLY_QUANTIZED", "LANGUAGE", "NETWORKS", "Network", "cache", "fetch", "inputs"]
+
+SEED = 2026
+
+
+@dataclass(frozen=True)
+class Network:
+    """One network of the zoo.
+
+    Attributes:
+        make: gives the PyTorch module and example inputs by name; or, for a language model, the finished IR model.
+        static: whether shapes are fixed; else every dimension that tracing allows is left open.
+        f16: whether weights are stored as FP16.
+        onnx: whether it is exported to ONNX too.
+        finish: what is done to the IR model: quantization, compression.
+        language: whether it is a stateful language model.
+    """
+
+    make: Callable[[], tuple[nn.Module, Mapping[str, Any]]] | Callable[[], openvino.Model]
+    static: bool = False
+    f16: bool = False
+    onnx: bool = False
+    finish: Callable[[openvino.Model], openvino.Model] | None = None
+    language: bool = False
+
+
+def _networks() -> dict[str, Network]:
+    import zoo_compression as compression
+    import zoo_language as language
+    import zoo_networks as networks
+
+    found = {
+        "resnet50": Network(networks.resnet50, static=True, onnx=True),
+        "mobilenet_v2": Network(networks.mobilenet_v2, static=True, onnx=True),
+        "efficientnet": Network(networks.efficientnet),
+        "convnext": Network(networks.convnext),
+        "swin": Network(networks.swin),
+        "segformer": Network(networks.segformer),
+        "unet": Network(networks.unet),
+        "vit": Network(networks.vit, static=True),
+        "bert_base": Network(networks.bert_base, static=True, onnx=True),
+        "bert_small": Network(networks.bert_small),
+        "deberta": Network(networks.deberta),
+        "t5_encoder": Network(networks.t5_encoder),
+        "whisper_encoder": Network(networks.whisper_encoder),
+        "wav2vec2": Network(networks.wav2vec2),
+        "lstm": Network(networks.lstm),
+        "gru": Network(networks.gru),
+        "detr": Network(networks.detr),
+        "small": Network(networks.small),
+    }
+    for name in ("mobilenet_v2", "convnext", "unet", "vit", "bert_small", "wav2vec2", "lstm"):
+        found[f"{name}_f16"] = replace(found[name], f16=True, onnx=False)
+    for name in ("small", "unet"):
+        found[f"{name}_fq"] = replace(found[name], finish=compression.quantize)
+    found["bert_small_int8"] = replace(found["bert_small"], finish=compression.int8)
+    for name in ("llama", "gpt2", "qwen2"):
+        plain = Network(getattr(language, name), language=True)
+        found[name] = plain
+        found[f"{name}_f16"] = replace(plain, f16=True)
+        found[f"{name}_int8"] = replace(plain, finish=compression.int8)
+        found[f"{name}_int4_sym"] = replace(plain, finish=compression.int4_sym)
+        found[f"{name}_int4_asym"] = replace(plain, finish=compression.int4_asym)
+    return found
+
+
+#: The names of the networks; `_networks` says how they are made.
+NETWORKS = (
+    *("resnet50", "mobilenet_v2", "efficientnet", "convnext", "swin", "segformer", "unet", "vit", "bert_base"),
+    *("bert_small", "deberta", "t5_encoder", "whisper_encoder", "wav2vec2", "lstm", "gru", "detr", "small"),
+    *("mobilenet_v2_f16", "convnext_f16", "unet_f16", "vit_f16", "bert_small_f16", "wav2vec2_f16", "lstm_f16"),
+    *("small_fq", "bert_small_int8"),
+)
+#: Quantized so often that one rounding the other way shows in every output.
+DEEPLY_QUANTIZED = ("unet_fq",)
+LANGUAGE = tuple(
+    f"{name}{kind}" for name in ("llama", "gpt2", "qwen2") for kind in ("", "_f16", "_int8", "_int4_sym", "_int4_asym")
+)
+
+
+def cache() -> Path:
+    """The folder that holds the networks."""
+    return Path(os.environ.get("IRRUN_ZOO") or Path.home() / ".cache" / "irrun" / "zoo")
+
+
+def fetch(name: str, kind: str = "xml") -> Path:
+    """The path of a network's `model.xml` or `model.onnx`, built if the cache lacks it."""
+    path = cache() / name / f"model.{kind}"
+    if not path.exists():
+        build(name)
+    return path
+
+
+def inputs(name: str) -> dict[str, np.ndarray]:
+    """Inputs that fit, by name; none for a language model."""
+    with np.load(fetch(name).with_name("inputs.npz")) as arrays:
+        return dict(arrays)
+
+
+def build(name: str) -> None:
+    """Makes one network and writes its folder, whole or not at all."""
+    import openvino
+    import torch
+
+    network = _networks()[name]
+    torch.manual_seed(SEED)
+    np.random.seed(SEED)  # noqa: NPY002 - what libraries draw from
+    arrays: dict[str, np.ndarray] = {}
+    made = network.make()
+    target = cache() / name
+    partial = target.with_name(f".{name}.{os.getpid()}")
+    partial.mkdir(parents=True)
+    try:
+        if isinstance(made, tuple):
+            module, example = made
+            arrays = {key: value.numpy() for key, value in example.items()}
+            with torch.no_grad():
+                model = convert(module.eval(), example, static=network.static)
+                if network.onnx:
+                    torch.onnx.export(
+                        module, (), str(partial / "model.onnx"), kwargs=dict(example), input_names=list(example),
+                        dynamo=False,
+                    )  # fmt: skip
+        else:
+            model = made
+        if network.finish is not None:
+            model = network.finish(model)
+        openvino.save_model(model, partial / "model.xml", compress_to_fp16=network.f16)
+        np.savez(partial / "inputs.npz", **arrays)
+        shutil.rmtree(target, ignore_errors=True)
+        partial.rename(target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def convert(module: nn.Module, example: Mapping[str, Any], *, static: bool) -> openvino.Model:
+    """The IR model of a module, its inputs named as in `example`."""
+    import openvino
+
+    shapes = {key: list(value.shape) for key, value in example.items()} if static else None
+    model = openvino.convert_model(module, example_input=dict(example), input=shapes)
+    for tensor, key in zip(model.inputs, example, strict=True):
+        tensor.get_tensor().set_names({key})
+    return model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    known = (*NETWORKS, *DEEPLY_QUANTIZED, *LANGUAGE)
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(known)}")
+    parser.add_argument("--cache", type=Path, help="folder for the files, instead of $IRRUN_ZOO")
+    options = parser.parse_args()
+    if options.cache:
+        os.environ["IRRUN_ZOO"] = str(options.cache)
+    unknown = [name for name in options.names if name not in known]
+    if unknown:
+        parser.error(f"no network {', '.join(unknown)}")
+    failed = False
+    for name in options.names or [n for n in known if not (cache() / n / "model.xml").exists()]:
+        began = time.perf_counter()
+        try:
+            build(name)
+            print(f"{name}: {time.perf_counter() - began:.1f} s", flush=True)
+        except Exception as error:
+            failed = True
+            print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

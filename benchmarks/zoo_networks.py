@@ -1,0 +1,261 @@
+"""Networks with random weights, each with inputs that fit: those of transformers, and two written out here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+import transformers as tr
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Made = tuple[nn.Module, dict[str, Tensor]]
+
+
+class Picked(nn.Module):
+    """Only the named outputs of a model of transformers, as a tuple."""
+
+    def __init__(self, model: nn.Module, *names: str) -> None:
+        super().__init__()
+        self.model = model
+        self.names = names
+
+    def forward(self, **inputs: Tensor) -> tuple[Tensor, ...]:
+        out = self.model(**inputs)
+        return tuple(getattr(out, name) for name in self.names)
+
+
+class Vision(Picked):
+    """With the one input that networks for images have."""
+
+    def forward(self, pixel_values: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+        return super().forward(pixel_values=pixel_values)
+
+
+class Text(Picked):
+    """With the inputs of an encoder of text."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask)
+
+
+class Sound(Picked):
+    """With one input of sound."""
+
+    def forward(self, input_values: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+        return super().forward(input_values=input_values)
+
+
+def lively(model: nn.Module) -> nn.Module:
+    """Gives normalizations the statistics and scales of a trained network, instead of zeros and ones."""
+    for module in model.modules():
+        if isinstance(module, (nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm)) and module.weight is not None:
+            nn.init.uniform_(module.weight, 0.5, 1.5)
+            nn.init.normal_(module.bias, std=0.1)
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.normal_(module.running_mean, std=0.1)
+            nn.init.uniform_(module.running_var, 0.5, 1.5)
+    return model
+
+
+def image(size: int, batch: int = 1) -> dict[str, Tensor]:
+    return {"pixel_values": torch.randn(batch, 3, size, size)}
+
+
+def text(length: int, vocabulary: int, batch: int = 1) -> dict[str, Tensor]:
+    """Random tokens; of all but the first text, the end is padding."""
+    mask = torch.ones(batch, length, dtype=torch.int64)
+    mask[1:, length * 3 // 4 :] = 0
+    return {"input_ids": torch.randint(vocabulary, (batch, length)), "attention_mask": mask}
+
+
+def resnet50() -> Made:
+    return lively(Vision(tr.ResNetForImageClassification(tr.ResNetConfig(num_labels=1000)), "logits")), image(224)
+
+
+def mobilenet_v2() -> Made:
+    config = tr.MobileNetV2Config(num_labels=1000)
+    return lively(Vision(tr.MobileNetV2ForImageClassification(config), "logits")), image(224)
+
+
+def efficientnet() -> Made:
+    config = tr.EfficientNetConfig(
+        width_coefficient=0.5, depth_coefficient=0.5, image_size=96, hidden_dim=640, num_labels=100
+    )
+    model = tr.EfficientNetForImageClassification(config)
+    model.efficientnet.pooler = nn.AdaptiveAvgPool2d(1)  # its own is larger than the image, which OpenVINO refuses
+    return lively(Vision(model, "logits")), image(96, 2)
+
+
+def convnext() -> Made:
+    config = tr.ConvNextConfig(
+        hidden_sizes=[24, 48, 96, 192], depths=[2, 2, 4, 2], layer_scale_init_value=0.5, num_labels=100
+    )
+    return lively(Vision(tr.ConvNextForImageClassification(config), "logits")), image(64, 2)
+
+
+def swin() -> Made:
+    config = tr.SwinConfig(
+        image_size=64, patch_size=2, embed_dim=24, depths=[2, 2, 2], num_heads=[2, 4, 8], window_size=4, num_labels=100
+    )
+    return lively(Vision(tr.SwinForImageClassification(config), "logits")), image(64)
+
+
+def segformer() -> Made:
+    config = tr.SegformerConfig(
+        hidden_sizes=[16, 32, 64, 96], depths=[1, 1, 2, 1], decoder_hidden_size=64, num_labels=20
+    )
+    return lively(Vision(tr.SegformerForSemanticSegmentation(config), "logits")), image(96)
+
+
+def vit() -> Made:
+    config = tr.ViTConfig(hidden_size=96, num_hidden_layers=4, num_attention_heads=4, intermediate_size=384)
+    return lively(Vision(tr.ViTForImageClassification(config), "logits")), image(224)
+
+
+def detr() -> Made:
+    config = tr.DetrConfig(
+        use_timm_backbone=False, use_pretrained_backbone=False, d_model=64, encoder_layers=2, decoder_layers=2,
+        encoder_ffn_dim=128, decoder_ffn_dim=128, encoder_attention_heads=4, decoder_attention_heads=4, num_queries=20,
+        backbone_config=tr.ResNetConfig(
+            embedding_size=16, hidden_sizes=[16, 32, 64, 96], depths=[1, 1, 1, 1], out_features=["stage4"]
+        ),
+    )  # fmt: skip
+    return lively(Vision(tr.DetrForObjectDetection(config), "logits", "pred_boxes")), image(128)
+
+
+def bert_base() -> Made:
+    config = tr.BertConfig()
+    return lively(Text(tr.BertModel(config), "last_hidden_state", "pooler_output")), text(128, config.vocab_size)
+
+
+def bert_small() -> Made:
+    config = tr.BertConfig(
+        vocab_size=2000, hidden_size=128, num_hidden_layers=3, num_attention_heads=4, intermediate_size=512
+    )
+    return lively(Text(tr.BertModel(config), "last_hidden_state", "pooler_output")), text(40, 2000, 3)
+
+
+def deberta() -> Made:
+    config = tr.DebertaV2Config(
+        vocab_size=2000, hidden_size=96, num_hidden_layers=3, num_attention_heads=4, intermediate_size=256,
+        relative_attention=True, position_buckets=16, pos_att_type=["p2c", "c2p"], share_att_key=True,
+        norm_rel_ebd="layer_norm", position_biased_input=False, type_vocab_size=0, conv_kernel_size=3,
+    )  # fmt: skip
+    return lively(Text(tr.DebertaV2Model(config), "last_hidden_state")), text(40, 2000, 2)
+
+
+def t5_encoder() -> Made:
+    config = tr.T5Config(
+        vocab_size=2000, d_model=96, d_kv=24, d_ff=256, num_layers=3, num_heads=4, feed_forward_proj="gated-gelu"
+    )
+    return lively(Text(tr.T5EncoderModel(config), "last_hidden_state")), text(40, 2000, 2)
+
+
+def whisper_encoder() -> Made:
+    config = tr.WhisperConfig(
+        d_model=96, encoder_layers=3, encoder_attention_heads=4, encoder_ffn_dim=384, max_source_positions=400
+    )
+    from transformers.models.whisper.modeling_whisper import WhisperEncoder
+
+    class Whisper(Picked):
+        def forward(self, input_features: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+            return super().forward(input_features=input_features)
+
+    sound = {"input_features": torch.randn(1, config.num_mel_bins, 800)}
+    return lively(Whisper(WhisperEncoder(config), "last_hidden_state")), sound
+
+
+def wav2vec2() -> Made:
+    config = tr.Wav2Vec2Config(
+        hidden_size=96, num_hidden_layers=3, num_attention_heads=4, intermediate_size=256, conv_dim=[64] * 7,
+        num_conv_pos_embeddings=32, num_conv_pos_embedding_groups=4,
+    )  # fmt: skip
+    return lively(Sound(tr.Wav2Vec2ForCTC(config), "logits")), {"input_values": torch.randn(1, 8000)}
+
+
+class Small(nn.Module):
+    """A few convolutions, one of them depthwise, with a shortcut: what can be quantized and compared."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16), nn.ReLU6())
+        self.deep = nn.Sequential(nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.BatchNorm2d(16), nn.ReLU())
+        self.point = nn.Conv2d(16, 16, 1)
+        self.last = nn.Sequential(nn.Conv2d(16, 32, 3, 2, 1), nn.BatchNorm2d(32), nn.Hardswish())
+        self.output = nn.Linear(32, 10)
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        x = self.first(pixel_values)
+        x = self.last(x + self.point(self.deep(x)))
+        return self.output(x.mean((2, 3)))
+
+
+def small() -> Made:
+    return lively(Small()), image(64, 2)
+
+
+class Recurrent(nn.Module):
+    """A stack of recurrent layers that read in both directions, and one that goes on from a state that is fed."""
+
+    def __init__(self, kind: type[nn.LSTM] | type[nn.GRU]) -> None:
+        super().__init__()
+        self.stack = kind(24, 32, num_layers=2, bidirectional=True, batch_first=True)
+        self.last = kind(64, 48, batch_first=True)
+        self.output = nn.Linear(48, 10)
+
+    def forward(self, sequence: Tensor, state: Tensor) -> tuple[Any, ...]:
+        read, _ = self.stack(sequence)
+        last, after = self.last(read, (state, torch.tanh(state)) if isinstance(self.last, nn.LSTM) else state)
+        ends = after if isinstance(after, tuple) else (after,)
+        return self.output(last), *ends
+
+
+def lstm() -> Made:
+    return Recurrent(nn.LSTM), {"sequence": torch.randn(3, 20, 24), "state": torch.randn(1, 3, 48)}
+
+
+def gru() -> Made:
+    return Recurrent(nn.GRU), {"sequence": torch.randn(3, 20, 24), "state": torch.randn(1, 3, 48)}
+
+
+class UNet(nn.Module):
+    """Down four times, up four times: by transposed convolution, or by bilinear interpolation."""
+
+    def __init__(self, widths: Sequence[int] = (12, 24, 48, 64, 96)) -> None:
+        super().__init__()
+        self.down = nn.ModuleList(self.block(a, b) for a, b in pairwise((3, *widths)))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, stride=2) for a, b in pairwise(widths))
+        self.narrow = nn.ModuleList(nn.Conv2d(b, a, 1) for a, b in pairwise(widths))
+        self.merge = nn.ModuleList(self.block(2 * a, a) for a in widths[:-1])
+        self.head = nn.Conv2d(widths[0], 5, 1)
+
+    @staticmethod
+    def block(a: int, b: int) -> nn.Sequential:
+        return nn.Sequential(
+            nn.Conv2d(a, b, 3, padding=1),
+            nn.BatchNorm2d(b),
+            nn.SiLU(),
+            nn.Conv2d(b, b, 3, padding=1),
+            nn.GroupNorm(4, b),
+        )
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        x, skipped = pixel_values, []
+        for i, block in enumerate(self.down):
+            x = block(F.max_pool2d(x, 2) if i else x)
+            skipped.append(x)
+        for i in reversed(range(len(self.up))):
+            side = skipped[i]
+            if i % 2:
+                x = self.up[i](x)
+            else:
+                x = self.narrow[i](F.interpolate(x, size=side.shape[2:], mode="bilinear", align_corners=False))
+            x = self.merge[i](torch.cat([x, side], 1))
+        return self.head(x).softmax(1)
+
+
+def unet() -> Made:
+    return lively(UNet()), image(64, 2)
