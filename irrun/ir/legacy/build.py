@@ -16,7 +16,7 @@ from irrun.ir.weights import Weights
 if TYPE_CHECKING:
     pass
 
-__all__ = ["CONVERSIONS", "Blob", "Builder", "Declared", "OldLayer", "Value", "converts", "unknown"]
+__all__ = ["CONVERSIONS", "SPELLINGS", "Blob", "Builder", "Declared", "OldLayer", "Value", "converts", "unknown"]
 
 F32, I32, I64, BOOLEAN = (ELEMENT_TYPES[name] for name in ("f32", "i32", "i64", "boolean"))
 
@@ -199,6 +199,9 @@ Conversion = Callable[["Builder", OldLayer], Result]
 #: Type of an old layer, in lower case -> what turns it into operations of today.
 CONVERSIONS: dict[str, Conversion] = {}
 
+#: The same -> the type as documents of those years spell it.
+SPELLINGS: dict[str, str] = {}
+
 
 def converts(*types: str) -> Callable[[Conversion], Conversion]:
     """Register the decorated function as the conversion of old layers of these types.
@@ -209,6 +212,7 @@ def converts(*types: str) -> Callable[[Conversion], Conversion]:
     def register(function: Conversion) -> Conversion:
         for name in types:
             CONVERSIONS[name.lower()] = function
+            SPELLINGS[name.lower()] = name
         return function
 
     return register
@@ -318,6 +322,12 @@ class Builder:
         }
         value = Value(made, made.outputs[0])
         return self.convert(value, F32) if blob.type.name == "f16" else value
+
+    def filled(self, number: float, shape: Sequence[int], element: ElementType = F32) -> Value:
+        """A tensor of one number, which takes no place before it is computed."""
+        value = self.constant(number, element, "fill")
+        target = self.constant(list(shape), name="shape")
+        return self.op("Broadcast", [value, target], {"mode": "numpy"}, shape=shape)
 
     # ------------------------------------------------------------- conversions
 

@@ -232,10 +232,8 @@ def non_max_suppression(builder: Builder, old: OldLayer) -> Value:
     }
     rows = old.out_shape()[0]
     found = builder.op("NonMaxSuppression", inputs, attributes, element=element, version="opset3")
-    filler = builder.constant([[-1] * 3] * rows, element, "filler")
-    padded = builder.concat([found, filler], 0)
-    value = builder.slice(padded, [0], [0], [rows])
-    return Value(value.layer, value.port)
+    padded = builder.concat([found, builder.filled(-1, (rows, 3), element)], 0)
+    return builder.slice(padded, [0], [0], [rows])
 
 
 @converts("CTCGreedyDecoder")
@@ -246,7 +244,7 @@ def ctc_greedy_decoder(builder: Builder, old: OldLayer) -> Value:
         mask = builder.convert(old.inputs[1], logits.type or F32)
     else:
         steps, batch = old.in_shape()[:2]
-        mask = builder.constant([[1.0] * batch] * steps, F32, "mask")
+        mask = builder.filled(1, (steps, batch))
     attributes = {"ctc_merge_repeated": old.flag("ctc_merge_repeated", default=True)}
     value = builder.op("CTCGreedyDecoder", [logits, mask], attributes)
     return builder.reshape(value, old.out_shape())

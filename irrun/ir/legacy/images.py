@@ -6,6 +6,8 @@ from irrun.ir.legacy.build import F32, Builder, OldLayer, Value, converts
 
 __all__: list[str] = []
 
+LARGEST_GRID = 1 << 24
+
 
 def _resize(builder: Builder, old: OldLayer, value: Value, attributes: dict[str, object]) -> Value:
     """To the size of the output: files give factors, sizes or both, and rounded their own way."""
@@ -82,6 +84,8 @@ def spatial_transformer(builder: Builder, old: OldLayer) -> Value:
     """Bilinear samples at theta (y, x, 1), in a system where -1 is the first pixel and 1 is one past the last."""
     value, theta = (builder.floating(old.input(i)) for i in (0, 1))
     batch, _, height, width = old.in_shape()
+    if height * width > LARGEST_GRID:
+        raise old.error(f"transforms images of {height} x {width} pixels, more than {LARGEST_GRID}")
     ys, xs = ([2 * i / n - 1 for i in range(n)] for n in (height, width))
     places = builder.constant([[y, x, 1.0] for y in ys for x in xs], F32, "places")
     theta = builder.reshape(theta, (batch, 2, 3))

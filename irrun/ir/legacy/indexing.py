@@ -197,8 +197,7 @@ def unique(builder: Builder, old: OldLayer) -> Sequence[Value]:
     if old.flag("return_inverse"):
         result.append(builder.convert(places, F32))
     if old.flag("return_counts"):
-        zeros = builder.constant([0.0] * count, F32, "zeros")
-        result.append(_first(builder, builder.convert(counts, F32), zeros, count))
+        result.append(_first(builder, builder.convert(counts, F32), builder.filled(0, (count,)), count))
     return result
 
 
@@ -216,7 +215,7 @@ def sparse_segment(builder: Builder, old: OldLayer) -> Value:
     if old.kind == "SparseSegmentSum":
         return total
     shape = (segments, *[1] * (len(old.out_shape()) - 1))
-    ones = builder.reshape(builder.constant([1.0] * rows, F32, "ones"), (rows, *shape[1:]))
+    ones = builder.filled(1, (rows, *shape[1:]))
     count = builder.op("EmbeddingSegmentsSum", [ones, *places], shape=shape, version="opset3")
     count = builder.binary("Maximum", count, builder.constant(1.0, F32, "one"))
     if old.kind == "SparseSegmentSqrtN":

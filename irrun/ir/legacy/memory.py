@@ -19,8 +19,6 @@ class Memories:
 
     def convert(self, builder: Builder, old: OldLayer) -> list[Value]:
         """One of the two layers of a pair."""
-        import numpy as np
-
         variable = old.text("id")
         reads = bool(old.outputs)
         found = self.readers if reads else self.writers
@@ -33,8 +31,7 @@ class Memories:
             value = old.input(0)
             self._layer(builder, "Assign", variable, value, old)
             return []
-        shape = old.out_shape()
-        zero = builder.constant(np.zeros(shape, old.out_type().dtype), old.out_type(), "initial")
+        zero = builder.filled(0, old.out_shape(), old.out_type())
         return [self._layer(builder, "ReadValue", variable, zero, old)]
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from irrun.ir.legacy.arithmetic import along_channels
-from irrun.ir.legacy.build import F32, Builder, OldLayer, Value, converts
+from irrun.ir.legacy.build import Builder, OldLayer, Value, converts
 
 __all__: list[str] = []
 
@@ -14,8 +14,7 @@ def batch_normalization(builder: Builder, old: OldLayer) -> Value:
     value = builder.floating(old.input(0))
     shape = old.in_shape()
     channels = shape[1] if len(shape) > 1 else 1
-    ones = builder.constant([1.0] * channels, F32, "gamma")
-    zeros = builder.constant([0.0] * channels, F32, "beta")
+    ones, zeros = (builder.filled(n, (channels,)) for n in (1, 0))
     mean, variance = (builder.blob(old, name, [channels]) for name in ("biases", "weights"))
     return builder.op(
         "BatchNormInference",

@@ -12,7 +12,7 @@ from typing import Any
 from irrun.elements import ELEMENT_TYPES, ElementType
 from irrun.errors import ModelError
 from irrun.ir.checks import sort_layers
-from irrun.ir.legacy.build import CONVERSIONS, F32, Blob, Builder, Declared, OldLayer, Value, unknown
+from irrun.ir.legacy.build import CONVERSIONS, F32, SPELLINGS, Blob, Builder, Declared, OldLayer, Value, unknown
 from irrun.ir.legacy.memory import Memories
 from irrun.ir.model import BackEdge, Body, Edge, Graph, Layer, Model, Port, PortMapEntry
 from irrun.ir.shape import PartialShape
@@ -307,7 +307,8 @@ class _GraphReader:
 
     def convert(self, raw: _Raw) -> None:
         layer, builder = raw.layer, self.builder
-        old = OldLayer(layer.name, layer.type, self.version, layer.line, layer.attributes, weights=self.weights)
+        kind = SPELLINGS.get(layer.type.lower(), layer.type)
+        old = OldLayer(layer.name, kind, self.version, layer.line, layer.attributes, weights=self.weights)
         old.type = raw.type
         old.blobs = self.blobs(raw)
         old.outputs = [raw.outputs[p.id] for p in layer.outputs]
@@ -320,13 +321,16 @@ class _GraphReader:
             old.declared_inputs.append(raw.inputs[port.id])
         builder.scope, builder.line = layer.name, layer.line
         before = len(builder.graph.layers)
-        kind = layer.type.lower()
+        kind = kind.lower()
         if kind == "tensoriterator":
             made = self.iterator(raw, old)
         elif kind == "memory":
             made = self.memories.convert(builder, old)
         elif kind in CONVERSIONS:
-            result = CONVERSIONS[kind](builder, old)
+            try:
+                result = CONVERSIONS[kind](builder, old)
+            except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+                raise old.error(f"its ports, blobs and attributes do not fit together: {error}") from error
             made = [result] if isinstance(result, Value) else list(result)
         else:
             made = unknown(builder, old)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from irrun.ir.legacy.build import F32, Builder, OldLayer, Value, converts
+from irrun.ir.legacy.build import F32, I64, Builder, OldLayer, Value, converts
 
 __all__: list[str] = []
 
@@ -20,7 +20,7 @@ def _weights(builder: Builder, old: OldLayer, kind: str, features: int, hidden: 
     if "biases" in old.blobs:
         bias = builder.blob(old, "biases", [of_bias])
     else:
-        bias = builder.constant([0.0] * of_bias, F32, "biases")
+        bias = builder.filled(0, (of_bias,))
     return [*builder.split(both, 1, [features, hidden]), bias]
 
 
@@ -56,8 +56,8 @@ def sequence(builder: Builder, old: OldLayer) -> Sequence[Value]:
     """Over axis 1 of the data, or axis 0; states that are not fed are zero, and all steps count."""
     kind = old.kind[:-8].lower()
     states = 2 if kind == "lstm" else 1
-    direction = old.text("direction", default="Forward").lower()
-    if direction not in ("forward", "backward"):
+    direction = {"forward": "forward", "backward": "reverse"}.get(old.text("direction", default="Forward").lower())
+    if direction is None:
         raise old.error(f"direction={old.text('direction')!r}, expected Forward or Backward")
     value = builder.floating(old.input(0))
     time_first = old.integer("axis", default=1) == 0
@@ -70,11 +70,11 @@ def sequence(builder: Builder, old: OldLayer) -> Sequence[Value]:
         if i < len(old.inputs):
             inputs.append(builder.reshape(builder.floating(old.inputs[i]), (batch, 1, hidden)))
         else:
-            inputs.append(builder.constant([[[0.0] * hidden]] * batch, F32, "state"))
+            inputs.append(builder.filled(0, (batch, 1, hidden)))
     if len(old.inputs) > states + 1:
         inputs.append(builder.integral(old.inputs[states + 1]))
     else:
-        inputs.append(builder.constant([steps] * batch, name="lengths"))
+        inputs.append(builder.filled(steps, (batch,), I64))
     for weight in _weights(builder, old, kind, features, hidden):
         inputs.append(builder.reshape(weight, (1, *(weight.shape or ()))))
     attributes = {**_attributes(old, kind, hidden), "direction": direction}
