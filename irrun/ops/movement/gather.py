@@ -8,7 +8,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops.common import Array, normalize_axis
-from irrun.ops.movement.common import axis_value, fill_value, from_end, inside
+from irrun.ops.movement.common import axis_value, blank, fill_value, from_end, inside
 from irrun.ops.registry import op
 
 __all__ = ["gather_1", "gather_7", "gather_elements_6", "gather_nd_5", "gather_nd_8"]
@@ -56,10 +56,10 @@ def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -
     shape = data.shape[:along] + indices.shape[batch:] + data.shape[along + 1 :]
     if some_outside:
         if size == 0:
-            return np.full(shape, fill_value(data.dtype), data.dtype)
+            return blank(shape, data.dtype)
         index = np.where(outside, 0, index)
     if batch == 0 and not some_outside:
-        return np.take(data, index, axis=along)
+        return np.take(data, index, axis=along, mode="clip")  # checked above, and faster so
 
     # As [batches, outer, size, inner], every batch picks with its own row of indices.
     batches, outer = math.prod(data.shape[:batch]), math.prod(data.shape[batch:along])

@@ -38,7 +38,7 @@ def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | No
         return pad_constant(data, begins, sizes, pad_value)
     for axis, (begin, end, size) in enumerate(zip(begins, ends, sizes, strict=True)):
         if begin or end:
-            data = np.take(data, _source(pad_mode, begin, end, data.shape[axis], size), axis=axis)
+            data = np.take(data, _source(pad_mode, begin, end, data.shape[axis], size), axis=axis, mode="clip")
     return data
 
 
