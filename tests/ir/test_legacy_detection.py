@@ -236,6 +236,37 @@ def regions():
         {"output_dim": 2, "group_size": 2, "spatial_scale": 0.125},
         version=3,
     )
+    offsets = random(3, 2, 2, 2) * np.float32(0.1)
+    yield Case(
+        "PSROIPooling",
+        [features, Stored(rois), Stored(offsets)],
+        lambda x, r, o: ops.deformable_psroi_pooling(x, r, 2, 0.125, 2, "bilinear_deformable", 2, 2, 0.1, 2, offsets=o),
+        {
+            "output_dim": 2,
+            "group_size": 2,
+            "spatial_scale": 0.125,
+            "mode": "bilinear_deformable",
+            "spatial_bins_x": 2,
+            "spatial_bins_y": 2,
+            "trans_std": 0.1,
+            "part_size": 2,
+            "no_trans": "False",
+        },
+    )
+    bilinear = rois / np.float32([1, 80, 64, 80, 64])
+    yield Case(
+        "PSROIPooling",
+        [features, Stored(bilinear)],
+        lambda x, r: ops.psroi_pooling(x, r, 2, 2, 1.0, 2, 2, "bilinear"),
+        {
+            "output_dim": 2,
+            "group_size": 2,
+            "spatial_scale": 1.0,
+            "mode": "bilinear",
+            "spatial_bins_x": 2,
+            "spatial_bins_y": 2,
+        },
+    )
     for method in ("max", "bilinear"):
         boxes = rois if method == "max" else rois / np.float32([1, 80, 64, 80, 64])
         yield Case(
@@ -282,13 +313,65 @@ def suppression():
     )
 
 
+def create(type, *inputs, **attributes):
+    """A node of opset6, which Python has no function for."""
+    from openvino.utils.node_factory import NodeFactory
+
+    return NodeFactory("opset6").create(type, [n.output(0) for n in inputs], attributes)
+
+
 def detectron():
+    name = "ExperimentalDetectron"
     rois = np.float32([[0, 0, 10, 10], [5, 5, 20, 30], [2, 2, 8, 9]])
     yield Case(
-        "ExperimentalDetectronTopKROIs",
+        f"{name}TopKROIs",
         [rois, np.float32([0.3, 0.9, 0.5])],
         lambda r, s: ops.gather(r, ops.topk(s, i64(2), 0, "max", "value", "i64").output(1), i64(0)),
         {"max_rois": 2},
+    )
+    grid = {"flatten": True, "h": 0, "w": 0, "stride_x": 8.0, "stride_y": 4.0}
+    image = random(1, 3, 32, 40)
+    yield Case(
+        f"{name}PriorGridGenerator",
+        [rois, FEATURES, image],
+        lambda *n: create(f"{name}PriorGridGenerator", *n, **grid),
+        {**grid, "flatten": 1},
+    )
+    pyramid = [random(1, 2, 16, 20), random(1, 2, 8, 10)]
+    pooled = {"output_size": 3, "sampling_ratio": 2, "pyramid_scales": [4, 8], "aligned": False}
+    yield Case(
+        f"{name}ROIFeatureExtractor",
+        [rois, *pyramid],
+        lambda *n: create(f"{name}ROIFeatureExtractor", *n, **pooled).output(0),
+        {**pooled, "aligned": 0},
+    )
+    proposals = {"min_size": 0.0, "nms_threshold": 0.7, "post_nms_count": 4, "pre_nms_count": 8}
+    deltas, scores = random(4, 2, 3) * np.float32(0.1), random(1, 2, 3)
+    yield Case(
+        f"{name}GenerateProposalsSingleImage",
+        [np.float32([[32, 40, 1]]), np.tile(rois, (2, 1)), deltas, scores],
+        lambda i, *n: [
+            create(f"{name}GenerateProposalsSingleImage", ops.reshape(i, i64([3]), False), *n, **proposals).output(k)
+            for k in (0, 1)
+        ],
+        proposals,
+    )
+    final = {
+        "score_threshold": 0.05,
+        "nms_threshold": 0.5,
+        "num_classes": 3,
+        "post_nms_count": 10,
+        "max_detections_per_image": 4,
+        "class_agnostic_box_regression": False,
+        "max_delta_log_wh": 4.1,
+        "deltas_weights": [10.0, 10.0, 5.0, 5.0],
+    }
+    certain = np.abs(random(3, 3)) / np.float32(3)
+    yield Case(
+        f"{name}DetectionOutput",
+        [rois, random(3, 12), certain, np.float32([[32, 40, 1]])],
+        lambda *n: [create(f"{name}DetectionOutput", *n, **final).output(i) for i in range(3)],
+        {**final, "class_agnostic_box_regression": 0},
     )
 
 

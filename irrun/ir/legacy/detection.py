@@ -284,12 +284,23 @@ _DETECTRON = {
     "ExperimentalDetectronTopKROIs": {"max_rois": "integer"},
 }
 
+_OUTPUTS = {
+    "ExperimentalDetectronDetectionOutput": (F32, I32, F32),
+    "ExperimentalDetectronGenerateProposalsSingleImage": (F32, F32),
+    "ExperimentalDetectronROIFeatureExtractor": (F32, F32),
+}
+
 
 @converts(*_DETECTRON)
 def detectron(builder: Builder, old: OldLayer) -> Sequence[Value]:
     kinds = _DETECTRON[old.kind]
     attributes = {name: getattr(old, kind)(name) for name, kind in kinds.items() if old.has(name)}
-    integers = [d.type is not None and d.type.is_integer for d in old.outputs]
-    outputs = [(I32 if is_int else F32, d.shape) for d, is_int in zip(old.outputs, integers, strict=True)]
-    made = builder.layer(old.kind, old.inputs, outputs, attributes, version="opset6")
+    shapes = [d.shape for d in old.outputs]
+    types = _OUTPUTS.get(old.kind, (F32,))
+    outputs = [(type, shapes[i] if i < len(shapes) else None) for i, type in enumerate(types)]
+    inputs = [builder.floating(v) for v in old.inputs]
+    for kind, position, shape in (("GenerateProposalsSingleImage", 0, (3,)), ("DetectionOutput", 3, (1, 3))):
+        if old.kind.endswith(kind):  # height, width and scale of the image
+            inputs[position] = builder.reshape(inputs[position], shape)
+    made = builder.layer(old.kind, inputs, outputs, attributes, version="opset6")
     return [Value(made, port) for port in made.outputs]

@@ -149,7 +149,9 @@ class _GraphReader:
             section = element.find(side)
             for port in section.iterchildren("port") if section is not None else ():
                 precision = port.get("precision")
-                shape = tuple(_integer(port, "dim", d.text) for d in port.iterchildren("dim"))
+                shape = tuple(_integer(d, "dimension", d.text) for d in port.iterchildren("dim"))
+                if any(n < 0 for n in shape):
+                    raise _error(port, f"the shape {list(shape)} has a negative dimension")
                 port_id = _integer(port, "port id", port.get("id"))
                 found[port_id] = Declared(self.element_type(port, precision or stated), shape, explicit=bool(precision))
         layer.inputs = [Port(i, d.type, PartialShape(d.shape)) for i, d in sorted(raw.inputs.items())]
