@@ -29,7 +29,7 @@ def comparison(type, pdpd=None):
         yield from binary_cases(rng, FEW, FEW, types=[F16, BFLOAT16, F64, *INTEGERS[:4]], pdpd=pdpd)
         few = mixed(uniform(0, 2))
         yield from binary_cases(rng, few, few, first=np.dtype("u1"), types=INTEGERS[4:], modes=False)
-        finite = SPECIALS[:-4]
+        finite = SPECIALS[~(np.abs(SPECIALS) > 6e4) | np.isinf(SPECIALS)]
         a, b = np.meshgrid(finite, finite)
         for dtype in (F32, F16):
             # On the CPU plugin NaN is greater than everything.

@@ -18,10 +18,8 @@ F32, F16, F64 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.float64)
 
 SHAPES = [(), (1,), (7,), (0,), (2, 3), (2, 0, 3), (1, 3, 4), (2, 3, 2, 2), (1, 2, 1, 2, 3), (9000,)]
 #: Values where functions change their ways.
-SPECIALS = np.array(
-    ["nan", "inf", "-inf", "0", "-0", "0.5", "-0.5", "1", "-1", "1.5", "-1.5", "2.5", "-2.5", "3", "-3", "1e-10", "-1e-10", "20", "-20", "87.5", "-87.5", "100", "-100", "1e10", "-1e10", "3e38", "-3e38"],
-    np.float32,
-)
+MAGNITUDES = [0.5, 1, 1.5, 2.5, 3, 1e-10, 20, 87.5, 100, 1e10, 3e38]
+SPECIALS = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, *MAGNITUDES, *(-m for m in MAGNITUDES)], np.float32)
 
 NUMPY = [
     ((2, 3), (2, 3)),
