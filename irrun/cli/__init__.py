@@ -16,6 +16,7 @@ __all__ = ["main"]
 COMMANDS = {
     "run": "Run a model and show or save its outputs.",
     "info": "Show what a model takes, gives and is made of.",
+    "upgrade": "Write an old IR (v2 to v10) as IR v11.",
     "extract": "Cut a sub-model out, with its weights.",
     "validate": "Check a model file against schema and structure.",
     "ops": "List the operations irrun supports, or explain one.",

@@ -144,6 +144,8 @@ def _no_port(layers: dict[int, Layer], layer_id: int, port_id: int, side: str) -
 
 
 def _check_constant(layer: Layer, model: Model) -> Iterator[Finding]:
+    if is_placeholder(layer):
+        return
     port = layer.outputs[0]
     if port.element_type is None or port.shape is None or not port.shape.is_static:
         shape = "none" if port.shape is None else port.shape
@@ -156,6 +158,13 @@ def _check_constant(layer: Layer, model: Model) -> Iterator[Finding]:
         constant_extent(layer, model)
     except ModelError as error:
         yield Finding(layer.line, layer.describe(), error.message)
+
+
+def is_placeholder(layer: Layer) -> bool:
+    """Whether a constant stands for an input that is left out: OpenVINO writes those without a type."""
+    port = layer.outputs[0]
+    untyped = layer.attributes.get("element_type") in ("dynamic", "undefined")
+    return untyped and port.element_type is None and (port.shape is None or 0 in port.shape)
 
 
 def constant_extent(layer: Layer, model: Model) -> memoryview:

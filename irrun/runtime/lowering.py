@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import IrrunError, ModelError, UnsupportedError
-from irrun.ir.checks import constant_extent, sort_layers
+from irrun.ir.checks import constant_extent, is_placeholder, sort_layers
 from irrun.ir.model import Body, Edge, Graph, Layer, Model
 from irrun.ops import registry
 from irrun.ops.context import BackEdge, InputMap, OutputMap
@@ -18,7 +18,7 @@ from irrun.ops.registry import Operation
 from irrun.packing import unpack
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
-__all__ = ["lower", "unsupported"]
+__all__ = ["lower", "unsupported", "unsupported_error"]
 
 
 def lower(model: Model) -> Program:
@@ -28,10 +28,9 @@ def lower(model: Model) -> Program:
         UnsupportedError: operations that irrun lacks, all of them.
         ModelError: an attribute is missing or wrong, a required input is not connected, a constant does not fit.
     """
-    lacking = unsupported(model)
-    if lacking:
-        shown = "; ".join(f"{name} ({_places(layers)})" for name, layers in lacking.items())
-        raise UnsupportedError(f"operations that irrun lacks: {shown}", path=model.path)
+    lacking = unsupported_error(model)
+    if lacking is not None:
+        raise lacking
     try:
         return _Lowering(model, model.graph).program()
     except IrrunError as error:
@@ -46,6 +45,15 @@ def unsupported(model: Model) -> dict[str, list[Layer]]:
         if registry.find(layer.type, layer.version) is None:
             lacking.setdefault(f"{layer.type} of {layer.version}", []).append(layer)
     return lacking
+
+
+def unsupported_error(model: Model) -> UnsupportedError | None:
+    """What `lower` raises for the operations that irrun lacks, all of them; None where it lacks none."""
+    lacking = unsupported(model)
+    if not lacking:
+        return None
+    shown = "; ".join(f"{name} ({_places(layers)})" for name, layers in lacking.items())
+    return UnsupportedError(f"operations that irrun lacks: {shown}", path=model.path)
 
 
 def _places(layers: list[Layer]) -> str:
@@ -118,6 +126,9 @@ class _Lowering:
         return tuple(slots)
 
     def constant(self, layer: Layer) -> None:
+        if is_placeholder(layer):
+            self.slots.update(((layer.id, port.id), ABSENT) for port in layer.outputs)
+            return
         (slot, *_) = self.outputs(layer)
         self.constant_layers[slot] = layer
         port = layer.outputs[0]

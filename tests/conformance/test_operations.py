@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 import pytest
 
 pytest.importorskip("openvino")
 
-from conformance import generators
-from conformance.harness import GENERATORS, cases, run_case
+from conformance.harness import GENERATORS, cases, load_generators, run_case
 
-for module in pkgutil.iter_modules(generators.__path__, "conformance.generators."):
-    importlib.import_module(module.name)
+load_generators()
 
 
 @pytest.mark.parametrize(("type", "since"), sorted(GENERATORS), ids=lambda value: str(value))

@@ -1,0 +1,41 @@
+"""The example of an operation of one's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import irrun
+
+FOLDER = Path(__file__).parents[2] / "examples/custom_operation"
+
+
+def test_the_example_runs():
+    done = subprocess.run([sys.executable, FOLDER / "run.py"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == "[[ 0. -1. 2. -1.] [-1. 5. -1. 7.] [ 8. -1. 10. -1.]]".split()
+
+
+def test_without_the_function_the_operation_is_named():
+    with pytest.raises(irrun.UnsupportedError, match="Checkerboard of extension"):
+        irrun.compile_model(FOLDER / "model.xml")
+
+
+def test_attributes_of_a_users_operation_are_converted_and_checked():
+    from irrun.ops import registry
+
+    @irrun.op("Twice", opset="extension")
+    def twice(x, *, mode: str = "a", factors: list[float], axis: int | None = None, exact: bool = True):
+        return x
+
+    operation = registry.find("Twice", "extension")
+    assert operation is not None
+    bound = operation.bind({"mode": "b", "factors": "1, 2.5", "axis": "", "exact": "0", "other": "x"})
+    assert bound == {"mode": "b", "factors": [1.0, 2.5], "axis": None, "exact": False}
+    assert operation.unknown({"other": "x", "mode": "b"}) == ["other"]
+    with pytest.raises(irrun.ModelError, match="Twice-extension needs the attribute factors"):
+        operation.bind({})
+    with pytest.raises(irrun.ModelError, match="axis='x'.*expected int"):
+        operation.bind({"factors": "1", "axis": "x"})
