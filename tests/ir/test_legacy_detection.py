@@ -293,6 +293,13 @@ def suppression():
         )
 
     yield Case("NonMaxSuppression", [boxes, scores, *limits], today, data)
+    yield Case(
+        "NonMaxSuppression",
+        [boxes, scores],
+        lambda b, s: today(b, s, i64(20), f32(1), f32(0)),
+        {"center_point_box": 0},
+        note="no limits",
+    )
     logits = random(6, 2, 5)
     mask = np.float32([[0, 0], [1, 1], [1, 1], [1, 1], [1, 1], [1, 0]])
     mask[0] = 1

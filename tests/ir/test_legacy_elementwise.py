@@ -88,6 +88,7 @@ def activations():
     yield Case("Reciprocal", [POSITIVE], lambda x: ops.divide(f32(1), x))
     yield Case("Square", [X], lambda x: ops.multiply(x, x))
     yield Case("Round", [X], lambda x: ops.round(x, "half_away_from_zero"), {"mode": "half_away_from_zero"})
+    yield Case("PowerFile", [random(2, 6)], lambda x: ops.add(x, f32([1, 0, 0, 0, 1, 0])), version=3)
     zeros = np.float32([[0, 1, 2, 0]])
     yield Case("Not", [zeros], lambda x: ops.convert(ops.logical_not(ops.convert(x, "boolean")), "f32"))
     ranges = [Stored(np.float32(v).reshape(1, 1, 1, 1)) for v in (-1, 1, -0.75, 1.25)]
@@ -181,6 +182,10 @@ def eltwise():
         version=2,
     )
     yield Case("Eltwise", [X, random(1, 3, 1, 1)], ops.multiply, {"operation": "mul"}, note="broadcast")
+    for name, made in (("Add", ops.add), ("Sub", ops.subtract), ("Pow", ops.power), ("Maximum", ops.maximum)):
+        yield Case(name, [POSITIVE, Y], made)
+    yield Case("Less", [ROUGH_X, ROUGH_Y], ops.less)
+    yield Case("LogicalXor", [ROUGH_X, ROUGH_Y], lambda a, b: as_float(ops.logical_xor(truth(a), truth(b))), version=6)
     integers = np.arange(120, dtype=np.int32).reshape(2, 3, 4, 5)
     yield Case("Eltwise", [integers, integers[:1]], ops.add, {"operation": "sum"}, precision="I32", note="of I32")
 

@@ -173,6 +173,13 @@ def indexed():
         version=5,
         note="no masks",
     )
+    yield Case(
+        "StridedSlice",
+        [X[0], Stored(np.int32([1, 2, 0]))],
+        lambda x, b: ops.strided_slice(x, b, i64([0, 0, 0]), i64([1, 1, 1]), [0] * 3, [1] * 3),
+        version=6,
+        note="no end",
+    )
     numbers = np.int32([[0, 2], [1, 5]])
     yield Case(
         "OneHot",

@@ -34,13 +34,39 @@ COMPARISONS = {
 LOGICAL = {"logical_and": "LogicalAnd", "logical_or": "LogicalOr", "logical_xor": "LogicalXor"}
 
 
-@converts("Eltwise")
+#: Layers of late files of IR v7 that state the operation by their type.
+TYPES = {
+    "Add": "sum",
+    "Sub": "sub",
+    "Subtract": "sub",
+    "Mul": "mul",
+    "Multiply": "mul",
+    "Div": "div",
+    "Divide": "div",
+    "Maximum": "max",
+    "Minimum": "min",
+    "SquaredDifference": "squared_diff",
+    "FloorMod": "floor_mod",
+    "Pow": "pow",
+    "Equal": "equal",
+    "NotEqual": "not_equal",
+    "Less": "less",
+    "LessEqual": "less_equal",
+    "Greater": "greater",
+    "GreaterEqual": "greater_equal",
+    "LogicalAnd": "logical_and",
+    "LogicalOr": "logical_or",
+    "LogicalXor": "logical_xor",
+}
+
+
+@converts("Eltwise", *TYPES)
 def eltwise(builder: Builder, old: OldLayer) -> Value:
     """Two inputs or more, from left to right; `coeff` multiplies the terms of a sum.
 
     Truth values count as 1 and 0 in the type of the output.
     """
-    operation = old.text("operation", default="sum").lower()
+    operation = TYPES.get(old.kind) or old.text("operation", default="sum").lower()
     if not old.inputs:
         raise old.error("has no inputs")
     if operation == "logical_not":

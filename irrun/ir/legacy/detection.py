@@ -221,9 +221,14 @@ def non_max_suppression(builder: Builder, old: OldLayer) -> Value:
     """As many rows as the output declares; those behind the last box are -1."""
     boxes, scores = builder.floating(old.input(0)), builder.floating(old.input(1))
     inputs = [boxes, scores]
-    for i, value in enumerate(old.inputs[2:5]):
-        scalar = builder.scalar(value)
-        inputs.append(builder.integral(scalar) if i == 0 else builder.floating(scalar))
+    # Without these inputs all boxes may be selected, and only what no other box covers is left out.
+    for i, (name, default) in enumerate((("count", old.in_shape()[1]), ("overlap", 1.0), ("score", 0.0))):
+        kind = I64 if i == 0 else F32
+        if i + 2 >= len(old.inputs):
+            inputs.append(builder.constant(default, kind, name))
+        else:
+            scalar = builder.scalar(old.inputs[i + 2])
+            inputs.append(builder.integral(scalar) if i == 0 else builder.floating(scalar))
     element = I64 if old.out_type().name == "i64" else I32
     attributes = {
         "box_encoding": "center" if old.flag("center_point_box") else "corner",

@@ -25,12 +25,17 @@ def _mask(old: OldLayer, name: str, count: int, *, inverted: bool) -> list[int]:
 
 @converts("StridedSlice")
 def strided_slice(builder: Builder, old: OldLayer) -> Value:
-    inputs = [old.input(0), *(builder.integral(v) for v in old.inputs[1:])]
+    """Without an end, to the end of each axis."""
+    inputs = [old.input(0), builder.integral(old.input(1))]
+    inputs += [builder.integral(v) for v in old.inputs[2:]]
     count = math.prod(old.in_shape(1))
     attributes = {
         name: _mask(old, name, count, inverted=name in ("begin_mask", "end_mask"))
         for name in ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     }
+    if len(inputs) < 3:
+        inputs.append(builder.filled(0, (count,), I64))
+        attributes["end_mask"] = [1] * count
     return builder.op("StridedSlice", inputs, attributes, shape=old.out_shape())
 
 

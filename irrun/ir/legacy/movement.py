@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from irrun.elements import ElementType
 from irrun.ir.legacy.build import F32, I32, Builder, OldLayer, Value, converts
 
 __all__: list[str] = []
@@ -26,7 +27,12 @@ def copy(builder: Builder, old: OldLayer) -> Value:
 @converts("Convert", "Cast")
 def convert(builder: Builder, old: OldLayer) -> Value:
     """To the type of the output; to FP16 means to the f32 that stands for it."""
-    return builder.convert(old.input(0), old.out_type())
+    stated = old.text("precision", default="")
+    try:
+        element = ElementType.parse(stated) if stated else old.out_type()
+    except ValueError as error:
+        raise old.error(str(error)) from None
+    return builder.convert(old.input(0), F32 if element.name == "f16" else element)
 
 
 @converts("Concat")
