@@ -41,6 +41,13 @@ class Text(Picked):
         return super().forward(input_ids=input_ids, attention_mask=attention_mask)
 
 
+class Bert(Picked):
+    """With all the inputs that BERT has."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+        return super().forward(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
+
+
 class Sound(Picked):
     """With one input of sound."""
 
@@ -128,7 +135,9 @@ def detr() -> Made:
 
 def bert_base() -> Made:
     config = tr.BertConfig()
-    return lively(Text(tr.BertModel(config), "last_hidden_state", "pooler_output")), text(128, config.vocab_size)
+    inputs = text(128, config.vocab_size)
+    inputs["token_type_ids"] = (torch.arange(128)[None] > 60).long()
+    return lively(Bert(tr.BertModel(config), "last_hidden_state", "pooler_output")), inputs
 
 
 def bert_small() -> Made:

@@ -270,9 +270,7 @@ def build(g: Graph, w: Mapping[str, Array]) -> None:
 
     # Each step told which token it appended to which beam; GatherTree walks back from the last step.
     steps = filled(g.number(STEPS, np.int32))
-    tree = g.op(
-        "GatherTree-1", tokens, parents, steps, g.number(END, np.int32), to=(STEPS, N, BEAMS), name="tree"
-    )
+    tree = g.op("GatherTree-1", tokens, parents, steps, g.number(END, np.int32), to=(STEPS, N, BEAMS), name="tree")
     beams = g.op("Transpose-1", tree, g.ints(1, 2, 0), to=(N, BEAMS, STEPS), name="beams")
     g.result(beams, "beams/result")
     g.result(scores, "scores/result")
@@ -389,9 +387,7 @@ def decoder(element: etree._Element, weights: Weights, w: Mapping[str, Array]) -
     entries = [("input", value.layer, axis if value is position else {}) for value in parameters]
     entries += [("output", step_tokens, axis), ("output", step_parents, axis), ("output", next_score, {})]
     for port, (side, layer, slicing) in enumerate(entries):
-        etree.SubElement(
-            port_map, side, {"external_port_id": str(port), "internal_layer_id": layer, **slicing}
-        )
+        etree.SubElement(port_map, side, {"external_port_id": str(port), "internal_layer_id": layer, **slicing})
     carried = [(next_token, token), (next_score, score), (next_hidden, hidden), (next_cell, cell)]
     for source, target in carried:
         etree.SubElement(back_edges, "edge", {"from-layer": source, "to-layer": target.layer})

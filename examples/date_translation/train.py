@@ -139,9 +139,7 @@ def beam_search(model: Translator, text: str, width: int) -> tuple[list[str], li
                 continue
             position = model.positions[step : step + 1]
             logs, after = model.decode(torch.tensor([tokens[-1:]]), position, memory, present, state)
-            candidates += [
-                ([*tokens, token], score + log, after) for token, log in enumerate(logs[0, 0].tolist())
-            ]
+            candidates += [([*tokens, token], score + log, after) for token, log in enumerate(logs[0, 0].tolist())]
         beams = sorted(candidates, key=lambda candidate: -candidate[1])[:width]
     return ["".join(VOCABULARY[t] for t in tokens[1:] if t != END) for tokens, _, _ in beams], [
         score for _, score, _ in beams
@@ -157,9 +155,7 @@ def main() -> None:
 
     model = train(options.steps)
     texts, answers = make(1000, random.Random(1), held=True)
-    right = sum(
-        beam_search(model, text, 1)[0] == [answer] for text, answer in zip(texts, answers, strict=True)
-    )
+    right = sum(beam_search(model, text, 1)[0] == [answer] for text, answer in zip(texts, answers, strict=True))
     print(f"{right / len(texts):.1%} of {len(texts)} held-out dates are right")
 
     export({name: value.numpy() for name, value in model.state_dict().items()}, options.output)

@@ -103,7 +103,7 @@ def _needed(
         for port in layer.inputs:
             place = sources.get((layer.id, port.id))
             if place in cut:
-                used.add(place)  # type: ignore[arg-type]
+                used.add(place)
             elif place is not None:
                 stack.append(place[0])
     return kept, used

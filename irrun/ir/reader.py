@@ -237,11 +237,13 @@ class _Reader:
 
 def _part_size(entry: PortMapEntry, graph: Graph) -> int:
     """The size of parts where the file does not give it: the stride, if the body's own layer declares that; else 1."""
-    step = abs(entry.stride)
-    for layer in graph.layers if entry.axis is not None and step > 1 else ():
+    step, axis = abs(entry.stride), entry.axis
+    if axis is None or step == 1:
+        return 1
+    for layer in graph.layers:
         if layer.id == entry.internal_layer_id:
             shape = next((port.shape for port in (*layer.outputs, *layer.inputs)), None)
-            if shape and -len(shape) <= entry.axis < len(shape) and shape[entry.axis] == step:
+            if shape and -len(shape) <= axis < len(shape) and shape[axis] == step:
                 return step
     return 1
 

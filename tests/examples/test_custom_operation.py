@@ -37,5 +37,5 @@ def test_attributes_of_a_users_operation_are_converted_and_checked():
     assert operation.unknown({"other": "x", "mode": "b"}) == ["other"]
     with pytest.raises(irrun.ModelError, match="Twice-extension needs the attribute factors"):
         operation.bind({})
-    with pytest.raises(irrun.ModelError, match="axis='x'.*expected int"):
+    with pytest.raises(irrun.ModelError, match=r"axis='x'.*expected int"):
         operation.bind({"factors": "1", "axis": "x"})

@@ -25,7 +25,8 @@ def compressed(tmp_path):
     x = ov.op.Parameter(ov.Type.f32, ov.PartialShape([2, 4]))
     weights = ov.op.Constant(rng.integers(0, 255, (4, 64)).astype(np.uint8))
     plain = o.multiply(
-        o.subtract(o.convert(weights, "f32"), ov.op.Constant(np.array(7, np.float32))), ov.op.Constant(np.array(0.5, np.float32))
+        o.subtract(o.convert(weights, "f32"), ov.op.Constant(np.array(7, np.float32))),
+        ov.op.Constant(np.array(0.5, np.float32)),
     )
     half = o.convert(ov.op.Constant(rng.normal(size=(4, 64)).astype(np.float16)), "f32")
     total = o.add(o.matmul(x, plain, False, False), o.matmul(x, half, False, False))
@@ -43,7 +44,9 @@ def test_what_fits_the_budget_is_folded_and_the_rest_expanded_on_use(compressed,
 
 def test_random_operations_are_never_folded(tmp_path):
     shape = ov.op.Constant(np.array([4]))
-    numbers = o.random_uniform(shape, ov.op.Constant(np.array(0, np.float32)), ov.op.Constant(np.array(1, np.float32)), "f32", 1, 2)
+    numbers = o.random_uniform(
+        shape, ov.op.Constant(np.array(0, np.float32)), ov.op.Constant(np.array(1, np.float32)), "f32", 1, 2
+    )
     path = save(ov.Model([ov.op.Result(numbers.output(0))], []), tmp_path)
     compiled = irrun.compile_model(path)
     first, second = compiled()[0], compiled()[0]
