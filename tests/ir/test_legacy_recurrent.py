@@ -210,6 +210,31 @@ def test_tensor_iterator(version: int, backward: bool, with_input_layer: bool, t
     compare(run_openvino(path, fed), expected, "OpenVINO on the upgraded file")
 
 
+def test_tensor_iterator_over_chunks(tmp_path) -> None:
+    """The stride is the size of a chunk, also where the file names no part_size; a Const stands in the body."""
+    net = OldNet(5)
+    id = net.layer("TensorIterator", [net.input((1, 12), name="x")], [(1, 12)], name="ti")
+    body = OldNet(5, root=etree.SubElement(net.layers[id], "body"), weights=net.weights)
+    added = random(1, 4)
+    total = body.layer("Eltwise", [[1, 4], body.const(added)], [(1, 4)], {"operation": "sum"}, name="add")
+    result = body.layer("Power", [(total, 2)], [(1, 4)], {"scale": 2, "shift": 1, "power": 1}, name="more")
+    section = etree.SubElement(net.layers[id], "port_map")
+    for tag, port, layer, inner in (("input", 0, total, 0), ("output", 1, result, 1)):
+        values = {
+            "external_port_id": port,
+            "internal_layer_id": layer,
+            "internal_port_id": inner,
+            "axis": 1,
+            "stride": 4,
+        }
+        etree.SubElement(section, tag, {k: str(v) for k, v in values.items()})
+    x = random(1, 12)
+    expected = [(x.reshape(3, 4) + added).reshape(1, 12) * 2 + 1]
+    compare(net.run(x), expected, "irrun on the old file")
+    path, _ = save_model(net.read(), tmp_path / "upgraded.xml")
+    compare(run_openvino(path, [x]), expected, "OpenVINO on the upgraded file")
+
+
 def test_an_iterator_that_is_not_fed_is_reported() -> None:
     net, id = iterator(7)
     entry = net.layers[id].find("port_map")[2]

@@ -478,14 +478,15 @@ def _map_entry(element: Any) -> tuple[PortMapEntry, End]:
 
     axis = number("axis", "-1")
     end = (number("internal_layer_id"), number("internal_port_id", "0"))
+    stride = number("stride", "1")
     entry = PortMapEntry(
         external_port_id=number("external_port_id"),
         internal_layer_id=end[0],
         axis=None if axis < 0 else axis,
         start=number("start", "0"),
         end=number("end", "-1"),
-        stride=number("stride", "1"),
-        part_size=number("part_size", "1"),
+        stride=stride,
+        part_size=abs(stride),  # what the plugins went by, whatever the file says
         line=element.sourceline or 0,
     )
     return entry, end
