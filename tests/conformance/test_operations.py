@@ -16,7 +16,7 @@ def test_operation(type: str, since: int) -> None:
     """All configurations agree, and there are at least eight."""
     failures = []
     count = 0
-    for count, case in enumerate(cases(type, since), 1):  # noqa: B007
+    for count, case in enumerate(cases(type, since), 1):
         try:
             run_case(type, since, case)
         except Exception as error:

@@ -252,7 +252,7 @@ def _cell(rng, cell, stride):
 
 
 def _changing_invariant(rng, length):
-    """An invariant input used whole in each iteration, its product with the slices concatenated and the last one alone."""
+    """An invariant input used whole in each iteration; all products with the slices, and the last one."""
     import openvino.opset8 as o
 
     x = rng.normal(size=(length, 2)).astype(F32)
@@ -551,9 +551,8 @@ def _without_parameters(rng, truth):
     """Branches that take no input at all."""
 
     def build():
-        from openvino import op
-
         import openvino.opset8 as o
+        from openvino import op
 
         cond = _parameter((), np.bool_)
         bodies = [_body([o.negative(_constant(np.full((2,), v, F32))).output(0)], []) for v in (1, 2)]
