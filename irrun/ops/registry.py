@@ -19,7 +19,7 @@ from irrun.elements import ElementType
 from irrun.errors import ModelError
 from irrun.ops.context import Body, State, Variables
 
-__all__ = ["ALIASES", "Attribute", "Input", "Operation", "find", "op", "operations"]
+__all__ = ["ALIASES", "Attribute", "Input", "Operation", "find", "op", "operations", "resolver"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -189,6 +189,10 @@ def _parameter_name(attribute: str) -> str:
 _numbered: dict[str, list[Operation]] = {}
 _extensions: dict[tuple[str, str], Operation] = {}
 
+#: From all versions of an operation to the one that a layer of some other opset means.
+Resolver = Callable[[Sequence[Operation]], Operation]
+_resolvers: dict[str, Resolver] = {}
+
 
 def op(
     type: str,
@@ -227,6 +231,16 @@ def op(
     return register
 
 
+def resolver(opset: str) -> Callable[[Resolver], Resolver]:
+    """Register the decorated function: it makes the operations of `opset` from those of the numbered opsets."""
+
+    def register(function: Resolver) -> Resolver:
+        _resolvers[opset] = function
+        return function
+
+    return register
+
+
 def _load() -> None:
     import irrun.ops.catalog  # noqa: F401  (importing the modules registers their kernels)
 
@@ -239,10 +253,9 @@ def find(type: str, version: str) -> Operation | None:
     """
     _load()
     own = ALIASES.get(type, type)
-    if version == "type_relaxed_opset":
-        from irrun.ops.extension.type_relaxed import relaxed
-
-        return relaxed(_numbered.get(type) or _numbered.get(own) or ())
+    if version in _resolvers:
+        versions = _numbered.get(type) or _numbered.get(own)
+        return _resolvers[version](versions) if versions else None
     if version and not version.startswith("opset"):
         found = _extensions.get((version, type)) or _extensions.get((version, own)) or _any_extension(type)
         if found or version not in ("extension", "experimental") or own not in _numbered:

@@ -12,7 +12,7 @@ from typing import Any
 
 from irrun.elements import ElementType
 from irrun.ops.common import Array
-from irrun.ops.registry import Operation
+from irrun.ops.registry import Operation, resolver
 from irrun.ops.type import convert
 
 __all__ = ["RelaxedOperation", "relaxed"]
@@ -21,10 +21,9 @@ OWN_ATTRIBUTES = ("type_relax", "input_data_types", "output_data_types")
 UNCHANGED = ("", "dynamic", "undefined", "undef")
 
 
-def relaxed(versions: Sequence[Operation]) -> Operation | None:
-    """The relaxed form of an operation that is registered in these versions; None where it has none."""
-    if not versions:
-        return None
+@resolver("type_relaxed_opset")
+def relaxed(versions: Sequence[Operation]) -> Operation:
+    """The relaxed form of an operation that is registered in these versions."""
     return RelaxedOperation(versions[0].type, 0, "type_relaxed_opset", run_relaxed, versions[0].category, versions)
 
 
