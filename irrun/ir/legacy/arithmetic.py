@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from functools import reduce
 
-from irrun.ir.legacy.build import BOOLEAN, F32, Builder, OldLayer, Value, broadcast, converts
+from irrun.ir.legacy.build import Builder, broadcast, converts
+from irrun.ir.legacy.layer import BOOLEAN, F32, OldLayer, Value
 
 __all__ = ["COMPARISONS", "LOGICAL"]
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from irrun.ir.legacy.build import F32, Builder, OldLayer, Value, converts
+from irrun.ir.legacy.build import Builder, converts
+from irrun.ir.legacy.layer import F32, OldLayer, Value
 
 __all__ = ["Window"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from irrun.ir.legacy.build import F32, Builder, OldLayer, Value, converts
+from irrun.ir.legacy.build import Builder, converts
+from irrun.ir.legacy.layer import F32, OldLayer, Value
 
 __all__: list[str] = []
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from irrun.ir.legacy.build import Builder, OldLayer, Value
+from irrun.ir.legacy.build import Builder
+from irrun.ir.legacy.layer import OldLayer, Value
 
 __all__ = ["Memories"]
 

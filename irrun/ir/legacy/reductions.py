@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from irrun.ir.legacy.build import BOOLEAN, Builder, Conversion, OldLayer, Value, converts
+from irrun.ir.legacy.build import Builder, Conversion, converts
+from irrun.ir.legacy.layer import BOOLEAN, OldLayer, Value
 
 __all__: list[str] = []
 
