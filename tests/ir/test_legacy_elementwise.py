@@ -13,6 +13,7 @@ pytest.importorskip("openvino")
 from openvino import opset13 as ops
 
 from irrun.ir.legacy.activations import SIMPLE
+from irrun.ir.legacy.arithmetic import TYPES
 
 X = random(2, 3, 4, 5)
 POSITIVE = np.abs(X) + 0.1
@@ -90,6 +91,7 @@ def activations():
     yield Case("Round", [X], lambda x: ops.round(x, "half_away_from_zero"), {"mode": "half_away_from_zero"})
     yield Case("PowerFile", [random(2, 6)], lambda x: ops.add(x, f32([1, 0, 0, 0, 1, 0])), version=3)
     zeros = np.float32([[0, 1, 2, 0]])
+    yield Case("LogicalNot", [zeros], lambda x: ops.logical_not(ops.convert(x, "boolean")))
     yield Case("Not", [zeros], lambda x: ops.convert(ops.logical_not(ops.convert(x, "boolean")), "f32"))
     ranges = [Stored(np.float32(v).reshape(1, 1, 1, 1)) for v in (-1, 1, -0.75, 1.25)]
     for name, version in (("Quantize", 5), ("FakeQuantize", 7)):
@@ -182,10 +184,14 @@ def eltwise():
         version=2,
     )
     yield Case("Eltwise", [X, random(1, 3, 1, 1)], ops.multiply, {"operation": "mul"}, note="broadcast")
-    for name, made in (("Add", ops.add), ("Sub", ops.subtract), ("Pow", ops.power), ("Maximum", ops.maximum)):
-        yield Case(name, [POSITIVE, Y], made)
-    yield Case("Less", [ROUGH_X, ROUGH_Y], ops.less)
-    yield Case("LogicalXor", [ROUGH_X, ROUGH_Y], lambda a, b: as_float(ops.logical_xor(truth(a), truth(b))), version=6)
+    for name, operation in TYPES.items():  # late files of IR v7 state the operation by the type of the layer
+        if operation in logical:
+            yield Case(name, [ROUGH_X, ROUGH_Y], lambda a, b, f=logical[operation]: f(truth(a), truth(b)))
+        elif operation in comparisons:
+            yield Case(name, [ROUGH_X, ROUGH_Y], comparisons[operation])
+        else:
+            made = {**binary, "floor_mod": ops.floor_mod, "pow": ops.power}[operation]
+            yield Case(name, [POSITIVE, np.abs(Y) + 1], made)
     integers = np.arange(120, dtype=np.int32).reshape(2, 3, 4, 5)
     yield Case("Eltwise", [integers, integers[:1]], ops.add, {"operation": "sum"}, precision="I32", note="of I32")
 

@@ -76,6 +76,7 @@ def shapes():
     yield Case("Squeeze", [thin], lambda x: ops.squeeze(x, i64([1, 3])), version=5, note="no axes")
     yield Case("Unsqueeze", [thin, Stored(np.int32([0, 2]))], lambda x, a: ops.unsqueeze(x, a), version=6)
     yield Case("ShapeOf", [X], lambda x: ops.shape_of(x, "i32"))
+    yield Case("Shape", [X], lambda x: ops.shape_of(x, "i32"), precision="I32")
     yield Case("Convert", [X], lambda x: ops.convert(x, "i32"), {"precision": "I32"})
     yield Case("Copy", [X], lambda x: ops.reshape(x, i64(list(X.shape)), False))
 
@@ -235,6 +236,7 @@ def found():
 
     for both in (0, 1):
         yield Case("ArgMax", [X], lambda x, b=both: flat(x, b), {"top_k": 3, "out_max_val": both}, version=2)
+    yield Case("NonZero", [np.float32([[0, 1, 2], [3, 0, 0]])], lambda x: ops.non_zero(x, "i32"))
     yield Case("CumSum", [X, Stored(np.int32(2))], lambda x, a: ops.cum_sum(x, a, True), {"exclusive": 1, "reverse": 0})
     yield Case(
         "Bucketize",

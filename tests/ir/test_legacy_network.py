@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from lxml import etree
 from old_ir import OldNet, compare, random, run_openvino
 
 import irrun
+from irrun.ir.legacy.build import SPELLINGS
 from irrun.ir.writer import save_model
 
 
@@ -224,6 +226,14 @@ def test_empty_rows_are_filled() -> None:
     assert indices.tolist() == [[0, 3], [1, 0], [2, 1], [3, 0], [-1, -1], [0, 0]]
     assert values.tolist() == [6, 9, 5, 9, 0, 0]
     assert flags.tolist() == [0, 1, 0, 1]
+
+
+def test_every_conversion_has_a_case() -> None:
+    """All but those that have tests of their own."""
+    pytest.importorskip("openvino")
+    modules = ("convolutions", "detection", "elementwise", "movement", "recurrent")
+    cases = [case for name in modules for case in importlib.import_module(f"test_legacy_{name}").CASES]
+    assert set(SPELLINGS) - {case.type.lower() for case in cases} == {"const", "sparsefillemptyrows"}
 
 
 @pytest.fixture(scope="module")

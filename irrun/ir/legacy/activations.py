@@ -136,7 +136,7 @@ def softsign(builder: Builder, old: OldLayer) -> Value:
     return builder.binary("Divide", value, below)
 
 
-@converts("Reciprocal", "Inv")
+@converts("Reciprocal")
 def reciprocal(builder: Builder, old: OldLayer) -> Value:
     value = builder.floating(old.input(0))
     return builder.binary("Power", value, builder.constant(-1.0, F32, "exponent"))
@@ -154,7 +154,7 @@ def rounded(builder: Builder, old: OldLayer) -> Value:
     return builder.unary("Round", builder.floating(old.input(0)), {"mode": mode}, version="opset5")
 
 
-@converts("Not", "LogicalNot", "Logical_Not")
+@converts("Not", "LogicalNot")
 def logical_not(builder: Builder, old: OldLayer) -> Value:
     value = builder.convert(old.input(0), BOOLEAN)
     return builder.unary("LogicalNot", value)

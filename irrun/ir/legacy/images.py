@@ -55,7 +55,7 @@ def interp(builder: Builder, old: OldLayer) -> Value:
     return _resize(builder, old, value, {"mode": "linear_onnx", "coordinate_transformation_mode": mode})
 
 
-@converts("Resample", "Upsampling", "UpSample", "Upsample")
+@converts("Resample", "Upsampling")
 def resample(builder: Builder, old: OldLayer) -> Value:
     """By `type`; until IR v5 the nearest pixel was the one nearest to the centre, from IR v6 on the one before."""
     value = builder.floating(old.input(0))

@@ -11,7 +11,7 @@ from irrun.ir.legacy.layer import F32, I32, OldLayer, Value
 __all__: list[str] = []
 
 
-@converts("Const", "Constant")
+@converts("Const")
 def const(builder: Builder, old: OldLayer) -> Value:
     """The one blob of the layer, which most files call "custom"."""
     if len(old.blobs) != 1:
@@ -19,13 +19,13 @@ def const(builder: Builder, old: OldLayer) -> Value:
     return builder.blob(old, next(iter(old.blobs)), old.out_shape())
 
 
-@converts("Copy", "Identity", "Dropout", "Reorder")
+@converts("Copy")
 def copy(builder: Builder, old: OldLayer) -> Value:
     """The input itself: a name more for it."""
     return old.input(0)
 
 
-@converts("Convert", "Cast")
+@converts("Convert")
 def convert(builder: Builder, old: OldLayer) -> Value:
     """To the type of the output; to FP16 means to the f32 that stands for it."""
     stated = old.text("precision", default="")
@@ -145,7 +145,7 @@ def flatten(builder: Builder, old: OldLayer) -> Value:
     return builder.reshape(old.input(0), old.out_shape())
 
 
-@converts("Squeeze", "Unsqueeze", "ExpandDims")
+@converts("Squeeze", "Unsqueeze")
 def squeeze(builder: Builder, old: OldLayer) -> Value:
     if len(old.inputs) < 2:
         return builder.reshape(old.input(0), old.out_shape())
