@@ -1,0 +1,1 @@
+"""ONNX's backend tests on irrun."""
