@@ -8,11 +8,15 @@ from irrun.errors import ExecutionError, InputError, IrrunError, ModelError, Uns
 
 if TYPE_CHECKING:
     from irrun.elements import ElementType
+    from irrun.ir.extract import extract
     from irrun.ir.model import Model
     from irrun.ir.reader import read_model
+    from irrun.ir.schema import validate
     from irrun.ir.writer import save_model
     from irrun.ops.registry import op
     from irrun.runtime.request import CompiledModel, InferRequest, Outputs, compile_model, run
+    from irrun.values.load import load_inputs
+    from irrun.values.save import save_outputs
 
 __all__ = [
     "CompiledModel",
@@ -26,10 +30,14 @@ __all__ = [
     "Outputs",
     "UnsupportedError",
     "compile_model",
+    "extract",
+    "load_inputs",
     "op",
     "read_model",
     "run",
     "save_model",
+    "save_outputs",
+    "validate",
 ]
 
 __version__ = "0.1.0"
@@ -42,10 +50,14 @@ _LAZY = {
     "Model": "irrun.ir.model",
     "Outputs": "irrun.runtime.request",
     "compile_model": "irrun.runtime.request",
+    "extract": "irrun.ir.extract",
+    "load_inputs": "irrun.values.load",
     "op": "irrun.ops.registry",
     "read_model": "irrun.ir.reader",
     "run": "irrun.runtime.request",
     "save_model": "irrun.ir.writer",
+    "save_outputs": "irrun.values.save",
+    "validate": "irrun.ir.schema",
 }
 
 

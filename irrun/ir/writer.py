@@ -86,7 +86,8 @@ class _Writer:
     def layer(self, parent: Any, layer: Layer) -> None:
         from lxml import etree
 
-        element = etree.SubElement(parent, "layer", id=str(layer.id), name=layer.name, type=layer.type)
+        type = "Const" if layer.type == "Constant" else layer.type  # OpenVINO reads the bytes of Const only
+        element = etree.SubElement(parent, "layer", id=str(layer.id), name=layer.name, type=type)
         element.set("version", layer.version)
         if layer.type == "Result" and layer.inputs and layer.inputs[0].names:
             element.set("output_names", _joined(layer.inputs[0].names))

@@ -1,0 +1,48 @@
+"""The public API: light to import, complete, documented."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+from ir_text import chain, write
+
+import irrun
+
+
+def test_importing_irrun_imports_nothing_heavy():
+    script = "import sys, irrun; assert not {'numpy', 'lxml', 'click', 'ml_dtypes', 'rich'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_every_public_name_is_there_and_documented():
+    for name in irrun.__all__:
+        assert inspect.getdoc(getattr(irrun, name)), name
+        assert name in dir(irrun)
+
+
+def test_what_the_command_line_does_is_a_few_lines(tmp_path):
+    path = write(tmp_path, chain("Relu", "Exp"))
+    assert irrun.validate(path) == []
+    compiled = irrun.compile_model(path)
+    inputs = irrun.load_inputs(["x=[[0,0,0],[0,0,0]]"], compiled.inputs)
+    outputs = compiled(inputs)
+    (written,) = irrun.save_outputs(outputs.to_dict(), tmp_path / "out.npz")
+    np.testing.assert_array_equal(np.load(written)["layer2"], np.ones((2, 3)))
+    xml, _ = irrun.save_model(irrun.extract(compiled.model, outputs=["layer1"]), tmp_path / "part.xml")
+    np.testing.assert_array_equal(irrun.run(xml, inputs)["layer1"], np.zeros((2, 3)))
+
+
+def test_outputs_by_position_name_and_tensor(tmp_path):
+    compiled = irrun.compile_model(write(tmp_path, chain("Relu")))
+    out = compiled(np.ones((2, 3), np.float32))
+    for key in (0, "layer1", "result", compiled.outputs[0]):
+        np.testing.assert_array_equal(out[key], np.ones((2, 3)))
+    assert list(out) == ["layer1"]
+    assert len(out) == 1
+    assert compiled.inputs[0].any_name == "x"
+    assert str(compiled.inputs[0].partial_shape) == "[2,3]"
+    assert str(compiled.inputs[0].element_type) == "f32"
+    assert compiled.inputs[0].shape == (2, 3)
