@@ -147,6 +147,8 @@ def pad_spatial(x: Array, begin: Sequence[int], end: Sequence[int], value: Any =
     sizes = tuple(n + b + e for n, b, e in zip(x.shape[lead:], begin, end, strict=True))
     if min(sizes) <= 0:
         return np.empty((*x.shape[:lead], *(max(n, 0) for n in sizes)), x.dtype)
+    if any(n + min(b, 0) + min(e, 0) <= 0 for n, b, e in zip(x.shape[lead:], begin, end, strict=True)):
+        return np.full((*x.shape[:lead], *sizes), value, x.dtype)  # all of the data is cropped
     source: tuple[Any, ...] = (
         ...,
         *(slice(max(-b, 0), n - max(-e, 0)) for n, b, e in zip(x.shape[lead:], begin, end, strict=True)),

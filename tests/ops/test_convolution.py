@@ -136,3 +136,17 @@ def test_deformable_convolution_reports_what_does_not_fit():
         deformable_convolution_8(data, np.zeros((1, 18, 3, 3)), filters, np.zeros((1, 3)), **attributes(2))
     with pytest.raises(InputError, match="deformable_group"):
         deformable_convolution_8(data, np.zeros((1, 18, 3, 3)), filters, **attributes(2), deformable_group=3)
+
+
+def test_an_empty_batch_gives_an_empty_batch():
+    data = np.zeros((0, 2, 4, 4), np.float32)
+    assert convolution_1(data, np.ones((3, 2, 2, 2), np.float32), **attributes(2)).shape == (0, 3, 3, 3)
+    result = convolution_backprop_data_1(data, np.ones((2, 3, 2, 2), np.float32), **attributes(2, stride=2))
+    assert result.shape == (0, 3, 8, 8)
+    assert group_convolution_backprop_data_1(data, np.ones((2, 1, 3, 2, 2)), **attributes(2)).shape == (0, 6, 5, 5)
+
+
+def test_windows_may_lie_wholly_in_the_padding_behind_cropped_data():
+    data = np.ones((1, 1, 2), np.float32)
+    described = attributes(1) | {"pads_begin": [-3], "pads_end": [4]}
+    assert not convolution_1(data, np.ones((1, 1, 1), np.float32), **described).any()

@@ -91,6 +91,8 @@ def group_convolution_backprop_data_1(
     more = fill("output_padding", output_padding, rank, 0)
     none = (0,) * rank
     windows = Windows(kernel, steps, apart, none, none, spatial)
+    if 0 in (*spatial, *kernel):
+        raise InputError(f"data of shape {list(data.shape)} and filters of shape {list(filters.shape)} give no windows")
     full = windows.reach()
     begin, end = none, none
     if auto_pad in ("explicit", "notset"):
@@ -104,7 +106,7 @@ def group_convolution_backprop_data_1(
             begin = tuple(t - t // 2 if auto_pad == "same_upper" else t // 2 for t in total)
     if min(out) <= 0:
         raise InputError(f"the output would have the spatial shape {list(out)}")
-    canvas = _spread(data.reshape(data.shape[0], groups, c_in, -1), filters, windows)
+    canvas = _spread(data.reshape(data.shape[0], groups, c_in, math.prod(spatial)), filters, windows)
     return pad_spatial(canvas, [-b for b in begin], [o - f + b for o, f, b in zip(out, full, begin, strict=True)])
 
 
@@ -113,11 +115,11 @@ def _spread(data: Array, filters: Array, windows: Windows) -> Array:
     groups, c_in, c_out = filters.shape[:3]
     batch = data.shape[0]
     canvas = np.zeros((batch, groups, c_out, *windows.reach()), data.dtype)
-    weights = filters.reshape(groups, c_in, c_out, -1).transpose(0, 2, 3, 1)
-    taps = weights.shape[2]
+    taps = math.prod(windows.kernel)
+    weights = filters.reshape(groups, c_in, c_out, taps).transpose(0, 2, 3, 1)
     for n, g, c in _blocks(batch, groups, c_out, taps * math.prod(windows.out)):
         part = weights[g, c]
-        spread = matmul(part.reshape(part.shape[0], -1, c_in), data[n, g])
+        spread = matmul(part.reshape(part.shape[0], part.shape[1] * taps, c_in), data[n, g])
         spread = spread.reshape(*part.shape[:3], *windows.out)
         for tap, (_, target) in enumerate(windows.taps(canvas[n, g, c])):
             target += spread[:, :, tap]

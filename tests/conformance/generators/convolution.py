@@ -148,6 +148,12 @@ def backward(rng, grouped):
     for dtype in (F16, F64, np.int32, np.int64):
         inputs = [values(rng, (2, 4, 3, 4), dtype), values(rng, (*lead, 3, 3), dtype)]
         yield Case(inputs, attributes(2, strides=2, begin=1), tolerance=ROUGH.get(dtype))
+    yield Case(
+        [values(rng, (2, 4, 1, 1)), values(rng, (*lead, 1, 1)), np.array([3, 2])],
+        attributes(2, strides=(1, 2), begin=(1, 2)),
+        constants=[1, 2],
+        note="all of the data is cropped along one axis",
+    )
 
 
 @configurations("ConvolutionBackpropData", since=1)
