@@ -1,4 +1,4 @@
-"""What control flow and stateful kernels are handed besides their inputs and attributes.
+"""What kernels can be handed besides their inputs and attributes: bodies, variables, state, the outputs wanted.
 
 A kernel asks for one of these by annotating a keyword-only parameter with it; lowering fills it in.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BackEdge", "Body", "InputMap", "OutputMap", "State", "Variables"]
+__all__ = ["BackEdge", "Body", "InputMap", "OutputCount", "OutputMap", "State", "Variables"]
 
 Array = np.ndarray[Any, Any]
 
@@ -90,6 +90,10 @@ class Body:
     result_dtypes: tuple[np.dtype[Any] | None, ...] = ()
     parameter_shapes: tuple[tuple[int, ...] | None, ...] = ()
     parameter_dtypes: tuple[np.dtype[Any] | None, ...] = ()
+
+
+class OutputCount(int):
+    """How many of its outputs a layer must give: all up to the last one that anything reads."""
 
 
 class State(dict[str, Any]):

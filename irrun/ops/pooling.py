@@ -10,6 +10,7 @@ import numpy as np
 from irrun.elements import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops.common import Array, in_f32, int_list, normalize_axis
+from irrun.ops.context import OutputCount
 from irrun.ops.registry import op
 from irrun.ops.windows import AutoPad, Rounding, Windows, place_windows
 
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 I64 = ELEMENT_TYPES["i64"]
+BOTH = OutputCount(2)
 
 
 @op("MaxPool", since=1)
@@ -64,18 +66,22 @@ def max_pool_8(
     auto_pad: AutoPad = "explicit",
     index_element_type: ElementType = I64,
     axis: int = 0,
-) -> tuple[Array, Array]:
+    outputs: OutputCount = BOTH,
+) -> tuple[Array, ...]:
     """The maximum of every sliding window, and where it stands.
 
     data: numeric [N, C, spatial...].
     Returns the maxima [N, C, windows...] in the type of data, and their positions in data flattened from
-    `axis` on, in `index_element_type`; the first one where several are equal.
+    `axis` on, in `index_element_type`; the first one where several are equal. The maxima alone where nothing
+    reads the positions.
     Raises InputError where attributes do not fit the rank, or a window is larger than the padded data.
     Spec: MaxPool-14.
     """
     _check_rank(data, kernel)
     axis = normalize_axis(axis, data.ndim)
     windows = place_windows(data.shape[2:], kernel, strides, dilations, pads_begin, pads_end, auto_pad, rounding_type)
+    if outputs == 1:
+        return (_maximum(data, windows),)
     values, places = _first_maximum(data, windows)
     planes = np.arange(math.prod(data.shape[:2])).reshape(*data.shape[:2], *[1] * (data.ndim - 2))
     places += planes * math.prod(data.shape[2:])

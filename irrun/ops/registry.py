@@ -17,14 +17,14 @@ from typing import Any, Literal, TypeVar, Union
 
 from irrun.elements import ElementType
 from irrun.errors import ModelError
-from irrun.ops.context import Body, State, Variables
+from irrun.ops.context import Body, OutputCount, State, Variables
 
 __all__ = ["ALIASES", "Attribute", "Input", "Operation", "find", "op", "operations", "resolver"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Keyword-only parameters of these types are no attributes: lowering hands them in.
-PROVIDED = (Body, State, Variables)
+PROVIDED = (Body, OutputCount, State, Variables)
 
 #: Spellings found in files -> the operation's own name.
 ALIASES = {
@@ -134,7 +134,7 @@ class Operation:
 
     @cached_property
     def provided(self) -> dict[str, Any]:
-        """Keyword-only parameters that lowering hands in: bodies, variables, state."""
+        """Keyword-only parameters that lowering hands in: bodies, variables, state, the outputs wanted."""
         return {
             p.name: self._hints[p.name]
             for p in self._parameters

@@ -12,7 +12,7 @@ from irrun.errors import IrrunError, ModelError, UnsupportedError
 from irrun.ir.checks import constant_extent, is_placeholder, sort_layers
 from irrun.ir.model import Body, Edge, Graph, Layer, Model
 from irrun.ops import registry
-from irrun.ops.context import BackEdge, InputMap, OutputMap
+from irrun.ops.context import BackEdge, InputMap, OutputCount, OutputMap
 from irrun.ops.context import Body as CallableBody
 from irrun.ops.registry import Operation
 from irrun.packing import unpack
@@ -72,6 +72,7 @@ class _Lowering:
         self.sources: dict[tuple[int, int], tuple[int, int]] = {
             (e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges
         }
+        self.read = set(self.sources.values())
         self.constant_layers: dict[int, Layer] = {}
 
     def program(self) -> Program:
@@ -116,6 +117,10 @@ class _Lowering:
             slots.append(slot)
         return tuple(slots) or (self.new_slot(),)
 
+    def outputs_wanted(self, layer: Layer) -> int:
+        """All outputs up to the last one that anything reads; the first one always."""
+        return max((i for i, port in enumerate(layer.outputs, 1) if (layer.id, port.id) in self.read), default=1)
+
     def input_slots(self, layer: Layer) -> tuple[int, ...]:
         slots = []
         for port in layer.inputs:
@@ -151,8 +156,7 @@ class _Lowering:
         self.check_inputs(operation, layer, inputs)
         kernel: Any = operation.kernel
         attributes = operation.bind(layer.attributes)
-        if attributes:
-            kernel = functools.partial(kernel, **attributes)
+        outputs = self.outputs(layer)
         bodies = {}
         provided = {}
         for name, kind in operation.provided.items():
@@ -160,9 +164,13 @@ class _Lowering:
                 if name not in layer.bodies:
                     raise ModelError(f"{operation} needs a <{name}>")
                 bodies[name] = self.body(layer, layer.bodies[name])
+            elif kind is OutputCount:
+                outputs = outputs[: self.outputs_wanted(layer)]
+                attributes[name] = OutputCount(len(outputs))
             else:
                 provided[name] = kind
-        outputs = self.outputs(layer)
+        if attributes:
+            kernel = functools.partial(kernel, **attributes)
         return Instruction(kernel, inputs, outputs, layer, operation, bodies=bodies, provided=provided)
 
     def check_inputs(self, operation: Operation, layer: Layer, slots: tuple[int, ...]) -> None:
