@@ -14,9 +14,9 @@ RELEASE = "1.23"
 #: The tests that pass on OpenVINO's CPU plugin and not on irrun.
 DISAGREEMENTS = {
     "node/test_attention_4d_causal_fp16_expanded": (
-        "irrun rounds each operation in f16 to f16; the CPU plugin computes a model in f16 in f32. What irrun gives is "
-        "nearer to the exact result than what the test expects, but two values are on the other side of it, one unit "
-        "in the last place away, and that is more than the tolerance"
+        "irrun rounds each operation in f16 to f16; the CPU plugin computes a model in f16 in f32. Two values lie two "
+        "units in the last place from what the test expects, just beyond its tolerance; the exact result lies between, "
+        "nearer to irrun's"
     ),
     "node/test_div_int32_trunc": (
         "the converter leaves m_pythondiv true, which means rounding down; irrun does that, as does OpenVINO's "
