@@ -99,15 +99,15 @@ def _through_f8e5m2(x: Array) -> Array:
 
 def _through_f8e4m3(x: Array) -> Array:
     """`x` (f16) with what f8e4m3 holds of it, worked out on the bits as the reference does."""
-    bits = x.view(np.uint16).astype(np.int32)
-    bits[np.abs(x.astype(np.float32)) < 2.0**-9] = 0  # below the smallest subnormal number
+    tiny = np.abs(x.astype(np.float32)) < 2.0**-9  # below the smallest subnormal number
+    bits = np.where(tiny, 0, x.view(np.uint16).astype(np.int32))
     sign, exponent, mantissa = bits & 0x8000, (bits >> 10 & 0x1F) - 15, bits & 0x3FF
     # The largest number is 1.75 * 2**8; NaN and infinity become it as well.
     saturated = (exponent > 8) | ((exponent == 8) & (mantissa >= 0x300))
     exponent, mantissa = np.where(saturated, 8, exponent), np.where(saturated, 0x300, mantissa)
     # Round to three bits of mantissa, to nearest even; a carry goes on into the exponent.
     up = ((mantissa & 0x7F) > 0x40) | ((mantissa & 0xC0) == 0xC0)
-    mantissa += up.astype(np.int32) << 7
+    mantissa = mantissa + (up.astype(np.int32) << 7)
     # Subnormal numbers have fewer bits: what is left of them is cut off.
     missing = np.maximum(-6 - exponent, 0)
     mantissa = (mantissa >> missing & 0xFF80) << missing

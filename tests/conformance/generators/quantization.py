@@ -121,3 +121,5 @@ def fake_convert_13(rng):
                 tolerance=EXACT if dtype is F16 else (0.025, 0.025),
                 note="the oracle's bf16 is cut off after each of the four operations, not rounded",
             )
+        scalars = [np.array(x, F16) for x in (-3.3, 0.7, 0.2)]
+        yield Case(scalars, described, oracles=REFERENCE, tolerance=EXACT, note="scalars")
