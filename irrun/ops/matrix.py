@@ -47,7 +47,7 @@ def mat_mul_1(a: Array, b: Array, *, transpose_a: bool = False, transpose_b: boo
             + ("the batch axes do not broadcast" if batch is None else "the inner dimensions differ")
         )
     if right.ndim == 2 and left.ndim > 2:  # one product of many rows instead of many products
-        rows = matmul(left.reshape(-1, inner), right)
+        rows = matmul(left.reshape(math.prod(left.shape[:-1]), inner), right)
         return rows.reshape(*left.shape[:-1], right.shape[1])
     return matmul(left, right)
 
