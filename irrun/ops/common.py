@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal, TypeVar
 
 import ml_dtypes
@@ -15,6 +19,8 @@ __all__ = [
     "Array",
     "AutoBroadcast",
     "align",
+    "at_most",
+    "check_size",
     "in_f32",
     "int_list",
     "is_float",
@@ -109,6 +115,46 @@ def normalize_axes(axes: Iterable[int], rank: int, name: str = "axes") -> tuple[
     if len(set(found)) != len(found):
         raise InputError(f"{name} {list(found)} name an axis twice")
     return found
+
+
+@functools.lru_cache(maxsize=1)
+def largest() -> int:
+    """Bytes that one array may take: half of the machine's memory, 8 GiB where that is unknown."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, ValueError, OSError):
+        return 8 << 30
+
+
+_limit: ContextVar[int | None] = ContextVar("limit", default=None)
+
+
+@contextmanager
+def at_most(limit: int) -> Iterator[None]:
+    """In this block `check_size` admits no array of more than `limit` bytes."""
+    token = _limit.set(min(limit, largest()))
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def check_size(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
+    """Refuse an array that would be too large, before it is made.
+
+    Kernels call it where the size of their result comes from values or attributes, which may say anything.
+
+    Raises:
+        InputError: it would take more than half of the machine's memory, or than `at_most` says.
+    """
+    sizes = [max(0, int(n)) for n in shape]
+    needed = math.prod(sizes) * dtype.itemsize
+    limit = _limit.get() or largest()
+    if needed > limit:
+        raise InputError(
+            f"a tensor of {dtype.itemsize} * {' * '.join(map(str, sizes))} bytes would come out, "
+            f"expected at most {limit / 2**30:.3g} GiB"
+        )
 
 
 def int_list(values: Array) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from irrun.elements import ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, normalize_axis, scalar
+from irrun.ops.common import Array, check_size, normalize_axis, scalar
 from irrun.ops.context import Body, InputMap, OutputMap, Variables
 from irrun.ops.registry import op
 from irrun.packing import unpack
@@ -26,6 +26,10 @@ __all__ = [
     "result_1",
     "tensor_iterator_1",
 ]
+
+
+#: Bytes that a part of a concatenated output takes besides its elements.
+PER_PART = 120
 
 
 @op("Parameter", since=1)
@@ -170,7 +174,7 @@ def _iterate(
     condition = next((o.result for o in body.outputs if o.purpose == "execution_condition"), None)
     collected: dict[int, list[Array]] = {o.port: [] for o in body.outputs if o.axis is not None and o.port >= 0}
     results: list[Array] | None = None
-    iteration = 0
+    iteration = held = 0
     running = start
     while running and (limit is None or iteration < limit):
         for s in sliced:
@@ -178,7 +182,13 @@ def _iterate(
         results = body.run(arguments, iteration)
         for out in body.outputs:
             if out.axis is not None and out.port in collected:
-                collected[out.port].append(results[out.result])
+                part = results[out.result]
+                collected[out.port].append(part)
+                held += part.nbytes + PER_PART
+                if condition is None and limit is not None:
+                    check_size((limit, part.size), part.dtype)
+        if not iteration % 1024:
+            check_size([held], np.dtype(np.uint8))
         for edge in body.back_edges:
             arguments[edge.parameter] = results[edge.result]
         iteration += 1
@@ -260,6 +270,7 @@ def read_value_6(
     shape = [
         int(d) if d.isdecimal() else int(d.partition("..")[0] or 0) if ".." in d else 0 for d in variable_shape or ()
     ]
+    check_size(shape, np.dtype(np.float32) if variable_type is None else variable_type.dtype)
     return np.zeros(shape, np.float32 if variable_type is None else variable_type.dtype)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from irrun.elements import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32, int_list, normalize_axis
+from irrun.ops.common import Array, check_size, in_f32, int_list, normalize_axis
 from irrun.ops.context import OutputCount
 from irrun.ops.registry import op
 from irrun.ops.windows import AutoPad, Rounding, Windows, place_windows
@@ -217,6 +217,7 @@ def _adaptive_shape(data: Array, output_shape: Array) -> list[int]:
         raise InputError(f"output_shape {out} does not fit data of shape {list(data.shape)}")
     if min(data.shape[2:]) == 0:
         raise InputError(f"data has shape {list(data.shape)}, and its empty windows have no value")
+    check_size((*data.shape[:2], *out), np.dtype(np.int64))
     return out
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32, int_list, normalize_axes, scalar
+from irrun.ops.common import Array, check_size, in_f32, int_list, normalize_axes, scalar
 from irrun.ops.registry import op
 
 __all__ = ["dft_7", "idft_7", "irdft_9", "istft_16", "rdft_9", "stft_15"]
@@ -58,7 +58,7 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     Spec: RDFT-9.
     """
     where = normalize_axes(int_list(axes), data.ndim)
-    sizes = _sizes(where, [data.shape[axis] for axis in where], signal_size)
+    sizes = _sizes(data.shape, where, [data.shape[axis] for axis in where], signal_size)
     if not where:
         return _as_real(data, data.dtype)
     return _as_real(np.fft.rfftn(data, sizes, where), data.dtype)
@@ -81,7 +81,7 @@ def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array
         return values.real
     defaults = [values.shape[axis] for axis in where]
     defaults[-1] = 2 * (defaults[-1] - 1)
-    sizes = _sizes(where, defaults, signal_size)
+    sizes = _sizes(values.shape, where, defaults, signal_size)
     result: Array = np.fft.irfftn(values, sizes, where)
     return result.astype(data.dtype, copy=False)
 
@@ -102,6 +102,7 @@ def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, 
     if signal.ndim not in (1, 2) or signal.shape[-1] < size:
         raise InputError(f"a signal of shape {list(signal.shape)} has no frames of {size}")
     frames = sliding_window_view(signal, size, axis=-1)[..., ::step, :]
+    check_size(frames.shape, signal.dtype)
     spectrum = np.fft.rfft(frames * _centered(window, size), axis=-1)
     if transpose_frames:
         spectrum = spectrum.swapaxes(-1, -2)
@@ -149,6 +150,7 @@ def istft_16(
         return result[..., margin : result.shape[-1] - margin]
     # A length takes the place of the margin at the end.
     kept = result[..., margin : margin + length]
+    check_size((*kept.shape[:-1], length), kept.dtype)
     filled = np.zeros((*kept.shape[:-1], length), kept.dtype)
     filled[..., : kept.shape[-1]] = kept
     return filled
@@ -157,17 +159,19 @@ def istft_16(
 def _complex_arguments(data: Array, axes: Array, signal_size: Array | None) -> tuple[Array, tuple[int, ...], list[int]]:
     values = _as_complex(data)
     where = normalize_axes(int_list(axes), values.ndim)
-    return values, where, _sizes(where, [values.shape[axis] for axis in where], signal_size)
+    return values, where, _sizes(values.shape, where, [values.shape[axis] for axis in where], signal_size)
 
 
-def _sizes(axes: Sequence[int], defaults: Sequence[int], signal_size: Array | None) -> list[int]:
-    """The length along each axis; -1 stands for the default."""
+def _sizes(shape: Sequence[int], axes: Sequence[int], defaults: Sequence[int], signal_size: Array | None) -> list[int]:
+    """The length along each of the axes of a tensor of `shape`; -1 stands for the default."""
     sizes = [-1] * len(axes) if signal_size is None else int_list(signal_size)
     if len(sizes) != len(axes):
         raise InputError(f"{len(sizes)} signal sizes were given for {len(axes)} axes")
     found = [default if size == -1 else size for size, default in zip(sizes, defaults, strict=True)]
     if found and min(found) < 1:
         raise InputError(f"a transform of sizes {found} along axes {list(axes)} is empty")
+    lengths = dict(enumerate(shape)) | dict(zip(axes, found, strict=True))
+    check_size(lengths.values(), np.dtype(np.complex64))
     return found
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list, scalar
+from irrun.ops.common import Array, check_size, int_list, scalar
 from irrun.ops.movement.common import wide
 from irrun.ops.registry import op
 
@@ -169,6 +169,7 @@ def _combined(rows: Array, bags: Array, count: int, reduction: Reduction) -> Arr
     """The sum or mean of the rows of each bag; zeros for a bag without rows."""
     order = np.argsort(bags, kind="stable")
     filled, starts, counts = np.unique(bags[order], return_index=True, return_counts=True)
+    check_size([count, *rows.shape[1:]], rows.dtype)
     result = np.zeros([count, *rows.shape[1:]], rows.dtype)
     if len(filled):
         sums = np.add.reduceat(rows[order], starts, axis=0, dtype=rows.dtype)
@@ -209,6 +210,7 @@ def sparse_fill_empty_rows_16(
     taken = indices[:, 0]
     if taken.size and (taken.min() < 0 or taken.max() >= rows):
         raise InputError(f"the rows {taken.tolist()} of indices must lie in 0 to {rows - 1}")
+    check_size([rows, 2], indices.dtype)
     empty = np.ones(rows, np.bool_)
     empty[taken] = False
     added = np.nonzero(empty)[0]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array
+from irrun.ops.common import Array, check_size
 
 __all__ = ["AutoPad", "Rounding", "Windows", "fill", "pad_spatial", "place_windows", "same_padding"]
 
@@ -122,6 +122,7 @@ def place_windows(
         if rounding == "ceil_torch" and (count - 1) * s >= n + b:
             count -= 1  # a window must not start in the padding after the data
         out.append(count)
+    check_size(out, np.dtype(np.float32))
     return Windows(kernel, strides, dilations, begin, end, tuple(out))
 
 
@@ -147,6 +148,7 @@ def pad_spatial(x: Array, begin: Sequence[int], end: Sequence[int], value: Any =
     sizes = tuple(n + b + e for n, b, e in zip(x.shape[lead:], begin, end, strict=True))
     if min(sizes) <= 0:
         return np.empty((*x.shape[:lead], *(max(n, 0) for n in sizes)), x.dtype)
+    check_size((*x.shape[:lead], *sizes), x.dtype)
     if any(n + min(b, 0) + min(e, 0) <= 0 for n, b, e in zip(x.shape[lead:], begin, end, strict=True)):
         return np.full((*x.shape[:lead], *sizes), value, x.dtype)  # all of the data is cropped
     source: tuple[Any, ...] = (

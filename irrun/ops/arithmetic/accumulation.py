@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, is_float, normalize_axis, scalar
+from irrun.ops.common import Array, check_size, is_float, normalize_axis, scalar
 from irrun.ops.elementwise import integer_limits, lowest_float, numbers
 from irrun.ops.registry import op
 
@@ -64,6 +64,7 @@ def segment_max_16(
     count = default if num_segments is None else scalar(num_segments, "num_segments")
     if count < 0:
         raise InputError(f"num_segments is {count}, expected none or more")
+    check_size((count, *data.shape[1:]), data.dtype)
     values = numbers(data)
     if is_float(data.dtype):
         lowest = lowest_float(data.dtype)

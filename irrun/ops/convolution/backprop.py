@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32, int_list
+from irrun.ops.common import Array, check_size, in_f32, int_list
 from irrun.ops.products import matmul
 from irrun.ops.registry import op
 from irrun.ops.windows import AutoPad, Windows, fill, pad_spatial
@@ -106,6 +106,8 @@ def group_convolution_backprop_data_1(
             begin = tuple(t - t // 2 if auto_pad == "same_upper" else t // 2 for t in total)
     if min(out) <= 0:
         raise InputError(f"the output would have the spatial shape {list(out)}")
+    for touched in (full, out):
+        check_size((data.shape[0], groups, filters.shape[2], *touched), data.dtype)
     canvas = _spread(data.reshape(data.shape[0], groups, c_in, math.prod(spatial)), filters, windows)
     return pad_spatial(canvas, [-b for b in begin], [o - f + b for o, f, b in zip(out, full, begin, strict=True)])
 

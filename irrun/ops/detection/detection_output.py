@@ -8,7 +8,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops.boxes import areas, clip_unit, greedy_nms, overlaps
-from irrun.ops.common import Array, widen
+from irrun.ops.common import Array, check_size, widen
 from irrun.ops.registry import op
 
 __all__ = ["detection_output_1"]
@@ -95,6 +95,7 @@ def detection_output_1(
         limit = top_k * classes
     else:
         limit = priors * classes
+    check_size((images, limit, 7), dtype)
     best = _mxnet_candidates if decrease_label_id else _caffe_candidates
     rows = [np.zeros((0, 7), scores.dtype)]
     for image in range(images):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list
+from irrun.ops.common import Array, check_size, int_list
 from irrun.ops.registry import op
 
 __all__ = ["prior_box_1", "prior_box_clustered_1"]
@@ -49,6 +49,10 @@ def prior_box_1(
     if fixed_size and len(density) < len(fixed_size):
         raise InputError(f"density has {len(density)} values for {len(fixed_size)} fixed sizes")
 
+    per_cell = _number_of_priors(
+        aspect_ratio, min_size, max_size, fixed_size, fixed_ratio, density, flip, scale_all_sizes
+    )
+    check_size((2, 4, height, width, max(per_cell, 1)), np.dtype(F32))
     sizes, pace = np.array(min_size, F32), F32(step)
     if not scale_all_sizes:  # as MXNet counts: in parts of the image's height
         sizes = sizes * F32(image_height)
@@ -74,9 +78,6 @@ def prior_box_1(
     free = np.concatenate([centers - plain, centers + plain], axis=-1) * np.tile(scale, 2)
     boxes = np.concatenate([fixed, free], axis=2).reshape(-1)
 
-    per_cell = _number_of_priors(
-        aspect_ratio, min_size, max_size, fixed_size, fixed_ratio, density, flip, scale_all_sizes
-    )
     result = np.zeros((2, 4 * height * width * max(per_cell, 0)), F32)
     count = min(boxes.size, result.shape[1])
     result[0, :count] = boxes[:count]
@@ -112,6 +113,7 @@ def prior_box_clustered_1(
     if len(width) != len(height):
         raise InputError(f"{len(width)} widths and {len(height)} heights, expected as many of each")
 
+    check_size((2, 4, rows, columns, len(width)), np.dtype(F32))
     step_x, step_y = F32(step_w or step), F32(step_h or step)
     if step_x == 0 and step_y == 0:
         step_x, step_y = F32(image_width) / F32(columns), F32(image_height) / F32(rows)

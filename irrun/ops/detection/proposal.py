@@ -10,7 +10,7 @@ import numpy as np
 from irrun.elements import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops.boxes import greedy_nms, overlaps, refine
-from irrun.ops.common import Array, in_f32
+from irrun.ops.common import Array, check_size, in_f32
 from irrun.ops.registry import op
 
 __all__ = [
@@ -94,6 +94,7 @@ def proposal_4(
     large = (boxes[..., 2:] - boxes[..., :2] + offset >= smallest).all(axis=-1)
     scores = class_probs[:, count:].transpose(0, 2, 3, 1) * large
 
+    check_size((images, post_nms_topn, 5), np.dtype(dtype))
     rois = np.zeros((images, post_nms_topn, 5), dtype)
     probabilities = np.zeros((images, post_nms_topn), dtype)
     for image in range(images):
@@ -188,6 +189,7 @@ def experimental_detectron_generate_proposals_single_image_6(
     own = own * large
     order = np.argsort(-own, kind="stable")[:pre_nms_count]
     kept = order[_suppress(boxes[order], nms_threshold, post_nms_count, 0.0)]
+    check_size((post_nms_count, 4), boxes.dtype)
     rois = np.zeros((post_nms_count, 4), boxes.dtype)
     found = np.zeros(post_nms_count, boxes.dtype)
     rois[: len(kept)], found[: len(kept)] = boxes[kept], own[kept]

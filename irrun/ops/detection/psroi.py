@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32
+from irrun.ops.common import Array, check_size, in_f32
 from irrun.ops.detection.roi import check_regions, chunks, round_half_away
 from irrun.ops.registry import op
 
@@ -43,6 +43,7 @@ def psroi_pooling_1(
         raise InputError(f"data have {data.shape[1]} channels, expected {output_dim} * {groups}")
     if group_size < 1:
         raise InputError(f"group_size is {group_size}, expected at least 1")
+    check_size((len(rois), output_dim, group_size, group_size), data.dtype)
     if mode == "average":
         return _average(data, rois[:, 1:], batches, output_dim, group_size, spatial_scale)
     bins = (spatial_bins_y, spatial_bins_x)
@@ -173,6 +174,7 @@ def deformable_psroi_pooling_1(
     size = group_size
     if size < 1 or data.shape[1] != output_dim * size * size or min(spatial_bins_x, spatial_bins_y) < 1:
         raise InputError(f"data have {data.shape[1]} channels, expected {output_dim} * {size} * {size}")
+    check_size((len(rois), size, size, spatial_bins_x, spatial_bins_y), data.dtype)
     dtype = data.dtype.type
     height, width = data.shape[2:]
     corners = round_half_away(rois[:, 1:])

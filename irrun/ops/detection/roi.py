@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32
+from irrun.ops.common import Array, check_size, in_f32
 from irrun.ops.registry import op
 
 __all__ = [
@@ -53,7 +53,7 @@ def roi_align_3(
     The maximum is never below 0, as in the reference.
     Spec: ROIAlign-3, ROIAlign-9.
     """
-    _check_pooling(pooled_h, pooled_w)
+    _check_pooling(data, rois, pooled_h, pooled_w)
     batches = check_regions(data, rois, 4, batch_indices)
     source = data.dtype.type(0.5 if aligned_mode == "half_pixel" else 0)
     target = data.dtype.type(0 if aligned_mode == "asymmetric" else -0.5)
@@ -92,7 +92,7 @@ def roi_align_rotated_15(
     of samples.
     Spec: ROIAlignRotated-15.
     """
-    _check_pooling(pooled_h, pooled_w)
+    _check_pooling(data, rois, pooled_h, pooled_w)
     batches = check_regions(data, rois, 5, batch_indices)
     scale = data.dtype.type(spatial_scale)
     centers = rois[:, :2] * scale - data.dtype.type(0.5)
@@ -136,7 +136,7 @@ def roi_pooling_2(
     size = output_roi or output_size
     if len(size) == 2 and not (pooled_h and pooled_w):
         pooled_h, pooled_w = size
-    _check_pooling(pooled_h, pooled_w)
+    _check_pooling(data, rois, pooled_h, pooled_w)
     valid = rois
     if rois.ndim == 2 and (rois[:, :1] == -1).any():
         valid = rois[: int((rois[:, 0] == -1).argmax())]
@@ -283,9 +283,10 @@ def check_regions(data: Array, rois: Array, columns: int, batch_indices: Array |
     return batches
 
 
-def _check_pooling(pooled_h: int, pooled_w: int) -> None:
+def _check_pooling(data: Array, rois: Array, pooled_h: int, pooled_w: int) -> None:
     if pooled_h < 1 or pooled_w < 1:
         raise InputError(f"pooled size is {pooled_h} x {pooled_w}, expected at least 1 x 1")
+    check_size((len(rois), *data.shape[1:2], pooled_h, pooled_w), data.dtype)
 
 
 def channels_last(data: Array) -> Array:
@@ -325,6 +326,7 @@ def sample_counts(sizes: Array, rows: int, columns: int, ratio: int) -> list[tup
         counts = np.ceil(bins).astype(np.int64)
     if counts.size and counts.min() < 0:
         raise InputError("a region has a negative size, so that its bins have no samples")
+    check_size((rows, columns, *counts.max(axis=0, initial=0)), np.dtype(np.float64))
     pairs, group = np.unique(counts, axis=0, return_inverse=True)
     members = [np.flatnonzero(group.reshape(-1) == i) for i in range(len(pairs))]
     return [(own, (int(a), int(b))) for own, (a, b) in zip(members, pairs, strict=True) if a and b]

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.elements import ELEMENT_TYPES, ElementType
-from irrun.ops.common import Array, scalar
+from irrun.ops.common import Array, check_size, scalar
 from irrun.ops.registry import op
 from irrun.ops.sort.matrix_nms import SortResultType, matrix_nms_8
 from irrun.ops.sort.multiclass_nms import multiclass_nms_8
@@ -18,6 +18,7 @@ __all__ = ["matrix_nms_static", "multiclass_nms_static", "non_max_suppression_ie
 
 def _filled(rows: Array, length: int) -> Array:
     """`rows` cut or filled up with -1 to `length` rows."""
+    check_size((length, *rows.shape[1:]), rows.dtype)
     result = np.full((length, *rows.shape[1:]), -1, rows.dtype)
     kept = min(length, rows.shape[0])
     result[:kept] = rows[:kept]

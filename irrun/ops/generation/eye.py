@@ -6,7 +6,7 @@ import numpy as np
 
 from irrun.elements import ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list, scalar
+from irrun.ops.common import Array, check_size, int_list, scalar
 from irrun.ops.registry import op
 
 __all__ = ["eye_9"]
@@ -34,5 +34,6 @@ def eye_9(
     shape = (*batch, rows, columns)
     if min(shape) < 0:
         raise InputError(f"the shape {list(shape)} has a negative dimension")
+    check_size(shape, output_type.dtype)
     matrix = np.equal.outer(np.arange(rows) + diagonal, np.arange(columns))
     return np.broadcast_to(matrix.astype(output_type.dtype), shape)

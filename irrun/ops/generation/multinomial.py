@@ -6,7 +6,7 @@ import numpy as np
 
 from irrun.elements import ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, scalar, widen
+from irrun.ops.common import Array, check_size, scalar, widen
 from irrun.ops.generation.random_uniform import uniform
 from irrun.ops.registry import op
 
@@ -39,6 +39,7 @@ def multinomial_13(
         raise InputError(f"{samples} samples of probabilities of shape {list(probs.shape)} cannot be drawn")
     if not with_replacement and samples > probs.shape[-1]:
         raise InputError(f"{samples} different classes cannot be drawn from {probs.shape[-1]}")
+    check_size((*probs.shape[:-1], samples), np.dtype(np.int64))
     weights = np.exp(widen(probs)).astype(probs.dtype) if log_probs else probs
     # Sums and shares are rounded to the type of probs, as the reference does.
     cumulative = np.add.accumulate(weights.reshape(-1, probs.shape[-1]), axis=1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from irrun.elements import ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list, is_integer, widen
+from irrun.ops.common import Array, check_size, int_list, is_integer, widen
 from irrun.ops.context import State
 from irrun.ops.generation.random_bits import mersenne_twister, philox
 from irrun.ops.registry import op
@@ -71,6 +71,7 @@ def random_uniform_8(
     dimensions = int_list(shape)
     if dimensions and min(dimensions) < 0:
         raise InputError(f"the shape {dimensions} has a negative dimension")
+    check_size((*dimensions, 2), np.dtype(np.uint64))  # what it is drawn in
     position = state.get(POSITION, (0, 0))
     values, state[POSITION] = uniform(math.prod(dimensions), low, high, global_seed, op_seed, alignment, position)
     return values.reshape(dimensions)

@@ -9,7 +9,7 @@ import numpy as np
 
 from irrun.elements import ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, is_float, is_narrow, scalar
+from irrun.ops.common import Array, check_size, is_float, is_narrow, scalar
 from irrun.ops.registry import op
 
 __all__ = ["range_1", "range_4"]
@@ -53,6 +53,7 @@ def _range(start: Array, stop: Array, step: Array, dtype: np.dtype[Any]) -> Arra
     count = max(0, math.ceil((last - first) / stride))
     if count > MAX_COUNT:
         raise InputError(f"a range from {first} to {last} by {stride} has {count} elements")
+    check_size([count], np.dtype(np.uint64))  # what it is computed in
     if whole:
         wrapped = [np.array(value % 2**64, np.uint64) for value in (first, stride)]
         return (wrapped[0] + np.arange(count, dtype=np.uint64) * wrapped[1]).astype(dtype)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list, is_integer, normalize_axes, widen
+from irrun.ops.common import Array, check_size, int_list, is_integer, normalize_axes, widen
 from irrun.ops.image.cubic import cubic_weights
 from irrun.ops.image.rounding import round_away, truncated
 from irrun.ops.registry import op
@@ -193,7 +193,9 @@ def _padded(x: Array, pads_begin: Sequence[int], pads_end: Sequence[int]) -> Arr
         return x
     if min(*begin, *end) < 0:
         raise InputError(f"pads {list(begin)} and {list(end)} must not be negative")
-    result = np.zeros([b + size + e for b, size, e in zip(begin, x.shape, end, strict=True)], x.dtype)
+    sizes = [b + size + e for b, size, e in zip(begin, x.shape, end, strict=True)]
+    check_size(sizes, x.dtype)
+    result = np.zeros(sizes, x.dtype)
     result[tuple(slice(b, b + size) for b, size in zip(begin, x.shape, strict=True))] = x
     return result
 
@@ -222,9 +224,14 @@ def _resized(
     antialias: bool,
     cube_coeff: float,
 ) -> Array:
+    lengths = dict(enumerate(data.shape)) | {axis.number: axis.target for axis in resizing}
+    check_size(lengths.values(), np.dtype(np.float32))
     empty = [axis for axis in resizing if axis.size == 0 and axis.target > 0]
     if empty:
         raise InputError(f"axis {empty[0].number} is empty, it cannot be resized to {empty[0].target}")
+    if any(axis.target == 0 for axis in resizing):
+        targets = {axis.number: axis.target for axis in resizing}
+        return np.empty([targets.get(i, size) for i, size in enumerate(data.shape)], data.dtype)
     if mode == "nearest":
         for axis in resizing:
             data = data.take(_nearest(axis, coordinates, nearest_mode), axis.number)

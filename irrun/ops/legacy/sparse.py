@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array
+from irrun.ops.common import Array, check_size
 from irrun.ops.registry import op
 
 __all__ = ["sparse_fill_empty_rows_legacy"]
@@ -25,6 +25,7 @@ def sparse_fill_empty_rows_legacy(
     Spec: SparseFillEmptyRows of IR v7.
     """
     rows, columns = (int(n) for n in dense_shape.reshape(-1)[:2])
+    check_size([max(rows, count), 2], indices.dtype)
     outside = (indices < 0).any(axis=1) | (indices >= np.array([rows, columns])).any(axis=1)
     used = int(np.argmax(outside)) if outside.any() else len(indices)
     empty = np.setdiff1d(np.arange(rows), indices[:used, 0].astype(np.int64))

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list
+from irrun.ops.common import Array, check_size, int_list
 from irrun.ops.registry import op
 
 __all__ = ["broadcast_1", "broadcast_3", "tile_1"]
@@ -67,6 +67,7 @@ def _broadcast(data: Array, target: list[int], axes_mapping: Array | None, mode:
         data = data.reshape(_spread(data, target, axes_mapping))
     elif mode == "pdpd":
         data = data.reshape(_placed(data, target, axis))
+    check_size(target, data.dtype)
     try:
         return np.broadcast_to(data, tuple(target))
     except ValueError:
@@ -119,6 +120,7 @@ def tile_1(data: Array, repeats: Array) -> Array:
     sizes = [1] * (rank - data.ndim) + list(data.shape)
     pairs = list(zip(times, sizes, strict=True))
     shape = [n * size for n, size in pairs]
+    check_size(shape, data.dtype)
     if math.prod(times) == 1:
         return data.reshape(shape)
     spread = data.reshape([d for size in sizes for d in (1, size)])

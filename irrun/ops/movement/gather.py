@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, normalize_axis
+from irrun.ops.common import Array, check_size, normalize_axis
 from irrun.ops.movement.common import axis_value, blank, fill_value, from_end, inside
 from irrun.ops.registry import op
 
@@ -54,6 +54,7 @@ def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -
     outside = (index < 0) | (index >= size)
     some_outside = bool(outside.any())
     shape = data.shape[:along] + indices.shape[batch:] + data.shape[along + 1 :]
+    check_size(shape, data.dtype)
     if some_outside:
         if size == 0:
             return blank(shape, data.dtype)

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list
+from irrun.ops.common import Array, check_size, int_list
 from irrun.ops.movement.common import blank
 from irrun.ops.registry import op
 
@@ -36,6 +36,7 @@ def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | No
     sizes = [max(0, b + n + e) for b, n, e in zip(begins, data.shape, ends, strict=True)]
     if pad_mode == "constant":
         return pad_constant(data, begins, sizes, pad_value)
+    check_size(sizes, data.dtype)
     for axis, (begin, end, size) in enumerate(zip(begins, ends, sizes, strict=True)):
         if begin or end:
             data = np.take(data, _source(pad_mode, begin, end, data.shape[axis], size), axis=axis, mode="clip")
@@ -44,6 +45,7 @@ def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | No
 
 def pad_constant(data: Array, begins: list[int], sizes: list[int], pad_value: Array | None) -> Array:
     """`data` placed at `begins` (negative: cropped) in a new array of `sizes`, elsewhere `pad_value` or zero."""
+    check_size(sizes, data.dtype)
     result = blank(sizes, data.dtype)
     if pad_value is not None:
         result[...] = pad_value.reshape(())

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32, int_list
+from irrun.ops.common import Array, check_size, in_f32, int_list
 from irrun.ops.movement.common import fill_value
 from irrun.ops.registry import op
 
@@ -51,6 +51,7 @@ def col2im_15(
     channels = data.shape[-2] // math.prod(kernel)
     blocks = data.reshape(-1 if data.size else math.prod(data.shape[:-2]), channels, *kernel, rows, columns)
 
+    check_size((blocks.shape[0], channels, *padded), data.dtype)
     image = np.zeros((blocks.shape[0], channels, *padded), data.dtype)
     for i in range(kernel[0]):
         for j in range(kernel[1]):

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, normalize_axis, scalar
+from irrun.ops.common import Array, check_size, normalize_axis, scalar
 from irrun.ops.registry import op
 
 __all__ = ["one_hot_1", "one_hot_16"]
@@ -52,6 +52,7 @@ def one_hot_16(
     for name, value in (("on_value", on_value), ("off_value", off_value)):
         if value.size != 1:
             raise InputError(f"{name} has shape {list(value.shape)}, expected a scalar")
+    check_size((*indices.shape, length), on_value.dtype)
     places = indices.astype(np.int64)
     if negative_indices_mode == "normalize":
         places = np.where(places < 0, places + length, places)
