@@ -76,6 +76,16 @@ def _networks() -> dict[str, Network]:
         "gru": Network(networks.gru),
         "detr": Network(networks.detr),
         "small": Network(networks.small),
+        "deformable_detr": Network(networks.deformable_detr),
+        "rt_detr": Network(networks.rt_detr),
+        "mask2former": Network(networks.mask2former),
+        "swin2sr": Network(networks.swin2sr),
+        "mobilevit": Network(networks.mobilevit),
+        "dpt": Network(networks.dpt),
+        "longformer": Network(networks.longformer),
+        "fnet": Network(networks.fnet),
+        "mamba": Network(networks.mamba),
+        "encodec_decoder": Network(networks.encodec_decoder),
     }
     for name in ("mobilenet_v2", "convnext", "unet", "vit", "bert_small", "wav2vec2", "lstm"):
         found[f"{name}_f16"] = replace(found[name], f16=True, onnx=False)
@@ -96,6 +106,8 @@ def _networks() -> dict[str, Network]:
 NETWORKS = (
     *("resnet50", "mobilenet_v2", "efficientnet", "convnext", "swin", "segformer", "unet", "vit", "bert_base"),
     *("bert_small", "deberta", "t5_encoder", "whisper_encoder", "wav2vec2", "lstm", "gru", "detr", "small"),
+    *("deformable_detr", "rt_detr", "mask2former", "swin2sr", "mobilevit", "dpt"),
+    *("longformer", "fnet", "mamba", "encodec_decoder"),
     *("mobilenet_v2_f16", "convnext_f16", "unet_f16", "vit_f16", "bert_small_f16", "wav2vec2_f16", "lstm_f16"),
     *("small_fq", "bert_small_int8"),
 )

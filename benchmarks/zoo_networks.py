@@ -41,6 +41,13 @@ class Text(Picked):
         return super().forward(input_ids=input_ids, attention_mask=attention_mask)
 
 
+class Ids(Picked):
+    """With tokens as the one input."""
+
+    def forward(self, input_ids: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
+        return super().forward(input_ids=input_ids)
+
+
 class Bert(Picked):
     """With all the inputs that BERT has."""
 
@@ -133,6 +140,73 @@ def detr() -> Made:
     return lively(Vision(tr.DetrForObjectDetection(config), "logits", "pred_boxes")), image(128)
 
 
+def deformable_detr() -> Made:
+    config = tr.DeformableDetrConfig(
+        use_timm_backbone=False, use_pretrained_backbone=False, disable_custom_kernels=True, d_model=32,
+        encoder_layers=1, decoder_layers=2, encoder_ffn_dim=64, decoder_ffn_dim=64, encoder_attention_heads=4,
+        decoder_attention_heads=4, num_queries=20,
+        backbone_config=tr.ResNetConfig(
+            embedding_size=16, hidden_sizes=[16, 24, 32, 48], depths=[1] * 4,
+            out_features=["stage2", "stage3", "stage4"],
+        ),
+    )  # fmt: skip
+    return lively(Vision(tr.DeformableDetrForObjectDetection(config), "logits", "pred_boxes")), image(128)
+
+
+def rt_detr() -> Made:
+    config = tr.RTDetrConfig(
+        backbone_config=tr.RTDetrResNetConfig(
+            embedding_size=16, hidden_sizes=[16, 24, 32, 48], depths=[1] * 4,
+            out_features=["stage2", "stage3", "stage4"], layer_type="basic",
+        ),
+        encoder_in_channels=[24, 32, 48], encoder_hidden_dim=32, encoder_ffn_dim=64, encoder_attention_heads=4,
+        d_model=32, num_queries=20, decoder_in_channels=[32] * 3, decoder_ffn_dim=64, decoder_layers=2,
+        decoder_attention_heads=4, num_labels=10, num_denoising=0,
+    )  # fmt: skip
+    model = tr.RTDetrForObjectDetection(config)
+    for weights in model.parameters():  # or all candidates have the same score, but for noise
+        if weights.ndim > 1:
+            nn.init.normal_(weights, std=weights[0].numel() ** -0.5)
+    return lively(Vision(model, "logits", "pred_boxes")), image(128)
+
+
+def mask2former() -> Made:
+    config = tr.Mask2FormerConfig(
+        use_pretrained_backbone=False, feature_size=32, mask_feature_size=32, hidden_dim=32,
+        encoder_feedforward_dim=32, encoder_layers=1, decoder_layers=2, num_attention_heads=4, dim_feedforward=32,
+        num_queries=8, num_labels=5,
+        backbone_config=tr.SwinConfig(
+            image_size=64, embed_dim=16, depths=[1] * 4, num_heads=[2] * 4, window_size=4,
+            out_features=["stage1", "stage2", "stage3", "stage4"],
+        ),
+    )  # fmt: skip
+    model = tr.Mask2FormerForUniversalSegmentation(config)
+    return lively(Vision(model, "class_queries_logits", "masks_queries_logits")), image(64)
+
+
+def swin2sr() -> Made:
+    config = tr.Swin2SRConfig(
+        image_size=32, patch_size=1, embed_dim=24, depths=[2, 2], num_heads=[2, 2], window_size=4, upscale=2
+    )
+    return lively(Vision(tr.Swin2SRForImageSuperResolution(config), "reconstruction")), image(32)
+
+
+def mobilevit() -> Made:
+    config = tr.MobileViTConfig(
+        image_size=64, hidden_sizes=[24, 32, 40], neck_hidden_sizes=[8, 16, 24, 32, 40, 48, 96], num_attention_heads=4,
+        num_labels=100,
+    )  # fmt: skip
+    return lively(Vision(tr.MobileViTForImageClassification(config), "logits")), image(64, 2)
+
+
+def dpt() -> Made:
+    config = tr.DPTConfig(
+        image_size=64, hidden_size=48, num_hidden_layers=4, num_attention_heads=4, intermediate_size=96,
+        backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[16, 24, 32, 32], fusion_hidden_size=24, is_hybrid=False,
+    )  # fmt: skip
+    return lively(Vision(tr.DPTForDepthEstimation(config), "predicted_depth")), image(64)
+
+
 def bert_base() -> Made:
     config = tr.BertConfig()
     inputs = text(128, config.vocab_size)
@@ -161,6 +235,26 @@ def t5_encoder() -> Made:
         vocab_size=2000, d_model=96, d_kv=24, d_ff=256, num_layers=3, num_heads=4, feed_forward_proj="gated-gelu"
     )
     return lively(Text(tr.T5EncoderModel(config), "last_hidden_state")), text(40, 2000, 2)
+
+
+def longformer() -> Made:
+    config = tr.LongformerConfig(
+        vocab_size=1000, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96,
+        attention_window=8,
+    )  # fmt: skip
+    return lively(Text(tr.LongformerModel(config), "last_hidden_state")), text(32, 1000, 2)
+
+
+def fnet() -> Made:
+    config = tr.FNetConfig(
+        vocab_size=1000, hidden_size=64, num_hidden_layers=2, intermediate_size=128, use_tpu_fourier_optimizations=False
+    )
+    return lively(Ids(tr.FNetModel(config), "last_hidden_state")), {"input_ids": torch.randint(1000, (2, 40))}
+
+
+def mamba() -> Made:
+    config = tr.MambaConfig(vocab_size=1000, hidden_size=64, num_hidden_layers=2, state_size=8)
+    return Ids(tr.MambaModel(config), "last_hidden_state"), {"input_ids": torch.randint(1000, (2, 12))}
 
 
 def whisper_encoder() -> Made:
@@ -204,6 +298,22 @@ class Small(nn.Module):
 
 def small() -> Made:
     return lively(Small()), image(64, 2)
+
+
+def encodec_decoder() -> Made:
+    config = tr.EncodecConfig(
+        num_filters=8, hidden_size=32, codebook_size=64, codebook_dim=32, upsampling_ratios=[4, 4, 2], num_lstm_layers=1
+    )
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = tr.EncodecModel(config)
+
+        def forward(self, audio_codes: Tensor) -> Tensor:
+            return self.model.decode(audio_codes, [None]).audio_values
+
+    return Decoder(), {"audio_codes": torch.randint(64, (1, 1, 2, 30))}
 
 
 class Recurrent(nn.Module):
