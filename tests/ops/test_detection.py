@@ -241,3 +241,22 @@ def test_overlap_of_turned_squares():
     others = np.concatenate([square, turned, beside, away])
     shared = rotated_overlaps(square, others)[0]
     np.testing.assert_allclose(shared, [1, octagon / (8 - octagon), 2 / 6, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["average", "bilinear"])
+def test_regions_behind_the_end_of_a_list_give_zeros(mode: str) -> None:
+    """Proposal marks the end of what it found with the batch -1."""
+    data = np.arange(64, dtype=F32).reshape(1, 4, 4, 4) + 1
+    rois = np.array([[0, 0, 0, 1, 1], [-1, 0, 0, 0, 0], [0, 0, 0, 1, 1]], F32)
+    size = {
+        "output_dim": 1,
+        "group_size": 2,
+        "spatial_scale": 1.0,
+        "mode": mode,
+        "spatial_bins_x": 2,
+        "spatial_bins_y": 2,
+    }
+    found = psroi_pooling_1(data, rois, **size)
+    np.testing.assert_array_equal(found[:1], psroi_pooling_1(data, rois[:1], **size))
+    assert found[0].any()
+    assert not found[1:].any()

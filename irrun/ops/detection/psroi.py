@@ -8,7 +8,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops.common import Array, check_size, in_f32
-from irrun.ops.detection.roi import check_regions, chunks, round_half_away
+from irrun.ops.detection.roi import before_end, check_regions, chunks, round_half_away
 from irrun.ops.registry import op
 
 __all__ = ["deformable_psroi_pooling_1", "psroi_pooling_1"]
@@ -34,20 +34,26 @@ def psroi_pooling_1(
     y1, x2, y2.
     Returns the type of data, [regions, output_dim, group_size, group_size].
     Raises InputError where shapes do not fit or a batch is out of range.
-    A bin outside the map gives 0, as in OpenVINO's CPU plugin; its reference takes the last row or column.
+    A bin outside the map gives 0, as in OpenVINO's CPU plugin; its reference takes the last row or column. As there,
+    a region of batch -1 and all after it give zeros.
     Spec: PSROIPooling-1.
     """
-    batches = check_regions(data, rois, 5)
+    valid = before_end(rois)
+    batches = check_regions(data, valid, 5)
     groups = group_size * group_size if mode == "average" else spatial_bins_x * spatial_bins_y
     if min(output_dim, groups) < 1 or data.shape[1] != output_dim * groups:
         raise InputError(f"data have {data.shape[1]} channels, expected {output_dim} * {groups}")
     if group_size < 1:
         raise InputError(f"group_size is {group_size}, expected at least 1")
     check_size((len(rois), output_dim, group_size, group_size), data.dtype)
+    result = np.zeros((len(rois), output_dim, group_size, group_size), data.dtype)
+    boxes, found = valid[:, 1:], result[: len(valid)]
     if mode == "average":
-        return _average(data, rois[:, 1:], batches, output_dim, group_size, spatial_scale)
-    bins = (spatial_bins_y, spatial_bins_x)
-    return _bilinear(data, rois[:, 1:], batches, output_dim, group_size, spatial_scale, bins)
+        found[:] = _average(data, boxes, batches, output_dim, group_size, spatial_scale)
+    else:
+        bins = (spatial_bins_y, spatial_bins_x)
+        found[:] = _bilinear(data, boxes, batches, output_dim, group_size, spatial_scale, bins)
+    return result
 
 
 def _average(data: Array, rois: Array, batches: Array, outputs: int, size: int, spatial_scale: float) -> Array:

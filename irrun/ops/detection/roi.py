@@ -12,6 +12,7 @@ from irrun.ops.registry import op
 
 __all__ = [
     "axis_samples",
+    "before_end",
     "channels_last",
     "check_regions",
     "chunks",
@@ -137,9 +138,7 @@ def roi_pooling_2(
     if len(size) == 2 and not (pooled_h and pooled_w):
         pooled_h, pooled_w = size
     _check_pooling(data, rois, pooled_h, pooled_w)
-    valid = rois
-    if rois.ndim == 2 and (rois[:, :1] == -1).any():
-        valid = rois[: int((rois[:, 0] == -1).argmax())]
+    valid = before_end(rois)
     batches = check_regions(data, valid, 5)
     result = np.zeros((len(rois), data.shape[1], pooled_h, pooled_w), data.dtype)
     pool = _pool_maximum if method == "max" else _pool_bilinear
@@ -260,6 +259,13 @@ def round_half_away(x: Array) -> Array:
     whole: Array = np.trunc(x)
     found: Array = whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0).astype(x.dtype)
     return found
+
+
+def before_end(rois: Array) -> Array:
+    """The regions before the first of batch -1, which ends the list that Proposal gives."""
+    if rois.ndim == 2 and (rois[:, :1] == -1).any():
+        return rois[: int((rois[:, 0] == -1).argmax())]
+    return rois
 
 
 def check_regions(data: Array, rois: Array, columns: int, batch_indices: Array | None = None) -> Array:
