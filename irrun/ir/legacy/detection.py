@@ -244,12 +244,17 @@ def non_max_suppression(builder: Builder, old: OldLayer) -> Value:
 
 @converts("CTCGreedyDecoder")
 def ctc_greedy_decoder(builder: Builder, old: OldLayer) -> Value:
-    """Without a mask as second input all steps count."""
+    """Without a mask as second input all steps count; the first one does in any case.
+
+    Masks of Caffe, which the old kernels took, are 0 where a sequence begins: it ends before the next 0.
+    """
     logits = builder.floating(old.input(0))
+    steps, batch = old.in_shape()[:2]
     if len(old.inputs) > 1:
-        mask = builder.convert(old.inputs[1], logits.type or F32)
+        mask = builder.reshape(builder.convert(old.inputs[1], logits.type or F32), (steps, batch))
+        first = builder.constant([[1.0], *[[0.0]] * (steps - 1)], F32, "first")
+        mask = builder.binary("Maximum", mask, first)
     else:
-        steps, batch = old.in_shape()[:2]
         mask = builder.filled(1, (steps, batch))
     attributes = {"ctc_merge_repeated": old.flag("ctc_merge_repeated", default=True)}
     value = builder.op("CTCGreedyDecoder", [logits, mask], attributes)
