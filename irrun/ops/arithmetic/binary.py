@@ -6,7 +6,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops.common import Array, AutoBroadcast
-from irrun.ops.elementwise import binary, reference_integers, truncated_quotient
+from irrun.ops.elementwise import binary, precise, reference_integers, truncated_quotient
 from irrun.ops.registry import op
 
 __all__ = [
@@ -182,11 +182,29 @@ def _floor_mod(x: Array, y: Array) -> Array:
 
 
 def _power(x: Array, y: Array) -> Array:
-    if y.size == 1 and x.dtype.kind == "f" and y.reshape(-1)[0] == 2:
+    if y.size == 1 and x.dtype.kind == "f":
         shape = np.broadcast_shapes(x.shape, y.shape)
-        return np.multiply(x, x).reshape(shape)
+        return _power_of_one(x, y.item()).reshape(shape)
     power = np.asarray(np.power(x.astype(np.float64), y.astype(np.float64)))
     return power if x.dtype.kind == "f" else reference_integers(power, x.dtype)
+
+
+def _power_of_one(x: Array, exponent: float) -> Array:
+    """`x` to the power of one number; the usual numbers are much faster without logarithms."""
+    if exponent == 2:
+        return np.asarray(x * x)
+    if exponent == 3:
+        return np.asarray(x * x * x)
+    if exponent == -1:
+        return np.asarray(1 / x)
+    if abs(exponent) == 0.5:  # of minus infinity C's pow gives infinity, and of -0 the same as of 0
+        root = np.where(x == -np.inf, np.inf, np.sqrt(x + 0)).astype(x.dtype, copy=False)
+        return root if exponent > 0 else np.asarray(1 / root)
+    if not float(exponent).is_integer():
+        return precise(lambda v: np.asarray(np.power(v, exponent)), x)
+    # NumPy is slow for bases below zero.
+    power = precise(lambda v: np.asarray(np.power(np.abs(v), exponent)), x)
+    return np.copysign(power, x) if exponent % 2 else power
 
 
 def _squared_difference(x: Array, y: Array) -> Array:

@@ -118,10 +118,10 @@ def power_1(rng):
     for dtype in (I32, I64):
         a, b = np.array([7, -7, 7, -7, 0, -1, 0, 100, 3], dtype), np.array([3, 3, -3, -3, 0, -1, -1, 7, 39], dtype)
         yield Case([a, b], oracles=("evaluate",), note="negative exponents, and powers that leave the type")
-    for exponent in (2, 0.5, 3, 1, 0, -1, -0.5):
-        values = np.array([0.5, 2, 3.25, 10, 0, np.inf], F32)
+    for exponent in (2, 0.5, 3, 1, 0, -1, -0.5, 4, 5, -3, 2.5, np.inf, np.nan):
+        values = np.array([0.5, 2, 3.25, 10, 0, np.inf, -2, -0.0, -np.inf, np.nan, -0.3, 1], F32)
         yield Case([values, np.array(exponent, F32)], oracles=("evaluate",))
-        yield Case([values.reshape(2, 3), np.full((1, 1, 1), exponent, F32)], constants=(1,), oracles=("evaluate",))
+        yield Case([values.reshape(2, 6), np.full((1, 1, 1), exponent, F32)], constants=(1,), oracles=("evaluate",))
     base, exponent = np.meshgrid(np.array([-2, -0.5, -0.0, 0, 1, np.inf, -np.inf, np.nan], F32), SPECIALS[:17])
     yield Case([base.copy(), exponent.copy()], oracles=("evaluate",))
 
