@@ -10,8 +10,8 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops.common import Array, in_f32, is_float, normalize_axis, scalar
-from irrun.ops.elementwise import binary, integer_limits, numbers, precise, unary
-from irrun.ops.erf import erfc
+from irrun.ops.elementwise import binary, integer_limits, numbers, polynomial, precise, unary
+from irrun.ops.erf import erfc_tail
 from irrun.ops.registry import op
 
 __all__ = [
@@ -92,7 +92,18 @@ def elu_1(data: Array, *, alpha: float) -> Array:
     Returns the shape and type of data.
     Spec: ELU-1.
     """
-    return precise(lambda x: np.where(x < 0, alpha * np.expm1(x), x), data, integers="truncate")
+    single = data.dtype != np.float64
+    return precise(lambda x: _elu(x, alpha, single), data, integers="truncate")
+
+
+def _elu(x: Array, alpha: float, single: bool) -> Array:
+    """Elu of an f64 array; `single` is faster, and good for results that are rounded to f32."""
+    size = np.abs(x)
+    if single:
+        below = np.where(size < 1e-8, -size, np.exp(-size) - 1)
+    else:
+        below = np.asarray(np.expm1(-size))
+    return np.maximum(x, 0) + alpha * below * (x < 0)
 
 
 @op("Selu", since=1)
@@ -105,7 +116,8 @@ def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
     Spec: SELU-1.
     """
     scale, slope = scalar(lambda_, "lambda"), scalar(alpha, "alpha")
-    return precise(lambda x: scale * np.where(x > 0, x, slope * np.expm1(x)), data)
+    single = data.dtype != np.float64
+    return precise(lambda x: scale * _elu(x, slope, single), data)
 
 
 @op("Exp", since=1)
@@ -134,7 +146,9 @@ def gelu_7(data: Array, *, approximation_mode: Literal["ERF", "TANH"] = "ERF") -
 
 
 def _gelu_erf(x: Array, single: bool) -> Array:
-    return 0.5 * x * erfc(x * -math.sqrt(0.5), single=single)
+    tail = erfc_tail(np.abs(x) * math.sqrt(0.5), single=single)
+    tail *= 0.5
+    return x * ((x >= 0) - np.copysign(tail, x))
 
 
 def _gelu_tanh(x: Array) -> Array:
@@ -199,7 +213,20 @@ def soft_plus_4(data: Array) -> Array:
     Returns the shape and type of data.
     Spec: SoftPlus-4.
     """
-    return precise(lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))), data)
+    single = data.dtype != np.float64
+    return precise(lambda x: np.maximum(x, 0) + _log1p(np.exp(-np.abs(x)), single), data)
+
+
+#: log(1 + x) is 2 atanh(s) with s = x / (2 + x); 2 atanh(s) / s as a polynomial in s^2 up to 1/9.
+ATANH = (2.0000000079210207, 0.666663146827188, 0.40024910249062445, 0.27960603229125613, 0.281783327745312)
+
+
+def _log1p(x: Array, single: bool) -> Array:
+    """log(1 + x) of an f64 array in [0, 1]; `single` is faster, and good for results that are rounded to f32."""
+    if not single:
+        return np.asarray(np.log1p(x))
+    s = x / (x + 2)
+    return s * polynomial(ATANH, s * s)
 
 
 @op("SoftSign", since=9)

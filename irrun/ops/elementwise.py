@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import ml_dtypes
@@ -17,6 +17,7 @@ __all__ = [
     "compare",
     "integer_limits",
     "numbers",
+    "polynomial",
     "precise",
     "reference_integers",
     "round_half_away",
@@ -121,6 +122,16 @@ def precise(
     return np.asarray(result.reshape(data.shape))
 
 
+def polynomial(coefficients: Sequence[float], x: Array) -> Array:
+    """A polynomial by Horner's scheme, in place; coefficients from the constant term up."""
+    result: Array = x * coefficients[-1]
+    for c in coefficients[-2:0:-1]:
+        result += c
+        result *= x
+    result += coefficients[0]
+    return result
+
+
 def round_half_away(x: Array) -> Array:
     """To the nearest whole number, ties away from zero, as C's round()."""
     whole = np.trunc(x)
@@ -143,13 +154,13 @@ def reference_integers(x: Array, dtype: np.dtype[Any]) -> Array:
     limit = 2.0 ** (63 if dtype.itemsize == 8 or dtype == np.uint32 else 31)
     fits = (x >= -limit) & (x < limit)
     if fits.all():
-        return x.astype(np.int64).astype(dtype)
+        return x.astype(np.int64).astype(dtype, copy=False)
     whole = np.where(fits, x, x.dtype.type(-limit)).astype(np.int64)
     if dtype == np.uint64:
         high = x - x.dtype.type(limit)
         upper = np.where((high >= 0) & (high < limit), high, 0).astype(np.uint64) + np.uint64(2**63)
         return np.where(x >= limit, np.where(high < limit, upper, np.uint64(0)), whole.astype(np.uint64))
-    return whole.astype(dtype)
+    return whole.astype(dtype, copy=False)
 
 
 def integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
