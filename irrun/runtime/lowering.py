@@ -32,7 +32,7 @@ def lower(model: Model) -> Program:
     if lacking is not None:
         raise lacking
     try:
-        return _Lowering(model, model.graph).program()
+        return _Lowering(model, model.graph, _Stored(model)).program()
     except IrrunError as error:
         error.path = error.path or model.path
         raise
@@ -61,11 +61,51 @@ def _places(layers: list[Layer]) -> str:
     return f"layer {first.id} {first.name!r}" + (f" and {len(layers) - 1} more" if len(layers) > 1 else "")
 
 
+class _Stored:
+    """The constants of a model, those of the same bytes, type and shape as one array.
+
+    Types that share bytes are unpacked as the model is lowered. Constants that overlap could make that any amount,
+    so that there is a bound: a few times the length of the weights.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.values: dict[tuple[int, str, tuple[int, ...]], np.ndarray[Any, Any]] = {}
+        self.left = (1 << 20) + 8 * len(model.weights)
+
+    def value(self, layer: Layer) -> np.ndarray[Any, Any]:
+        """The tensor of a Constant.
+
+        Raises:
+            ModelError: it does not fit its bytes, or too many constants share the same ones.
+        """
+        port = layer.outputs[0]
+        assert port.element_type is not None
+        assert port.shape is not None
+        extent = constant_extent(layer, self.model)
+        shape = tuple(int(d) for d in port.shape)  # type: ignore[arg-type]
+        key = (int(layer.attributes.get("offset", 0)), port.element_type.name, shape)
+        if key not in self.values:
+            if port.element_type.is_packed or port.element_type.name in ("boolean", "string"):
+                self.left -= len(extent)
+                if self.left < 0:
+                    length = len(self.model.weights)
+                    raise ModelError(
+                        f"constants overlap: they take more than 8 times the {length} bytes of the weights"
+                    )
+            try:
+                self.values[key] = unpack(port.element_type, extent, shape)
+            except ValueError as error:
+                raise ModelError(str(error)) from error
+        return self.values[key]
+
+
 class _Lowering:
     """Lowers one graph; numbers its slots as it goes."""
 
-    def __init__(self, model: Model, graph: Graph) -> None:
+    def __init__(self, model: Model, graph: Graph, stored: _Stored) -> None:
         self.model = model
+        self.stored = stored
         self.graph = graph
         self.initial: list[np.ndarray[Any, Any] | None] = [None]
         self.slots: dict[tuple[int, int], int] = {}
@@ -136,18 +176,11 @@ class _Lowering:
             return
         (slot, *_) = self.outputs(layer)
         self.constant_layers[slot] = layer
-        port = layer.outputs[0]
         given = layer.attributes.get("value")  # of a layer that does not come from a file
         if isinstance(given, np.ndarray):
             value = given.view()
         else:
-            extent = constant_extent(layer, self.model)
-            assert port.element_type is not None
-            assert port.shape is not None
-            try:
-                value = unpack(port.element_type, extent, port.shape)  # type: ignore[arg-type]
-            except ValueError as error:
-                raise ModelError(str(error)) from error
+            value = self.stored.value(layer).view()
         value.flags.writeable = False
         self.initial[slot] = value
 
@@ -182,7 +215,7 @@ class _Lowering:
                 raise ModelError(f"{operation} needs its input {i} ({one.name}), no edge leads into it")
 
     def body(self, layer: Layer, body: Body) -> BodyProgram:
-        program = _Lowering(self.model, body.graph).program()
+        program = _Lowering(self.model, body.graph, self.stored).program()
         parameters = {p.id: i for i, p in enumerate(program.parameter_layers)}
         results = {r.id: i for i, r in enumerate(program.result_layers)}
         inputs = {p.id: i for i, p in enumerate(layer.inputs)}

@@ -274,3 +274,97 @@ def test_a_file_of_100000_layers_reads_in_linear_time(tmp_path):
         seconds.append(process_time() - began)
         assert len(model.graph.layers) == count + 2
     assert seconds[1] < 40 * seconds[0]
+
+
+def unfolding(make):
+    """A net of constants alone: `make` adds layers with `add(type, inputs, data)`, which gives the new one's id."""
+    layers, edges, weights = [], [], bytearray()
+
+    def add(type, inputs=(), data="", value=None):
+        id = len(layers)
+        if value is not None:
+            value = np.asarray(value)
+            element = irrun.ElementType.of(value.dtype).name
+            shape = ",".join(map(str, value.shape))
+            place = f'offset="{len(weights)}" size="{value.nbytes}"'
+            weights.extend(value.tobytes())
+            data = f'element_type="{element}" shape="{shape}" {place}'
+        edges.extend((source, 9, id, i) for i, source in enumerate(inputs))
+        ports = [port(i, (1,)) for i in range(len(inputs))]
+        layers.append(layer(id, type, "opset13", data, ports, [port(9, (1,), "FP32")] if type != "Result" else ()))
+        return id
+
+    add("Result", [make(add)])
+    return net(layers, edges), bytes(weights)
+
+
+def constant_of(add, value):
+    return add("Const", value=value)
+
+
+def spread(add, *shape):
+    return add("Broadcast", [constant_of(add, np.float32(1)), constant_of(add, np.array(shape))])
+
+
+def repeated(add, type, count, value):
+    for _ in range(count):
+        value = add(type, [value, value] if type == "Add" else [value])
+    return value
+
+
+UNFOLDING = {
+    "a sum of 4 GiB": lambda add: repeated(add, "Add", 1, spread(add, 1 << 30)),
+    "many sums of 64 MiB": lambda add: repeated(add, "Add", 2000, spread(add, 1 << 24)),
+    "many sums of 1 KiB": lambda add: repeated(add, "Add", 2000, spread(add, 1 << 8)),
+    "an outer sum": lambda add: add("Add", [spread(add, 1 << 15, 1), spread(add, 1 << 15)]),
+    "an outer product": lambda add: add(
+        "MatMul", [spread(add, 1 << 15, 1), spread(add, 1, 1 << 15)], 'transpose_a="false" transpose_b="false"'
+    ),
+    "a long product": lambda add: add(
+        "MatMul", [spread(add, 1 << 13, 1 << 12), spread(add, 1 << 12, 1 << 13)], 'transpose_a="0" transpose_b="0"'
+    ),
+    "a wider type": lambda add: add("Convert", [spread(add, 1 << 27)], 'destination_type="f64"'),
+    "a tile": lambda add: add("Tile", [spread(add, 1 << 10), constant_of(add, np.array([1 << 20]))]),
+    "rows of a table": lambda add: add(
+        "Gather",
+        [spread(add, 1, 1 << 20), constant_of(add, np.zeros(1 << 10, np.int64)), constant_of(add, np.int64(0))],
+    ),
+    "many places": lambda add: add("NonZero", [spread(add, 1 << 10, 1 << 15)], 'output_type="i64"'),
+    "a long transform": lambda add: add("Softmax", [spread(add, 1 << 28)], 'axis="0"'),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("what", UNFOLDING)
+def test_compiling_takes_little_whatever_the_constants_would_grow_to(what, tmp_path):
+    """Declared shapes lie here: each port says [1]."""
+    path = write(tmp_path, *unfolding(UNFOLDING[what]))
+    tracemalloc.start()
+    try:
+        irrun.compile_model(path)
+        assert tracemalloc.get_traced_memory()[1] < 400 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_constants_that_overlap_are_unpacked_once_or_refused(tmp_path):
+    """A hundred views of the same bytes are one array; a hundred that begin one byte apart are too many."""
+    weights = b"\0" * (1 << 20)
+
+    def overlapping(step):
+        def constant(i):
+            data = f'element_type="u4" shape="2000000" offset="{i * step}" size="1000000"'
+            return layer(i, "Const", data=data, outputs=[port(0, (2000000,), "U4")])
+
+        layers = [constant(i) for i in range(100)]
+        layers += [layer(100 + i, "Result", inputs=[port(0)]) for i in range(100)]
+        return net(layers, [(i, 0, 100 + i, 0) for i in range(100)])
+
+    tracemalloc.start()
+    try:
+        irrun.compile_model(write(tmp_path, overlapping(0), weights, name="same"))
+        with pytest.raises(irrun.ModelError, match="constants overlap"):
+            irrun.compile_model(write(tmp_path, overlapping(1), weights, name="apart"))
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()

@@ -1,16 +1,23 @@
-"""Constant folding: what depends on constants alone is computed once, within a budget of memory.
+"""Constant folding: what depends on constants alone is computed once, within budgets of memory and of work.
 
 Decompression of weights (f16 -> f32; u8 or i4, zero point and scale -> f32) is most of it. What does not fit the
-budget stays in the program: it is expanded when it is used, and freed after its last use.
+budgets stays in the program: it is expanded when it is used, and freed after its last use.
+
+Declared shapes only decide the order. A file may lie about them, so that what an instruction will take is worked
+out from the values it gets, before it runs: opening a hostile file costs little memory and little time.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from irrun.elements import ElementType
+from irrun.errors import InputError
+from irrun.ops.common import at_most, is_narrow
 from irrun.runtime.program import ABSENT, Instruction, Program
 
 __all__ = ["DEFAULT_LIMIT", "fold_constants"]
@@ -18,7 +25,31 @@ __all__ = ["DEFAULT_LIMIT", "fold_constants"]
 #: Bytes that folded values may take in all.
 DEFAULT_LIMIT = 1 << 30
 
+#: Bytes that may be read and written in all: so many, and so many for each byte of constants.
+WORK, WORK_PER_BYTE = 1 << 28, 64
+#: What an instruction counts for besides its bytes.
+WORK_PER_INSTRUCTION = 1 << 12
+
+#: Operations that may be folded at any size: they take time in proportion to their inputs, and give no more than
+#: all inputs together or their common broadcast; or their kernels check how much it will be.
+SCALABLE_CATEGORIES = frozenset(
+    ("activation", "arithmetic", "bitwise", "comparison", "logical", "quantization", "shape", "type")
+)
+SCALABLE_TYPES = frozenset(
+    ("Broadcast", "Concat", "Gather", "Pad", "Range", "Select", "Slice", "Split", "StridedSlice", "Tile")
+) | {"Transpose", "VariadicSplit"}
+#: Others may take so many elements, and so many combinations of them.
+FEW, COMBINATIONS = 1 << 16, 1 << 23
+
 Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class _Budget:
+    """Bytes that may still be kept, and read and written."""
+
+    kept: int
+    work: int
 
 
 def fold_constants(program: Program, limit: int = DEFAULT_LIMIT) -> int:
@@ -34,51 +65,75 @@ def fold_constants(program: Program, limit: int = DEFAULT_LIMIT) -> int:
     Returns:
         The bytes taken.
     """
-    taken = 0
+    if limit <= 0:
+        return 0
+    budget = _Budget(limit, WORK + WORK_PER_BYTE * _stored(program))
+    _fold(program, budget)
+    return limit - budget.kept
+
+
+def _stored(program: Program) -> int:
+    """Bytes of all constants, as far as they lie apart."""
+    roots: dict[int, int] = {}
+    programs = [program]
+    while programs:
+        one = programs.pop()
+        for slot in one.constant_layers:
+            value = one.initial[slot]
+            if value is not None:
+                place = value.__array_interface__["data"][0]
+                roots[place] = max(roots.get(place, 0), value.nbytes)
+        programs.extend(body.program for i in one.instructions for body in i.bodies.values())
+    return sum(roots.values())
+
+
+def _fold(program: Program, budget: _Budget) -> None:
     for instruction in program.instructions:
         for body in instruction.bodies.values():
-            taken += fold_constants(body.program, limit - taken)
-    if limit <= taken:
-        return taken
-    return taken + _Folding(program, limit - taken).run()
+            _fold(body.program, budget)
+    if budget.kept > 0:
+        _Folding(program, budget).run()
 
 
 class _Folding:
-    def __init__(self, program: Program, limit: int) -> None:
+    def __init__(self, program: Program, budget: _Budget) -> None:
         self.program = program
-        self.limit = limit
-        self.taken = 0
-        #: Slots that depend on constants alone -> the instruction that makes them; None for constants.
-        self.makers: dict[int, Instruction | None] = dict.fromkeys(program.constant_layers)
+        self.budget = budget
+        #: Slots that depend on constants alone -> the position of the instruction that makes them; None for constants.
+        self.makers: dict[int, int | None] = dict.fromkeys(program.constant_layers)
+        #: The arrays that own the memory of constants, by identity.
+        self.roots = {id(_root(v)): v for s in program.constant_layers if (v := program.initial[s]) is not None}
 
-    def run(self) -> int:
-        candidates: list[Instruction] = []
+    def run(self) -> None:
         wanted: dict[int, None] = {}  # constant values that the rest of the program reads
-        for instruction in self.program.instructions:
+        for position, instruction in enumerate(self.program.instructions):
             if self.is_constant(instruction):
-                candidates.append(instruction)
-                self.makers.update(dict.fromkeys(instruction.outputs, instruction))
+                self.makers.update(dict.fromkeys(instruction.outputs, position))
             else:
-                wanted.update(dict.fromkeys(s for s in instruction.inputs if self.makers.get(s)))
-        wanted.update(dict.fromkeys(s for s in self.program.results if self.makers.get(s)))
-        if not candidates:
-            return 0
+                wanted.update(dict.fromkeys(s for s in instruction.inputs if self.makers.get(s) is not None))
+        wanted.update(dict.fromkeys(s for s in self.program.results if self.makers.get(s) is not None))
         folded: set[int] = set()
         with np.errstate(all="ignore"):
             for slot in sorted(wanted, key=self.estimate):
+                if self.budget.work < 0:
+                    break
                 self.fold(slot, folded)
-        self.remove(folded)
-        return self.taken
+        if any(position is not None for position in self.makers.values()):
+            self.remove(folded)
 
     def is_constant(self, instruction: Instruction) -> bool:
         if instruction.bodies or instruction.provided or not instruction.operation.deterministic:
             return False
         return all(s == ABSENT or s in self.makers for s in instruction.inputs)
 
+    def maker(self, slot: int) -> Instruction:
+        position = self.makers[slot]
+        assert position is not None
+        return self.program.instructions[position]
+
     def estimate(self, slot: int) -> float:
         """Bytes that the value will take by its declaration; unknown ones count as small."""
-        maker = self.makers[slot]
-        assert maker is not None
+        maker = self.maker(slot)
         ports = maker.layer.outputs
         position = maker.outputs.index(slot)
         if position >= len(ports):
@@ -89,57 +144,82 @@ class _Folding:
         return math.prod(int(d) for d in port.shape if isinstance(d, int)) * port.element_type.dtype.itemsize
 
     def fold(self, slot: int, folded: set[int]) -> None:
-        if self.estimate(slot) > self.limit - self.taken:
+        if self.estimate(slot) > self.budget.kept:
             return
-        values: dict[int, Any] = {}
         try:
-            value = self.value(slot, values)
+            value = self.value(slot)
         except Exception:
             return  # it fails again when the program runs, and is reported there
-        cost = 0 if value.base is not None else value.nbytes
-        if cost > self.limit - self.taken:
+        root = _root(value)
+        cost = 0 if id(root) in self.roots else root.nbytes
+        if cost > self.budget.kept:
             return
-        self.taken += cost
+        self.budget.kept -= cost
+        self.roots[id(root)] = root
         value = value.view()
         value.flags.writeable = False
-        maker = self.makers[slot]
-        assert maker is not None
         self.program.initial[slot] = value
-        self.program.constant_layers[slot] = maker.layer
+        self.program.constant_layers[slot] = self.maker(slot).layer
         folded.add(slot)
 
-    def value(self, slot: int, values: dict[int, Any]) -> Array:
-        """The value of a slot, computed from constants without recursion."""
+    def value(self, slot: int) -> Array:
+        """The value of a slot, computed from constants; what is needed on the way is dropped after its last use."""
+        initial = self.program.initial
+        needed = [self.program.instructions[position] for position in self.needed(slot)]
+        last = {s: n for n, instruction in enumerate(needed) for s in instruction.inputs}
+        last[slot] = len(needed)
+        values: dict[int, Array] = {}
+        for n, instruction in enumerate(needed):
+            arguments = [values[s] if s in values else initial[s] for s in instruction.inputs]
+            results = self.computed(instruction, arguments)
+            values.update(zip(instruction.outputs, results, strict=False))
+            for s in (*instruction.inputs, *instruction.outputs):
+                if last.get(s, -1) <= n:
+                    values.pop(s, None)
+        return values[slot]
+
+    def needed(self, slot: int) -> list[int]:
+        """The positions of the instructions that make a slot from what is there, in order."""
+        found: set[int] = set()
         stack = [slot]
         while stack:
-            current = stack[-1]
-            maker = self.makers[current]
-            if maker is None or self.program.initial[current] is not None or current in values:
-                stack.pop()
+            position = self.makers.get(stack.pop())
+            if position is None or position in found:
                 continue
-            missing = [
-                s
-                for s in maker.inputs
-                if s != ABSENT and self.program.initial[s] is None and s not in values and self.makers[s]
-            ]
-            if missing:
-                stack.extend(missing)
-                continue
-            result = maker.kernel(*[self.read(s, values) for s in maker.inputs])
-            results = result if isinstance(result, (tuple, list)) else (result,)
-            values.update((s, np.asarray(r)) for s, r in zip(maker.outputs, results, strict=False))
-            stack.pop()
-        return values[slot] if slot in values else self.program.initial[slot]  # type: ignore[return-value]
+            found.add(position)
+            inputs = self.program.instructions[position].inputs
+            stack.extend(s for s in inputs if s != ABSENT and self.program.initial[s] is None)
+        return sorted(found)
 
-    def read(self, slot: int, values: dict[int, Any]) -> Any:
-        return values[slot] if slot in values else self.program.initial[slot]
+    def computed(self, instruction: Instruction, arguments: list[Array | None]) -> list[Array]:
+        """The results of one instruction, if the budgets admit it.
+
+        Raises:
+            InputError: they do not.
+        """
+        given = [x for x in arguments if x is not None]
+        read = sum(x.nbytes for x in given)
+        limit = self.budget.kept
+        expected = _expected(instruction, given)
+        if not _is_scalable(instruction):
+            limit = min(limit, 8 * COMBINATIONS)
+            if sum(x.size for x in given) > FEW or math.prod(max(x.size, 1) for x in given) > COMBINATIONS:
+                raise InputError("too much to be folded")
+        self.budget.work -= read + WORK_PER_INSTRUCTION
+        if expected > limit or expected > self.budget.work:
+            raise InputError("too much to be folded")
+        with at_most(max(min(limit, self.budget.work), 1)):
+            result = instruction.kernel(*arguments)
+        results = [np.asarray(r) for r in (result if isinstance(result, (tuple, list)) else (result,))]
+        self.budget.work -= sum(r.nbytes for r in results)
+        return results
 
     def remove(self, folded: set[int]) -> None:
         """Drop instructions whose every read result is folded, and constants that nothing reads any more."""
         needed = set(self.program.results) - folded
         kept = []
         for instruction in reversed(self.program.instructions):
-            is_candidate = self.makers.get(instruction.outputs[0]) is instruction
+            is_candidate = self.makers.get(instruction.outputs[0]) is not None
             if is_candidate and not needed.intersection(instruction.outputs):
                 continue
             kept.append(instruction)
@@ -150,3 +230,30 @@ class _Folding:
             del self.program.constant_layers[slot]
             self.program.initial[slot] = None
         self.program.free_after_last_use()
+
+
+def _is_scalable(instruction: Instruction) -> bool:
+    operation = instruction.operation
+    return operation.opset is None and (operation.category in SCALABLE_CATEGORIES or operation.type in SCALABLE_TYPES)
+
+
+def _expected(instruction: Instruction, given: list[Array]) -> int:
+    """Bytes that the results will take at most, where the kernel does not check that itself."""
+    try:
+        elements = math.prod(np.broadcast_shapes(*(x.shape for x in given)))
+    except ValueError:
+        elements = 0
+    if not elements or instruction.operation.category not in SCALABLE_CATEGORIES:
+        elements = max(elements, sum(x.size for x in given))
+    widths = [4 if is_narrow(x.dtype) else x.itemsize for x in given]
+    widths += [p.element_type.dtype.itemsize for p in instruction.layer.outputs if p.element_type is not None]
+    bound = getattr(instruction.kernel, "keywords", {})
+    widths += [value.dtype.itemsize for value in bound.values() if isinstance(value, ElementType)]
+    return elements * max(widths, default=8)
+
+
+def _root(value: Array) -> Array:
+    """The array whose memory `value` is a view of."""
+    while isinstance(value.base, np.ndarray):
+        value = value.base
+    return value
