@@ -23,6 +23,10 @@ __all__ = [
     "tanh_1",
 ]
 
+#: The type in which NumPy's sine and cosine are taken as they are: off by less than 1.5 units in the last place, and
+#: far faster than in f64.
+NATIVE = np.float32
+
 
 @op("Acos", since=1)
 def acos_1(data: Array) -> Array:
@@ -109,7 +113,7 @@ def cos_1(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Cos-1.
     """
-    return precise(np.cos, data)
+    return np.asarray(np.cos(data)) if data.dtype == NATIVE else precise(np.cos, data)
 
 
 @op("Cosh", since=1)
@@ -133,7 +137,7 @@ def sin_1(data: Array) -> Array:
     Results of integers are truncated, as in the reference.
     Spec: Sin-1.
     """
-    return precise(np.sin, data, integers="truncate")
+    return np.asarray(np.sin(data)) if data.dtype == NATIVE else precise(np.sin, data, integers="truncate")
 
 
 @op("Sinh", since=1)
