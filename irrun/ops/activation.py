@@ -61,7 +61,13 @@ def p_relu_1(data: Array, slope: Array) -> Array:
     channel = 1 if data.ndim > 1 else 0
     if data.ndim and slope.ndim == 1 and slope.shape[0] == data.shape[channel]:
         slope = slope.reshape(-1, *[1] * (data.ndim - channel - 1))
-    return binary(lambda x, y: np.where(x < 0, x * y, x), data, slope, "numpy", 0)
+    elif slope.size == 1:
+        slope = slope.reshape(())
+    # One of the terms is zero, so that this is exact; choosing between them costs more than adding them.
+    result = binary(lambda x, y: np.maximum(x, 0) + np.minimum(x, 0) * y, data, slope, "numpy", 0)
+    if result.shape != data.shape:
+        raise InputError(f"slope of shape {list(slope.shape)} does not broadcast to data of shape {list(data.shape)}")
+    return result
 
 
 @op("Clamp", since=1)
@@ -148,7 +154,7 @@ def gelu_7(data: Array, *, approximation_mode: Literal["ERF", "TANH"] = "ERF") -
 def _gelu_erf(x: Array, single: bool) -> Array:
     tail = erfc_tail(np.abs(x) * math.sqrt(0.5), single=single)
     tail *= 0.5
-    return x * ((x >= 0) - np.copysign(tail, x))
+    return np.asarray(x * ((x >= 0) - np.copysign(tail, x)))
 
 
 def _gelu_tanh(x: Array) -> Array:
@@ -226,7 +232,8 @@ def _log1p(x: Array, single: bool) -> Array:
     if not single:
         return np.asarray(np.log1p(x))
     s = x / (x + 2)
-    return s * polynomial(ATANH, s * s)
+    result: Array = s * polynomial(ATANH, s * s)
+    return result
 
 
 @op("SoftSign", since=9)

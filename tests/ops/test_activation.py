@@ -44,3 +44,5 @@ def test_slopes_of_p_relu_go_to_channels_before_they_broadcast() -> None:
     assert act.p_relu_1(data, slope).tolist() == [[[-2, -2], [-3, -3]]]
     with pytest.raises(InputError, match="cannot be broadcast"):
         act.p_relu_1(data, np.zeros(3, np.float32))
+    with pytest.raises(InputError, match="does not broadcast to data"):
+        act.p_relu_1(data[0, 0], np.zeros((3, 2), np.float32))

@@ -95,6 +95,8 @@ def p_relu_1(rng):
         ((2, 3, 4, 5), (1, 3, 1, 1)),
         ((1, 2, 3, 2, 2), (2,)),
         ((2, 0, 3), (1,)),
+        ((), (1,)),
+        ((), ()),
     ]
     for data, slope in shapes:
         for dtype in (F32, F16):
@@ -102,7 +104,8 @@ def p_relu_1(rng):
         yield Case([WIDTH(rng, data, F32), uniform(-1, 1)(rng, slope, F32)], constants=(1,))
     yield Case([WIDTH(rng, (2, 3, 4), F32), uniform(-1, 1)(rng, (3,), F32)], dynamic=(0,))
     yield Case([WIDTH(rng, (2, 3, 4), BFLOAT16), uniform(-1, 1)(rng, (3,), BFLOAT16)])
-    yield Case([SPECIALS, np.array([0.5], F32)], oracles=("evaluate",))
+    for slope in (0.5, 0.0, -2.0):
+        yield Case([SPECIALS, np.array([slope], F32)], oracles=("evaluate",))
 
 
 def with_scalars(type, since, formula, pairs, shape=(), specials=("cpu",), run_time=()):
