@@ -42,18 +42,32 @@ def fake_quantize_1(
         _check_broadcast(data, limit)
         limits.append(limit)
     in_low, in_high, out_low, out_high = limits
+    low, high = np.minimum(in_low, in_high), np.maximum(in_low, in_high)
+    width, reach = in_high - in_low, out_high - out_low
+    if (width > 0).all() and np.isfinite(width).all() and np.isfinite(reach).all():
+        # The lower end of clamped data comes out right by itself, the upper one but for what rounding adds.
+        result = _quantized(np.clip(data, low, high), in_low, width, out_low, reach, levels)
+        missing = out_high - (reach + out_low)
+        if missing.any():
+            result += (data > high) * missing
+        return result
+    result = _quantized(data, in_low, width, out_low, reach, levels)
+    np.copyto(result, out_low, where=data <= low)
+    np.copyto(result, out_high, where=data > high)
+    return result
+
+
+def _quantized(data: Array, in_low: Array, width: Array, out_low: Array, reach: Array, levels: int) -> Array:
+    """The order of the operations is the reference's: every one of them rounds."""
     steps = data.dtype.type(levels - 1)
     result = np.empty(data.shape, data.dtype)
-    # The order of the operations is the reference's: every one of them rounds.
     np.subtract(data, in_low, out=result)
-    result /= in_high - in_low
+    result /= width
     result *= steps
     np.rint(result, out=result)
     result /= steps
-    result *= out_high - out_low
+    result *= reach
     result += out_low
-    np.copyto(result, out_low, where=data <= np.minimum(in_low, in_high))
-    np.copyto(result, out_high, where=data > np.maximum(in_low, in_high))
     return result
 
 
