@@ -181,7 +181,7 @@ def convert(data: Array, target: ElementType) -> Array:
     if target.is_packed:
         codes = np.asarray(values.astype(np.uint8) & np.uint8((1 << target.bits) - 1))
         return codes.view(target.dtype)
-    return np.asarray(values.astype(target.dtype))
+    return np.asarray(values.astype(target.dtype, copy=False))
 
 
 def _values(data: Array, source: ElementType) -> Array:
@@ -197,11 +197,11 @@ def _values(data: Array, source: ElementType) -> Array:
 
 def _to_float(values: Array, target: ElementType) -> Array:
     if target.bits >= 32:
-        return values.astype(target.dtype)
+        return values.astype(target.dtype, copy=False)
     if target.name == "f16" and values.dtype == np.int32:
         values = np.clip(values, -65504, 65504)  # alone among the sources, i32 saturates
     # Narrower floats are made from f32, as in the reference: a value of f64 or i64 is rounded twice.
-    values = values.astype(np.float32)
+    values = values.astype(np.float32, copy=False)
     if target.name == "nf4":
         codes = np.searchsorted(NF4_BOUNDS, np.where(np.isnan(values), -1, values)).astype(np.uint8)
         return np.asarray(codes.view(target.dtype))
