@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from old_ir import Case, Stored, random
+from old_ir import Case, OldNet, Stored, random, run_openvino
 
 pytest.importorskip("openvino")
 
 from openvino import opset13 as ops
+
+from irrun.ir.writer import save_model
 
 X = random(2, 4, 6, 5)
 
@@ -412,6 +414,24 @@ CASES = [
     *embeddings(),
     *resizes(),
 ]
+
+
+@pytest.mark.parametrize("type", ["ArgMax", "TopK"])
+def test_of_equal_elements_the_first_counts(type: str, tmp_path) -> None:
+    net = OldNet(7)
+    inputs = [net.input((2, 40))]
+    if type == "ArgMax":
+        net.layer(type, inputs, [(2, 3)], {"top_k": 3, "axis": 1})
+    else:
+        inputs.append(net.const(np.int32([3])))
+        data = {"axis": 1, "mode": "max", "sort": "value"}
+        net.layer(type, inputs, [(2, 3), (2, 3)], data, precisions=["FP32", "I32"])
+    x = np.zeros((2, 40), np.float32)
+    x[1, [20, 30, 35, 37]] = 1
+    expected = [[0, 1, 2], [20, 30, 35]]
+    assert net.run(x)[-1].tolist() == expected
+    path, _ = save_model(net.read(), tmp_path / "upgraded.xml")
+    assert run_openvino(path, [x])[-1].tolist() == expected
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

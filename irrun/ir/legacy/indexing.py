@@ -63,9 +63,10 @@ def one_hot(builder: Builder, old: OldLayer) -> Value:
 def _top_k(
     builder: Builder, value: Value, k: Value, attributes: dict[str, object], shape: Sequence[int] | None
 ) -> tuple[Value, Value]:
-    attributes = {**attributes, "index_element_type": "i32"}
+    """Of equal elements the first, which only TopK-11 promises; it does so where its result is sorted."""
+    attributes = {**attributes, "index_element_type": "i32", "stable": attributes["sort"] != "none"}
     outputs = [(value.type, shape), (I32, shape)]
-    made = builder.layer("TopK", [value, k], outputs, attributes, version="opset3")
+    made = builder.layer("TopK", [value, k], outputs, attributes, version="opset11")
     return Value(made, made.outputs[0]), Value(made, made.outputs[1])
 
 
