@@ -55,7 +55,7 @@ def priors():
                 scale_all_sizes=True,
                 **sizes,
             ),
-            {**common, **sizes, "step": step},
+            {**common, **sizes, "step": step, "img_size": 0, "img_h": 64, "img_w": 64},
             version=2,
         )
     yield Case(

@@ -13,10 +13,9 @@ __all__: list[str] = []
 LOWEST = -3.4028234663852886e38
 
 
-def _priors(builder: Builder, old: OldLayer, type: str, attributes: dict[str, object]) -> Value:
+def _priors(builder: Builder, old: OldLayer, type: str, attributes: dict[str, object], image: Sequence[int]) -> Value:
     """Priors from the sizes of the feature map and the image, which old layers took from shapes."""
-    grid, image = old.in_shape(0)[-2:], old.in_shape(1)[-2:]
-    image = (old.integer("img_h", default=0) or image[0], old.integer("img_w", default=0) or image[1])
+    grid = old.in_shape(0)[-2:]
     inputs = [builder.constant(list(grid), name="grid"), builder.constant(list(image), name="image")]
     made = math.prod(old.out_shape()) // 2
     value = builder.op(type, inputs, attributes, shape=(2, made), element=F32)
@@ -36,7 +35,7 @@ def prior_box(builder: Builder, old: OldLayer) -> Value:
     }
     for name in ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio", "fixed_size"):
         attributes[name] = old.numbers(name, default=[])
-    return _priors(builder, old, "PriorBox", attributes)
+    return _priors(builder, old, "PriorBox", attributes, old.in_shape(1)[-2:])
 
 
 @converts("PriorBoxClustered")
@@ -52,7 +51,10 @@ def prior_box_clustered(builder: Builder, old: OldLayer) -> Value:
         "width": old.numbers("width"),
         "height": old.numbers("height"),
     }
-    return _priors(builder, old, "PriorBoxClustered", attributes)
+    # Unlike those of PriorBox, its kernel heeded these attributes.
+    height, width = old.in_shape(1)[-2:]
+    image = (old.integer("img_h", default=0) or height, old.integer("img_w", default=0) or width)
+    return _priors(builder, old, "PriorBoxClustered", attributes, image)
 
 
 @converts("DetectionOutput")
