@@ -110,6 +110,18 @@ def test_weights_may_stand_outside_of_blobs() -> None:
     compare(net.run(x), [x @ weights.T + biases], "irrun")
 
 
+def test_blobs_have_the_precision_of_the_output_where_nothing_else_is_stated() -> None:
+    """In late files of IR v7 a layer has none."""
+    net = OldNet(7, precision="FP16")
+    weights = random(2, 3).astype(np.float16)
+    net.layer("FullyConnected", [net.input((1, 3))], [(1, 2)], {"out-size": 2}, {"weights": weights})
+    for layer in net.layers:
+        del layer.attrib["precision"]
+    del net.layers[1].find("blobs/weights").attrib["precision"]
+    x = random(1, 3)
+    compare(net.run(x), [x @ weights.astype(np.float32).T], "irrun")
+
+
 def test_crops_of_the_oldest_files() -> None:
     net = OldNet(2)
     id = net.layer("Crop", [net.input((1, 3, 6, 7))], [(1, 3, 4, 5)])
@@ -145,6 +157,17 @@ def test_mean_values_and_scales(named: bool) -> None:
     mean, scale = (np.float32(v).reshape(1, 3, 1, 1) for v in ([104.5, 117, 123], [2, 1, 0.5]))
     found = net.run(random(1, 7), x)
     np.testing.assert_array_equal(found[0], (x - mean) / scale)
+
+
+def test_without_a_name_mean_values_are_those_of_the_first_image_by_name() -> None:
+    net = OldNet(3)
+    for name in ("second", "first"):
+        net.layer("ReLU", [net.input((1, 1, 2, 2), name=name)], [(1, 1, 2, 2)])
+    channel(pre_process(net), 0, value=1)
+    x = np.ones((1, 1, 2, 2), np.float32)
+    second, first = net.run(x, x)
+    assert second.all()
+    assert not first.any()
 
 
 @pytest.mark.parametrize("adjoining", [True, False])

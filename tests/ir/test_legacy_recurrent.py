@@ -174,6 +174,9 @@ def iterator(version: int, *, backward: bool = False, with_input_layer: bool = F
     section = etree.SubElement(element, "port_map")
     first = (0, 0) if with_input_layer else (squeeze, 0)
     order = {"stride": -1, "start": -1, "end": 0} if backward else {"stride": 1, "start": 0}
+    if version < 6:
+        order.pop("start")
+        order.pop("end", None)
     for tag, port, end, more in (
         ("input", 0, first, {"axis": 1, "part_size": 1, **order}),
         ("input", 1, (cell, 1), {"axis": -1} if version > 5 else {}),

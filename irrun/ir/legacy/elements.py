@@ -50,7 +50,7 @@ class RawLayer:
     """A layer as the XML has it, its ports ordered by their ids.
 
     Attributes:
-        precision: what its element states, or what encloses it.
+        precision: what its element states, or what encloses it, or its first output (late files of IR v7).
         inputs, outputs: what its ports declare, by their ids.
     """
 
@@ -73,7 +73,9 @@ class RawLayer:
         id = integer(element, "id", element.get("id"))
         layer = Layer(id, element.get("name", ""), kind, "legacy", line=element.sourceline or 0)
         layer.attributes = attributes_of(element, kind)
-        raw = RawLayer(element, layer, element.get("precision") or precision)
+        first = element.find("output/port[@precision]")
+        inferred = None if first is None else first.get("precision")
+        raw = RawLayer(element, layer, element.get("precision") or precision or inferred)
         for section, found in (("input", raw.inputs), ("output", raw.outputs)):
             for port in children(element, section, "port"):
                 stated = port.get("precision")
@@ -151,12 +153,13 @@ def read_map_entry(element: Any) -> tuple[PortMapEntry, End]:
     axis = attribute("axis", "-1")
     end = (attribute("internal_layer_id"), attribute("internal_port_id", "0"))
     stride = attribute("stride", "1")
+    start, stop = ("0", "-1") if stride > 0 else ("-1", "0")
     entry = PortMapEntry(
         external_port_id=attribute("external_port_id"),
         internal_layer_id=end[0],
         axis=None if axis < 0 else axis,
-        start=attribute("start", "0"),
-        end=attribute("end", "-1"),
+        start=attribute("start", start),
+        end=attribute("end", stop),
         stride=stride,
         part_size=abs(stride),  # what the plugins went by, whatever the file says
         line=element.sourceline or 0,

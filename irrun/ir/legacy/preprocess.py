@@ -15,7 +15,7 @@ __all__ = ["normalized", "preprocessed_input"]
 
 
 def preprocessed_input(element: Any, inputs: Mapping[str, Value]) -> str:
-    """The name of the input that is meant: the one that is named, else the first of rank 4, else the first.
+    """The name of the input that is meant: the one that is named, else the first by name of rank 4, else of any.
 
     Raises:
         ModelError: there is none.
@@ -25,8 +25,8 @@ def preprocessed_input(element: Any, inputs: Mapping[str, Value]) -> str:
         raise malformed(element, "<pre-process> stands in a file without inputs")
     if wanted and wanted not in inputs:
         raise malformed(element, f"<pre-process> names the input {wanted!r}, which does not exist")
-    of_rank_4 = (name for name, value in inputs.items() if len(value.shape or ()) == 4)
-    return wanted or next(of_rank_4, next(iter(inputs)))
+    names = sorted(inputs)
+    return wanted or next((name for name in names if len(inputs[name].shape or ()) == 4), names[0])
 
 
 @dataclass
