@@ -10,7 +10,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops.common import Array, in_f32, is_float, normalize_axis, scalar
-from irrun.ops.elementwise import binary, integer_limits, numbers, polynomial, precise, unary
+from irrun.ops.elementwise import binary, integer_limits, numbers, polynomial, precise, reduce_along, unary
 from irrun.ops.erf import erfc_tail
 from irrun.ops.registry import op
 
@@ -324,9 +324,10 @@ def softmax_8(data: Array, *, axis: int = 1) -> Array:
     axis = normalize_axis(axis, data.ndim)
     if data.size == 0:
         return data
-    weights = np.exp(data - data.max(axis, keepdims=True))
-    weights /= weights.sum(axis, keepdims=True)
-    return np.asarray(weights)
+    weights = data - reduce_along(np.maximum, data, axis)
+    np.exp(weights, out=weights)
+    weights /= reduce_along(np.add, weights, axis)
+    return weights
 
 
 @op("LogSoftmax", since=5)
@@ -342,5 +343,5 @@ def log_softmax_5(data: Array, *, axis: int = 1) -> Array:
     axis = normalize_axis(axis, data.ndim)
     if data.size == 0:
         return data
-    shifted = data - data.max(axis, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis, keepdims=True)))
+    shifted = data - reduce_along(np.maximum, data, axis)
+    return np.asarray(shifted - np.log(reduce_along(np.add, np.exp(shifted), axis)))

@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from irrun.ops.common import Array, int_list, is_float, normalize_axis
-from irrun.ops.elementwise import integer_limits, lowest_float, reference_integers, truncated_quotient, unary
+from irrun.ops.elementwise import (
+    integer_limits,
+    lowest_float,
+    reduce_along,
+    reference_integers,
+    truncated_quotient,
+    unary,
+)
 from irrun.ops.registry import op
 
 __all__ = [
@@ -148,6 +155,11 @@ def _reduce(reduction: Reduction, data: Array, axes: Array, keep_dims: bool) -> 
 
 
 def _fold(ufunc: Any, x: Array, axes: tuple[int, ...], keep_dims: bool, **options: Any) -> Array:
+    if len(axes) == 1 and x.shape[axes[0]]:
+        result = reduce_along(ufunc, x, axes[0])
+        if "initial" in options:
+            result = ufunc(result, x.dtype.type(options["initial"]))
+        return result if keep_dims else result.squeeze(axes[0])
     return np.asarray(ufunc.reduce(x, axes, x.dtype, keepdims=keep_dims, **options))
 
 

@@ -162,6 +162,7 @@ def softmax(type, since, axes, specials):
         row = np.array([[-np.inf, 0, 1], [3, -np.inf, -np.inf]], F32)
         yield Case([row], {"axis": 1}, oracles=specials)
         yield Case([rng.normal(size=(4, 700)).astype(F32)], {"axis": 1})
+        yield Case([rng.normal(size=(2, 350, 3)).astype(F32)], {"axis": 2})
 
     return generate
 
