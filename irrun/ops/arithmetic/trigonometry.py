@@ -1,11 +1,14 @@
-"""Trigonometric and hyperbolic functions, and their inverses."""
+"""Trigonometric and hyperbolic functions, and their inverses.
+
+NumPy's sine and cosine of f32 are off by less than 1.5 units in the last place, and far faster than those of f64.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from irrun.ops.common import Array, is_float
-from irrun.ops.elementwise import integer_limits, numbers, precise
+from irrun.ops.elementwise import integer_limits, numbers, precise, unary
 from irrun.ops.registry import op
 
 __all__ = [
@@ -22,10 +25,6 @@ __all__ = [
     "tan_1",
     "tanh_1",
 ]
-
-#: The type in which NumPy's sine and cosine are taken as they are: off by less than 1.5 units in the last place, and
-#: far faster than in f64.
-NATIVE = np.float32
 
 
 @op("Acos", since=1)
@@ -113,7 +112,7 @@ def cos_1(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Cos-1.
     """
-    return np.asarray(np.cos(data)) if data.dtype == NATIVE else precise(np.cos, data)
+    return unary(np.cos, data) if is_float(data.dtype) else precise(np.cos, data)
 
 
 @op("Cosh", since=1)
@@ -137,7 +136,7 @@ def sin_1(data: Array) -> Array:
     Results of integers are truncated, as in the reference.
     Spec: Sin-1.
     """
-    return np.asarray(np.sin(data)) if data.dtype == NATIVE else precise(np.sin, data, integers="truncate")
+    return unary(np.sin, data) if is_float(data.dtype) else precise(np.sin, data, integers="truncate")
 
 
 @op("Sinh", since=1)
