@@ -12,12 +12,12 @@ __all__ = ["matmul"]
 def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     """`a @ b` in their common type, written to `out` where that is given.
 
-    Narrow floats are multiplied and summed in f32 and rounded once; integers wrap as in C. Short integers are
-    multiplied in f64, by BLAS, where no sum can leave the range in which f64 is exact.
+    Narrow floats are multiplied and summed in f32 and rounded once; integers wrap as in C. Integers are multiplied in
+    f64, by BLAS, where no sum can leave the range in which f64 is exact.
     """
     if is_narrow(a.dtype):
         product = (widen(a) @ widen(b)).astype(a.dtype)
-    elif a.dtype.kind in "iu" and a.dtype.itemsize <= 2 and a.shape[-1] < 1 << 20:
+    elif a.dtype.kind in "iu" and _greatest(a) * _greatest(b) * a.shape[-1] < 1 << 53:
         product = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64).astype(a.dtype)
     elif a.dtype.kind == "V":  # integers of ml_dtypes
         product = (a.astype(np.int64) @ b.astype(np.int64)).astype(a.dtype)
@@ -27,3 +27,8 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
         out[...] = product
         return out
     return product
+
+
+def _greatest(x: Array) -> int:
+    """The greatest absolute value in an array of integers."""
+    return max(int(x.max()), -int(x.min())) if x.size else 0
