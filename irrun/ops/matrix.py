@@ -104,7 +104,7 @@ def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     if data.ndim < 2 or data.shape[-1] != data.shape[-2]:
         raise InputError(f"data has shape {list(data.shape)}, expected [..., N, N]")
     n = data.shape[-1]
-    upper = data.reshape(-1, n, n).copy()
+    upper = data.reshape(math.prod(data.shape[:-2]), n, n).copy()
     right = np.broadcast_to(np.eye(n, dtype=data.dtype), upper.shape).copy()
     every = np.arange(len(upper))
     for k in range(n):  # forward, on all matrices at once
@@ -181,6 +181,7 @@ def einsum_7(*inputs: Array, equation: str) -> Array:
 
 def _parse(equation: str, inputs: Sequence[Array]) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
     """The labels of each input's axes and of the output's; an axis of "..." is labelled ".0" (the last), ".1", ..."""
+    equation = "".join(equation.split())
     if not re.fullmatch(r"[A-Za-z.,]*(->[A-Za-z.]*)?", equation):
         raise InputError(f"{equation!r} is no equation of labels")
     left, arrow, right = equation.partition("->")

@@ -95,3 +95,9 @@ def test_inverse_with_adjoint_is_transposed():
     np.testing.assert_allclose(inverse_14(data, adjoint=True), [[-1, 1.5], [0.5, -0.25]], rtol=1e-6)
     with pytest.raises(InputError):
         inverse_14(np.ones((2, 3)))
+    assert inverse_14(np.ones((2, 0, 0))).shape == (2, 0, 0)
+
+
+def test_einsum_passes_over_spaces():
+    data = np.arange(6.0).reshape(2, 3)
+    assert einsum_7(data, equation=" ab -> ba ").tolist() == data.T.tolist()
