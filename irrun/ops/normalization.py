@@ -191,7 +191,7 @@ def group_normalization_12(data: Array, scale: Array, bias: Array, *, num_groups
     Spec: GroupNormalization-12.
     """
     channels = data.shape[1] if data.ndim > 1 else 0
-    if num_groups < 1 or channels % num_groups:
+    if data.ndim < 2 or num_groups < 1 or channels % num_groups:
         raise InputError(f"data of shape {list(data.shape)} does not split into {num_groups} groups of channels")
     column = (channels, *[1] * (data.ndim - 2))
     for name, x in (("scale", scale), ("bias", bias)):

@@ -59,6 +59,8 @@ def test_what_does_not_fit_is_reported():
     data = np.zeros((1, 4, 2))
     with pytest.raises(InputError, match="groups"):
         group_normalization_12(data, np.ones(4), np.ones(4), num_groups=3, epsilon=1e-3)
+    with pytest.raises(InputError, match="groups"):
+        group_normalization_12(np.ones(3), np.ones(0), np.ones(0), num_groups=1, epsilon=1e-3)
     with pytest.raises(InputError, match="bias"):
         group_normalization_12(data, np.ones(4), np.ones(3), num_groups=2, epsilon=1e-3)
     with pytest.raises(InputError, match="variance"):
