@@ -74,8 +74,8 @@ class Body:
         run: takes one array per Parameter and the number of the iteration.
         parameter_count: how many Parameters the body has.
         output_count: how many outputs the layer itself has.
-        result_shapes: the declared shape of each Result, or None where it is not static; what an output
-            is made of when no iteration runs.
+        result_shapes: the declared shape of each Result, open dimensions as None, or None where the rank is
+            open; what an output is made of when no iteration runs.
         result_dtypes: the declared type of each Result.
         parameter_shapes, parameter_dtypes: the same of each Parameter.
     """
@@ -86,9 +86,9 @@ class Body:
     inputs: tuple[InputMap, ...] = ()
     outputs: tuple[OutputMap, ...] = ()
     back_edges: tuple[BackEdge, ...] = ()
-    result_shapes: tuple[tuple[int, ...] | None, ...] = ()
+    result_shapes: tuple[tuple[int | None, ...] | None, ...] = ()
     result_dtypes: tuple[np.dtype[Any] | None, ...] = ()
-    parameter_shapes: tuple[tuple[int, ...] | None, ...] = ()
+    parameter_shapes: tuple[tuple[int | None, ...] | None, ...] = ()
     parameter_dtypes: tuple[np.dtype[Any] | None, ...] = ()
 
 

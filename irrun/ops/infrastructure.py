@@ -168,7 +168,7 @@ def _iterate(
         counter_dtype = body.parameter_dtypes[counter] or np.dtype(np.int64)
         fed_back = any(edge.parameter == counter for edge in body.back_edges)
         if arguments[counter] is None:
-            arguments[counter] = np.zeros(body.parameter_shapes[counter] or (), counter_dtype)
+            arguments[counter] = np.zeros(() if body.parameter_shapes[counter] == () else (1,), counter_dtype)
         elif fed_back:
             counter = None
     condition = next((o.result for o in body.outputs if o.purpose == "execution_condition"), None)
@@ -211,11 +211,9 @@ def _iterate(
 def _concatenated(entry: OutputMap, parts: list[Array], body: Body) -> Array:
     assert entry.axis is not None
     if not parts:
-        shape = list(body.result_shapes[entry.result] or ())
-        dtype = body.result_dtypes[entry.result] or np.dtype(np.float32)
-        shape = shape or [0] * (entry.axis + 1 if entry.axis >= 0 else 1)
+        shape = _smallest(entry, body) or [0] * (entry.axis + 1 if entry.axis >= 0 else 1)
         shape[normalize_axis(entry.axis, len(shape))] = 0
-        return np.empty(shape, dtype)
+        return np.empty(shape, body.result_dtypes[entry.result] or np.float32)
     if parts[0].ndim == 0:
         parts = [part.reshape(1) for part in parts]
     axis = normalize_axis(entry.axis, parts[0].ndim)
@@ -228,10 +226,16 @@ def _initial(entry: OutputMap, body: Body, arguments: Sequence[Array | None]) ->
         value = arguments[edge.parameter]
         if edge.result == entry.result and value is not None:
             return value
-    shape = body.result_shapes[entry.result]
+    shape = _smallest(entry, body)
     if shape is None or 0 not in shape:
         raise InputError(f"no iteration ran, so output {entry.port} has no value")
     return np.empty(shape, body.result_dtypes[entry.result] or np.float32)
+
+
+def _smallest(entry: OutputMap, body: Body) -> list[int] | None:
+    """The declared shape of a Result that no iteration gave, open dimensions as 0; None where the rank is open."""
+    declared = body.result_shapes[entry.result]
+    return None if declared is None else [d or 0 for d in declared]
 
 
 @op("ReadValue", since=3)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from irrun.errors import ExecutionError, IrrunError
-from irrun.ir.model import Layer
+from irrun.ir.model import Layer, Port
 from irrun.ops.context import Body, State, Variables
 from irrun.runtime.program import BodyProgram, Instruction, Program
 
@@ -159,11 +159,16 @@ class Executor:
             inputs=body.inputs,
             outputs=body.outputs,
             back_edges=body.back_edges,
-            result_shapes=tuple(p.shape if p.shape and p.shape.is_static else None for p in declared),  # type: ignore[misc]
+            result_shapes=tuple(_declared_shape(p) for p in declared),
             result_dtypes=tuple(p.element_type.dtype if p.element_type else None for p in declared),
-            parameter_shapes=tuple(p.shape if p.shape is not None and p.shape.is_static else None for p in ports),  # type: ignore[misc]
+            parameter_shapes=tuple(_declared_shape(p) for p in ports),
             parameter_dtypes=tuple(p.element_type.dtype if p.element_type else None for p in ports),
         )
+
+
+def _declared_shape(port: Port) -> tuple[int | None, ...] | None:
+    """The shape that a port declares, open dimensions as None; None where its rank is open."""
+    return None if port.shape is None else tuple(d if isinstance(d, int) else None for d in port.shape)
 
 
 def _store(values: list[Any], outputs: tuple[int, ...], result: Any) -> None:

@@ -328,6 +328,8 @@ def loop_5(rng):
         yield _iteration_number(rng, count, dtype)
     yield _never(rng, trip_count=0, condition=True)
     yield _never(rng, trip_count=3, condition=False)
+    for shape, (count, condition) in itertools.product(((-1, 3), (-1, -1)), ((0, True), (3, False))):
+        yield _never_open(rng, shape, count, condition)
 
 
 def _loop(trip_count, condition, body, counter=-1, condition_output=0):
@@ -505,6 +507,33 @@ def _never(rng, trip_count, condition):
         return _model([loop.get_iter_value(results[1], -1)], [outer])
 
     return Case([x], build=build, expected=[x], oracles=(), note=f"trip count {trip_count}, condition {condition}")
+
+
+def _never_open(rng, shape, trip_count, condition):
+    """No iteration of a body of open shapes: what it would have given is empty, open dimensions are 0."""
+    import openvino.opset8 as o
+
+    x = rng.normal(size=(2, 3)).astype(F32)
+
+    def build():
+        outer, count, first = _parameter(shape), _parameter((), np.int64), _parameter((), np.bool_)
+        state, fixed = _parameter(shape), _parameter(shape)
+        doubled, negated = o.multiply(state, _constant(F32(2))), o.negative(fixed)
+        body = _body([_constant(np.array(True)).output(0), doubled.output(0), negated.output(0)], [state, fixed])
+        from openvino import op
+
+        loop = op.loop(count.output(0), first.output(0))
+        loop.set_function(body)
+        loop.set_special_body_ports([-1, 0])
+        results = [r.output(0) for r in body.get_results()]
+        loop.set_merged_input(state, outer.output(0), results[1])
+        loop.set_invariant_input(fixed, outer.output(0))
+        outs = [loop.get_iter_value(r, -1) for r in results[1:]]
+        outs += [loop.get_concatenated_slices(r, 0, 1, 1, -1, axis) for r in results[1:] for axis in (0, 1)]
+        return _model(outs, [outer, count, first])
+
+    fed = [x, np.array(trip_count, np.int64), np.array(condition)]
+    return Case(fed, build=build, oracles=("cpu",), note=f"{shape}, trip count {trip_count}, condition {condition}")
 
 
 # ------------------------------------------------------------------------------------------------------------ If
