@@ -115,9 +115,11 @@ def if_8(cond: Array, *inputs: Array, then_body: Body, else_body: Body) -> tuple
     everything = (cond, *inputs)
     arguments: list[Array | None] = [None] * body.parameter_count
     for entry in body.inputs:
-        arguments[entry.parameter] = everything[entry.port]
+        if entry.port >= 0:
+            arguments[entry.parameter] = everything[entry.port]
     results = body.run(arguments, 0)
     outputs: list[Array] = [np.empty(0)] * body.output_count
     for out in body.outputs:
-        outputs[out.port] = results[out.result]
+        if out.port >= 0:
+            outputs[out.port] = results[out.result]
     return tuple(outputs)

@@ -220,6 +220,7 @@ class _Lowering:
         results = {r.id: i for i, r in enumerate(program.result_layers)}
         inputs = {p.id: i for i, p in enumerate(layer.inputs)}
         outputs = {p.id: i for i, p in enumerate(layer.outputs)}
+        self.check_port_map(layer, body)
         return BodyProgram(
             program=program,
             inputs=tuple(
@@ -251,6 +252,18 @@ class _Lowering:
             back_edges=tuple(BackEdge(results[e.from_layer], parameters[e.to_layer]) for e in body.back_edges),
             output_count=len(layer.outputs),
         )
+
+    def check_port_map(self, layer: Layer, body: Body) -> None:
+        """Raise ModelError where a value is read that the port map does not give."""
+        fed = {e.internal_layer_id for e in body.inputs}
+        read = {e.from_layer for e in body.graph.edges}
+        for parameter in body.graph.of_type("Parameter"):
+            if parameter.id in read and parameter.id not in fed:
+                raise ModelError(f"its port map feeds nothing to {parameter.describe()} of its body")
+        given = {e.external_port_id for e in body.outputs}
+        for edge in self.graph.edges:
+            if edge.from_layer == layer.id and edge.from_port not in given:
+                raise ModelError(f"its port map gives nothing to output port {edge.from_port}")
 
 
 def _in_order(graph: Graph) -> Iterable[Layer]:

@@ -251,7 +251,7 @@ def test_a_body_in_a_body(tmp_path, outer, inner):
     np.testing.assert_allclose(last, [state], rtol=1e-6)
 
 
-def two_sliced(tmp_path, lengths):
+def two_sliced(tmp_path, lengths, leave_out=""):
     inner = body(
         [
             parameter(0, (1,)),
@@ -263,7 +263,7 @@ def two_sliced(tmp_path, lengths):
     )
     rules = """<port_map><input external_port_id="0" internal_layer_id="0" axis="0"/>
         <input external_port_id="1" internal_layer_id="1" axis="0"/>
-        <output external_port_id="2" internal_layer_id="3" axis="0"/></port_map>"""
+        <output external_port_id="2" internal_layer_id="3" axis="0"/></port_map>""".replace(leave_out, "")
     iterator = layer(2, "TensorIterator", inputs=[port(0), port(1)], outputs=[port(2, ("?",))], inner=rules + inner)
     text = net(
         [parameter(0, ("?",), "a"), parameter(1, ("?",), "b"), iterator, layer(3, "Result", inputs=[port(0)])],
@@ -277,6 +277,13 @@ def test_sliced_inputs_must_agree_on_the_iterations(tmp_path):
     np.testing.assert_array_equal(two_sliced(tmp_path, (3, 3)), [0, 2, 4])
     with pytest.raises(irrun.InputError, match=r"layer 2 .*disagree .*input 0: 3, input 1: 4"):
         two_sliced(tmp_path, (3, 4))
+
+
+def test_a_port_map_must_give_what_is_read(tmp_path):
+    with pytest.raises(irrun.ModelError, match=r"layer 2 .*feeds nothing to layer 1 "):
+        two_sliced(tmp_path, (3, 3), leave_out='<input external_port_id="1" internal_layer_id="1" axis="0"/>')
+    with pytest.raises(irrun.ModelError, match=r"layer 2 .*gives nothing to output port 2"):
+        two_sliced(tmp_path, (3, 3), leave_out='<output external_port_id="2" internal_layer_id="3" axis="0"/>')
 
 
 def test_no_elements_are_no_iterations(tmp_path):
