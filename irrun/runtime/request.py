@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from irrun.elements import ElementType
-from irrun.errors import InputError, IrrunError
+from irrun.errors import ExecutionError, InputError, IrrunError
 from irrun.ir.model import Model, Tensor, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.weights import WeightsSource
 from irrun.runtime.check import DeclarationCheck, Mismatch
 from irrun.runtime.executor import Context, Executor, Observer
 from irrun.runtime.lowering import lower
-from irrun.runtime.passes import fold_constants
-from irrun.runtime.passes.constant_folding import DEFAULT_LIMIT
+from irrun.runtime.passes import DEFAULT_LIMIT, apply_passes
 
 __all__ = ["CompiledModel", "InferRequest", "Inputs", "Outputs", "VariableState", "compile_model", "run"]
 
@@ -73,7 +72,7 @@ class CompiledModel:
         self._input_names = index_names(self.inputs)
         self._output_names = index_names(self.outputs)
         self._program = lower(model)
-        fold_constants(self._program, fold_limit)
+        apply_passes(self._program, fold_limit)
         self._request: InferRequest | None = None
 
     def input(self, key: int | str = 0) -> Tensor:
@@ -213,7 +212,13 @@ class InferRequest:
             if value is not before.get(name):
                 variables[name] = _owned(value, arguments)
         shared = [*arguments, *variables.values()]
-        return Outputs(compiled.outputs, compiled._output_names, [_owned(r, shared) for r in results])
+        try:
+            return Outputs(compiled.outputs, compiled._output_names, [_owned(r, shared) for r in results])
+        except MemoryError:
+            sizes = ", ".join(f"{t}: {r.nbytes}" for t, r in zip(compiled.outputs, results, strict=True))
+            raise ExecutionError(
+                f"out of memory; the outputs take so many bytes: {sizes}", path=compiled.model.path
+            ) from None
 
     def query_state(self) -> list[VariableState]:
         """The variables of the model, each to be read, set or reset."""

@@ -69,3 +69,21 @@ def test_failures_are_reported_when_the_program_runs(tmp_path):
     path.write_text(text)
     compiled = irrun.compile_model(path)
     assert compiled(np.array(1))[0].shape == (2,)
+
+
+def test_constants_at_odd_offsets_are_copied_once_within_the_budget(tmp_path):
+    from ir_text import layer, net, port, write
+
+    layers = [
+        layer(0, "Parameter", data='shape="4" element_type="f32"', outputs=[port(0, (4,), "FP32")], name="x"),
+        layer(1, "Const", data='element_type="f32" shape="4" offset="3" size="16"', outputs=[port(0, (4,), "FP32")]),
+        layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2, (4,), "FP32")]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    edges = [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]
+    path = write(tmp_path, net(layers, edges), b"abc" + np.arange(4, dtype=np.float32).tobytes())
+    for limit, aligned in ((16, True), (15, False)):
+        compiled = irrun.compile_model(path, fold_limit=limit)
+        (slot,) = compiled._program.constant_layers
+        assert compiled._program.initial[slot].flags.aligned == aligned
+        np.testing.assert_array_equal(compiled(np.ones(4, np.float32))[0], [1, 2, 3, 4])
