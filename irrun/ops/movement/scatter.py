@@ -194,10 +194,10 @@ def _scatter(
             source = np.where(np.isnan(source), neutral, source)
     table[reduction].at(result, places, source)
     if reduction == "mean":
-        counts = np.bincount(places, minlength=len(data)).astype(np.int64) + use_init_val
-        hit = np.unique(places)
+        counts = np.bincount(places, minlength=len(data))
+        hit = np.flatnonzero(counts)
         divide = np.true_divide if result.dtype.kind == "f" else np.floor_divide
-        result[hit] = divide(result[hit], counts[hit].astype(result.dtype))
+        result[hit] = divide(result[hit], (counts[hit] + use_init_val).astype(result.dtype))
     return result.astype(data.dtype, copy=False)
 
 

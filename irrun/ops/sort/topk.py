@@ -83,7 +83,10 @@ def _ascending_keys(rows: Array, mode: Mode) -> Array:
 def _first(keys: Array, count: int) -> Array:
     """Indices of the `count` least of each row, least first, equal ones by index."""
     length = keys.shape[-1]
-    if 8 * count > length or count == 0 or (keys.dtype.kind == "f" and bool(np.isnan(keys).any())):
+    has_nan = keys.dtype.kind == "f" and bool(np.isnan(keys).any())
+    if count == 1 and not has_nan:
+        return np.asarray(np.argmin(keys, axis=-1, keepdims=True))
+    if 8 * count > length or count == 0 or has_nan:
         return np.argsort(keys, axis=-1, kind="stable")[..., :count]
     # Without a full sort: everything below the count-th least, then as many of its equals as are missing.
     limit = np.partition(keys, count - 1, axis=-1)[..., count - 1 : count]
