@@ -12,6 +12,7 @@ from old_ir import OldNet, compare, random, run_openvino
 
 import irrun
 from irrun.ir.legacy.build import SPELLINGS
+from irrun.ir.reader import read_findings
 from irrun.ir.writer import save_model
 
 
@@ -120,6 +121,29 @@ def test_blobs_have_the_precision_of_the_output_where_nothing_else_is_stated() -
     del net.layers[1].find("blobs/weights").attrib["precision"]
     x = random(1, 3)
     compare(net.run(x), [x @ weights.astype(np.float32).T], "irrun")
+
+
+def test_binary_weights_are_not_needed_to_look_at_a_file(tmp_path) -> None:
+    net = OldNet(6)
+    data = {"kernel": [3, 3], "input": 4, "output": 2, "mode": "xnor-popcount", "pad_value": 0}
+    bits = {"weights": np.zeros(9, np.uint8)}
+    net.layer("BinaryConvolution", [net.input((1, 4, 5, 5))], [(1, 2, 3, 3)], data, bits)
+    (tmp_path / "model.xml").write_bytes(net.xml())
+    model, _ = read_findings(tmp_path / "model.xml")
+    assert tuple(model.outputs[0].shape) == (1, 2, 3, 3)
+    with pytest.raises(irrun.ModelError, match=r"model\.bin is missing"):
+        irrun.compile_model(model)
+
+
+def test_weights_of_integers_are_made_floats() -> None:
+    net = OldNet(6)
+    image = net.input((1, 2, 4, 4), precision="U8")
+    weights, biases = np.arange(6, dtype=np.uint8).reshape(3, 2, 1, 1), np.int32([1, 2, 3])
+    sources = [image, net.const(weights), net.const(biases)]
+    net.layer("Convolution", sources, [(1, 3, 4, 4)], {"kernel": [1, 1], "output": 3})
+    x = np.arange(32, dtype=np.uint8).reshape(1, 2, 4, 4)
+    expected = np.einsum("oi,nihw->nohw", weights[:, :, 0, 0], x.astype(np.float32)) + biases.reshape(3, 1, 1)
+    compare(net.run(x), [expected.astype(np.float32)], "irrun")
 
 
 def test_crops_of_the_oldest_files() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from irrun.ir.legacy.build import Builder, converts
-from irrun.ir.legacy.layer import F32, OldLayer, Value
+from irrun.ir.legacy.layer import F32, Blob, OldLayer, Value
 
 __all__ = ["Window"]
 
@@ -98,14 +98,14 @@ def add_biases(builder: Builder, old: OldLayer, value: Value, rank: int, count: 
         biases = builder.reshape(old.inputs[position], shape)
     else:
         return value
-    return builder.binary("Add", value, biases)
+    return builder.binary("Add", value, builder.floating(biases))
 
 
 def weights_of(builder: Builder, old: OldLayer, shape: list[int]) -> Value:
-    """The blob `weights`, or in IR v7 the second input, as a tensor of `shape`."""
+    """The blob `weights`, or in IR v7 the second input, as floats of `shape`."""
     if "weights" in old.blobs or len(old.inputs) < 2:
-        return builder.blob(old, "weights", shape)
-    return builder.reshape(old.inputs[1], shape)
+        return builder.floating(builder.blob(old, "weights", shape))
+    return builder.floating(builder.reshape(old.inputs[1], shape))
 
 
 def _groups(old: OldLayer) -> tuple[int, int, int]:
@@ -212,9 +212,12 @@ def binary_convolution(builder: Builder, old: OldLayer) -> Value:
     count = math.prod(shape)
     if blob.size * 8 < count:
         raise old.error(f"the blob weights takes {blob.size} bytes, {count} bits were expected")
-    packed = np.frombuffer(old.weights.view(blob.offset, blob.size), np.uint8)
-    bits = np.unpackbits(packed, count=count, bitorder="little").reshape(shape)
-    weights = builder.constant(bits.astype(np.float32) * 2 - 1, F32, "weights")
+    if len(old.weights):
+        packed = np.frombuffer(old.weights.view(blob.offset, blob.size), np.uint8)
+        bits = np.unpackbits(packed, count=count, bitorder="little").reshape(shape)
+        weights = builder.constant(bits.astype(np.float32) * 2 - 1, F32, "weights")
+    else:  # a file can be looked at without its .bin; running it will ask for these bytes
+        weights = builder.stored(Blob(F32, blob.offset, F32.byte_size(count)), shape, "weights")
     two, minus_one = builder.constant(2.0, F32, "two"), builder.constant(-1.0, F32, "minus_one")
     value = builder.binary("Multiply", builder.floating(old.input(0)), two)
     value = builder.binary("Add", value, minus_one)
@@ -307,7 +310,7 @@ def fully_connected(builder: Builder, old: OldLayer) -> Value:
             biases = builder.blob(old, "biases", of_row)
         else:
             biases = builder.reshape(old.inputs[2], of_row)
-        value = builder.binary("Add", value, biases)
+        value = builder.binary("Add", value, builder.floating(biases))
     return builder.reshape(value, old.out_shape())
 
 
