@@ -190,7 +190,7 @@ def eltwise():
         elif operation in comparisons:
             yield Case(name, [ROUGH_X, ROUGH_Y], comparisons[operation])
         else:
-            made = {**binary, "floor_mod": ops.floor_mod, "pow": ops.power}[operation]
+            made = {**binary, "floor_mod": ops.floor_mod, "mod": ops.mod, "pow": ops.power}[operation]
             yield Case(name, [POSITIVE, np.abs(Y) + 1], made)
     integers = np.arange(120, dtype=np.int32).reshape(2, 3, 4, 5)
     yield Case("Eltwise", [integers, integers[:1]], ops.add, {"operation": "sum"}, precision="I32", note="of I32")

@@ -146,6 +146,11 @@ def indexed():
         lambda x, i: ops.gather(x, ops.convert(i, "i32"), i64(0)),
         version=3,
     )
+    places = np.int32([[[0, 1], [3, 2]], [[1, 1], [2, 0]]])
+    yield Case("GatherND", [X, places], lambda x, i: ops.gather_nd(x, i, 1), {"batch_dims": 1})
+    updates = random(2, 2, 5)
+    rows = np.int32([[[0, 1, 2], [1, 3, 4]], [[0, 0, 0], [1, 1, 1]]])
+    yield Case("ScatterNDUpdate", [X, rows, updates], ops.scatter_nd_update)
     bounds = [Stored(np.int32(v)) for v in ([0, 1, 0, 4], [0, 4, 0, 0], [1, 2, 1, -1])]
     yield Case(
         "StridedSlice",
@@ -414,6 +419,15 @@ CASES = [
     *embeddings(),
     *resizes(),
 ]
+
+
+def test_sizes_that_f16_does_not_hold() -> None:
+    """All of an FP16 file is f16, shapes too: the size that the output declares is right."""
+    net = OldNet(4, "FP16")
+    shape = net.const(np.float16([1, 3001]))
+    net.layer("Reshape", [net.input((3001,)), shape], [(1, 3001)])
+    x = random(3001)
+    np.testing.assert_array_equal(net.run(x)[0], x[None])
 
 
 @pytest.mark.parametrize("type", ["ArgMax", "TopK"])

@@ -21,6 +21,7 @@ ARITHMETIC = {
     "min": "Minimum",
     "squared_diff": "SquaredDifference",
     "floor_mod": "FloorMod",
+    "mod": "Mod",
     "pow": "Power",
     "mean": "Add",
 }
@@ -48,6 +49,7 @@ TYPES = {
     "Minimum": "min",
     "SquaredDifference": "squared_diff",
     "FloorMod": "floor_mod",
+    "Mod": "mod",
     "Pow": "pow",
     "Equal": "equal",
     "NotEqual": "not_equal",

@@ -41,6 +41,9 @@ def converts(*types: str) -> Callable[[Conversion], Conversion]:
 class Builder:
     """A graph under construction.
 
+    Attributes:
+        halves: ids of the layers that give what the .bin holds in f16.
+
     Layers are named after the old layer that is being converted; the reader gives its exact name to the one that
     stands for its output.
     """
@@ -50,6 +53,7 @@ class Builder:
         self.scope = ""
         self.line = 0
         self.names: set[str] = set()
+        self.halves: set[int] = set()
 
     # ------------------------------------------------------------------ layers
 
@@ -141,7 +145,10 @@ class Builder:
             "size": str(blob.size),
         }
         value = Value(made, made.outputs[0])
-        return self.convert(value, F32) if blob.type.name == "f16" else value
+        if blob.type.name == "f16":
+            value = self.convert(value, F32)
+            self.halves.add(value.layer.id)
+        return value
 
     def filled(self, number: float, shape: Sequence[int], element: ElementType = F32) -> Value:
         """A tensor of one number, which takes no place before it is computed."""
@@ -164,6 +171,13 @@ class Builder:
     def integral(self, value: Value, element: ElementType = I64) -> Value:
         """The value as integers: old files kept indices and sizes as FP32 too."""
         return value if value.type is not None and value.type.is_integer else self.convert(value, element)
+
+    def target(self, old: OldLayer, position: int) -> Value:
+        """The input that holds the shape of the output: f16, as all of an FP16 file, does not hold every size."""
+        value = old.input(position)
+        if value.layer.id in self.halves:
+            return self.constant(list(old.out_shape()), name="shape")
+        return self.integral(value)
 
     def scalar(self, value: Value) -> Value:
         """The value of one element without dimensions; old files knew no scalars."""

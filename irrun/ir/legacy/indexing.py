@@ -122,6 +122,19 @@ def scatter(builder: Builder, old: OldLayer) -> Value:
     return builder.op(kind, inputs, shape=old.out_shape(), version="opset3")
 
 
+@converts("GatherND")
+def gather_nd(builder: Builder, old: OldLayer) -> Value:
+    attributes = {"batch_dims": old.integer("batch_dims", default=0)}
+    inputs = [old.input(0), builder.integral(old.input(1))]
+    return builder.op("GatherND", inputs, attributes, shape=old.out_shape(), version="opset5")
+
+
+@converts("ScatterNDUpdate")
+def scatter_nd(builder: Builder, old: OldLayer) -> Value:
+    inputs = [old.input(0), builder.integral(old.input(1)), old.input(2)]
+    return builder.op("ScatterNDUpdate", inputs, shape=old.out_shape(), version="opset4")
+
+
 @converts("GatherTree")
 def gather_tree(builder: Builder, old: OldLayer) -> Value:
     inputs = builder.same_type([old.input(i) for i in range(3)])

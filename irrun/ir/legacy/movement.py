@@ -131,7 +131,7 @@ def _reshape(builder: Builder, old: OldLayer, pattern: Sequence[int]) -> Value:
 def reshape(builder: Builder, old: OldLayer) -> Value:
     """By the attribute `dim` or a second input; Caffe's `axis` and `num_axes` are in the declared shape."""
     if len(old.inputs) > 1:
-        target = builder.integral(old.inputs[1])
+        target = builder.target(old, 1)
         return builder.op("Reshape", [old.input(0), target], {"special_zero": True}, shape=old.out_shape())
     return _reshape(builder, old, old.integers("dim", default=list(old.out_shape())))
 
@@ -165,7 +165,7 @@ def tile(builder: Builder, old: OldLayer) -> Value:
 @converts("Broadcast")
 def broadcasting(builder: Builder, old: OldLayer) -> Value:
     """To the shape that the second input holds."""
-    inputs = [old.input(0), builder.integral(old.input(1))]
+    inputs = [old.input(0), builder.target(old, 1)]
     if len(old.inputs) > 2:
         inputs.append(builder.integral(old.inputs[2]))
     attributes = {"mode": "explicit" if len(inputs) > 2 else "numpy"}
@@ -176,7 +176,7 @@ def broadcasting(builder: Builder, old: OldLayer) -> Value:
 def fill(builder: Builder, old: OldLayer) -> Value:
     """The second input, a scalar, in the shape that the first one holds."""
     value = builder.scalar(old.input(1))
-    inputs = [value, builder.integral(old.input(0))]
+    inputs = [value, builder.target(old, 0)]
     return builder.op("Broadcast", inputs, {"mode": "numpy"}, shape=old.out_shape())
 
 
