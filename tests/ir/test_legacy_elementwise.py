@@ -69,6 +69,10 @@ def activations():
     yield Case("Activation", [X], lambda x: ops.clamp(x, -1, 2), {"type": "Clamp", "min": -1, "max": 2}, version=6)
     yield Case("Activation", [X], lambda x: ops.clamp(x, 0, 6), {"type": "relu6"}, version=4)
     yield Case("Activation", [X], lambda x: ops.prelu(x, f32([0.2])), {"type": "relu", "negative_slope": 0.2})
+    yield Case("Activation", [X], lambda x: ops.clamp(x, 0, 1.5), {"Type": "bounded_relu", "alpha": 1.5}, version=2)
+    yield Case("Activation", [X], ops.softplus, {"type": "soft_relu"}, version=2)
+    line = {"type": "linear", "alpha": 2, "beta": -1}
+    yield Case("Activation", [X], lambda x: ops.subtract(ops.multiply(x, f32(2)), f32(1)), line, version=2)
     slopes = random(3, seed=1)
     yield Case("Activation", [X], lambda x: ops.prelu(x, f32(slopes)), {"type": "prelu"}, {"weights": slopes})
     yield Case("ReLU", [X], ops.relu, {"negative_slope": "0.0"}, version=2)

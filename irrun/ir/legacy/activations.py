@@ -160,10 +160,26 @@ def logical_not(builder: Builder, old: OldLayer) -> Value:
     return builder.unary("LogicalNot", value)
 
 
+def _of_activation_only(builder: Builder, old: OldLayer, kind: str) -> Value | None:
+    """What Activation names that is no type of layer."""
+    if kind == "bounded_relu":
+        return _clamp(builder, old, 0.0, old.number("alpha", default=0.0))
+    if kind == "soft_relu":
+        return builder.unary("SoftPlus", builder.floating(old.input(0)), version="opset4")
+    if kind == "linear":
+        alpha, beta = (builder.constant(old.number(n, default=d), F32, n) for n, d in (("alpha", 1.0), ("beta", 0.0)))
+        value = builder.binary("Multiply", builder.floating(old.input(0)), alpha)
+        return builder.binary("Add", value, beta)
+    return None
+
+
 @converts("Activation")
 def activation(builder: Builder, old: OldLayer) -> Value:
-    """The layer whose type the attribute `type` names."""
-    kind = old.text("type")
+    """The layer whose type the attribute `type`, in any case, names."""
+    kind = old.text(next((name for name in old.attributes if name.lower() == "type"), "type"))
+    only = _of_activation_only(builder, old, kind.lower())
+    if only is not None:
+        return only
     conversion = CONVERSIONS.get(kind.lower())
     if conversion is None or conversion is activation:
         old.kind = f"Activation:{kind}"
