@@ -48,6 +48,8 @@ def pad_constant(data: Array, begins: list[int], sizes: list[int], pad_value: Ar
     check_size(sizes, data.dtype)
     result = blank(sizes, data.dtype)
     if pad_value is not None:
+        if pad_value.size != 1:
+            raise InputError(f"pad_value has shape {list(pad_value.shape)}, expected a scalar")
         result[...] = pad_value.reshape(())
     inside, source = [], []
     for begin, n, size in zip(begins, data.shape, sizes, strict=True):

@@ -32,17 +32,21 @@ def col2im_15(
     data: any numeric type, [batch, channels * prod(kernel_size), blocks] or without batch; output_size,
     kernel_size: integer [2].
     Returns [batch, channels, *output_size] or without batch, the type of data.
-    Raises InputError where the number of blocks or channels does not fit.
+    Raises InputError where a size does not hold two positive numbers, or the number of blocks or channels does
+    not fit.
     Spec: Col2Im-15.
     """
-    height, width = int_list(output_size)
-    kernel = int_list(kernel_size)
-    if data.ndim not in (2, 3) or min(kernel) < 1 or data.shape[-2] % math.prod(kernel):
+    size, kernel = int_list(output_size), int_list(kernel_size)
+    for name, pair in (("output_size", size), ("kernel_size", kernel)):
+        if len(pair) != 2 or min(pair) < 1:
+            raise InputError(f"{name} is {pair}, expected two positive numbers")
+    if data.ndim not in (2, 3) or data.shape[-2] % math.prod(kernel):
         raise InputError(
             f"data has shape {list(data.shape)}, expected [batch, channels * {math.prod(kernel)}, blocks]"
             " or without batch"
         )
-    padded = [n + b + e for n, b, e in zip((height, width), pads_begin, pads_end, strict=True)]
+    height, width = size
+    padded = [n + b + e for n, b, e in zip(size, pads_begin, pads_end, strict=True)]
     rows, columns = (
         (n - d * (k - 1) - 1) // s + 1 for n, d, k, s in zip(padded, dilations, kernel, strides, strict=True)
     )
