@@ -35,7 +35,7 @@ def psroi_pooling_1(
     Returns the type of data, [regions, output_dim, group_size, group_size].
     Raises InputError where shapes do not fit or a batch is out of range.
     A bin outside the map gives 0, as in OpenVINO's CPU plugin; its reference takes the last row or column. As there,
-    a region of batch -1 and all after it give zeros.
+    a region of batch -1 and all after it give zeros, and a bilinear sample before the first pixel counts as 0.
     Spec: PSROIPooling-1.
     """
     valid = before_end(rois)
@@ -110,7 +110,7 @@ def _bilinear(
     planes = batches[:, None, None, None, None, None] * data.shape[1] + channels
     result = np.empty((len(rois), outputs, size, size), data.dtype)
     for own in chunks(len(rois), result[:1].size * bins[0] * bins[1]):
-        valid = (ys[own] < height) & (xs[own] < width)
+        valid = (ys[own] >= 0) & (ys[own] < height) & (xs[own] >= 0) & (xs[own] < width)
         values = np.where(valid, _interpolate(data, planes[own], ys[own], xs[own]), 0)
         result[own] = values.sum(axis=(-2, -1)) / data.dtype.type(bins[0] * bins[1])
     return result

@@ -175,6 +175,8 @@ def psroi_pooling_1(rng):
             yield case(regions, mode="bilinear", size=size, bins=bins)
     regions = np.minimum(_regions(rng, 5, 20, 20, 0.0), 20)
     yield case(regions, mode="bilinear", spatial_scale=0.05, bins=(2, 2))
+    regions = np.clip(_regions(rng, 6, 1, 1, 0.0) - 0.3, -1, 1)
+    yield case(regions, mode="bilinear", size=3, bins=(2, 3), note="samples before the first pixel")
     yield case(np.array([[0, 0, 10, 8], [3, 2, 3, 2]]), note="the whole map, and one pixel")
     yield case(_regions(rng, 30, 8, 8, 0.0), outputs=11, size=3)
     yield case(_regions(rng, 6, 9, 11, 0.3), note="partly outside")
