@@ -149,3 +149,12 @@ def test_inputs_stay_as_they_are():
         resize(x, (4, 6), mode=mode, pads_begin=[0, 0, 0, 0])
     grid_sample_9(x, np.zeros((1, 2, 2, 2), np.float32), mode="bicubic")
     np.testing.assert_array_equal(x, before)
+
+
+def test_scales_that_leave_nothing_give_an_empty_image():
+    image = np.ones((1, 1, 2, 2), np.float32)
+    for mode in ("nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow"):
+        result = interpolate_11(
+            image, np.array([0.1, 1], np.float32), np.array([2, 3]), mode=mode, shape_calculation_mode="scales"
+        )
+        assert result.shape == (1, 1, 0, 2)
