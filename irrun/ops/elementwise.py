@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 #: Elements that are computed at a time in f64: few enough to stay in the processor's cache.
-BLOCK = 8192
+BLOCK = 1 << 15
 
 
 def binary(
