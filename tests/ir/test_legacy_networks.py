@@ -569,3 +569,59 @@ def test_text_recognition(version: int, tmp_path: Path) -> None:
     decoded = ops.ctc_greedy_decoder(node, constant(np.ones((steps, 1)), np.float32), True)
     for seed in range(3):
         net.check([decoded.output(0)], [random(1, 3, 8, 10, seed=seed)], [x], tmp_path)
+
+
+def test_region_based_detector(tmp_path: Path) -> None:
+    """The end of R-FCN as it was published: regions as priors of five numbers, boxes by class, sizes in pixels."""
+    count = 12
+    net = Written(4)
+    shapes = {
+        "cls": (1, 12, 6, 8),
+        "box": (1, 24, 6, 8),
+        "info": (1, 6),
+        "box_maps": (1, 72, 6, 8),
+        "maps": (1, 18, 6, 8),
+    }
+    ends = [net.input(shape, name=name) for name, shape in shapes.items()]
+    x = [ops.parameter(shape, np.float32) for shape in shapes.values()]
+    scales = [4.0, 6.0, 9.0, 16.0, 24.0, 32.0]
+    data: dict[str, Any] = {
+        "base_size": 16,
+        "feat_stride": 16,
+        "min_size": 16,
+        "nms_thresh": 0.6,
+        "post_nms_topn": count,
+    }
+    data |= {"pre_nms_topn": 6000, "ratio": 2.669, "scale": scales}
+    rois = net.add("Proposal", ends[:3], (count, 5), data)
+    exact = {k: np.uint64(v) if isinstance(v, int) else np.float64(v) for k, v in data.items()}
+    exact |= {"ratio": np.float64([2.669]), "clip_before_nms": True, "clip_after_nms": False, "normalize": False}
+    sizes = ops.reshape(
+        ops.slice(x[2], constant([0]), constant([3]), constant([1]), constant([1])), constant([3]), False
+    )
+    found = ops.proposal(x[0], x[1], sizes, {**exact, "framework": ""}).output(0)
+    heads, nodes = [], []
+    target = net.const(np.float32([1, -1]))
+    for maps, node, outputs in ((ends[3], x[3], 8), (ends[4], x[4], 2)):
+        data = {"group_size": 3, "mode": "average", "output_dim": outputs, "spatial_scale": 0.0625}
+        head = net.add("PSROIPooling", [maps, rois], (count, outputs, 3, 3), data)
+        head = net.pooling(head, 3, 3, method="avg", ceil=True)
+        today = ops.avg_pool(
+            ops.psroi_pooling(node, found, outputs, 3, 0.0625, 1, 1, "average"), [3, 3], [0, 0], [0, 0], [3, 3], False
+        )
+        if outputs == 2:
+            head = net.add("SoftMax", [head], (count, 2, 1, 1), {"axis": 1})
+            today = ops.softmax(today, 1)
+        heads.append(net.add("Reshape", [head, target], (1, count * outputs), {"axis": 0, "num_axes": -1}))
+        nodes.append(ops.reshape(today, constant([1, -1]), False))
+    heads.append(net.add("Reshape", [rois, net.const(np.float32([1, 1, -1]))], (1, 1, 5 * count), {"axis": 0}))
+    nodes.append(ops.reshape(found, constant([1, 1, -1]), False))
+    stated = {"background_label_id": 0, "code_type": "caffe.PriorBoxParameter.CENTER_SIZE", "top_k": 12000}
+    stated |= {"input_height": 96, "input_width": 128, "num_classes": 2, "nms_threshold": 0.4}
+    flags = {"normalized": False, "share_location": False, "variance_encoded_in_target": True}
+    net.add("DetectionOutput", heads, (1, 1, count, 7), {**stated, **flags, "keep_top_k": count, "visualize": "False"})
+    attributes = {**stated, **flags, "keep_top_k": [count], "confidence_threshold": -3.4028234663852886e38}
+    scores = np.abs(random(1, 12, 6, 8)) / np.float32(4)
+    fed = [scores, random(1, 24, 6, 8) * np.float32(0.1), np.float32([[96, 128, 1, 1, 1, 1]])]
+    fed += [random(1, 72, 6, 8), random(1, 18, 6, 8)]
+    net.check(ops.detection_output(*nodes, attributes).outputs(), fed, x, tmp_path)
