@@ -155,9 +155,11 @@ def _embed(
     if indices.shape != bags.shape or (weights is not None and weights.shape != indices.shape):
         shapes = [list(x.shape) for x in (indices, bags, weights) if x is not None]
         raise InputError(f"indices, bags and weights have shapes {shapes}, expected the same")
+    order = np.argsort(bags, kind="stable")  # bags of EmbeddingSegmentsSum may come in any order
+    indices, bags = indices[order], bags[order]
     rows = wide(table[_checked(indices, len(table))])
     if weights is not None:
-        rows = rows * wide(weights).reshape([-1, *[1] * (table.ndim - 1)])
+        rows = rows * wide(weights[order]).reshape([-1, *[1] * (table.ndim - 1)])
     result: Array = _combined(rows, bags, count, reduction).astype(table.dtype, copy=False)
     default = -1 if default_index is None else int(scalar(default_index, "default_index"))
     if default != -1:
@@ -166,13 +168,12 @@ def _embed(
 
 
 def _combined(rows: Array, bags: Array, count: int, reduction: Reduction) -> Array:
-    """The sum or mean of the rows of each bag; zeros for a bag without rows."""
-    order = np.argsort(bags, kind="stable")
-    filled, starts, counts = np.unique(bags[order], return_index=True, return_counts=True)
+    """The sum or mean of the rows of each bag, bags in ascending order; zeros for a bag without rows."""
+    filled, starts, counts = np.unique(bags, return_index=True, return_counts=True)
     check_size([count, *rows.shape[1:]], rows.dtype)
     result = np.zeros([count, *rows.shape[1:]], rows.dtype)
     if len(filled):
-        sums = np.add.reduceat(rows[order], starts, axis=0, dtype=rows.dtype)
+        sums = np.add.reduceat(rows, starts, axis=0, dtype=rows.dtype)
         if reduction == "mean":
             n = counts.reshape([-1, *[1] * (rows.ndim - 1)]).astype(rows.dtype)
             # Integers are divided as in C: towards zero.
