@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from irrun.errors import InputError
+from irrun.ops.sort import matrix_nms
 from irrun.ops.sort.matrix_nms import matrix_nms_8
 from irrun.ops.sort.multiclass_nms import multiclass_nms_8
 from irrun.ops.sort.nms import nms_rotated_13, non_max_suppression_1, non_max_suppression_5
@@ -111,3 +112,15 @@ def test_fewer_regions_than_asked_for():
     result = experimental_detectron_topk_rois_6(BOXES[0], SCORES[0, 0], max_rois=8)
     np.testing.assert_array_equal(result[:6], BOXES[0][[3, 0, 1, 2, 4, 5]])
     assert not result[6:].any()
+
+
+@pytest.mark.parametrize("decay", ["linear", "gaussian"])
+def test_matrix_nms_gives_the_same_in_pieces(monkeypatch, decay):
+    rng = np.random.default_rng(0)
+    near = rng.random((1, 50, 2)) * 4
+    boxes = np.concatenate([near, near + rng.random((1, 50, 2)) * 3], axis=-1).astype(np.float32)
+    scores = rng.random((1, 2, 50)).astype(np.float32)
+    whole = matrix_nms_8(boxes, scores, decay_function=decay)
+    monkeypatch.setattr(matrix_nms, "WORKING_SET", 350)  # seven boxes at a time
+    for piece, expected in zip(matrix_nms_8(boxes, scores, decay_function=decay), whole, strict=True):
+        np.testing.assert_array_equal(piece, expected)

@@ -16,6 +16,9 @@ __all__ = ["SortResultType", "collect", "matrix_nms_8"]
 
 SortResultType = Literal["class", "classid", "score", "none"]
 
+#: Overlaps that are worked out at a time, so that many boxes do not take memory without bound.
+WORKING_SET = 1 << 22
+
 
 @op("MatrixNms", since=8)
 @in_f32
@@ -62,8 +65,7 @@ def matrix_nms_8(
             candidates = candidates[np.argsort(-own[candidates], kind="stable")]
             candidates = candidates[:nms_top_k] if nms_top_k > -1 else candidates
             corners, area = corners_of[candidates], size[candidates]
-            shared = overlaps(corners, corners, area, area, offset)
-            decayed = own[candidates] * _decay(shared, decay_function, dtype(gaussian_sigma))
+            decayed = own[candidates] * _decay(corners, area, offset, decay_function, dtype(gaussian_sigma))
             kept = decayed > dtype(post_threshold)
             kept_boxes.append(candidates[kept])
             kept_scores.append(decayed[kept])
@@ -75,21 +77,33 @@ def matrix_nms_8(
     return outputs, indices.astype(output_type.dtype), counts.astype(output_type.dtype)
 
 
-def _decay(shared: Array, function: str, sigma: np.floating[Any]) -> Array:
+def _decay(boxes: Array, area: Array, offset: float, function: str, sigma: np.floating[Any]) -> Array:
     """What each box's score is multiplied by: the strongest decay that a better box causes.
 
-    shared: overlaps of boxes in order of falling score. A box that was itself overlapped weakens others less.
+    boxes: in order of falling score. A box that was itself overlapped weakens others less.
     """
-    better = np.triu(shared, 1)  # [j, i]: overlap of box i with the better box j
-    worst = better.max(axis=0, initial=0)[:, None]
+    worst = np.zeros(len(boxes), boxes.dtype)  # the largest overlap with a better box
+    least = np.ones(len(boxes), boxes.dtype)
+    step = max(1, WORKING_SET // max(1, len(boxes)))
+    for start in range(0, len(boxes), step):
+        end = min(start + step, len(boxes))
+        shared = overlaps(boxes[:end], boxes[start:end], area[:end], area[start:end], offset)
+        better = np.triu(shared, 1 - start)  # [j, i]: overlap of box start + i with the better box j
+        worst[start:end] = better.max(axis=0, initial=0)
+        least[start:end] = _least_decay(better, worst[:end, None], start, function, sigma)
+    return least
+
+
+def _least_decay(better: Array, worst: Array, start: int, function: str, sigma: np.floating[Any]) -> Array:
+    """The strongest decay of the boxes from `start` on, given their overlaps with all better ones."""
     if function == "gaussian":
         decay = np.exp((worst * worst - better * better) * sigma)
     else:
         eps = np.float64(np.float32(1e-10))
-        decay = ((1.0 - better.astype(np.float64)) / (1.0 - worst.astype(np.float64) + eps)).astype(shared.dtype)
-    decay = np.where(np.triu(np.ones_like(shared, bool), 1), decay, 1)
+        decay = ((1.0 - better.astype(np.float64)) / (1.0 - worst.astype(np.float64) + eps)).astype(better.dtype)
+    decay = np.where(np.triu(np.ones_like(better, bool), 1 - start), decay, 1)
     least: Array = np.fmin.reduce(decay, axis=0, initial=1)
-    return least.astype(shared.dtype)
+    return least.astype(better.dtype)
 
 
 def collect(
