@@ -214,4 +214,4 @@ def _overlapped(frames: Array, step: int) -> Array:
     # The last pieces first: then every element is summed in the order of the frames.
     for piece in reversed(range(pieces)):
         total[..., piece : piece + count, :] += padded[..., piece, :]
-    return total.reshape(*batch, -1)[..., :length]
+    return total.reshape(*batch, (count + pieces - 1) * step)[..., :length]

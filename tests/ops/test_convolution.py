@@ -143,6 +143,8 @@ def test_an_empty_batch_gives_an_empty_batch():
     assert convolution_1(data, np.ones((3, 2, 2, 2), np.float32), **attributes(2)).shape == (0, 3, 3, 3)
     result = convolution_backprop_data_1(data, np.ones((2, 3, 2, 2), np.float32), **attributes(2, stride=2))
     assert result.shape == (0, 3, 8, 8)
+    bent = deformable_convolution_8(data, np.zeros((0, 8, 3, 3)), np.ones((3, 2, 2, 2)), **attributes(2))
+    assert bent.shape == (0, 3, 3, 3)
     assert group_convolution_backprop_data_1(data, np.ones((2, 1, 3, 2, 2)), **attributes(2)).shape == (0, 6, 5, 5)
 
 

@@ -65,3 +65,10 @@ def test_errors_name_what_does_not_fit():
         stft_15(normal(20), window, eight, np.array(0), transpose_frames=False)
     with pytest.raises(InputError, match="frames of 8"):
         istft_16(x, window, eight, four, center=True, normalized=False)
+
+
+def test_an_empty_batch_gives_an_empty_batch():
+    eight, four, window = np.array(8), np.array(4), np.ones(8, np.float32)
+    assert stft_15(np.zeros((0, 40), np.float32), window, eight, four, transpose_frames=True).shape == (0, 5, 9, 2)
+    spectrum = np.zeros((0, 5, 3, 2), np.float32)
+    assert istft_16(spectrum, window, eight, four, center=False, normalized=False).shape == (0, 16)

@@ -103,9 +103,9 @@ def deformable_convolution_8(
     if mask is not None:
         _check_shape("mask", mask, (batch, deformable_group * taps, *windows.out))
         factors = mask.reshape(factors.shape)
-    planes = data.reshape(batch, deformable_group, channels // deformable_group, -1)
+    planes = data.reshape(batch, deformable_group, channels // deformable_group, data.shape[2] * data.shape[3])
     corners = _corners(windows).astype(data.dtype)
-    weights = filters.reshape(group, c_out // group, -1)
+    weights = filters.reshape(group, c_out // group, channels // group * taps)
     result = np.empty((batch, group, c_out // group, positions), data.dtype)
     step = max(1, BLOCK // max(1, channels * taps))
     for n, start in itertools.product(range(batch), range(0, positions, step)):

@@ -139,6 +139,8 @@ def _counts(
     if priors == 0 or proposals.shape[-1] % per_prior:
         raise InputError(f"proposals have shape {shapes[2]}, expected a last dimension of priors * {per_prior}")
     classes = class_preds.shape[1] // priors if num_classes in (None, -1) else int(num_classes or 0)
+    if classes < 1:
+        raise InputError(f"class predictions have shape {shapes[1]}, no class for each of {priors} priors")
     location_classes = 1 if share_location else classes
     if class_preds.shape != (box_logits.shape[0], priors * classes):
         raise InputError(f"class predictions have shape {shapes[1]}, expected {[shapes[0][0], priors * classes]}")

@@ -85,7 +85,9 @@ def experimental_detectron_roi_feature_extractor_6(
         shapes = [list(x.shape) for x in (rois, *pyramid)]
         raise InputError(f"inputs have shapes {shapes}, expected [regions, 4] and maps [1, C, H, W]")
     channels = pyramid[0].shape[1]
-    if len(pyramid_scales) < len(pyramid) or any(x.shape[1] != channels or x.shape[0] != 1 for x in pyramid):
+    if len(pyramid_scales) < len(pyramid) or any(
+        x.shape[1] != channels or x.shape[0] != 1 or 0 in x.shape for x in pyramid
+    ):
         raise InputError(
             f"{len(pyramid)} maps of shapes {[list(x.shape) for x in pyramid]} with {len(pyramid_scales)} scales, "
             f"expected a scale for each and [1, {channels}, H, W]"

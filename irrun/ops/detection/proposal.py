@@ -185,7 +185,7 @@ def experimental_detectron_generate_proposals_single_image_6(
     """
     if im_info.size < 2 or scores.ndim != 3:
         raise InputError(f"im_info has {im_info.size} values and scores rank {scores.ndim}, expected 3 and rank 3")
-    boxes, own, large = _refined(im_info, anchors, deltas, scores, min_size, 1.0)
+    boxes, own, large = _refined(im_info.reshape(-1), anchors, deltas, scores, min_size, 1.0)
     own = own * large
     order = np.argsort(-own, kind="stable")[:pre_nms_count]
     kept = order[_suppress(boxes[order], nms_threshold, post_nms_count, 0.0)]
