@@ -186,28 +186,30 @@ def adaptive_max_pool_8(
 
     data: numeric [N, C, spatial...]; output_shape: i32 or i64, one value for each spatial axis.
     Returns the maxima [N, C, output_shape...] in the type of data, and their positions in the flattened spatial
-    axes, in `index_element_type`; the first one where several are equal.
+    axes, in `index_element_type`; the first one where several are equal. NaN is passed over, but not in front.
     Raises InputError where output_shape does not fit, or a spatial axis is empty.
     Spec: AdaptiveMaxPool-8.
     """
     out = _adaptive_shape(data, output_shape)
-    values = data
-    places = np.arange(math.prod(data.shape[2:])).reshape(data.shape[2:])
-    places = np.broadcast_to(places, data.shape)
+    passed_over = np.isnan(data) if data.dtype.kind == "f" else np.zeros(data.shape, bool)
+    values = np.where(passed_over, -np.inf, data) if passed_over.any() else data
+    corners: list[Array] = []
+    numbers = np.arange(math.prod(data.shape[2:])).reshape(data.shape[2:])
+    places = np.broadcast_to(numbers, data.shape)
     for axis in reversed(range(2, data.ndim)):  # the last axis first, so that the first maximum wins in row order
         start, end = _adaptive_windows(data.shape[axis], out[axis - 2])
         longest = int((end - start).max(initial=1))
         # Shorter windows repeat their last element.
         members = np.minimum(start[:, np.newaxis] + np.arange(longest), end[:, np.newaxis] - 1)
+        corners.append(start)
         candidates = values.take(members, axis)
-        ranked = candidates
-        if data.dtype.kind == "f":  # NaN is passed over, except in front
-            ranked = np.where(np.isnan(candidates), -np.inf, candidates)
-            front = (slice(None),) * (axis + 1) + (0,)
-            ranked[front] = candidates[front]
-        best = np.expand_dims(ranked.argmax(axis + 1), axis + 1)
+        best = np.expand_dims(candidates.argmax(axis + 1), axis + 1)
         values = np.take_along_axis(candidates, best, axis + 1).squeeze(axis + 1)
         places = np.take_along_axis(places.take(members, axis), best, axis + 1).squeeze(axis + 1)
+    if passed_over.any():
+        front: tuple[Any, ...] = (..., *np.ix_(*reversed(corners)))
+        values = np.where(passed_over[front], np.nan, values)
+        places = np.where(passed_over[front], numbers[front], places)
     return values, places.astype(index_element_type.dtype)
 
 

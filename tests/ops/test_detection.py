@@ -260,3 +260,13 @@ def test_regions_behind_the_end_of_a_list_give_zeros(mode: str) -> None:
     np.testing.assert_array_equal(found[:1], psroi_pooling_1(data, rois[:1], **size))
     assert found[0].any()
     assert not found[1:].any()
+
+
+def test_maximum_of_regions_passes_over_nan():
+    data = np.array([[[[np.nan, 1], [2, -3]]]], np.float32)
+    region = np.array([[0, 0, 0, 1, 1]], np.float32)
+    assert roi_pooling_2(data, region, spatial_scale=1.0, pooled_h=1, pooled_w=1).item() == 2
+    pooled = roi_align_3(
+        data, region[:, 1:], np.array([0]), pooled_h=1, pooled_w=1, sampling_ratio=2, spatial_scale=1.0, mode="max"
+    )
+    assert pooled.item() == 0

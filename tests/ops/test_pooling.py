@@ -75,3 +75,11 @@ def test_adaptive_pooling_reports_what_does_not_fit():
         adaptive_avg_pool_8(np.zeros((1, 1, 4)), np.array([2, 2]))
     with pytest.raises(InputError, match="empty"):
         adaptive_max_pool_8(np.zeros((1, 1, 0)), np.array([2]))
+
+
+def test_adaptive_maximum_passes_over_nan_except_in_front():
+    nan = np.nan
+    data = np.array([[[[1, 2, nan], [nan, 9, 3]], [[nan, 2, 5], [4, 5, 3]]]], np.float32)
+    values, places = adaptive_max_pool_8(data, np.array([1, 1]))
+    np.testing.assert_array_equal(values.reshape(-1), [9, nan])
+    np.testing.assert_array_equal(places.reshape(-1), [4, 0])

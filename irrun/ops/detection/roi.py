@@ -51,7 +51,7 @@ def roi_align_3(
     Returns the type of data, [regions, C, pooled_h, pooled_w].
     Raises InputError where shapes do not fit, an index is out of range, or a bin would take a negative number
     of samples.
-    The maximum is never below 0, as in the reference.
+    The maximum is never below 0 and passes over NaN, as in the reference.
     Spec: ROIAlign-3, ROIAlign-9.
     """
     _check_pooling(data, rois, pooled_h, pooled_w)
@@ -179,7 +179,7 @@ def _pool_maximum(data: Array, rois: Array, batches: Array, rows: int, columns: 
             for y in (first_y, last_y)
             for x in (first_x, last_x)
         ]
-        result[own] = np.where(empty[own, ..., None], 0, np.maximum.reduce(covering))
+        result[own] = np.where(empty[own, ..., None], 0, np.fmax.reduce(covering))
     found: Array = result.transpose(0, 3, 1, 2)
     return found
 
@@ -202,7 +202,7 @@ def _widen_windows(table: Array, axis: int, step: int) -> Array:
     """Maxima over windows of twice `step`, from those over windows of `step`, along `axis`."""
     wider = table.copy()
     head, tail = np.moveaxis(wider, axis, 0)[:-step], np.moveaxis(table, axis, 0)[step:]
-    np.maximum(head, tail, out=head)
+    np.fmax(head, tail, out=head)
     found: Array = wider
     return found
 
@@ -366,7 +366,7 @@ def pool_samples(pixels: Array, batches: Array, ys: Array, xs: Array, mode: str)
         else:
             corners *= weights[own, ..., None]
             values = corners.reshape(len(corners), rows * columns, count, 4, channels).sum(axis=3)
-            result[own] = np.maximum(values.max(axis=2), 0)
+            result[own] = np.fmax.reduce(values, axis=2, initial=0)
     found: Array = result.reshape(regions, rows, columns, channels).transpose(0, 3, 1, 2)
     return found
 
