@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -161,6 +161,9 @@ class Tensor:
     layer: Layer
     port: Port | None = None
 
+    def __hash__(self) -> int:  # so that it can be the key of an input
+        return hash((self.names, self.layer.id))
+
     @property
     def any_name(self) -> str:
         """One of its names; the first tensor name where there is one.
@@ -277,7 +280,7 @@ def _pick(tensors: list[Tensor], key: int | str, what: str) -> Tensor:
     raise ModelError(f"no {what} {key!r}; the model has {known}")
 
 
-def index_names(tensors: list[Tensor]) -> Mapping[str, int]:
+def index_names(tensors: Sequence[Tensor]) -> Mapping[str, int]:
     """Every name -> the position it stands for; the first of two with the same name wins."""
     found: dict[str, int] = {}
     for position, tensor in enumerate(tensors):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -51,7 +52,11 @@ class Weights:
             return _map(Path(source))
         if isinstance(source, (bytes, bytearray, memoryview)):
             return Weights(source)
-        return Weights(source.reshape(-1).view("u1"))
+        if not hasattr(source, "reshape"):
+            raise TypeError(f"weights are a path, bytes or an array, not a {type(source).__name__}")
+        import numpy as np
+
+        return Weights(np.ascontiguousarray(source).reshape(-1).view(np.uint8))
 
     def view(self, offset: int, size: int) -> memoryview:
         """`size` bytes from `offset` on, without a copy.
@@ -71,6 +76,8 @@ class Weights:
 
 def _map(path: Path) -> Weights:
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for whoever writes into it
+            raise ValueError("it is a folder" if path.is_dir() else "it is no regular file")
         with open(path, "rb") as file:
             length = os.fstat(file.fileno()).st_size
             if not length:

@@ -113,18 +113,16 @@ class Outputs(Mapping[Any, Array]):
         self._arrays = arrays
 
     def __getitem__(self, key: Any) -> Array:
-        if isinstance(key, Tensor):
-            key = self._tensors.index(key)
-        if isinstance(key, str):
-            if key not in self._names:
-                known = ", ".join(t.names[0] for t in self._tensors if t.names)
-                raise KeyError(f"no output {key!r}; the model has {known}")
-            key = self._names[key]
-        found: Array = self._arrays[key]
-        return found
+        position = _position(key, self._tensors, self._names)
+        if position is None:
+            shown = str(key) if isinstance(key, Tensor) else repr(key)
+            known = ", ".join(t.names[0] for t in self._tensors if t.names)
+            error = IndexError if isinstance(key, int) else KeyError
+            raise error(f"no output {shown}; the model has {len(self._arrays)}: {known}")
+        return self._arrays[position]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._names if isinstance(key, str) else key in range(len(self._arrays))
+        return _position(key, self._tensors, self._names) is not None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.to_dict())
@@ -248,12 +246,13 @@ class InferRequest:
         if isinstance(inputs, Mapping):
             given = {}
             for key, value in inputs.items():
-                if isinstance(key, Tensor):
-                    key = tensors.index(key)
-                position = names.get(key, -1) if isinstance(key, str) else key
-                if not 0 <= position < len(tensors):
+                position = _position(key, tensors, names)
+                if position is None:
+                    shown = str(key) if isinstance(key, Tensor) else repr(key)
                     known = "; ".join(map(str, tensors)) or "none"
-                    raise InputError(f"no input {key!r}; the model has {known}")
+                    raise InputError(f"no input {shown}; the model has {known}")
+                if position in given:
+                    raise InputError(f"input {tensors[position]} is fed twice")
                 given[position] = value
             return given
         is_list = isinstance(inputs, (list, tuple)) and (
@@ -263,6 +262,15 @@ class InferRequest:
         if len(values) > len(tensors):
             raise InputError(f"{len(values)} inputs are given, the model has {len(tensors)}")
         return dict(enumerate(values))
+
+
+def _position(key: Any, tensors: Sequence[Tensor], names: Mapping[str, int]) -> int | None:
+    """Which of the tensors a name, a position or a tensor means."""
+    if isinstance(key, str):
+        return names.get(key)
+    if isinstance(key, Tensor):
+        return next((i for i, tensor in enumerate(tensors) if tensor == key), None)
+    return int(key) if isinstance(key, (int, np.integer)) and 0 <= key < len(tensors) else None
 
 
 def fit(value: Any, tensor: Tensor) -> Array:
@@ -279,23 +287,27 @@ def fit(value: Any, tensor: Tensor) -> Array:
 
 
 def _typed(value: Any, wanted: ElementType | None, tensor: Tensor) -> Array:
-    if wanted is None:
-        return np.asarray(value)
-    if wanted.kind == "string":
-        return np.array(value, dtype=object) if not isinstance(value, np.ndarray) else value.astype(object)
+    if wanted is not None and wanted.kind == "string":
+        return _strings(value, tensor)
     is_array = isinstance(value, (np.ndarray, np.generic))
     try:
         array = np.asarray(value)
-        if array.dtype == wanted.dtype:
+        if wanted is None:
+            wanted = ElementType.of(array.dtype)
+        if array.dtype == wanted.dtype and wanted.kind != "string":
             return array
-        if array.dtype.kind in "OUS" or array.dtype.fields or wanted.dtype.fields:
+        if wanted.kind == "string":
+            return _strings(value, tensor)
+        if array.dtype.kind in "OUScmM" or array.dtype.fields:
             raise ValueError
+        if wanted.dtype.fields:
+            return _codes(array, wanted)
         with np.errstate(all="ignore"):
             converted = array.astype(wanted.dtype)
             if not is_array and wanted.is_float and array.dtype.kind in "iuf":
                 return converted  # Python's own numbers have no width that could be lost
             back = converted.astype(array.dtype)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise InputError(f"input {tensor} cannot be fed {_type_name(value)}") from None
     same = (back == array) | ((back != back) & (array != array))
     if not np.all(same):
@@ -306,9 +318,33 @@ def _typed(value: Any, wanted: ElementType | None, tensor: Tensor) -> Array:
     return converted
 
 
+def _strings(value: Any, tensor: Tensor) -> Array:
+    array = np.array(value, dtype=object)
+    for place, one in np.ndenumerate(array):
+        if isinstance(one, bytes):
+            array[place] = one.decode("utf-8", "surrogateescape")
+        elif not isinstance(one, str):
+            raise InputError(f"input {tensor} is fed a {type(one).__name__} among its strings")
+    return array
+
+
+def _codes(array: Array, wanted: ElementType) -> Array:
+    """Integers as elements of a type that is known by its bits alone.
+
+    Raises:
+        ValueError: they are no integers, or have more bits.
+    """
+    if array.dtype.kind not in "iu" or not np.all((array >= 0) & (array < 1 << wanted.bits)):
+        raise ValueError
+    codes: Array = np.array(array, np.uint8).view(wanted.dtype)
+    return codes
+
+
 def _type_name(value: Any) -> str:
     if not isinstance(value, (np.ndarray, np.generic)):
         return f"a {type(value).__name__}"
+    if value.dtype.kind == "O":
+        return "objects"
     try:
         return str(ElementType.of(value.dtype))
     except ValueError:
