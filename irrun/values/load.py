@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,14 +15,27 @@ import numpy as np
 
 from irrun.elements import ElementType
 from irrun.errors import InputError
-from irrun.ir.model import Tensor
+from irrun.ir.model import Tensor, index_names
 from irrun.ir.shape import Interval
+from irrun.ops.common import check_size
 from irrun.packing import unpack
 from irrun.values.image import IMAGE_SUFFIXES, ImageOptions, load_image
 
 __all__ = ["LoadOptions", "load_input", "load_inputs"]
 
 Array = np.ndarray[Any, Any]
+
+#: What NumPy and zipfile raise where a file is not what its name says.
+UNREADABLE = (
+    OSError,
+    ValueError,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 _GENERATED = re.compile(r"(random|zeros|ones)(?::([\d,x ]*))?")
 
@@ -41,11 +55,11 @@ class LoadOptions:
 
 def load_inputs(
     specs: Iterable[str], tensors: Sequence[Tensor], options: LoadOptions | None = None
-) -> dict[str, Array]:
-    """Inputs by name from texts such as "x.npy", "ids=[[1,2,3]]", "data=street.jpg", "all.npz".
+) -> dict[str | int, Array]:
+    """Inputs from texts such as "x.npy", "ids=[[1,2,3]]", "data=street.jpg", "all.npz".
 
     A text without a name stands for the next input that has no value yet; an .npz whose keys are names of inputs
-    may stand for several at once.
+    may stand for several at once. The result is by name, and by position where an input has no name of its own.
 
     Args:
         specs: `[name=]value`, as `load_input` takes values.
@@ -72,7 +86,8 @@ def load_inputs(
     missing = [t for i, t in enumerate(tensors) if i not in given]
     if missing:
         raise InputError(f"missing input {_wanted(missing)}; the model takes {_wanted(tensors)}")
-    return {_key(tensors[i], i): value for i, value in sorted(given.items())}
+    names = index_names(tensors)
+    return {t.names[0] if t.names and names[t.names[0]] == i else i: given[i] for i, t in enumerate(tensors)}
 
 
 def load_input(text: str, tensor: Tensor, options: LoadOptions | None = None) -> Array:
@@ -108,7 +123,9 @@ def load_input(text: str, tensor: Tensor, options: LoadOptions | None = None) ->
             return _from_bytes(path, tensor)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}, for input {tensor}") from None
-    except (ValueError, EOFError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+    except MemoryError:
+        raise InputError(f"{path} is larger than the memory, for input {tensor}") from None
+    except UNREADABLE as error:
         raise InputError(f"{path} cannot be read as {suffix[1:]}: {error}, for input {tensor}") from None
     if path.is_file():
         raise InputError(
@@ -151,10 +168,10 @@ def _named_in_npz(text: str, tensors: Sequence[Tensor]) -> dict[int, Array]:
             for key in archive.files:
                 for i, tensor in enumerate(tensors):
                     if key in tensor.names and i not in found:
-                        found[i] = archive[key]
+                        found[i] = _plain(archive[key], path)
             return found if len(found) > 1 or len(found) == len(archive.files) else {}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
+    except UNREADABLE as error:
+        raise InputError(f"cannot read {path} as npz: {error}, expected arrays for {_wanted(tensors)}") from None
 
 
 def _from_npz(path: Path, key: str, tensor: Tensor) -> Array:
@@ -182,6 +199,8 @@ def _from_json(text: str, tensor: Tensor, where: str) -> Array:
         value = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{where} is no JSON: {error}, for input {tensor}") from None
+    except (RecursionError, ValueError):  # 100,000 brackets, numbers of 5000 digits
+        raise InputError(f"{where} is no JSON that anyone would write, for input {tensor}") from None
     if isinstance(value, dict):
         raise InputError(f"{where} is a JSON object, expected lists of numbers for input {tensor}")
     if tensor.element_type is not None and tensor.element_type.kind == "string":
@@ -226,24 +245,26 @@ def _generate(how: str, shape_text: str | None, tensor: Tensor, seed: int) -> Ar
     fill: Array
     if how != "random":
         fill = np.full(shape, int(how == "ones"), np.uint8)
-    elif wanted.is_float:
+    elif wanted.is_float and not wanted.dtype.fields:
         fill = rng.standard_normal(shape, np.float32)
     elif wanted.name == "u8":
         fill = rng.integers(0, 256, shape)
     else:
         fill = rng.integers(0, 2 if wanted.bits < 8 or wanted.kind == "boolean" else 10, shape)
-    return fill.view(wanted.dtype) if wanted.dtype.fields else fill.astype(wanted.dtype)
+    return fill.astype(np.uint8).view(wanted.dtype) if wanted.dtype.fields else fill.astype(wanted.dtype)
 
 
 def _shape_for(how: str, text: str | None, tensor: Tensor) -> tuple[int, ...]:
     if text is not None:
-        shape = tuple(int(d) for d in re.split(r"[,x ]+", text.strip()) if d)
+        shape = tuple(int(d[:19]) for d in re.split(r"[,x ]+", text.strip()) if d)  # 19 digits are too many already
     elif tensor.partial_shape is None:
         raise InputError(f"input {tensor} has an unknown rank; give a shape, such as {how}:1,3,224,224")
     else:
         shape = tuple(max(d.minimum, 1) if isinstance(d, Interval) else d for d in tensor.partial_shape)
-    if int(np.prod(shape, dtype=object)) > 1 << 32:
-        raise InputError(f"a shape of {list(shape)} is too large to be made up, for input {tensor}")
+    try:
+        check_size((*shape, 8), np.dtype(np.uint8))
+    except InputError:
+        raise InputError(f"a shape of {list(shape)} is too large to be made up, for input {tensor}") from None
     return shape
 
 
@@ -257,7 +278,3 @@ def _is_number(text: str) -> bool:
 
 def _wanted(tensors: Sequence[Tensor]) -> str:
     return "; ".join(map(str, tensors)) or "no inputs"
-
-
-def _key(tensor: Tensor, position: int) -> str:
-    return tensor.names[0] if tensor.names else str(position)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -35,7 +36,7 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
     suffix = path.suffix.lower()
     try:
         if suffix == ".npz":
-            _write(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+            _write(path, lambda file: _write_npz(file, arrays))
             return [path]
         if suffix == ".npy":
             if len(arrays) != 1:
@@ -47,6 +48,8 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
             return [path]
         if suffix and not path.is_dir() and not str(target).endswith(("/", os.sep)):
             raise InputError(f"{path}: outputs are written to .npz, .npy or a folder")
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is there and is no folder; outputs are written to .npz, .npy or a folder")
         path.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
         for name, value in arrays.items():
@@ -77,8 +80,16 @@ def _write(path: Path, writer: Callable[[BinaryIO], None]) -> None:
         writer(file)
 
 
+def _write_npz(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
+    """As np.savez, which cannot write an output that is called "file"."""
+    with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        for name, value in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, value, allow_pickle=False)
+
+
 def _free_name(folder: Path, name: str, taken: list[Path]) -> Path:
-    safe = re.sub(r"[^\w.-]+", "_", name).strip(".") or "output"
+    safe = re.sub(r"[^\w.-]+", "_", name)[:100].strip(".") or "output"
     path = folder / f"{safe}.npy"
     number = 2
     while path in taken:
