@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
-__all__ = ["ExecutionError", "InputError", "IrrunError", "ModelError", "UnsupportedError"]
+import re
+
+__all__ = ["ExecutionError", "InputError", "IrrunError", "ModelError", "UnsupportedError", "one_line", "printable"]
+
+_LONG_WORD = re.compile(r"\S{300,}")
+
+
+def printable(text: str) -> str:
+    """`text` with everything that a terminal would obey instead of showing it written as an escape.
+
+    Names come from files, and files from anywhere: control characters, escape sequences and marks that turn the
+    direction of writing must not get through.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def one_line(text: str) -> str:
+    """`text` as one line that can be shown, what no one would read to its end cut short."""
+    text = _LONG_WORD.sub(lambda word: f"{word[0][:120]}...{word[0][-60:]}", " ".join(text.split()))
+    return printable(text)
 
 
 class IrrunError(Exception):
@@ -30,11 +51,11 @@ class IrrunError(Exception):
         self.layer = layer
 
     def __str__(self) -> str:
-        where = "" if self.path is None else str(self.path)
+        where = "" if self.path is None else printable(str(self.path))
         if self.line is not None:
             where += f":{self.line}" if where else f"line {self.line}"
-        parts = [part for part in (where, self.layer, self.message) if part]
-        return " ".join(": ".join(parts).split())
+        parts = (where, one_line(self.layer or ""), one_line(self.message))
+        return ": ".join(part for part in parts if part)
 
 
 class ModelError(IrrunError):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from irrun.errors import IrrunError
+from irrun import __version__
+from irrun.errors import IrrunError, one_line
 
 __all__ = ["main"]
 
@@ -36,6 +41,20 @@ class _Commands(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            known = ", ".join(COMMANDS)
+            ctx.fail(f"No such command {args[0]!r}, and no such file; commands are {known}, and a model is an .xml")
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # click would print an empty line
+            raise click.Abort from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -54,7 +73,7 @@ def _names_model(args: list[str]) -> bool:
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="irrun", prog_name="irrun")
+@click.version_option(__version__, prog_name="irrun")
 def _group() -> None:
     """Run OpenVINO IR models in pure Python on NumPy, and see every value inside.
 
@@ -69,28 +88,46 @@ def _group() -> None:
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line; errors are one line on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no error
+    code = 0
     try:
-        code = _group.main(args, prog_name="irrun", standalone_mode=False)
-        if code:
-            sys.exit(code)
+        code = _group.main(args, prog_name="irrun", standalone_mode=False) or 0
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.UsageError as error:
-        if error.ctx is not None and type(error).__name__ != "NoArgsIsHelpError":
-            click.echo(f"irrun: {error.format_message()} (see: {error.ctx.command_path} --help)", err=True)
-        else:
+        code = 2
+        if type(error).__name__ == "NoArgsIsHelpError":
             click.echo(error.format_message(), err=True)
-        sys.exit(2)
+        else:
+            _complain(f"{error.format_message()} (see: {error.ctx.command_path if error.ctx else 'irrun'} --help)")
     except click.ClickException as error:
-        click.echo(f"irrun: {error.format_message()}", err=True)
-        sys.exit(2)
+        code = _complain(error.format_message())
     except IrrunError as error:
-        click.echo(f"irrun: {error}", err=True)
-        sys.exit(2)
+        code = _complain(str(error))
     except (click.Abort, KeyboardInterrupt):
-        click.echo("irrun: stopped", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(1)
+        _complain("stopped")
+        code = 130
+    except BrokenPipeError:  # whoever reads has seen enough
+        _drop_stdout()
+        code = 1
     except MemoryError:
-        click.echo("irrun: out of memory", err=True)
-        sys.exit(2)
+        code = _complain("out of memory")
+    except OSError as error:
+        code = _complain(f"cannot write the output: {error.strerror or error}")
+        _drop_stdout()
+    if code:
+        sys.exit(code)
+
+
+def _complain(text: str) -> int:
+    with contextlib.suppress(OSError):
+        click.echo(f"irrun: {one_line(text)}", err=True)
+    return 2
+
+
+def _drop_stdout() -> None:
+    """What is still to be written goes nowhere, so that closing the stream at the end does not fail once more."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

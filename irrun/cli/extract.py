@@ -23,6 +23,7 @@ def command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], outp
     \b
     irrun extract model.xml --inputs conv1 --outputs fc1 -o part.xml
     """
+    from irrun.errors import printable
     from irrun.ir.extract import extract
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
@@ -30,7 +31,8 @@ def command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], outp
     whole = read_model(model, weights)
     part = extract(whole, _names(inputs, whole), _names(outputs, whole))
     xml, binary = save_model(part, output)
-    click.echo(f"wrote {xml} ({len(part.graph.layers)} of {len(whole.graph.layers)} layers) and {binary}")
+    count = f"{len(part.graph.layers)} of {len(whole.graph.layers)} layers"
+    click.echo(printable(f"wrote {xml} ({count}) and {binary}"))
 
 
 def _names(given: tuple[str, ...], model: object) -> list[str]:

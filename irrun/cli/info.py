@@ -22,6 +22,7 @@ def command(model: Path, weights: Path | None, as_json: bool) -> None:
     Nothing runs, and a missing .bin does not matter.
     """
     from irrun.cli.show import columns, human_bytes
+    from irrun.errors import one_line
     from irrun.ir.reader import read_findings
 
     found, findings = read_findings(model, weights)
@@ -29,10 +30,12 @@ def command(model: Path, weights: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(facts))
         return
-    lines = [f"{facts['name'] or model.name}: IR version {facts['ir_version']}, {facts['layers']} layers"]
+    lines = [
+        f"{one_line(facts['name']) or one_line(model.name)}: IR version {facts['ir_version']}, {facts['layers']} layers"
+    ]
     for side in ("inputs", "outputs"):
         lines += ["", side]
-        lines += [f"  {t['name']}: {t['type']}{t['shape']}" for t in facts[side]] or ["  none"]
+        lines += [f"  {one_line(t['name'])}: {t['type']}{t['shape']}" for t in facts[side]] or ["  none"]
     lines += ["", "operations"]
     rows = [(f"  {name}", str(count)) for name, count in facts["operations"].items()]
     lines.append(columns(rows) if rows else "  none")
@@ -46,7 +49,7 @@ def command(model: Path, weights: Path | None, as_json: bool) -> None:
         ("wrong with the file", "findings"),
     ):
         if facts[key]:
-            lines += ["", title, *(f"  {line}" for line in facts[key])]
+            lines += ["", title, *(f"  {one_line(line)}" for line in facts[key])]
     click.echo("\n".join(lines))
 
 
@@ -69,8 +72,10 @@ def _facts(model: Any, findings: Any) -> dict[str, Any]:
             element = layer.outputs[0].element_type
             types[str(element)] += 1
             text = str(layer.attributes.get("size", "0"))
-            size += int(text) if text.isdecimal() else 0
+            size += int(text) if text.isdecimal() and len(text) < 20 else 0
         for name in operation.unknown(layer.attributes):
+            if (operation.type, name) == ("Constant", "value"):  # what no .bin holds, not something of the file
+                continue
             unknown[f"{operation} {name}"] += 1
     return {
         "name": model.name,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
+from irrun.errors import one_line
 from irrun.ir.model import Layer
 from irrun.runtime.executor import Observer, Scope
 
@@ -20,7 +21,7 @@ PATIENCE = 0.7
 @contextmanager
 def progress(title: str) -> Iterator[list[Observer]]:
     """Observers that show which layer runs, once the run takes long; none where stderr is no terminal."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield []
         return
     line = _Line(title)
@@ -46,10 +47,13 @@ class _Line:
                 return
             from rich.console import Console
 
-            self.status = Console(stderr=True).status(self.title)
+            self.status = Console(stderr=True).status("")
             self.status.start()
+        from rich.text import Text
+
         inside = f", iteration {scope[0][1]} of {scope[0][0].name}" if scope else ""
-        self.status.update(f"{self.title}: {self.count} layers done, {layer.type} {layer.name}{inside}")
+        told = f"{self.title}: {self.count} layers done, {layer.type} {layer.name}{inside}"
+        self.status.update(Text(one_line(told), no_wrap=True, overflow="ellipsis"))  # names are no markup
 
     def close(self) -> None:
         if self.status is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import click
@@ -23,7 +24,7 @@ __all__ = ["command"]
 )
 @click.option("-o", "--output", metavar="PATH", help="Write the outputs to .npz, .npy or a folder.")
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin, if not beside the model.")
-@click.option("--seed", default=0, show_default=True, help="Of random inputs.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of random inputs.")
 @click.option("--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Of picture inputs.")
 @click.option(
     "--channels",
@@ -53,18 +54,21 @@ def command(
 
     \b
     irrun run model.xml --input x.npy
-    irrun run model.xml --input ids='[[1,2,3]]' --input mask=mask.npy --output result.npz
+    irrun run model.xml --input ids='[[1,2,3]]' --input mask=m.npy -o out.npz
     irrun run detector.xml --input street.jpg --json
     """
     import irrun
     from irrun.cli.progress import progress
     from irrun.cli.show import describe, table
+    from irrun.errors import one_line, printable
     from irrun.values.image import ImageOptions
     from irrun.values.load import LoadOptions, load_inputs
     from irrun.values.save import save_outputs
 
-    compiled = irrun.compile_model(model, weights, check=check)
+    if output == "":
+        raise click.BadParameter("it is empty, expected an .npz, an .npy or a folder", param_hint="--output")
     options = LoadOptions(seed, ImageOptions(layout, channels, _numbers(mean, "--mean"), _numbers(scale, "--scale")))
+    compiled = irrun.compile_model(model, weights, check=check)
     request = compiled.create_infer_request()
     fed = load_inputs(inputs, compiled.inputs, options)
     with progress(model.name) as observers:
@@ -81,15 +85,18 @@ def command(
         if not written:
             click.echo(table(outputs))
         for path in written:
-            click.echo(f"wrote {path}")
+            click.echo(f"wrote {printable(str(path))}")
         for mismatch in request.mismatches:
-            click.echo(f"declared otherwise: {mismatch}")
+            click.echo(f"declared otherwise: {one_line(str(mismatch))}")
     if request.mismatches:
         raise click.exceptions.Exit(1)
 
 
 def _numbers(text: str | None, option: str) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in text.split(",")) if text else ()
+        numbers = tuple(float(part) for part in text.split(",")) if text else ()
     except ValueError:
         raise click.BadParameter(f"{text!r} is no list of numbers", param_hint=option) from None
+    if not all(math.isfinite(n) and (n or option != "--scale") for n in numbers):
+        raise click.BadParameter(f"{text!r} holds a number that is no {option[2:]}", param_hint=option)
+    return numbers

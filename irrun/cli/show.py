@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.elements import ElementType
+from irrun.errors import printable
 from irrun.values.save import storable
 
 __all__ = ["columns", "describe", "human_bytes", "table"]
@@ -32,6 +33,7 @@ def table(outputs: Mapping[str, Array]) -> str:
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
     """Rows in columns of equal width, two spaces apart."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 

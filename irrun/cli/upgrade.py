@@ -19,6 +19,7 @@ def command(model: Path, output: Path, weights: Path | None) -> None:
     \b
     irrun upgrade old.xml -o new.xml
     """
+    from irrun.errors import printable
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
     from irrun.runtime.lowering import unsupported_error
@@ -28,4 +29,4 @@ def command(model: Path, output: Path, weights: Path | None) -> None:
     if lacking is not None:
         raise lacking
     xml, binary = save_model(old, output)
-    click.echo(f"wrote {xml} (IR v11, from v{old.source_version}) and {binary}")
+    click.echo(printable(f"wrote {xml} (IR v11, from v{old.source_version}) and {binary}"))

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from ir_text import chain, layer, net, port, write
+from ir_text import chain, graph, layer, net, port, write
 
 from irrun.cli import main
 
@@ -278,3 +278,143 @@ def test_mistyped_commands(capsys):
     code, _, err = call(capsys, "nowhere.xml")
     assert code == 2
     assert "nowhere.xml: cannot read the model: No such file" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--input"], "requires an argument"),
+        (["--input", "zeros", "--output", ""], "it is empty"),
+        (["--input", "random", "--seed", "-1"], "--seed"),
+        (["--input", "zeros", "--scale", "0"], "holds a number that is no scale"),
+        (["--input", "zeros", "--mean", "nan"], "holds a number that is no mean"),
+        (["--input", "zeros", "--weights", "."], "it is a folder"),
+        (["--input", "."], "is no file"),
+        (["--input", "a\x1b[31mb\n.npy"], r"a\x1b[31mb .npy"),
+        (["--input", "zeros", "more"], "unexpected extra argument"),
+    ],
+)
+def test_more_mistakes_get_one_clear_line(model, arguments, said, capsys):
+    code, out, err = call(capsys, model, *arguments)
+    assert code == 2
+    assert said in err
+    assert err.startswith("irrun: ")
+    assert err.count("\n") == 1
+    assert "\x1b" not in err
+    assert not out
+
+
+@pytest.mark.parametrize("command", ["run", "info", "validate"])
+def test_names_from_a_file_never_reach_the_terminal_raw(command, tmp_path, capsys):
+    """Escape sequences (here the one-character form that XML admits), line breaks, marks that turn the writing."""
+    evil = "a&#10;b&#x9b;31m&#x202e;c[/red]"
+    text = chain("Relu", "Foo").replace('names="x"', f'names="{evil}"').replace('name="layer1"', f'name="{evil}"')
+    text = text.replace('name="net"', f'name="{evil}"').replace(
+        'type="Foo"', f'type="{"Relu" if command == "run" else evil}"'
+    )
+    path = write(tmp_path, text)
+    _, out, err = call(capsys, command, path, *(["--input", "zeros", "--check"] if command == "run" else []))
+    assert all(c.isprintable() for c in (out + err).replace("\n", ""))
+    lines = (out + err).splitlines()
+    assert not any(line.startswith("b") for line in lines)
+    if command == "info":
+        assert any(r"\x9b31m\u202ec" in line for line in lines)
+
+
+def test_the_progress_line_takes_names_for_text(tmp_path, monkeypatch):
+    from irrun.cli import progress
+
+    monkeypatch.setattr(progress, "PATIENCE", 0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    text = chain("Relu", "Relu").replace('name="layer1"', 'name="[/red][bold&#x9b;31m"')
+    import irrun
+
+    with progress.progress("[/blue]\x1b[31m") as observers:
+        irrun.compile_model(write(tmp_path, text))(X, observers=observers)
+
+
+LOOP = """
+import sys
+from irrun.cli import main
+main(sys.argv[1:])
+"""
+
+
+def started(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", LOOP, *map(str, arguments)],
+        stdout=options.pop("stdout", subprocess.PIPE),
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_a_loop_without_end_can_be_interrupted(tmp_path):
+    import signal
+    import time
+
+    inner = (
+        '<port_map><input external_port_id="2" internal_layer_id="0"/>'
+        '<output external_port_id="-1" internal_layer_id="3" purpose="execution_condition"/>'
+        '<output external_port_id="3" internal_layer_id="2"/></port_map>'
+        '<back_edges><edge from-layer="2" to-layer="0"/></back_edges><body>'
+    )
+    truth = 'element_type="boolean" shape="" offset="8" size="1"'
+    x = layer(0, "Parameter", data='shape="1" element_type="f32"', outputs=[port(0, (1,))], name="x")
+    body = [x, layer(1, "Const", data=truth, outputs=[port(0)])]
+    body += [layer(i, "Result", inputs=[port(0)]) for i in (2, 3)]
+    inner += graph(body, [(0, 0, 2, 0), (1, 0, 3, 0)]) + "</body>"
+    layers = [
+        x,
+        layer(1, "Const", data='element_type="i64" shape="" offset="0" size="8"', outputs=[port(0)]),
+        layer(2, "Const", data=truth, outputs=[port(0)]),
+        layer(3, "Loop", "opset5", "", [port(0), port(1), port(2)], [port(3)], inner=inner),
+        layer(4, "Result", inputs=[port(0)]),
+    ]
+    edges = [(1, 0, 3, 0), (2, 0, 3, 1), (0, 0, 3, 2), (3, 3, 4, 0)]
+    path = write(tmp_path, net(layers, edges), (1 << 62).to_bytes(8, "little") + b"\1")
+    process = started(path, "--input", "zeros")
+    time.sleep(2)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err == "irrun: stopped\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_a_full_disk_and_a_closed_pipe_end_quietly():
+    with open("/dev/full", "w") as full:
+        process = started("ops", stdout=full)
+        assert process.communicate(timeout=60)[1] == "irrun: cannot write the output: No space left on device\n"
+        assert process.returncode == 2
+    process = started("ops")
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=60) == 1
+
+
+def test_what_the_terminal_cannot_show_is_no_error(model):
+    import os
+
+    process = started(model, "--input", "日本.npy", env={**os.environ, "PYTHONIOENCODING": "latin-1"})
+    assert r"cannot read \u65e5\u672c.npy" in process.communicate(timeout=60)[1]
+    assert process.returncode == 2
+
+
+def test_info_on_a_large_file_reads_none_of_it(tmp_path, capsys):
+    from time import perf_counter
+
+    path = write(tmp_path, chain("Relu"))
+    with open(path.with_suffix(".bin"), "wb") as file:
+        file.truncate(2 << 30)
+    began = perf_counter()
+    assert call(capsys, "info", path)[0] == 0
+    assert perf_counter() - began < 1
+
+
+@pytest.mark.parametrize("name", ["run", "info", "upgrade", "extract", "validate", "ops"])
+def test_help_fits_80_columns(name, capsys):
+    _, out, _ = call(capsys, name, "--help")
+    assert max(map(len, out.splitlines())) <= 80
