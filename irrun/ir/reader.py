@@ -81,7 +81,7 @@ def read_findings(
 
 def _net_version(root: etree._Element, path: Path | None) -> int:
     text = root.get("version", "10")
-    if not text.strip().isdecimal() or not 2 <= int(text) <= 11:
+    if not _is_integer(text) or not 2 <= int(text) <= 11:
         raise ModelError(f"IR version {text!r} is not known, expected 2 to 11", path=path, line=root.sourceline)
     return int(text)
 

@@ -28,9 +28,13 @@ def parse_file(path: Path) -> etree._Element:
     """
     try:
         with open(path, "rb") as file:
-            data = file.read()
+            head = file.read(_CHUNK)
+            _refuse_dtd(head, path)  # what is no XML (/dev/zero, say) is not read to its end
+            data = head + file.read()
     except OSError as error:
         raise ModelError(f"cannot read the model: {error.strerror or error}", path=path) from error
+    except ValueError as error:  # a zero byte in the path
+        raise ModelError(f"cannot read the model: {error}", path=path) from error
     return parse_bytes(data, path)
 
 

@@ -262,7 +262,7 @@ def find(type: str, version: str) -> Operation | None:
             return found
         version = "opset6"  # files of 2020 call operations so that opset 6 took in
     digits = version[5:]
-    if digits and not digits.isdecimal():
+    if digits and not (digits.isdecimal() and len(digits) < 10):
         return None
     number = int(digits) if digits else 1
     versions = _numbered.get(type) or _numbered.get(own)
@@ -323,7 +323,7 @@ def _integer(text: str) -> int:
         return int(text)
     except ValueError:
         number = float(text)  # "1.0" and "1e3" occur in files of old converters
-        if number != int(number):
+        if not number.is_integer():
             raise ValueError("not an integer") from None
         return int(number)
 

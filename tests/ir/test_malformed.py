@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tracemalloc
 
 import numpy as np
@@ -47,6 +48,23 @@ def iterator(entry='external_port_id="0" internal_layer_id="0" axis="1"', out=No
     text = f"<port_map>{port_map}</port_map><back_edges>{back}</back_edges><body>{body}</body>"
     it = layer(1, "TensorIterator", inputs=[port(0, (2, 3))], outputs=[port(1, (2, 3), "FP32")], inner=text)
     return net([P, it, R()], [(0, 0, 1, 0), (1, 1, 9, 0)])
+
+
+def endless_loop():
+    """A Loop that concatenates what 2**62 iterations give."""
+    trips = 'element_type="i64" shape="" offset="0" size="8"'
+    start = 'element_type="boolean" shape="" offset="8" size="1"'
+    port_map = '<input external_port_id="2" internal_layer_id="0"/>'
+    port_map += '<output external_port_id="3" internal_layer_id="1" axis="0"/>'
+    body = layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")])
+    body += layer(1, "Result", inputs=[port(0)])
+    body = f'<layers>{body}</layers><edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0"/></edges>'
+    inner = f"<port_map>{port_map}</port_map><body>{body}</body>"
+    layers = [P, layer(1, "Const", data=trips, outputs=[port(0)]), layer(2, "Const", data=start, outputs=[port(0)])]
+    layers += [layer(3, "Loop", "opset5", "", [port(0), port(1), port(2)], [port(3)], inner=inner), R()]
+    return net(layers, [(1, 0, 3, 0), (2, 0, 3, 1), (0, 0, 3, 2), (3, 3, 9, 0)]), (1 << 62).to_bytes(
+        8, "little"
+    ) + b"\1"
 
 
 def laughs(levels=10):
@@ -105,6 +123,12 @@ FILES = {
     "no layers inside": '<net version="11"><layers/><edges/></net>',
     "version zero": GOOD.replace('version="11"', 'version="0"'),
     "version of the future": GOOD.replace('version="11"', 'version="99"'),
+    "version of 5000 digits": GOOD.replace('version="11"', f'version="{"9" * 5000}"'),
+    "opset of 5000 digits": unary("Relu", version="opset" + "9" * 5000),
+    "attribute beyond all numbers": unary("Concat", 'axis="1e400"'),
+    "attribute that is not a number": unary("Concat", 'axis="nan"'),
+    "attribute of 100000 letters": unary("Concat", f'axis="{"x" * 100_000}"'),
+    "name that moves the cursor": unary("NoSuchThing&#x9b;31m&#10;x"),
     "version in words": GOOD.replace('version="11"', 'version="eleven"'),
     "no result": net([P], []),
     "result that nothing feeds": net([P, R()], []),
@@ -178,6 +202,7 @@ FILES = {
     "back edge to a layer that is not there": iterator(back='<edge from-layer="1" to-layer="5"/>'),
     "back edge of words": iterator(back='<edge from-layer="a" to-layer="0"/>'),
     "back edge the wrong way round": iterator(back='<edge from-layer="0" to-layer="1"/>'),
+    "a loop whose results would fill the memory": endless_loop(),
     "iterator without a body": unary("TensorIterator"),
     "body without layers": iterator(body="<edges/>"),
     "stride of zero": iterator('external_port_id="0" internal_layer_id="0" axis="1" stride="0"'),
@@ -217,7 +242,10 @@ def test_broken_files_end_in_one_line(what, tmp_path, capsys):
     assert err.startswith("irrun: ")
     assert err.count("\n") == 1
     assert "Traceback" not in err
-    assert ("lacks" in err) == (what in ("unknown operation", "unknown opset"))
+    assert all(c.isprintable() for c in err[:-1])
+    assert len(err) < 1000
+    lacking = ("unknown operation", "unknown opset", "opset of 5000 digits", "name that moves the cursor")
+    assert ("lacks" in err) == (what in lacking)
     assert not out
     assert not (tmp_path / "out.npz").exists()
     assert peak < 64 << 20
@@ -368,3 +396,15 @@ def test_constants_that_overlap_are_unpacked_once_or_refused(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 64 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_what_is_no_file_is_not_read_to_its_end(tmp_path):
+    """Neither endless devices nor pipes that nobody writes into."""
+    path = write(tmp_path, GOOD)
+    for model, weights in (("/dev/zero", None), ("a\0b.xml", None), (path, "/dev/zero"), (path, tmp_path)):
+        with pytest.raises(irrun.ModelError):
+            irrun.read_model(model, weights)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(irrun.ModelError, match="no regular file"):
+            irrun.read_model(path, tmp_path / "pipe")
