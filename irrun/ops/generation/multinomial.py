@@ -45,7 +45,9 @@ def multinomial_13(
     cumulative = np.add.accumulate(weights.reshape(-1, probs.shape[-1]), axis=1)
     cumulative = cumulative / cumulative[:, -1:]
     zero, one = np.zeros((), probs.dtype), np.ones((), probs.dtype)
-    places = uniform(len(cumulative) * samples, zero, one, global_seed, op_seed)[0].reshape(-1, samples)
+    places = uniform(len(cumulative) * samples, zero, one, global_seed, op_seed)[0].reshape(
+        -1 if samples else len(cumulative), samples
+    )
     draw = _with_replacement if with_replacement else _without_replacement
     return draw(cumulative, places).astype(convert_type.dtype).reshape(*probs.shape[:-1], samples)
 
