@@ -68,15 +68,16 @@ def mvn_2(
     *,
     eps: float,
     across_channels: bool = True,
+    reduction_axes: list[int] | None = None,
     normalize_variance: bool = True,
 ) -> Array:
-    """`data` minus its mean, over its standard deviation, for each batch or each channel.
+    """`data` minus its mean, over its standard deviation, for each batch, each channel, or along `reduction_axes`.
 
-    data: floating point [N, C, ...].
+    data: floating point [N, C, ...]. Where `reduction_axes` are given, `across_channels` has no meaning.
     Returns the shape and type of data.
     Spec: MVN-1.
     """
-    axes = np.arange(1 if across_channels else 2, data.ndim)
+    axes = np.array(reduction_axes) if reduction_axes else np.arange(1 if across_channels else 2, data.ndim)
     return mvn_6(data, axes, eps=eps, normalize_variance=normalize_variance, eps_mode="inside_sqrt")
 
 

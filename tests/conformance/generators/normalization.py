@@ -155,6 +155,9 @@ def mvn_2(rng):
     for dtype in (F16, BF16, F64):
         described = {"eps": 1e-5, "across_channels": False, "normalize_variance": True}
         yield Case([values(rng, (2, 3, 4, 5), dtype)], described, tolerance=ROUGH[dtype])
+    for axes in ([2, 3], [1, 2, 3]):
+        described = {"eps": 1e-9, "normalize_variance": True, "across_channels": False, "reduction_axes": axes}
+        yield Case([values(rng, (2, 3, 4, 5))], described, tolerance=TIGHT)
 
 
 @configurations("MVN", since=6)
