@@ -28,6 +28,7 @@ class Weights:
     """
 
     def __init__(self, buffer: Any = b"", path: Path | None = None, missing: Path | None = None) -> None:
+        self._mapping = buffer if isinstance(buffer, mmap.mmap) else None
         self._buffer = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
         self.path = path
         self._missing = missing
@@ -72,6 +73,11 @@ class Weights:
             where = self.path or "the weights"
             raise ModelError(f"needs bytes {offset} to {offset + size} of {where}, which has {len(self._buffer)} bytes")
         return self._buffer[offset : offset + size]
+
+    def release(self) -> None:
+        """Give back the memory of what was read so far from a mapped file; it is read again where it is needed."""
+        if self._mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def _map(path: Path) -> Weights:

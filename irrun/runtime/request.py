@@ -72,7 +72,8 @@ class CompiledModel:
         self._input_names = index_names(self.inputs)
         self._output_names = index_names(self.outputs)
         self._program = lower(model)
-        apply_passes(self._program, fold_limit)
+        if apply_passes(self._program, fold_limit):
+            model.weights.release()  # what was folded has a copy now
         self._request: InferRequest | None = None
 
     def input(self, key: int | str = 0) -> Tensor:

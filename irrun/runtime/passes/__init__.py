@@ -10,8 +10,12 @@ from irrun.runtime.program import Program
 __all__ = ["DEFAULT_LIMIT", "align_constants", "apply_passes", "fold_constants", "widen_decompression"]
 
 
-def apply_passes(program: Program, fold_limit: int = DEFAULT_LIMIT) -> None:
-    """Run all passes on a program; the constants that they make take no more than `fold_limit` bytes."""
+def apply_passes(program: Program, fold_limit: int = DEFAULT_LIMIT) -> int:
+    """Run all passes on a program; the constants that they make take no more than `fold_limit` bytes.
+
+    Returns:
+        The bytes taken.
+    """
     widen_decompression(program)
     taken = fold_constants(program, fold_limit)
-    align_constants(program, fold_limit - taken)
+    return taken + align_constants(program, fold_limit - taken)
