@@ -17,7 +17,7 @@ from irrun.ops.windows import AutoPad, Windows, place_windows
 __all__ = ["convolution_1", "convolve", "group_convolution_1"]
 
 #: Elements of the columns that are gathered at a time: enough for BLAS, little enough for the caches.
-BLOCK = 1 << 20
+BLOCK = 1 << 18
 
 
 @op("Convolution", since=1)
