@@ -418,3 +418,10 @@ def test_info_on_a_large_file_reads_none_of_it(tmp_path, capsys):
 def test_help_fits_80_columns(name, capsys):
     _, out, _ = call(capsys, name, "--help")
     assert max(map(len, out.splitlines())) <= 80
+
+
+def test_json_of_an_empty_output_of_many_rows(tmp_path, capsys):
+    path = write(tmp_path, chain("Relu", shape=(1 << 40, 0)))
+    code, out, _ = call(capsys, path, "--input", "zeros", "--json")
+    assert code == 0
+    assert json.loads(out)["outputs"][0]["shape"] == [1 << 40, 0]
