@@ -135,7 +135,7 @@ def _no_port(layers: dict[int, Layer], layer_id: int, port_id: int, side: str) -
     if layer is None:
         return Finding(0, "", f"an edge names layer {layer_id}, which does not exist")
     ports = layer.outputs if side == "output" else layer.inputs
-    known = ", ".join(str(p.id) for p in ports) or "none"
+    known = ", ".join([*(str(p.id) for p in ports[:10]), *(["..."] if len(ports) > 10 else [])]) or "none"
     return Finding(
         layer.line,
         layer.describe(),

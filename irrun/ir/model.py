@@ -232,19 +232,21 @@ class Model:
         sources = {e.to_layer: (e.from_layer, e.from_port) for e in self.graph.edges if e.to_layer in wanted}
         needed = {layer_id for layer_id, _ in sources.values()}
         makers = {layer.id: layer for layer in self.graph.layers if layer.id in needed}
+        ports = {
+            (m.id, port.id): (i, port) for m in makers.values() for i, port in reversed(list(enumerate(m.outputs)))
+        }
         found = []
         for result in results:
-            maker_id, port_id = sources.get(result.id, (-1, -1))
-            maker = makers.get(maker_id)
-            port = next((p for p in maker.outputs if p.id == port_id), None) if maker else None
-            names: tuple[str, ...] = ()
-            if maker is not None and port is not None:
-                by_port = f"{maker.name}.{maker.outputs.index(port)}"
-                own = (maker.name,) if len(maker.outputs) == 1 else (by_port,)
+            source = sources.get(result.id, (-1, -1))
+            position, port = ports.get(source, (-1, None))
+            names = _unique(result.name)
+            if port is not None:
+                maker = makers[source[0]]
+                own = (maker.name,) if len(maker.outputs) == 1 else (f"{maker.name}.{position}",)
                 given = result.inputs[0].names if result.inputs else ()
                 names = _unique(*given, *port.names, *own, result.name)
             declared = port or (result.inputs[0] if result.inputs else Port(0))
-            found.append(Tensor(names or (result.name,), declared.element_type, declared.shape, result, port))
+            found.append(Tensor(names, declared.element_type, declared.shape, result, port))
         return found
 
     def input(self, key: int | str = 0) -> Tensor:
@@ -276,7 +278,7 @@ def _pick(tensors: list[Tensor], key: int | str, what: str) -> Tensor:
         for tensor in tensors:
             if key in tensor.names:
                 return tensor
-    known = ", ".join(t.names[0] for t in tensors) or "none"
+    known = "; ".join(map(str, tensors)) or "none"
     raise ModelError(f"no {what} {key!r}; the model has {known}")
 
 

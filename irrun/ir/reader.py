@@ -196,13 +196,14 @@ class _Reader:
 
     def body(self, owner: Any, element: Any, tag: str, layer: Layer) -> Body:
         body = Body(self.graph(element))
+        layers = {inner.id: inner for inner in body.graph.layers}
         port_map = owner.find(BODIES[tag])
         for entry in port_map if port_map is not None else ():
             found = self.port_map_entry(entry, layer)
             if found is not None:
                 (body.inputs if entry.tag == "input" else body.outputs).append(found)
                 if "part_size" not in entry.attrib:
-                    found.part_size = _part_size(found, body.graph)
+                    found.part_size = _part_size(found, layers.get(found.internal_layer_id))
         back_edges = owner.find("back_edges") if tag == "body" else None
         for edge in back_edges if back_edges is not None else ():
             try:
@@ -235,17 +236,13 @@ class _Reader:
         self.findings.append(Finding(element.sourceline or 0, layer.describe() if layer else "", message))
 
 
-def _part_size(entry: PortMapEntry, graph: Graph) -> int:
+def _part_size(entry: PortMapEntry, inner: Layer | None) -> int:
     """The size of parts where the file does not give it: the stride, if the body's own layer declares that; else 1."""
     step, axis = abs(entry.stride), entry.axis
-    if axis is None or step == 1:
+    if axis is None or step == 1 or inner is None:
         return 1
-    for layer in graph.layers:
-        if layer.id == entry.internal_layer_id:
-            shape = next((port.shape for port in (*layer.outputs, *layer.inputs)), None)
-            if shape and -len(shape) <= axis < len(shape) and shape[axis] == step:
-                return step
-    return 1
+    shape = next((port.shape for port in (*inner.outputs, *inner.inputs)), None)
+    return step if shape and -len(shape) <= axis < len(shape) and shape[axis] == step else 1
 
 
 def _is_integer(text: str) -> bool:

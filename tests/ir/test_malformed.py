@@ -408,3 +408,46 @@ def test_what_is_no_file_is_not_read_to_its_end(tmp_path):
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(irrun.ModelError, match="no regular file"):
             irrun.read_model(path, tmp_path / "pipe")
+
+
+def many_results(count):
+    split = layer(1, "Split", "opset1", 'num_splits="2"', [port(0)], [port(i) for i in range(count)])
+    results = [layer(10 + i, "Result", inputs=[port(0)]) for i in range(count)]
+    return net([P, split, *results], [(0, 0, 1, 0), *[(1, i, 10 + i, 0) for i in range(count)]])
+
+
+def many_wrong_edges(count):
+    concat = layer(1, "Concat", "opset1", 'axis="0"', [port(i) for i in range(count)], [port(0)])
+    return net([P, concat, R()], [(0, 0, 1, count + i) for i in range(count)])
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("make", [many_results, many_wrong_edges])
+def test_many_ports_take_linear_time(make, tmp_path):
+    """Ten times the ports take about ten times as long."""
+    from time import process_time
+
+    seconds = []
+    for count in (3_000, 30_000):
+        path = write(tmp_path, make(count), name=f"m{count}")
+        began = process_time()
+        with contextlib.suppress(irrun.ModelError):
+            assert len(irrun.read_model(path).outputs) == count
+        seconds.append(process_time() - began)
+    assert seconds[1] < 40 * seconds[0]
+
+
+def test_a_model_without_any_name(tmp_path):
+    layers = [layer(i, "Parameter", data='shape="1" element_type="f32"', outputs=[port(0)], name="") for i in (0, 1)]
+    layers.append(layer(2, "Result", inputs=[port(0)], name=""))
+    model = irrun.compile_model(write(tmp_path, net(layers, [(0, 0, 2, 0)], name="")))
+    for tensor in (*model.inputs, *model.outputs):
+        assert not tensor.names
+        with pytest.raises(irrun.ModelError, match="has no name"):
+            tensor.any_name  # noqa: B018
+    with pytest.raises(irrun.ModelError, match="the model has \\(unnamed\\)"):
+        model.input("x")
+    out = model([np.zeros(1, np.float32)] * 2)
+    assert list(out.to_dict()) == ["output0"]
+    with pytest.raises(KeyError, match="no output 'x'"):
+        out["x"]
