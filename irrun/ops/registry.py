@@ -26,21 +26,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 #: Keyword-only parameters of these types are no attributes: lowering hands them in.
 PROVIDED = (Body, OutputCount, State, Variables)
 
-#: Spellings found in files -> the operation's own name.
-ALIASES = {
-    "Const": "Constant",
-    "ReLU": "Relu",
-    "PReLU": "PRelu",
-    "ELU": "Elu",
-    "SELU": "Selu",
-    "SoftMax": "Softmax",
-    "TanH": "Tanh",
-    "GELU": "Gelu",
-    "Softplus": "SoftPlus",
-    "LogicalXOR": "LogicalXor",
-    "Pow": "Power",
-    "Ceil": "Ceiling",
-}
+#: Other names found in files -> the operation's own; spellings that differ in case alone are known without.
+ALIASES = {"Const": "Constant", "Pow": "Power", "Ceil": "Ceiling"}
 
 
 @dataclass(frozen=True)
@@ -188,6 +175,7 @@ def _parameter_name(attribute: str) -> str:
 
 _numbered: dict[str, list[Operation]] = {}
 _extensions: dict[tuple[str, str], Operation] = {}
+_spellings: dict[str, str] = {}  # the names of the numbered operations by their lower case
 
 #: From all versions of an operation to the one that a layer of some other opset means.
 Resolver = Callable[[Sequence[Operation]], Operation]
@@ -226,6 +214,7 @@ def op(
         else:
             versions = [o for o in _numbered.get(type, ()) if o.since != since]
             _numbered[type] = sorted([*versions, operation], key=lambda o: o.since)
+            _spellings[type.lower()] = type
         return function
 
     return register
@@ -249,12 +238,14 @@ def find(type: str, version: str) -> Operation | None:
     """The operation that a layer of `type` and `version` ("opset8", "extension", "") means, or None.
 
     An opset older than the operation's first version gets that first version: files in the wild say
-    "opset1" for operations that came later.
+    "opset1" for operations that came later. Upper and lower case are the same in names of numbered operations,
+    as in OpenVINO: files and the specification itself say "ReLU", "SoftMax" and "Prelu".
     """
     _load()
     own = ALIASES.get(type, type)
+    own = _spellings.get(own.lower(), own)
     if version in _resolvers:
-        versions = _numbered.get(type) or _numbered.get(own)
+        versions = _numbered.get(own)
         return _resolvers[version](versions) if versions else None
     if version and not version.startswith("opset"):
         found = _extensions.get((version, type)) or _extensions.get((version, own)) or _any_extension(type)
@@ -265,7 +256,7 @@ def find(type: str, version: str) -> Operation | None:
     if digits and not (digits.isdecimal() and len(digits) < 10):
         return None
     number = int(digits) if digits else 1
-    versions = _numbered.get(type) or _numbered.get(own)
+    versions = _numbered.get(own)
     if not versions:
         return _any_extension(type)
     return max((o for o in versions if o.since <= number), key=lambda o: o.since, default=versions[0])
