@@ -53,21 +53,28 @@ def p_relu_1(data: Array, slope: Array) -> Array:
     """`data` where it is not negative, `slope * data` elsewhere.
 
     data: any floating-point type, any shape; slope: the same type, one per channel (the second dimension of
-    data, or its only one), or any shape that broadcasts to data.
+    data, or its only one), or any shape that broadcasts to data, also of a higher rank if it begins with ones.
     Returns the shape and type of data.
     Raises InputError where the shapes do not fit.
     Spec: PReLU-1.
     """
     channel = 1 if data.ndim > 1 else 0
+    extra = max(0, slope.ndim - data.ndim)
     if data.ndim and slope.ndim == 1 and slope.shape[0] == data.shape[channel]:
         slope = slope.reshape(-1, *[1] * (data.ndim - channel - 1))
-    elif slope.size == 1:
-        slope = slope.reshape(())
-    # One of the terms is zero, so that this is exact; choosing between them costs more than adding them.
-    result = binary(lambda x, y: np.maximum(x, 0) + np.minimum(x, 0) * y, data, slope, "numpy", 0)
+    elif slope.shape[:extra] == (1,) * extra:
+        slope = slope.reshape(slope.shape[extra:])
+    result = binary(_p_relu, data, slope, "numpy", 0)
     if result.shape != data.shape:
         raise InputError(f"slope of shape {list(slope.shape)} does not broadcast to data of shape {list(data.shape)}")
     return result
+
+
+def _p_relu(x: Array, slope: Array) -> Array:
+    if not np.isfinite(slope).all():
+        return np.where(x < 0, slope * x, x)
+    # One of the terms is zero, so that this is exact; choosing between them costs more than adding them.
+    return np.asarray(np.maximum(x, 0) + np.minimum(x, 0) * slope)
 
 
 @op("Clamp", since=1)

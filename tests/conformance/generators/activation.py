@@ -97,6 +97,9 @@ def p_relu_1(rng):
         ((2, 0, 3), (1,)),
         ((), (1,)),
         ((), ()),
+        ((), (1, 1)),
+        ((3,), (1, 1, 3)),
+        ((2, 2), (1, 2, 2)),
     ]
     for data, slope in shapes:
         for dtype in (F32, F16):
@@ -104,8 +107,9 @@ def p_relu_1(rng):
         yield Case([WIDTH(rng, data, F32), uniform(-1, 1)(rng, slope, F32)], constants=(1,))
     yield Case([WIDTH(rng, (2, 3, 4), F32), uniform(-1, 1)(rng, (3,), F32)], dynamic=(0,))
     yield Case([WIDTH(rng, (2, 3, 4), BFLOAT16), uniform(-1, 1)(rng, (3,), BFLOAT16)])
-    for slope in (0.5, 0.0, -2.0):
+    for slope in (0.5, 0.0, -2.0, np.inf, -np.inf, np.nan):
         yield Case([SPECIALS, np.array([slope], F32)], oracles=("evaluate",))
+    yield Case([np.array([-1, 0, 2, 3], F32), np.array([np.nan, np.inf, np.nan, -np.inf], F32)])
 
 
 def with_scalars(type, since, formula, pairs, shape=(), specials=("cpu",), run_time=()):
