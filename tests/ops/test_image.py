@@ -91,6 +91,13 @@ def test_interpolate_1_keeps_the_other_axes_without_padding():
         x, np.array([8, 8]), axes=[2, 3], mode="nearest", pads_begin=[1, 0, 0, 0], pads_end=[0, 1, 0, 0]
     )
     assert result.shape == (2, 3, 8, 8)
+    assert (result == 1).all()
+
+
+def test_interpolate_1_pads_each_axis_that_it_resizes_by_a_single_pad():
+    x = np.arange(1, 9, dtype=np.float32).reshape(2, 1, 2, 2)
+    result = interpolate_1(x, np.array([4, 4]), axes=[2, 3], mode="nearest", pads_begin=[1], pads_end=[1])
+    np.testing.assert_array_equal(result, np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))))
 
 
 def test_halves_are_rounded_away_from_zero():

@@ -50,13 +50,16 @@ def interpolate_1(
     image: any numeric type and shape; target_spatial_shape: integer [number of axes].
     Returns the type of image.
     Raises InputError where the shapes do not fit.
-    The specification leaves open which coordinates "linear" uses and what "area" means; the reference decides
-    on the first, and has no "area".
+    A single pad is for each of `axes`, as the specification says; otherwise there is one for each dimension, and
+    those of other dimensions have no meaning. The specification leaves open which coordinates "linear" uses and
+    what "area" means; the reference decides on the first, and has no "area". It takes the sizes in the ascending
+    order of the axes, where the specification pairs them as they come.
     Spec: Interpolate-1.
     """
     # The axes are a set in the reference: sizes belong to them in ascending order.
     where = sorted(normalize_axes(axes, image.ndim))
-    padded = any(pads_begin) or any(pads_end)
+    begin, end = (_spatial_pads(pads, where, image.ndim) for pads in (pads_begin, pads_end))
+    padded = any(begin) or any(end)
     method: str = mode
     if mode == "linear" and image.ndim < 5:
         method = "linear_onnx"
@@ -65,11 +68,15 @@ def interpolate_1(
         coordinates = "align_corners"
     elif mode.startswith("linear") and not padded and not (image.ndim == 4 and where == [2, 3]):
         coordinates = "half_pixel"
-    data = _padded(image, pads_begin, pads_end)
-    # Only the axes that are resized keep their padding.
-    kept = [slice(None) if axis in where else slice(size) for axis, size in enumerate(image.shape)]
+    data = _padded(image, begin, end)
     resizing = _Resizing.to_sizes(data.shape, where, int_list(target_spatial_shape))
-    return _resized(data[tuple(kept)], resizing, method, coordinates, "simple", antialias, -0.75)
+    return _resized(data, resizing, method, coordinates, "simple", antialias, -0.75)
+
+
+def _spatial_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[int]:
+    """One pad for each dimension, 0 for those that are not resized."""
+    each = [*pads] * rank if len(pads) == 1 else [*pads, *[0] * rank]
+    return [each[axis] if axis in axes else 0 for axis in range(rank)]
 
 
 @op("Interpolate", since=4)

@@ -47,6 +47,7 @@ def interpolate_1(rng):
         yield case((1, 2, 3, 4, 5), [2, 3, 4], (2, 7, 10), mode="nearest", align_corners=align)
     yield case((1, 2, 6, 6), [2, 3], (3, 3), mode="linear", antialias=True, align_corners=False)
     yield case((1, 2, 4, 4), [2, 3], (9, 7), mode="nearest", pads_begin=[0, 0, 1, 2], pads_end=[0, 0, 1, 0])
+    yield case((1, 2, 4, 4), [2, 3], (9, 7), mode="linear", align_corners=False, pads_begin=[0, 0, 1, 2])
     yield case((1, 2, 4, 5), [2, 3], (8, 9), np.float16, mode="linear")
     yield case((1, 2, 4, 5), [2, 3], (8, 9), np.uint8, mode="nearest")
     yield case((1, 2, 1, 1), [2, 3], (4, 5), mode="linear")
