@@ -24,8 +24,9 @@ from irrun.ops import registry
 def test_case_does_not_matter_in_names(spelling: str, type: str, version: str) -> None:
     found = registry.find(spelling, version)
     assert found is not None
-    assert found is registry.find(type, version)
-    assert found.type == type
+    exact = registry.find(type, version)
+    assert exact is not None
+    assert (found.type, found.since) == (exact.type, exact.since) == (type, exact.since)
 
 
 def test_names_of_no_operation() -> None:
