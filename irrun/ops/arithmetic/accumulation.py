@@ -41,13 +41,14 @@ def segment_max_16(
     segment_ids: Array,
     num_segments: Array | None = None,
     *,
-    fill_mode: Literal["ZERO", "LOWEST"],
+    fill_mode: Literal["ZERO", "LOWEST"] | None = None,
+    empty_segment_value: Literal["ZERO", "LOWEST"] = "ZERO",
 ) -> Array:
     """The greatest of those slices of `data` along the first axis that share a segment.
 
     data: any numeric type, rank >= 1; segment_ids: i32 or i64 [first dimension of data], sorted, not negative;
     num_segments: i32 or i64 scalar, by default one more than the last id. Slices from the first id on that is not
-    below it are dropped.
+    below it are dropped. What the specification calls empty_segment_value is fill_mode in OpenVINO and its files.
     Returns [num_segments, ...rest of data], the type of data; a segment without slices is zero or, with
     fill_mode LOWEST, the lowest finite value. NaN is never the greatest.
     Raises InputError where segment_ids do not fit data, are not sorted, or are negative.
@@ -70,7 +71,7 @@ def segment_max_16(
         lowest = lowest_float(data.dtype)
     else:
         lowest = integer_limits(data.dtype)[0]
-    fill = 0 if fill_mode == "ZERO" else lowest
+    fill = 0 if (fill_mode or empty_segment_value) == "ZERO" else lowest
     result = np.full((count, *data.shape[1:]), fill, values.dtype)
     kept = int(np.searchsorted(ids, count))
     if kept:

@@ -19,6 +19,7 @@ from conformance.generators.elementwise import (
     uniform,
 )
 from conformance.harness import Case, configurations
+from conformance.layers import one_layer
 
 FLOATS = [F16, BFLOAT16, F64]
 POSITIVE = uniform(1, 9)
@@ -276,3 +277,9 @@ def segment_max_16(rng):
         yield Case(
             [half, np.array([0, 0, 2, 2])], attributes, constants=(1,), oracles=(), expected=[expected], note=note
         )
+        inputs = [np.arange(1, 9, dtype=F32), np.array([0, 0, 0, 1, 1, 3, 5, 5], np.int32)]
+        empty = 0 if fill == "ZERO" else np.finfo(F32).min
+        expected = [np.array([3, 5, empty, 6, empty, 8], F32)]
+        build = one_layer("SegmentMax", "opset16", inputs, {"empty_segment_value": fill}, expected)
+        note = "OpenVINO does not know the attribute by the name that the specification gives it"
+        yield Case(inputs, build=build, oracles=(), expected=expected, note=note)
