@@ -133,6 +133,8 @@ def test_color_conversions_refuse_other_shapes():
         nv12_to_rgb_8(zeros((1, 4, 4, 1), np.uint8), zeros((1, 2, 2, 1), np.uint8))
     with pytest.raises(InputError, match="the V plane"):
         i420_to_rgb_8(*(zeros(s, np.uint8) for s in ((1, 4, 4, 1), (1, 2, 2, 1), (1, 2, 3, 1))))
+    with pytest.raises(InputError, match="2 planes"):
+        i420_to_rgb_8(zeros((1, 6, 4, 1), np.uint8), zeros((1, 2, 2, 1), np.uint8))
     with pytest.raises(InputError, match="expected"):
         rgb_to_nv12_17(zeros((1, 3, 4, 3), np.uint8))
 
@@ -146,6 +148,14 @@ def test_grid_sample_refuses_other_shapes_and_takes_nan():
     nowhere = np.full((1, 1, 1, 2), np.nan, np.float32)
     with np.errstate(all="ignore"):
         assert grid_sample_9(data, nowhere, mode="nearest").tolist() == [[[[0]], [[0]]]]
+
+
+def test_grid_sample_cuts_off_fractions_of_booleans():
+    data = np.array([True, True, False]).reshape(1, 1, 1, 3)
+    grid = np.array([[-1, 0], [-0.5, 0], [0, 0], [0.5, 0], [1, 0]], np.float32).reshape(1, 1, 5, 2)
+    result = grid_sample_9(data, grid, align_corners=True)
+    assert result.dtype == np.bool_
+    assert result.reshape(-1).tolist() == [True, True, True, False, False]
 
 
 def test_inputs_stay_as_they_are():

@@ -115,6 +115,8 @@ def _nv12_planes(arg: Array, arg_uv: Array | None) -> tuple[Array, Array, Array]
 
 def _i420_planes(arg: Array, arg_u: Array | None, arg_v: Array | None) -> tuple[Array, Array, Array]:
     """Y [N, H, W], U and V [N, H / 2, W / 2]."""
+    if (arg_u is None) != (arg_v is None):
+        raise InputError("2 planes are given, expected 1 or 3")
     if arg_u is None or arg_v is None:
         y, below = _split_plane(arg)
         n, height, width = y.shape

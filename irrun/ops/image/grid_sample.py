@@ -32,9 +32,9 @@ def grid_sample_9(
 ) -> Array:
     """Values of `data` at the places in `grid`, interpolated.
 
-    data: any numeric type [N, C, H, W]; grid: float [N, H_out, W_out, 2], pairs (x, y) that run from -1 to 1
-    over the image.
-    Returns [N, C, H_out, W_out] of the type of data; fractions are cut off for integers.
+    data: any numeric type or boolean, [N, C, H, W]; grid: float [N, H_out, W_out, 2], pairs (x, y) that run
+    from -1 to 1 over the image.
+    Returns [N, C, H_out, W_out] of the type of data; fractions are cut off for integers and for booleans.
     Raises InputError where the shapes do not fit.
     Spec: GridSample-9.
     """
@@ -43,6 +43,11 @@ def grid_sample_9(
             f"data has shape {list(data.shape)} and grid {list(grid.shape)}, "
             "expected [N, C, H, W] and [N, H_out, W_out, 2]"
         )
+    if data.dtype == np.bool_:
+        numbers = grid_sample_9(
+            data.view(np.int8), grid, align_corners=align_corners, mode=mode, padding_mode=padding_mode
+        )
+        return numbers.astype(np.bool_)
     n, channels, height, width = data.shape
     shape = (n, channels, *grid.shape[1:3])
     if 0 in shape:

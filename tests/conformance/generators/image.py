@@ -245,7 +245,7 @@ def grid_sample_9(rng):
         yield Case([rng.normal(size=(1, 2, 5, 6)), places], {"mode": mode}, tolerance=WEIGHTED)
         yield Case([rng.integers(-99, 99, (1, 2, 5, 6)).astype(np.int32), places], {"mode": mode})
         # The CPU plugin rounds 8-bit results where the reference cuts fractions off.
-        for dtype in (np.int64, np.int16) if mode != "nearest" else (np.int8, np.uint8, np.int64):
+        for dtype in (np.int64, np.int16) if mode != "nearest" else (np.int8, np.uint8, np.int64, np.bool_):
             yield Case([rng.integers(0, 99, (1, 2, 5, 6)).astype(dtype), places], {"mode": mode})
         yield Case([f32(rng, (1, 2, 5, 6)), places.astype(np.float16)], {"mode": mode})
         for padding in ("zeros", "border", "reflection"):
