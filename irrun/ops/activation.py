@@ -308,7 +308,8 @@ def identity_16(data: Array) -> Array:
 def softmax_1(data: Array, *, axis: int = 1) -> Array:
     """`exp(data)` divided by its sum along `axis`.
 
-    data: any floating-point type, rank >= 1; axis not negative.
+    data: any floating-point type; axis not negative, 0 for a scalar, 1 where it is left out (OpenVINO's own reader
+    takes 0 then, against the specification).
     Returns the shape and type of data.
     Raises InputError where axis is out of range.
     Spec: SoftMax-1.
@@ -323,11 +324,13 @@ def softmax_1(data: Array, *, axis: int = 1) -> Array:
 def softmax_8(data: Array, *, axis: int = 1) -> Array:
     """`exp(data)` divided by its sum along `axis`.
 
-    data: any floating-point type, rank >= 1; a negative axis counts from the back.
+    data: any floating-point type; a negative axis counts from the back, and a scalar is taken for [1].
     Returns the shape and type of data.
     Raises InputError where axis is out of range.
     Spec: SoftMax-8.
     """
+    if data.ndim == 0:
+        return softmax_8(data.reshape(1), axis=axis).reshape(())
     axis = normalize_axis(axis, data.ndim)
     if data.size == 0:
         return data
@@ -342,11 +345,13 @@ def softmax_8(data: Array, *, axis: int = 1) -> Array:
 def log_softmax_5(data: Array, *, axis: int = 1) -> Array:
     """The logarithm of Softmax along `axis`, without its loss of precision.
 
-    data: any floating-point type, rank >= 1; a negative axis counts from the back.
+    data: any floating-point type; a negative axis counts from the back, and a scalar is taken for [1].
     Returns the shape and type of data.
     Raises InputError where axis is out of range.
     Spec: LogSoftmax-5.
     """
+    if data.ndim == 0:
+        return log_softmax_5(data.reshape(1), axis=axis).reshape(())
     axis = normalize_axis(axis, data.ndim)
     if data.size == 0:
         return data

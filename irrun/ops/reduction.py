@@ -101,7 +101,7 @@ def reduce_min_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
 
 @op("ReduceL1", since=4)
 def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
-    """The sum of absolute values along `axes`.
+    """The sum of absolute values along `axes`; with no axis the absolute values, as in the reference.
 
     data: any numeric type, any shape; axes: integer, scalar or [any], negative ones count from the back; none: no axis.
     Returns the type of data, its shape without the axes, or with 1 in their place with keep_dims. Integers wrap.
@@ -113,7 +113,7 @@ def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
 
 @op("ReduceL2", since=4)
 def reduce_l2_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
-    """The root of the sum of squares along `axes`.
+    """The root of the sum of squares along `axes`; with no axis the absolute values, as in the reference.
 
     data: any numeric type, any shape; axes: integer, scalar or [any], negative ones count from the back; none: no axis.
     Returns the type of data, its shape without the axes, or with 1 in their place with keep_dims.
@@ -149,8 +149,9 @@ def reduce_logical_or_1(data: Array, axes: Array, *, keep_dims: bool = False) ->
 
 
 def _reduce(reduction: Reduction, data: Array, axes: Array, keep_dims: bool) -> Array:
-    # The same axis may be given twice, as in the reference.
-    where = tuple(dict.fromkeys(normalize_axis(axis, data.ndim, "axes") for axis in int_list(axes)))
+    # The same axis may be given twice, and the only element of a scalar reduced along axis 0, as in the reference.
+    where = tuple(dict.fromkeys(normalize_axis(axis, max(1, data.ndim), "axes") for axis in int_list(axes)))
+    where = where if data.ndim else ()
     return unary(lambda x: np.asarray(reduction(x, where, keep_dims)), data)
 
 

@@ -16,6 +16,14 @@ def test_softmax_1_refuses_a_negative_axis() -> None:
         act.softmax_8(np.zeros((2, 3), np.float32), axis=2)
 
 
+def test_softmax_without_axis_goes_along_the_second() -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for kernel in (act.softmax_1, act.softmax_8, act.log_softmax_5):
+        np.testing.assert_array_equal(kernel(x), kernel(x, axis=1))
+        with pytest.raises(InputError, match="axis 1"):
+            kernel(x[0, 0])
+
+
 def test_softmax_sums_to_one_in_every_type() -> None:
     x = np.random.default_rng(0).normal(size=(4, 9))
     for dtype in (np.float64, np.float32, np.float16):

@@ -15,6 +15,31 @@ def test_axes_out_of_range() -> None:
         reduction.reduce_sum_1(np.zeros((2, 3)), np.array([0, 2]))
 
 
+def test_a_scalar_may_be_reduced_along_its_only_place() -> None:
+    x = np.array(-3, np.float32)
+    for keep_dims in (False, True):
+        assert reduction.reduce_sum_1(x, np.array([0, -1]), keep_dims=keep_dims).shape == ()
+        assert reduction.reduce_l1_4(x, np.array(-1), keep_dims=keep_dims) == 3
+    with pytest.raises(InputError, match="axes 1"):
+        reduction.reduce_sum_1(x, np.array([1]))
+
+
+@pytest.mark.parametrize(
+    ("axes", "keep_dims", "shape"),
+    [
+        ([2, 3], True, (6, 12, 1, 1)),
+        ([2, 3], False, (6, 12)),
+        ([1], False, (6, 10, 24)),
+        ([-2], False, (6, 12, 24)),
+    ],
+)
+def test_shapes_of_the_specification(axes, keep_dims, shape) -> None:
+    for name in reduction.__all__:
+        data = np.ones((6, 12, 10, 24), np.bool_ if "logical" in name else np.float32)
+        found = getattr(reduction, name)(data, np.array(axes), keep_dims=keep_dims)
+        assert (found.shape, found.dtype) == (shape, data.dtype)
+
+
 def test_sums_of_narrow_floats_are_rounded_once() -> None:
     x = np.full((4096,), 0.1, np.float16)
     found = reduction.reduce_sum_1(x, np.array([0]))
