@@ -77,7 +77,7 @@ def fake_convert_13(
     scale: Array,
     shift: Array | None = None,
     *,
-    destination_type: Literal["f8e4m3", "f8e5m2"] = "f8e4m3",
+    destination_type: Literal["f8e4m3", "f8e5m2"],
 ) -> Array:
     """`data * scale - shift` rounded to an 8-bit float, then scaled and shifted back.
 
