@@ -61,7 +61,8 @@ def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None)
     """A matrix product for each group: of the rows up to the group's offset, or of the group's own matrix.
 
     mat_a: numeric [ROWS, K] or [G, M, K]; mat_b: the same type, [G, N, K]; offsets: i32 or i64 [G], the row after
-    each group's last one, for mat_a of rank 2. Rows after the last group give zeros.
+    each group's last one, for mat_a of rank 2. Rows after the last group give zeros. Drafts of the specification
+    have mat_b as [G, K, N], and a product of two matrices of rank 2; OpenVINO has neither.
     Returns [ROWS, N] or [G, M, N], the type of mat_a.
     Raises InputError where shapes do not fit, or offsets are missing, descend or exceed ROWS.
     Spec: GroupedMatMul-17.
@@ -96,7 +97,8 @@ def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     """The inverse of each matrix; with `adjoint`, transposed.
 
     data: floating point [..., N, N].
-    Like the reference, elimination with partial pivoting in the type of data; what is singular gives infinity or NaN.
+    Like the reference, elimination with partial pivoting in the type of data, where the specification computes f64
+    in f32; what is singular gives infinity or NaN.
     Returns the shape and type of data.
     Raises InputError where the last two axes differ.
     Spec: Inverse-14.

@@ -28,7 +28,8 @@ def batch_norm_inference_1(
 ) -> Array:
     """`gamma * (data - mean) / sqrt(variance + epsilon) + beta` for each channel; data is the third input.
 
-    gamma, beta, mean, variance: floating point [C]; data: the same type, [N, C, ...].
+    gamma, beta, mean, variance: floating point [C]; data: the same type, [N, C, ...]. The specification's page is
+    that of version 5, which has data first; OpenVINO takes it third.
     Returns the shape and type of data.
     Raises InputError where the number of channels differs.
     Spec: BatchNormInference-1.
@@ -150,8 +151,8 @@ def normalize_l2_1(data: Array, axes: Array, *, eps: float, eps_mode: Literal["a
 def lrn_1(data: Array, axes: Array, *, alpha: float, beta: float, bias: float, size: int) -> Array:
     """`data / (bias + alpha / size**len(axes) * s)**beta`, s being the sum of squares in a window along `axes`.
 
-    data: floating point, any shape; axes: i32 or i64, scalar or a list. The window reaches (size - 1) // 2 elements
-    to either side.
+    data: floating point, any shape; axes: integer, scalar or a list. The window reaches (size - 1) // 2 elements
+    to either side; the specification's size / 2 is the same for odd sizes, and for even ones the reference wins.
     Returns the shape and type of data.
     Raises InputError where an axis is out of range or occurs twice, or size is not positive.
     Spec: LRN-1.

@@ -75,7 +75,7 @@ def max_pool_8(
     `axis` on, in `index_element_type`; the first one where several are equal. The maxima alone where nothing
     reads the positions.
     Raises InputError where attributes do not fit the rank, or a window is larger than the padded data.
-    Spec: MaxPool-14.
+    Spec: MaxPool-8, MaxPool-14.
     """
     _check_rank(data, kernel)
     axis = normalize_axis(axis, data.ndim)
@@ -108,7 +108,7 @@ def avg_pool_1(
     data: numeric [N, C, spatial...].
     Returns [N, C, windows...], the type of data.
     Raises InputError where attributes do not fit the rank, or a window is larger than the padded data.
-    Spec: AvgPool-14.
+    Spec: AvgPool-1, AvgPool-14.
     """
     return avg_pool_16(
         data,

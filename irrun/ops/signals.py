@@ -125,8 +125,8 @@ def istft_16(
 
     data: float [frame_size // 2 + 1, frames, 2] or with a batch in front, complex; window, frame_size,
     frame_step: as for STFT; signal_length: integer scalar, the length to cut or to fill up with zeros.
-    `center` drops half a frame at both ends; `normalized` says that the spectrum was divided by
-    sqrt(frame_size).
+    `center` drops frame_size // 2 elements at both ends: an odd frame_size leaves one more than the specification
+    counts. `normalized` says that the spectrum was divided by sqrt(frame_size).
     Returns the type of data: [length] or [batch, length].
     Raises InputError where the sizes do not fit.
     Spec: ISTFT-16.

@@ -38,6 +38,8 @@ def convolution_backprop_data_1(
 
     data: numeric [N, C_IN, spatial...]; filters: the same type, [C_IN, C_OUT, kernel...]; output_shape: integer,
     one value for each spatial axis.
+    With output_shape, padding is spread by `auto_pad` "same_upper" and "same_lower" alone: explicit pads count as
+    well, where the specification has them ignored, and what is missing or left over is at the end.
     Returns [N, C_OUT, output_shape...], the type of data.
     Raises InputError where ranks, channels or attributes do not fit, or nothing would be left of an axis.
     Spec: ConvolutionBackpropData-1.
@@ -74,7 +76,7 @@ def group_convolution_backprop_data_1(
     """ConvolutionBackpropData in which each group of channels is on its own.
 
     data: numeric [N, GROUPS * C_IN, spatial...]; filters: the same type, [GROUPS, C_IN, C_OUT, kernel...];
-    output_shape: integer, one value for each spatial axis.
+    output_shape: integer, one value for each spatial axis, as for ConvolutionBackpropData.
     Returns [N, GROUPS * C_OUT, output_shape...], the type of data.
     Raises InputError where ranks, channels or attributes do not fit, or nothing would be left of an axis.
     Spec: GroupConvolutionBackpropData-1.
