@@ -9,7 +9,7 @@ from irrun.elements import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops.context import State
 from irrun.ops.generation.eye import eye_9
-from irrun.ops.generation.multinomial import multinomial_13
+from irrun.ops.generation.multinomial import _with_replacement, _without_replacement, multinomial_13
 from irrun.ops.generation.random_bits import mersenne_twister, philox
 from irrun.ops.generation.random_uniform import random_uniform_8
 from irrun.ops.generation.range import range_1, range_4
@@ -55,6 +55,43 @@ def test_range_counts_beyond_the_precision_of_f64():
 def test_eye_refuses_negative_dimensions():
     with pytest.raises(InputError, match="negative"):
         eye_9(np.array(2), np.array(-1), np.array(0), output_type=ELEMENT_TYPES["f32"])
+
+
+def test_eye_of_the_specification():
+    three, four, i32 = np.array(3), np.array(4), ELEMENT_TYPES["i32"]
+    upper = eye_9(three, four, np.array(2), output_type=i32)
+    assert upper.tolist() == [[0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]]
+    lower = eye_9(three, four, np.array([-1]), output_type=i32)
+    assert lower.tolist() == [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]]
+    none = eye_9(np.array(2), np.array(2), np.array(5), np.array([1, 2]), output_type=ELEMENT_TYPES["f16"])
+    assert none.tolist() == np.zeros((1, 2, 2, 2)).tolist()
+
+
+def test_ranges_of_the_specification():
+    up, down = ([np.array(v) for v in values] for values in ((2, 23, 3), (23, 2, -3)))
+    for result in (range_1(*up), range_4(*up, output_type=ELEMENT_TYPES["i32"])):
+        assert result.tolist() == [2, 5, 8, 11, 14, 17, 20]
+    for result in (range_1(*down), range_4(*down, output_type=ELEMENT_TYPES["i32"])):
+        assert result.tolist() == [23, 20, 17, 14, 11, 8, 5]
+    halves = (np.array(v, np.float32) for v in (1, 2.5, 0.5))
+    assert range_4(*halves, output_type=ELEMENT_TYPES["f32"]).tolist() == [1, 1.5, 2]
+
+
+def test_random_numbers_of_the_specification():
+    first = draw([3, 3], 0, 1, global_seed=150, op_seed=10)
+    expected = [0.7011236, 0.30539632, 0.93931055, 0.9456035, 0.11694777, 0.50770056, 0.5197197, 0.22727466, 0.991374]
+    np.testing.assert_allclose(first.reshape(-1), expected, rtol=1e-6)
+    seeds = {"global_seed": 80, "op_seed": 100}
+    second = draw([2, 2], 2, 10, "f64", **seeds)
+    np.testing.assert_allclose(second.reshape(-1), [5.65927959, 4.23122376, 2.67008206, 2.36423758], rtol=1e-8)
+    assert draw([2, 3], 50, 100, "i32", **seeds).tolist() == [[65, 70, 56], [59, 82, 92]]
+
+
+def test_random_numbers_are_those_of_pytorch():
+    # torch.manual_seed(80), then rand(3) and empty(3, dtype=int32).random_(50, 100); the page has other numbers.
+    fractions = draw([3], 0, 1, global_seed=80, alignment="pytorch")
+    np.testing.assert_allclose(fractions, [0.610423028, 0.0960195065, 0.0480293036], rtol=1e-7)
+    assert draw([6], 50, 100, "i32", global_seed=80, alignment="pytorch").tolist() == [77, 58, 62, 69, 60, 94]
 
 
 def test_philox_gives_the_published_numbers():
@@ -141,6 +178,17 @@ def test_multinomial_without_seeds_follows_the_probabilities():
 def test_multinomial_without_replacement_draws_each_class_once():
     drawn = sample(np.random.default_rng(0).uniform(size=(50, 12)), 12, False)
     assert (np.sort(drawn, axis=1) == np.arange(12)).all()
+
+
+def test_classes_of_the_specification():
+    sums = np.array([[0.1, 0.6, 1]], np.float32)
+    places = np.array([[0.2, 0.4, 0.6, 0.8, 1]], np.float32)
+    assert _with_replacement(sums, places).tolist() == [[1, 1, 1, 2, 2]]
+    steep = np.array([[0.03, 0.29, 1], [1, 1, 1]], np.float32)
+    places = np.tile(np.arange(1, 11, dtype=np.float32) / 10, (2, 1))
+    assert _with_replacement(steep, places).tolist() == [[1, 1, 2, 2, 2, 2, 2, 2, 2, 2], [0] * 10]
+    # As the page says, "only the class with idx 0 can be selected" in the end; its result has 2 there.
+    assert _without_replacement(sums, np.array([[0.3, 0.2]], np.float32)).tolist() == [[1, 0]]
 
 
 def test_multinomial_needs_enough_classes():

@@ -98,6 +98,41 @@ def test_inverse_with_adjoint_is_transposed():
     assert inverse_14(np.ones((2, 0, 0))).shape == (2, 0, 0)
 
 
+THREE = np.arange(1, 10).reshape(3, 3)
+TWICE = np.stack([THREE, 2 * THREE])
+
+
+@pytest.mark.parametrize(
+    ("equation", "inputs", "expected"),
+    [
+        ("i,i->", [[1, 2, 3], [4, 5, 6]], 32),
+        ("ij,j->i", [[[1, 2, 3], [1, 2, 3]], [4, 5, 6]], [32, 32]),
+        ("kii->k", [TWICE], [15, 30]),
+        ("kii->ki", [TWICE], [[1, 5, 9], [2, 10, 18]]),
+        ("ijk->kij", [THREE[np.newaxis]], THREE.T[:, np.newaxis]),
+        ("a...->...", [THREE], [12, 15, 18]),
+        ("a...,...->a...", [THREE, [0.5]], THREE / 2),
+        ("AbC", [np.arange(1, 7).reshape(1, 2, 3)], [[[1, 4], [2, 5], [3, 6]]]),
+    ],
+)
+def test_einsum_of_the_specification(equation, inputs, expected):
+    result = einsum_7(*(np.array(x, np.float32) for x in inputs), equation=equation)
+    np.testing.assert_array_equal(result, np.array(expected, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "expected"),
+    [
+        ("ab...,ac...,ade->...bc", [(2, 3, 4), (2, 7, 1), (2, 4, 7)], (4, 3, 7)),
+        ("a...b,b...->a...", [(9, 1, 4, 3), (3, 11, 7, 1)], (9, 11, 7, 4)),
+        ("ab,bcd,bc->ca", [(2, 5), (5, 3, 6), (5, 3)], (3, 2)),
+        ("ijkj->ij", [(2, 4, 5, 4)], (2, 4)),
+    ],
+)
+def test_einsum_shapes_of_the_specification(equation, shapes, expected):
+    assert einsum_7(*map(np.ones, shapes), equation=equation).shape == expected
+
+
 def test_einsum_passes_over_spaces():
     data = np.arange(6.0).reshape(2, 3)
     assert einsum_7(data, equation=" ab -> ba ").tolist() == data.T.tolist()

@@ -26,6 +26,71 @@ def test_places_count_from_the_axis():
     assert max_pool_8(data, **described, axis=-1)[1].reshape(-1).tolist() == [3, 3, 3, 3]
 
 
+SMALL = [[-1, 2, 3], [4, 5, -6], [-7, 8, 9]]
+COUNTED = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+SHIFTED = [[10, 11, 12], [13, 14, 15], [16, 17, 18]]
+
+
+@pytest.mark.parametrize(
+    ("data", "described", "values", "places"),
+    [
+        # The page has -6 at 5 beside the 3 at 2, in a window that has both.
+        (
+            [SMALL],
+            {"pads_begin": [1, 1], "pads_end": [1, 1]},
+            [[[-1, 2, 3, 3], [4, 5, 5, 3], [4, 8, 9, 9], [-7, 8, 9, 9]]],
+            [[[0, 1, 2, 2], [3, 4, 4, 2], [3, 7, 8, 8], [6, 7, 8, 8]]],
+        ),
+        (
+            [[-1, 2, 3, 5, -7, 9, 1]],
+            {**PLAIN, "kernel": [3], "auto_pad": "valid"},
+            [[3, 5, 5, 9, 9]],
+            [[2, 3, 3, 5, 5]],
+        ),
+        (
+            [SMALL],
+            {"auto_pad": "same_lower"},
+            [[[-1, 2, 3], [4, 5, 5], [4, 8, 9]]],
+            [[[0, 1, 2], [3, 4, 4], [3, 7, 8]]],
+        ),
+        (
+            [SMALL, [[2, -1, 5], [6, -7, 1], [8, 2, -3]]],
+            {"auto_pad": "same_upper"},
+            [[[5, 5, 3], [8, 9, 9], [8, 9, 9]], [[6, 5, 5], [8, 2, 1], [8, 2, -3]]],
+            [[[4, 4, 2], [7, 8, 8], [7, 8, 8]], [[12, 11, 11], [15, 16, 14], [15, 16, 17]]],
+        ),
+        (
+            [SMALL],
+            {"auto_pad": "valid", "rounding_type": "ceil", "strides": [2, 2]},
+            [[[5, 3], [8, 9]]],
+            [[[4, 2], [7, 8]]],
+        ),
+        (
+            [COUNTED],
+            {"pads_begin": [1, 1], "pads_end": [1, 1], "strides": [2, 2], "rounding_type": "ceil_torch"},
+            [[[1, 3], [7, 9]]],
+            [[[0, 2], [6, 8]]],
+        ),
+        (
+            [COUNTED],
+            {"pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [2, 2]},
+            [[[5, 6, 5], [8, 9, 8], [5, 6, 5]]],
+            [[[4, 5, 4], [7, 8, 7], [4, 5, 4]]],
+        ),
+        (
+            [COUNTED, SHIFTED],
+            {"axis": 2},
+            [[[5, 6], [8, 9]], [[14, 15], [17, 18]]],
+            [[[4, 5], [7, 8]], [[4, 5], [7, 8]]],
+        ),
+    ],
+)
+def test_examples_of_the_specification(data, described, values, places):
+    plain = {"kernel": [2, 2], "strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    found = max_pool_8(np.array([data], np.float32), **plain | described)
+    assert [x.tolist() for x in found] == [[values], [places]]
+
+
 def test_nan_is_passed_over():
     data = np.array([[[np.nan, 1, np.nan, np.nan]]], np.float32)
     assert max_pool_1(data, kernel=[2], **PLAIN).tolist() == [[[1, 1, float(np.finfo(np.float32).min)]]]

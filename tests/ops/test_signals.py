@@ -44,6 +44,24 @@ def test_istft_undoes_stft(step, transpose):
     np.testing.assert_allclose(result, signal, atol=1e-12)
 
 
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_short_time_shapes_of_the_specification(batch):
+    window, size, step = np.ones(7), np.array(11), np.array(3)
+    signal = normal(*batch, 56)
+    assert stft_15(signal, window, size, step, transpose_frames=False).shape == (*batch, 16, 6, 2)
+    spectrum = stft_15(signal, window, size, step, transpose_frames=True)
+    assert spectrum.shape == (*batch, 6, 16, 2)
+    for center, length, expected in (
+        (False, [], 56),
+        (False, [np.array(64)], 64),
+        (False, [np.array([64])], 64),
+        (True, [], 46),  # the page has 45, which is right only for even frames
+    ):
+        with np.errstate(invalid="ignore"):  # no frame reaches the ends
+            back = istft_16(spectrum, window, size, step, *length, center=center, normalized=False)
+        assert back.shape == (*batch, expected)
+
+
 def test_errors_name_what_does_not_fit():
     x = normal(4, 6, 2).astype(np.float32)
     with pytest.raises(InputError, match="complex"):
