@@ -55,20 +55,21 @@ def strided_slice_1(
     end: Array,
     stride: Array | None = None,
     *,
-    begin_mask: list[int],
-    end_mask: list[int],
-    new_axis_mask: list[int] = [],  # noqa: B006 (never changed)
+    begin_mask: list[int] = [],  # noqa: B006 (never changed)
+    end_mask: list[int] = [],  # noqa: B006
+    new_axis_mask: list[int] = [],  # noqa: B006
     shrink_axis_mask: list[int] = [],  # noqa: B006
     ellipsis_mask: list[int] = [],  # noqa: B006
 ) -> Array:
     """`data[begin:end:stride, ...]`; masks turn an entry into an open bound, a new axis, one index or `...`.
 
     data: any type and shape; begin, end: integer [n]; stride: integer [n], all 1 when left out. A mask may
-    have any length; what it lacks is 0.
+    have any length; what it lacks is 0. (The specification wants the first two; its own examples leave them out.)
     Returns the type of data, a view.
     Raises InputError where the lists differ in length, there are more entries than axes, a stride is 0, or an
-    index of shrink_axis_mask is out of range. Where a backward slice begins before the first element, it
-    begins at the first element, as in the reference implementation (Python's is empty).
+    index of shrink_axis_mask is out of range. Where the specification departs from Python, the reference
+    implementation does not: equal bounds give nothing, and end_mask takes a backward slice up to and including the
+    first element. But a backward slice that begins before the first element begins there (Python's is empty).
     Spec: StridedSlice-1.
     """
     begins, ends = int_list(begin), int_list(end)
