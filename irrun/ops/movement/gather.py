@@ -79,9 +79,10 @@ def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -
 def gather_elements_6(data: Array, indices: Array, *, axis: int) -> Array:
     """For each place of `indices` the element of `data` with that index along `axis`, the others its own.
 
-    data: any type, rank >= 1; indices: integer, the shape of data but for axis, negative ones from the end.
+    data: any type, rank >= 1; indices: integer, the shape of data but for axis.
     Returns the type of data, the shape of indices.
-    Raises InputError where an index or axis is out of range, or the shapes do not fit.
+    Raises InputError where an index or axis is out of range, or the shapes do not fit. Negative indices, which
+    the specification does not admit, count from the end, as in OpenVINO.
     Spec: GatherElements-6.
     """
     along = normalize_axis(axis, data.ndim)
@@ -96,8 +97,8 @@ def gather_nd_8(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     """Elements or slices of `data` at the coordinates in the last axis of `indices`, batch by batch.
 
     data: any type, rank >= 1; indices: integer [..., k], k <= rank of data - batch_dims, negative ones
-    from the end.
-    Returns `indices.shape[:-1] + data.shape[batch_dims+k:]`, the type of data.
+    from the end. The first batch_dims dimensions of the two broadcast to each other (OpenVINO wants them equal).
+    Returns `batch + indices.shape[batch_dims:-1] + data.shape[batch_dims+k:]`, the type of data.
     Raises InputError where an index is out of range, or shapes and batch_dims do not fit.
     Spec: GatherND-8.
     """
@@ -107,16 +108,14 @@ def gather_nd_8(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
             f"indices of shape {list(indices.shape)} with batch_dims {batch_dims} do not address data of shape"
             f" {list(data.shape)}"
         )
+    data, indices = _same_batches(data, indices, batch_dims)
     batch = data.shape[:batch_dims]
-    if batch != indices.shape[:batch_dims]:
-        raise InputError(
-            f"data {list(data.shape)} and indices {list(indices.shape)} differ in the first {batch_dims} axes"
-        )
     # The coordinates become one number: the row of data flattened to [batches, rows, slice].
     outer, inner = data.shape[batch_dims : batch_dims + depth], data.shape[batch_dims + depth :]
     rows = np.zeros(indices.shape[:-1], np.int64)
     for i, size in enumerate(outer):
         rows = rows * size + inside(indices[..., i], size)
+    check_size(rows.shape + inner, data.dtype)
     batches = math.prod(batch)
     flat = data.reshape(batches, math.prod(outer), math.prod(inner))
     picked = flat[np.arange(batches)[:, None], rows.reshape(batches, math.prod(rows.shape[batch_dims:]))]
@@ -124,14 +123,30 @@ def gather_nd_8(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     return gathered
 
 
+def _same_batches(data: Array, indices: Array, count: int) -> tuple[Array, Array]:
+    """`data` and `indices` with their first `count` dimensions broadcast to each other."""
+    if data.shape[:count] == indices.shape[:count]:
+        return data, indices
+    try:
+        batch = np.broadcast_shapes(data.shape[:count], indices.shape[:count])
+    except ValueError:
+        raise InputError(
+            f"data {list(data.shape)} and indices {list(indices.shape)} do not broadcast in the first {count} axes"
+        ) from None
+    shapes = [batch + x.shape[count:] for x in (data, indices)]
+    for x, shape in zip((data, indices), shapes, strict=True):
+        check_size(shape, x.dtype)
+    return np.broadcast_to(data, shapes[0]), np.broadcast_to(indices, shapes[1])
+
+
 @op("GatherND", since=5)
 def gather_nd_5(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     """Elements or slices of `data` at the coordinates in the last axis of `indices`, batch by batch.
 
-    data: any type, rank >= 1; indices: integer [..., k], k <= rank of data - batch_dims, negative ones
-    from the end.
+    data: any type, rank >= 1; indices: integer [..., k], k <= rank of data - batch_dims.
     Returns what GatherND-8 does, with the batch dimensions flattened into one.
-    Raises InputError where an index is out of range, or shapes and batch_dims do not fit.
+    Raises InputError where an index is out of range, or shapes and batch_dims do not fit. Negative indices, which
+    the specification does not admit, count from the end, as in the reference implementation.
     Spec: GatherND-5.
     """
     gathered = gather_nd_8(data, indices, batch_dims=batch_dims)

@@ -184,6 +184,13 @@ def nd(rng):
     yield Exact([sample(rng, (3, 4)), np.array([[-1, 0], [0, -4], [-3, -1]])], {"batch_dims": 0}, note="negative")
     yield Exact([sample(rng, (2, 3, 4)), np.array([[[-1]], [[-3]]])], {"batch_dims": 1}, note="negative")
     yield Exact([sample(rng, (2, 3, 4)), index(rng, 0, 2, (2, 5, 2))], {"batch_dims": 1}, dynamic=(0,))
+    # The specification broadcasts the batches, OpenVINO refuses unequal ones.
+    data, indices = sample(rng, (3, 4)), index(rng, 0, 4, (1, 1))
+    expected = [data[:, indices[0, 0]]]
+    yield Exact([data, indices], {"batch_dims": 1}, dynamic=(0, 1), oracles=(), expected=expected)
+    indices = index(rng, 0, 4, (3, 1))
+    expected = [data[0, indices[:, 0]]]
+    yield Exact([data[:1], indices], {"batch_dims": 1}, dynamic=(0, 1), oracles=(), expected=expected)
 
 
 @configurations("GatherND", since=5)
