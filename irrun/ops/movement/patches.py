@@ -30,16 +30,21 @@ def col2im_15(
     """The image whose sliding blocks are the columns of `data`, overlapping elements added up.
 
     data: any numeric type, [batch, channels * prod(kernel_size), blocks] or without batch; output_size,
-    kernel_size: integer [2].
+    kernel_size: integer [2]. (The specification calls the two attributes, and `strides` and `dilations` in places
+    stride and dilation; the reference implementation has them so.)
     Returns [batch, channels, *output_size] or without batch, the type of data.
-    Raises InputError where a size does not hold two positive numbers, or the number of blocks or channels does
-    not fit.
+    Raises InputError where a size, stride or dilation does not hold two positive numbers or a padding two that
+    are not negative, or the number of blocks or channels does not fit.
     Spec: Col2Im-15.
     """
     size, kernel = int_list(output_size), int_list(kernel_size)
-    for name, pair in (("output_size", size), ("kernel_size", kernel)):
+    positive = {"output_size": size, "kernel_size": kernel, "strides": strides, "dilations": dilations}
+    for name, pair in positive.items():
         if len(pair) != 2 or min(pair) < 1:
             raise InputError(f"{name} is {pair}, expected two positive numbers")
+    for name, pair in (("pads_begin", pads_begin), ("pads_end", pads_end)):
+        if len(pair) != 2 or min(pair) < 0:
+            raise InputError(f"{name} is {pair}, expected two numbers, none negative")
     if data.ndim not in (2, 3) or data.shape[-2] % math.prod(kernel):
         raise InputError(
             f"data has shape {list(data.shape)}, expected [batch, channels * {math.prod(kernel)}, blocks]"
@@ -84,7 +89,7 @@ def extract_image_patches_3(
 
     data: any type, [N, C, H, W].
     Returns [N, sizes[0] * sizes[1] * C, rows, columns], the type of data; what lies outside of the image
-    is 0.
+    is 0. An image without pixels is returned as it is, as by OpenVINO.
     Raises InputError where data is not of rank 4 or an attribute does not hold two positive numbers.
     Spec: ExtractImagePatches-3.
     """

@@ -139,6 +139,7 @@ def extract_image_patches_3(rng):
 
 @configurations("Col2Im", since=15)
 def col2im_15(rng):
+    # All attributes are given: NodeFactory crashes where one is left out.
     for batch, channels, size, kernel, attributes in [
         ((), 1, [4, 4], [2, 2], {}),
         ((2,), 3, [4, 5], [2, 3], {}),
