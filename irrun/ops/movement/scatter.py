@@ -29,8 +29,7 @@ def scatter_update_3(data: Array, indices: Array, updates: Array, axis: Array) -
     along = axis_value(axis, data.ndim)
     index = inside(indices, data.shape[along], negative=False)
     expected = data.shape[:along] + index.shape + data.shape[along + 1 :]
-    if updates.size != math.prod(expected):
-        raise InputError(f"updates have shape {list(updates.shape)}, expected {list(expected)}")
+    _check_updates(updates, expected)
     result: Array = data.copy()
     np.moveaxis(result, along, 0)[index] = np.moveaxis(
         updates.reshape(expected), range(along, along + index.ndim), range(index.ndim)
@@ -55,7 +54,8 @@ def scatter_elements_update_3(
     type of data, the shape of indices; axis: integer, scalar or [1].
     Returns the type and shape of data. What meets in one place is combined by `reduction`, with the
     element of data if `use_init_val`; "none" keeps the last; the mean of integers is rounded down; sum and
-    prod of booleans are OR and AND.
+    prod of booleans are OR and AND. Version 3 has no attributes, and its specification no negative indices; the
+    reference implementation is one for both.
     Raises InputError where an index is out of range, shapes do not fit, or the mean of booleans is asked for.
     Spec: ScatterElementsUpdate-3, ScatterElementsUpdate-12.
     """
@@ -97,7 +97,8 @@ def scatter_nd_update_4(
     data: any type, rank >= 1; indices: integer [..., k], k <= rank of data, negative ones from the end;
     updates: the type of data, `indices.shape[:-1] + data.shape[k:]`.
     Returns the type and shape of data. What meets in one place is combined by `reduction`; "none" keeps the
-    last; sum, sub and prod of booleans are OR, XOR and AND.
+    last; sum, sub and prod of booleans are OR, XOR and AND. The first version has no attributes, and its
+    specification no negative indices; the reference implementation is one for both.
     Raises InputError where an index is out of range or shapes do not fit.
     Spec: ScatterNDUpdate-3 (the opset it comes with is 4), ScatterNDUpdate-15.
     """
@@ -106,8 +107,7 @@ def scatter_nd_update_4(
     k = indices.shape[-1]
     outer, inner = data.shape[:k], data.shape[k:]
     expected = indices.shape[:-1] + inner
-    if updates.size != math.prod(expected):
-        raise InputError(f"updates have shape {list(updates.shape)}, expected {list(expected)}")
+    _check_updates(updates, expected)
     places = np.zeros(indices.shape[:-1], np.int64)
     for i, size in enumerate(outer):
         places = places * size + inside(indices[..., i], size)
@@ -138,6 +138,12 @@ def slice_scatter_15(
         raise InputError(f"updates have shape {list(updates.shape)}, expected {list(target.shape)}")
     target[...] = updates
     return result
+
+
+def _check_updates(updates: Array, expected: tuple[int, ...]) -> None:
+    """Raise InputError where updates do not have the shape expected; dimensions of 1 may come or go."""
+    if [n for n in updates.shape if n != 1] != [n for n in expected if n != 1]:
+        raise InputError(f"updates have shape {list(updates.shape)}, expected {list(expected)}")
 
 
 _UFUNCS = {
