@@ -57,7 +57,7 @@ def _comparable(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
 def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) -> Array:
     """The coordinates of the elements that are not zero, in row-major order.
 
-    data: any numeric type or boolean, any shape.
+    data: any type and shape; a string is zero if it is empty.
     Returns `output_type` [rank of data, number of elements that are not zero]; for a scalar [1, 1] or, if
     it is zero, [0, 0], as the reference implementation has it.
     Spec: NonZero-3.

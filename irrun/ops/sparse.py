@@ -127,8 +127,8 @@ def embedding_segments_sum_3(
     """The sums of segments of rows of `emb_table`; `segment_ids` says which segment each index belongs to.
 
     emb_table: any numeric type, rank >= 1; indices, segment_ids: integer [n]; num_segments: integer scalar;
-    default_index: integer scalar, the row that stands for an empty segment (-1 or left out: zeros);
-    per_sample_weights: the type of emb_table, [n], factors of the rows (not of the default one).
+    default_index: integer scalar, the row that stands for an empty segment (left out, or -1 as for the bags:
+    zeros); per_sample_weights: the type of emb_table, [n], factors of the rows (not of the default one).
     Returns `[num_segments, *emb_table.shape[1:]]`, the type of emb_table.
     Raises InputError where an index or a segment is out of range, or shapes do not fit.
     Spec: EmbeddingSegmentsSum-3.

@@ -22,7 +22,8 @@ def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | No
     """`data` with elements added at both ends of each axis; a negative number takes elements away.
 
     data: any type and shape; pads_begin, pads_end: integer [rank of data]; pad_value: the type of data,
-    scalar, for mode "constant" only (0 or the empty string when left out).
+    scalar, for mode "constant" only (0 or the empty string when left out). Negative pads came with version 12;
+    the reference implementation takes them in both.
     Returns the type of data, `max(0, pads_begin[i] + data.shape[i] + pads_end[i])` per axis.
     Raises InputError where the lists have the wrong length or a mode has no element to copy.
     Spec: Pad-1, Pad-12.

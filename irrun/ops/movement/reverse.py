@@ -15,21 +15,21 @@ __all__ = ["reverse_1", "reverse_sequence_1", "roll_7"]
 
 
 @op("Reverse", since=1)
-def reverse_1(data: Array, reversed_axes: Array, *, mode: Literal["index", "mask"]) -> Array:
+def reverse_1(data: Array, axis: Array, *, mode: Literal["index", "mask"]) -> Array:
     """`data` with the order along some axes turned around.
 
-    data: any type and shape; reversed_axes: mode "index": integer [n], axes; mode "mask": boolean or integer
+    data: any type and shape; axis: mode "index": integer [n], axes; mode "mask": boolean or integer
     [rank of data], true for the axes to reverse.
     Returns the type and shape of data, a view.
     Raises InputError where an axis is out of range or the mask has another length.
     Spec: Reverse-1.
     """
     if mode == "index":
-        axes = {normalize_axis(a, data.ndim, "reversed_axes") for a in int_list(reversed_axes)}
+        axes = {normalize_axis(a, data.ndim) for a in int_list(axis)}
     else:
-        if reversed_axes.size != data.ndim:
-            raise InputError(f"the mask has {reversed_axes.size} elements, expected {data.ndim}")
-        axes = {i for i, chosen in enumerate(int_list(reversed_axes)) if chosen}
+        if axis.size != data.ndim:
+            raise InputError(f"the mask has {axis.size} elements, expected {data.ndim}")
+        axes = {i for i, chosen in enumerate(int_list(axis)) if chosen}
     return np.flip(data, tuple(axes)) if axes else data
 
 
@@ -37,7 +37,8 @@ def reverse_1(data: Array, reversed_axes: Array, *, mode: Literal["index", "mask
 def reverse_sequence_1(data: Array, seq_lengths: Array, *, batch_axis: int = 0, seq_axis: int = 1) -> Array:
     """`data` with the first `seq_lengths[b]` elements along `seq_axis` turned around in each batch b.
 
-    data: any type, rank >= 2; seq_lengths: integer (or integers in floats), [size of batch_axis].
+    data: any type, rank >= 2; seq_lengths: integer (or integers in floats), [size of batch_axis], of which 1
+    and 0 (outside of the specification) turn nothing around.
     Returns the type and shape of data.
     Raises InputError where the axes are out of range or a length does not fit.
     Spec: ReverseSequence-1.

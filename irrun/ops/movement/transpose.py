@@ -15,7 +15,8 @@ __all__ = ["transpose_1"]
 def transpose_1(arg: Array, input_order: Array) -> Array:
     """`arg` with its axes in the order `input_order`; an empty order reverses them.
 
-    arg: any type and shape; input_order: integer [rank of arg] or [0].
+    arg: any type and shape; input_order: integer [rank of arg] or [0]; negative axes, which the specification
+    does not have, count from the end.
     Returns the type of arg.
     Raises InputError where the order is no permutation of the axes.
     Spec: Transpose-1.
