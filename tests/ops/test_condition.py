@@ -17,6 +17,21 @@ def test_example_of_bucketize():
     assert bucketize_3(data, buckets, with_right_bound=False).tolist() == [[1, 3], [3, 0]]
 
 
+def test_examples_of_non_zero_and_select():
+    assert non_zero_3(np.array([[1, 0], [1, 1]])).tolist() == [[0, 1, 1], [0, 0, 1]]
+    cond = np.array([[False, False], [True, False], [True, True]])
+    then, other = np.array([[-1, 0], [1, 2], [3, 4]]), np.array([[11, 10], [9, 8], [7, 6]])
+    assert select_1(cond, then, other).tolist() == [[11, 10], [1, 8], [3, 4]]
+
+
+def test_no_buckets():
+    assert bucketize_3(np.array([[3.0, np.nan]]), np.zeros(0)).tolist() == [[0, 0]]
+
+
+def test_non_zero_strings():
+    assert non_zero_3(np.array(["", "a", ""], object)).tolist() == [[1]]
+
+
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16, ml_dtypes.int4, np.uint8, np.float64])
 def test_bucketize_other_types(dtype):
     found = bucketize_3(np.array([0, 1, 2, 5]).astype(dtype), np.array([1, 2]).astype(dtype))

@@ -8,6 +8,7 @@ import pytest
 
 from irrun.elements import ELEMENT_TYPES
 from irrun.errors import InputError
+from irrun.ops import registry
 from irrun.ops.movement.broadcast import broadcast_1, broadcast_3, tile_1
 from irrun.ops.movement.concat import concat_1, split_1, variadic_split_1
 from irrun.ops.movement.gather import gather_1, gather_7, gather_elements_6, gather_nd_5, gather_nd_8
@@ -40,6 +41,240 @@ def i64(*values):
 
 def numbers(*shape, start=0):
     return np.arange(start, start + int(np.prod(shape)), dtype=np.int32).reshape(shape)
+
+
+def run(type, version, attributes, *inputs):
+    """What a layer with these attributes, as a file spells them, gives for the inputs."""
+    operation = registry.find(type, f"opset{version}")
+    assert not operation.unknown(attributes)
+    return operation.kernel(*inputs, **operation.bind(attributes))
+
+
+def of_shape(*shape):
+    """Data of which only the shape matters; it takes no memory."""
+    return np.broadcast_to(np.int8(0), shape)
+
+
+#: The layers of the specification that give shapes alone: type, version, attributes, inputs, shape of the result.
+LAYERS = [
+    ("BatchToSpace", 2, {}, (of_shape(10, 2), i64(1, 5), i64(0, 2), i64(0, 0)), (2, 8)),
+    (
+        "BatchToSpace",
+        2,
+        {},
+        (of_shape(48, 3, 3, 1, 3), i64(1, 2, 4, 3, 1), i64(0, 0, 1, 0, 0), i64(0, 0, 1, 0, 0)),
+        (2, 6, 10, 3, 3),
+    ),
+    (
+        "SpaceToBatch",
+        2,
+        {},
+        (of_shape(2, 6, 10, 3, 3), i64(1, 2, 4, 3, 1), i64(0, 0, 1, 0, 0), i64(0, 0, 1, 0, 0)),
+        (48, 3, 3, 1, 3),
+    ),
+    ("Broadcast", 1, {"mode": "numpy"}, (of_shape(16, 1, 1), i64(1, 16, 50, 50)), (1, 16, 50, 50)),
+    ("Broadcast", 1, {"mode": "explicit"}, (of_shape(16), i64(1, 16, 50, 50), i64(1)), (1, 16, 50, 50)),
+    ("Broadcast", 3, {"mode": "explicit"}, (of_shape(50, 50), i64(1, 50, 50, 16), i64(1, 2)), (1, 50, 50, 16)),
+    ("Broadcast", 3, {"mode": "bidirectional"}, (of_shape(16, 1, 1), i64(1, 1, 50, 50)), (1, 16, 50, 50)),
+    ("Col2Im", 15, {}, (of_shape(3, 12, 225), i64(16, 16), i64(2, 2)), (3, 3, 16, 16)),
+    (
+        "Col2Im",
+        15,
+        {"dilations": "2,2", "pads_begin": "1,1", "pads_end": "1,1", "strides": "2,2"},
+        (of_shape(1, 27, 49), i64(16, 16), i64(3, 3)),  # 49 by the formula, the example has 25
+        (1, 3, 16, 16),
+    ),
+    (
+        "Col2Im",
+        15,
+        {"dilations": "2,2", "pads_begin": "3,3", "pads_end": "3,3"},
+        (of_shape(12, 12, 1296), i64(32, 32), i64(2, 2)),
+        (12, 3, 32, 32),
+    ),
+    ("Concat", 1, {"axis": "1"}, [of_shape(1, n, 50, 50) for n in (8, 16, 32)], (1, 56, 50, 50)),
+    ("Concat", 1, {"axis": "-3"}, [of_shape(1, n, 50, 50) for n in (8, 16, 32)], (1, 56, 50, 50)),
+    ("DepthToSpace", 1, {"block_size": "2", "mode": "blocks_first"}, [of_shape(5, 28, 2, 3)], (5, 7, 4, 6)),
+    ("SpaceToDepth", 1, {"block_size": "2", "mode": "blocks_first"}, [of_shape(5, 7, 4, 6)], (5, 28, 2, 3)),
+    (
+        "ExtractImagePatches",
+        3,
+        {"sizes": "3,3", "strides": "5,5", "rates": "1,1", "auto_pad": "valid"},
+        [of_shape(64, 3, 10, 10)],
+        (64, 27, 2, 2),
+    ),
+    ("GatherElements", 6, {"axis": "1"}, (of_shape(3, 7, 5), of_shape(3, 10, 5)), (3, 10, 5)),
+    ("GatherND", 5, {"batch_dims": "0"}, (of_shape(1000, 256, 10, 15), of_shape(25, 125, 3)), (25, 125, 15)),
+    ("GatherND", 5, {"batch_dims": "2"}, (of_shape(30, 2, 100, 35), of_shape(30, 2, 3, 1)), (60, 3, 35)),
+    ("GatherND", 8, {"batch_dims": "2"}, (of_shape(30, 2, 100, 35), of_shape(30, 2, 3, 1)), (30, 2, 3, 35)),
+    ("GatherND", 8, {"batch_dims": "3"}, (of_shape(1, 64, 64, 320), of_shape(1, 64, 64, 1, 1)), (1, 64, 64, 1)),
+    (
+        "Pad",
+        1,
+        {"pad_mode": "constant"},
+        (of_shape(1, 3, 32, 40), i64(0, 5, 2, 1), i64(1, 0, 3, 7), np.int8(15).reshape(())),
+        (2, 8, 37, 48),
+    ),
+    ("Pad", 1, {"pad_mode": "edge"}, (of_shape(1, 3, 32, 40), i64(0, 5, 2, 1), i64(1, 0, 3, 7)), (2, 8, 37, 48)),
+    (
+        "Pad",
+        12,
+        {"pad_mode": "constant"},
+        (of_shape(2, 3, 32, 40), i64(0, -2, -8, 1), i64(-1, 4, -6, 7), np.int8(15).reshape(())),
+        (1, 5, 18, 48),
+    ),
+    ("Reverse", 1, {"mode": "index"}, (of_shape(3, 10, 100, 200), i64(1)), (3, 10, 100, 200)),
+    (
+        "ReverseSequence",
+        1,
+        {"batch_axis": "0", "seq_axis": "1"},
+        (of_shape(4, 10, 10, 20), i64(2, 4, 8, 10)),
+        (4, 10, 10, 20),
+    ),
+    ("Roll", 7, {}, (of_shape(3, 10, 10, 20), i64(1, 2), i64(0, 1)), (3, 10, 10, 20)),
+    ("Roll", 7, {}, (of_shape(3, 10, 10, 20), i64(3), i64(0, 1)), (3, 10, 10, 20)),
+    (
+        "ScatterElementsUpdate",
+        3,
+        {},
+        (of_shape(1000, 256, 7, 7), of_shape(125, 20, 7, 6), of_shape(125, 20, 7, 6), i64(0)),
+        (1000, 256, 7, 7),
+    ),
+    (
+        "ScatterNDUpdate",
+        15,
+        {"reduction": "none"},
+        (of_shape(1000, 256, 1, 15), of_shape(25, 125, 3), of_shape(25, 125, 15)),
+        (1000, 256, 1, 15),
+    ),
+    (
+        "ScatterUpdate",
+        3,
+        {},
+        (of_shape(100, 256, 10, 15), of_shape(125, 20), of_shape(100, 125, 20, 10, 15), i64(1)),
+        (100, 256, 10, 15),
+    ),
+    ("ShuffleChannels", 1, {"group": "3", "axis": "1"}, [of_shape(5, 12, 20, 40)], (5, 12, 20, 40)),
+    ("Slice", 8, {}, (of_shape(20, 10, 5), i64(0, 0, 0), i64(4, 10, 5), i64(1, 1, 1), i64(0, 1, 2)), (4, 10, 5)),
+    ("Slice", 8, {}, (of_shape(20, 10, 5), i64(0, 0), i64(4, 10), i64(1, 1), i64(0, 1)), (4, 10, 5)),
+    ("Tile", 1, {}, (of_shape(2, 3, 4), i64(1, 2, 3)), (2, 6, 12)),
+    ("Tile", 1, {}, (of_shape(2, 3, 4), i64(5, 1, 2, 3)), (5, 2, 6, 12)),
+    ("Tile", 1, {}, (of_shape(5, 2, 3, 4), i64(1, 2, 3)), (5, 2, 6, 12)),
+    ("Transpose", 1, {}, (of_shape(2, 3, 4), i64(2, 0, 1)), (4, 2, 3)),
+    ("Transpose", 1, {}, (of_shape(2, 3, 4), i64()), (4, 3, 2)),
+]
+
+
+@pytest.mark.parametrize(("type", "version", "attributes", "inputs", "shape"), LAYERS)
+def test_layers_of_the_specification(type, version, attributes, inputs, shape):
+    result = run(type, version, attributes, *inputs)
+    assert result.shape == shape
+    assert result.dtype == np.int8
+
+
+@pytest.mark.parametrize(
+    ("type", "attributes", "inputs", "shapes"),
+    [
+        ("Split", {"num_splits": "3"}, [np.array(1)], [(6, 4, 10, 24)] * 3),
+        ("VariadicSplit", {}, [np.array(0), i64(1, 2, 3)], [(n, 12, 10, 24) for n in (1, 2, 3)]),
+        ("VariadicSplit", {}, [np.array(0), i64(-1, 2)], [(4, 12, 10, 24), (2, 12, 10, 24)]),
+    ],
+)
+def test_splits_of_the_specification(type, attributes, inputs, shapes):
+    assert [x.shape for x in run(type, 1, attributes, of_shape(6, 12, 10, 24), *inputs)] == shapes
+
+
+@pytest.mark.parametrize(
+    ("shape", "start", "stop", "step", "axes", "expected"),
+    [
+        ((10,), [1], [8], [1], [0], [1, 2, 3, 4, 5, 6, 7]),
+        ((10,), [1], [8], [1], None, [1, 2, 3, 4, 5, 6, 7]),
+        ((10,), [1], [8], [2], [0], [1, 3, 5, 7]),
+        ((10,), [-100], [100], [1], [0], list(range(10))),
+        ((10,), [9], [-11], [-1], [0], list(range(9, -1, -1))),
+        ((10,), [9], [0], [-1], [0], list(range(9, 0, -1))),
+        ((10,), [9], [-10], [-1], [0], list(range(9, 0, -1))),
+        ((10,), [9], [-11], [-2], [0], [9, 7, 5, 3, 1]),
+        ((10,), [100], [-100], [-1], [0], list(range(9, -1, -1))),
+        ((2, 5), [0, 1], [2, 4], [1, 2], [0, 1], [[1, 3], [6, 8]]),
+    ],
+)
+def test_examples_of_slice(shape, start, stop, step, axes, expected):
+    bounds = (i64(*start), i64(*stop), i64(*step), None if axes is None else i64(*axes))
+    assert slice_8(numbers(*shape), *bounds).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "updates", "bounds", "expected"),
+    [
+        ((2, 5), [[10, 20, 30, 40, 50]], ([0], [1], [1], [0]), [[10, 20, 30, 40, 50], [5, 6, 7, 8, 9]]),
+        (
+            (2, 5),
+            [[10, 20, 30], [40, 50, 60]],
+            ([-25], [25], [2], [1]),
+            [[10, 1, 20, 3, 30], [40, 6, 50, 8, 60]],
+        ),
+        (
+            (3, 5),
+            [[50, 60], [70, 80]],
+            ([0, 1], [3, 5], [2, 2]),
+            [[0, 50, 2, 60, 4], [5, 6, 7, 8, 9], [10, 70, 12, 80, 14]],
+        ),
+    ],
+)
+def test_examples_of_slice_scatter(shape, updates, bounds, expected):
+    result = slice_scatter_15(numbers(*shape), np.array(updates, np.int32), *(np.array(b, np.int32) for b in bounds))
+    assert result.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("shift", "axes", "expected"),
+    [
+        (1, 0, [[10, 11, 12], [1, 2, 3], [4, 5, 6], [7, 8, 9]]),
+        ([-1, 2], [0, 1], [[5, 6, 4], [8, 9, 7], [11, 12, 10], [2, 3, 1]]),
+        ([1, 2, 1], [0, 1, 0], [[8, 9, 7], [11, 12, 10], [2, 3, 1], [5, 6, 4]]),
+    ],
+)
+def test_examples_of_roll(shift, axes, expected):
+    assert roll_7(numbers(4, 3, start=1), np.array(shift), np.array(axes)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("image", "attributes", "expected"),
+    [
+        (
+            numbers(1, 1, 10, 10, start=1),
+            {"sizes": "3,3", "strides": "5,5", "rates": "1,1", "auto_pad": "valid"},
+            [[[n, n + 5], [n + 50, n + 55]] for n in (1, 2, 3, 11, 12, 13, 21, 22, 23)],
+        ),
+        (
+            numbers(1, 1, 10, 10, start=1),
+            {"sizes": "4,4", "strides": "8,8", "rates": "1,1", "auto_pad": "valid"},
+            [[[n]] for n in (1, 2, 3, 4, 11, 12, 13, 14, 21, 22, 23, 24, 31, 32, 33, 34)],
+        ),
+        (
+            numbers(1, 1, 10, 10, start=1),
+            {"sizes": "4,4", "strides": "9,9", "rates": "1,1", "auto_pad": "same_upper"},
+            [
+                *([[0, 0], [0, 89]], [[0, 0], [81, 90]], [[0, 0], [82, 0]], [[0, 0], [83, 0]]),
+                *([[0, 9], [0, 99]], [[1, 10], [91, 100]], [[2, 0], [92, 0]], [[3, 0], [93, 0]]),
+                *([[0, 19], [0, 0]], [[11, 20], [0, 0]], [[12, 0], [0, 0]], [[13, 0], [0, 0]]),
+                *([[0, 29], [0, 0]], [[21, 30], [0, 0]], [[22, 0], [0, 0]], [[23, 0], [0, 0]]),
+            ],
+        ),
+        (
+            numbers(1, 1, 10, 10, start=1),
+            {"sizes": "3,3", "strides": "5,5", "rates": "2,2", "auto_pad": "valid"},
+            [[[n, n + 5], [n + 50, n + 55]] for n in (1, 3, 5, 21, 23, 25, 41, 43, 45)],
+        ),
+        (
+            numbers(1, 2, 5, 5, start=1),
+            {"sizes": "2,2", "strides": "3,3", "rates": "1,1", "auto_pad": "valid"},
+            [[[n, n + 3], [n + 15, n + 18]] for n in (1, 26, 2, 27, 6, 31, 7, 32)],
+        ),
+    ],
+)
+def test_examples_of_patches(image, attributes, expected):
+    assert run("ExtractImagePatches", 3, attributes, image).tolist() == [expected]
 
 
 class TestGatherExamples:
@@ -82,6 +317,51 @@ class TestGatherExamples:
         assert gather_7(data, indices, np.array(1), batch_dims=1).shape == (2, 32, 21, 128)
         data, indices = np.zeros((6, 12, 10, 24), np.bool_), np.zeros((15, 4, 20, 28), np.int32)
         assert gather_1(data[:, :2, :1, :1], indices, np.array(1)).shape == (6, 15, 4, 20, 28, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "axis", "expected"),
+    [
+        ([[1, 2], [3, 4]], [[0, 1], [0, 0]], 0, [[1, 4], [1, 2]]),
+        ([[1, 7], [4, 3]], [[1, 1, 0], [1, 0, 1]], 1, [[7, 7, 1], [3, 4, 3]]),
+        ([[1, 2, 3], [4, 5, 6], [7, 8, 9]], [[1, 0, 1], [1, 2, 0]], 0, [[4, 2, 6], [4, 8, 3]]),
+    ],
+)
+def test_examples_of_gather_elements(data, indices, axis, expected):
+    assert gather_elements_6(np.array(data), np.array(indices), axis=axis).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "batch_dims", "expected"),
+    [
+        (numbers(2, 2, start=1), [[0, 0], [1, 0]], 0, [1, 3]),
+        (numbers(2, 2, start=1), [[1], [0]], 0, [[3, 4], [1, 2]]),
+        (numbers(2, 2, start=1), [[[1]], [[0]]], 0, [[[3, 4]], [[1, 2]]]),
+        (numbers(2, 2, start=1), [[1], [0]], 1, [2, 3]),
+        (numbers(2, 3, 4, start=1), [[1], [0]], 1, [[5, 6, 7, 8], [13, 14, 15, 16]]),
+        (
+            numbers(2, 3, 4, start=1),
+            [[[[1]], [[0]], [[2]]], [[[0]], [[2]], [[2]]]],
+            2,
+            [[[2], [5], [11]], [[13], [19], [23]]],
+        ),
+        (numbers(1, 2, 2, 4, start=1), [[[[1], [0]], [[3], [2]]]], 3, [[[2, 5], [12, 15]]]),
+    ],
+)
+def test_examples_of_gather_nd(data, indices, batch_dims, expected):
+    result = gather_nd_8(data, np.array(indices), batch_dims=batch_dims)
+    assert result.tolist() == expected
+    fused = gather_nd_5(data, np.array(indices), batch_dims=batch_dims)
+    np.testing.assert_array_equal(fused.reshape(result.shape), result)
+
+
+def test_batches_of_gather_nd_broadcast():
+    data, indices = numbers(3, 1, 4), np.array([[[1], [2]]])
+    expected = gather_nd_8(np.repeat(data, 2, axis=1), np.repeat(indices, 3, axis=0), batch_dims=2)
+    np.testing.assert_array_equal(gather_nd_8(data, indices, batch_dims=2), expected)
+    np.testing.assert_array_equal(gather_nd_5(data, indices, batch_dims=2), expected.reshape(6))
+    with pytest.raises(InputError, match="do not broadcast"):
+        gather_nd_8(data, np.zeros((2, 1, 1), int), batch_dims=1)
 
 
 class TestGatherEdges:
@@ -295,6 +575,49 @@ class TestStridedSlice:
         )
         np.testing.assert_array_equal(result, numbers(2, 3, 4)[1:, :, ::-1])
 
+    def test_examples_without_masks(self):
+        bounds = (i64(0, 1, 0, 1, 3, 3), i64(4, 4, 4, 4, 0, 0), i64(1, 1, 2, 2, -1, -2))
+        result = run("StridedSlice", 1, {}, numbers(*[4] * 6), *bounds)
+        np.testing.assert_array_equal(result, numbers(*[4] * 6)[0:4, 1:4, 0:4:2, 1:4:2, 3:0:-1, 3:0:-2])
+        result = run("StridedSlice", 1, {}, numbers(2, 2), i64(1234, 2), i64(1234, 4321), i64(1, -1))
+        assert result.shape == (0, 0)  # the specification says [1, 1], the reference implementation this
+        result = run("StridedSlice", 1, {}, numbers(2, 3, 4), i64(0, 0, 0), i64(2, 2, -1), i64(1, 1, 1))
+        np.testing.assert_array_equal(result, numbers(2, 3, 4)[:, :2, :3])
+
+    @pytest.mark.parametrize(
+        ("shape", "bounds", "masks", "expected"),
+        [
+            (
+                (2, 4),
+                (i64(1234, 0, -1, 0), i64(1234, 2, 9876, 4), i64(132, 1, 241, 1)),
+                ("0,0,0,0", "0,0,0,0", "1,0,1,0", "0,0,0,0", "0,0,0,0"),
+                (1, 2, 1, 4),
+            ),
+            (
+                (1, 2, 384, 640, 8),
+                (i64(0, 0, 0, 0, 0), i64(1, 0, 384, 640, 8), i64(1, 1, 1, 1, 1)),
+                ("0,0,0,0,0", "0,0,0,0,0", "0,0,0,0,0", "0,1,0,0,0", "0,0,0,0,0"),
+                (1, 384, 640, 8),
+            ),
+            (
+                (10,) * 12,
+                (i64(0, 0, 0), i64(4, 0, 5), i64(1, -1, 1)),
+                ("0,0,0", "0,0,0", "0,0,0", "0,0,0", "0,1,0"),
+                (4, *(10,) * 10, 5),
+            ),
+            (
+                (10,) * 10,
+                (i64(2, 1, 10, 10), i64(123, 1, 10, 5), i64(1, -1, 1, 1)),
+                ("0,0,1,1", "1,1,0,0", "0,0,1", "0", "0,1"),
+                (8, *(10,) * 8, 1, 5),
+            ),
+        ],
+    )
+    def test_examples_with_masks(self, shape, bounds, masks, expected):
+        names = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
+        result = run("StridedSlice", 1, dict(zip(names, masks, strict=True)), of_shape(*shape), *bounds)
+        assert result.shape == expected
+
     def test_ellipsis_for_no_axis(self):
         masks = {"begin_mask": [0, 0, 0], "end_mask": [0, 0, 0], "ellipsis_mask": [0, 1, 0]}
         result = strided_slice_1(numbers(2, 3), i64(0, 0, 1), i64(1, 0, 3), **masks)
@@ -329,6 +652,34 @@ class TestPad:
     )
     def test_mixed_example(self, mode, expected):
         assert pad_1(self.data, i64(2, -1), i64(-1, 3), pad_mode=mode).tolist() == expected
+
+    @pytest.mark.parametrize(
+        ("mode", "expected"),
+        [
+            (
+                "constant",
+                [[0, 1, 2, 3, 4, 0, 0, 0], [0, 5, 6, 7, 8, 0, 0, 0], [0, 9, 10, 11, 12, 0, 0, 0]] + [[0] * 8] * 2,
+            ),
+            ("edge", [[1, 1, 2, 3, 4, 4, 4, 4], [5, 5, 6, 7, 8, 8, 8, 8]] + [[9, 9, 10, 11, 12, 12, 12, 12]] * 3),
+            (
+                "reflect",
+                [
+                    *([2, 1, 2, 3, 4, 3, 2, 1], [6, 5, 6, 7, 8, 7, 6, 5], [10, 9, 10, 11, 12, 11, 10, 9]),
+                    *([6, 5, 6, 7, 8, 7, 6, 5], [2, 1, 2, 3, 4, 3, 2, 1]),
+                ],
+            ),
+            (
+                "symmetric",
+                [
+                    *([1, 1, 2, 3, 4, 4, 3, 2], [5, 5, 6, 7, 8, 8, 7, 6], [9, 9, 10, 11, 12, 12, 11, 10]),
+                    *([9, 9, 10, 11, 12, 12, 11, 10], [5, 5, 6, 7, 8, 8, 7, 6]),
+                ],
+            ),
+        ],
+    )
+    def test_positive_and_negative_examples(self, mode, expected):
+        assert run("Pad", 1, {"pad_mode": mode}, self.data, i64(0, 1), i64(2, 3)).tolist() == expected
+        assert run("Pad", 12, {"pad_mode": mode}, self.data, i64(-1, -1), i64(-1, -1)).tolist() == [[6, 7]]
 
     def test_cropped_away(self):
         assert pad_1(self.data, i64(-4, 0), i64(0, 0), pad_mode="constant").shape == (0, 4)
@@ -381,6 +732,38 @@ class TestScatter:
         )
         assert result.tolist() == [[2, 264, 2, 2], [26, 2, 2, 28], [2, 2, 2, 2]]
 
+        result = scatter(np.zeros((3, 4), int), np.array([[1, 2], [0, 3]]), np.array([[11, 12], [13, 14]]), i64(1))
+        assert result.tolist() == [[0, 11, 12, 0], [13, 0, 0, 14], [0, 0, 0, 0]]
+        result = scatter(
+            np.ones((3, 4), int), np.array([[1, 1], [0, 3]]), np.array([[11, 12], [13, 14]]), i64(1), reduction="sum"
+        )
+        assert result.tolist() == [[1, 24, 1, 1], [14, 1, 1, 15], [1, 1, 1, 1]]
+
+    def test_example_of_scatter_update(self):
+        data = np.array([[-1, 1, -1, 3, 4], [-1, 6, -1, 8, 9], [-1, 11, 1, 13, 14]], np.float32)
+        updates = np.array([[1, 1], [1, 1], [1, 2]], np.float32)
+        result = scatter_update_3(data, i64(0, 2), updates, i64(1))
+        assert result.tolist() == [[1, 1, 1, 3, 4], [1, 6, 1, 8, 9], [1, 11, 2, 13, 14]]
+
+    def test_examples_of_scatter_nd(self):
+        result = scatter_nd_update_4(numbers(8, start=1), i64(4, 3, 1, 7)[:, None], numbers(4, start=9))
+        assert result.tolist() == [1, 11, 3, 10, 9, 6, 7, 12]
+        result = scatter_nd_update_4(numbers(8, start=1), i64(4, 3, 1, 7, -2, -4)[:, None], numbers(6, start=9))
+        assert result.tolist() == [1, 11, 3, 10, 14, 6, 13, 12]  # the specification has 4 where 9 and 14 go
+        data, updates = numbers(4, 4, 4), -numbers(2, 4, 4)
+        result = scatter_nd_update_4(data, np.array([[0], [2]]), updates)
+        np.testing.assert_array_equal(result, np.stack([updates[0], data[1], updates[1], data[3]]))
+
+    def test_updates_have_the_shape_of_the_places(self):
+        data = numbers(3, 4)
+        for call in (
+            lambda: scatter_update_3(data, i64(0, 1), numbers(4, 2), np.array(0)),
+            lambda: scatter_nd_update_4(data, np.array([[0], [1]]), numbers(4, 2)),
+        ):
+            with pytest.raises(InputError, match=r"updates have shape \[4, 2\], expected \[2, 4\]"):
+                call()
+        assert scatter_nd_update_4(numbers(4), i64(2), numbers(1, start=9)).tolist() == [0, 1, 9, 3]
+
     @pytest.mark.parametrize(
         ("reduction", "expected"),
         [
@@ -425,6 +808,24 @@ class TestScatter:
 
 
 class TestUnique:
+    @pytest.mark.parametrize(
+        ("attributes", "axis", "types"),
+        [
+            ({"sorted": "false", "index_element_type": "i32"}, i64(0), (np.int32, np.int64)),
+            ({}, None, (np.int64, np.int64)),
+            (
+                {"sorted": "false", "index_element_type": "i32", "count_element_type": "i32"},
+                None,
+                (np.int32, np.int32),
+            ),
+        ],
+    )
+    def test_layers_of_the_specification(self, attributes, axis, types):
+        values, *rest = run("Unique", 10, attributes, numbers(3, 3) % 4, axis)
+        assert values.shape == ((3, 3) if axis is not None else (4,))
+        assert [x.dtype for x in rest] == [types[0], types[0], types[1]]
+        assert rest[1].shape == ((3,) if axis is not None else (9,))
+
     def test_first_occurrences(self):
         values, first, inverse, counts = unique_10(i64(3, 1, 3, 2, 1), sorted=False)
         assert [x.tolist() for x in (values, first, inverse, counts)] == [
@@ -491,6 +892,10 @@ def test_roll_by_more_than_an_index_holds():
         lambda: gather_nd_8(numbers(2, 3), np.array([[2, 0]])),
         lambda: gather_nd_8(numbers(2, 3), np.zeros((2, 3), int)),
         lambda: col2im_15(np.zeros((4, 8)), i64(4, 4), i64(2, 2)),
+        lambda: col2im_15(np.zeros((4, 9)), i64(4, 4), i64(2, 2), strides=[0, 1]),
+        lambda: col2im_15(np.zeros((4, 9)), i64(4, 4), i64(2, 2), strides=[1]),
+        lambda: col2im_15(np.zeros((4, 16)), i64(4, 4), i64(2, 2), dilations=[0, 0]),
+        lambda: col2im_15(np.zeros((4, 6)), i64(4, 4), i64(2, 2), pads_begin=[-1, 0]),
         lambda: extract_image_patches_3(numbers(2, 3), sizes=[1, 1], strides=[1, 1], rates=[1, 1], auto_pad="valid"),
     ],
 )

@@ -6,7 +6,38 @@ import numpy as np
 import pytest
 
 from irrun.errors import InputError
+from irrun.ops import registry
 from irrun.ops.shape import reshape_1, squeeze_1, unsqueeze_1
+
+
+@pytest.mark.parametrize(
+    ("type", "version", "attributes", "shape", "argument", "expected"),
+    [
+        ("Reshape", 1, {"special_zero": "false"}, (2, 5, 5, 0), [0, 4], (0, 4)),
+        ("Reshape", 1, {"special_zero": "true"}, (2, 5, 5, 24), [0, -1, 4], (2, 150, 4)),
+        ("Reshape", 1, {"special_zero": "true"}, (2, 2, 3), [0, 0, 1, -1], (2, 2, 1, 3)),
+        ("Reshape", 1, {"special_zero": "true"}, (3, 1, 1), [-1, 0], (3, 1)),
+        ("Reshape", 1, {"special_zero": "true"}, (3, 1, 1), [0, -1], (3, 1)),
+        ("Squeeze", 1, {}, (1, 3, 1, 2), [0, 2], (3, 2)),
+        ("Squeeze", 1, {}, (1,), [0], ()),
+        ("Squeeze", 15, {"allow_axis_skip": "true"}, (1, 3, 1, 2), [0, 2], (3, 2)),
+        ("Squeeze", 15, {}, (1,), [0], ()),
+        ("Unsqueeze", 1, {}, (2, 3), [0, 3], (1, 2, 3, 1)),
+        ("Unsqueeze", 1, {}, (), [0], (1,)),
+    ],
+)
+def test_layers_of_the_specification(type, version, attributes, shape, argument, expected):
+    operation = registry.find(type, f"opset{version}")
+    assert not operation.unknown(attributes)
+    assert operation.kernel(np.zeros(shape), np.array(argument), **operation.bind(attributes)).shape == expected
+
+
+def test_shape_of_a_tensor():
+    operation = registry.find("ShapeOf", "opset3")
+    for attributes, dtype in (({}, np.int64), ({"output_type": "i64"}, np.int64), ({"output_type": "i32"}, np.int32)):
+        result = operation.kernel(np.zeros((2, 3, 22, 24)), **operation.bind(attributes))
+        assert result.tolist() == [2, 3, 22, 24]
+        assert result.dtype == dtype
 
 
 def test_reshape_to_a_scalar():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from irrun.errors import InputError
+from irrun.ops import registry
 from irrun.ops.sparse import (
     embedding_bag_offsets_15,
     embedding_bag_packed_15,
@@ -19,6 +20,72 @@ TABLE = np.array([[-0.2, -0.6], [-0.1, -0.4], [-1.9, -1.8], [-1.0, 1.5], [0.8, -
 
 def i64(*values):
     return np.array(values, np.int64)
+
+
+HALVES = np.full(4, 0.5, np.float32)
+BAGS = np.array([[0, 2], [1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize(
+    ("type", "version", "attributes", "inputs", "expected"),
+    [
+        (
+            "EmbeddingBagOffsets",
+            15,
+            {"reduction": "sum"},
+            (i64(0, 2, 3, 4), i64(0, 2, 2), np.array(0), HALVES),
+            [[-1.05, -1.2], [-0.2, -0.6], [-0.1, 0.4]],
+        ),
+        (
+            "EmbeddingBagOffsets",
+            15,
+            {"reduction": "sum"},
+            (i64(0, 2, 3, 4), i64(0, 2, 2), np.array(-1), np.array([0.5, 0.2, -2, 1], np.float32)),
+            [[-0.48, -0.66], [0, 0], [2.8, -3.7]],
+        ),
+        (
+            "EmbeddingBagOffsets",
+            15,
+            {"reduction": "mean"},
+            (i64(0, 2, 3, 4), i64(0, 2, 2)),
+            [[-1.05, -1.2], [0, 0], [-0.1, 0.4]],
+        ),
+        (
+            "EmbeddingBagOffsetsSum",
+            3,
+            {},
+            (i64(0, 2, 3, 4), i64(0, 2, 2), np.array(0), HALVES),
+            [[-1.05, -1.2], [-0.2, -0.6], [-0.1, 0.4]],
+        ),
+        ("EmbeddingBagPacked", 15, {"reduction": "sum"}, [BAGS], [[-2.1, -2.4], [-2, -2.2], [-0.2, 0.8]]),
+        (
+            "EmbeddingBagPacked",
+            15,
+            {"reduction": "sum"},
+            (BAGS, HALVES[0].repeat(6).reshape(3, 2)),
+            [[-1.05, -1.2], [-1, -1.1], [-0.1, 0.4]],
+        ),
+        ("EmbeddingBagPacked", 15, {"reduction": "mean"}, [BAGS], [[-1.05, -1.2], [-1, -1.1], [-0.1, 0.4]]),
+        (
+            "EmbeddingBagPackedSum",
+            3,
+            {},
+            (BAGS, HALVES[0].repeat(6).reshape(3, 2)),
+            [[-1.05, -1.2], [-1, -1.1], [-0.1, 0.4]],
+        ),
+    ],
+)
+def test_examples_of_bags(type, version, attributes, inputs, expected):
+    operation = registry.find(type, f"opset{version}")
+    assert not operation.unknown(attributes)
+    result = operation.kernel(TABLE, *inputs, **operation.bind(attributes))
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_bags_that_offsets_make():
+    table = np.eye(8, dtype=np.int32)
+    result = embedding_bag_offsets_15(table, np.arange(8), i64(0, 3, 4, 4, 6))
+    assert result.sum(axis=1).tolist() == [3, 1, 0, 2, 2]
 
 
 def test_example_of_segments():
@@ -69,6 +136,20 @@ def test_fill_empty_rows():
     assert indices.tolist() == [[0, 2], [1, 0], [2, 0], [3, 0], [3, 1], [4, 0]]
     assert filled.tolist() == ["y", "none", "none", "z", "x", "none"]
     assert empty.tolist() == [False, True, True, False, True]
+
+
+def test_examples_of_fill_empty_rows():
+    places, values = np.array([[0, 1], [0, 3], [2, 0], [3, 1]]), np.array(["a", "b", "c", "d"], object)
+    indices, filled, empty = sparse_fill_empty_rows_16(values, i64(5, 6), places, np.array("-", object))
+    assert indices.tolist() == [[0, 1], [0, 3], [1, 0], [2, 0], [3, 1], [4, 0]]
+    assert filled.tolist() == ["a", "b", "-", "c", "d", "-"]
+    assert empty.tolist() == [False, True, False, False, True]
+    places = np.array([[0, 0], [2, 2]], np.int32)
+    indices, filled, empty = sparse_fill_empty_rows_16(
+        np.array([1, 3], np.float32), np.array([3, 3], np.int32), places, np.float32(42).reshape(())
+    )
+    assert filled.tolist() == [1, 42, 3]
+    assert (indices.dtype, filled.dtype, empty.dtype) == (np.int32, np.float32, np.bool_)
 
 
 @pytest.mark.parametrize(
