@@ -33,7 +33,8 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-AutoBroadcast = Literal["none", "numpy", "pdpd"]
+#: "explicit" is another name of "none", which OpenVINO reads too.
+AutoBroadcast = Literal["none", "explicit", "numpy", "pdpd"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Floating-point types whose arithmetic is computed in f32 and rounded once.
@@ -177,15 +178,18 @@ def align(a: Array, b: Array, auto_broadcast: AutoBroadcast = "numpy", axis: int
     """`a` and `b` reshaped so that NumPy's own broadcasting gives what `auto_broadcast` means.
 
     "none" wants equal shapes; "numpy" leaves both as they are; "pdpd" lines `b` up with `a` from `axis` on
-    (-1: so that the last dimensions meet), trailing ones of `b` dropped.
+    (-1: so that the last dimensions meet), trailing ones of `b` dropped. The specification's default for `axis` is
+    -1, but in files that leave it out OpenVINO takes 0, and so do the kernels.
     Raises:
         InputError: the shapes do not fit.
     """
     if auto_broadcast == "numpy":
         return a, b
-    if auto_broadcast == "none":
+    if auto_broadcast in ("none", "explicit"):
         if a.shape != b.shape:
-            raise InputError(f"shapes {list(a.shape)} and {list(b.shape)} differ, and auto_broadcast is none")
+            raise InputError(
+                f"shapes {list(a.shape)} and {list(b.shape)} differ, and auto_broadcast is {auto_broadcast}"
+            )
         return a, b
     return a, b.reshape(_pdpd_shape(a.shape, b.shape, axis))
 

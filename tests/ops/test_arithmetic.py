@@ -8,7 +8,7 @@ import pytest
 
 from irrun.elements import ELEMENT_TYPES
 from irrun.errors import InputError
-from irrun.ops import bitwise, comparison
+from irrun.ops import bitwise, comparison, logical
 from irrun.ops.arithmetic import accumulation, binary, trigonometry, unary
 
 I4, U4 = ml_dtypes.int4, ml_dtypes.uint4
@@ -38,6 +38,132 @@ def test_floats_divided_by_zero() -> None:
 def test_shapes_that_do_not_fit(shapes, mode) -> None:
     with pytest.raises(InputError, match=r"\[2, 3\]"):
         binary.add_1(np.zeros(shapes[0]), np.zeros(shapes[1]), auto_broadcast=mode)
+
+
+#: The examples of the specification's broadcast rules: shapes of a and b, mode and axis, result or None.
+BROADCASTS = [
+    ((8, 1, 6, 1), (7, 1, 5), "numpy", 0, (8, 7, 6, 5)),
+    ((), (), "numpy", 0, ()),
+    ((2, 3), (1,), "numpy", 0, (2, 3)),
+    ((3,), (2, 3), "numpy", 0, (2, 3)),
+    ((2, 3, 5), (), "numpy", 0, (2, 3, 5)),
+    ((2, 1, 5), (1, 4, 5), "numpy", 0, (2, 4, 5)),
+    ((6, 5), (2, 1, 5), "numpy", 0, (2, 6, 5)),
+    ((2, 1, 5), (4, 1), "numpy", 0, (2, 4, 5)),
+    ((3, 2, 1, 4), (5, 4), "numpy", 0, (3, 2, 5, 4)),
+    ((1, 5, 3), (5, 2, 1, 3), "numpy", 0, (5, 2, 5, 3)),
+    ((3,), (2,), "numpy", 0, None),
+    ((3, 1, 5), (4, 4, 5), "numpy", 0, None),
+    ((2, 3, 4, 5), (3, 4), "pdpd", 1, (2, 3, 4, 5)),
+    ((2, 3, 4, 5), (3, 1), "pdpd", 1, (2, 3, 4, 5)),
+    ((2, 3, 4, 5), (4, 5), "pdpd", -1, (2, 3, 4, 5)),
+    ((2, 3, 4, 5), (4, 5), "pdpd", 2, (2, 3, 4, 5)),
+    ((2, 3, 4, 5), (1, 3), "pdpd", 0, (2, 3, 4, 5)),
+    ((2, 3, 4, 5), (), "pdpd", -1, (2, 3, 4, 5)),
+    ((2, 3, 4, 5), (), "pdpd", 0, (2, 3, 4, 5)),
+    ((2, 3, 4, 5), (5,), "pdpd", -1, (2, 3, 4, 5)),
+    ((2, 3, 4, 5), (5,), "pdpd", 3, (2, 3, 4, 5)),
+    ((8, 1, 6, 1), (7, 1, 5), "pdpd", 1, None),
+    ((2, 3), (2, 3), "explicit", 0, (2, 3)),
+    ((2, 3), (3,), "explicit", 0, None),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "mode", "axis", "expected"), BROADCASTS)
+@pytest.mark.parametrize(
+    "kernel", [binary.add_1, binary.power_1, comparison.less_1, logical.logical_xor_1, bitwise.bitwise_or_13]
+)
+def test_broadcasts_of_the_specification(kernel, a, b, mode, axis, expected) -> None:
+    dtype = bool if "logical" in kernel.__name__ else np.int32
+    x, y = np.ones(a, dtype), np.ones(b, dtype)
+    if expected is None:
+        with pytest.raises(InputError):
+            kernel(x, y, auto_broadcast=mode, auto_broadcast_axis=axis)
+    else:
+        assert kernel(x, y, auto_broadcast=mode, auto_broadcast_axis=axis).shape == expected
+
+
+#: The examples with values that the specification's pages of unary operations give.
+VALUES = [
+    (unary.sqrt_1, {}, np.float32([4, 7, 9, 10]), np.float32([2, 2.6457512, 3, 3.1622777])),
+    (unary.sqrt_1, {}, np.int32([4, 7, 9, 10]), np.int32([2, 3, 3, 3])),
+    (
+        trigonometry.tan_1,
+        {},
+        np.float32([0, 0.25, -0.25, 0.5, -0.5]),
+        np.float32([0, 0.25534192, -0.25534192, 0.54630249, -0.54630249]),
+    ),
+    (trigonometry.tan_1, {}, np.int32([-2, -1, 0, 1, 2]), np.int32([2, -2, 0, 2, -2])),
+    (
+        unary.round_5,
+        {},
+        np.float32([-4.5, -1.9, -1.5, 0.5, 0.9, 1.5, 2.3, 2.5]),
+        np.float32([-4, -2, -2, 0, 1, 2, 2, 2]),
+    ),
+    (
+        unary.round_5,
+        {"mode": "half_away_from_zero"},
+        np.float32([-4.5, -1.9, -1.5, 0.5, 0.9, 1.5, 2.3, 2.5]),
+        np.float32([-5, -2, -2, 1, 1, 2, 2, 3]),
+    ),
+    (unary.erf_inv_17, {}, np.float32([0, 1, -1, 1.5]), np.float32([0, np.inf, -np.inf, np.nan])),
+    (trigonometry.atanh_4, {}, np.int8([-2, -1, 0, 1, 2]), np.int8([-128, -128, 0, 127, 127])),
+    (trigonometry.atanh_4, {}, np.uint8([0, 1, 9]), np.uint8([0, 255, 255])),
+    (unary.sign_1, {}, np.float32([-2, 0, 3, np.nan]), np.float32([-1, 0, 1, np.nan])),
+    (accumulation.cum_sum_3, {}, np.float32([1, 2, 3, 4, 5]), np.float32([1, 3, 6, 10, 15])),
+    (accumulation.cum_sum_3, {"exclusive": True}, np.float32([1, 2, 3, 4, 5]), np.float32([0, 1, 3, 6, 10])),
+    (accumulation.cum_sum_3, {"reverse": True}, np.float32([1, 2, 3, 4, 5]), np.float32([15, 14, 12, 9, 5])),
+    (
+        accumulation.cum_sum_3,
+        {"exclusive": True, "reverse": True},
+        np.float32([1, 2, 3, 4, 5]),
+        np.float32([14, 12, 9, 5, 0]),
+    ),
+    (bitwise.bitwise_not_13, {}, np.array([True, False]), np.array([False, True])),
+    (bitwise.bitwise_not_13, {}, np.uint8([1, 3]), np.uint8([254, 252])),
+    (comparison.is_finite_10, {}, np.float32([np.nan, 2.1, 3.7, np.inf]), np.array([False, True, True, False])),
+    (
+        comparison.is_nan_10,
+        {},
+        np.float32([np.nan, 2.1, 3.7, np.nan, np.inf]),
+        np.array([True, False, False, True, False]),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kernel", "attributes", "data", "expected"), VALUES)
+def test_values_of_the_specification(kernel, attributes, data, expected) -> None:
+    with np.errstate(all="ignore"):
+        found = kernel(data, **attributes)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "flags", "bytes_"),
+    [
+        (bitwise.bitwise_and_13, [True, False, False], [1, 32]),
+        (bitwise.bitwise_or_13, [True, True, False], [23, 125]),
+        (bitwise.bitwise_xor_13, [False, True, False], [22, 93]),
+    ],
+)
+def test_bits_of_the_specification(kernel, flags, bytes_) -> None:
+    assert kernel(np.array([True, False, False]), np.array([True, True, False])).tolist() == flags
+    assert kernel(np.uint8([21, 120]), np.uint8([3, 37])).tolist() == bytes_
+
+
+def test_remainders_of_the_specification() -> None:
+    for dtype in (np.int32, np.float32):
+        a, b = np.array([7, -7, 7, -7], dtype), np.array([3, 3, -3, -3], dtype)
+        np.testing.assert_array_equal(binary.mod_1(a, b), a - np.trunc(a / b) * b)
+        np.testing.assert_array_equal(binary.floor_mod_1(a, b), a - np.floor(a / b) * b)
+
+
+def test_strings_are_compared() -> None:
+    a, b = np.array(["a", "b", ""], object), np.array(["b", "b", "z"], object)
+    found = [kernel(a, b).tolist() for kernel in (comparison.equal_1, comparison.less_1, comparison.greater_equal_1)]
+    assert found == [[False, True, False], [True, False, True], [False, True, False]]
+    assert comparison.not_equal_1(a, b).dtype == bool
 
 
 def test_nibbles_wrap() -> None:

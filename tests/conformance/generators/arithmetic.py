@@ -45,6 +45,11 @@ def add_1(rng):
     yield from binary_cases(rng, POSITIVE, POSITIVE, first=U8, types=INTEGERS[4:], modes=False)
     yield from wrapping()
     yield Case([SPECIALS, SPECIALS[::-1].copy()])
+    # Spellings that OpenVINO reads, but never writes: without an axis it takes 0.
+    a, b = np.arange(9, dtype=F32).reshape(3, 3), np.array([10, 20, 30], F32)
+    for mode, inputs, expected in [("pdpd", [a, b], a + b[:, None]), ("explicit", [a, a], a + a)]:
+        build = one_layer("Add", "opset1", inputs, {"auto_broadcast": mode}, [expected])
+        yield Case(inputs, build=build, oracles=(), expected=[expected], note=f"auto_broadcast={mode} alone")
 
 
 @configurations("Subtract", since=1)
