@@ -75,8 +75,9 @@ def deformable_convolution_8(
     data: numeric [N, C, Y, X]; offsets: the same type, [N, deformable_group * taps * 2, OY, OX], the shift of
     each tap along Y and along X; filters: [C_OUT, C / group, KY, KX]; mask: [N, deformable_group * taps, OY, OX],
     a factor for each tap.
-    What lies between pixels is interpolated; outside of data it is zero. With `bilinear_interpolation_pad` the
-    pixels just inside the border are still interpolated with the zeros just outside.
+    What lies between pixels is interpolated; outside of data it is zero. What is less than a pixel outside counts as
+    the border pixel behind the last one, but, unlike the specification says, not before the first one; with
+    `bilinear_interpolation_pad` it is interpolated between the border and zeros on all sides.
     Returns [N, C_OUT, OY, OX], the type of data.
     Raises InputError where shapes or attributes do not fit.
     Spec: DeformableConvolution-8.
