@@ -90,7 +90,7 @@ def select_1(
     if auto_broadcast == "pdpd":
         cond = align(then, cond, auto_broadcast, auto_broadcast_axis)[1]
         else_ = align(then, else_, auto_broadcast, auto_broadcast_axis)[1]
-    elif auto_broadcast == "none":
+    elif auto_broadcast in ("none", "explicit"):
         align(then, cond, auto_broadcast)
         align(then, else_, auto_broadcast)
     try:
