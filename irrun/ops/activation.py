@@ -103,7 +103,7 @@ def elu_1(data: Array, *, alpha: float) -> Array:
 
     data: any floating-point type, any shape.
     Returns the shape and type of data.
-    Spec: ELU-1.
+    Spec: Elu-1.
     """
     single = data.dtype != np.float64
     return precise(lambda x: _elu(x, alpha, single), data, integers="truncate")
@@ -116,6 +116,8 @@ def _elu(x: Array, alpha: float, single: bool) -> Array:
         below = np.where(size < 1e-8, -size, np.exp(-size) - 1)
     else:
         below = np.asarray(np.expm1(-size))
+    if not math.isfinite(alpha):
+        return np.where(x < 0, alpha * below, x)
     return np.maximum(x, 0) + alpha * below * (x < 0)
 
 
@@ -126,7 +128,7 @@ def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
     data: any floating-point type, any shape; alpha, lambda: the same type, one element.
     Returns the shape and type of data.
     Raises InputError where alpha or lambda have more than one element.
-    Spec: SELU-1.
+    Spec: Selu-1.
     """
     scale, slope = scalar(lambda_, "lambda"), scalar(alpha, "alpha")
     single = data.dtype != np.float64

@@ -16,6 +16,15 @@ def test_softmax_1_refuses_a_negative_axis() -> None:
         act.softmax_8(np.zeros((2, 3), np.float32), axis=2)
 
 
+def test_elu_keeps_what_is_positive() -> None:
+    x = np.array([-1, 2, np.inf], np.float32)
+    with np.errstate(all="ignore"):
+        for alpha in (np.inf, np.nan):
+            np.testing.assert_array_equal(act.elu_1(x, alpha=alpha), [-alpha, 2, np.inf])
+            scale = np.array([3], np.float32)
+            np.testing.assert_array_equal(act.selu_1(x, np.array([alpha], np.float32), scale), [-alpha, 6, np.inf])
+
+
 def test_softmax_without_axis_goes_along_the_second() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     for kernel in (act.softmax_1, act.softmax_8, act.log_softmax_5):
