@@ -68,13 +68,13 @@ NF4_BOUNDS = np.array(
 def convert_1(data: Array, *, destination_type: ElementType) -> Array:
     """`data` in another element type.
 
-    data: any type but string, any shape.
+    data: any type and shape; strings become strings only.
     Returns the shape of data in the type destination_type. Floats become integers by truncation towards zero,
     integers too wide lose their high bits, and everything but zero is true. What is too large for a float becomes
     infinity, or NaN in f8e4m3; f4e2m1 saturates, and so does f16 where i32 is converted. Undefined in the
     specification are floats that no integer can hold: these give what the reference gives on x86. Rounding is to
     nearest even, for bf16 too, where the reference rounds some values down.
-    Raises InputError where data are strings.
+    Raises InputError where strings are to become numbers, or numbers strings.
     Spec: Convert-1.
     """
     return convert(data, destination_type)
@@ -84,7 +84,7 @@ def convert_1(data: Array, *, destination_type: ElementType) -> Array:
 def convert_like_1(data: Array, like: Array) -> Array:
     """`data` in the element type of `like`, by the rules of Convert.
 
-    data: any type but string, any shape; like: any type and shape.
+    data: any type and shape; like: any type and shape.
     Returns the shape of data in the type of like.
     Raises InputError where only one of them holds strings.
     Spec: ConvertLike-1.
@@ -104,7 +104,9 @@ def convert_promote_types_14(
     """Both inputs in the type that can hold either.
 
     input_0, input_1: numbers or boolean, any shapes.
-    Returns both, in their shapes and one common type.
+    Returns both, in their shapes and one common type: that of floats before integers before boolean; of floats
+    that hold all values of both; of integers likewise, signed if one is, but u64_integer_promotion_target for u64
+    and a signed one; with pytorch_scalar_promotion that of the tensor whose partner of the same kind is a scalar.
     Raises InputError where there is none that is safe, unless promote_unsafe, and for types without rules.
     Spec: ConvertPromoteTypes-14.
     """

@@ -71,6 +71,59 @@ def test_safe_promotion_of_a_scalar() -> None:
         kernels.convert_promote_types_14(np.array(1, np.int64), tensor, pytorch_scalar_promotion=True)
 
 
+#: The specification's examples: types, scalars in brackets, whether they need promote_unsafe, the common type.
+PROMOTIONS = [
+    ("i8", "f32", False, "f32"),
+    ("i32", "u8", False, "i32"),
+    ("f16", "f32", False, "f32"),
+    ("f16", "i64", True, "f16"),
+    ("f64", "u64", True, "f64"),
+    ("i8", "u8", True, "i16"),
+    ("i16", "u32", True, "i64"),
+    ("f16", "bf16", True, "f32"),
+    ("f8e4m3", "f8e5m2", True, "f16"),
+    ("u64", "i8", True, "f32"),
+    ("[i64]", "u8", True, "u8"),
+    ("[f16]", "i8", False, "f16"),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "unsafe", "common"), PROMOTIONS)
+def test_promotions_of_the_specification(a: str, b: str, unsafe: bool, common: str) -> None:
+    pytorch = a.startswith("[")
+    x = np.ones(() if pytorch else (2, 1), ELEMENT_TYPES[a.strip("[]")].dtype)
+    y = np.ones(3, ELEMENT_TYPES[b].dtype)
+    given = {"promote_unsafe": unsafe, "pytorch_scalar_promotion": pytorch}
+    for pair in ((x, y), (y, x)):
+        for source, found in zip(pair, kernels.convert_promote_types_14(*pair, **given), strict=True):
+            assert (found.shape, found.dtype) == (source.shape, ELEMENT_TYPES[common].dtype)
+            assert (found == 1).all()
+
+
+def test_conversions_of_the_specification() -> None:
+    pi = np.array([3.141592, -3.9], np.float32)
+    assert kernels.convert_1(pi, destination_type=ELEMENT_TYPES["i32"]).tolist() == [3, -3]
+    assert kernels.convert_1(np.array([-1], np.int32), destination_type=ELEMENT_TYPES["u32"]).tolist() == [2**32 - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "begins", "ends", "strings"),
+    [
+        (b"IntelOpenVINO", [0, 5], [5, 13], ["Intel", "OpenVINO"]),
+        (b"OMZGenAI 2024", [0, 3, 3, 8, 9], [3, 3, 8, 9, 13], ["OMZ", "", "GenAI", " ", "2024"]),
+        (b"123456789", [0, 8], [1, 9], ["1", "9"]),
+        (b"IntelOpenVINOOMZGenAI", [[0, 5], [13, 16]], [[5, 13], [16, 21]], [["Intel", "OpenVINO"], ["OMZ", "GenAI"]]),
+    ],
+)
+def test_strings_of_the_specification(text: bytes, begins: list, ends: list, strings: list) -> None:
+    packed = kernels.string_tensor_pack_15(np.array(begins), np.array(ends), np.frombuffer(text, np.uint8))
+    assert packed.tolist() == strings
+    if text != b"123456789":
+        found = kernels.string_tensor_unpack_15(packed)
+        assert [part.dtype for part in found] == [np.int32, np.int32, np.uint8]
+        assert [part.tolist() for part in found] == [begins, ends, list(text)]
+
+
 @pytest.mark.parametrize(("begin", "end"), [(-1, 2), (2, 1), (0, 4)])
 def test_strings_outside_of_the_text(begin: int, end: int) -> None:
     text = np.frombuffer(b"abc", np.uint8)
