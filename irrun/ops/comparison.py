@@ -25,7 +25,7 @@ __all__ = [
 def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Whether `a` equals `b`; NaN equals nothing.
 
-    a, b: any type, the same for both; shapes as auto_broadcast wants them.
+    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
     Returns boolean, the broadcast shape.
     Raises InputError where the shapes do not fit.
     Spec: Equal-1.
@@ -37,7 +37,7 @@ def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
 def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Whether `a` differs from `b`; NaN differs from everything.
 
-    a, b: any type, the same for both; shapes as auto_broadcast wants them.
+    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
     Returns boolean, the broadcast shape.
     Raises InputError where the shapes do not fit.
     Spec: NotEqual-1.
@@ -49,7 +49,7 @@ def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
 def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Whether `a` is less than `b`.
 
-    a, b: any type, the same for both; shapes as auto_broadcast wants them.
+    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
     Returns boolean, the broadcast shape.
     Raises InputError where the shapes do not fit.
     Spec: Less-1.
@@ -61,7 +61,7 @@ def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_
 def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Whether `a` is less than `b` or equal.
 
-    a, b: any type, the same for both; shapes as auto_broadcast wants them.
+    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
     Returns boolean, the broadcast shape.
     Raises InputError where the shapes do not fit.
     Spec: LessEqual-1.
@@ -73,7 +73,7 @@ def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
 def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Whether `a` is greater than `b`.
 
-    a, b: any type, the same for both; shapes as auto_broadcast wants them.
+    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
     Returns boolean, the broadcast shape.
     Raises InputError where the shapes do not fit.
     Spec: Greater-1.
@@ -87,7 +87,7 @@ def greater_equal_1(
 ) -> Array:
     """Whether `a` is greater than `b` or equal.
 
-    a, b: any type, the same for both; shapes as auto_broadcast wants them.
+    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
     Returns boolean, the broadcast shape.
     Raises InputError where the shapes do not fit.
     Spec: GreaterEqual-1.

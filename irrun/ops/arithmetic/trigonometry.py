@@ -46,7 +46,7 @@ def acosh_4(data: Array) -> Array:
     data: any numeric type, any shape.
     Returns the shape and type of data.
     Results of integers are rounded, as in the reference.
-    Spec: Acosh-4.
+    Spec: Acosh-3.
     """
     return precise(np.arccosh, data)
 
@@ -70,7 +70,7 @@ def asinh_4(data: Array) -> Array:
     data: any numeric type, any shape.
     Returns the shape and type of data.
     Results of integers are rounded, as in the reference.
-    Spec: Asinh-4.
+    Spec: Asinh-3.
     """
     return precise(np.arcsinh, data)
 
@@ -94,7 +94,7 @@ def atanh_4(data: Array) -> Array:
     data: any numeric type, any shape.
     Returns the shape and type of data. Of integers only 0 has a finite result; the greatest and the lowest integer
     stand for the infinities, also beyond 1 and -1, as in the reference.
-    Spec: Atanh-4.
+    Spec: Atanh-3.
     """
     if is_float(data.dtype):
         return precise(np.arctanh, data)
