@@ -133,13 +133,15 @@ class _Reader:
             if tag == "data":
                 layer.attributes = dict(child.attrib)
             elif tag == "input":
-                layer.inputs = self.ports(child, layer)
+                layer.inputs += self.ports(child, layer)
             elif tag == "output":
-                layer.outputs = self.ports(child, layer)
+                layer.outputs += self.ports(child, layer)
             elif tag == "rt_info":
                 layer.rt_info = _text(child)
             elif tag in BODIES:
                 layer.bodies[tag] = self.body(element, child, tag, layer)
+        for body in layer.bodies.values():
+            _name_outputs(body, layer)
         if type in ("Parameter", "Const", "Constant"):
             self.take_declaration(element, layer)
         elif type == "Result" and layer.inputs and get("output_names"):
@@ -234,6 +236,16 @@ class _Reader:
 
     def note(self, element: Any, message: str, layer: Layer | None = None) -> None:
         self.findings.append(Finding(element.sourceline or 0, layer.describe() if layer else "", message))
+
+
+def _name_outputs(body: Body, layer: Layer) -> None:
+    """Put port ids into port maps that number the outputs from 0, as the example of If-8 does."""
+    ports = [port.id for port in layer.outputs]
+    named = {entry.external_port_id for entry in body.outputs} - {-1}
+    if not named.issubset(ports) and named.issubset(range(len(ports))):
+        for entry in body.outputs:
+            if entry.external_port_id != -1:
+                entry.external_port_id = ports[entry.external_port_id]
 
 
 def _part_size(entry: PortMapEntry, inner: Layer | None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ir_text import chain, layer, net, port, write
+from ir_text import chain, graph, layer, net, port, write
 
 import irrun
 from irrun.errors import ModelError
@@ -187,3 +187,44 @@ def test_an_unknown_version_is_refused(tmp_path):
 def test_a_chain_of_50000_layers_runs_without_recursion(tmp_path):
     path = write(tmp_path, chain(*["Relu"] * 50_000, shape=(1,)))
     assert irrun.run(path, np.array([2], np.float32))[0][0] == 2
+
+
+def test_the_ports_of_a_layer_may_stand_in_several_elements(tmp_path):
+    """As in the examples of Squeeze, Unsqueeze and Unique."""
+    layers = [
+        layer(0, "Parameter", data='shape="1,3,1,2" element_type="f32"', outputs=[port(0, (1, 3, 1, 2), "FP32")]),
+        layer(1, "Parameter", data='shape="2" element_type="i64"', outputs=[port(0, (2,), "I64")]),
+        layer(2, "Squeeze", inputs=[port(0, (1, 3, 1, 2)), "</input><input>", port(1, (2,))], outputs=[port(2)]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]))
+    result = irrun.compile_model(path)([np.zeros((1, 3, 1, 2), np.float32), np.array([0, 2])])
+    assert result[0].shape == (3, 2)
+
+
+@pytest.mark.parametrize("named", [(0, 1), (4, 5)])
+def test_a_port_map_may_number_the_outputs_instead_of_naming_their_ports(tmp_path, named):
+    """As in the example of If-8."""
+    bodies = ""
+    for tag, types in (("then", ("Relu", "Abs")), ("else", ("Abs", "Relu"))):
+        inner = [layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")])]
+        inner += [layer(i, t, inputs=[port(0, (2,))], outputs=[port(1, (2,), "FP32")]) for i, t in enumerate(types, 1)]
+        inner += [layer(i, "Result", inputs=[port(0, (2,))]) for i in (3, 4)]
+        bodies += f'<{tag}_port_map><input external_port_id="1" internal_layer_id="0"/>'
+        bodies += "".join(f'<output external_port_id="{n}" internal_layer_id="{i}"/>' for i, n in enumerate(named, 3))
+        edges = [(0, 0, 1, 0), (0, 0, 2, 0), (1, 1, 3, 0), (2, 1, 4, 0)]
+        bodies += f"</{tag}_port_map><{tag}_body>{graph(inner, edges)}</{tag}_body>"
+    outputs = [port(4, (2,), "FP32"), port(5, (2,), "FP32")]
+    layers = [
+        layer(0, "Parameter", data='shape="" element_type="boolean"', outputs=[port(0, (), "BOOL")]),
+        layer(1, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")]),
+        layer(2, "If", "opset8", inputs=[port(0), port(1, (2,))], outputs=outputs, inner=bodies),
+        layer(3, "Result", inputs=[port(0, (2,))]),
+        layer(4, "Result", inputs=[port(0, (2,))]),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 4, 3, 0), (2, 5, 4, 0)]))
+    model = irrun.compile_model(path)
+    x, relu = np.array([-1, 2], np.float32), [0, 2]
+    for cond, expected in ((True, [relu, [1, 2]]), (False, [[1, 2], relu])):
+        result = model([np.array(cond), x])
+        assert [result[i].tolist() for i in range(2)] == expected
