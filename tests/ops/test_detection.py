@@ -214,8 +214,10 @@ def test_proposals_refuse_shapes():
 def test_yolo_refuses_shapes():
     with pytest.raises(InputError, match="channels"):
         region_yolo_1(np.zeros((1, 20, 2, 2), F32), axis=1, end_axis=3, coords=4, classes=3, num=2)
-    with pytest.raises(InputError, match="not divisible"):
+    with pytest.raises(InputError, match="divisible by stride 2"):
         reorg_yolo_2(np.zeros((1, 4, 3, 2), F32), stride=[2])
+    with pytest.raises(InputError, match="at least 4 channels"):
+        reorg_yolo_2(np.zeros((1, 3, 2, 2), F32), stride=[2])
 
 
 def test_greedy_choice_agrees_with_a_plain_loop():

@@ -73,19 +73,29 @@ def _sigmoid(x: Array) -> Array:
 def reorg_yolo_2(data: Array, *, stride: list[int]) -> Array:
     """Pixels to channels, in the order that YOLO's own implementation gives them.
 
-    data: any type, [N, C, H, W], C, H and W divisible by the stride, and C by its square.
+    data: any type, [N, C, H, W], H and W divisible by the stride, C at least its square.
     Returns the type of data, [N, C * stride^2, H / stride, W / stride].
-    Raises InputError where the shape is not divisible.
-    The data are read as if they had the shape [N, C / stride^2, H * stride, W * stride].
+    Raises InputError where the shape is not divisible or has too few channels.
+    The data are read as if they had the shape [N, C / stride^2, H * stride, W * stride], rounded down, as in the
+    reference: where the square does not divide C, some values are read twice and others not at all.
     Spec: ReorgYolo-1.
     """
     step = stride[0] if stride else 0
     if data.ndim != 4 or step < 1:
         raise InputError(f"data have shape {list(data.shape)} and stride is {stride}, expected rank 4, stride >= 1")
     batch, channels, height, width = data.shape
-    if height % step or width % step or channels % (step * step) or channels < step * step:
-        raise InputError(f"data have shape {list(data.shape)}, not divisible by stride {step}")
-    pixels = data.reshape(batch, channels // (step * step), height, step, width, step)
-    moved = pixels.transpose(0, 3, 5, 1, 2, 4)  # row in the block, column in the block, channel, block
-    found: Array = moved.reshape(batch, channels * step * step, height // step, width // step)
-    return found
+    if height % step or width % step or channels < step * step:
+        raise InputError(
+            f"data have shape {list(data.shape)}, expected at least {step * step} channels and a height and width "
+            f"divisible by stride {step}"
+        )
+    planes = channels // (step * step)
+    block, plane = np.divmod(np.arange(channels), planes)
+    rows = np.arange(height) * step + block[:, None] // step
+    columns = np.arange(width) * step + block[:, None] % step
+    places = (plane[:, None] * height * step + rows)[:, :, None] * (width * step) + columns[:, None, :]
+    starts = np.arange(batch) * (planes * step * step * height * width)
+    result = np.empty((batch, channels * step * step, height // step, width // step), data.dtype)
+    for image, start in zip(result, starts, strict=True):
+        image.reshape(-1)[:] = data.reshape(-1)[start:][places.reshape(-1)]
+    return result

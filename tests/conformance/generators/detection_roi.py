@@ -146,6 +146,9 @@ def reorg_yolo_2(rng):
         ((1, 16, 8, 4), 4),
     ):
         yield Case([rng.normal(size=shape).astype(np.float32)], {"stride": [stride]})
+    for shape, stride in (((2, 5, 4, 4), 2), ((3, 7, 2, 2), 2), ((2, 10, 6, 3), 3), ((1, 11, 2, 6), 2)):
+        data = rng.normal(size=shape).astype(np.float32)
+        yield Case([data], {"stride": [stride]}, note="channels that the square of the stride does not divide")
     for dtype in (np.float16, np.float64, np.int32, np.uint8):
         yield Case([rng.integers(0, 100, (1, 8, 4, 4)).astype(dtype)], {"stride": [2]})
     yield Case([rng.normal(size=(1, 4, 4, 6)).astype(np.float32)], {"stride": [2]}, dynamic=(0,))
