@@ -8,7 +8,7 @@ import pytest
 
 from irrun.errors import InputError
 from irrun.ops.boxes import areas, greedy_nms, overlaps, rotated_overlaps
-from irrun.ops.detection.detection_output import detection_output_1
+from irrun.ops.detection.detection_output import detection_output_1, detection_output_8
 from irrun.ops.detection.detectron import experimental_detectron_roi_feature_extractor_6
 from irrun.ops.detection.prior_box import prior_box_1, prior_box_clustered_1
 from irrun.ops.detection.proposal import generate_proposals_9, proposal_4
@@ -33,7 +33,7 @@ DETECTION = {
 )
 def test_every_prior_takes_its_best_class_as_in_mxnet(background, expected):
     scores = np.array([[0.9, 0.3, 0.6, 0.1, 0.8, 0.2]], F32)
-    result = detection_output_1(
+    result = detection_output_8(
         np.zeros((1, 8), F32), scores, TWO_PRIORS, decrease_label_id=True, background_label_id=background, **DETECTION
     )
     assert result.shape == (1, 1, 3, 7)
@@ -46,7 +46,7 @@ def test_detections_of_the_reference():
     logits = [0.1, 0.1, 0.2, 0.2, 0.0, 0.1, 0.2, 0.15, 0.3, 0.2, 0.5, 0.3, 0.2, 0.1, 0.42, 0.66]
     variances = [0.12, 0.11, 0.32, 0.02, 0.02, 0.20, 0.09, 0.71]
     priors = np.array([[[0, 0.5, 0.1, 0.2, 0, 0.3, 0.1, 0.35], variances]], F32)
-    result = detection_output_1(
+    result = detection_output_8(
         np.array([logits], F32),
         np.array([[0.1, 0.9, 0.4, 0.7]], F32),
         priors,
@@ -70,7 +70,7 @@ def test_detections_of_the_reference():
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float64])
 def test_detections_keep_their_type(dtype):
     scores = np.array([[0.25, 0.75, 0.5, 0.5]], dtype)
-    result = detection_output_1(np.zeros((1, 8), dtype), scores, TWO_PRIORS.astype(dtype), **DETECTION)
+    result = detection_output_8(np.zeros((1, 8), dtype), scores, TWO_PRIORS.astype(dtype), **DETECTION)
     assert result.dtype == dtype
     np.testing.assert_array_equal(result[0, 0, :2, 2].astype(F32), [0.75, 0.5])
 
@@ -86,7 +86,7 @@ def test_detections_keep_their_type(dtype):
 )
 def test_detection_output_refuses_shapes(shapes):
     with pytest.raises(InputError, match="expected"):
-        detection_output_1(*[np.zeros(s, F32) for s in shapes], **DETECTION)
+        detection_output_8(*[np.zeros(s, F32) for s in shapes], **DETECTION)
 
 
 def test_prior_boxes_refuse_attributes():
@@ -272,3 +272,11 @@ def test_maximum_of_regions_passes_over_nan():
         data, region[:, 1:], np.array([0]), pooled_h=1, pooled_w=1, sampling_ratio=2, spatial_scale=1.0, mode="max"
     )
     assert pooled.item() == 0
+
+
+def test_the_number_of_classes_must_be_that_of_the_shapes():
+    boxes, classes = np.zeros((1, 8), F32), np.full((1, 6), 0.5, F32)
+    found = detection_output_1(boxes, classes, TWO_PRIORS, num_classes=3, **DETECTION)
+    np.testing.assert_array_equal(found, detection_output_8(boxes, classes, TWO_PRIORS, **DETECTION))
+    with pytest.raises(InputError, match="2 priors and 2 classes"):
+        detection_output_1(boxes, classes, TWO_PRIORS, num_classes=2, **DETECTION)

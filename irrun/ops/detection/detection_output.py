@@ -11,14 +11,13 @@ from irrun.ops.boxes import areas, clip_unit, greedy_nms, overlaps
 from irrun.ops.common import Array, check_size, widen
 from irrun.ops.registry import op
 
-__all__ = ["detection_output_1"]
+__all__ = ["detection_output_1", "detection_output_8"]
 
 CodeType = Literal["caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"]
 
 
-@op("DetectionOutput", since=1)
 @op("DetectionOutput", since=8)
-def detection_output_1(
+def detection_output_8(
     box_logits: Array,
     class_preds: Array,
     proposals: Array,
@@ -27,7 +26,6 @@ def detection_output_1(
     *,
     keep_top_k: list[int],
     nms_threshold: float,
-    num_classes: int | None = None,
     background_label_id: int = 0,
     top_k: int = -1,
     variance_encoded_in_target: bool = False,
@@ -52,14 +50,11 @@ def detection_output_1(
     detection; a row that begins with -1 ends them, zeros follow. The limit is keep_top_k, or else
     top_k * classes, or else priors * classes.
     Raises InputError where shapes do not fit together.
-    DetectionOutput-8 derives `num_classes` from the shapes.
-    Spec: DetectionOutput-1, DetectionOutput-8.
+    Spec: DetectionOutput-8.
     """
     images = box_logits.shape[0]
     per_prior = 4 if normalized else 5
-    priors, classes, location_classes = _counts(
-        box_logits, class_preds, proposals, per_prior, num_classes, share_location
-    )
+    priors, classes, location_classes = _counts(box_logits, class_preds, proposals, per_prior, share_location)
     variance_rows = 1 if variance_encoded_in_target else 2
     if proposals.ndim != 3 or proposals.shape[0] not in (1, images) or proposals.shape[1] != variance_rows:
         raise InputError(
@@ -123,12 +118,72 @@ def detection_output_1(
     return result
 
 
+@op("DetectionOutput", since=1)
+def detection_output_1(
+    box_logits: Array,
+    class_preds: Array,
+    proposals: Array,
+    aux_class_preds: Array | None = None,
+    aux_box_preds: Array | None = None,
+    *,
+    num_classes: int,
+    keep_top_k: list[int],
+    nms_threshold: float,
+    background_label_id: int = 0,
+    top_k: int = -1,
+    variance_encoded_in_target: bool = False,
+    code_type: CodeType = "caffe.PriorBoxParameter.CORNER",
+    share_location: bool = True,
+    confidence_threshold: float = 0.0,
+    clip_after_nms: bool = False,
+    clip_before_nms: bool = False,
+    decrease_label_id: bool = False,
+    normalized: bool = False,
+    input_height: int = 1,
+    input_width: int = 1,
+    objectness_score: float = 0.0,
+) -> Array:
+    """The detections of every image: DetectionOutput-8 with the number of classes given besides the shapes.
+
+    Inputs and result: as for DetectionOutput-8.
+    Raises InputError where shapes do not fit together, or have another number of classes.
+    Spec: DetectionOutput-1.
+    """
+    priors = proposals.shape[-1] // (4 if normalized else 5) if proposals.shape else 0
+    if class_preds.shape[-1:] != (priors * num_classes,):
+        raise InputError(
+            f"class predictions have shape {list(class_preds.shape)}, "
+            f"expected [N, {priors * num_classes}] for {priors} priors and {num_classes} classes"
+        )
+    return detection_output_8(
+        box_logits,
+        class_preds,
+        proposals,
+        aux_class_preds,
+        aux_box_preds,
+        keep_top_k=keep_top_k,
+        nms_threshold=nms_threshold,
+        background_label_id=background_label_id,
+        top_k=top_k,
+        variance_encoded_in_target=variance_encoded_in_target,
+        code_type=code_type,
+        share_location=share_location,
+        confidence_threshold=confidence_threshold,
+        clip_after_nms=clip_after_nms,
+        clip_before_nms=clip_before_nms,
+        decrease_label_id=decrease_label_id,
+        normalized=normalized,
+        input_height=input_height,
+        input_width=input_width,
+        objectness_score=objectness_score,
+    )
+
+
 def _counts(
     box_logits: Array,
     class_preds: Array,
     proposals: Array,
     per_prior: int,
-    num_classes: int | None,
     share_location: bool,
 ) -> tuple[int, int, int]:
     """The number of priors, of classes, and of classes with boxes of their own; shapes must agree on them."""
@@ -138,7 +193,7 @@ def _counts(
     priors = proposals.shape[-1] // per_prior
     if priors == 0 or proposals.shape[-1] % per_prior:
         raise InputError(f"proposals have shape {shapes[2]}, expected a last dimension of priors * {per_prior}")
-    classes = class_preds.shape[1] // priors if num_classes in (None, -1) else int(num_classes or 0)
+    classes = class_preds.shape[1] // priors
     if classes < 1:
         raise InputError(f"class predictions have shape {shapes[1]}, no class for each of {priors} priors")
     location_classes = 1 if share_location else classes
