@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-__all__ = ["chain", "dims", "layer", "net", "port", "write"]
+import irrun
+from irrun.elements import ElementType
+
+__all__ = ["chain", "dims", "layer", "net", "port", "run_layer", "write"]
 
 PRECISION = {"f32": "FP32", "i64": "I64", "i32": "I32", "f16": "FP16", "boolean": "BOOL", "u8": "U8"}
 
@@ -69,3 +72,21 @@ def write(folder: Path, text: str, weights: bytes | np.ndarray | None = b"", nam
     if weights is not None:
         path.with_suffix(".bin").write_bytes(weights if isinstance(weights, bytes) else weights.tobytes())
     return path
+
+
+def run_layer(folder: Path, type: str, version: str, data: str, *inputs: np.ndarray, outputs: int = 1):
+    """The results of one layer, written as text and fed with `inputs`: a list of arrays."""
+    ports = range(len(inputs), len(inputs) + outputs)
+    layers, edges = [], []
+    for i, x in enumerate(inputs):
+        declared = f'shape="{",".join(map(str, x.shape))}" element_type="{ElementType.of(x.dtype)}"'
+        layers.append(layer(i, "Parameter", data=declared, outputs=[port(0, x.shape)]))
+        edges.append((i, 0, len(inputs), i))
+    layers.append(
+        layer(len(inputs), type, version, data, [port(i) for i in range(len(inputs))], [port(p) for p in ports])
+    )
+    for p in ports:
+        layers.append(layer(p + 1, "Result", inputs=[port(0)]))
+        edges.append((len(inputs), p, p + 1, 0))
+    results = irrun.compile_model(write(folder, net(layers, edges)))(list(inputs))
+    return [np.array(results[i]) for i in range(outputs)]

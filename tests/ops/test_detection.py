@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from ir_text import run_layer
 
 from irrun.errors import InputError
 from irrun.ops.boxes import areas, greedy_nms, overlaps, rotated_overlaps
@@ -280,3 +281,168 @@ def test_the_number_of_classes_must_be_that_of_the_shapes():
     np.testing.assert_array_equal(found, detection_output_8(boxes, classes, TWO_PRIORS, **DETECTION))
     with pytest.raises(InputError, match="2 priors and 2 classes"):
         detection_output_1(boxes, classes, TWO_PRIORS, num_classes=2, **DETECTION)
+
+
+def some(*shape, scale=1.0):
+    return (np.random.default_rng(len(shape)).uniform(0, 1, shape) * scale).astype(F32)
+
+
+NO_BATCH = np.zeros(10, np.int64)
+REGIONS = np.concatenate([NO_BATCH[:, None], some(10, 4, scale=5)], 1).astype(F32)
+DECODING = (
+    'background_label_id="1" code_type="caffe.PriorBoxParameter.CENTER_SIZE" '
+    'confidence_threshold="0.019999999552965164" input_height="1" input_width="1" keep_top_k="200" '
+    'nms_threshold="0.44999998807907104" normalized="true" '
+    'share_location="true" top_k="200" variance_encoded_in_target="false" clip_after_nms="false" '
+    'clip_before_nms="false" objectness_score="0" decrease_label_id="false"'
+)
+PRIORS = (
+    'aspect_ratio="2.0" clip="false" density="" fixed_ratio="" fixed_size="" flip="true" max_size="38.46" '
+    'min_size="16.0" offset="0.5" step="16.0" variance="0.1,0.1,0.2,0.2"'
+)
+
+#: The attributes of the specification's examples, with smaller inputs where its own are large.
+EXAMPLES = [
+    (
+        "DeformablePSROIPooling-1",
+        'spatial_scale="0.0625" output_dim="8" group_size="3" mode="bilinear_deformable" spatial_bins_x="4" '
+        'spatial_bins_y="4" trans_std="0.0" part_size="3"',
+        [some(1, 72, 6, 8), REGIONS],
+        [(10, 8, 3, 3)],
+    ),
+    (
+        "DeformablePSROIPooling-1",
+        'group_size="7" mode="bilinear_deformable" output_dim="8" part_size="7" spatial_bins_x="4" '
+        'spatial_bins_y="4" spatial_scale="0.0625" trans_std="0.1"',
+        [some(1, 392, 8, 6), REGIONS, some(10, 2, 7, 7)],
+        [(10, 8, 7, 7)],
+    ),
+    (
+        "DetectionOutput-1",
+        DECODING + ' num_classes="2"',
+        [some(1, 5376), some(1, 2688), some(1, 2, 5376)],
+        [(1, 1, 200, 7)],
+    ),
+    ("DetectionOutput-8", DECODING, [some(1, 5376), some(1, 2688), some(1, 2, 5376)], [(1, 1, 200, 7)]),
+    (
+        "ExperimentalDetectronDetectionOutput-6",
+        'class_agnostic_box_regression="false" deltas_weights="10.0,10.0,5.0,5.0" max_delta_log_wh="4.135166645050049" '
+        'max_detections_per_image="100" nms_threshold="0.5" num_classes="81" post_nms_count="2000" '
+        'score_threshold="0.05000000074505806"',
+        [some(10, 4), some(10, 324), some(10, 81), some(1, 3)],
+        [(100, 4), (100,), (100,)],
+    ),
+    (
+        "ExperimentalDetectronGenerateProposalsSingleImage-6",
+        'min_size="0.0" nms_threshold="0.699999988079071" post_nms_count="1000" pre_nms_count="1000"',
+        [some(3, scale=99), some(240, 4), some(12, 10, 8), some(3, 10, 8)],
+        [(1000, 4), (1000,)],
+    ),
+    (
+        "ExperimentalDetectronPriorGridGenerator-6",
+        'flatten="true" h="0" stride_x="32.0" stride_y="32.0" w="0"',
+        [some(3, 4), some(1, 2, 25, 42), some(1, 3, 8, 13)],
+        [(3150, 4)],
+    ),
+    (
+        "ExperimentalDetectronROIFeatureExtractor-6",
+        'aligned="false" output_size="7" pyramid_scales="4,8,16,32,64" sampling_ratio="2"',
+        [some(10, 4, scale=99), some(1, 6, 20, 33), some(1, 6, 10, 16), some(1, 6, 5, 8), some(1, 6, 2, 4)],
+        [(10, 6, 7, 7), (10, 4)],
+    ),
+    (
+        "GenerateProposals-9",
+        'min_size="0.0" nms_threshold="0.699999988079071" post_nms_count="7" pre_nms_count="1000" roi_num_type="i32"',
+        [some(8, 3), some(5, 8, 3, 4), some(8, 12, 5, 8), some(8, 3, 5, 8)],
+        [None, None, (8,)],
+    ),
+    (
+        "PSROIPooling-1",
+        'group_size="6" mode="bilinear" output_dim="36" spatial_bins_x="3" spatial_bins_y="3" spatial_scale="1"',
+        [some(1, 324, 8, 8), REGIONS],
+        [(10, 36, 6, 6)],
+    ),
+    ("PSROIPooling-1", 'output_dim="3" spatial_scale="1"', [some(1, 3, 8, 8), REGIONS], [(10, 3, 1, 1)]),
+    ("PriorBox-1", PRIORS, [np.array([24, 42]), np.array([384, 672])], [(2, 16128)]),
+    ("PriorBox-8", PRIORS, [np.array([24, 42]), np.array([384, 672])], [(2, 16128)]),
+    (
+        "PriorBoxClustered-1",
+        'clip="false" height="44.0,10.0,30.0,19.0,94.0,32.0,61.0,53.0,17.0" offset="0.5" step="16.0" '
+        'variance="0.1,0.1,0.2,0.2" width="86.0,13.0,57.0,39.0,68.0,34.0,142.0,50.0,23.0"',
+        [np.array([10, 19]), np.array([180, 320])],
+        [(2, 6840)],
+    ),
+    (
+        "Proposal-1",
+        'base_size="16" feat_stride="16" min_size="16" nms_thresh="0.6" post_nms_topn="200" pre_nms_topn="6000" '
+        'ratio="2.67" scale="4.0,6.0,9.0,16.0,24.0,32.0"',
+        [some(1, 12, 8, 8), some(1, 24, 8, 8), np.array([128, 128, 1], F32)],
+        [(200, 5)],
+    ),
+    (
+        "Proposal-4",
+        'base_size="16" feat_stride="8" min_size="16" nms_thresh="1.0" normalize="0" post_nms_topn="1000" '
+        'pre_nms_topn="1000" ratio="1" scale="1,2"',
+        [some(7, 4, 8, 8), some(7, 8, 8, 8), np.array([64, 64, 1], F32)],
+        [(7000, 5), (7000,)],
+    ),
+    (
+        "ROIAlign-3",
+        'pooled_h="6" pooled_w="6" spatial_scale="16.0" sampling_ratio="2" mode="avg"',
+        [some(7, 5, 20, 20), some(10, 4), NO_BATCH],
+        [(10, 5, 6, 6)],
+    ),
+    (
+        "ROIAlign-9",
+        'pooled_h="6" pooled_w="6" spatial_scale="16.0" sampling_ratio="2" mode="avg" aligned_mode="half_pixel"',
+        [some(7, 5, 20, 20), np.sort(some(10, 4)), NO_BATCH],
+        [(10, 5, 6, 6)],
+    ),
+    (
+        "ROIAlignRotated-15",
+        'pooled_h="6" pooled_w="6" spatial_scale="16.0" sampling_ratio="2" clockwise_mode="True"',
+        [some(7, 5, 20, 20), some(10, 5), NO_BATCH],
+        [(10, 5, 6, 6)],
+    ),
+    (
+        "ROIPooling-2",
+        'pooled_h="6" pooled_w="6" spatial_scale="0.062500"',
+        [some(7, 5, 20, 20), REGIONS],
+        [(10, 5, 6, 6)],
+    ),
+    (
+        "RegionYolo-1",
+        'anchors="10,14,23,27,37,58,81,82,135,169,344,319" axis="1" classes="80" coords="4" do_softmax="0" '
+        'end_axis="3" mask="0,1,2" num="6"',
+        [some(1, 255, 26, 26)],
+        [(1, 255, 26, 26)],
+    ),
+    (
+        "RegionYolo-1",
+        'anchors="1.08,1.19,3.42,4.41,6.63,11.38,9.42,5.11,16.62,10.52" axis="1" classes="20" coords="4" '
+        'do_softmax="1" end_axis="3" num="5"',
+        [some(1, 125, 13, 13)],
+        [(1, 21125)],
+    ),
+    ("ReorgYolo-2", 'stride="2"', [some(1, 64, 26, 26)], [(1, 256, 13, 13)]),
+]
+
+
+@pytest.mark.parametrize(("operation", "data", "inputs", "shapes"), EXAMPLES, ids=[e[0] for e in EXAMPLES])
+def test_the_examples_of_the_specification(tmp_path, operation, data, inputs, shapes):
+    type, _, since = operation.partition("-")
+    found = run_layer(tmp_path, type, f"opset{since}", data, *inputs, outputs=len(shapes))
+    for array, shape in zip(found, shapes, strict=True):
+        assert shape is None or array.shape == shape
+
+
+def test_rotation_is_counterclockwise_where_a_file_does_not_say(tmp_path):
+    inputs = [some(1, 2, 9, 9), some(10, 5, scale=4), NO_BATCH]
+    data = 'pooled_h="2" pooled_w="3" spatial_scale="1.0" sampling_ratio="2"'
+    (plain,) = run_layer(tmp_path, "ROIAlignRotated", "opset15", data, *inputs)
+    named = [
+        run_layer(tmp_path, "ROIAlignRotated", "opset15", f'{data} clockwise_mode="{mode}"', *inputs)[0]
+        for mode in ("false", "true")
+    ]
+    np.testing.assert_array_equal(plain, named[0])
+    assert (plain != named[1]).any()

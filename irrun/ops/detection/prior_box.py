@@ -41,7 +41,8 @@ def prior_box_1(
     Returns f32 [2, height * width * priors * 4]: corners as parts of the image, then the variances.
     Raises InputError where a shape, `variance` or `density` does not fit.
     The number of priors is the reference's formula; where the lists give another number (as `max_size`
-    without `scale_all_sizes` does), the boxes are cut off or followed by zeros, as in the reference.
+    without `scale_all_sizes` does), the boxes are cut off or followed by zeros, as in the reference. Where step
+    is 0, the cells divide the image evenly.
     Spec: PriorBox-1, PriorBox-8.
     """
     height, width = _size(output_size, "output_size")

@@ -82,12 +82,12 @@ def roi_align_rotated_15(
     pooled_w: int,
     sampling_ratio: int,
     spatial_scale: float,
-    clockwise_mode: bool,
+    clockwise_mode: bool = False,
 ) -> Array:
     """Average of bilinear samples in every bin of every rotated region.
 
     data: float [N, C, H, W]; rois: the same type, [regions, 5] as x and y of the centre, width, height and
-    angle in radians; batch_indices: integer [regions].
+    angle in radians, counterclockwise unless clockwise_mode is set; batch_indices: integer [regions].
     Returns the type of data, [regions, C, pooled_h, pooled_w].
     Raises InputError where shapes do not fit, an index is out of range, or a bin would take a negative number
     of samples.
@@ -132,6 +132,7 @@ def roi_pooling_2(
     "max", parts of it for "bilinear". A region of batch -1 and all after it give zeros.
     Returns the type of data, [regions, C, pooled_h, pooled_w]; newer files give the size as `output_roi` too.
     Raises InputError where shapes do not fit or a batch is out of range.
+    For "max" the corners are rounded to whole pixels, both inside the region, as in the reference.
     Spec: ROIPooling-1.
     """
     size = output_roi or output_size
