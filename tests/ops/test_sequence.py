@@ -6,11 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from ir_text import run_layer
 
 from irrun.errors import InputError
 from irrun.ops.sequence.attention import scaled_dot_product_attention_13
 from irrun.ops.sequence.cells import gru_cell_3, lstm_cell_1, lstm_cell_4, rnn_cell_1
-from irrun.ops.sequence.ctc import ctc_loss_4
+from irrun.ops.sequence.ctc import ctc_greedy_decoder_seq_len_6, ctc_loss_4
 from irrun.ops.sequence.sequences import lstm_sequence_5, rnn_sequence_5
 
 rng = np.random.default_rng(5)
@@ -154,3 +155,88 @@ def test_attention_without_keys_is_zero():
     assert result.shape == (1, 2, 3)
     with pytest.raises(InputError, match="expected"):
         scaled_dot_product_attention_13(normal(1, 2, 4), normal(1, 2, 5), normal(1, 2, 3))
+
+
+def test_attention_refuses_what_is_no_broadcast():
+    """The specification's third example repeats dimensions several times, which OpenVINO refuses as well."""
+    shapes = [(1, 6, 5, 4, 8), (2, 2, 2, 3, 8), (4, 3, 10, 3, 8)]
+    with pytest.raises(InputError, match="do not fit together"):
+        scaled_dot_product_attention_13(*[normal(*s) for s in shapes], causal=False)
+
+
+@pytest.mark.parametrize(
+    ("type", "gates", "states"), [("RNNSequence", 1, 1), ("GRUSequence", 3, 1), ("LSTMSequence", 4, 2)]
+)
+def test_a_sequence_without_direction_goes_forward(tmp_path, type, gates, states):
+    """The examples of the specification name the hidden size alone."""
+    rows = gates * HIDDEN
+    inputs = [normal(2, 3, 5), *[normal(2, 1, HIDDEN)] * states, np.array([3, 2])]
+    inputs += [normal(1, rows, 5), normal(1, rows, HIDDEN), normal(1, rows)]
+    found = run_layer(tmp_path, type, "opset5", f'hidden_size="{HIDDEN}"', *inputs, outputs=1 + states)
+    named = f'hidden_size="{HIDDEN}" direction="forward"'
+    for a, b in zip(found, run_layer(tmp_path, type, "opset5", named, *inputs, outputs=1 + states), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("data", "indices", "on", "off", "expected"),
+    [
+        ('axis="-1"', [0, 3, 1, 2], 1, 2, [[1, 2, 2], [2, 2, 2], [2, 1, 2], [2, 2, 1]]),
+        (
+            'axis="1"',
+            [[0, 3, 1], [1, 2, 4]],
+            1,
+            0,
+            [[[1, 0, 0], [0, 0, 1], [0, 0, 0]], [[0, 0, 0], [1, 0, 0], [0, 1, 0]]],
+        ),
+    ],
+)
+def test_the_examples_of_one_hot(tmp_path, data, indices, on, off, expected):
+    inputs = [np.array(x) for x in (indices, 3, on, off)]
+    (found,) = run_layer(tmp_path, "OneHot", "opset1", data, *inputs)
+    np.testing.assert_array_equal(found, expected)
+
+
+def one_hot_logits(text, classes):
+    return np.log(np.eye(len(classes), dtype=np.float32)[[classes.index(c) for c in text]] + 0.01)[None]
+
+
+@pytest.mark.parametrize(("merge", "expected"), [(True, "ABBB"), (False, "ABBBB")])
+def test_the_example_of_greedy_decoding(merge, expected):
+    data = one_hot_logits("ABB*B*B", "AB*")
+    classes, length = ctc_greedy_decoder_seq_len_6(data, np.array([7]), merge_repeated=merge)
+    assert "".join("AB"[c] for c in classes[0, : length[0]]) == expected
+    assert (classes[0, length[0] :] == -1).all()
+
+
+def test_the_examples_of_ctc_loss():
+    """Labels are cut to their length; `unique` leaves each of them once, in the order of occurrence."""
+    time = 10
+    logits = normal(1, time, 5)
+
+    def loss(labels, length, **attributes):
+        padded = np.zeros((1, time), np.int32)
+        padded[0, : len(labels)] = labels
+        return ctc_loss_4(logits, np.array([time]), padded, np.array([length]), **attributes)
+
+    cut = loss([0, 3, 2, 2, 2, 2, 2, 4, 3], 4)
+    np.testing.assert_array_equal(cut, loss([0, 3, 2, 2], 4))
+    repeated = [0, 1, 1, 0, 1, 3, 3, 2, 2, 3]
+    np.testing.assert_array_equal(loss(repeated, 10, unique=True), loss([0, 1, 3, 2], 4))
+    merged = loss(repeated, 10, preprocess_collapse_repeated=True)
+    np.testing.assert_array_equal(merged, loss([0, 1, 0, 1, 3, 2, 3], 7))
+    assert np.isfinite(cut).all()
+
+
+def test_ctc_loss_sums_over_all_paths():
+    """Step 2 and 3 of the specification, path by path."""
+    logits = normal(1, 5, 3)
+    log_softmax = logits[0] - np.log(np.exp(logits[0].astype(np.float64)).sum(axis=-1, keepdims=True))
+    total = 0.0
+    for path in product(range(3), repeat=5):
+        merged = [c for i, c in enumerate(path) if i == 0 or c != path[i - 1]]
+        if [c for c in merged if c != 2] == [0, 1, 1]:
+            total += np.exp(log_softmax[range(5), path].sum())
+    labels = np.array([[0, 1, 1, 0, 0]], np.int32)
+    found = ctc_loss_4(logits, np.array([5]), labels, np.array([3]))
+    np.testing.assert_allclose(found, [-np.log(total)], rtol=1e-5)

@@ -25,7 +25,8 @@ def scaled_dot_product_attention_13(
 ) -> Array:
     """`softmax(query * key^T * scale + mask) * value`.
 
-    query: float [N, ..., L, E]; key: [N, ..., S, E]; value: [N, ..., S, Ev], leading dimensions broadcast.
+    query: float [N, ..., L, E]; key: [N, ..., S, E]; value: [N, ..., S, Ev]. Leading dimensions broadcast as in
+    NumPy; repeating them several times, as an example of the specification does, OpenVINO refuses as well.
     attention_mask: boolean (true takes part) or float (added), broadcast to [N, ..., L, S]; with `causal` it is
     ignored, and place l attends to places up to l. scale: scalar, 1 / sqrt(E) where left out.
     sink: broadcast to [N, ..., L, 1], a score that takes its share of the softmax but has no value.

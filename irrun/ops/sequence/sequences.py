@@ -1,4 +1,7 @@
-"""Recurrent sequences: RNNSequence, GRUSequence, LSTMSequence."""
+"""Recurrent sequences: RNNSequence, GRUSequence, LSTMSequence.
+
+Their specification requires `direction`, but its own examples leave it out; OpenVINO then goes forward.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def rnn_sequence_5(
     B: Array,
     *,
     hidden_size: int,
-    direction: Direction,
+    direction: Direction = "forward",
     activations: list[str] = RNN_ACTIVATIONS,
     activations_alpha: list[float] = NO_NUMBERS,
     activations_beta: list[float] = NO_NUMBERS,
@@ -75,7 +78,7 @@ def gru_sequence_5(
     B: Array,
     *,
     hidden_size: int,
-    direction: Direction,
+    direction: Direction = "forward",
     activations: list[str] = GRU_ACTIVATIONS,
     activations_alpha: list[float] = NO_NUMBERS,
     activations_beta: list[float] = NO_NUMBERS,
@@ -146,7 +149,7 @@ def lstm_sequence_5(
     P: Array | None = None,
     *,
     hidden_size: int,
-    direction: Direction,
+    direction: Direction = "forward",
     activations: list[str] = LSTM_ACTIVATIONS,
     activations_alpha: list[float] = NO_NUMBERS,
     activations_beta: list[float] = NO_NUMBERS,
