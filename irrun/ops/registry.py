@@ -27,7 +27,16 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 PROVIDED = (Body, OutputCount, State, Variables)
 
 #: Other names found in files -> the operation's own; spellings that differ in case alone are known without.
-ALIASES = {"Const": "Constant", "Pow": "Power", "Ceil": "Ceiling"}
+ALIASES = {
+    "Const": "Constant",
+    "Pow": "Power",
+    "Ceil": "Ceiling",
+    "MatrixNonMaxSuppression": "MatrixNms",
+    "MulticlassNonMaxSuppression": "MulticlassNms",
+}
+
+#: Attribute names of the specification -> those that OpenVINO writes in their place.
+ATTRIBUTE_ALIASES = {"right": "right_mode", "sort_result": "sort_result_type"}
 
 
 @dataclass(frozen=True)
@@ -170,7 +179,8 @@ def _parameter_name(attribute: str) -> str:
 
     "exclude-pad" is exclude_pad, "auto_broadcast.auto_broadcast_axis" is auto_broadcast_axis.
     """
-    return attribute.rpartition(".")[2].replace("-", "_")
+    name = attribute.rpartition(".")[2].replace("-", "_")
+    return ATTRIBUTE_ALIASES.get(name, name)
 
 
 _numbered: dict[str, list[Operation]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ir_text import run_layer
 
 from irrun.errors import InputError
 from irrun.ops.sort import matrix_nms
@@ -124,3 +125,49 @@ def test_matrix_nms_gives_the_same_in_pieces(monkeypatch, decay):
     monkeypatch.setattr(matrix_nms, "WORKING_SET", 350)  # seven boxes at a time
     for piece, expected in zip(matrix_nms_8(boxes, scores, decay_function=decay), whole, strict=True):
         np.testing.assert_array_equal(piece, expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "data"),
+    [
+        (("MatrixNonMaxSuppression", "MatrixNms"), 'decay_function="gaussian" {}="score" output_type="i64"'),
+        (("MulticlassNonMaxSuppression", "MulticlassNms"), '{}="class" output_type="i64"'),
+    ],
+)
+def test_names_of_the_specification_and_of_openvino(tmp_path, names, data):
+    rng = np.random.default_rng(2)
+    low = rng.uniform(0, 1, (3, 20, 2))
+    inputs = [np.concatenate([low, low + 0.3], -1).astype(F32), rng.uniform(0, 1, (3, 5, 20)).astype(F32)]
+    data += ' sort_result_across_batch="true"'
+    by_page = run_layer(tmp_path, names[0], "opset8", data.format("sort_result"), *inputs, outputs=3)
+    by_file = run_layer(tmp_path, names[1], "opset8", data.format("sort_result_type"), *inputs, outputs=3)
+    for a, b in zip(by_page, by_file, strict=True):
+        np.testing.assert_array_equal(a, b)
+    column = by_page[0][:, 1 if "score" in data else 0]
+    assert len(column) > 10
+    assert (np.diff(column) <= 0).all() if "score" in data else (np.diff(column) >= 0).all()
+
+
+def test_a_score_of_exactly_the_threshold_is_too_low():
+    assert select(10, 0.5, 0.3)[0][:, 2].tolist() == [3, 0]
+    assert select(10, 0.5, 0.29)[0][:, 2].tolist() == [3, 0, 5]
+    rotated = np.concatenate([BOXES, np.zeros((1, 6, 1), F32)], -1)
+    rotated[..., 2:4] = 1
+    kept, _, _ = nms_rotated_13(rotated, SCORES, np.array(10), F32(0.5), F32(0.3))
+    assert kept[:, 2].tolist() == [3, 0]
+
+
+def test_multiclass_takes_boxes_of_each_class(tmp_path):
+    """The second example of the specification, where an eta of 0 lets the threshold fall at once."""
+    data = (
+        'sort_result="score" output_type="i64" sort_result_across_batch="false" iou_threshold="0.2" '
+        'score_threshold="0.5" nms_top_k="-1" keep_top_k="-1" background_class="-1" normalized="false" nms_eta="0.0"'
+    )
+    rng = np.random.default_rng(3)
+    low = rng.uniform(0, 50, (3, 100, 2))
+    inputs = [np.concatenate([low, low + 9], -1).astype(F32), rng.uniform(0, 1, (3, 100)).astype(F32)]
+    outputs, indices, counts = run_layer(tmp_path, "MulticlassNms", "opset9", data, *inputs, np.full(10, 10), outputs=3)
+    assert outputs.shape == (counts.sum(), 6)
+    assert indices.shape == (counts.sum(), 1)
+    assert counts.shape == (10,)
+    assert (outputs[:, 1] >= 0.5).all()

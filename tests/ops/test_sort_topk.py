@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from ir_text import run_layer
 
 from irrun.errors import InputError
 from irrun.ops.sort.search_sorted import search_sorted_15
@@ -52,3 +53,19 @@ def test_search_sorted_in_an_empty_row():
     np.testing.assert_array_equal(found, np.zeros((2, 3)))
     with pytest.raises(InputError, match="expected the same dimensions"):
         search_sorted_15(np.zeros((3, 2), np.float32), np.ones((2, 3), np.float32))
+
+
+def test_the_example_of_order_by_index():
+    data = np.array([5, 3, 1, 2, 5, 5], np.float32)
+    values, indices = topk_11(data, np.array(4), axis=0, mode="min", sort="index", stable=True)
+    np.testing.assert_array_equal(values, [5, 3, 1, 2])
+    np.testing.assert_array_equal(indices, [0, 1, 2, 3])
+
+
+@pytest.mark.parametrize("name", ["right", "right_mode"])
+def test_search_sorted_takes_its_attribute_by_both_names(tmp_path, name):
+    """The specification says `right`, OpenVINO writes `right_mode`."""
+    inputs = [np.array([[1, 2, 2, 3]], np.float32), np.array([[2, 3]], np.float32)]
+    (found,) = run_layer(tmp_path, "SearchSorted", "opset15", f'{name}="True"', *inputs)
+    np.testing.assert_array_equal(found, [[3, 4]])
+    assert found.dtype == np.int64

@@ -42,7 +42,8 @@ def matrix_nms_8(
 
     boxes: float [N, boxes, 4] as x1, y1, x2, y2; scores: the same type, [N, classes, boxes].
     Returns [selected, 6] in the type of boxes: class, score, corners; i32 or i64 [selected, 1]: image * boxes + box;
-    and how many each image has, [N]. Each image's are in order of falling score.
+    and how many each image has, [N]. Each image's are in order of falling score; `sort_result_type` counts only with
+    `sort_result_across_batch`, as in the reference.
     Raises InputError where shapes do not fit.
     Spec: MatrixNms-8.
     """

@@ -51,6 +51,7 @@ def non_max_suppression_5(
     Raises InputError where shapes do not fit.
     A box that overlaps by exactly the threshold is dropped, and with a sigma no overlap drops a box at once, in
     both versions as in OpenVINO's CPU plugin; its reference does the first only in version 5, the second only in 9.
+    A score of exactly the threshold is too low, as in the reference.
     Spec: NonMaxSuppression-5, NonMaxSuppression-9.
     """
     corners = _corners(widen(boxes), box_encoding)
@@ -97,7 +98,7 @@ def non_max_suppression_3(
     """The indices that NonMaxSuppression-5 selects without a sigma.
 
     boxes: float [N, boxes, 4]; scores: float [N, classes, boxes]; the rest: scalars.
-    Returns i32 or i64 [selected, 3]: image, class, box.
+    Returns i32 or i64 [selected, 3]: image, class, box; no rows of -1 follow, as in OpenVINO.
     Raises InputError where shapes do not fit.
     Spec: NonMaxSuppression-3, NonMaxSuppression-4.
     """
@@ -128,7 +129,7 @@ def non_max_suppression_1(
     """The indices that NonMaxSuppression-5 selects without a sigma, in i64.
 
     boxes: float [N, boxes, 4]; scores: float [N, classes, boxes]; the rest: scalars.
-    Returns i64 [selected, 3]: image, class, box.
+    Returns i64 [selected, 3]: image, class, box; no rows of -1 follow, as in OpenVINO.
     Raises InputError where shapes do not fit.
     Spec: NonMaxSuppression-1.
     """
@@ -162,6 +163,7 @@ def nms_rotated_13(
     Returns i32 or i64 [selected, 3]: image, class, box; f32 [selected, 3]: image, class, score; and the number
     selected [1]. They are in order of image, class and falling score, or of falling score alone.
     Raises InputError where shapes do not fit.
+    A score of exactly the threshold is too low, as in the reference.
     Spec: NMSRotated-13.
     """
     if boxes.ndim != 3 or boxes.shape[2] != 5:
