@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["BackEdge", "Body", "InputMap", "OutputCount", "OutputMap", "State", "Variables"]
+from irrun.elements import ElementType
+from irrun.ir.shape import PartialShape
+
+__all__ = ["BackEdge", "Body", "Declaration", "InputMap", "OutputCount", "OutputMap", "State", "Variables"]
 
 Array = np.ndarray[Any, Any]
 
@@ -100,12 +103,21 @@ class State(dict[str, Any]):
     """What one layer of one request keeps from run to run (a random generator's counter, say)."""
 
 
+class Declaration(NamedTuple):
+    """What a variable may hold: a type (None: any) and a shape (None: of any rank)."""
+
+    type: ElementType | None
+    shape: PartialShape | None
+
+
 @dataclass
 class Variables:
     """The variables of one request: what ReadValue reads and Assign sets.
 
     Attributes:
         values: the current value by variable_id; a variable that was never set, or was reset, is absent.
+        declared: what ReadValue declares about a variable.
     """
 
     values: dict[str, Array] = field(default_factory=dict)
+    declared: dict[str, Declaration] = field(default_factory=dict)

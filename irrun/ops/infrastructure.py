@@ -11,8 +11,9 @@ import numpy as np
 
 from irrun.elements import ElementType
 from irrun.errors import InputError
+from irrun.ir.shape import parse_shape
 from irrun.ops.common import Array, check_size, normalize_axis, scalar
-from irrun.ops.context import Body, InputMap, OutputMap, Variables
+from irrun.ops.context import Body, Declaration, InputMap, OutputMap, Variables
 from irrun.ops.registry import op
 from irrun.packing import unpack
 
@@ -255,27 +256,28 @@ def read_value_6(
     init_value: Array | None = None,
     *,
     variable_id: str,
-    variable_type: ElementType | None = None,
-    variable_shape: list[str] | None = None,
+    variable_type: ElementType | None,
+    variable_shape: list[str],
     variables: Variables,
 ) -> Array:
     """The value of a variable; `init_value`, or zeros of its declared type and shape, as long as it was not set.
 
-    init_value: any type and shape; may be left out.
-    Returns the value that Assign set last. Open dimensions of `variable_shape` count as 0 where the variable was
-    not set and has no `init_value`.
+    init_value: a type and shape that the declaration admits; may be left out. No `variable_type` admits any.
+    Returns the value that Assign set last. Open dimensions of `variable_shape` count as the least that they may be
+    where the variable was not set and has no `init_value`.
+    Raises InputError where the value is not of the declared type and shape.
     Spec: ReadValue-6.
     """
-    found = variables.values.get(variable_id)
+    declared = Declaration(variable_type, parse_shape(",".join(variable_shape)))
+    variables.declared[variable_id] = declared
+    found = variables.values.get(variable_id, init_value)
     if found is not None:
+        _check_variable(variable_id, found, declared)
         return found
-    if init_value is not None:
-        return init_value
-    shape = [
-        int(d) if d.isdecimal() else int(d.partition("..")[0] or 0) if ".." in d else 0 for d in variable_shape or ()
-    ]
-    check_size(shape, np.dtype(np.float32) if variable_type is None else variable_type.dtype)
-    return np.zeros(shape, np.float32 if variable_type is None else variable_type.dtype)
+    shape = [d if isinstance(d, int) else d.minimum for d in declared.shape or ()]
+    dtype = np.dtype(np.float32) if variable_type is None else variable_type.dtype
+    check_size(shape, dtype)
+    return np.zeros(shape, dtype)
 
 
 @op("Assign", since=3)
@@ -283,9 +285,22 @@ def read_value_6(
 def assign_3(new_value: Array, *, variable_id: str, variables: Variables) -> Array:
     """Sets a variable; the request's next run reads the value.
 
-    new_value: any type and shape.
+    new_value: any type and shape that the declaration of the variable admits.
     Returns `new_value`.
+    Raises InputError where it is not of the declared type and shape.
     Spec: Assign-3, Assign-6.
     """
+    declared = variables.declared.get(variable_id)
+    if declared is not None:
+        _check_variable(variable_id, new_value, declared)
     variables.values[variable_id] = new_value
     return new_value
+
+
+def _check_variable(name: str, value: Array, declared: Declaration) -> None:
+    type, shape = declared
+    if (type is not None and value.dtype != type.dtype) or (shape is not None and not shape.fits(value.shape)):
+        raise InputError(
+            f"the value of variable {name!r} is {ElementType.of(value.dtype)} {list(value.shape)}, "
+            f"expected {type or 'any type'} {'of any shape' if shape is None else shape}"
+        )

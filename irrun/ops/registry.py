@@ -81,7 +81,7 @@ class Attribute:
         if not isinstance(value, str):
             return value
         inner, optional = _strip_optional(self.type)
-        if optional and not value.strip():
+        if optional and (not value.strip() or (inner is ElementType and value.strip() in ("dynamic", "undefined"))):
             return None
         return _convert(value, inner)
 

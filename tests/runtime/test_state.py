@@ -43,6 +43,77 @@ def test_the_shape_of_a_variable_may_change(running_sum):
     np.testing.assert_array_equal(request.infer(np.arange(3, dtype=F32))[0], [100, 102, 104])
 
 
+def test_what_does_not_fit_the_declaration_of_a_variable_is_refused(running_sum):
+    request = running_sum.create_infer_request()
+    (variable,) = request.query_state()
+    for value, told in (
+        (np.ones(1), r"is f64 \[1\], expected f32"),
+        (np.ones((1, 2), F32), r"\[1, 2\], expected f32 \[\?\]"),
+    ):
+        variable.state = value
+        with pytest.raises(irrun.InputError, match=told):
+            request.infer(np.ones(1, F32))
+
+
+def variable_model(folder, declared, shape, initial=True):
+    """ReadValue, whose value goes out; Assign of what is fed."""
+    data = f'shape="{shape}" element_type="f32"'
+    layers = [
+        layer(0, "Parameter", data=data, outputs=[port(0)], name="x"),
+        layer(1, "Const", data='element_type="f32" shape="1,2" offset="0" size="8"', outputs=[port(0, (1, 2), "FP32")]),
+        layer(2, "ReadValue", "opset6", f'variable_id="v" {declared}', [port(0)] if initial else [], [port(1)]),
+        layer(3, "Result", inputs=[port(0)]),
+        layer(4, "Assign", "opset6", 'variable_id="v"', [port(0)], [port(1)]),
+    ]
+    edges = [(2, 1, 3, 0), (0, 0, 4, 0)] + ([(1, 0, 2, 0)] if initial else [])
+    return irrun.compile_model(write(folder, net(layers, edges), np.array([3, 4], F32).tobytes()))
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        'variable_type="f32" variable_shape="1,2"',
+        'variable_type="f32" variable_shape="?,2..4"',
+        'variable_type="f32" variable_shape="..."',
+        'variable_type="dynamic" variable_shape="-1,-1"',
+    ],
+)
+def test_a_declaration_may_leave_things_open(tmp_path, declared):
+    model = variable_model(tmp_path, declared, "1,2")
+    request = model.create_infer_request()
+    np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[3, 4]])
+    np.testing.assert_array_equal(request.infer(np.zeros((1, 2), F32))[0], [[1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ('variable_type="i32" variable_shape="1,2"', r"is f32 \[1, 2\], expected i32 \[1,2\]"),
+        ('variable_type="f32" variable_shape="2"', r"expected f32 \[2\]"),
+        ('variable_type="dynamic" variable_shape="3.."', r"expected any type"),
+    ],
+)
+def test_a_first_value_must_fit_the_declaration(tmp_path, declared, told):
+    with pytest.raises(irrun.IrrunError, match=told):
+        variable_model(tmp_path, declared, "1,2")(np.ones((1, 2), F32))
+
+
+def test_a_value_that_is_assigned_must_fit_the_declaration(tmp_path):
+    model = variable_model(tmp_path, 'variable_type="f32" variable_shape="1,2..3"', "1,?")
+    np.testing.assert_array_equal(model(np.ones((1, 3), F32))[0], [[3, 4]])
+    np.testing.assert_array_equal(model(np.ones((1, 2), F32))[0], [[1, 1, 1]])
+    with pytest.raises(irrun.InputError, match=r"\(Assign, opset6\).*\[1, 4\], expected f32 \[1,2..3\]"):
+        model(np.ones((1, 4), F32))
+
+
+def test_a_variable_without_a_first_value_is_zero(tmp_path):
+    found = variable_model(tmp_path, 'variable_type="f32" variable_shape="1,2..3"', "1,2", initial=False)
+    np.testing.assert_array_equal(found(np.ones((1, 2), F32))[0], [[0, 0]])
+    scalar = variable_model(tmp_path, 'variable_type="i32" variable_shape=""', "", initial=False)
+    with pytest.raises(irrun.InputError, match=r"is f32 \[\], expected i32 \[\]"):
+        scalar(np.ones((), F32))
+
+
 def test_requests_do_not_share_state(running_sum):
     one, other = running_sum.create_infer_request(), running_sum.create_infer_request()
     one.infer(np.ones(1, F32))
