@@ -126,6 +126,7 @@ class _Writer:
         else:
             data = constant_extent(layer, self.model)
             key = (layer.attributes.get("offset"), len(data))
+        data = data if len(data) else b"\0"  # OpenVINO wants a byte behind each constant, empty ones too
         if key not in self.places:
             self.weights.write(b"\0" * (-self.position % ALIGNMENT))
             self.position += -self.position % ALIGNMENT
