@@ -243,12 +243,16 @@ def _smallest(entry: OutputMap, body: Body) -> list[int] | None:
 def read_value_3(init_value: Array, *, variable_id: str, variables: Variables) -> Array:
     """The value of a variable; `init_value` as long as it was not set.
 
-    init_value: any type and shape.
-    Returns the value that Assign set last, in the type of the variable.
+    init_value: any type and shape; it gives the variable its type.
+    Returns the value that Assign set last.
+    Raises InputError where that is of another type.
     Spec: ReadValue-3.
     """
-    found = variables.values.get(variable_id)
-    return init_value if found is None else found
+    declared = Declaration(ElementType.of(init_value.dtype), None)
+    variables.declared[variable_id] = declared
+    found = variables.values.get(variable_id, init_value)
+    _check_variable(variable_id, found, declared)
+    return found
 
 
 @op("ReadValue", since=6)

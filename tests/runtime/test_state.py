@@ -55,15 +55,15 @@ def test_what_does_not_fit_the_declaration_of_a_variable_is_refused(running_sum)
             request.infer(np.ones(1, F32))
 
 
-def variable_model(folder, declared, shape, initial=True):
+def variable_model(folder, declared, shape, initial=True, opset="opset6"):
     """ReadValue, whose value goes out; Assign of what is fed."""
     data = f'shape="{shape}" element_type="f32"'
     layers = [
         layer(0, "Parameter", data=data, outputs=[port(0)], name="x"),
         layer(1, "Const", data='element_type="f32" shape="1,2" offset="0" size="8"', outputs=[port(0, (1, 2), "FP32")]),
-        layer(2, "ReadValue", "opset6", f'variable_id="v" {declared}', [port(0)] if initial else [], [port(1)]),
+        layer(2, "ReadValue", opset, f'variable_id="v" {declared}', [port(0)] if initial else [], [port(1)]),
         layer(3, "Result", inputs=[port(0)]),
-        layer(4, "Assign", "opset6", 'variable_id="v"', [port(0)], [port(1)]),
+        layer(4, "Assign", opset, 'variable_id="v"', [port(0)], [port(1)]),
     ]
     edges = [(2, 1, 3, 0), (0, 0, 4, 0)] + ([(1, 0, 2, 0)] if initial else [])
     return irrun.compile_model(write(folder, net(layers, edges), np.array([3, 4], F32).tobytes()))
@@ -104,6 +104,16 @@ def test_a_value_that_is_assigned_must_fit_the_declaration(tmp_path):
     np.testing.assert_array_equal(model(np.ones((1, 2), F32))[0], [[1, 1, 1]])
     with pytest.raises(irrun.InputError, match=r"\(Assign, opset6\).*\[1, 4\], expected f32 \[1,2..3\]"):
         model(np.ones((1, 4), F32))
+
+
+def test_the_first_value_gives_an_old_variable_its_type(tmp_path):
+    request = variable_model(tmp_path, "", "1,2", opset="opset3").create_infer_request()
+    np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[3, 4]])
+    np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[1, 1]])
+    (variable,) = request.query_state()
+    variable.state = np.ones((1, 2))
+    with pytest.raises(irrun.InputError, match="expected f32 of any shape"):
+        request.infer(np.ones((1, 2), F32))
 
 
 def test_a_variable_without_a_first_value_is_zero(tmp_path):
