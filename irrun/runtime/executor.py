@@ -41,11 +41,13 @@ class Context:
     Attributes:
         variables: the request's variables.
         observers: called after each instruction, in bodies too.
+        raised_by_observer: what an observer raised; it reaches the caller as it is.
     """
 
     def __init__(self) -> None:
         self.variables = Variables()
         self.observers: list[Observer] = []
+        self.raised_by_observer: Exception | None = None
 
 
 _Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], tuple[int, ...], Layer]
@@ -104,6 +106,8 @@ class Executor:
             _located(error, layer, scope)
             raise
         except Exception as error:
+            if error is self._context.raised_by_observer:
+                raise
             text = f"{type(error).__name__}: {error}" if not isinstance(error, MemoryError) else "out of memory"
             raise _located(ExecutionError(text), layer, scope) from error
         return [values[slot] for slot in program.results]
@@ -123,8 +127,12 @@ class Executor:
         seconds = perf_counter() - began
         _store(values, outputs, result)
         results = [values[slot] for slot in outputs]
-        for observer in self._context.observers:
-            observer(layer, arguments, results, seconds, self._scope)
+        try:
+            for observer in self._context.observers:
+                observer(layer, arguments, results, seconds, self._scope)
+        except Exception as error:
+            self._context.raised_by_observer = error
+            raise
         for slot in frees:
             values[slot] = None
 
