@@ -27,8 +27,8 @@ import numpy as np
 import irrun
 from irrun.elements import ElementType
 from irrun.ir.model import Edge, Graph, Layer, Model, Port
-from irrun.ir.shape import PartialShape
 from irrun.ir.weights import Weights
+from irrun.shapes import PartialShape
 
 #: What is measured -> its target, its unit.
 TARGETS: dict[str, tuple[float | None, str]] = {

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from irrun.elements import ElementType
 from irrun.errors import ModelError
-from irrun.ir.shape import PartialShape
 from irrun.ir.weights import Weights
+from irrun.shapes import PartialShape
 
 __all__ = ["BackEdge", "Body", "Edge", "Graph", "Layer", "Model", "Port", "PortMapEntry", "Tensor"]
 

@@ -12,9 +12,9 @@ from irrun.elements import ElementType
 from irrun.errors import ModelError
 from irrun.ir.checks import Finding, check_model, raise_first
 from irrun.ir.model import BackEdge, Body, Edge, Graph, Layer, Model, Port, PortMapEntry
-from irrun.ir.shape import PartialShape, parse_dimension, parse_shape
 from irrun.ir.weights import Weights, WeightsSource
 from irrun.ir.xml import parse_bytes, parse_file
+from irrun.shapes import PartialShape, parse_dimension, parse_shape
 
 if TYPE_CHECKING:
     from lxml import etree

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irrun.elements import ElementType
-from irrun.ir.shape import PartialShape
+from irrun.shapes import PartialShape
 
 __all__ = ["BackEdge", "Body", "Declaration", "InputMap", "OutputCount", "OutputMap", "State", "Variables"]
 

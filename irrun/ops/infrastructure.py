@@ -11,11 +11,11 @@ import numpy as np
 
 from irrun.elements import ElementType
 from irrun.errors import InputError
-from irrun.ir.shape import parse_shape
 from irrun.ops.common import Array, check_size, normalize_axis, scalar
 from irrun.ops.context import Body, Declaration, InputMap, OutputMap, Variables
 from irrun.ops.registry import op
 from irrun.packing import unpack
+from irrun.shapes import parse_shape
 
 __all__ = [
     "assign_3",

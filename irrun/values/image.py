@@ -10,7 +10,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ir.model import Tensor
-from irrun.ir.shape import Interval, PartialShape
+from irrun.shapes import Interval, PartialShape
 
 __all__ = ["IMAGE_SUFFIXES", "ImageOptions", "load_image"]
 

@@ -16,9 +16,9 @@ import numpy as np
 from irrun.elements import ElementType
 from irrun.errors import InputError
 from irrun.ir.model import Tensor, index_names
-from irrun.ir.shape import Interval
 from irrun.ops.common import check_size
 from irrun.packing import unpack
+from irrun.shapes import Interval
 from irrun.values.image import IMAGE_SUFFIXES, ImageOptions, load_image
 
 __all__ = ["LoadOptions", "load_input", "load_inputs"]

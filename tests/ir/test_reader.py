@@ -8,7 +8,7 @@ from ir_text import chain, graph, layer, net, port, write
 
 import irrun
 from irrun.errors import ModelError
-from irrun.ir.shape import Interval, PartialShape, parse_dimension, parse_shape
+from irrun.shapes import Interval, PartialShape, parse_dimension, parse_shape
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 

@@ -9,7 +9,7 @@ from typing import Any
 from irrun.elements import ElementType
 from irrun.ir.legacy.layer import F32, I64, Blob, OldLayer, Shape, Value
 from irrun.ir.model import Edge, Graph, Layer, Port
-from irrun.ir.shape import PartialShape
+from irrun.shapes import PartialShape
 
 __all__ = ["CONVERSIONS", "SPELLINGS", "Builder", "Conversion", "converts", "unknown"]
 

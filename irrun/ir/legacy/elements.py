@@ -10,7 +10,7 @@ from irrun.elements import ELEMENT_TYPES, ElementType
 from irrun.errors import ModelError
 from irrun.ir.legacy.layer import F32, Blob, Declared
 from irrun.ir.model import Edge, Layer, Port, PortMapEntry
-from irrun.ir.shape import PartialShape
+from irrun.shapes import PartialShape
 
 __all__ = [
     "End",

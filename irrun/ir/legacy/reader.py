@@ -15,8 +15,8 @@ from irrun.ir.legacy.layer import F32, Declared, OldLayer, Value
 from irrun.ir.legacy.memory import Memories
 from irrun.ir.legacy.preprocess import normalized, preprocessed_input
 from irrun.ir.model import BackEdge, Body, Graph, Layer, Model
-from irrun.ir.shape import PartialShape
 from irrun.ir.weights import Weights
+from irrun.shapes import PartialShape
 
 __all__ = ["read_legacy"]
 
