@@ -3,9 +3,11 @@
     pip install irrun[bench]
     python benchmarks/speed.py                      # ResNet-50, MobileNetV2, BERT-base
     python benchmarks/speed.py bert_base --profile  # which operations take the time in irrun
+    python benchmarks/speed.py --threads 2 --peers onnx.reference
 
 All on the same inputs, in turns, in one process, with the same number of threads. The reference evaluator runs the
-same network exported to ONNX; so does onnxruntime, where it is installed.
+same network exported to ONNX; so does onnxruntime, where it is installed. With several threads, name one peer at a
+time: those of OpenVINO and onnxruntime go on spinning for a while, in the way of the next.
 """
 
 from __future__ import annotations
@@ -69,8 +71,8 @@ PEERS: dict[str, tuple[Callable[[str, dict[str, np.ndarray]], Run], int]] = {
 }
 
 
-def compare(name: str, repeats: int) -> dict[str, float]:
-    """The least seconds that a run took, for each peer that is installed.
+def compare(name: str, repeats: int, peers: Sequence[str]) -> dict[str, float]:
+    """The least seconds that a run took, for irrun and each of `peers` that is installed.
 
     Raises:
         AssertionError: the outputs of two differ by more than a thousandth of the largest value.
@@ -79,6 +81,8 @@ def compare(name: str, repeats: int) -> dict[str, float]:
     runners: dict[str, Run] = {}
     outputs: dict[str, Sequence[np.ndarray]] = {}
     for peer, (make, _) in PEERS.items():
+        if peer != "irrun" and peer not in peers:
+            continue
         try:
             runners[peer] = make(name, fed)
         except ImportError:
@@ -153,6 +157,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", default=["resnet50", "mobilenet_v2", "bert_base"], metavar="network")
     parser.add_argument("--threads", type=int, default=1, help="of each peer (default: 1)")
+    parser.add_argument(
+        "--peers", nargs="+", choices=list(PEERS), default=list(PEERS), help="who runs besides irrun (default: all)"
+    )
     parser.add_argument("--repeats", type=int, default=5, help="runs of each peer (default: 5; the slow one: 2)")
     parser.add_argument("--profile", action="store_true", help="seconds by operation in irrun")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -162,7 +169,7 @@ def main() -> None:
         if options.profile:
             results[name] = profile(name, options.repeats)
         else:
-            results[name] = compare(name, options.repeats)
+            results[name] = compare(name, options.repeats, options.peers)
         if not options.json:
             (show_profile if options.profile else show)(name, results[name])
     if options.json:
