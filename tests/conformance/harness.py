@@ -11,6 +11,7 @@ A generator module in `generators/` says, for each versioned operation, which co
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import tempfile
 import zlib
@@ -91,8 +92,8 @@ def load_generators() -> None:
 
 
 def cases(type: str, since: int) -> Iterator[Case]:
-    """The seeded configurations of one operation."""
-    seed = zlib.crc32(f"{type}-{since}".encode())
+    """The seeded configurations of one operation; IRRUN_SEED in the environment gives others."""
+    seed = zlib.crc32(f"{type}-{since}".encode()) + int(os.environ.get("IRRUN_SEED", "0"))
     return GENERATORS[type, since](np.random.default_rng(seed))
 
 
