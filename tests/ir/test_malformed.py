@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import sys
 import tracemalloc
 
 import numpy as np
