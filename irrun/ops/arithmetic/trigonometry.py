@@ -100,7 +100,8 @@ def atanh_4(data: Array) -> Array:
         return precise(np.arctanh, data)
     values = numbers(data)
     lowest, greatest = integer_limits(data.dtype)
-    return np.where(values > 0, greatest, np.where(values < 0, lowest, 0)).astype(data.dtype)
+    limits = np.array([lowest, 0, greatest], np.int64 if lowest else np.uint64).astype(data.dtype)
+    return np.asarray(limits[np.sign(values).astype(np.int8) + 1])
 
 
 @op("Cos", since=1)
