@@ -240,3 +240,29 @@ def test_ctc_loss_sums_over_all_paths():
     labels = np.array([[0, 1, 1, 0, 0]], np.int32)
     found = ctc_loss_4(logits, np.array([5]), labels, np.array([3]))
     np.testing.assert_allclose(found, [-np.log(total)], rtol=1e-5)
+
+
+def test_attention_in_blocks_gives_what_it_gives_at_once(monkeypatch):
+    from irrun.ops.sequence import attention
+
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.normal(size=s).astype(np.float32) for s in ((2, 3, 50, 8), (2, 1, 40, 8), (2, 3, 40, 5)))
+    masks = [
+        None,
+        rng.random((50, 40)) > 0.3,
+        rng.normal(size=(2, 1, 50, 40)),
+        rng.normal(size=(1, 40)),
+        rng.random(40) > 0.3,
+    ]
+    sinks = [None, rng.normal(size=(1, 3, 50, 1)).astype(np.float32), rng.normal(size=(1, 3, 1, 1)).astype(np.float32)]
+    for causal in (False, True):
+        for mask in masks:
+            if mask is not None and mask.dtype == np.float64:
+                mask = mask.astype(np.float32)
+            for sink in sinks:
+                found = []
+                for block in (1 << 22, 1):
+                    monkeypatch.setattr(attention, "BLOCK", block)
+                    found.append(attention.scaled_dot_product_attention_13(q, k, v, mask, None, sink, causal=causal))
+                np.testing.assert_allclose(found[0], found[1], rtol=1e-5, atol=1e-6)
+                assert found[0].dtype == np.float32

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from irrun.errors import InputError
@@ -9,6 +11,9 @@ from irrun.ops.common import Array, in_f32, scalar
 from irrun.ops.registry import op
 
 __all__ = ["scaled_dot_product_attention_13"]
+
+#: Scores that are held at a time: what grows with the square of the sequence.
+BLOCK = 1 << 22
 
 
 @op("ScaledDotProductAttention", since=13)
@@ -40,14 +45,28 @@ def scaled_dot_product_attention_13(
         )
     factor = 1 / np.sqrt(query.shape[-1]) if scale is None else scalar(scale, "scale")
     try:
-        scores = (query * query.dtype.type(factor)) @ key.swapaxes(-1, -2)
-        if causal:
-            np.copyto(scores, -np.inf, where=np.triu(np.ones(scores.shape[-2:], np.bool_), 1))
-        elif attention_mask is not None:
-            scores = _masked(scores, attention_mask)
-        return _softmax(scores, sink) @ value
+        scaled = query * query.dtype.type(factor)
+        length, places = query.shape[-2], key.shape[-2]
+        per_row = math.prod(np.broadcast_shapes(query.shape[:-2], key.shape[:-2])) * places
+        step = max(16, BLOCK // max(per_row, 1))
+        parts = []
+        for start in range(0, max(length, 1), step):
+            rows = slice(start, start + step)
+            scores = scaled[..., rows, :] @ key.swapaxes(-1, -2)
+            if causal:
+                later = np.arange(places) > np.arange(length)[rows, np.newaxis]
+                np.copyto(scores, -np.inf, where=later)
+            elif attention_mask is not None:
+                scores = _masked(scores, _rows(attention_mask, rows, length))
+            parts.append(_softmax(scores, None if sink is None else _rows(sink, rows, length)) @ value)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-2)
     except ValueError as error:
         raise InputError(f"query, key, value, mask and sink do not fit together: {error}") from None
+
+
+def _rows(x: Array, rows: slice, length: int) -> Array:
+    """The part of a mask or a sink that belongs to some rows of the query; all of it where it is the same for each."""
+    return x[..., rows, :] if x.ndim > 1 and x.shape[-2] == length else x
 
 
 def _masked(scores: Array, mask: Array) -> Array:
