@@ -12,8 +12,8 @@ from irrun.ops.registry import op
 
 __all__ = ["scaled_dot_product_attention_13"]
 
-#: Scores that are held at a time: what grows with the square of the sequence.
-BLOCK = 1 << 22
+#: Rows of the query whose scores are held at a time, at least: enough for BLAS.
+ROWS = 32
 
 
 @op("ScaledDotProductAttention", since=13)
@@ -48,7 +48,8 @@ def scaled_dot_product_attention_13(
         scaled = query * query.dtype.type(factor)
         length, places = query.shape[-2], key.shape[-2]
         per_row = math.prod(np.broadcast_shapes(query.shape[:-2], key.shape[:-2])) * places
-        step = max(16, BLOCK // max(per_row, 1))
+        held = query.size + key.size + value.size
+        step = max(ROWS, held // max(2 * per_row, 1))  # scores grow with the square of the sequence
         parts = []
         for start in range(0, max(length, 1), step):
             rows = slice(start, start + step)
