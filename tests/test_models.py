@@ -13,7 +13,8 @@ from irrun.cli import main
 def test_samplenet(data):
     out = irrun.run(data / "samplenet/model.xml", np.load(data / "samplenet/input.npy"))
     expected = np.load(data / "samplenet/expected.npz")
-    np.testing.assert_allclose(out[0], expected[expected.files[0]], rtol=0, atol=1e-4)
+    # Values reach 142, and OpenVINO's own answers are up to 1.3e-4 from those of a run in f64.
+    np.testing.assert_allclose(out[0], expected[expected.files[0]], rtol=1e-6, atol=1e-4)
 
 
 def test_face_detector(data):

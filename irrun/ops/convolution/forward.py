@@ -16,7 +16,7 @@ from irrun.ops.windows import AutoPad, Windows, place_windows
 
 __all__ = ["convolution_1", "convolve", "group_convolution_1"]
 
-#: Elements of the columns that are gathered at a time, at most: enough for BLAS, little enough for the caches.
+#: Elements of the columns that are gathered at a time: enough for BLAS, little enough for the caches.
 BLOCK = 1 << 18
 
 
@@ -92,8 +92,7 @@ def convolve(data: Array, filters: Array, windows: Windows) -> Array:
     across = (slice(None),) * (1 + rank)
     result = np.empty((batch, groups, c_out, positions), data.dtype)
     buffer = np.empty(0, data.dtype)  # as large as the first block; no other one is larger
-    most = min(BLOCK, (data.size + result.size) // 2 + filters.size)  # no more than the layer itself holds
-    for n, g, rows in _blocks(batch, groups, length, windows.out, most):
+    for n, g, rows in _blocks(batch, groups, length, windows.out):
         picked: tuple[Any, ...] = (n, g, *across, rows)
         seen = view[picked]
         buffer = buffer if buffer.size else np.empty(seen.size, data.dtype)
@@ -105,13 +104,13 @@ def convolve(data: Array, filters: Array, windows: Windows) -> Array:
     return result.reshape(batch, groups * c_out, *windows.out)
 
 
-def _blocks(batch: int, groups: int, length: int, out: Sequence[int], most: int) -> list[tuple[slice, slice, slice]]:
-    """Slices of the batch, the groups and the first spatial axis: a block has about `most` elements."""
+def _blocks(batch: int, groups: int, length: int, out: Sequence[int]) -> list[tuple[slice, slice, slice]]:
+    """Slices of the batch, the groups and the first spatial axis: a block has about BLOCK elements."""
     per_row = max(1, length * math.prod(out[1:]))
     per_group = per_row * out[0]
-    row_step = max(1, most // per_row)
-    group_step = max(1, most // per_group)
-    batch_step = max(1, most // (per_group * groups))
+    row_step = max(1, BLOCK // per_row)
+    group_step = max(1, BLOCK // per_group)
+    batch_step = max(1, BLOCK // (per_group * groups))
     return [
         (slice(n, n + batch_step), slice(g, g + group_step), slice(r, r + row_step))
         for n in range(0, batch, batch_step)
