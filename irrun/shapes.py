@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 __all__ = ["Dimension", "Interval", "PartialShape"]
@@ -45,10 +45,6 @@ class PartialShape(tuple[Dimension, ...]):
             d == n if isinstance(d, int) else d.minimum <= n and (d.maximum is None or n <= d.maximum)
             for d, n in zip(self, shape, strict=True)
         )
-
-    @staticmethod
-    def of(dimensions: Iterable[Dimension]) -> PartialShape:
-        return PartialShape(dimensions)
 
 
 def parse_dimension(text: str) -> Dimension:

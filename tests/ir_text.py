@@ -11,8 +11,6 @@ from irrun.elements import ElementType
 
 __all__ = ["chain", "dims", "layer", "net", "port", "run_layer", "write"]
 
-PRECISION = {"f32": "FP32", "i64": "I64", "i32": "I32", "f16": "FP16", "boolean": "BOOL", "u8": "U8"}
-
 
 def dims(shape) -> str:
     return "".join(f"<dim>{d}</dim>" for d in shape)

@@ -9,7 +9,7 @@ import click
 __all__ = ["command"]
 
 
-@click.command("extract", short_help="Cut a sub-model out, with its weights.")
+@click.command("extract")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--inputs", "-i", multiple=True, metavar="NAME[,NAME]", help="Values that become inputs.")
 @click.option("--outputs", multiple=True, metavar="NAME[,NAME]", help="Values that become outputs.")

@@ -12,7 +12,7 @@ import click
 __all__ = ["command"]
 
 
-@click.command("info", short_help="Show what a model takes, gives and is made of.")
+@click.command("info")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin, if not beside the model.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -12,7 +12,7 @@ import click
 __all__ = ["command"]
 
 
-@click.command("ops", short_help="List the operations irrun supports, or explain one.")
+@click.command("ops")
 @click.argument("type", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(type: str | None, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import click
 __all__ = ["command"]
 
 
-@click.command("run", short_help="Run a model and show or save its outputs.")
+@click.command("run")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
     "-i",

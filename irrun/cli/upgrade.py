@@ -9,7 +9,7 @@ import click
 __all__ = ["command"]
 
 
-@click.command("upgrade", short_help="Write an old IR (v2 to v10) as IR v11.")
+@click.command("upgrade")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml to write.")
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin, if not beside the model.")

@@ -10,7 +10,7 @@ import click
 __all__ = ["command"]
 
 
-@click.command("validate", short_help="Check a model file against schema and structure.")
+@click.command("validate")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin, if not beside the model.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

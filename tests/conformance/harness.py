@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 import irrun
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.elements import ElementType
 from irrun.ops.common import is_float, widen
 
 __all__ = ["GENERATORS", "Case", "configurations", "load_generators", "round_trip_case", "run_case"]
@@ -211,8 +211,7 @@ def to_tensor(x: np.ndarray) -> Any:
 
 def from_tensor(tensor: Any) -> np.ndarray:
     """The values of an ov.Tensor in irrun's type for them."""
-    name = tensor.element_type.to_string() if hasattr(tensor.element_type, "to_string") else ""
-    element = ELEMENT_TYPES.get({"": ""}.get(name, name)) or ElementType.parse(tensor.element_type.get_type_name())
+    element = ElementType.parse(tensor.element_type.get_type_name())
     if element.name == "string":
         return np.array(tensor.str_data, dtype=object).reshape(tuple(tensor.shape))
     data = np.array(tensor.data)

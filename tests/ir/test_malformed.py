@@ -21,8 +21,8 @@ GOOD = chain("Relu", "Relu")
 P = layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")], name="x")
 
 
-def R(source_layer=1, id=9):
-    return layer(id, "Result", inputs=[port(0)])
+def R():
+    return layer(9, "Result", inputs=[port(0)])
 
 
 def constant(data, out=None, weights=b"\0" * 64):

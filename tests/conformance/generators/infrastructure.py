@@ -29,10 +29,6 @@ def _model(outputs, parameters):
     return ov.Model([ov.op.Result(o) for o in outputs], list(parameters))
 
 
-def _body(outputs, parameters):
-    return _model(outputs, parameters)
-
-
 # ------------------------------------------------------------------------------------------------ TensorIterator
 
 
@@ -75,9 +71,9 @@ def _sliced(rng, axis, stride, part, dynamic):
         inner = _parameter(chunk)
         doubled = o.multiply(inner, _constant(F32(2)))
         iterator = op.tensor_iterator()
-        iterator.set_body(_body([doubled.output(0)], [inner]))
+        iterator.set_body(_model([doubled.output(0)], [inner]))
         iterator.set_sliced_input(inner, outer.output(0), start, stride, part, end, axis)
-        result = iterator.body_result = iterator.get_body().get_results()[0].output(0)
+        result = iterator.get_body().get_results()[0].output(0)
         out = iterator.get_concatenated_slices(result, start, stride, part, end, axis)
         return _model([out], [outer])
 
@@ -99,7 +95,7 @@ def _two_slices(rng, first, second):
         flat = [o.reshape(i, _constant(np.array([2, 3])), False) for i in (ia, ib)]
         body = o.unsqueeze(o.multiply(*flat), _constant(np.array([1])))
         iterator = op.tensor_iterator()
-        iterator.set_body(_body([body.output(0)], [ia, ib]))
+        iterator.set_body(_model([body.output(0)], [ia, ib]))
         for inner, outer, stride, axis in ((ia, pa, first, 1), (ib, pb, second, 0)):
             start, end = (0, -1) if stride > 0 else (-1, 0)
             iterator.set_sliced_input(inner, outer.output(0), start, stride, 1, end, axis)
@@ -126,7 +122,7 @@ def _recurrent(rng, stride, back_edges):
         step = o.multiply(ix, iw)
         following = [o.add(o.multiply(s, _constant(F32(0.5))), step) for s in inner]
         iterator = op.tensor_iterator()
-        iterator.set_body(_body([f.output(0) for f in following], [ix, iw, *inner]))
+        iterator.set_body(_model([f.output(0) for f in following], [ix, iw, *inner]))
         start, end = (0, -1) if stride > 0 else (-1, 0)
         iterator.set_sliced_input(ix, outer[0].output(0), start, stride, 1, end, 1)
         iterator.set_invariant_input(iw, outer[1].output(0))
@@ -154,7 +150,7 @@ def _accumulating(rng, dtype):
         ix, inner = _parameter((1, 2), dtype), _parameter((1, 2), dtype)
         total = o.add(ix, inner)
         iterator = op.tensor_iterator()
-        iterator.set_body(_body([total.output(0)], [ix, inner]))
+        iterator.set_body(_model([total.output(0)], [ix, inner]))
         iterator.set_sliced_input(ix, px.output(0), 0, 1, 1, -1, 0)
         result = iterator.get_body().get_results()[0].output(0)
         iterator.set_merged_input(inner, ps.output(0), result)
@@ -179,7 +175,7 @@ def _one_result_twice(rng, in_stride, out_stride):
         outer, inner = _parameter(x.shape), _parameter((3, 1))
         negated = o.negative(inner)
         iterator = op.tensor_iterator()
-        iterator.set_body(_body([negated.output(0)], [inner]))
+        iterator.set_body(_model([negated.output(0)], [inner]))
         start, end = (0, -1) if in_stride > 0 else (-1, 0)
         iterator.set_sliced_input(inner, outer.output(0), start, in_stride, 1, end, 1)
         result = iterator.get_body().get_results()[0].output(0)
@@ -206,7 +202,7 @@ def _no_slices(rng, count):
         ps, inner = _parameter(s.shape), _parameter((1, 3))
         doubled = o.add(inner, _constant(F32(1)))
         iterator = op.tensor_iterator()
-        iterator.set_body(_body([doubled.output(0)], [inner]))
+        iterator.set_body(_model([doubled.output(0)], [inner]))
         result = iterator.get_body().get_results()[0].output(0)
         iterator.set_merged_input(inner, ps.output(0), result)
         out = iterator.get_concatenated_slices(result, 0, 1, 1, count, 0)
@@ -238,7 +234,7 @@ def _cell(rng, cell, stride):
         node = NodeFactory("opset4").create(cell, [a.output(0) for a in arguments], {"hidden_size": hidden})
         wide = o.unsqueeze(node.output(0), _constant(np.array([1])))
         iterator = op.tensor_iterator()
-        iterator.set_body(_body([*node.outputs(), wide.output(0)], inner))
+        iterator.set_body(_model([*node.outputs(), wide.output(0)], inner))
         start, end = (0, -1) if stride > 0 else (-1, 0)
         iterator.set_sliced_input(inner[0], outer[0].output(0), start, stride, 1, end, 1)
         results = [q.output(0) for q in iterator.get_body().get_results()]
@@ -265,7 +261,7 @@ def _changing_invariant(rng, length):
         ix, im = _parameter((1, 2)), _parameter((2, 3))
         product = o.matmul(ix, im, False, False)
         iterator = op.tensor_iterator()
-        iterator.set_body(_body([product.output(0)], [ix, im]))
+        iterator.set_body(_model([product.output(0)], [ix, im]))
         iterator.set_sliced_input(ix, px.output(0), 0, 1, 1, -1, 0)
         iterator.set_invariant_input(im, pm.output(0))
         result = iterator.get_body().get_results()[0].output(0)
@@ -298,12 +294,12 @@ def _partial_ranges(rng):
             outer, inner = _parameter(x.shape), _parameter((2, part))
             negated = o.negative(inner)
             iterator = op.tensor_iterator()
-            iterator.set_body(_body([negated.output(0)], [inner]))
+            iterator.set_body(_model([negated.output(0)], [inner]))
             iterator.set_sliced_input(inner, outer.output(0), start, stride, part, end, 1)
             result = iterator.get_body().get_results()[0].output(0)
             return _model([iterator.get_concatenated_slices(result, 0, part, part, -1, 1)], [outer])
 
-        oracles = ("cpu",) if (start, end, stride) in ranges and (end < 0 or stride < 0) and len(order) > 0 else ()
+        oracles = ("cpu",) if (start, end, stride) in ranges else ()
         note = f"start {start} end {end} stride {stride}"
         yield Case([x], build=build, oracles=oracles, expected=[-picked], note=note)
 
@@ -350,7 +346,7 @@ def _counted(rng, count, dtype):
     def build():
         outer, inner = _parameter(x.shape), _parameter(x.shape)
         doubled = o.multiply(inner, _constant(F32(2)))
-        body = _body([_constant(np.array(True)).output(0), doubled.output(0)], [inner])
+        body = _model([_constant(np.array(True)).output(0), doubled.output(0)], [inner])
         loop = _loop(np.array(count, dtype), np.array(True), body)
         results = [r.output(0) for r in body.get_results()]
         loop.set_merged_input(inner, outer.output(0), results[1])
@@ -370,7 +366,7 @@ def _while(rng, limit):
         outer, inner = _parameter(x.shape), _parameter(x.shape)
         following = o.add(inner, _constant(F32(1)))
         again = o.reshape(o.less(following, _constant(np.array([limit], F32))), _constant(np.array([1])), False)
-        body = _body([again.output(0), following.output(0)], [inner])
+        body = _model([again.output(0), following.output(0)], [inner])
         loop = _loop(np.array(-1, np.int64), np.array(True), body)
         results = [r.output(0) for r in body.get_results()]
         loop.set_merged_input(inner, outer.output(0), results[1])
@@ -391,7 +387,7 @@ def _loop_sliced(rng, stride, axis):
     def build():
         outer, inner = _parameter(x.shape), _parameter(chunk)
         negated = o.negative(inner)
-        body = _body([_constant(np.array(True)).output(0), negated.output(0)], [inner])
+        body = _model([_constant(np.array(True)).output(0), negated.output(0)], [inner])
         loop = _loop(np.array(4, np.int64), np.array(True), body)
         start, end = (0, -1) if stride > 0 else (-1, 0)
         loop.set_sliced_input(inner, outer.output(0), start, stride, 1, end, axis)
@@ -410,7 +406,7 @@ def _growing(rng, count):
     def build():
         outer, inner = _parameter((-1, 2)), _parameter((-1, 2))
         longer = o.concat([inner, _constant(np.ones((1, 2), F32))], 0)
-        body = _body([_constant(np.array(True)).output(0), longer.output(0)], [inner])
+        body = _model([_constant(np.array(True)).output(0), longer.output(0)], [inner])
         loop = _loop(np.array(count, np.int64), np.array(True), body)
         results = [r.output(0) for r in body.get_results()]
         loop.set_merged_input(inner, outer.output(0), results[1])
@@ -431,7 +427,7 @@ def _iteration_number(rng, count, dtype):
         wide = o.convert(number, "f32")
         following = o.add(inner, wide)
         listed = o.reshape(number, _constant(np.array([1])), False)
-        body = _body([_constant(np.array(True)).output(0), following.output(0), listed.output(0)], [number, inner])
+        body = _model([_constant(np.array(True)).output(0), following.output(0), listed.output(0)], [number, inner])
         loop = _loop(np.array(count, np.int64), np.array(True), body, counter=0)
         results = [r.output(0) for r in body.get_results()]
         loop.set_merged_input(inner, outer.output(0), results[1])
@@ -452,13 +448,13 @@ def _loop_in_iterator(rng, count):
 
         px, middle, inner = _parameter(x.shape), _parameter((1, 2)), _parameter((1, 2))
         following = o.multiply(inner, _constant(F32(1.5)))
-        body = _body([_constant(np.array(True)).output(0), following.output(0)], [inner])
+        body = _model([_constant(np.array(True)).output(0), following.output(0)], [inner])
         loop = _loop(np.array(count, np.int64), np.array(True), body)
         results = [r.output(0) for r in body.get_results()]
         loop.set_merged_input(inner, middle.output(0), results[1])
         last = loop.get_iter_value(results[1], -1)
         iterator = op.tensor_iterator()
-        iterator.set_body(_body([last], [middle]))
+        iterator.set_body(_model([last], [middle]))
         iterator.set_sliced_input(middle, px.output(0), -1, -1, 1, 0, 0)
         result = iterator.get_body().get_results()[0].output(0)
         return _model([iterator.get_concatenated_slices(result, 0, 1, 1, -1, 0)], [px])
@@ -478,11 +474,11 @@ def _iterator_in_loop(rng, count):
         px, middle, inner = _parameter(x.shape), _parameter((3, 2)), _parameter((1, 2))
         following = o.multiply(inner, _constant(F32(0.5)))
         iterator = op.tensor_iterator()
-        iterator.set_body(_body([following.output(0)], [inner]))
+        iterator.set_body(_model([following.output(0)], [inner]))
         iterator.set_sliced_input(inner, middle.output(0), 0, 1, 1, -1, 0)
         result = iterator.get_body().get_results()[0].output(0)
         turned = iterator.get_concatenated_slices(result, -1, -1, 1, 0, 0)
-        body = _body([_constant(np.array(True)).output(0), turned], [middle])
+        body = _model([_constant(np.array(True)).output(0), turned], [middle])
         loop = _loop(np.array(count, np.int64), np.array(True), body)
         results = [r.output(0) for r in body.get_results()]
         loop.set_merged_input(middle, px.output(0), results[1])
@@ -500,7 +496,7 @@ def _never(rng, trip_count, condition):
     def build():
         outer, inner = _parameter(x.shape), _parameter(x.shape)
         doubled = o.multiply(inner, _constant(F32(2)))
-        body = _body([_constant(np.array(True)).output(0), doubled.output(0)], [inner])
+        body = _model([_constant(np.array(True)).output(0), doubled.output(0)], [inner])
         loop = _loop(np.array(trip_count, np.int64), np.array(condition), body)
         results = [r.output(0) for r in body.get_results()]
         loop.set_merged_input(inner, outer.output(0), results[1])
@@ -519,7 +515,7 @@ def _never_open(rng, shape, trip_count, condition):
         outer, count, first = _parameter(shape), _parameter((), np.int64), _parameter((), np.bool_)
         state, fixed = _parameter(shape), _parameter(shape)
         doubled, negated = o.multiply(state, _constant(F32(2))), o.negative(fixed)
-        body = _body([_constant(np.array(True)).output(0), doubled.output(0), negated.output(0)], [state, fixed])
+        body = _model([_constant(np.array(True)).output(0), doubled.output(0), negated.output(0)], [state, fixed])
         from openvino import op
 
         loop = op.loop(count.output(0), first.output(0))
@@ -560,9 +556,9 @@ def _branches(rng, truth, same_shape, constant):
 
         cond, px, py = _parameter((1,), np.bool_), _parameter(x.shape), _parameter(y.shape)
         then_x, else_x, else_y = (_parameter(x.shape) for _ in range(3))
-        then_body = _body([o.negative(then_x).output(0)], [then_x])
+        then_body = _model([o.negative(then_x).output(0)], [then_x])
         other = o.add(else_x, else_y) if same_shape else o.concat([else_x, else_y], 0)
-        else_body = _body([other.output(0)], [else_x, else_y])
+        else_body = _model([other.output(0)], [else_x, else_y])
         choice = _constant(np.array([truth])) if constant else cond
         node = op.if_op(choice.output(0))
         node.set_then_body(then_body)
@@ -584,7 +580,7 @@ def _without_parameters(rng, truth):
         from openvino import op
 
         cond = _parameter((), np.bool_)
-        bodies = [_body([o.negative(_constant(np.full((2,), v, F32))).output(0)], []) for v in (1, 2)]
+        bodies = [_model([o.negative(_constant(np.full((2,), v, F32))).output(0)], []) for v in (1, 2)]
         node = op.if_op(cond.output(0))
         node.set_then_body(bodies[0])
         node.set_else_body(bodies[1])
@@ -606,14 +602,14 @@ def _if_in_iterator(rng, truth):
         px, cond = _parameter(x.shape), _parameter((1,), np.bool_)
         middle, middle_cond = _parameter((1, 2)), _parameter((1,), np.bool_)
         a, b = _parameter((1, 2)), _parameter((1, 2))
-        bodies = [_body([o.negative(a).output(0)], [a]), _body([o.abs(b).output(0)], [b])]
+        bodies = [_model([o.negative(a).output(0)], [a]), _model([o.abs(b).output(0)], [b])]
         node = op.if_op(middle_cond.output(0))
         node.set_then_body(bodies[0])
         node.set_else_body(bodies[1])
         node.set_input(middle.output(0), a, b)
         out = node.set_output(bodies[0].get_results()[0], bodies[1].get_results()[0])
         iterator = op.tensor_iterator()
-        iterator.set_body(_body([out], [middle, middle_cond]))
+        iterator.set_body(_model([out], [middle, middle_cond]))
         iterator.set_sliced_input(middle, px.output(0), 0, 1, 1, -1, 0)
         iterator.set_invariant_input(middle_cond, cond.output(0))
         result = iterator.get_body().get_results()[0].output(0)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from conformance.generators.elementwise import SHAPES
-from conformance.harness import Case, configurations
+from conformance.harness import EXACT, Case, configurations
 from irrun.elements import ELEMENT_TYPES
 from irrun.packing import pack
 
@@ -23,7 +23,6 @@ NARROW = {
     "f4e2m1": ({"f16", "f32", "bf16"}, {"f16", "f32", "bf16"}),
     "f8e8m0": ({"f16", "f32", "bf16"}, {"f16", "f32", "bf16"}),
 }
-EXACT = (0.0, 0.0)
 
 
 def direct(source, target):
