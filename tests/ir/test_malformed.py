@@ -259,7 +259,9 @@ def test_there_are_at_least_60():
 SEED = iterator().encode()
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=400, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     edits=st.lists(st.tuples(st.integers(0, len(SEED) - 1), st.binary(min_size=0, max_size=3)), min_size=1, max_size=6)
 )
@@ -282,7 +284,9 @@ def test_random_edits_run_or_end_in_an_error_of_ours(edits, tmp_path):
         compiled([np.ones(t.shape, (t.element_type or irrun.ElementType.parse("f32")).dtype) for t in compiled.inputs])
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(data=st.binary(max_size=200))
 def test_random_bytes_are_refused(data, tmp_path):
     path = tmp_path / "model.xml"

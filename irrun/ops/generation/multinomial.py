@@ -28,7 +28,8 @@ def multinomial_13(
 
     probs: float [batch, classes] or [classes], logarithms with `log_probs`; num_samples: integer, one element.
     Without replacement no class is drawn twice. With seeds the classes are those of OpenVINO's reference, the
-    same in each run; with both seeds 0 they cannot be foreseen.
+    same in each run; with both seeds 0 they cannot be foreseen. A random number of exactly 0 (one of 1024 in f16)
+    draws the first class, even one of probability 0, as in the reference.
     Returns [batch, num_samples] or [num_samples] of type convert_type.
     Raises InputError where probs has another rank or no class, or there are fewer classes than samples and
     none may be drawn twice.
