@@ -27,8 +27,9 @@ __all__ = [
     "unary",
 ]
 
-#: Elements that are computed at a time in f64: few enough to stay in the processor's cache.
-BLOCK = 1 << 15
+#: Elements that are computed at a time in f64, at least and at most: enough that NumPy's calls do not count, few
+#: enough to stay in the processor's cache.
+BLOCKS = (1 << 12, 1 << 14)
 
 
 def binary(
@@ -114,12 +115,13 @@ def precise(
         return _narrowed(reference_integers(whole, values.dtype), data.dtype)
     if data.dtype == np.float64:
         return np.asarray(function(data))
-    if data.size <= BLOCK:
+    at_a_time = min(max(data.size // 16, BLOCKS[0]), BLOCKS[1])  # the workspace stays well below the data
+    if data.size <= at_a_time:
         return np.asarray(function(data.astype(np.float64))).astype(data.dtype)
     flat = data.reshape(-1)
     result = np.empty(flat.shape, data.dtype)
-    for start in range(0, flat.size, BLOCK):
-        block = slice(start, start + BLOCK)
+    for start in range(0, flat.size, at_a_time):
+        block = slice(start, start + at_a_time)
         result[block] = function(flat[block].astype(np.float64))
     return np.asarray(result.reshape(data.shape))
 

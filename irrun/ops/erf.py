@@ -114,9 +114,14 @@ def erfc(x: Array) -> Array:
 def erfc_tail(size: Array, *, single: bool = False) -> Array:
     """1 - erf(size) of an f64 array without negative values; `single` as for `erf`."""
     size = np.minimum(size, 40)  # further out it is zero
-    tail = polynomial(TAIL_SINGLE if single else TAIL, (size - 3) / (size + 3))
-    tail *= np.exp(-size * size)
-    tail /= 1 + 2 * size
+    t = size - 3
+    t /= size + 3
+    tail = polynomial(TAIL_SINGLE if single else TAIL, t)
+    t = size * size
+    tail *= np.exp(-t)
+    size *= 2
+    size += 1
+    tail /= size
     return tail
 
 

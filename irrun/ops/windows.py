@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -40,6 +40,11 @@ class Windows:
     begin: tuple[int, ...]
     end: tuple[int, ...]
     out: tuple[int, ...]
+
+    def between(self, start: int, stop: int) -> Windows:
+        """Only the windows from `start` to `stop` along the first spatial axis."""
+        begin = self.begin[0] - start * self.strides[0]
+        return replace(self, begin=(begin, *self.begin[1:]), out=(stop - start, *self.out[1:]))
 
     def reach(self) -> tuple[int, ...]:
         """Length of the padded data that the windows touch."""

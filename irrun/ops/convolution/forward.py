@@ -16,8 +16,9 @@ from irrun.ops.windows import AutoPad, Windows, place_windows
 
 __all__ = ["convolution_1", "convolve", "group_convolution_1"]
 
-#: Elements of the columns that are gathered at a time: enough for BLAS, little enough for the caches.
-BLOCK = 1 << 18
+#: Elements of the columns that are gathered at a time, at least and at most: enough for BLAS, little enough for the
+#: caches. Between them they are half of what the layer reads and writes.
+BLOCKS = (1 << 16, 1 << 18)
 
 
 @op("Convolution", since=1)
@@ -80,21 +81,23 @@ def convolve(data: Array, filters: Array, windows: Windows) -> Array:
         )
     batch, length, positions = data.shape[0], c_in * math.prod(windows.kernel), math.prod(windows.out)
     weights = filters.reshape(groups, c_out, length)
-    covered = windows.covered(data)
-    covered = covered.reshape(batch, groups, c_in, *covered.shape[2:])
+    grouped = data.reshape(batch, groups, c_in, *data.shape[2:])
     if max(windows.kernel) == 1:
-        ((_, points),) = windows.taps(covered)
+        ((_, points),) = windows.taps(windows.covered(grouped))
         product = matmul(weights, points.reshape(batch, groups, c_in, positions))
         return product.reshape(batch, groups * c_out, *windows.out)
-    rank = len(windows.out)
-    # [N, groups, C_IN, kernel..., windows...]: per window one column of everything it sees.
-    view = np.moveaxis(windows.view(covered), range(-rank, 0), range(3, 3 + rank))
-    across = (slice(None),) * (1 + rank)
     result = np.empty((batch, groups, c_out, positions), data.dtype)
     buffer = np.empty(0, data.dtype)  # as large as the first block; no other one is larger
-    for n, g, rows in _blocks(batch, groups, length, windows.out):
-        picked: tuple[Any, ...] = (n, g, *across, rows)
-        seen = view[picked]
+    # Much data is padded block by block, so that there is no padded copy of all of it.
+    later = (slice(None),) * (len(windows.out) - 1)
+    whole = _under(windows, grouped) if grouped.size <= BLOCKS[0] else None
+    at_a_time = min(max((grouped.size + result.size) // 2, BLOCKS[0]), BLOCKS[1])
+    for n, g, rows in _blocks(batch, groups, length, windows.out, at_a_time):
+        if whole is None:
+            seen = _under(windows.between(rows.start, rows.stop), grouped[n, g])
+        else:
+            picked: tuple[Any, ...] = (n, g, ..., rows, *later)
+            seen = whole[picked]
         buffer = buffer if buffer.size else np.empty(seen.size, data.dtype)
         columns = buffer[: seen.size].reshape(seen.shape)
         np.copyto(columns, seen)
@@ -104,15 +107,21 @@ def convolve(data: Array, filters: Array, windows: Windows) -> Array:
     return result.reshape(batch, groups * c_out, *windows.out)
 
 
-def _blocks(batch: int, groups: int, length: int, out: Sequence[int]) -> list[tuple[slice, slice, slice]]:
-    """Slices of the batch, the groups and the first spatial axis: a block has about BLOCK elements."""
+def _under(windows: Windows, data: Array) -> Array:
+    """[N, groups, C_IN, kernel..., windows...]: for each window one column of everything it sees; a view."""
+    rank = len(windows.out)
+    return np.moveaxis(windows.view(windows.covered(data)), range(-rank, 0), range(3, 3 + rank))
+
+
+def _blocks(batch: int, groups: int, length: int, out: Sequence[int], size: int) -> list[tuple[slice, slice, slice]]:
+    """Slices of the batch, the groups and the windows along the first axis: a block has about `size` elements."""
     per_row = max(1, length * math.prod(out[1:]))
     per_group = per_row * out[0]
-    row_step = max(1, BLOCK // per_row)
-    group_step = max(1, BLOCK // per_group)
-    batch_step = max(1, BLOCK // (per_group * groups))
+    row_step = max(1, size // per_row)
+    group_step = max(1, size // per_group)
+    batch_step = max(1, size // (per_group * groups))
     return [
-        (slice(n, n + batch_step), slice(g, g + group_step), slice(r, r + row_step))
+        (slice(n, n + batch_step), slice(g, g + group_step), slice(r, min(r + row_step, out[0])))
         for n in range(0, batch, batch_step)
         for g in range(0, groups, group_step)
         for r in range(0, out[0], row_step)

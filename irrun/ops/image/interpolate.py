@@ -32,6 +32,9 @@ F = np.float32
 #: Added to a scale before the size is rounded down, so that 1 / 3 * 3 is 1.
 EPSILON = F(1e-6)
 
+#: Elements of the result that are computed at a time, so that what is computed on the way stays in the caches.
+BLOCK = 1 << 15
+
 
 @op("Interpolate", since=1)
 def interpolate_1(
@@ -256,12 +259,29 @@ def _resized(
         taps = [_cubic(axis, coordinates, cube_coeff) for axis in resizing]
     if is_integer(data.dtype):
         return _joint_sum(data, taps, normalized=mode == "linear")
-    result = widen(data)
-    for tap in taps:
-        total = tap.weight.sum(axis=0)
-        weight = np.where(total == 0, F(0), tap.weight / total) if mode == "linear" else tap.weight
-        result = _weighted_sum(result, _Taps(tap.axis, tap.index, weight))
-    return truncated(result, data.dtype)
+    if mode == "linear":
+        taps = [_normalized(tap) for tap in taps]
+    return _axis_by_axis(data, taps, list(lengths.values()))
+
+
+def _normalized(taps: _Taps) -> _Taps:
+    """With weights that sum up to 1, or 0 where they all are."""
+    total = taps.weight.sum(axis=0)
+    return _Taps(taps.axis, taps.index, np.where(total == 0, F(0), taps.weight / total))
+
+
+def _axis_by_axis(data: Array, axes: Sequence[_Taps], shape: Sequence[int]) -> Array:
+    """The sums over the taps along one axis after the other, of a block of the axes before the first one at a time."""
+    lead = min((taps.axis for taps in axes), default=0)
+    rows = data.reshape(math.prod(data.shape[:lead]), *data.shape[lead:])
+    result = np.empty((len(rows), *shape[lead:]), data.dtype)
+    step = max(1, BLOCK // max(1, math.prod(shape[lead:])))
+    for start in range(0, len(rows), step):
+        block = widen(rows[start : start + step])
+        for taps in axes:
+            block = _weighted_sum(block, _Taps(taps.axis - lead + 1, taps.index, taps.weight))
+        result[start : start + step] = truncated(block, data.dtype)
+    return result.reshape(shape)
 
 
 def _weighted_sum(x: Array, taps: _Taps) -> Array:
