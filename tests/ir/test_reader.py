@@ -98,6 +98,13 @@ def test_wrong_declared_dimensions_do_not_matter_but_are_reported(tmp_path):
     assert (mismatch.declared, mismatch.actual) == ("f32[7]", "f32[2,3]")
 
 
+def test_a_port_without_dimensions_may_be_of_any_rank(tmp_path):
+    text = chain("Relu", shape=()).replace('shape=""', 'shape="..."')
+    request = irrun.compile_model(write(tmp_path, text), check=True).create_infer_request()
+    np.testing.assert_array_equal(request.infer(X)[0], X)
+    assert request.mismatches == []
+
+
 def test_unknown_attributes_are_kept_and_ignored(tmp_path):
     path = write(tmp_path, chain("Relu", data=['colour="blue"']))
     model = irrun.read_model(path)
