@@ -6,7 +6,7 @@ Their specification requires `direction`, but its own examples leave it out; Ope
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from irrun.ops.sequence.steps import (
 )
 
 __all__ = ["Direction", "gru_sequence_5", "lstm_sequence_5", "rnn_sequence_5", "run_sequence"]
+
+#: Times for which the part of the gates that comes from X is made at once, at least: enough for BLAS.
+SHORTEST = 8
 
 Direction = Literal["forward", "reverse", "bidirectional"]
 Step = Callable[..., "tuple[Array, ...]"]
@@ -218,6 +221,7 @@ def run_sequence(
 ) -> tuple[Array, ...]:
     """Run one step function per direction along X.
 
+    Every sequence runs to the end of the longest; what lies behind its own end is dropped.
     states: [batch, directions, hidden] each; more: what the steps take besides, [batch, time, ...] each.
     Returns the hidden states of all times and the last value of each state.
     Raises:
@@ -228,39 +232,28 @@ def run_sequence(
     lengths = sequence_lengths.astype(np.int64)
     if batch and (lengths.min() < 0 or lengths.max() > time):
         raise InputError(f"sequence_lengths holds {lengths.tolist()}, expected 0 to {time}")
-    per_direction = []
+    hidden = states[0].shape[2]
+    Y = np.empty((batch, len(steps), time, hidden), X.dtype)
+    last = [np.zeros_like(state) for state in states]
+    # What X adds to the gates is made for a block of times, so that it stays below the size of X and Y.
+    block = max(SHORTEST, (X.size + Y.size) // max(1, 8 * batch * gates * hidden))
     for d, step in enumerate(steps):
-        part = input_part(X.swapaxes(0, 1), W[d], None if B is None else B[d], gates)
-        rows = [part, *(m.swapaxes(0, 1) for m in more)]
-        backwards = d == 1 or direction == "reverse"
-        per_direction.append(_unroll(rows, [s[:, d] for s in states], lengths, backwards, step))
-    Y, *last = ([p[i] for p in per_direction] for i in range(len(states) + 1))
-    return np.stack([y.swapaxes(0, 1) for y in Y], axis=1), *(np.stack(s, axis=1) for s in last)
-
-
-def _unroll(rows: Sequence[Array], states: Sequence[Array], lengths: Array, backwards: bool, step: Step) -> list[Array]:
-    """The hidden states [time, batch, hidden] and the last states, for one direction; rows are time-major.
-
-    Every sequence runs to the end of the longest; what lies behind its own end is dropped afterwards.
-    """
-    time, batch = rows[0].shape[:2]
-    hidden = states[0].shape[1]
-    reversal: tuple[Any, ...] = ()
-    if backwards:  # each sequence is turned around within its own length
-        times = np.arange(time)[:, None]
-        reversal = (np.where(times < lengths, lengths - 1 - times, times), np.arange(batch))
-        rows = [row[reversal] for row in rows]
-    Y = np.empty((time, batch, hidden), states[0].dtype)
-    ragged = bool((lengths != time).any())
-    last = [np.zeros_like(s) for s in states]
-    current = tuple(states)
-    for t, now in enumerate(zip(*rows, strict=True)):
-        current = step(*now, *current)
-        Y[t] = current[0]
-        if ragged:
-            ended = lengths == t + 1
-            for kept, state in zip(last, current, strict=True):
-                kept[ended] = state[ended]
-    if ragged:
-        Y[np.arange(time)[:, None] >= lengths] = 0
-    return [Y[reversal] if backwards else Y, *(last if ragged else current)]
+        current: tuple[Array, ...] = tuple(state[:, d] for state in states)
+        for start in range(0, time, block):
+            times = np.arange(start, min(start + block, time))[:, np.newaxis]
+            ends, ended = times + 1 == lengths, times >= lengths
+            some_end = ends.any(axis=1).tolist()
+            if d == 1 or direction == "reverse":  # each sequence is turned around within its own length
+                times = np.where(ended, times, lengths - 1 - times)
+            place = (np.arange(batch), times)
+            part = input_part(X[place], W[d], None if B is None else B[d], gates)
+            H = np.empty((len(times), batch, hidden), X.dtype)
+            for i, now in enumerate(zip(part, *(m[place] for m in more), strict=True)):
+                current = step(*now, *current)
+                H[i] = current[0]
+                if some_end[i]:
+                    for kept, state in zip(last, current, strict=True):
+                        kept[ends[i], d] = state[ends[i]]
+            H[ended] = 0
+            Y[np.arange(batch), d, times] = H
+    return Y, *last

@@ -104,7 +104,7 @@ def input_part(X: Array, W: Array, B: Array | None, gates: int) -> Array:
             f"W has shape {list(W.shape)}, expected [{gates} * hidden_size, {X.shape[-1]}] "
             f"for X of shape {list(X.shape)}"
         )
-    part: Array = X @ W.T
+    part: Array = X.reshape(math.prod(X.shape[:-1]), X.shape[-1]) @ W.T  # one product of many rows
     if B is not None:
         part += B
     return part.reshape(*X.shape[:-1], gates, W.shape[0] // gates)
