@@ -106,7 +106,32 @@ class Operation:
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
-        return typing.get_type_hints(inspect.unwrap(self.kernel))
+        """The annotations of the keyword-only parameters; those of inputs mean nothing here, and may not resolve."""
+        function: Any = inspect.unwrap(self.kernel)
+        given = {p.name: p.annotation for p in self._parameters if p.kind is p.KEYWORD_ONLY}
+        own = types.SimpleNamespace(
+            __annotations__={n: a for n, a in given.items() if a is not inspect.Parameter.empty}
+        )
+        return typing.get_type_hints(own, function.__globals__)
+
+    def check_signature(self) -> None:
+        """Raise TypeError where a parameter of the kernel is neither an input nor an attribute that can be read."""
+        for p in self._parameters:
+            if p.kind is p.VAR_KEYWORD:
+                raise TypeError(f"{self}: **{p.name} takes no attributes, each is a keyword-only parameter of its own")
+        try:
+            attributes = self.attributes
+        except NameError as error:
+            raise TypeError(f"{self}: an annotation cannot be resolved: {error}") from error
+        for attribute in attributes:
+            inner, _ = _strip_optional(attribute.type)
+            if typing.get_origin(inner) is list:
+                (inner,) = typing.get_args(inner)
+            if inner not in (bool, int, float, str, ElementType) and typing.get_origin(inner) is not Literal:
+                raise TypeError(
+                    f"{self}: attribute {attribute.name} is annotated {attribute.type}; "
+                    "expected bool, int, float, str, ElementType, Literal, or a list of one of these"
+                )
 
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
@@ -210,15 +235,20 @@ def op(
         deterministic: whether equal inputs always give equal results, so that constants may be folded.
 
     Raises:
-        TypeError: neither or both of `since` and `opset` are given.
+        TypeError: neither or both of `since` and `opset` are given, or what is decorated is no function, or has a
+            parameter that is neither an input nor an attribute that can be read.
     """
     if (since is None) == (opset is None):
         raise TypeError("op() takes either since= or opset=")
 
     def register(function: Function) -> Function:
+        if not inspect.isfunction(function):
+            raise TypeError(f"op() decorates a function, whose signature says what {type} takes, not {function!r}")
         module = function.__module__
         home = module.split(".")[2] if module.startswith("irrun.ops.") else "extension"
         operation = Operation(type, since or 0, opset, function, category or home, deterministic)
+        if not module.startswith("irrun.ops."):  # those here are tested, and reading them all takes time
+            operation.check_signature()
         if opset is not None:
             _extensions[opset, type] = operation
         else:
