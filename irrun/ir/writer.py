@@ -165,9 +165,8 @@ def _port(parent: Any, port: Port, with_names: bool) -> None:
         element.set("precision", port.element_type.precision)
     if with_names and port.names:
         element.set("names", _joined(port.names))
-    for dimension in port.shape or ():
-        text = str(dimension)
-        etree.SubElement(element, "dim").text = "-1" if text == "?" else text
+    for dimension in port.shape or ():  # OpenVINO reads no bounds here; a Parameter's stand in its `data`
+        etree.SubElement(element, "dim").text = str(dimension) if isinstance(dimension, int) else "-1"
     if port.shape is None:
         etree.SubElement(element, "rank").text = "-1"
     _append(element, port.rt_info)

@@ -51,6 +51,21 @@ def test_names_with_commas_survive(tmp_path):
     assert irrun.read_model(tmp_path / "copy.xml").inputs[0].names[:2] == ("a,b", "second")
 
 
+def test_openvino_reads_bounds_of_dimensions(tmp_path):
+    ov = pytest.importorskip("openvino")
+    path = write(tmp_path, chain("Relu").replace('shape="2,3"', 'shape="1..4,?"'))
+    irrun.save_model(irrun.read_model(path), tmp_path / "copy.xml")
+    copy = ov.Core().read_model(tmp_path / "copy.xml")
+    assert copy.inputs[0].partial_shape == ov.PartialShape("1..4,?")
+    assert str(irrun.read_model(tmp_path / "copy.xml").inputs[0].partial_shape) == "[1..4,?]"
+
+
+def test_a_part_may_begin_where_the_rank_is_unknown(tmp_path):
+    model = irrun.read_model(write(tmp_path, chain("Relu", "Abs", shape=()).replace('shape=""', 'shape="..."')))
+    part = extract(model, ["layer1"], ["layer2"])
+    np.testing.assert_array_equal(irrun.run(part, X)[0], abs(X))
+
+
 def test_nothing_is_left_behind_when_writing_fails(tmp_path):
     model = irrun.read_model(write(tmp_path, chain("Relu")))
     before = sorted(tmp_path.iterdir())
