@@ -107,11 +107,13 @@ def if_8(cond: Array, *inputs: Array, then_body: Body, else_body: Body) -> tuple
 
     cond: boolean, one element. inputs: any types and shapes; the port maps say which Parameter of which
     body each one feeds, and their positions count from cond, which is 0.
-    Returns the outputs of the body that ran, whose types and shapes may differ from those of the other.
+    Returns the outputs of the body that ran, whose types and shapes may differ from those of the other; only a
+    scalar gets one dimension where the other body declares that it gives one, as OpenVINO's shape inference has it.
     Raises InputError where cond has more than one element.
     Spec: If-8.
     """
-    body = then_body if scalar(cond, "cond") else else_body
+    body, other = (then_body, else_body) if scalar(cond, "cond") else (else_body, then_body)
+    otherwise = {out.port: other.result_shapes[out.result] for out in other.outputs}
     everything = (cond, *inputs)
     arguments: list[Array | None] = [None] * body.parameter_count
     for entry in body.inputs:
@@ -121,5 +123,7 @@ def if_8(cond: Array, *inputs: Array, then_body: Body, else_body: Body) -> tuple
     outputs: list[Array] = [np.empty(0)] * body.output_count
     for out in body.outputs:
         if out.port >= 0:
-            outputs[out.port] = results[out.result]
+            value, declared = results[out.result], otherwise.get(out.port)
+            is_vector = declared is not None and len(declared) == 1
+            outputs[out.port] = value.reshape(1) if is_vector and not value.ndim else value
     return tuple(outputs)

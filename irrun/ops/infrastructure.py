@@ -97,7 +97,9 @@ def loop_5(trip_count: Array, execution_condition: Array, *inputs: Array, body: 
     the first iteration runs. inputs: as for TensorIterator; their positions in the port map count from
     trip_count, which is 0.
     Returns one tensor per output, as TensorIterator does. Where no iteration runs, a concatenated output is
-    empty along its axis, and another one is the first value of the Parameter that its back edge feeds.
+    empty along its axis, and another one is the first value of the Parameter that its back edge feeds. One without
+    a back edge is then zero, in the shape that its Result declares, open dimensions as 0: the specification leaves
+    it undefined, and OpenVINO's CPU plugin gives what its memory holds, in that shape.
     Raises InputError where a sliced input ends before the loop does.
     Spec: Loop-5.
     """
@@ -228,9 +230,11 @@ def _initial(entry: OutputMap, body: Body, arguments: Sequence[Array | None]) ->
         if edge.result == entry.result and value is not None:
             return value
     shape = _smallest(entry, body)
-    if shape is None or 0 not in shape:
+    if shape is None:
         raise InputError(f"no iteration ran, so output {entry.port} has no value")
-    return np.empty(shape, body.result_dtypes[entry.result] or np.float32)
+    dtype = np.dtype(body.result_dtypes[entry.result] or np.float32)
+    check_size(shape, dtype)
+    return np.zeros(shape, dtype)
 
 
 def _smallest(entry: OutputMap, body: Body) -> list[int] | None:

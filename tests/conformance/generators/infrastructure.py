@@ -326,6 +326,7 @@ def loop_5(rng):
     yield _never(rng, trip_count=3, condition=False)
     for shape, (count, condition) in itertools.product(((-1, 3), (-1, -1)), ((0, True), (3, False))):
         yield _never_open(rng, shape, count, condition)
+    yield _never_open(rng, (2, 3), 0, True, outputs=(0, 2, 3, 4, 5))  # nothing defines the last value of output 1
 
 
 def _loop(trip_count, condition, body, counter=-1, condition_output=0):
@@ -505,7 +506,7 @@ def _never(rng, trip_count, condition):
     return Case([x], build=build, expected=[x], oracles=(), note=f"trip count {trip_count}, condition {condition}")
 
 
-def _never_open(rng, shape, trip_count, condition):
+def _never_open(rng, shape, trip_count, condition, outputs=None):
     """No iteration of a body of open shapes: what it would have given is empty, open dimensions are 0."""
     import openvino.opset8 as o
 
@@ -529,7 +530,8 @@ def _never_open(rng, shape, trip_count, condition):
         return _model(outs, [outer, count, first])
 
     fed = [x, np.array(trip_count, np.int64), np.array(condition)]
-    return Case(fed, build=build, oracles=("cpu",), note=f"{shape}, trip count {trip_count}, condition {condition}")
+    note = f"{shape}, trip count {trip_count}, condition {condition}"
+    return Case(fed, build=build, oracles=("cpu",), outputs=outputs, note=note)
 
 
 # ------------------------------------------------------------------------------------------------------------ If
@@ -542,6 +544,8 @@ def if_8(rng):
     for truth in (True, False):
         yield _without_parameters(rng, truth)
         yield _if_in_iterator(rng, truth)
+        for shapes in itertools.permutations(((), (1,), (3,)), 2):
+            yield _scalar_or_vector(truth, shapes)
 
 
 def _branches(rng, truth, same_shape, constant):
@@ -588,6 +592,23 @@ def _without_parameters(rng, truth):
         return _model([out], [cond])
 
     return Case([np.array(truth)], build=build, oracles=("cpu",), note=f"no parameters, {truth}")
+
+
+def _scalar_or_vector(truth, shapes):
+    """One branch gives a scalar, the other one dimension: the scalar gets that dimension, too."""
+
+    def build():
+        import openvino.opset8 as o
+        from openvino import op
+
+        cond = _parameter((), np.bool_)
+        bodies = [_model([o.negative(_constant(np.full(shape, 2, F32))).output(0)], []) for shape in shapes]
+        node = op.if_op(cond.output(0))
+        node.set_then_body(bodies[0])
+        node.set_else_body(bodies[1])
+        return _model([node.set_output(*(body.get_results()[0] for body in bodies))], [cond])
+
+    return Case([np.array(truth)], build=build, oracles=("cpu",), note=f"{shapes[0]} or {shapes[1]}, {truth}")
 
 
 def _if_in_iterator(rng, truth):
