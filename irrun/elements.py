@@ -55,8 +55,15 @@ class ElementType:
             return 3 * -(-count // per_group)
         return -(-count * self.bits // 8)
 
+    def to_dtype(self) -> np.dtype[Any]:
+        """The NumPy type of arrays that hold it, by the name of OpenVINO's method."""
+        return self.dtype
+
     def __str__(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        return f"<ElementType: {self.name}>"
 
     @staticmethod
     def parse(text: str) -> ElementType:

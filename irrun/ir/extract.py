@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 from irrun.errors import ModelError
 from irrun.ir.checks import sort_layers
-from irrun.ir.model import Edge, Graph, Layer, Model, Port
+from irrun.ir.model import Edge, Graph, Layer, Model, Place, Places, Port
 
 __all__ = ["extract"]
 
-Place = tuple[int, int]
 
-
-def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = ()) -> Model:
+def extract(model: Model, inputs: str | Sequence[str] = (), outputs: str | Sequence[str] = ()) -> Model:
     """The part of a model between some of its values, as a model of its own on the same weights.
 
     Args:
@@ -25,10 +23,11 @@ def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (
     Raises:
         ModelError: there is no such value, or the part needs none of the inputs named.
     """
+    inputs, outputs = ([names] if isinstance(names, str) else names for names in (inputs, outputs))
     graph = model.graph
     layers = {layer.id: layer for layer in graph.layers}
     sources: dict[Place, Place] = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges}
-    places = _Places(graph)
+    places = Places(graph)
     cut = {places.find(name): name for name in inputs}
     wanted = [places.find(name) for name in outputs]
     kept, used = _needed(layers, sources, cut, wanted, keep_results=not outputs)
@@ -42,7 +41,7 @@ def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (
     for place, name in cut.items():
         fresh += 1
         port = _port(layers, place)
-        part.layers.append(_parameter(fresh, name, port))
+        part.layers.append(_parameter(fresh, name, port, layers[place[0]].type))
         stand_in[place] = (fresh, 0)
     part.layers.extend(layer for layer in graph.layers if layer.id in kept)
     for edge in graph.edges:
@@ -50,33 +49,9 @@ def extract(model: Model, inputs: Sequence[str] = (), outputs: Sequence[str] = (
             source = stand_in.get((edge.from_layer, edge.from_port), (edge.from_layer, edge.from_port))
             part.edges.append(Edge(*source, edge.to_layer, edge.to_port))
     for place, name in zip(wanted, outputs, strict=True):
-        fresh += 1
-        port = _port(layers, place)
-        result = Layer(fresh, f"{name}/result", "Result", inputs=[Port(0, port.element_type, port.shape)])
-        part.layers.append(result)
-        part.edges.append(Edge(*stand_in.get(place, place), fresh, 0))
+        part.add_result(name, stand_in.get(place, place))
     part.layers = list(sort_layers(part))
     return Model(part, model.weights, 11, model.path, model.rt_info, model.meta_data, model.source_version)
-
-
-class _Places:
-    """Finds output ports by name."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.by_name: dict[str, Place] = {}
-        for layer in graph.layers:
-            for i, port in enumerate(layer.outputs):
-                own = [layer.name, f"{layer.name}.{i}"] if i == 0 else [f"{layer.name}.{i}"]
-                for name in (*port.names, *own):
-                    self.by_name.setdefault(name, (layer.id, port.id))
-
-    def find(self, name: str) -> Place:
-        if name not in self.by_name:
-            import difflib
-
-            near = difflib.get_close_matches(name, self.by_name, 3)
-            raise ModelError(f"no value {name!r}" + (f"; is it {', '.join(near)}?" if near else ""))
-        return self.by_name[name]
 
 
 def _needed(
@@ -113,8 +88,11 @@ def _port(layers: dict[int, Layer], place: Place) -> Port:
     return next(p for p in layers[place[0]].outputs if p.id == place[1])
 
 
-def _parameter(id: int, name: str, port: Port) -> Layer:
-    own = Port(0, port.element_type, port.shape, port.names)
-    shape = "..." if port.shape is None else str(port.shape)[1:-1]
+def _parameter(id: int, name: str, port: Port, source: str) -> Layer:
+    """A Parameter for the value of `port`, which a layer of type `source` makes."""
+    # OpenVINO writes no dimensions for a scalar and for an unknown rank alike, but where `data` holds the shape.
+    known = port.shape if port.shape or source in ("Parameter", "Const", "Constant") else None
+    own = Port(0, port.element_type, known, port.names)
+    shape = "..." if known is None else str(known)[1:-1]
     attributes = {"element_type": str(port.element_type or "dynamic"), "shape": shape}
     return Layer(id, name, "Parameter", attributes=attributes, outputs=[own])

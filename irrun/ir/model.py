@@ -12,7 +12,10 @@ from irrun.errors import ModelError
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
-__all__ = ["BackEdge", "Body", "Edge", "Graph", "Layer", "Model", "Port", "PortMapEntry", "Tensor"]
+__all__ = ["BackEdge", "Body", "Edge", "Graph", "Layer", "Model", "Place", "Places", "Port", "PortMapEntry", "Tensor"]
+
+#: An output port, by layer and port id.
+Place = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -117,7 +120,7 @@ class Body:
     back_edges: list[BackEdge] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Graph:
     """Layers and the edges between them."""
 
@@ -125,6 +128,9 @@ class Graph:
     edges: list[Edge] = field(default_factory=list)
     name: str = ""
     rt_info: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<Graph: {self.name!r}, {len(self.layers)} layers, {len(self.edges)} edges>"
 
     def of_type(self, *types: str) -> list[Layer]:
         """The layers of these types, in the order of the file."""
@@ -142,8 +148,43 @@ class Graph:
             yield graph, layer
             stack.extend((b.graph, iter(b.graph.layers)) for b in reversed(layer.bodies.values()))
 
+    def add_result(self, name: str, place: Place) -> Layer:
+        """A new Result of the value at `place`, joined to it, called after `name`."""
+        id = max((layer.id for layer in self.layers), default=-1) + 1
+        maker = next(layer for layer in self.layers if layer.id == place[0])
+        port = next(p for p in maker.outputs if p.id == place[1])
+        result = Layer(id, f"{name}/result", "Result", inputs=[Port(0, port.element_type, port.shape)])
+        self.layers.append(result)
+        self.edges.append(Edge(*place, id, 0))
+        return result
 
-@dataclass(frozen=True)
+
+class Places:
+    """Finds the values of a graph by name: a tensor name, the layer that makes it, or `layer.port`."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.by_name: dict[str, Place] = {}
+        for layer in graph.layers:
+            for i, port in enumerate(layer.outputs):
+                own = [layer.name, f"{layer.name}.{i}"] if i == 0 else [f"{layer.name}.{i}"]
+                for name in (*port.names, *own):
+                    self.by_name.setdefault(name, (layer.id, port.id))
+
+    def find(self, name: str) -> Place:
+        """Where the value is made.
+
+        Raises:
+            ModelError: there is none of that name; those of similar names are told.
+        """
+        if name not in self.by_name:
+            import difflib
+
+            near = difflib.get_close_matches(name, self.by_name, 3)
+            raise ModelError(f"no value {name!r}" + (f"; is it {', '.join(near)}?" if near else ""))
+        return self.by_name[name]
+
+
+@dataclass(frozen=True, repr=False)
 class Tensor:
     """An input or output of a model as its users see it, after OpenVINO's `ov::Output`.
 
@@ -186,12 +227,15 @@ class Tensor:
             raise ModelError(f"{self.any_name} has the dynamic shape {self.partial_shape or '[...]'}")
         return tuple(int(d) for d in self.partial_shape if isinstance(d, int))
 
+    def __repr__(self) -> str:
+        return f"<Tensor: {self}>"
+
     def __str__(self) -> str:
         shape = "[...]" if self.partial_shape is None else str(self.partial_shape)
         return f"{self.names[0] if self.names else '(unnamed)'}: {self.element_type or 'any'}{shape}"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Model:
     """A model: its graph, its weights, and what else the file holds.
 
@@ -210,8 +254,13 @@ class Model:
     meta_data: str | None = None
     source_version: int = 11
 
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, tensors)) for tensors in (self.inputs, self.outputs))
+        return f"<Model: {self.name!r}, {len(self.graph.layers)} layers, ({inputs}) -> ({outputs})>"
+
     @property
     def name(self) -> str:
+        """The name that the file gives the network."""
         return self.graph.name
 
     @property
@@ -265,6 +314,56 @@ class Model:
         """
         return _pick(self.outputs, key, "output")
 
+    def add_outputs(self, names: str | Sequence[str]) -> list[Tensor]:
+        """Make values inside the model outputs, too; one that is an output already stays the one it is.
+
+        Args:
+            names: each a tensor name, the name of the layer that makes the value, or `layer.port`.
+
+        Returns:
+            The outputs, one per name.
+
+        Raises:
+            ModelError: there is no such value.
+        """
+        places = Places(self.graph)
+        wanted = [(name, places.find(name)) for name in ([names] if isinstance(names, str) else names)]
+        results = {layer.id for layer in self.graph.of_type("Result")}
+        known = {(e.from_layer, e.from_port): e.to_layer for e in reversed(self.graph.edges) if e.to_layer in results}
+        for name, place in wanted:
+            if place not in known:
+                known[place] = self.graph.add_result(name, place).id
+        tensors = {tensor.layer.id: tensor for tensor in self.outputs}
+        return [tensors[known[place]] for _, place in wanted]
+
+    def reshape(self, shapes: Sequence[Any] | Mapping[Any, Any]) -> None:
+        """Declare other shapes for inputs, and forget those of all that is computed from them.
+
+        Args:
+            shapes: {name or position: shape}, or the shape of the only input; dimensions as `PartialShape` takes
+                them: integers, -1 for an open one, texts such as "1..8".
+
+        Raises:
+            ModelError: there is no such input, or a shape without a name where there are several.
+            ValueError: a dimension cannot be read.
+        """
+        if not isinstance(shapes, Mapping):
+            if len(self.inputs) != 1:
+                raise ModelError(f"a shape needs the name of an input; the model has {_told(self.inputs)}")
+            shapes = {0: shapes}
+        wanted = [(self.input(key).layer, PartialShape(shape)) for key, shape in shapes.items()]
+        inputs = {id(layer) for layer in self.graph.of_type("Parameter")}
+        for _, layer in self.graph.walk():
+            if layer.type in ("Const", "Constant"):
+                continue
+            for port in (*layer.inputs, *(() if id(layer) in inputs else layer.outputs)):
+                port.shape = None
+            if layer.type == "Parameter" and id(layer) not in inputs:
+                layer.attributes["shape"] = "..."
+        for layer, shape in wanted:
+            layer.outputs[0].shape = shape
+            layer.attributes["shape"] = str(shape)[1:-1]
+
 
 def _unique(*names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n for n in names if n))
@@ -278,8 +377,11 @@ def _pick(tensors: list[Tensor], key: int | str, what: str) -> Tensor:
         for tensor in tensors:
             if key in tensor.names:
                 return tensor
-    known = "; ".join(map(str, tensors)) or "none"
-    raise ModelError(f"no {what} {key!r}; the model has {known}")
+    raise ModelError(f"no {what} {key!r}; the model has {_told(tensors)}")
+
+
+def _told(tensors: Sequence[Tensor]) -> str:
+    return "; ".join(map(str, tensors)) or "none"
 
 
 def index_names(tensors: Sequence[Tensor]) -> Mapping[str, int]:

@@ -26,10 +26,15 @@ Array = np.ndarray[Any, Any]
 Inputs = Any
 
 
+#: The devices of OpenVINO that irrun stands in for.
+DEVICES = ("CPU", "AUTO")
+
+
 def compile_model(
     model: Model | str | os.PathLike[str],
     weights: WeightsSource | None = None,
     *,
+    device_name: str = "CPU",
     check: bool = False,
     fold_limit: int = DEFAULT_LIMIT,
     **config: Any,
@@ -38,7 +43,9 @@ def compile_model(
 
     Args:
         model: a Model, or the path of its .xml.
-        weights: for a path, where its weights are, if not beside it.
+        weights: for a path, where its weights are, if not beside it. OpenVINO's programs have the device name in
+            its place, which counts as `device_name`.
+        device_name: "CPU" or "AUTO", which are the same here.
         check: whether runs compare declared types and shapes with actual ones (`InferRequest.mismatches`).
         fold_limit: bytes that values computed from constants alone (decompressed weights, mostly) may take; what
             does not fit is computed in each run, and freed after its last use. 0 folds nothing.
@@ -48,9 +55,14 @@ def compile_model(
         UnsupportedError: it needs operations that irrun lacks; all are listed.
         ModelError: the file is wrong.
         TypeError: an unknown option.
+        ValueError: another device.
     """
     if config:
         raise TypeError(f"compile_model() has no option {', '.join(sorted(config))}")
+    if isinstance(weights, str) and weights in DEVICES:
+        device_name, weights = weights, None
+    if device_name not in DEVICES:
+        raise ValueError(f"irrun computes on the CPU, not on {device_name!r}")
     if not isinstance(model, Model):
         model = read_model(model, weights)
     return CompiledModel(model, check=check, fold_limit=fold_limit)
@@ -76,12 +88,23 @@ class CompiledModel:
             model.weights.release()  # what was folded has a copy now
         self._request: InferRequest | None = None
 
+    def __repr__(self) -> str:
+        return f"<CompiledModel: {self.model!r}>"
+
     def input(self, key: int | str = 0) -> Tensor:
-        """The input at a position or of a name."""
+        """The input at a position or of a name.
+
+        Raises:
+            ModelError: there is none.
+        """
         return self.model.input(key)
 
     def output(self, key: int | str = 0) -> Tensor:
-        """The output at a position or of a name."""
+        """The output at a position or of a name.
+
+        Raises:
+            ModelError: there is none.
+        """
         return self.model.output(key)
 
     def create_infer_request(self) -> InferRequest:
@@ -122,6 +145,9 @@ class Outputs(Mapping[Any, Array]):
             raise error(f"no output {shown}; the model has {len(self._arrays)}: {known}")
         return self._arrays[position]
 
+    def __repr__(self) -> str:
+        return f"Outputs({self.to_dict()!r})"
+
     def __contains__(self, key: object) -> bool:
         return _position(key, self._tensors, self._names) is not None
 
@@ -150,6 +176,11 @@ class VariableState:
     def __init__(self, name: str, values: dict[str, Array]) -> None:
         self.name = name
         self._values = values
+
+    def __repr__(self) -> str:
+        value = self._values.get(self.name)
+        held = "its first value" if value is None else f"{ElementType.of(value.dtype)}{list(value.shape)}"
+        return f"<VariableState: {self.name!r}, {held}>"
 
     @property
     def state(self) -> Array | None:

@@ -129,3 +129,15 @@ def test_weights_of_any_kind(tmp_path):
     for weights in (5, [1, 2]):
         with pytest.raises(TypeError, match="weights are a path, bytes or an array"):
             irrun.compile_model(path, weights)
+
+
+def test_the_device_of_an_openvino_program_is_the_cpu(tmp_path):
+    path = write(tmp_path, chain("Relu"))
+    for compiled in (
+        irrun.compile_model(path, "CPU"),
+        irrun.compile_model(irrun.read_model(path), "AUTO"),
+        irrun.compile_model(path, device_name="CPU"),
+    ):
+        assert compiled(np.ones((2, 3), np.float32))[0].shape == (2, 3)
+    with pytest.raises(ValueError, match="irrun computes on the CPU, not on 'GPU'"):
+        irrun.compile_model(path, device_name="GPU")
