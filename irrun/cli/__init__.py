@@ -15,7 +15,7 @@ import click
 from irrun import __version__
 from irrun.errors import IrrunError, one_line
 
-__all__ = ["main"]
+__all__ = ["main", "refuse_to_replace"]
 
 #: Commands in the order of the help: name -> what it does; each lives in the module of its name.
 COMMANDS = {
@@ -63,6 +63,15 @@ class _Commands(click.Group):
         if args and args[0] not in COMMANDS and _names_model(args):
             args = ["run", *args]
         return super().parse_args(ctx, args)
+
+
+def refuse_to_replace(model: Path, weights: Path | None, output: Path) -> None:
+    """Raise BadParameter where writing a model to `output` would replace what it is made from."""
+    for read in (model, weights or model.with_suffix(".bin")):
+        for written in (output, output.with_suffix(".bin")):
+            if read.exists() and written.exists() and read.samefile(written):
+                text = f"it would replace {read}, which is read; name another .xml"
+                raise click.BadParameter(text, param_hint="--output")
 
 
 def _names_model(args: list[str]) -> bool:

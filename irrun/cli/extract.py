@@ -16,18 +16,20 @@ __all__ = ["command"]
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml to write.")
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin, if not beside the model.")
 def command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], output: Path, weights: Path | None) -> None:
-    """Cut the part of MODEL between some of its values out, with its weights.
+    """Write the part of MODEL between some of its values as a model of its own, with its weights.
 
     A value is named by a tensor name, by the layer that makes it, or by layer.port.
 
     \b
     irrun extract model.xml --inputs conv1 --outputs fc1 -o part.xml
     """
+    from irrun.cli import refuse_to_replace
     from irrun.errors import printable
     from irrun.ir.extract import extract
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
 
+    refuse_to_replace(model, weights, output)
     whole = read_model(model, weights)
     part = extract(whole, _names(inputs, whole), _names(outputs, whole))
     xml, binary = save_model(part, output)

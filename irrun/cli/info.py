@@ -90,10 +90,14 @@ def _facts(model: Any, findings: Any) -> dict[str, Any]:
             "constants": sum(types.values()),
             "types": dict(types),
         },
-        "unsupported": [f"{name}: {len(layers)} layers" for name, layers in unsupported(model).items()],
+        "unsupported": [f"{name}: {_count(len(layers))}" for name, layers in unsupported(model).items()],
         "unknown_attributes": [f"{name} ({count})" for name, count in sorted(unknown.items())],
         "findings": [str(f) for f in findings],
     }
+
+
+def _count(layers: int) -> str:
+    return f"{layers} layer{'s' * (layers != 1)}"
 
 
 def _tensor(tensor: Any) -> dict[str, Any]:

@@ -16,7 +16,12 @@ __all__ = ["command"]
 @click.argument("type", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(type: str | None, as_json: bool) -> None:
-    """List the supported operations by category, or show the versions, inputs and attributes of one TYPE."""
+    """List the supported operations by category, or explain one TYPE: its versions, inputs, attributes and kernel.
+
+    \b
+    irrun ops Gather
+    irrun ops Gather-7
+    """
     from irrun.errors import InputError
     from irrun.ops.registry import ALIASES, operations
 
@@ -69,6 +74,7 @@ def _page(o: Any) -> str:
         lines.append(f"    {a.name}: {a.type_name}, {default}")
     if not o.attributes:
         lines.append("    none")
+    lines += ["", f"  kernel: {o.kernel.__module__}.{o.kernel.__qualname__}"]
     if rest.strip():
         lines += ["", *(f"  {line}".rstrip() for line in rest.strip("\n").splitlines())]
     return "\n".join(lines)
@@ -86,6 +92,7 @@ def _facts(o: Any) -> dict[str, Any]:
             | ({} if a.required else {"default": _default(a.default)})
             for a in o.attributes
         ],
+        "kernel": f"{o.kernel.__module__}.{o.kernel.__qualname__}",
         "summary": (inspect.getdoc(o.kernel) or "").partition("\n")[0],
     }
 

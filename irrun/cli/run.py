@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from irrun.ir.model import Layer
+    from irrun.runtime.executor import Observer, Scope
 
 __all__ = ["command"]
 
@@ -29,12 +35,21 @@ __all__ = ["command"]
 @click.option(
     "--channels",
     type=click.Choice(["BGR", "RGB"], case_sensitive=False),
+    metavar="BGR|RGB",
     default="BGR",
     show_default=True,
     help="Channel order of picture inputs.",
 )
 @click.option("--mean", metavar="M[,M,M]", help="Taken from the pixels (0 to 255) of pictures.")
 @click.option("--scale", metavar="S[,S,S]", help="What they are divided by after that.")
+@click.option(
+    "--show",
+    multiple=True,
+    metavar="NAME",
+    help="Add a value inside the model to the outputs, named by a tensor name, by the layer that makes it, or by "
+    "layer.port.",
+)
+@click.option("--trace", is_flag=True, help="Show what each layer that runs computes, in bodies too.")
 @click.option("--check", is_flag=True, help="Report declared types and shapes that are wrong; exit 1 if any is.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -47,6 +62,8 @@ def command(
     channels: str,
     mean: str | None,
     scale: str | None,
+    show: tuple[str, ...],
+    trace: bool,
     check: bool,
     as_json: bool,
 ) -> None:
@@ -56,10 +73,11 @@ def command(
     irrun run model.xml --input x.npy
     irrun run model.xml --input ids='[[1,2,3]]' --input mask=m.npy -o out.npz
     irrun run detector.xml --input street.jpg --json
+    irrun run model.xml --input x.npy --show conv1 --show relu1
     """
     import irrun
     from irrun.cli.progress import progress
-    from irrun.cli.show import describe, table
+    from irrun.cli.show import columns, describe, table
     from irrun.errors import one_line, printable
     from irrun.values.image import ImageOptions
     from irrun.values.load import LoadOptions, load_inputs
@@ -68,14 +86,26 @@ def command(
     if output == "":
         raise click.BadParameter("it is empty, expected an .npz, an .npy or a folder", param_hint="--output")
     options = LoadOptions(seed, ImageOptions(layout, channels, _numbers(mean, "--mean"), _numbers(scale, "--scale")))
-    compiled = irrun.compile_model(model, weights, check=check)
+    found = irrun.read_model(model, weights)
+    found.add_outputs(show)
+    compiled = irrun.compile_model(found, check=check)
     request = compiled.create_infer_request()
     fed = load_inputs(inputs, compiled.inputs, options)
-    with progress(model.name) as observers:
-        outputs = request.infer(fed, observers=observers).to_dict()
+    traced: list[Any] = []
+    try:
+        with progress(model.name) as observers:
+            if trace:
+                observers = [*observers, _tracer(traced, as_json)]
+            outputs = request.infer(fed, observers=observers).to_dict()
+    finally:  # a run that fails shows how far it came
+        if traced and not as_json:
+            header = ("layer", "operation", "type", "shape", "range", "first values")
+            click.echo(columns([header, *traced]) + "\n")
     written = save_outputs(outputs, output) if output else []
     if as_json:
         answer: dict[str, object] = {"outputs": [describe(name, value) for name, value in outputs.items()]}
+        if trace:
+            answer["trace"] = traced
         if written:
             answer["written"] = [str(path) for path in written]
         if check:
@@ -90,6 +120,22 @@ def command(
             click.echo(f"declared otherwise: {one_line(str(mismatch))}")
     if request.mismatches:
         raise click.exceptions.Exit(1)
+
+
+def _tracer(traced: list[Any], as_json: bool) -> Observer:
+    """An observer that adds what every layer computes: a row, or a dictionary for JSON."""
+    from irrun.cli.show import describe, summary
+
+    def observe(layer: Layer, inputs: Sequence[Any], outputs: Sequence[Any], seconds: float, scope: Scope) -> None:
+        inside = "".join(f"{owner.name}[{iteration}]/" for owner, iteration in scope)
+        for i, value in enumerate(outputs):
+            name = f"{inside}{layer.name}" + (f".{i}" if len(outputs) > 1 else "")
+            if as_json:
+                traced.append({**describe(name, value), "operation": layer.type})
+            else:
+                traced.append((name, layer.type, *summary(value)))
+
+    return observe
 
 
 def _numbers(text: str | None, option: str) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from irrun.elements import ElementType
 from irrun.errors import printable
 from irrun.values.save import storable
 
-__all__ = ["columns", "describe", "human_bytes", "table"]
+__all__ = ["columns", "describe", "human_bytes", "summary", "table"]
 
 Array = np.ndarray[Any, Any]
 
@@ -24,11 +24,13 @@ FIRST = 6
 def table(outputs: Mapping[str, Array]) -> str:
     """One row per output: name, type, shape, range, first values."""
     rows = [("output", "type", "shape", "range", "first values")]
-    for name, value in outputs.items():
-        kind = ElementType.of(value.dtype)
-        shape = "[" + ",".join(map(str, value.shape)) + "]"
-        rows.append((name, str(kind), shape, _range(value), _first(value)))
-    return columns(rows)
+    return columns(rows + [(name, *summary(value)) for name, value in outputs.items()])
+
+
+def summary(value: Array) -> tuple[str, str, str, str]:
+    """Type, shape, range and first values."""
+    shape = "[" + ",".join(map(str, value.shape)) + "]"
+    return str(ElementType.of(value.dtype)), shape, _range(value), _first(value)
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:

@@ -19,11 +19,13 @@ def command(model: Path, output: Path, weights: Path | None) -> None:
     \b
     irrun upgrade old.xml -o new.xml
     """
+    from irrun.cli import refuse_to_replace
     from irrun.errors import printable
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
     from irrun.runtime.lowering import unsupported_error
 
+    refuse_to_replace(model, weights, output)
     old = read_model(model, weights)
     lacking = unsupported_error(old)
     if lacking is not None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from irrun.errors import ModelError
 from irrun.ir.model import Body, Graph, Layer, Model
+from irrun.ir.weights import MissingWeights
 
 __all__ = ["Finding", "check_model", "raise_first", "sort_layers"]
 
@@ -44,15 +45,22 @@ def check_model(model: Model) -> list[Finding]:
     if not model.graph.of_type("Result") and not model.graph.of_type("Assign"):
         findings.append(Finding(0, "", "the model has no Result, so there is nothing to compute"))
     graphs: list[Graph] = [model.graph]
+    lost: list[MissingWeights] = []
     while graphs:
         graph = graphs.pop()
         for layer in graph.layers:
             if layer.type in ("Const", "Constant"):
-                findings.extend(_check_constant(layer, model))
+                try:
+                    findings.extend(_check_constant(layer, model))
+                except MissingWeights as error:
+                    lost.append(error)
             for tag, body in layer.bodies.items():
                 findings.extend(_check_graph(body.graph))
                 findings.extend(_check_port_map(layer, tag, body))
                 graphs.append(body.graph)
+    if lost:
+        need = "one constant needs" if len(lost) == 1 else f"{len(lost)} constants need"
+        findings.append(Finding(0, "", f"{lost[0].message}; {need} it"))
     return findings
 
 
@@ -156,6 +164,8 @@ def _check_constant(layer: Layer, model: Model) -> Iterator[Finding]:
         return
     try:
         constant_extent(layer, model)
+    except MissingWeights:  # the same for all constants
+        raise
     except ModelError as error:
         yield Finding(layer.line, layer.describe(), error.message)
 

@@ -13,10 +13,14 @@ from irrun.errors import ModelError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Weights", "WeightsSource"]
+__all__ = ["MissingWeights", "Weights", "WeightsSource"]
 
 #: Where weights may come from: a path, bytes, or an array.
 WeightsSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, "np.ndarray[Any, Any]"]
+
+
+class MissingWeights(ModelError):
+    """The .bin that should stand beside the model does not."""
 
 
 class Weights:
@@ -68,7 +72,7 @@ class Weights:
         if offset < 0 or size < 0:
             raise ModelError(f"offset {offset} and size {size} of a constant must not be negative")
         if size and self._missing is not None:
-            raise ModelError(f"the weights file {self._missing} is missing; name it if it is elsewhere")
+            raise MissingWeights(f"the weights file {self._missing} is missing; name it as weights if it is elsewhere")
         if offset + size > len(self._buffer) and size:
             where = self.path or "the weights"
             raise ModelError(f"needs bytes {offset} to {offset + size} of {where}, which has {len(self._buffer)} bytes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,6 +117,84 @@ def test_random_is_seeded_and_zeros_are_zero(model, capsys):
     assert call(capsys, model, "--input", "random", "--seed", "1", "--json") != first
     _, out, _ = call(capsys, model, "--input", "zeros", "--json")
     assert json.loads(out)["outputs"][0]["max"] == 0
+
+
+def test_values_inside_are_shown_beside_the_outputs(model, tmp_path, capsys):
+    path = write(tmp_path, chain("Relu", "Exp"), name="two")
+    call_it = (path, "--input", model.parent / "x.npy", "--show", "layer1", "--show", "layer2", "--show", "x")
+    code, out, err = call(capsys, *call_it)
+    assert code == 0, err
+    assert [row.split()[0] for row in out.splitlines()] == ["output", "layer2", "layer1", "x"]
+    assert call(capsys, *call_it, "-o", tmp_path / "all.npz")[0] == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "all.npz")["layer1"], np.maximum(X, 0))
+    code, out, err = call(capsys, path, "--input", "zeros", "--show", "layre1")
+    assert (code, out) == (2, "")
+    assert "no value 'layre1'; is it layer1" in err
+
+
+def test_a_trace_shows_every_layer_in_bodies_too(model, tmp_path, capsys):
+    path = write(tmp_path, chain("Relu", "Exp"), name="two")
+    _, out, _ = call(capsys, path, "--input", model.parent / "x.npy", "--trace")
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0][:3] == ["layer", "operation", "type"]
+    assert [row[:4] for row in rows[1:3]] == [["layer1", "Relu", "f32", "[2,3]"], ["layer2", "Exp", "f32", "[2,3]"]]
+    assert rows[3] == []
+    assert rows[4][0] == "output"
+    _, out, _ = call(capsys, path, "--input", model.parent / "x.npy", "--trace", "--json")
+    found = json.loads(out)["trace"]
+    assert [(t["name"], t["operation"]) for t in found] == [("layer1", "Relu"), ("layer2", "Exp")]
+    assert found[0]["values"] == np.maximum(X, 0).tolist()
+    dates = Path(__file__).parents[2] / "examples" / "date_translation"
+    _, out, _ = call(capsys, dates / "model.xml", "--input", dates / "input.npy", "--trace")
+    assert "\nbeam_search[10]/" in out
+
+
+def test_a_run_that_fails_shows_how_far_it_came(tmp_path, capsys):
+    constant = layer(
+        1, "Const", data='element_type="i64" shape="1" offset="0" size="8"', outputs=[port(0, (1,), "I64")]
+    )
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32", "x")], name="x"),
+        constant,
+        layer(2, "Relu", inputs=[port(0)], outputs=[port(1)]),
+        layer(3, "Reshape", data='special_zero="false"', inputs=[port(0), port(1)], outputs=[port(2)]),
+        layer(4, "Result", inputs=[port(0)]),
+    ]
+    edges = [(0, 0, 2, 0), (2, 1, 3, 0), (1, 0, 3, 1), (3, 2, 4, 0)]
+    path = write(tmp_path, net(layers, edges), np.array([5], np.int64))
+    code, out, err = call(capsys, path, "--input", "zeros", "--trace")
+    assert code == 2
+    assert [row.split()[0] for row in out.splitlines() if row] == ["layer", "layer2"]
+    assert "layer3" in err
+
+
+@pytest.mark.parametrize("command", ["upgrade", "extract"])
+def test_a_model_is_not_replaced_by_what_is_made_from_it(command, model, tmp_path, capsys):
+    before = model.read_bytes()
+    write(tmp_path, chain("Exp"), name="other")
+    for arguments in (
+        [model, "-o", model],
+        [model, "-o", tmp_path / "." / "model.xml"],
+        [tmp_path / "other.xml", "-w", tmp_path / "model.bin", "-o", model],
+    ):
+        code, out, err = call(capsys, command, *arguments)
+        assert (code, out) == (2, "")
+        assert "which is read; name another .xml" in err
+    assert model.read_bytes() == before
+    assert call(capsys, command, model, "-o", tmp_path / "new.xml")[0] == 0
+
+
+def test_a_missing_bin_is_told_once(tmp_path, capsys):
+    data = 'element_type="f32" shape="2" offset="0" size="8"'
+    layers = [layer(i, "Const", data=data, outputs=[port(0, (2,), "FP32")]) for i in (0, 1)]
+    layers += [layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2)]), layer(3, "Result", inputs=[port(0)])]
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]), None)
+    code, out, _ = call(capsys, "validate", path)
+    assert code == 1
+    assert out.count("\n") == 1
+    assert "model.bin is missing; name it as weights if it is elsewhere; 2 constants need it" in out
+    assert call(capsys, "info", path)[1].count("is missing") == 1
+    assert "2 constants need it" in call(capsys, path)[2]
 
 
 @pytest.mark.parametrize(
