@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from irrun.ir.writer import save_model
     from irrun.ops.registry import op
     from irrun.runtime.request import CompiledModel, InferRequest, Outputs, compile_model, run
+    from irrun.shapes import PartialShape
     from irrun.values.load import load_inputs
     from irrun.values.save import save_outputs
 
@@ -28,6 +29,7 @@ __all__ = [
     "Model",
     "ModelError",
     "Outputs",
+    "PartialShape",
     "UnsupportedError",
     "compile_model",
     "extract",
@@ -49,6 +51,7 @@ _LAZY = {
     "InferRequest": "irrun.runtime.request",
     "Model": "irrun.ir.model",
     "Outputs": "irrun.runtime.request",
+    "PartialShape": "irrun.shapes",
     "compile_model": "irrun.runtime.request",
     "extract": "irrun.ir.extract",
     "load_inputs": "irrun.values.load",

@@ -29,9 +29,10 @@ def test_what_the_command_line_does_is_a_few_lines(tmp_path):
     compiled = irrun.compile_model(path)
     inputs = irrun.load_inputs(["x=[[0,0,0],[0,0,0]]"], compiled.inputs)
     outputs = compiled(inputs)
+    assert list(irrun.load_inputs("zeros", compiled.inputs)) == ["x"]
     (written,) = irrun.save_outputs(outputs.to_dict(), tmp_path / "out.npz")
     np.testing.assert_array_equal(np.load(written)["layer2"], np.ones((2, 3)))
-    xml, _ = irrun.save_model(irrun.extract(compiled.model, outputs=["layer1"]), tmp_path / "part.xml")
+    xml, _ = irrun.save_model(irrun.extract(compiled.model, outputs="layer1"), tmp_path / "part.xml")
     np.testing.assert_array_equal(irrun.run(xml, inputs)["layer1"], np.zeros((2, 3)))
 
 

@@ -146,7 +146,8 @@ class Outputs(Mapping[Any, Array]):
         return self._arrays[position]
 
     def __repr__(self) -> str:
-        return f"Outputs({self.to_dict()!r})"
+        held = (f"{name}: {_told(array)}" for name, array in self.to_dict().items())
+        return f"<Outputs: {', '.join(held)}>"
 
     def __contains__(self, key: object) -> bool:
         return _position(key, self._tensors, self._names) is not None
@@ -179,7 +180,7 @@ class VariableState:
 
     def __repr__(self) -> str:
         value = self._values.get(self.name)
-        held = "its first value" if value is None else f"{ElementType.of(value.dtype)}{list(value.shape)}"
+        held = "its first value" if value is None else _told(value)
         return f"<VariableState: {self.name!r}, {held}>"
 
     @property
@@ -383,6 +384,10 @@ def _type_name(value: Any) -> str:
         return str(value.dtype)
 
 
+def _told(array: Array) -> str:
+    return f"{_type_name(array)}[{','.join(map(str, array.shape))}]"
+
+
 def _owned(result: Array, shared: Sequence[Array]) -> Array:
     """`result`, or a copy where writing to it could change an input, a constant or a variable."""
     if result.flags.owndata and result.flags.writeable and not any(result is other for other in shared):
@@ -392,6 +397,11 @@ def _owned(result: Array, shared: Sequence[Array]) -> Array:
 
 def run(model: Model | str | os.PathLike[str], inputs: Inputs = None, weights: WeightsSource | None = None) -> Outputs:
     """Read, compile and run a model once.
+
+    Args:
+        model: a Model, or the path of its .xml.
+        inputs: one array, a list in Parameter order, or {name: array}.
+        weights: for a path, where its weights are, if not beside it.
 
     Raises:
         IrrunError: as `compile_model` and `CompiledModel.__call__`.

@@ -71,7 +71,7 @@ def load_inputs(
     """
     options = options or LoadOptions()
     given: dict[int, Array] = {}
-    for spec in specs:
+    for spec in [specs] if isinstance(specs, str) else specs:
         position, text = _split_name(spec, tensors)
         if position is None:
             several = _named_in_npz(text, tensors)
@@ -85,7 +85,9 @@ def load_inputs(
         given[_unfed(position, given, tensors)] = load_input(text, tensors[position], options)
     missing = [t for i, t in enumerate(tensors) if i not in given]
     if missing:
-        raise InputError(f"missing input {_wanted(missing)}; the model takes {_wanted(tensors)}")
+        raise InputError(
+            f"missing input {_wanted(missing)}" + (f"; the model takes {_wanted(tensors)}" if given else "")
+        )
     names = index_names(tensors)
     return {t.names[0] if t.names and names[t.names[0]] == i else i: given[i] for i, t in enumerate(tensors)}
 

@@ -201,7 +201,7 @@ def test_a_missing_bin_is_told_once(tmp_path, capsys):
     ("arguments", "said"),
     [
         (["--input", "y=[1]"], "no input 'y'; the model takes x: f32[2,3]"),
-        ([], "missing input x: f32[2,3]"),
+        ([], "missing input x: f32[2,3]\n"),
         (["--input", "[[1,2],[3,4]]"], "input x: f32[2,3] is fed shape [2, 2]"),
         (["--input", "nowhere.npy"], "cannot read nowhere.npy: No such file"),
         (["--input", "nonsense"], "'nonsense' is no file, no JSON"),
