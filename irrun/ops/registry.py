@@ -227,6 +227,16 @@ def op(
 ) -> Callable[[Function], Function]:
     """Register the decorated function as the kernel of an operation, and return it unchanged.
 
+    Its positional parameters are the input ports, in order: arrays, None for one that is left out where that is the
+    default, `*rest` for any number. Its keyword-only parameters are the attributes, of the types that their
+    annotations name (bool, int, float, str, ElementType, Literal, lists of these; `| None` where the text may be
+    empty), required where they have no default. It returns an array, or a tuple of one array per output port.
+
+        @irrun.op("MyOp", opset="extension")
+        def my_op(data, scale=None, *, axes: list[int], mode: Literal["add", "mul"] = "add"): ...
+
+    An operation that is registered again, irrun's own too, is replaced in models compiled from then on.
+
     Args:
         type: the operation's type, as `layer` elements name it.
         since: the first numbered opset that holds this version.
