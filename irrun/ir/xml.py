@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.parsers import expat
@@ -27,6 +29,9 @@ def parse_file(path: Path) -> etree._Element:
         ModelError: it cannot be read, is not well-formed, holds a DTD, or nests deeper than libxml2 allows.
     """
     try:
+        # What a shell hands over ends; whoever writes into another pipe may never come.
+        if stat.S_ISFIFO(os.stat(path).st_mode) and not str(path).startswith("/dev/"):
+            raise OSError("it is a pipe, which may never end")
         with open(path, "rb") as file:
             head = file.read(_CHUNK)
             _refuse_dtd(head, path)  # what is no XML (/dev/zero, say) is not read to its end

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 import ml_dtypes
 import numpy as np
 
+from irrun.elements import ElementType
 from irrun.errors import InputError
 
 __all__ = [
@@ -159,8 +160,15 @@ def check_size(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
 
 
 def int_list(values: Array) -> list[int]:
-    """The values of a run-time list of integers (axes, a shape, ...) of rank 0 or 1 as Python integers."""
-    return [int(v) for v in values.reshape(-1).tolist()]
+    """The values of a run-time list of integers (axes, a shape, ...) of rank 0 or 1 as Python integers.
+
+    Raises:
+        InputError: they are no numbers, or not finite.
+    """
+    try:
+        return [int(v) for v in values.reshape(-1).tolist()]
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"integers are expected, found {ElementType.of(values.dtype)}: {values}") from None
 
 
 def scalar(value: Array, name: str) -> Any:

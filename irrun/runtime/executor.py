@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from irrun.elements import ElementType
 from irrun.errors import ExecutionError, IrrunError
 from irrun.ir.model import Layer, Port
 from irrun.ops.context import Body, State, Variables
@@ -87,16 +88,17 @@ class Executor:
             values[slot] = argument
         self._scope = scope
         layer: Layer | None = None
+        inputs: tuple[int, ...] = ()
         ndarray = np.ndarray
         try:
             if self._context.observers:
                 for step in self._steps:
-                    layer = step[4]
+                    _, inputs, _, _, layer = step
                     self._observed(step, values)
             else:
                 for kernel, inputs, outputs, frees, layer in self._steps:  # noqa: B007
                     result = kernel(*[values[slot] for slot in inputs])
-                    if type(result) is ndarray:
+                    if type(result) is ndarray and len(outputs) == 1:
                         values[outputs[0]] = result
                     else:
                         _store(values, outputs, result)
@@ -109,6 +111,7 @@ class Executor:
             if error is self._context.raised_by_observer:
                 raise
             text = f"{type(error).__name__}: {error}" if not isinstance(error, MemoryError) else "out of memory"
+            text += f", on inputs {', '.join(map(_shown, (values[slot] for slot in inputs))) or 'none'}"
             raise _located(ExecutionError(text), layer, scope) from error
         return [values[slot] for slot in program.results]
 
@@ -181,12 +184,22 @@ def _declared_shape(port: Port) -> tuple[int | None, ...] | None:
 
 def _store(values: list[Any], outputs: tuple[int, ...], result: Any) -> None:
     if not isinstance(result, (tuple, list)):
-        values[outputs[0]] = np.asarray(result)
-        return
+        result = (result,)
     if len(result) < len(outputs):
         raise ExecutionError(f"gave {len(result)} outputs, the layer has {len(outputs)} output ports")
     for slot, value in zip(outputs, result, strict=False):
         values[slot] = np.asarray(value)
+
+
+def _shown(value: Array | None) -> str:
+    """The type and shape of a value, for a message."""
+    if value is None:
+        return "none"
+    try:
+        kind = str(ElementType.of(value.dtype))
+    except ValueError:
+        kind = str(value.dtype)
+    return f"{kind}{list(value.shape)}"
 
 
 def _located(error: IrrunError, layer: Layer | None, scope: Scope) -> IrrunError:

@@ -122,10 +122,13 @@ class _Lowering:
             assert operation is not None
             try:
                 if operation.type == "Parameter":
+                    self.check_one_output(layer)
                     self.outputs(layer)
                 elif operation.type == "Constant":
                     self.constant(layer)
-                elif operation.type != "Result":
+                elif operation.type == "Result":
+                    self.result(layer, operation)
+                else:
                     instructions.append(self.instruction(layer, operation))
             except IrrunError as error:
                 error.layer = error.layer or layer.describe()
@@ -174,6 +177,7 @@ class _Lowering:
         if is_placeholder(layer):
             self.slots.update(((layer.id, port.id), ABSENT) for port in layer.outputs)
             return
+        self.check_one_output(layer)
         (slot, *_) = self.outputs(layer)
         self.constant_layers[slot] = layer
         given = layer.attributes.get("value")  # of a layer that does not come from a file
@@ -183,6 +187,16 @@ class _Lowering:
             value = self.stored.value(layer).view()
         value.flags.writeable = False
         self.initial[slot] = value
+
+    def check_one_output(self, layer: Layer) -> None:
+        if any((layer.id, port.id) in self.read for port in layer.outputs[1:]):
+            raise ModelError(f"an edge reads one of its {len(layer.outputs)} output ports that is not the first")
+
+    def result(self, layer: Layer, operation: Operation) -> None:
+        """Nothing runs for a Result; a layer that reads its output, as OpenVINO admits, reads its input."""
+        slots = self.input_slots(layer)
+        self.check_inputs(operation, layer, slots)
+        self.slots.update(((layer.id, port.id), slots[0]) for port in layer.outputs)
 
     def instruction(self, layer: Layer, operation: Operation) -> Instruction:
         inputs = self.input_slots(layer)

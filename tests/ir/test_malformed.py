@@ -176,6 +176,22 @@ FILES = {
     "attribute of a wrong type": unary("Concat", 'axis="first"'),
     "attribute outside its range": unary("Concat", 'axis="17"'),
     "attribute that is no choice": unary("Gelu", 'approximation_mode="guess"', "opset7"),
+    # ports that a layer has and an operation has not
+    "a second output of a parameter": net(
+        [layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0), port(1)]), R()],
+        [(0, 1, 9, 0)],
+    ),
+    "a second output of a constant": constant('element_type="f32" shape="3" offset="0" size="12"')[0]
+    .replace('FP32"><dim>3</dim></port>', 'FP32"><dim>3</dim></port><port id="7"/>')
+    .replace('from-layer="1" from-port="0"', 'from-layer="1" from-port="7"'),
+    "a second output of an operation that has one": net(
+        [P, layer(1, "Relu", inputs=[port(0)], outputs=[port(1), port(2)]), R()], [(0, 0, 1, 0), (1, 2, 9, 0)]
+    ),
+    "a second input of a result": net([P, layer(9, "Result", inputs=[port(0), port(1)])], [(0, 0, 9, 0), (0, 0, 9, 1)]),
+    "a result that reads its second input alone": net(
+        [P, layer(9, "Result", inputs=[port(0), port(1)])], [(0, 0, 9, 1)]
+    ),
+    "more dimensions than an array may have": GOOD.replace('shape="2,3"', f'shape="{",".join(["1"] * 200)}"'),
     # constants
     "bin too short": constant('element_type="f32" shape="3" offset="60" size="12"'),
     "bin missing": constant('element_type="f32" shape="3" offset="0" size="12"', weights=None),
@@ -427,6 +443,24 @@ def test_what_is_no_file_is_not_read_to_its_end(tmp_path):
         os.mkfifo(tmp_path / "pipe")
         with pytest.raises(irrun.ModelError, match="no regular file"):
             irrun.read_model(path, tmp_path / "pipe")
+        with pytest.raises(irrun.ModelError, match="it is a pipe"):
+            irrun.read_model(tmp_path / "pipe")
+
+
+def test_a_layer_that_reads_a_result_reads_what_it_is_given(tmp_path):
+    """OpenVINO's Result has an output, too."""
+    result = layer(1, "Result", inputs=[port(0)], outputs=[port(1)])
+    layers = [P, result, layer(2, "Negative", inputs=[port(0)], outputs=[port(1)]), R()]
+    model = irrun.compile_model(write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0), (2, 1, 9, 0)])))
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(model(x).to_tuple(), [x, -x])
+
+
+def test_what_a_kernel_fails_on_is_told_with_its_inputs(tmp_path):
+    """Relu compares strings with numbers."""
+    path = write(tmp_path, GOOD.replace('element_type="f32"', 'element_type="string"'))
+    with pytest.raises(irrun.ExecutionError, match=r"layer 1 .*TypeError.*, on inputs string\[2, 3\]$"):
+        irrun.run(path, [["a", "b", "c"], ["d", "e", "f"]])
 
 
 def many_results(count):

@@ -10,7 +10,7 @@ import pytest
 from irrun.elements import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops.arithmetic.accumulation import segment_max_16
-from irrun.ops.common import at_most, check_size
+from irrun.ops.common import at_most, check_size, int_list
 from irrun.ops.convolution.backprop import convolution_backprop_data_1
 from irrun.ops.convolution.forward import convolution_1
 from irrun.ops.detection.prior_box import prior_box_1, prior_box_clustered_1
@@ -127,3 +127,10 @@ def test_the_limit_holds_for_its_block():
     with pytest.raises(InputError):
         check_size((1 << 31, 1 << 31), np.dtype(np.uint8))
     check_size((1 << 31, 1 << 31, 0), np.dtype(np.uint8))
+
+
+@pytest.mark.parametrize("values", [np.array([1, np.nan]), np.array([np.inf]), np.array(["a"], object)])
+def test_a_list_of_something_else_than_integers(values):
+    with pytest.raises(InputError, match="integers are expected, found"):
+        int_list(values)
+    assert int_list(np.array([1.0, -2.0])) == [1, -2]
