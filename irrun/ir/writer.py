@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from irrun.elements import ElementType
 from irrun.errors import ModelError
 from irrun.files import replacing
-from irrun.ir.checks import constant_extent
+from irrun.ir.checks import constant_extent, is_placeholder
 from irrun.ir.model import Body, Graph, Layer, Model, Port, PortMapEntry
 from irrun.ir.reader import BODIES
 
@@ -99,14 +99,16 @@ class _Writer:
             if ports:
                 section = etree.SubElement(element, tag)
                 for port in ports:
-                    _port(section, port, with_names=tag == "output")
+                    _port(section, port, is_output=tag == "output")
         for tag, body in layer.bodies.items():
             self.body(element, tag, body)
 
     def attributes(self, layer: Layer) -> dict[str, str]:
-        if layer.type in ("Const", "Constant"):
+        if layer.type in ("Const", "Constant") and not is_placeholder(layer):
             return self.constant(layer)
         found = {name: _text(value) for name, value in layer.attributes.items()}
+        if layer.type in ("Const", "Constant"):
+            found |= {"offset": "0", "size": "0"}
         if layer.type == "Parameter" and layer.outputs:
             port = layer.outputs[0]
             found.setdefault("element_type", str(port.element_type or "dynamic"))
@@ -157,13 +159,15 @@ class _Writer:
         self.graph(etree.SubElement(parent, tag), body.graph)
 
 
-def _port(parent: Any, port: Port, with_names: bool) -> None:
+def _port(parent: Any, port: Port, is_output: bool) -> None:
     from lxml import etree
 
     element = etree.SubElement(parent, "port", id=str(port.id))
     if port.element_type is not None:
         element.set("precision", port.element_type.precision)
-    if with_names and port.names:
+    elif is_output:  # where OpenVINO wants one
+        element.set("precision", "UNSPECIFIED")
+    if is_output and port.names:
         element.set("names", _joined(port.names))
     for dimension in port.shape or ():  # OpenVINO reads no bounds here; a Parameter's stand in its `data`
         etree.SubElement(element, "dim").text = str(dimension) if isinstance(dimension, int) else "-1"

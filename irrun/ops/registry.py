@@ -342,7 +342,8 @@ def _convert(text: str, kind: Any) -> Any:
         return _choose(text, typing.get_args(kind))
     if origin is list:
         (inner,) = typing.get_args(kind)
-        return [_convert(part.strip(), inner) for part in text.split(",")] if text.strip() else []
+        text = text.strip().removesuffix(",")  # which OpenVINO passes over
+        return [_convert(part.strip(), inner) for part in text.split(",")] if text else []
     if kind is bool:
         lowered = text.strip().lower()
         if lowered in _TRUE:

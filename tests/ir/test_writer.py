@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ir_text import chain, write
+from ir_text import chain, layer, net, port, write
 
 import irrun
 from irrun.ir.extract import extract
@@ -60,6 +60,23 @@ def test_openvino_reads_bounds_of_dimensions(tmp_path):
     assert str(irrun.read_model(tmp_path / "copy.xml").inputs[0].partial_shape) == "[1..4,?]"
 
 
+def test_what_has_no_type_can_be_written(tmp_path):
+    ov = pytest.importorskip("openvino")
+    layers = [
+        layer(
+            0, "Parameter", data='element_type="dynamic" shape="..."', outputs=[port(0, (), "UNSPECIFIED")], name="x"
+        ),
+        layer(1, "Const", data='element_type="dynamic" shape="0" offset="9" size="1"', outputs=[port(0, (0,))]),
+        layer(2, "Relu", inputs=[port(0)], outputs=[port(1)]),
+        *[layer(i, "Result", inputs=[port(0)]) for i in (3, 4)],
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (2, 1, 3, 0), (1, 0, 4, 0)]))
+    irrun.save_model(irrun.read_model(path), tmp_path / "copy.xml")
+    (parameter,) = ov.Core().read_model(tmp_path / "copy.xml").inputs
+    assert parameter.element_type == ov.Type.dynamic
+    assert irrun.read_model(tmp_path / "copy.xml").inputs[0].element_type is None
+
+
 def test_a_part_may_begin_where_the_rank_is_unknown(tmp_path):
     model = irrun.read_model(write(tmp_path, chain("Relu", "Abs", shape=()).replace('shape=""', 'shape="..."')))
     part = extract(model, ["layer1"], ["layer2"])
@@ -93,3 +110,12 @@ def test_a_part_computes_what_the_whole_computes_there(tmp_path, data):
     assert len(again.graph.layers) < len(model.graph.layers) / 10
     assert (tmp_path / "part.bin").stat().st_size < len(model.weights)
     np.testing.assert_array_equal(irrun.run(again, values[start])[0], values[end])
+
+
+def test_neither_file_is_touched_where_one_cannot_be_written(tmp_path):
+    model = irrun.read_model(write(tmp_path, chain("Relu")))
+    (tmp_path / "copy.xml").write_text("old")
+    (tmp_path / "copy.bin").mkdir()
+    with pytest.raises(irrun.ModelError, match="cannot write"):
+        irrun.save_model(model, tmp_path / "copy.xml")
+    assert (tmp_path / "copy.xml").read_text() == "old"

@@ -42,6 +42,16 @@ def test_case_does_not_matter_in_names(spelling: str, type: str, version: str) -
     assert (found.type, found.since) == (exact.type, exact.since) == (type, exact.since)
 
 
+def test_a_list_may_end_in_a_comma() -> None:
+    pool = registry.find("AvgPool", "opset1")
+    assert pool is not None
+    given = {"kernel": "2, 3,", "strides": "1,", "pads_begin": "", "pads_end": "0", "exclude-pad": "false"}
+    bound = pool.bind(given)
+    assert (bound["kernel"], bound["strides"], bound["pads_begin"]) == ([2, 3], [1], [])
+    with pytest.raises(irrun.ModelError, match="kernel='2,,3'"):
+        pool.bind(given | {"kernel": "2,,3"})
+
+
 def test_names_of_no_operation() -> None:
     assert registry.find("Relux", "opset1") is None
     assert registry.find("Mystery", "") is None
