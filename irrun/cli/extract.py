@@ -31,13 +31,13 @@ def command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], outp
 
     refuse_to_replace(model, weights, output)
     whole = read_model(model, weights)
-    part = extract(whole, _names(inputs, whole), _names(outputs, whole))
+    part = extract(whole, _names("--inputs", inputs, whole), _names("--outputs", outputs, whole))
     xml, binary = save_model(part, output)
     count = f"{len(part.graph.layers)} of {len(whole.graph.layers)} layers"
     click.echo(printable(f"wrote {xml} ({count}) and {binary}"))
 
 
-def _names(given: tuple[str, ...], model: object) -> list[str]:
+def _names(option: str, given: tuple[str, ...], model: object) -> list[str]:
     """Names separated by commas, unless a name holds the comma itself."""
     from irrun.ir.model import Model
 
@@ -45,5 +45,7 @@ def _names(given: tuple[str, ...], model: object) -> list[str]:
     known = {n for layer in model.graph.layers for n in (layer.name, *(m for p in layer.outputs for m in p.names))}
     found: list[str] = []
     for text in given:
+        if not text.strip(" ,") and text not in known:
+            raise click.BadParameter(f"{text!r} names nothing", param_hint=option)
         found.extend([text] if text in known else [part.strip() for part in text.split(",") if part.strip()])
     return found

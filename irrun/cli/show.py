@@ -73,9 +73,12 @@ def _range(value: Array) -> str:
     if plain.dtype.kind in "iu":
         return f"{plain.min()} to {plain.max()}"
     if plain.dtype.kind == "f":
-        finite = plain[np.isfinite(plain)]
-        odd = plain.size - finite.size
-        told = f"{finite.min():.6g} to {finite.max():.6g}" if finite.size else ""
+        low, high, odd = plain.min(), plain.max(), 0
+        if not np.isfinite([low, high]).all():
+            finite = plain[np.isfinite(plain)]
+            odd = plain.size - finite.size
+            low, high = (finite.min(), finite.max()) if finite.size else (None, None)
+        told = "" if low is None else f"{low:.6g} to {high:.6g}"
         return told + (f" ({odd} not finite)" if odd else "")
     return f"{int(plain.sum())} true" if plain.dtype.kind == "b" else ""
 

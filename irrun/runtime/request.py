@@ -331,7 +331,7 @@ def _typed(value: Any, wanted: ElementType | None, tensor: Tensor) -> Array:
             return array
         if wanted.kind == "string":
             return _strings(value, tensor)
-        if array.dtype.kind in "OUScmM" or array.dtype.fields:
+        if array.dtype.kind in "OUScmM" or array.dtype.fields or array.dtype.type is np.void:
             raise ValueError
         if wanted.dtype.fields:
             return _codes(array, wanted)

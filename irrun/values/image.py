@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ir.model import Tensor
-from irrun.shapes import Interval, PartialShape
+from irrun.ops.common import check_size
+from irrun.shapes import Dimension, Interval, PartialShape
 
 __all__ = ["IMAGE_SUFFIXES", "ImageOptions", "load_image"]
 
@@ -40,7 +42,7 @@ def load_image(path: Path, tensor: Tensor, options: ImageOptions) -> np.ndarray[
         InputError: Pillow is missing, the file is no picture, or the input takes none.
     """
     try:
-        from PIL import Image
+        import PIL  # noqa: F401
     except ImportError:
         raise InputError(f"reading {path} needs Pillow: pip install 'irrun[images]'") from None
     shape = tensor.partial_shape
@@ -50,22 +52,35 @@ def load_image(path: Path, tensor: Tensor, options: ImageOptions) -> np.ndarray[
     sizes = dict(zip(layout, shape, strict=True))
     depth = sizes.get("C", 1)
     try:
-        with Image.open(path) as picture:
-            gray = depth == 1
-            converted = picture.convert("L" if gray else "RGBA" if depth == 4 else "RGB")
-            target = tuple(
-                own if isinstance(want, Interval) else want
-                for own, want in zip(converted.size, (sizes["W"], sizes["H"]), strict=True)
-            )
-            if target != converted.size:
-                converted = converted.resize(target, Image.Resampling.BILINEAR)
-            pixels = np.asarray(converted)
-    except (OSError, ValueError, Image.DecompressionBombError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of large pictures and odd tags, which are no errors
+            pixels = _pixels(path, depth, sizes["W"], sizes["H"])
+    except InputError:
+        raise
+    except MemoryError:
+        raise InputError(f"{path} is larger than the memory, for input {tensor}") from None
+    except Exception as error:  # Pillow raises many kinds where a file is not what its name says
         raise InputError(f"{path} cannot be read as a picture: {error}") from None
     pixels = pixels.reshape(*pixels.shape[:2], -1)
     if options.channels.upper() == "BGR" and pixels.shape[2] >= 3:
         pixels = pixels[:, :, [2, 1, 0, *range(3, pixels.shape[2])]]
     return _arranged(_normalized(pixels, options, tensor), layout, tensor)
+
+
+def _pixels(path: Path, depth: Dimension, width: Dimension, height: Dimension) -> np.ndarray[Any, Any]:
+    """u8 [height, width, channels], or [height, width] where `depth` is 1; an open size is the picture's own."""
+    from PIL import Image
+
+    with Image.open(path) as picture:
+        target = tuple(
+            own if isinstance(want, Interval) else int(want)
+            for own, want in zip(picture.size, (width, height), strict=True)
+        )
+        check_size((*target, 4), np.dtype(np.uint8))
+        converted = picture.convert("L" if depth == 1 else "RGBA" if depth == 4 else "RGB")
+        if target != converted.size:
+            converted = converted.resize(target, Image.Resampling.BILINEAR)
+        return np.asarray(converted)
 
 
 def _layout(wanted: str, shape: PartialShape, tensor: Tensor) -> str:

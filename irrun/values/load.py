@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import zipfile
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,18 +23,6 @@ from irrun.values.image import IMAGE_SUFFIXES, ImageOptions, load_image
 __all__ = ["LoadOptions", "load_input", "load_inputs"]
 
 Array = np.ndarray[Any, Any]
-
-#: What NumPy and zipfile raise where a file is not what its name says.
-UNREADABLE = (
-    OSError,
-    ValueError,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    RuntimeError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 _GENERATED = re.compile(r"(random|zeros|ones)(?::([\d,x ]*))?")
 
@@ -110,26 +97,25 @@ def load_input(text: str, tensor: Tensor, options: LoadOptions | None = None) ->
         return _generate(generated[1], generated[2], tensor, options.seed)
     path, _, key = _split_key(text)
     suffix = path.suffix.lower()
-    if suffix in IMAGE_SUFFIXES and path.is_file():
+    if suffix in IMAGE_SUFFIXES and os.path.isfile(path):
         return load_image(path, tensor, options.image)
     if text.lstrip()[:1] in ("[", "{", '"') or _is_number(text):
         return _from_json(text, tensor, "the text")
-    try:
-        if suffix == ".npy":
-            return _plain(np.load(path, allow_pickle=False, mmap_mode="r"), path)
-        if suffix == ".npz":
-            return _from_npz(path, key, tensor)
-        if suffix == ".json":
-            return _from_json(path.read_text(encoding="utf-8"), tensor, str(path))
-        if suffix in (".bin", ".raw"):
-            return _from_bytes(path, tensor)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}, for input {tensor}") from None
-    except MemoryError:
-        raise InputError(f"{path} is larger than the memory, for input {tensor}") from None
-    except UNREADABLE as error:
-        raise InputError(f"{path} cannot be read as {suffix[1:]}: {error}, for input {tensor}") from None
-    if path.is_file():
+    if suffix in READERS:
+        try:
+            if os.path.exists(path) and not os.path.isfile(path):  # a pipe would wait for whoever writes into it
+                raise OSError("it is a folder" if path.is_dir() else "it is no regular file")
+            with np.errstate(all="ignore"):  # NumPy multiplies the sizes that a header states
+                return READERS[suffix](path, key, tensor)
+        except InputError:
+            raise
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror or error}, for input {tensor}") from None
+        except MemoryError:
+            raise InputError(f"{path} is larger than the memory, for input {tensor}") from None
+        except Exception as error:  # of many kinds, where a file is not what its name says
+            raise InputError(f"{path} cannot be read as {suffix[1:]}: {error}, for input {tensor}") from None
+    if os.path.isfile(path):
         raise InputError(
             f"{path}: irrun reads .npy, .npz, .bin, .json and pictures ({', '.join(IMAGE_SUFFIXES)}), not {suffix}"
         )
@@ -142,7 +128,7 @@ def _split_name(spec: str, tensors: Sequence[Tensor]) -> tuple[int | None, str]:
         name, position = max(names, key=lambda pair: len(pair[0]))
         return position, spec[len(name) + 1 :]
     name, equals, rest = spec.partition("=")
-    if equals and not Path(spec).exists() and not re.match(r"\s*[\[{\"]", spec):
+    if equals and not os.path.exists(spec) and not re.match(r"\s*[\[{\"]", spec):
         if name.isdecimal() and int(name) < len(tensors):
             return int(name), rest
         raise InputError(f"no input {name!r}; the model takes {_wanted(tensors)}")
@@ -162,17 +148,23 @@ def _unfed(position: int, given: dict[int, Array], tensors: Sequence[Tensor]) ->
 
 def _named_in_npz(text: str, tensors: Sequence[Tensor]) -> dict[int, Array]:
     path = Path(text)
-    if path.suffix.lower() != ".npz" or not path.is_file():
+    if path.suffix.lower() != ".npz" or not os.path.isfile(path):
         return {}
     try:
         with np.load(path, allow_pickle=False) as archive:
-            found = {}
+            found: dict[int, str] = {}
             for key in archive.files:
                 for i, tensor in enumerate(tensors):
                     if key in tensor.names and i not in found:
-                        found[i] = _plain(archive[key], path)
-            return found if len(found) > 1 or len(found) == len(archive.files) else {}
-    except UNREADABLE as error:
+                        found[i] = key
+            if len(found) == 1 < len(archive.files):
+                return {}
+            return {i: _member(archive, key, tensors[i], path) for i, key in found.items()}
+    except InputError:
+        raise
+    except MemoryError:
+        raise InputError(f"{path} is larger than the memory, expected arrays for {_wanted(tensors)}") from None
+    except Exception as error:  # as in load_input
         raise InputError(f"cannot read {path} as npz: {error}, expected arrays for {_wanted(tensors)}") from None
 
 
@@ -187,13 +179,33 @@ def _from_npz(path: Path, key: str, tensor: Tensor) -> Array:
             key = fitting[0] if fitting else archive.files[0]
         if key not in archive.files:
             raise InputError(f"{path} has no {key!r}, it holds {', '.join(archive.files)}")
-        return _plain(archive[key], path)
+        return _member(archive, key, tensor, path)
 
 
-def _plain(value: Any, path: Path) -> Array:
-    if not isinstance(value, np.ndarray):
-        raise InputError(f"{path} holds no array")
+def _member(archive: Any, key: str, tensor: Tensor, path: Path) -> Array:
+    """One array of an .npz. Its header is read first: a small file may unpack to any size."""
+    if f"{key}.npy" not in archive.zip.namelist():
+        raise InputError(f"{key!r} in {path} is no array, for input {tensor}")
+    with archive.zip.open(f"{key}.npy") as file:
+        first = np.lib.format.read_magic(file) == (1, 0)
+        header = (np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0)(file)
+    shape, dtype = header[0], header[2]
+    if tensor.partial_shape is not None and not tensor.partial_shape.fits(shape):
+        raise InputError(f"{key!r} in {path} has the shape {list(shape)}, for input {tensor}")
+    check_size(shape, dtype)
+    value: Array = archive[key]
     return value
+
+
+def _from_npy(path: Path, _: str, tensor: Tensor) -> Array:
+    value = np.load(path, allow_pickle=False, mmap_mode="r")
+    if not isinstance(value, np.ndarray):
+        raise InputError(f"{path} holds no array, for input {tensor}")
+    return value
+
+
+def _from_json_file(path: Path, _: str, tensor: Tensor) -> Array:
+    return _from_json(path.read_text(encoding="utf-8-sig"), tensor, str(path))
 
 
 def _from_json(text: str, tensor: Tensor, where: str) -> Array:
@@ -210,16 +222,26 @@ def _from_json(text: str, tensor: Tensor, where: str) -> Array:
     try:
         array = np.array(value)
     except ValueError:
-        raise InputError(f"{where} holds lists of different lengths, for input {tensor}") from None
-    if array.dtype.kind not in "iufb":
-        raise InputError(f"{where} holds something other than numbers, for input {tensor}")
+        told = f"{where} holds lists of different lengths, or too many in each other"
+        raise InputError(f"{told}, for input {tensor}") from None
     wanted = tensor.element_type
+    if array.dtype.kind in "fO" and wanted is not None and wanted.dtype.kind in "iu":
+        # NumPy takes integers beyond i64 for floats or objects.
+        exact = np.array(value, object)
+        if all(type(v) is int for v in exact.reshape(-1)):
+            try:
+                return exact.astype(wanted.dtype)
+            except OverflowError:
+                raise InputError(f"{where} holds integers that do not fit {wanted}, for input {tensor}") from None
+    if array.dtype.kind not in "iufb":
+        told = f"{where} holds something other than numbers of at most 64 bits"
+        raise InputError(f"{told}, for input {tensor}")
     if wanted is not None and wanted.is_float and not wanted.dtype.fields:
         return array.astype(wanted.dtype)  # decimal text has no width that could be lost
     return array
 
 
-def _from_bytes(path: Path, tensor: Tensor) -> Array:
+def _from_bytes(path: Path, _: str, tensor: Tensor) -> Array:
     wanted = tensor.element_type
     shape = tensor.partial_shape
     if wanted is None or wanted.kind == "string" or shape is None:
@@ -236,6 +258,16 @@ def _from_bytes(path: Path, tensor: Tensor) -> Array:
     if data.size != expected:
         raise InputError(f"{path} has {data.size} bytes, input {tensor} takes {expected}")
     return unpack(wanted, data, sizes)
+
+
+#: What reads a file of each suffix, given its path, the key after the colon and the input that it is for.
+READERS: dict[str, Callable[[Path, str, Tensor], Array]] = {
+    ".npy": _from_npy,
+    ".npz": _from_npz,
+    ".json": _from_json_file,
+    ".bin": _from_bytes,
+    ".raw": _from_bytes,
+}
 
 
 def _generate(how: str, shape_text: str | None, tensor: Tensor, seed: int) -> Array:
@@ -265,7 +297,8 @@ def _shape_for(how: str, text: str | None, tensor: Tensor) -> tuple[int, ...]:
         shape = tuple(max(d.minimum, 1) if isinstance(d, Interval) else d for d in tensor.partial_shape)
     try:
         check_size((*shape, 8), np.dtype(np.uint8))
-    except InputError:
+        np.broadcast_to(np.uint8(0), shape)  # fails where NumPy has not so many dimensions
+    except (InputError, ValueError):
         raise InputError(f"a shape of {list(shape)} is too large to be made up, for input {tensor}") from None
     return shape
 

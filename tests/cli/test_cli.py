@@ -331,6 +331,14 @@ def test_extract_cuts_a_part_out(tmp_path, capsys):
     assert "is it layer1" in err
 
 
+def test_names_of_nothing_are_no_names(model, tmp_path, capsys):
+    for text in ("", " , "):
+        code, _, err = call(capsys, "extract", model, "--outputs", text, "--output", tmp_path / "part.xml")
+        assert code == 2
+        assert "names nothing" in err
+    assert not (tmp_path / "part.xml").exists()
+
+
 def test_help_imports_neither_numpy_nor_lxml():
     script = (
         "import sys\nfrom irrun.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
