@@ -24,7 +24,14 @@ class Length(int):
         return int(self)
 
     get_min_length = get_max_length = get_length
-    min_length = max_length = property(get_length)
+
+    @property
+    def min_length(self) -> int:
+        return int(self)
+
+    @property
+    def max_length(self) -> int:
+        return int(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,7 +107,7 @@ class PartialShape(tuple[Length | Interval, ...]):
     __slots__ = ()
 
     def __new__(cls, dimensions: Iterable[SupportsIndex | Interval | str] = ()) -> PartialShape:
-        return super().__new__(cls, [_dimension(d) for d in dimensions])  # type: ignore[arg-type]
+        return tuple.__new__(cls, map(_dimension, dimensions))  # type: ignore[arg-type]
 
     @property
     def is_static(self) -> bool:
