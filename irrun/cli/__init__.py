@@ -6,7 +6,10 @@ import contextlib
 import importlib
 import io
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +103,14 @@ def main(args: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no error
+    with _interrupts() as interrupts:
+        code = _outcome(args, interrupts)
+    if code:
+        sys.exit(code)
+
+
+def _outcome(args: list[str] | None, interrupts: list[int]) -> int:
+    """The exit code, once everything is said."""
     code = 0
     try:
         code = _group.main(args, prog_name="irrun", standalone_mode=False) or 0
@@ -118,6 +129,11 @@ def main(args: list[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         _complain("stopped")
         code = 130
+    except ImportError:
+        if not interrupts:
+            raise
+        _complain("stopped")  # NumPy takes an interrupt while it is imported for a broken installation
+        code = 130
     except BrokenPipeError:  # whoever reads has seen enough
         _drop_stdout()
         code = 1
@@ -126,8 +142,27 @@ def main(args: list[str] | None = None) -> None:
     except OSError as error:
         code = _complain(f"cannot write the output: {error.strerror or error}")
         _drop_stdout()
-    if code:
-        sys.exit(code)
+    return code
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[list[int]]:
+    """A list that grows with each Ctrl-C in this block."""
+    received: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    is_ours = threading.current_thread() is threading.main_thread()
+    if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield received
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _complain(text: str) -> int:

@@ -471,6 +471,33 @@ def test_a_loop_without_end_can_be_interrupted(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_an_interrupt_that_an_import_takes_for_something_else(monkeypatch, capsys):
+    """As NumPy does while it is imported; other failures to import stay what they are."""
+    import os
+    import signal
+
+    from irrun.cli import ops
+
+    def interrupted(*_):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            signal.pause()
+        except KeyboardInterrupt:
+            raise ImportError("numpy failed to import") from None
+
+    def missing(*_):
+        raise ImportError("no such module")
+
+    before = signal.getsignal(signal.SIGINT)
+    for failure, expected in ((missing, ImportError), (interrupted, SystemExit)):
+        monkeypatch.setattr(ops, "_catalogue", failure)
+        with pytest.raises(expected) as raised:
+            main(["ops"])
+    assert raised.value.code == 130
+    assert capsys.readouterr().err == "irrun: stopped\n"
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_a_full_disk_and_a_closed_pipe_end_quietly():
     with open("/dev/full", "w") as full:
         process = started("ops", stdout=full)
