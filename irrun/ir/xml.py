@@ -34,7 +34,7 @@ def parse_file(path: Path) -> etree._Element:
             raise OSError("it is a pipe, which may never end")
         with open(path, "rb") as file:
             head = file.read(_CHUNK)
-            _refuse_dtd(head, path)  # what is no XML (/dev/zero, say) is not read to its end
+            _refuse_dtd(_declaration_first(head), path)  # what is no XML (/dev/zero, say) is not read to its end
             data = head + file.read()
     except OSError as error:
         raise ModelError(f"cannot read the model: {error.strerror or error}", path=path) from error
@@ -51,6 +51,7 @@ def parse_bytes(data: bytes, path: Path | None = None) -> etree._Element:
     """
     from lxml import etree
 
+    data = _declaration_first(data)
     _refuse_dtd(data, path)
     parser = etree.XMLParser(
         resolve_entities=False,
@@ -68,7 +69,21 @@ def parse_bytes(data: bytes, path: Path | None = None) -> etree._Element:
         raise ModelError(f"not well-formed XML: {getattr(error, 'msg', error)}", path=path, line=line) from error
     if root.getroottree().docinfo.doctype:
         raise ModelError("has a DTD, which model files never need", path=path)
+    namespace = root.nsmap.get(None)
+    if namespace:  # OpenVINO knows no namespaces: what has no prefix goes by its plain name
+        for element in root.iter(f"{{{namespace}}}*"):
+            element.tag = etree.QName(element).localname
+        etree.cleanup_namespaces(root)
     return root
+
+
+def _declaration_first(data: bytes) -> bytes:
+    """`data` with blanks before the XML declaration, which OpenVINO passes over, put behind it."""
+    if data[:1].isspace() and data.lstrip().startswith(b"<?xml"):
+        blanks = data[: -len(data.lstrip())]
+        declaration, end, rest = data.lstrip().partition(b"?>")
+        return declaration + end + blanks + rest
+    return data
 
 
 def _refuse_dtd(data: bytes, path: Path | None) -> None:

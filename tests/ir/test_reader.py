@@ -68,6 +68,28 @@ def test_a_constant_may_be_empty_and_needs_no_bin_then(tmp_path):
     assert irrun.run(write(tmp_path, text, None))[0].shape == (0, 3)
 
 
+@pytest.mark.parametrize(
+    ("found", "written"),
+    [
+        ("<net ", '<net xmlns="http://example.com/ir" '),
+        ("<net ", '<net xmlns:other="http://example.com/ir" other:colour="blue" '),
+        ("<?xml", "\n  <?xml"),
+        ("<dim>2</dim>", "<dim><!-- rows --><![CDATA[2]]>\n</dim>"),
+    ],
+)
+def test_files_may_be_written_as_openvino_reads_them(tmp_path, found, written):
+    text = chain("Relu").replace("</net>", "<rt_info><key value='1'/></rt_info></net>").replace(found, written)
+    assert written in text
+    path = write(tmp_path, text)
+    irrun.save_model(irrun.read_model(path), tmp_path / "copy.xml")
+    for one in (path, tmp_path / "copy.xml"):
+        np.testing.assert_array_equal(irrun.run(one, X)[0], X)
+        information = irrun.read_model(one).rt_info
+        assert information is not None
+        assert '<key value="1"/>' in information
+        assert "xmlns=" not in information
+
+
 def test_layers_and_edges_may_stand_in_any_order(tmp_path):
     text = chain("Relu", "Sigmoid", "Tanh", "Exp")
     start, end = text.index("<layers>") + 8, text.index("</layers>")
