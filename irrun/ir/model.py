@@ -160,15 +160,20 @@ class Graph:
 
 
 class Places:
-    """Finds the values of a graph by name: a tensor name, the layer that makes it, or `layer.port`."""
+    """Finds the values of a graph by name: a tensor name, the layer that makes it, or `layer.port`.
+
+    Where one name means several values, a tensor name comes before the name of a layer, and the first layer first.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.by_name: dict[str, Place] = {}
-        for layer in graph.layers:
-            for i, port in enumerate(layer.outputs):
-                own = [layer.name, f"{layer.name}.{i}"] if i == 0 else [f"{layer.name}.{i}"]
-                for name in (*port.names, *own):
-                    self.by_name.setdefault(name, (layer.id, port.id))
+        places = [(layer, i, port) for layer in graph.layers for i, port in enumerate(layer.outputs)]
+        for layer, _, port in places:
+            for name in port.names:
+                self.by_name.setdefault(name, (layer.id, port.id))
+        for layer, i, port in places:
+            for name in [layer.name, f"{layer.name}.{i}"] if i == 0 else [f"{layer.name}.{i}"]:
+                self.by_name.setdefault(name, (layer.id, port.id))
 
     def find(self, name: str) -> Place:
         """Where the value is made.
@@ -204,6 +209,12 @@ class Tensor:
 
     def __hash__(self) -> int:  # so that it can be the key of an input
         return hash((self.names, self.layer.id))
+
+    @property
+    def tensor_names(self) -> frozenset[str]:
+        """Those of its names that the file gives the tensor itself, not the layer."""
+        ports = [*([self.port] if self.port else []), *self.layer.inputs[:1]]
+        return frozenset(name for port in ports for name in port.names)
 
     @property
     def any_name(self) -> str:
@@ -374,9 +385,9 @@ def _pick(tensors: list[Tensor], key: int | str, what: str) -> Tensor:
         if 0 <= key < len(tensors):
             return tensors[key]
     else:
-        for tensor in tensors:
-            if key in tensor.names:
-                return tensor
+        position = index_names(tensors).get(key)
+        if position is not None:
+            return tensors[position]
     raise ModelError(f"no {what} {key!r}; the model has {_told(tensors)}")
 
 
@@ -385,8 +396,11 @@ def _told(tensors: Sequence[Tensor]) -> str:
 
 
 def index_names(tensors: Sequence[Tensor]) -> Mapping[str, int]:
-    """Every name -> the position it stands for; the first of two with the same name wins."""
+    """Every name -> the position it stands for; of two, a tensor name wins over a layer's, then the first one."""
     found: dict[str, int] = {}
+    for position, tensor in enumerate(tensors):
+        for name in tensor.tensor_names:
+            found.setdefault(name, position)
     for position, tensor in enumerate(tensors):
         for name in tensor.names:
             found.setdefault(name, position)

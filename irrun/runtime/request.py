@@ -243,8 +243,11 @@ class InferRequest:
             if value is not before.get(name):
                 variables[name] = _owned(value, arguments)
         shared = [*arguments, *variables.values()]
+        owned: list[Array] = []
         try:
-            return Outputs(compiled.outputs, compiled._output_names, [_owned(r, shared) for r in results])
+            for result in results:
+                owned.append(_owned(result, [*shared, *owned]))
+            return Outputs(compiled.outputs, compiled._output_names, owned)
         except MemoryError:
             sizes = ", ".join(f"{t}: {r.nbytes}" for t, r in zip(compiled.outputs, results, strict=True))
             raise ExecutionError(
@@ -389,7 +392,7 @@ def _told(array: Array) -> str:
 
 
 def _owned(result: Array, shared: Sequence[Array]) -> Array:
-    """`result`, or a copy where writing to it could change an input, a constant or a variable."""
+    """`result`, or a copy where writing to it could change an input, a constant, a variable or another output."""
     if result.flags.owndata and result.flags.writeable and not any(result is other for other in shared):
         return result
     return np.array(result)

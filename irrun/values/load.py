@@ -123,7 +123,7 @@ def load_input(text: str, tensor: Tensor, options: LoadOptions | None = None) ->
 
 
 def _split_name(spec: str, tensors: Sequence[Tensor]) -> tuple[int | None, str]:
-    names = [(name, i) for i, t in enumerate(tensors) for name in t.names if spec.startswith(name + "=")]
+    names = [pair for pair in index_names(tensors).items() if spec.startswith(pair[0] + "=")]
     if names:
         name, position = max(names, key=lambda pair: len(pair[0]))
         return position, spec[len(name) + 1 :]

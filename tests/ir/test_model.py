@@ -123,3 +123,36 @@ def test_models_and_their_parts_look_short(model):
     assert repr(model.inputs[0].element_type) == "<ElementType: f32>"
     assert repr(model.graph) == "<Graph: 'net', 4 layers, 3 edges>"
     assert repr(compiled(X)) == "<Outputs: layer2: f32[2,3]>"
+
+
+def test_a_tensor_name_comes_before_the_name_of_another_layer(tmp_path):
+    declared = 'shape="2,3" element_type="f32"'
+    layers = [
+        layer(0, "Parameter", data=declared, outputs=[port(0, (2, 3), "FP32", "a")], name="b"),
+        layer(1, "Parameter", data=declared, outputs=[port(0, (2, 3), "FP32", "b")], name="a"),
+        layer(2, "Subtract", inputs=[port(0), port(1)], outputs=[port(2, (2, 3), "FP32", "d")], name="c"),
+        layer(3, "Negative", inputs=[port(0)], outputs=[port(1, (2, 3), "FP32", "c")], name="d"),
+        layer(4, "Result", inputs=[port(0)]),
+        layer(5, "Result", inputs=[port(0)]),
+    ]
+    edges = [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0), (2, 2, 4, 0), (3, 1, 5, 0)]
+    model = irrun.read_model(write(tmp_path, net(layers, edges)))
+    zero = np.zeros_like(X)
+    for fed in ({"a": X, "b": zero}, irrun.load_inputs([f"b={zero.tolist()}", f"a={X.tolist()}"], model.inputs)):
+        out = irrun.run(model, fed)
+        np.testing.assert_array_equal(out["d"], X)
+        np.testing.assert_array_equal(out["c"], -X)
+    assert (model.input("b").layer.name, model.output("d").layer.id) == ("a", 4)
+    np.testing.assert_array_equal(irrun.run(irrun.extract(model, (), "c"), {"a": X, "b": zero})[0], -X)
+
+
+def test_outputs_that_are_one_value_are_arrays_of_their_own(tmp_path):
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")]),
+        layer(1, "Exp", inputs=[port(0)], outputs=[port(1, (2, 3), "FP32")]),
+        *[layer(i, "Result", inputs=[port(0)]) for i in (2, 3)],
+    ]
+    out = irrun.run(write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0), (1, 1, 3, 0)])), X)
+    before = out[1].copy()
+    out[0][:] = 7
+    np.testing.assert_array_equal(out[1], before)
