@@ -15,6 +15,7 @@ from irrun.ir.reader import read_model
 from irrun.ir.weights import WeightsSource
 from irrun.runtime.check import DeclarationCheck, Mismatch
 from irrun.runtime.executor import Context, Executor, Observer
+from irrun.runtime.heap import keep_freed_blocks
 from irrun.runtime.lowering import lower
 from irrun.runtime.passes import DEFAULT_LIMIT, apply_passes
 
@@ -86,6 +87,7 @@ class CompiledModel:
         self._program = lower(model)
         if apply_passes(self._program, fold_limit):
             model.weights.release()  # what was folded has a copy now
+        keep_freed_blocks()
         self._request: InferRequest | None = None
 
     def __repr__(self) -> str:
