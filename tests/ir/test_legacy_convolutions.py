@@ -182,13 +182,21 @@ def other_convolutions():
     image = np.random.default_rng(1).integers(0, 2, (1, 4, 6, 5)).astype(np.float32)
     one, two = (np.array(n, np.float32) for n in (1, 2))
 
-    def binary(x):
-        """A convolution of signs; what is padded is 0, which is -1."""
-        padded = ops.pad(x, [0, 0, 1, 1], [0, 0, 1, 1], "constant", np.array(0, np.float32))
-        return convolution(ops.subtract(ops.multiply(padded, ops.constant(two)), ops.constant(one)), signs)
+    def binary(x, border):
+        """A convolution of signs; the border is one more of them, or does not count."""
+        sign = ops.subtract(ops.multiply(x, ops.constant(two)), ops.constant(one))
+        padded = ops.pad(sign, [0, 0, 1, 1], [0, 0, 1, 1], "constant", np.array(border, np.float32))
+        return convolution(padded, signs)
 
-    data = {"kernel": [3, 2], "output": 2, "input": 4, "mode": "xnor-popcount", "pad_value": 0, "pads_begin": [1, 1]}
-    yield Case("BinaryConvolution", [image], binary, data, {"weights": packed})
+    data = {"kernel": [3, 2], "output": 2, "input": 4, "mode": "xnor-popcount", "pads_begin": [1, 1]}
+    for border in (0.0, 1.0, -1.0):
+        yield Case(
+            "BinaryConvolution",
+            [image],
+            lambda x, b=border: binary(x, b),
+            {"pad_value": border, **data},
+            {"weights": packed},
+        )
 
 
 def max_pool(x, **attributes):
@@ -199,6 +207,19 @@ def max_pool(x, **attributes):
 def avg_pool(x, exclude, **attributes):
     attributes = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], **attributes}
     return ops.avg_pool(x, kernel_shape=[3, 2], exclude_pad=exclude, **attributes)
+
+
+def mean_with_border(x, begin, end, rounding_type):
+    """A mean over windows that counts the border, but nothing that the last window has beyond it."""
+    total = avg_pool(x, False, rounding_type=rounding_type, pads_begin=begin, pads_end=end)
+    if not any(begin) and not any(end):
+        return total
+    places = []
+    for axis, size in enumerate((3, 2)):
+        n = x.get_output_shape(0)[axis + 2] + begin[axis] + end[axis]
+        starts = np.arange(total.get_output_shape(0)[axis + 2]) * 2
+        places.append(np.minimum(starts + size, n) - starts)
+    return ops.multiply(total, ops.constant((6 / np.multiply.outer(*places)).astype(np.float32)))
 
 
 def poolings():
@@ -212,12 +233,18 @@ def poolings():
             lambda x, r=rounding: max_pool(x, rounding_type=r, pads_begin=[1, 0], pads_end=[1, 1]),
             {**padded, "pool-method": "max", "exclude-pad": "false"},
         )
-        for exclude in (True, False):
+        yield Case(
+            "Pooling",
+            [image],
+            lambda x, r=rounding: avg_pool(x, True, rounding_type=r, pads_begin=[1, 0], pads_end=[1, 1]),
+            {**padded, "pool-method": "avg", "exclude-pad": "true"},
+        )
+        for begin, end in (([1, 0], [1, 1]), ([1, 1], [1, 1]), ([0, 0], [0, 0])):
             yield Case(
                 "Pooling",
                 [image],
-                lambda x, r=rounding, e=exclude: avg_pool(x, e, rounding_type=r, pads_begin=[1, 0], pads_end=[1, 1]),
-                {**padded, "pool-method": "avg", "exclude-pad": "true" if exclude else "false"},
+                lambda x, r=rounding, a=begin, b=end: mean_with_border(x, a, b, rounding_type=r),
+                {"pads_begin": begin, "pads_end": end, **data, "pool-method": "avg", "exclude-pad": "false"},
             )
         yield Case(
             "Pooling",

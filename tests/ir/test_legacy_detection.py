@@ -58,15 +58,35 @@ def priors():
             {**common, **sizes, "step": step, "img_size": 0, "img_h": 64, "img_w": 64},
             version=2,
         )
-    yield Case(
-        "PriorBox",
-        [FEATURES, IMAGE],
-        lambda a, b: box(
-            a, b, [32, 40], offset=0.5, clip=True, flip=False, variance=[0.1], scale_all_sizes=False, **sizes
-        ),
-        {**sizes, "offset": 0.5, "clip": 1, "flip": 0, "scale_all_sizes": 0, "step": 0},
-        version=6,
-    )
+    for step in (0.0, 8.0, 9.6):  # as of MXNet: in pixels here, in parts of the height in models of today
+        yield Case(
+            "PriorBox",
+            [FEATURES, IMAGE],
+            lambda a, b, s=step: box(
+                a,
+                b,
+                [32, 40],
+                offset=0.5,
+                clip=True,
+                flip=False,
+                variance=[0.1],
+                scale_all_sizes=False,
+                min_size=[6.4 / 32, 8.64 / 32],
+                aspect_ratio=[1.0, 2.0, 0.5],
+                step=s / 32,
+            ),
+            {
+                "min_size": [6.4, 8.64],
+                "max_size": "",
+                "aspect_ratio": [1.0, 2.0, 0.5],
+                "offset": 0.5,
+                "clip": 1,
+                "flip": 0,
+                "scale_all_sizes": 0,
+                "step": step,
+            },
+            version=6,
+        )
 
     def clustered(data, image, size, **attributes):
         node = ops.prior_box_clustered(i64([4, 5]), i64(size), attributes)

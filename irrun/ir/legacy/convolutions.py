@@ -193,7 +193,7 @@ def deformable_convolution(builder: Builder, old: OldLayer) -> Value:
 
 @converts("BinaryConvolution")
 def binary_convolution(builder: Builder, old: OldLayer) -> Value:
-    """A Convolution of signs: 0 stands for -1 in data, weights and padding.
+    """A Convolution of signs: 0 stands for -1 in data and weights; of `pad_value`, which is no bit, the sign counts.
 
     The bits of old weights lie the first in the lowest. Today's BinaryConvolution is not used because OpenVINO's own
     kernels do not agree on the order of bits in a u1 Constant.
@@ -223,7 +223,7 @@ def binary_convolution(builder: Builder, old: OldLayer) -> Value:
     value = builder.binary("Add", value, minus_one)
     begin, end = _pads(window, old.in_shape()[2:], old.out_shape()[2:])
     if any(begin) or any(end):
-        fill = builder.constant(old.number("pad_value", default=0.0) * 2 - 1, F32, "pad_value")
+        fill = builder.constant(np.sign(old.number("pad_value", default=0.0)), F32, "pad_value")
         bounds = [builder.constant([0, 0, *pads], name="pads") for pads in (begin, end)]
         before = old.in_shape()
         grown = (*before[:2], *(n + a + b for n, a, b in zip(before[2:], begin, end, strict=True)))
@@ -249,7 +249,10 @@ def _pads(window: Window, before: Sequence[int], after: Sequence[int]) -> tuple[
 
 @converts("Pooling")
 def pooling(builder: Builder, old: OldLayer) -> Value:
-    """The rounding is the one that gives the declared shape: the oldest files do not name it."""
+    """The rounding is the one that gives the declared shape: the oldest files do not name it.
+
+    Where a window runs over the end of the padding, a mean is over what it has of data and padding, as in Caffe.
+    """
     window = Window.of(old)
     value = builder.floating(old.input(0))
     before, after = old.in_shape()[2:], old.out_shape()[2:]
@@ -262,7 +265,7 @@ def pooling(builder: Builder, old: OldLayer) -> Value:
         raise old.error(f"pool-method={method!r}, expected max or avg")
     if old.flag("global_pool", "global_pooling"):
         window = Window(list(before), [1] * len(before), [0] * len(before), [0] * len(before), [], "explicit")
-    rounding = old.text("rounding_type", default="floor").lower()
+    rounding = old.text("rounding_type", "rounding-type", default="floor").lower()
     if window.auto_pad == "explicit":
         spaces = [
             n + first + last - k
@@ -285,7 +288,25 @@ def pooling(builder: Builder, old: OldLayer) -> Value:
     if method == "max":
         return builder.op("MaxPool", [value], attributes, shape=old.out_shape())
     attributes["exclude-pad"] = old.flag("exclude-pad", "exclude_pad")
-    return builder.op("AvgPool", [value], attributes, shape=old.out_shape())
+    value = builder.op("AvgPool", [value], attributes, shape=old.out_shape())
+    if attributes["exclude-pad"] or window.auto_pad != "explicit" or not any(window.pads_begin + window.pads_end):
+        return value
+    return _without_beyond(builder, value, window, before, after)
+
+
+def _without_beyond(
+    builder: Builder, value: Value, window: Window, before: Sequence[int], after: Sequence[int]
+) -> Value:
+    """Means that count what the last window has beyond the padding -> means that do not."""
+    for i, (n, m) in enumerate(zip(before, after, strict=True)):
+        size, end = window.kernel[i], n + window.pads_begin[i] + window.pads_end[i]
+        beyond = (m - 1) * window.strides[i] + size - end
+        if 0 < beyond < min(size, window.strides[i]):
+            last = builder.constant([size / (size - beyond)], F32, "last")
+            factors = builder.concat([builder.filled(1, (m - 1,)), last], 0)
+            shape = [m if axis == i else 1 for axis in range(len(after))]
+            value = builder.binary("Multiply", value, builder.reshape(factors, (1, 1, *shape)))
+    return value
 
 
 @converts("FullyConnected", "InnerProduct")

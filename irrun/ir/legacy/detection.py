@@ -24,6 +24,7 @@ def _priors(builder: Builder, old: OldLayer, type: str, attributes: dict[str, ob
 
 @converts("PriorBox")
 def prior_box(builder: Builder, old: OldLayer) -> Value:
+    """Sizes in pixels, also without `scale_all_sizes`, where those of today are parts of the image's height."""
     step = old.number("step", default=0.0) or old.number("step_h", "step_w", default=0.0)
     attributes: dict[str, object] = {
         "offset": old.number("offset", default=0.5),
@@ -35,7 +36,11 @@ def prior_box(builder: Builder, old: OldLayer) -> Value:
     }
     for name in ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio", "fixed_size"):
         attributes[name] = old.numbers(name, default=[])
-    return _priors(builder, old, "PriorBox", attributes, old.in_shape(1)[-2:])
+    image = old.in_shape(1)[-2:]
+    if not attributes["scale_all_sizes"]:
+        height = max(image[0], 1)
+        attributes |= {"step": step / height, "min_size": [n / height for n in old.numbers("min_size", default=[])]}
+    return _priors(builder, old, "PriorBox", attributes, image)
 
 
 @converts("PriorBoxClustered")
