@@ -55,7 +55,7 @@ def read_findings(
     """
     path = None if isinstance(model, bytes) else Path(model)
     root = parse_bytes(model) if isinstance(model, bytes) else parse_file(Path(model))
-    if root.tag != "net":
+    if root.tag.lower() != "net":  # some of the oldest files have <Net>
         raise ModelError(f"the root element is <{root.tag}>, expected <net>", path=path, line=root.sourceline)
     version = _net_version(root, path)
     stored = Weights.open(weights, path)
@@ -141,7 +141,8 @@ class _Reader:
             elif tag in BODIES:
                 layer.bodies[tag] = self.body(element, child, tag, layer)
         for body in layer.bodies.values():
-            _name_outputs(body, layer)
+            _name_ports(body.inputs, layer.inputs)
+            _name_ports(body.outputs, layer.outputs)
         if type in ("Parameter", "Const", "Constant"):
             self.take_declaration(element, layer)
         elif type == "Result" and layer.inputs and get("output_names"):
@@ -238,14 +239,17 @@ class _Reader:
         self.findings.append(Finding(element.sourceline or 0, layer.describe() if layer else "", message))
 
 
-def _name_outputs(body: Body, layer: Layer) -> None:
-    """Put port ids into port maps that number the outputs from 0, as the example of If-8 does."""
-    ports = [port.id for port in layer.outputs]
-    named = {entry.external_port_id for entry in body.outputs} - {-1}
-    if not named.issubset(ports) and named.issubset(range(len(ports))):
-        for entry in body.outputs:
+def _name_ports(entries: list[PortMapEntry], ports: list[Port]) -> None:
+    """Put port ids into port maps that number the ports from 0, as the outputs of If-8's example do.
+
+    OpenVINO takes the numbers of inputs for positions in all files; its own have ids that are their positions.
+    """
+    ids = [port.id for port in ports]
+    named = {entry.external_port_id for entry in entries} - {-1}
+    if not named.issubset(ids) and named.issubset(range(len(ids))):
+        for entry in entries:
             if entry.external_port_id != -1:
-                entry.external_port_id = ports[entry.external_port_id]
+                entry.external_port_id = ids[entry.external_port_id]
 
 
 def _part_size(entry: PortMapEntry, inner: Layer | None) -> int:

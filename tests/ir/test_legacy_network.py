@@ -154,6 +154,16 @@ def test_crops_of_the_oldest_files() -> None:
         etree.SubElement(data, "crop", axis=str(axis), offset=str(offset))
     x = random(1, 3, 6, 7)
     np.testing.assert_array_equal(net.run(x)[0], x[:, :, 1:5, 2:7])
+    del data[0].attrib["offset"]
+    np.testing.assert_array_equal(net.run(x)[0], x[:, :, :4, 2:7])
+
+
+def test_the_root_element_of_some_of_the_oldest_files_has_a_capital() -> None:
+    net = OldNet(2)
+    net.layer("ReLU", [net.input((1, 3))], [(1, 3)])
+    net.root.tag = "Net"
+    x = random(1, 3)
+    np.testing.assert_array_equal(net.run(x)[0], np.maximum(x, 0))
 
 
 def pre_process(net: OldNet, **attributes: str) -> etree._Element:

@@ -138,9 +138,8 @@ def attributes_of(element: Any, kind: str) -> dict[str, str]:
     found = dict(data.attrib)
     crops = list(data.iterchildren("crop")) if lowered == "crop" else []
     for name in ("axis", "offset", "dim") if crops else ():
-        stated = [c.get(name) for c in crops]
-        if all(text is not None for text in stated):
-            found[name] = ",".join(stated)
+        if name != "dim" or all(c.get(name) is not None for c in crops):
+            found[name] = ",".join(c.get(name, "0") for c in crops)
     return found
 
 
