@@ -108,7 +108,8 @@ def if_8(cond: Array, *inputs: Array, then_body: Body, else_body: Body) -> tuple
     cond: boolean, one element. inputs: any types and shapes; the port maps say which Parameter of which
     body each one feeds, and their positions count from cond, which is 0.
     Returns the outputs of the body that ran, whose types and shapes may differ from those of the other; only a
-    scalar gets one dimension where the other body declares that it gives one, as OpenVINO's shape inference has it.
+    scalar gets one dimension where the other body and the layer declare one, as OpenVINO's shape inference has it
+    unless cond is constant.
     Raises InputError where cond has more than one element.
     Spec: If-8.
     """
@@ -123,7 +124,8 @@ def if_8(cond: Array, *inputs: Array, then_body: Body, else_body: Body) -> tuple
     outputs: list[Array] = [np.empty(0)] * body.output_count
     for out in body.outputs:
         if out.port >= 0:
-            value, declared = results[out.result], otherwise.get(out.port)
-            is_vector = declared is not None and len(declared) == 1
+            value = results[out.result]
+            declared = (otherwise.get(out.port), body.output_shapes[out.port])
+            is_vector = all(shape is not None and len(shape) == 1 for shape in declared)
             outputs[out.port] = value.reshape(1) if is_vector and not value.ndim else value
     return tuple(outputs)

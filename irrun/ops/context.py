@@ -77,6 +77,7 @@ class Body:
         run: takes one array per Parameter and the number of the iteration.
         parameter_count: how many Parameters the body has.
         output_count: how many outputs the layer itself has.
+        output_shapes: their declared shapes, as those of the Results.
         result_shapes: the declared shape of each Result, open dimensions as None, or None where the rank is
             open; what an output is made of when no iteration runs.
         result_dtypes: the declared type of each Result.
@@ -89,6 +90,7 @@ class Body:
     inputs: tuple[InputMap, ...] = ()
     outputs: tuple[OutputMap, ...] = ()
     back_edges: tuple[BackEdge, ...] = ()
+    output_shapes: tuple[tuple[int | None, ...] | None, ...] = ()
     result_shapes: tuple[tuple[int | None, ...] | None, ...] = ()
     result_dtypes: tuple[np.dtype[Any] | None, ...] = ()
     parameter_shapes: tuple[tuple[int | None, ...] | None, ...] = ()

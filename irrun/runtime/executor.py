@@ -170,6 +170,7 @@ class Executor:
             inputs=body.inputs,
             outputs=body.outputs,
             back_edges=body.back_edges,
+            output_shapes=tuple(_declared_shape(p) for p in owner.outputs),
             result_shapes=tuple(_declared_shape(p) for p in declared),
             result_dtypes=tuple(p.element_type.dtype if p.element_type else None for p in declared),
             parameter_shapes=tuple(_declared_shape(p) for p in ports),

@@ -544,8 +544,8 @@ def if_8(rng):
     for truth in (True, False):
         yield _without_parameters(rng, truth)
         yield _if_in_iterator(rng, truth)
-        for shapes in itertools.permutations(((), (1,), (3,)), 2):
-            yield _scalar_or_vector(truth, shapes)
+        for shapes, constant in itertools.product(itertools.permutations(((), (1,), (3,)), 2), (True, False)):
+            yield _scalar_or_vector(truth, shapes, constant)
 
 
 def _branches(rng, truth, same_shape, constant):
@@ -594,8 +594,8 @@ def _without_parameters(rng, truth):
     return Case([np.array(truth)], build=build, oracles=("cpu",), note=f"no parameters, {truth}")
 
 
-def _scalar_or_vector(truth, shapes):
-    """One branch gives a scalar, the other one dimension: the scalar gets that dimension, too."""
+def _scalar_or_vector(truth, shapes, constant):
+    """One branch gives a scalar, the other one dimension: the scalar gets it, too, if the condition is open."""
 
     def build():
         import openvino.opset8 as o
@@ -603,12 +603,13 @@ def _scalar_or_vector(truth, shapes):
 
         cond = _parameter((), np.bool_)
         bodies = [_model([o.negative(_constant(np.full(shape, 2, F32))).output(0)], []) for shape in shapes]
-        node = op.if_op(cond.output(0))
+        node = op.if_op((_constant(np.array(truth)) if constant else cond).output(0))
         node.set_then_body(bodies[0])
         node.set_else_body(bodies[1])
-        return _model([node.set_output(*(body.get_results()[0] for body in bodies))], [cond])
+        return _model([node.set_output(*(body.get_results()[0] for body in bodies))], [] if constant else [cond])
 
-    return Case([np.array(truth)], build=build, oracles=("cpu",), note=f"{shapes[0]} or {shapes[1]}, {truth}")
+    fed = [] if constant else [np.array(truth)]
+    return Case(fed, build=build, oracles=("cpu",), note=f"{shapes[0]} or {shapes[1]}, {truth}")
 
 
 def _if_in_iterator(rng, truth):
