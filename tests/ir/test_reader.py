@@ -231,9 +231,9 @@ def test_the_ports_of_a_layer_may_stand_in_several_elements(tmp_path):
     assert result[0].shape == (3, 2)
 
 
-@pytest.mark.parametrize("named", [(0, 1), (4, 5)])
-def test_a_port_map_may_number_the_outputs_instead_of_naming_their_ports(tmp_path, named):
-    """As in the example of If-8."""
+@pytest.mark.parametrize(("named", "first"), [((0, 1), 0), ((4, 5), 0), ((4, 5), 2)])
+def test_a_port_map_may_number_the_ports_instead_of_naming_them(tmp_path, named, first):
+    """As the outputs in the example of If-8, and as OpenVINO reads inputs, whose ports begin at `first` here."""
     bodies = ""
     for tag, types in (("then", ("Relu", "Abs")), ("else", ("Abs", "Relu"))):
         inner = [layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")])]
@@ -247,11 +247,11 @@ def test_a_port_map_may_number_the_outputs_instead_of_naming_their_ports(tmp_pat
     layers = [
         layer(0, "Parameter", data='shape="" element_type="boolean"', outputs=[port(0, (), "BOOL")]),
         layer(1, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")]),
-        layer(2, "If", "opset8", inputs=[port(0), port(1, (2,))], outputs=outputs, inner=bodies),
+        layer(2, "If", "opset8", inputs=[port(first), port(first + 1, (2,))], outputs=outputs, inner=bodies),
         layer(3, "Result", inputs=[port(0, (2,))]),
         layer(4, "Result", inputs=[port(0, (2,))]),
     ]
-    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 4, 3, 0), (2, 5, 4, 0)]))
+    path = write(tmp_path, net(layers, [(0, 0, 2, first), (1, 0, 2, first + 1), (2, 4, 3, 0), (2, 5, 4, 0)]))
     model = irrun.compile_model(path)
     x, relu = np.array([-1, 2], np.float32), [0, 2]
     for cond, expected in ((True, [relu, [1, 2]]), (False, [[1, 2], relu])):
