@@ -43,7 +43,7 @@ def check_model(model: Model) -> list[Finding]:
     """Everything that is wrong with the structure of a model and the places of its constants."""
     findings = list(_check_graph(model.graph))
     if not model.graph.of_type("Result") and not model.graph.of_type("Assign"):
-        findings.append(Finding(0, "", "the model has no Result, so there is nothing to compute"))
+        findings.append(Finding(0, "", "the model has no Result, so there is nothing to compute" + _why(model.graph)))
     graphs: list[Graph] = [model.graph]
     lost: list[MissingWeights] = []
     while graphs:
@@ -62,6 +62,13 @@ def check_model(model: Model) -> list[Finding]:
         need = "one constant needs" if len(lost) == 1 else f"{len(lost)} constants need"
         findings.append(Finding(0, "", f"{lost[0].message}; {need} it"))
     return findings
+
+
+def _why(graph: Graph) -> str:
+    """What a graph without a Result is, where that can be told."""
+    if any("execOrder" in layer.attributes for layer in graph.layers):
+        return ": it is an execution graph, which tells how OpenVINO runs another model"
+    return ""
 
 
 def sort_layers(graph: Graph) -> list[Layer]:

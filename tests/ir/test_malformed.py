@@ -497,3 +497,14 @@ def test_a_model_without_any_name(tmp_path):
     assert list(out.to_dict()) == ["output0"]
     with pytest.raises(KeyError, match="no output 'x'"):
         out["x"]
+
+
+def test_an_execution_graph_is_told_from_a_model(tmp_path):
+    ov = pytest.importorskip("openvino")
+    compiled = ov.compile_model(write(tmp_path, chain("Relu", "Relu")), "CPU")
+    path = tmp_path / "run.xml"
+    ov.serialize(compiled.get_runtime_model(), path)
+    with pytest.raises(irrun.ModelError, match=r"no Result.*it is an execution graph"):
+        irrun.compile_model(path)
+    with pytest.raises(irrun.ModelError, match=r"nothing to compute( \(|$)"):
+        irrun.compile_model(write(tmp_path, net([P], [])))
