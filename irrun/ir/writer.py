@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -10,7 +11,7 @@ from irrun.elements import ElementType
 from irrun.errors import ModelError
 from irrun.files import replacing
 from irrun.ir.checks import constant_extent, is_placeholder
-from irrun.ir.model import Body, Graph, Layer, Model, Port, PortMapEntry
+from irrun.ir.model import Body, Edge, Graph, Layer, Model, Port, PortMapEntry
 from irrun.ir.reader import BODIES
 
 __all__ = ["save_model"]
@@ -72,6 +73,7 @@ class _Writer:
     def graph(self, parent: Any, graph: Graph) -> None:
         from lxml import etree
 
+        graph = _by_position(graph)
         layers = etree.SubElement(parent, "layers")
         for layer in graph.layers:
             self.layer(layers, layer)
@@ -157,6 +159,45 @@ class _Writer:
                 ends = {"from-layer": str(edge.from_layer), "to-layer": str(edge.to_layer)}
                 etree.SubElement(back_edges, "edge", ends)
         self.graph(etree.SubElement(parent, tag), body.graph)
+
+
+def _by_position(graph: Graph) -> Graph:
+    """The graph with the ports of layers that own bodies numbered in order: OpenVINO takes port maps to do that."""
+    if not any(layer.bodies for layer in graph.layers):
+        return graph
+    layers = []
+    inputs: dict[tuple[int, int], int] = {}
+    outputs: dict[tuple[int, int], int] = {}
+    for layer in graph.layers:
+        if layer.bodies:
+            ins = {port.id: i for i, port in enumerate(layer.inputs)}
+            outs = {port.id: i for i, port in enumerate(layer.outputs, len(ins))}
+            inputs.update(((layer.id, port), i) for port, i in ins.items())
+            outputs.update(((layer.id, port), i) for port, i in outs.items())
+            layer = replace(
+                layer,
+                inputs=[replace(port, id=ins[port.id]) for port in layer.inputs],
+                outputs=[replace(port, id=outs[port.id]) for port in layer.outputs],
+                bodies={
+                    tag: replace(body, inputs=_entries(body.inputs, ins), outputs=_entries(body.outputs, outs))
+                    for tag, body in layer.bodies.items()
+                },
+            )
+        layers.append(layer)
+    edges = [
+        Edge(
+            edge.from_layer,
+            outputs.get((edge.from_layer, edge.from_port), edge.from_port),
+            edge.to_layer,
+            inputs.get((edge.to_layer, edge.to_port), edge.to_port),
+        )
+        for edge in graph.edges
+    ]
+    return replace(graph, layers=layers, edges=edges)
+
+
+def _entries(entries: list[PortMapEntry], ports: dict[int, int]) -> list[PortMapEntry]:
+    return [replace(entry, external_port_id=ports.get(entry.external_port_id, -1)) for entry in entries]
 
 
 def _port(parent: Any, port: Port, is_output: bool) -> None:

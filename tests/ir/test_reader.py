@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
+
 import numpy as np
 import pytest
 from ir_text import chain, graph, layer, net, port, write
@@ -252,8 +255,13 @@ def test_a_port_map_may_number_the_ports_instead_of_naming_them(tmp_path, named,
         layer(4, "Result", inputs=[port(0, (2,))]),
     ]
     path = write(tmp_path, net(layers, [(0, 0, 2, first), (1, 0, 2, first + 1), (2, 4, 3, 0), (2, 5, 4, 0)]))
-    model = irrun.compile_model(path)
+    irrun.save_model(irrun.read_model(path), tmp_path / "copy.xml")
+    models = [irrun.compile_model(path), irrun.compile_model(tmp_path / "copy.xml")]
+    if importlib.util.find_spec("openvino"):
+        import openvino as ov
+
+        models.append(ov.compile_model(tmp_path / "copy.xml", "CPU"))
     x, relu = np.array([-1, 2], np.float32), [0, 2]
-    for cond, expected in ((True, [relu, [1, 2]]), (False, [[1, 2], relu])):
+    for model, (cond, expected) in itertools.product(models, ((True, [relu, [1, 2]]), (False, [[1, 2], relu]))):
         result = model([np.array(cond), x])
         assert [result[i].tolist() for i in range(2)] == expected
