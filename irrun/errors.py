@@ -6,6 +6,8 @@ import re
 
 __all__ = ["ExecutionError", "InputError", "IrrunError", "ModelError", "UnsupportedError", "one_line", "printable"]
 
+#: What lists all operations that a model lacks fits; a shape of a million dimensions does not.
+_LONGEST = 20_000
 _LONG_WORD = re.compile(r"\S{300,}")
 
 
@@ -23,6 +25,8 @@ def printable(text: str) -> str:
 def one_line(text: str) -> str:
     """`text` as one line that can be shown, what no one would read to its end cut short."""
     text = _LONG_WORD.sub(lambda word: f"{word[0][:120]}...{word[0][-60:]}", " ".join(text.split()))
+    if len(text) > _LONGEST:
+        text = f"{text[: _LONGEST - 300]} ... {text[-300:]}"
     return printable(text)
 
 

@@ -169,14 +169,17 @@ def parse_dimension(text: str) -> Dimension:
         ValueError: the text is none of these.
     """
     text = text.strip()
-    if text.isdecimal():
-        return int(text)
     if text in ("?", "-1"):
         return ANY
     low, dots, high = text.partition("..")
-    if not dots:
-        raise ValueError(f"dimension {text!r} is no number, -1, ? or range such as 1..8")
-    minimum, maximum = (int(low) if low.strip() else 0), (int(high) if high.strip() else None)
+    try:
+        if not dots:
+            if not text.isdecimal():
+                raise ValueError
+            return int(text)
+        minimum, maximum = (int(low) if low.strip() else 0), (int(high) if high.strip() else None)
+    except ValueError:  # one of thousands of digits is none for Python either
+        raise ValueError(f"dimension {text!r} is no number, -1, ? or range such as 1..8") from None
     if minimum < 0 or (maximum is not None and maximum < minimum):
         raise ValueError(f"dimension {text!r} is an empty range")
     return minimum if minimum == maximum else Interval(minimum, maximum)

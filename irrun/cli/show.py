@@ -49,7 +49,8 @@ def describe(name: str, value: Array) -> dict[str, Any]:
         "shape": list(value.shape),
     }
     if plain.dtype.kind in "iuf" and plain.size:
-        found.update(min=_json(plain.min()), max=_json(plain.max()), mean=_json(plain.mean(dtype=np.float64)))
+        with np.errstate(all="ignore"):  # infinities have no mean
+            found.update(min=_json(plain.min()), max=_json(plain.max()), mean=_json(plain.mean(dtype=np.float64)))
     found["first"] = [_json(v) for v in plain.reshape(-1)[:FIRST]]
     if math.prod(max(n, 1) for n in plain.shape) <= FULL:  # [1000000,0] is empty too, but long
         found["values"] = _nested(plain.tolist())

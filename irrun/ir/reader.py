@@ -13,7 +13,7 @@ from irrun.errors import ModelError
 from irrun.ir.checks import Finding, check_model, raise_first
 from irrun.ir.model import BackEdge, Body, Edge, Graph, Layer, Model, Port, PortMapEntry
 from irrun.ir.weights import Weights, WeightsSource
-from irrun.ir.xml import parse_bytes, parse_file
+from irrun.ir.xml import MOST_ATTRIBUTES, parse_bytes, parse_file
 from irrun.shapes import PartialShape, parse_dimension, parse_shape
 
 if TYPE_CHECKING:
@@ -131,7 +131,10 @@ class _Reader:
         for child in element:
             tag = child.tag
             if tag == "data":
-                layer.attributes = dict(child.attrib)
+                if len(child.attrib) > MOST_ATTRIBUTES:
+                    self.note(child, f"{len(child.attrib)} attributes, expected at most {MOST_ATTRIBUTES}", layer)
+                else:
+                    layer.attributes = dict(child.attrib)
             elif tag == "input":
                 layer.inputs += self.ports(child, layer)
             elif tag == "output":
@@ -175,7 +178,8 @@ class _Reader:
             tag, text = child.tag, child.text
             if tag == "dim":
                 try:
-                    found.append(int(text) if text and text.isdecimal() else parse_dimension(text or ""))
+                    is_plain = text and text.isdecimal() and len(text) < 20
+                    found.append(int(text) if is_plain else parse_dimension(text or ""))
                 except ValueError as error:
                     self.note(child, str(error), layer)
             elif tag == "rank":  # a shape of unknown rank has <rank>-1</rank> or <rank>?</rank>

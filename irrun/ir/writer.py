@@ -59,6 +59,8 @@ class _Writer:
         self.model = model
         self.weights = weights
         self.position = 0
+        #: Bytes of the model's own weights that may still be written: constants that overlap could take any amount.
+        self.left = (1 << 20) + 8 * len(model.weights)
         self.places: dict[Any, int] = {}
 
     def net(self) -> Any:
@@ -132,6 +134,12 @@ class _Writer:
             key = (layer.attributes.get("offset"), len(data))
         data = data if len(data) else b"\0"  # OpenVINO wants a byte behind each constant, empty ones too
         if key not in self.places:
+            if value is None or isinstance(value, str):
+                self.left -= len(data)
+                if self.left < 0:
+                    length = len(self.model.weights)
+                    told = f"constants overlap: they take more than 8 times the {length} bytes of the weights"
+                    raise ModelError(told, path=self.model.path, line=layer.line or None, layer=layer.describe())
             self.weights.write(b"\0" * (-self.position % ALIGNMENT))
             self.position += -self.position % ALIGNMENT
             self.weights.write(data)

@@ -13,8 +13,10 @@ from irrun.errors import ModelError
 if TYPE_CHECKING:
     from lxml import etree
 
-__all__ = ["parse_bytes", "parse_file"]
+__all__ = ["MOST_ATTRIBUTES", "parse_bytes", "parse_file"]
 
+#: Of one element; lxml takes time in proportion to the square of their number.
+MOST_ATTRIBUTES = 1000
 _CHUNK = 1 << 16
 
 
@@ -100,8 +102,11 @@ def _refuse_dtd(data: bytes, path: Path | None) -> None:
     parser.StartDoctypeDeclHandler = refuse
     parser.StartElementHandler = stop
     try:
-        for start in range(0, len(data), _CHUNK):
-            parser.Parse(data[start : start + _CHUNK], False)
+        start, size = 0, _CHUNK
+        while start < len(data):
+            parser.Parse(data[start : start + size], False)
+            start += size
+            size *= 2  # what is not complete is looked at again with the next piece
     except _RootReached:
         return
     except expat.ExpatError as error:

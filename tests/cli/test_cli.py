@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -542,3 +543,18 @@ def test_json_of_an_empty_output_of_many_rows(tmp_path, capsys):
     code, out, _ = call(capsys, path, "--input", "zeros", "--json")
     assert code == 0
     assert json.loads(out)["outputs"][0]["shape"] == [1 << 40, 0]
+
+
+def test_what_is_not_finite_is_shown_without_a_warning(model, capsys):
+    """Infinities have no mean, and NaN no least value."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for text, told in (
+            ("[[Infinity, -Infinity, 1], [2, NaN, 3]]", "(2 not finite)"),
+            ("[[Infinity, 0, 1], [2, 4, 3]]", "0 to 4 (1 not finite)"),
+            ("[[NaN, NaN, NaN], [NaN, NaN, NaN]]", "(6 not finite)"),
+        ):
+            code, out, _ = call(capsys, model, "--input", text)
+            assert code == 0
+            assert told in out
+            assert call(capsys, model, "--input", text, "--json")[0] == 0

@@ -192,6 +192,10 @@ FILES = {
         [P, layer(9, "Result", inputs=[port(0), port(1)])], [(0, 0, 9, 1)]
     ),
     "more dimensions than an array may have": GOOD.replace('shape="2,3"', f'shape="{",".join(["1"] * 200)}"'),
+    "more attributes than lxml reads in time": unary("Concat", " ".join(f'a{i}="1"' for i in range(100_000))),
+    "as many in an old file": f"""<net version="7"><layers><layer id="0" type="ReLU"><data {
+        " ".join(f'a{i}="1"' for i in range(100_000))
+    }/></layer></layers></net>""",
     # constants
     "bin too short": constant('element_type="f32" shape="3" offset="60" size="12"'),
     "bin missing": constant('element_type="f32" shape="3" offset="0" size="12"', weights=None),
@@ -508,3 +512,25 @@ def test_an_execution_graph_is_told_from_a_model(tmp_path):
         irrun.compile_model(path)
     with pytest.raises(irrun.ModelError, match=r"nothing to compute( \(|$)"):
         irrun.compile_model(write(tmp_path, net([P], [])))
+
+
+def test_a_message_has_an_end(tmp_path, capsys):
+    path = write(tmp_path, GOOD.replace('shape="2,3"', f'shape="{",".join(["1"] * 100_000)}"'))
+    code, _, err = outcome([path, "--input", "zeros"], capsys)
+    assert code == 2
+    assert len(err) < 25_000
+
+
+def test_constants_that_overlap_are_not_written_one_by_one(tmp_path):
+    """A thousand views of a megabyte would fill a gigabyte."""
+    weights = b"\0" * (1 << 20)
+    layers, edges = [], []
+    for i in range(1000):
+        data = f'element_type="u8" shape="1000000" offset="{i}" size="1000000"'
+        layers.append(layer(i, "Const", data=data, outputs=[port(0, (1000000,), "U8")]))
+        layers.append(layer(1000 + i, "Result", inputs=[port(0)]))
+        edges.append((i, 0, 1000 + i, 0))
+    model = irrun.read_model(write(tmp_path, net(layers, edges), weights))
+    with pytest.raises(irrun.ModelError, match=r"layer 9 .*: constants overlap"):
+        irrun.save_model(model, tmp_path / "copy.xml")
+    assert sorted(p.suffix for p in tmp_path.iterdir()) == [".bin", ".xml"]

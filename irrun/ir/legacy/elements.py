@@ -10,6 +10,7 @@ from irrun.elements import ELEMENT_TYPES, ElementType
 from irrun.errors import ModelError
 from irrun.ir.legacy.layer import F32, Blob, Declared
 from irrun.ir.model import Edge, Layer, Port, PortMapEntry
+from irrun.ir.xml import MOST_ATTRIBUTES
 from irrun.shapes import PartialShape
 
 __all__ = [
@@ -135,6 +136,8 @@ def attributes_of(element: Any, kind: str) -> dict[str, str]:
     data = next((d for d in (element.find(tag) for tag in tags) if d is not None), None)
     if data is None:
         return {}
+    if len(data.attrib) > MOST_ATTRIBUTES:
+        raise malformed(data, f"{len(data.attrib)} attributes, expected at most {MOST_ATTRIBUTES}")
     found = dict(data.attrib)
     crops = list(data.iterchildren("crop")) if lowered == "crop" else []
     for name in ("axis", "offset", "dim") if crops else ():
