@@ -99,6 +99,11 @@ def _networks() -> dict[str, Network]:
         found[f"{name}_int8"] = replace(plain, finish=compression.int8)
         found[f"{name}_int4_sym"] = replace(plain, finish=compression.int4_sym)
         found[f"{name}_int4_asym"] = replace(plain, finish=compression.int4_asym)
+    for name in ("falcon", "gemma2", "gpt_oss", "mixtral", "phi"):
+        found[name] = Network(getattr(language, name), language=True)
+    for kind in ("nf4", "codebook", "fp4", "fp8"):
+        found[f"llama_{kind}"] = replace(found["llama"], finish=getattr(compression, kind))
+    found["mixtral_int4_asym"] = replace(found["mixtral"], finish=compression.int4_asym)
     return found
 
 
@@ -113,8 +118,14 @@ NETWORKS = (
 )
 #: Quantized so often that one rounding the other way shows in every output.
 DEEPLY_QUANTIZED = ("unet_fq",)
-LANGUAGE = tuple(
-    f"{name}{kind}" for name in ("llama", "gpt2", "qwen2") for kind in ("", "_f16", "_int8", "_int4_sym", "_int4_asym")
+LANGUAGE = (
+    *(
+        f"{name}{kind}"
+        for name in ("llama", "gpt2", "qwen2")
+        for kind in ("", "_f16", "_int8", "_int4_sym", "_int4_asym")
+    ),
+    *("llama_nf4", "llama_codebook", "llama_fp4", "llama_fp8", "mixtral_int4_asym"),
+    *("falcon", "gemma2", "gpt_oss", "mixtral", "phi"),
 )
 
 

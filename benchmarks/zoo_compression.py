@@ -7,7 +7,7 @@ import numpy as np
 import openvino as ov
 from nncf import CompressWeightsMode
 
-__all__ = ["int4_asym", "int4_sym", "int8", "quantize"]
+__all__ = ["codebook", "fp4", "fp8", "int4_asym", "int4_sym", "int8", "nf4", "quantize"]
 
 
 def quantize(model: ov.Model) -> ov.Model:
@@ -35,4 +35,28 @@ def int4_asym(model: ov.Model) -> ov.Model:
     compressed: ov.Model = nncf.compress_weights(
         model, mode=CompressWeightsMode.INT4_ASYM, group_size=32, ratio=1.0, all_layers=True
     )
+    return compressed
+
+
+def nf4(model: ov.Model) -> ov.Model:
+    """Weights as quantiles of the normal distribution, with one scale for 32 of them."""
+    compressed: ov.Model = nncf.compress_weights(model, mode=CompressWeightsMode.NF4, group_size=32, ratio=1.0)
+    return compressed
+
+
+def codebook(model: ov.Model) -> ov.Model:
+    """Weights as places in a table of 16 numbers in f8e4m3."""
+    compressed: ov.Model = nncf.compress_weights(model, mode=CompressWeightsMode.CB4, group_size=32, ratio=1.0)
+    return compressed
+
+
+def fp4(model: ov.Model) -> ov.Model:
+    """Weights as f4e2m1, with scales in f8e4m3 that have a scale themselves."""
+    compressed: ov.Model = nncf.compress_weights(model, mode=CompressWeightsMode.NVFP4, all_layers=True)
+    return compressed
+
+
+def fp8(model: ov.Model) -> ov.Model:
+    """Weights as f8e4m3, with one scale for 32 of them."""
+    compressed: ov.Model = nncf.compress_weights(model, mode=CompressWeightsMode.FP8_E4M3, group_size=32)
     return compressed
