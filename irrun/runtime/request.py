@@ -85,8 +85,7 @@ class CompiledModel:
         self._input_names = index_names(self.inputs)
         self._output_names = index_names(self.outputs)
         self._program = lower(model)
-        if apply_passes(self._program, fold_limit):
-            model.weights.release()  # what was folded has a copy now
+        apply_passes(self._program, fold_limit, model.weights.release)
         keep_freed_blocks()
         self._request: InferRequest | None = None
 

@@ -87,3 +87,16 @@ def test_constants_at_odd_offsets_are_copied_once_within_the_budget(tmp_path):
         (slot,) = compiled._program.constant_layers
         assert compiled._program.initial[slot].flags.aligned == aligned
         np.testing.assert_array_equal(compiled(np.ones(4, np.float32))[0], [1, 2, 3, 4])
+
+
+def test_what_was_read_of_the_file_is_given_back_on_the_way(compressed, monkeypatch):
+    """Once for every few bytes of new constants, and not at all where there are none."""
+    given_back = []
+    monkeypatch.setattr("irrun.ir.weights.Weights.release", given_back.append)
+    irrun.compile_model(compressed, fold_limit=0)
+    assert len(given_back) == 0
+    irrun.compile_model(compressed)
+    assert len(given_back) == 1
+    monkeypatch.setattr("irrun.runtime.passes.budget.STEP", 4 * 64 * 4)
+    irrun.compile_model(compressed)
+    assert len(given_back) == 1 + 2

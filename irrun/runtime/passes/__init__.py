@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from irrun.runtime.passes.budget import DEFAULT_LIMIT, Budget
 from irrun.runtime.passes.constant_alignment import align_constants
-from irrun.runtime.passes.constant_folding import DEFAULT_LIMIT, fold_constants
+from irrun.runtime.passes.constant_folding import fold_constants
 from irrun.runtime.passes.decompression import widen_decompression
 from irrun.runtime.program import Program
 
-__all__ = ["DEFAULT_LIMIT", "align_constants", "apply_passes", "fold_constants", "widen_decompression"]
+__all__ = ["DEFAULT_LIMIT", "Budget", "align_constants", "apply_passes", "fold_constants", "widen_decompression"]
 
 
-def apply_passes(program: Program, fold_limit: int = DEFAULT_LIMIT) -> int:
-    """Run all passes on a program; the constants that they make take no more than `fold_limit` bytes.
+def apply_passes(program: Program, fold_limit: int, release: Callable[[], None]) -> None:
+    """Run all passes on a program.
 
-    Returns:
-        The bytes taken.
+    Args:
+        program: changed in place.
+        fold_limit: bytes that the constants they make may take.
+        release: gives back the memory of what was read of the weights; called now and then, so that the originals of
+            new constants do not stay in memory beside them.
     """
+    budget = Budget(fold_limit, release=release)
     widen_decompression(program)
-    taken = fold_constants(program, fold_limit)
-    return taken + align_constants(program, fold_limit - taken)
+    fold_constants(program, budget)
+    align_constants(program, budget)
+    budget.finish()

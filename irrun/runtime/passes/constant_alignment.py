@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+from irrun.runtime.passes.budget import Budget
 from irrun.runtime.program import Program
 
 __all__ = ["align_constants"]
 
 
-def align_constants(program: Program, limit: int) -> int:
-    """Copy constants whose elements do not lie at multiples of their size, in bodies too.
+def align_constants(program: Program, budget: Budget) -> None:
+    """Copy constants whose elements do not lie at multiples of their size, in bodies too, as the budget admits.
 
-    Args:
-        program: changed in place.
-        limit: bytes that the copies may take.
-
-    Returns:
-        The bytes taken.
+    The program is changed in place.
     """
-    taken = 0
     for slot in program.constant_layers:
         value = program.initial[slot]
-        if value is not None and not value.flags.aligned and value.nbytes <= limit - taken:
-            taken += value.nbytes
+        if value is not None and not value.flags.aligned and value.nbytes <= budget.kept:
             value = value.copy()
             value.flags.writeable = False
             program.initial[slot] = value
+            budget.keep(value.nbytes)
     for instruction in program.instructions:
         for body in instruction.bodies.values():
-            taken += align_constants(body.program, limit - taken)
-    return taken
+            align_constants(body.program, budget)

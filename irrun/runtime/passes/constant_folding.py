@@ -10,7 +10,6 @@ out from the values it gets, before it runs: opening a hostile file costs little
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,12 +17,10 @@ import numpy as np
 from irrun.elements import ElementType
 from irrun.errors import InputError
 from irrun.ops.common import at_most, is_narrow
+from irrun.runtime.passes.budget import Budget
 from irrun.runtime.program import ABSENT, Instruction, Program
 
-__all__ = ["DEFAULT_LIMIT", "fold_constants"]
-
-#: Bytes that folded values may take in all.
-DEFAULT_LIMIT = 1 << 30
+__all__ = ["fold_constants"]
 
 #: Bytes that may be read and written in all: so many, and so many for each byte of constants.
 WORK, WORK_PER_BYTE = 1 << 28, 64
@@ -44,15 +41,7 @@ FEW, COMBINATIONS = 1 << 16, 1 << 23
 Array = np.ndarray[Any, Any]
 
 
-@dataclass
-class _Budget:
-    """Bytes that may still be kept, and read and written."""
-
-    kept: int
-    work: int
-
-
-def fold_constants(program: Program, limit: int = DEFAULT_LIMIT) -> int:
+def fold_constants(program: Program, budget: Budget) -> None:
     """Replace instructions by their results where all they read is constant, in bodies too.
 
     Random and stateful operations and those with bodies are left alone, as are instructions that fail: they fail
@@ -60,16 +49,11 @@ def fold_constants(program: Program, limit: int = DEFAULT_LIMIT) -> int:
 
     Args:
         program: changed in place.
-        limit: bytes that the new constants may take; 0 folds nothing.
-
-    Returns:
-        The bytes taken.
+        budget: how much the new constants may take, nothing where it is 0. Its work is set by what there is to fold.
     """
-    if limit <= 0:
-        return 0
-    budget = _Budget(limit, WORK + WORK_PER_BYTE * _stored(program))
-    _fold(program, budget)
-    return limit - budget.kept
+    if budget.kept > 0:
+        budget.work = WORK + WORK_PER_BYTE * _stored(program)
+        _fold(program, budget)
 
 
 def _stored(program: Program) -> int:
@@ -87,7 +71,7 @@ def _stored(program: Program) -> int:
     return sum(roots.values())
 
 
-def _fold(program: Program, budget: _Budget) -> None:
+def _fold(program: Program, budget: Budget) -> None:
     for instruction in program.instructions:
         for body in instruction.bodies.values():
             _fold(body.program, budget)
@@ -96,7 +80,7 @@ def _fold(program: Program, budget: _Budget) -> None:
 
 
 class _Folding:
-    def __init__(self, program: Program, budget: _Budget) -> None:
+    def __init__(self, program: Program, budget: Budget) -> None:
         self.program = program
         self.budget = budget
         #: Slots that depend on constants alone -> the position of the instruction that makes them; None for constants.
@@ -154,7 +138,7 @@ class _Folding:
         cost = 0 if id(root) in self.roots else root.nbytes
         if cost > self.budget.kept:
             return
-        self.budget.kept -= cost
+        self.budget.keep(cost)
         self.roots[id(root)] = root
         value = value.view()
         value.flags.writeable = False
