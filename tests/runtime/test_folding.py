@@ -92,7 +92,7 @@ def test_constants_at_odd_offsets_are_copied_once_within_the_budget(tmp_path):
 def test_what_was_read_of_the_file_is_given_back_on_the_way(compressed, monkeypatch):
     """Once for every few bytes of new constants, and not at all where there are none."""
     given_back = []
-    monkeypatch.setattr("irrun.ir.weights.Weights.release", given_back.append)
+    monkeypatch.setattr("irrun.ir.weights.Weights.release", lambda weights: given_back.append(weights))
     irrun.compile_model(compressed, fold_limit=0)
     assert len(given_back) == 0
     irrun.compile_model(compressed)
