@@ -57,7 +57,8 @@ def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array
         # Copied dimensions stay out of the division, so that -1 is determined beside a copied 0.
         rest = math.prod(n for n, c in zip(target, copied, strict=True) if not c and n != -1)
         total = math.prod(n for i, n in enumerate(data.shape) if not (i < len(copied) and copied[i]))
-        target[target.index(-1)] = total // rest if rest else 0
+        # Beside a 0 that is meant, -1 could be anything; the reference takes 1.
+        target[target.index(-1)] = total // rest if rest else 1
     if math.prod(target) != data.size:
         raise InputError(f"data of shape {list(data.shape)} does not fit the shape {pattern}")
     return data.reshape(target)
@@ -75,7 +76,8 @@ def squeeze_1(data: Array, axes: Array | None = None) -> Array:
     """
     chosen = set(range(data.ndim))
     if axes is not None and axes.size:
-        chosen = {normalize_axis(a, data.ndim, "axes") for a in int_list(axes)}
+        # A scalar has an axis 0 that is squeezed already, as in the reference.
+        chosen = {normalize_axis(a, max(1, data.ndim), "axes") for a in int_list(axes)}
     return data.reshape([n for i, n in enumerate(data.shape) if n != 1 or i not in chosen])
 
 

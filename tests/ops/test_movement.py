@@ -238,6 +238,12 @@ def test_examples_of_roll(shift, axes, expected):
     assert roll_7(numbers(4, 3, start=1), np.array(shift), np.array(axes)).tolist() == expected
 
 
+def test_a_scalar_rolls_onto_itself():
+    assert roll_7(np.array(7), np.array([3]), np.array([-1])).tolist() == 7
+    with pytest.raises(InputError, match="axes 1"):
+        roll_7(np.array(7), np.array([3]), np.array([1]))
+
+
 @pytest.mark.parametrize(
     ("image", "attributes", "expected"),
     [

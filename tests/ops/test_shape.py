@@ -73,6 +73,18 @@ def test_axes_out_of_range():
         unsqueeze_1(np.zeros((1, 1)), np.array([3]))
 
 
+def test_minus_one_beside_a_zero_is_one():
+    assert reshape_1(np.zeros((0, 2, 3)), np.array([0, 6, -1]), special_zero=False).shape == (0, 6, 1)
+    with pytest.raises(InputError, match="does not fit"):
+        reshape_1(np.zeros((2, 3)), np.array([0, -1]), special_zero=False)
+
+
+def test_a_scalar_may_be_squeezed_along_the_axis_of_a_list():
+    assert squeeze_1(np.array(7), np.array([0, -1])).shape == ()
+    with pytest.raises(InputError, match="axes 1"):
+        squeeze_1(np.array(7), np.array([1]))
+
+
 def test_results_are_views():
     data = np.zeros((1, 4))
     assert np.shares_memory(data, reshape_1(data, np.array([2, 2]), special_zero=False))

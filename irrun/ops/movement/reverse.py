@@ -63,18 +63,20 @@ def reverse_sequence_1(data: Array, seq_lengths: Array, *, batch_axis: int = 0, 
 def roll_7(data: Array, shift: Array, axes: Array) -> Array:
     """`data` with its elements moved along `axes` by `shift` places; what leaves at one end enters at the other.
 
-    data: any type, rank >= 1; shift, axes: integer, scalar or [n]; a single shift serves all axes, an axis
-    may occur several times.
+    data: any type and shape, a scalar being a list of one; shift, axes: integer, scalar or [n]; a single shift
+    serves all axes, an axis may occur several times.
     Returns the type and shape of data.
     Raises InputError where an axis is out of range or the numbers of shifts and axes differ.
     Spec: Roll-7.
     """
     shifts = int_list(shift)
-    chosen = [normalize_axis(a, data.ndim, "axes") for a in int_list(axes)]
+    chosen = [normalize_axis(a, max(1, data.ndim), "axes") for a in int_list(axes)]
     if len(shifts) == 1:
         shifts *= len(chosen)
     if len(shifts) != len(chosen):
         raise InputError(f"there are {len(shifts)} shifts for {len(chosen)} axes")
+    if data.ndim == 0:
+        return data
     # Reduced here, since a shift may be as large as an i64 and shifts of one axis add up.
     moves = dict.fromkeys(chosen, 0)
     for axis, n in zip(chosen, shifts, strict=True):

@@ -187,6 +187,8 @@ def roll_7(rng):
         yield Exact([sample(rng, shape), np.array(shift, np.int32), np.array(axes, np.int32)], constants=(1, 2))
     yield Exact([sample(rng, (3, 4)), np.array(2), np.array(1)], note="scalars")
     yield Exact([sample(rng, (3, 4)), np.array(2), i64(1)], note="a scalar and a list")
+    for axes in ([0], [-1], [0, 0]):
+        yield Exact([sample(rng, ()), i64(*(2 for _ in axes)), i64(*axes)], constants=(1, 2), note="a scalar rolled")
     for dtype in (np.float16, np.int32, np.int8, np.uint8, np.int64, np.uint32):
         yield Exact([sample(rng, (3, 4), dtype), i64(1, 1), i64(0, 1)])
     yield Exact([sample(rng, (3, 4)), i64(1, 1), i64(0, 1)], dynamic=(0,))

@@ -68,6 +68,10 @@ def reshape_1(rng):
     for dtype in (np.int8, np.uint8, np.int16, np.uint64):
         inputs = [sample(rng, (2, 6)), np.array([0, 3, 2], dtype)]
         yield Exact(inputs, {"special_zero": True}, constants=(1,), note="types of the pattern")
+    for shape, pattern in [((0, 2, 3), [0, 6, -1]), ((0, 0), [0, -1]), ((3, 0), [-1, 4, 0])]:
+        # With open dimensions OpenVINO refuses a -1 beside a 0.
+        inputs = [sample(rng, shape), i64(*pattern)]
+        yield Exact(inputs, {"special_zero": False}, constants=(1,), oracles=("evaluate",))
 
 
 #: Shape, axes.
@@ -85,6 +89,8 @@ SQUEEZES = [
     ((2, 3), [0, 1]),
     ((2, 1, 0), [1]),
     ((1, 2, 1, 2, 1), [0, 2, 4]),
+    ((), [0]),
+    ((), [-1, 0]),
 ]
 
 
