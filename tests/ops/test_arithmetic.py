@@ -16,8 +16,13 @@ I4, U4 = ml_dtypes.int4, ml_dtypes.uint4
 
 @pytest.mark.parametrize("kernel", [binary.divide_1, binary.mod_1, binary.floor_mod_1])
 def test_integers_divided_by_zero(kernel) -> None:
-    with pytest.raises(InputError, match="integer division by zero"):
-        kernel(np.array([1, 2]), np.array([1, 0]))
+    defined = kernel(np.array([7]), np.array([2])).item()
+    of_signed = [("i8", -(2**63)), ("i4", -(2**31)), ("i2", 0), ("i1", 0)]
+    for dtype, undefined in [*of_signed, ("u8", 2**63), ("u4", 0), ("u1", 0)]:
+        found = kernel(np.array([7, 8, 0, 7], dtype), np.array([2, 0, 0, 0], dtype))
+        assert found.dtype == dtype
+        assert found.tolist() == [defined, undefined, undefined, undefined]
+    assert kernel(np.array([[7], [7]]), np.array([2, 0])).shape == (2, 2)
 
 
 def test_floats_divided_by_zero() -> None:
@@ -209,6 +214,16 @@ def test_cum_sum_along_the_first_axis_by_default() -> None:
     assert accumulation.cum_sum_3(np.array([[1, 2], [3, 4]])).tolist() == [[1, 2], [4, 6]]
     with pytest.raises(InputError, match="axis 2"):
         accumulation.cum_sum_3(np.zeros((2, 2)), np.array(2))
+
+
+def test_cum_sum_takes_a_scalar_as_a_list_of_one() -> None:
+    for axis in (0, -1):
+        found = accumulation.cum_sum_3(np.array(2.5, np.float32), np.array(axis))
+        assert found.shape == ()
+        assert found == np.float32(2.5)
+    assert accumulation.cum_sum_3(np.array(3), np.array(0), exclusive=True).tolist() == 0
+    with pytest.raises(InputError, match="axis 1"):
+        accumulation.cum_sum_3(np.array(3), np.array(1))
 
 
 @pytest.mark.parametrize(

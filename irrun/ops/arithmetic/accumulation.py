@@ -18,13 +18,13 @@ __all__ = ["cum_sum_3", "segment_max_16"]
 def cum_sum_3(data: Array, axis: Array | None = None, *, exclusive: bool = False, reverse: bool = False) -> Array:
     """Running sums along `axis`, from its end with `reverse`; with `exclusive` each leaves its own element out.
 
-    data: any numeric type, rank >= 1; axis: i32 or i64 scalar, 0 where it is left out.
+    data: any numeric type and shape, a scalar being a list of one; axis: i32 or i64 scalar, 0 where it is left out.
     Returns the shape and type of data. Integers wrap.
     Raises InputError where axis is out of range.
     Spec: CumSum-3.
     """
-    along = normalize_axis(0 if axis is None else scalar(axis, "axis"), data.ndim)
-    values = np.moveaxis(numbers(data), along, 0)
+    along = normalize_axis(0 if axis is None else scalar(axis, "axis"), max(1, data.ndim))
+    values = np.moveaxis(np.atleast_1d(numbers(data)), along, 0)
     if reverse:
         values = values[::-1]
     sums = np.cumsum(values, axis=0, dtype=values.dtype)
@@ -32,7 +32,7 @@ def cum_sum_3(data: Array, axis: Array | None = None, *, exclusive: bool = False
         sums = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
     if reverse:
         sums = sums[::-1]
-    return np.moveaxis(sums, 0, along).astype(data.dtype, copy=False)
+    return np.asarray(np.moveaxis(sums, 0, along).astype(data.dtype, copy=False).reshape(data.shape))
 
 
 @op("SegmentMax", since=16)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from irrun.errors import InputError
 from irrun.ops.common import Array, AutoBroadcast
 from irrun.ops.elementwise import binary, precise, reference_integers, truncated_quotient
 from irrun.ops.registry import op
@@ -72,15 +74,15 @@ def divide_1(
 
     a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
     Returns the broadcast shape, the type of a.
-    Raises InputError where the shapes do not fit, or an integer is divided by zero.
+    Integers divided by zero are undefined; here they are what NaN is as an integer (see `reference_integers`).
+    Raises InputError where the shapes do not fit.
     Spec: Divide-1.
     """
 
     def divide(x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
             return np.asarray(x / y)
-        _refuse_zero(y)
-        return np.asarray(x // y) if m_pythondiv else truncated_quotient(x, y)
+        return _integers(np.floor_divide if m_pythondiv else truncated_quotient, x, y)
 
     return binary(divide, a, b, auto_broadcast, auto_broadcast_axis)
 
@@ -92,7 +94,8 @@ def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
     a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
     Returns the broadcast shape, the type of a.
     Where b is infinite, finite a are their own remainders, as in C.
-    Raises InputError where the shapes do not fit, or an integer is divided by zero.
+    Integers divided by zero are undefined; here they are what NaN is as an integer (see `reference_integers`).
+    Raises InputError where the shapes do not fit.
     Spec: Mod-1.
     """
     return binary(_mod, a, b, auto_broadcast, auto_broadcast_axis)
@@ -105,7 +108,8 @@ def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     a, b: any numeric type, the same for both; shapes as auto_broadcast wants them.
     Returns the broadcast shape, the type of a.
     Where b is infinite the result is NaN, as in the reference.
-    Raises InputError where the shapes do not fit, or an integer is divided by zero.
+    Integers divided by zero are undefined; here they are what NaN is as an integer (see `reference_integers`).
+    Raises InputError where the shapes do not fit.
     Spec: FloorMod-1.
     """
     return binary(_floor_mod, a, b, auto_broadcast, auto_broadcast_axis)
@@ -163,21 +167,22 @@ def minimum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     return binary(_minimum, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-def _refuse_zero(divisor: Array) -> None:
-    if not divisor.all():
-        raise InputError("integer division by zero")
+def _integers(divide: Callable[[Array, Array], Any], x: Array, y: Array) -> Array:
+    # Not an error: models divide first and then select what was divided by something else (gcd, atan2).
+    zero = y == 0
+    if not zero.any():
+        return np.asarray(divide(x, y))
+    undefined = reference_integers(np.asarray(np.nan), x.dtype)
+    return np.where(zero, undefined, divide(x, np.where(zero, y.dtype.type(1), y)))
 
 
 def _mod(x: Array, y: Array) -> Array:
-    if x.dtype.kind != "f":
-        _refuse_zero(y)
-    return np.asarray(np.fmod(x, y))
+    return np.asarray(np.fmod(x, y)) if x.dtype.kind == "f" else _integers(np.fmod, x, y)
 
 
 def _floor_mod(x: Array, y: Array) -> Array:
     if x.dtype.kind != "f":
-        _refuse_zero(y)
-        return np.asarray(np.mod(x, y))
+        return _integers(np.mod, x, y)
     return np.where(np.isinf(y), np.asarray(np.nan, x.dtype), np.mod(x, y))
 
 

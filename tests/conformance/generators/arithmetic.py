@@ -68,6 +68,11 @@ def multiply_1(rng):
     yield Case([SPECIALS, SPECIALS[::-1].copy()])
 
 
+def by_zero(dtype, *oracles):
+    a, b = np.array([7, 7, 0, 100], dtype), np.array([2, 0, 0, 0], dtype)
+    return Case([a, b], oracles=oracles, note="integers by zero")
+
+
 @configurations("Divide", since=1)
 def divide_1(rng):
     yield from binary_cases(rng, ANY, POSITIVE, types=FLOATS)
@@ -82,6 +87,7 @@ def divide_1(rng):
             if python and dtype.kind == "i":
                 continue
             yield Case([uniform(0, 50)(rng, (3, 4), dtype), POSITIVE(rng, (4,), dtype)], attributes)
+    yield by_zero(I32, "cpu")
     yield Case([SPECIALS, SPECIALS[::-1].copy()])
 
 
@@ -97,6 +103,7 @@ def mod_1(rng):
     yield Case([np.array([1e10, 5.5, 1e30], F32), np.array([3, 0.1, 7], F32)], oracles=(), expected=[EXACT_MOD])
     info = np.iinfo(np.int32)
     yield Case([np.array([info.min, info.max], I32), np.array([7, -9], I32)], oracles=("evaluate",))
+    yield by_zero(I32, "cpu")
 
 
 EXACT_MOD = np.array([1, float(np.fmod(5.5, np.float64(np.float32(0.1)))), float(int(np.float32(1e30)) % 7)], F32)
@@ -114,6 +121,9 @@ def floor_mod_1(rng):
     yield Case([np.array([1e10, 5.5, -1e10], F32), np.array([3, 0.1, 3], F32)], oracles=("evaluate",))
     x, y = np.array([3, -3, np.inf, np.nan, 1, 0], F32), np.array([np.inf, -np.inf, 2, 1, np.nan, 0], F32)
     yield Case([x, y])
+    yield by_zero(I32, "evaluate", "cpu")
+    for dtype in (I64, np.dtype("i1")):  # of unsigned types OpenVINO crashes
+        yield by_zero(dtype, "evaluate")
 
 
 @configurations("Power", since=1)
@@ -254,6 +264,9 @@ def cum_sum_3(rng):
             yield Case([ANY(rng, (2, 0, 3), F32), np.array(1)], attributes, constants=(1,), oracles=("cpu",))
             for dtype in (I32, I64, U8, np.dtype("i1")):
                 yield Case([POSITIVE(rng, (3, 4), dtype), np.array(1)], attributes)
+        for axis in (0, -1):
+            scalar = [ANY(rng, (), F32), np.array(axis)]
+            yield Case(scalar, {"exclusive": exclusive}, constants=(1,), oracles=("cpu",), note="evaluate crashes")
     # Without its axis OpenVINO itself cannot build the operation.
     yield Case([ANY(rng, (3, 2), F32), np.array([1])], constants=(1,), note="an axis of rank one")
     for dtype in (F16, BFLOAT16):
