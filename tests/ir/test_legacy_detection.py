@@ -55,7 +55,7 @@ def priors():
                 scale_all_sizes=True,
                 **sizes,
             ),
-            {**common, **sizes, "step": step, "img_size": 0, "img_h": 64, "img_w": 64},
+            {**common, **sizes, "step": step, "step_h": 6, "step_w": 10, "img_size": 0, "img_h": 64, "img_w": 64},
             version=2,
         )
     for step in (0.0, 8.0, 9.6):  # as of MXNet: in pixels here, in parts of the height in models of today

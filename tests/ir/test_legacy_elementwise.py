@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 import pytest
-from old_ir import Case, Stored, random
+from old_ir import Case, OldNet, Stored, random, run_openvino
 
 pytest.importorskip("openvino")
 
@@ -14,6 +14,7 @@ from openvino import opset13 as ops
 
 from irrun.ir.legacy.activations import SIMPLE
 from irrun.ir.legacy.arithmetic import TYPES
+from irrun.ir.writer import save_model
 
 X = random(2, 3, 4, 5)
 POSITIVE = np.abs(X) + 0.1
@@ -271,13 +272,16 @@ def normalizations():
                 ),
                 {"across_channels": across, "normalize_variance": variance, "eps": 0.01},
             )
-    yield Case(
-        "MVN",
-        [X],
-        lambda x: ops.mvn(x, ops.constant(np.int64([2, 3])), True, 0.1, "outside_sqrt"),
-        {"across_channels": 0, "normalize_variance": 1, "eps": 0.1},
-        version=3,
-    )
+    for version in (3, 4):
+        yield Case(
+            "MVN",
+            [X],
+            lambda x, mode="outside_sqrt" if version == 3 else "inside_sqrt": ops.mvn(
+                x, ops.constant(np.int64([2, 3])), True, 0.1, mode
+            ),
+            {"across_channels": 0, "normalize_variance": 1, "eps": 0.1},
+            version=version,
+        )
     yield Case("GRN", [X], lambda x: ops.grn(x, 0.5), {"bias": 0.5})
     for axis in (None, 0, 2, 3):
         data = {} if axis is None else {"axis": axis}
@@ -318,3 +322,15 @@ CASES = [*activations(), *powers(), *eltwise(), *weighted(), *normalizations(), 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_layer(case: Case, tmp_path) -> None:
     case.check(tmp_path)
+
+
+@pytest.mark.parametrize("type", ["Eltwise", "Div"])
+def test_quotients_of_integers_are_cut_off_towards_zero(type: str, tmp_path) -> None:
+    above, below = np.int32([7, -7, 7, -7, 0, -1]), np.int32([2, 2, -2, -2, -5, 3])
+    net = OldNet(7, "I32")
+    sources = [net.input(a.shape) for a in (above, below)]
+    net.layer(type, sources, [above.shape], {"operation": "div"} if type == "Eltwise" else {})
+    (found,) = net.run(above, below)
+    assert found.tolist() == [3, -3, -3, 3, 0, 0]
+    path, _ = save_model(net.read(), tmp_path / "upgraded.xml")
+    assert run_openvino(path, [above, below])[0].tolist() == found.tolist()

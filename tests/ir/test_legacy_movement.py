@@ -365,8 +365,8 @@ def resizes():
                 outputs=shape,
                 version=2 if aligned else 7,
             )
-        for version in (3, 6):
-            coordinates = ("half_pixel", "round_prefer_ceil") if version < 6 else ("asymmetric", "floor")
+        for version in (3, 6, 7):
+            coordinates = ("half_pixel", "round_prefer_ceil") if version < 7 else ("asymmetric", "floor")
             yield Case(
                 "Resample",
                 [X],

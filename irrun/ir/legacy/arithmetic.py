@@ -67,7 +67,8 @@ TYPES = {
 def eltwise(builder: Builder, old: OldLayer) -> Value:
     """Two inputs or more, from left to right; `coeff` multiplies the terms of a sum.
 
-    Truth values count as 1 and 0 in the type of the output.
+    Truth values count as 1 and 0 in the type of the output. Quotients of integers are cut off towards zero, as
+    the plugins did.
     """
     operation = TYPES.get(old.kind) or old.text("operation", default="sum").lower()
     if not old.inputs:

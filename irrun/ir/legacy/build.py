@@ -204,9 +204,12 @@ class Builder:
         return self.op("Reshape", [value, target], {"special_zero": False}, shape=shape)
 
     def binary(self, type: str, left: Value, right: Value, *, element: ElementType | None = None) -> Value:
-        """A binary elementwise operation with NumPy broadcasting."""
+        """A binary elementwise operation with NumPy broadcasting; quotients of integers are cut off towards zero."""
         shape = broadcast(left.shape, right.shape)
-        return self.op(type, [left, right], {"auto_broadcast": "numpy"}, shape=shape, element=element)
+        attributes: dict[str, Any] = {"auto_broadcast": "numpy"}
+        if type == "Divide":
+            attributes["m_pythondiv"] = False
+        return self.op(type, [left, right], attributes, shape=shape, element=element)
 
     def unary(self, type: str, value: Value, attributes: Mapping[str, Any] | None = None, **keywords: Any) -> Value:
         return self.op(type, [value], attributes, shape=value.shape, **keywords)

@@ -24,8 +24,11 @@ def _priors(builder: Builder, old: OldLayer, type: str, attributes: dict[str, ob
 
 @converts("PriorBox")
 def prior_box(builder: Builder, old: OldLayer) -> Value:
-    """Sizes in pixels, also without `scale_all_sizes`, where those of today are parts of the image's height."""
-    step = old.number("step", default=0.0) or old.number("step_h", "step_w", default=0.0)
+    """Sizes in pixels, also without `scale_all_sizes`, where those of today are parts of the image's height.
+
+    Its kernels went by `step` alone and heeded neither `step_h` and `step_w` nor `img_size`.
+    """
+    step = old.number("step", default=0.0)
     attributes: dict[str, object] = {
         "offset": old.number("offset", default=0.5),
         "step": step,

@@ -57,11 +57,15 @@ def interp(builder: Builder, old: OldLayer) -> Value:
 
 @converts("Resample", "Upsampling")
 def resample(builder: Builder, old: OldLayer) -> Value:
-    """By `type`; until IR v5 the nearest pixel was the one nearest to the centre, from IR v6 on the one before."""
+    """By `type`.
+
+    For the engines that IR v2 to v6 were made for, the nearest pixel is the one whose centre is nearest; for most of
+    those of IR v7, the one that begins at or before the pixel that is made. Whole factors of growth give the same.
+    """
     value = builder.floating(old.input(0))
     method = old.text("type", "sample_type", default="nearest").rpartition(".")[2].lower()
     if method == "nearest":
-        centred = old.version < 6
+        centred = old.version < 7
         attributes: dict[str, object] = {
             "mode": "nearest",
             "coordinate_transformation_mode": "half_pixel" if centred else "asymmetric",

@@ -62,13 +62,16 @@ def grn(builder: Builder, old: OldLayer) -> Value:
 
 @converts("MVN")
 def mvn(builder: Builder, old: OldLayer) -> Value:
-    """Mean and variance over the image, or over channels too. Until IR v5, eps was added to the deviation."""
+    """Mean and variance over the image, or over channels too.
+
+    The engines that IR v2 and v3 were made for added eps to the deviation, those since to the variance.
+    """
     value = builder.floating(old.input(0))
     axes = list(range(1 if old.flag("across_channels") else 2, len(old.in_shape())))
     attributes = {
         "normalize_variance": old.flag("normalize_variance", default=True),
         "eps": old.number("eps", default=1e-9),
-        "eps_mode": "inside_sqrt" if old.version > 5 else "outside_sqrt",
+        "eps_mode": "inside_sqrt" if old.version > 3 else "outside_sqrt",
     }
     inputs = [value, builder.constant(axes, name="axes")]
     return builder.op("MVN", inputs, attributes, shape=value.shape, version="opset6")
