@@ -177,11 +177,14 @@ def sigmoid_1(data: Array) -> Array:
     """`1 / (1 + exp(-data))`.
 
     data: any numeric type, any shape.
-    Returns the shape and type of data. Of integers, positive ones give 1 and others 0, as in the reference.
+    Returns the shape and type of data. Of integers, positive ones give 1 and others 0, as in the reference, which
+    takes unsigned ones as signed and negates them in their own width.
     Spec: Sigmoid-1.
     """
     if not is_float(data.dtype):
-        return np.asarray(numbers(data) > 0).astype(data.dtype)
+        values = numbers(data)
+        signed = values.view(f"i{values.itemsize}")
+        return np.asarray(-signed < 0).astype(data.dtype)
     return precise(_sigmoid, data)
 
 

@@ -36,7 +36,17 @@ def activation(type, since, *, attributes=({},), **options):
 
 activation("Relu", 1, integers=WIDE)
 activation("Exp", 1, integers=WIDE, integer_make=uniform(0, 12))
-activation("Sigmoid", 1, integers=WIDE, integer_make=uniform(0, 12))
+
+
+@configurations("Sigmoid", since=1)
+def sigmoid_1(rng):
+    yield from unary_cases(rng, WIDTH, integers=WIDE, integer_make=uniform(0, 12))
+    for dtype in WIDE:
+        limits = np.iinfo(dtype)
+        ends = [limits.min, limits.min + 1, limits.max - 2, limits.max, limits.max // 2, limits.max // 2 + 1, 0, 1]
+        yield Case([np.array(ends, dtype)], oracles=("evaluate",), note="ends of the range")
+
+
 activation("Gelu", 2, specials=())
 activation("Gelu", 7, attributes=[{"approximation_mode": "ERF"}, {"approximation_mode": "TANH"}])
 activation("Mish", 4)
