@@ -33,21 +33,14 @@ def lstm_inputs(batch=3, size=5):
     ]
 
 
-@pytest.mark.parametrize("weights_format", ["fico", "icof", "ifco", "ifoc", "iofc"])
-def test_peepholes_and_weight_formats(weights_format):
+def test_peepholes_and_coupled_gates():
     pytest.importorskip("openvino")
-    from conformance.generators.sequence_recurrent import peephole_lstm, reordered
+    from conformance.generators.sequence_recurrent import peephole_lstm
 
     for clip, forget in product((0.0, 0.5), (False, True)):
         inputs = [*lstm_inputs(), normal(3 * HIDDEN)]
         expected = peephole_lstm(inputs, clip, forget)
-        result = lstm_cell_1(
-            *reordered(inputs, weights_format),
-            hidden_size=HIDDEN,
-            clip=clip,
-            input_forget=forget,
-            weights_format=weights_format,
-        )
+        result = lstm_cell_1(*inputs, hidden_size=HIDDEN, clip=clip, input_forget=forget)
         for ours, theirs in zip(result, expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=2e-6)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from irrun.errors import InputError
 from irrun.ops.common import Array, in_f32
 from irrun.ops.registry import op
@@ -20,12 +18,9 @@ from irrun.ops.sequence.steps import (
     gru_biases,
     input_part,
     split_joined,
-    to_fico,
 )
 
-__all__ = ["WeightsFormat", "gru_cell_3", "lstm_cell_1", "lstm_cell_4", "rnn_cell_1"]
-
-WeightsFormat = Literal["fico", "icof", "ifco", "ifoc", "iofc"]
+__all__ = ["gru_cell_3", "lstm_cell_1", "lstm_cell_4", "rnn_cell_1"]
 
 
 def separate_weights(W: Array, R: Array | None, B: Array | None, hidden_size: int) -> tuple[Array, Array, Array | None]:
@@ -131,18 +126,18 @@ def lstm_cell_1(
     activations_alpha: list[float] = NO_NUMBERS,
     activations_beta: list[float] = NO_NUMBERS,
     clip: float = 0.0,
-    weights_format: WeightsFormat = "fico",
+    weights_format: str = "fico",
     input_forget: bool = False,
 ) -> tuple[Array, Array]:
-    """One step of long short-term memory, with peepholes and coupled gates.
+    """One step of long short-term memory, gates in the order f, i, c, o, with peepholes and coupled gates.
 
     X: float [batch, input]; initial_hidden_state, initial_cell_state: [batch, hidden]; W: [4*hidden, input];
     R: [4*hidden, hidden]; B: [4*hidden]; P: [3*hidden], peepholes of f, i, o; zeros where left out.
-    weights_format names the order of the gates in W, R and B; with input_forget the input gate is 1 - f.
-    In older files W holds W and R side by side, and B takes the place of R.
+    With input_forget the input gate is 1 - f. In older files W holds W and R side by side, and B takes the place of R.
+    weights_format says nothing: the specification does not know it, and OpenVINO computes with f, i, c, o whatever it
+    is, but writes "ifco" where the file that it read had none.
     Returns the new hidden state and cell state, [batch, hidden] each.
     Raises InputError where shapes do not fit or an activation is unknown.
-    The reference implementation refuses other formats than fico; they are put in that order first.
     Spec: LSTMCell-1.
     """
     W, R, B = separate_weights(W, R, B, hidden_size)
@@ -152,9 +147,8 @@ def lstm_cell_1(
         expect_shape("P", P, 3 * hidden_size)
         P = P.reshape(3, hidden_size)
     (f, g, h), bound = activation_functions(activations, activations_alpha, activations_beta, LSTM_ACTIVATIONS, clip)
-    part = input_part(X, to_fico(W, weights_format), None if B is None else to_fico(B, weights_format), 4)
-    step = LSTMStep(to_fico(R, weights_format), f, g, h, bound, P, input_forget)
-    H, C = step(part, initial_hidden_state, initial_cell_state)
+    step = LSTMStep(R, f, g, h, bound, P, input_forget)
+    H, C = step(input_part(X, W, B, 4), initial_hidden_state, initial_cell_state)
     return H, C
 
 

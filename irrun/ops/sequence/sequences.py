@@ -13,7 +13,6 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.ops.common import Array, in_f32
 from irrun.ops.registry import op
-from irrun.ops.sequence.cells import WeightsFormat
 from irrun.ops.sequence.steps import (
     GRU_ACTIVATIONS,
     LSTM_ACTIVATIONS,
@@ -35,6 +34,7 @@ __all__ = ["Direction", "gru_sequence_5", "lstm_sequence_5", "rnn_sequence_5", "
 SHORTEST = 8
 
 Direction = Literal["forward", "reverse", "bidirectional"]
+WeightsFormat = Literal["fico", "icof", "ifco", "ifoc", "iofc"]
 Step = Callable[..., "tuple[Array, ...]"]
 
 
