@@ -268,6 +268,23 @@ def test_statistics_are_left_out() -> None:
     assert net.run(np.float32([[-1, 0, 1]]))[0].tolist() == [[0, 0, 1]]
 
 
+@pytest.mark.parametrize("level", ["FP32", "I8"])
+def test_calibrated_layers_compute_in_f32(level: str) -> None:
+    """Scales that would round these inputs to multiples of 1 are not applied."""
+    net = OldNet(6)
+    x = net.input([1, 2, 1, 2])
+    window = {"kernel": "1,1", "strides": "1,1", "pads_begin": "0,0", "pads_end": "0,0", "dilations": "1,1"}
+    data = {**window, "group": 1, "output": 1, "quantization_level": level}
+    net.layer("Convolution", [x], [[1, 1, 1, 2]], data, {"weights": np.float32([0.5, -2]), "biases": np.float32([1])})
+    statistics = etree.SubElement(net.root, "statistics")
+    for name, channels in (("input0", 2), ("convolution1", 1)):
+        layer = etree.SubElement(statistics, "layer")
+        for tag, text in (("name", name), ("min", "0.0"), ("max", "255.0")):
+            etree.SubElement(layer, tag).text = text if tag == "name" else ", ".join([text] * channels)
+    (found,) = net.run(np.float32([0.25, 3.5, 0.125, 1.75]).reshape(1, 2, 1, 2))
+    assert found.ravel().tolist() == [1 + 0.125 - 0.25, 1 + 1.75 - 3.5]
+
+
 def test_empty_rows_are_filled() -> None:
     """The one layer with a kernel of its own; the third pair of indices ends the list."""
     net = OldNet(7)
