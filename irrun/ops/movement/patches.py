@@ -89,7 +89,7 @@ def extract_image_patches_3(
 
     data: any type, [N, C, H, W].
     Returns [N, sizes[0] * sizes[1] * C, rows, columns], the type of data; what lies outside of the image
-    is 0. An image without pixels is returned as it is, as by OpenVINO.
+    is 0. An image of height and width 0 is returned as it is, as by OpenVINO.
     Raises InputError where data is not of rank 4 or an attribute does not hold two positive numbers.
     Spec: ExtractImagePatches-3.
     """
@@ -98,7 +98,7 @@ def extract_image_patches_3(
             raise InputError(f"{name} is {values}, expected two positive numbers")
     if data.ndim != 4:
         raise InputError(f"data has shape {list(data.shape)}, expected rank 4")
-    if 0 in data.shape[2:]:
+    if not any(data.shape[2:]):
         return data
     rows, columns = (
         _positions(n, size, stride, rate, auto_pad)

@@ -135,6 +135,7 @@ def extract_image_patches_3(rng):
             if dtype.itemsize < 8 and dtype != np.bool_:
                 yield Exact([sample(rng, (1, 2, 5, 4), dtype)], attributes)
         yield Exact([sample(rng, (1, 2, 5, 4))], attributes, dynamic=(0,))
+        yield Exact([sample(rng, (1, 2, 0, 10))], {**attributes, "strides": [5, 5]}, note="no rows")
 
 
 @configurations("Col2Im", since=15)
