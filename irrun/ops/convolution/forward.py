@@ -18,7 +18,7 @@ __all__ = ["convolution_1", "convolve", "group_convolution_1"]
 
 #: Elements of the columns that are gathered at a time, at least and at most: enough for BLAS, little enough for the
 #: caches. Between them they are half of what the layer reads and writes.
-BLOCKS = (1 << 16, 1 << 18)
+BLOCKS = (1 << 17, 1 << 18)
 
 
 @op("Convolution", since=1)
