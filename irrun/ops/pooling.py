@@ -161,10 +161,12 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
 
     data: floating point [N, C, spatial...]; output_shape: i32 or i64, one value for each spatial axis.
     Returns [N, C, output_shape...], the type of data.
-    Raises InputError where output_shape does not fit, or a spatial axis is empty.
+    Raises InputError where output_shape does not fit, or a window is empty.
     Spec: AdaptiveAvgPool-8.
     """
     out = _adaptive_shape(data, output_shape)
+    if 0 in (*data.shape[:2], *out):
+        return np.empty((*data.shape[:2], *out), data.dtype)
     result, count = data, np.ones((), np.int64)
     for axis, windows in enumerate(out, 2):
         start, end = _adaptive_windows(data.shape[axis], windows)
@@ -187,10 +189,13 @@ def adaptive_max_pool_8(
     data: numeric [N, C, spatial...]; output_shape: i32 or i64, one value for each spatial axis.
     Returns the maxima [N, C, output_shape...] in the type of data, and their positions in the flattened spatial
     axes, in `index_element_type`; the first one where several are equal. NaN is passed over, but not in front.
-    Raises InputError where output_shape does not fit, or a spatial axis is empty.
+    Raises InputError where output_shape does not fit, or a window is empty.
     Spec: AdaptiveMaxPool-8.
     """
     out = _adaptive_shape(data, output_shape)
+    if 0 in (*data.shape[:2], *out):
+        shape = (*data.shape[:2], *out)
+        return np.empty(shape, data.dtype), np.empty(shape, index_element_type.dtype)
     passed_over = np.isnan(data) if data.dtype.kind == "f" else np.zeros(data.shape, bool)
     values = np.where(passed_over, -np.inf, data) if passed_over.any() else data
     corners: list[Array] = []
@@ -217,7 +222,7 @@ def _adaptive_shape(data: Array, output_shape: Array) -> list[int]:
     out = int_list(output_shape)
     if data.ndim < 3 or len(out) != data.ndim - 2 or min(out) < 0:
         raise InputError(f"output_shape {out} does not fit data of shape {list(data.shape)}")
-    if min(data.shape[2:]) == 0:
+    if 0 in data.shape[2:] and 0 not in (*data.shape[:2], *out):
         raise InputError(f"data has shape {list(data.shape)}, and its empty windows have no value")
     check_size((*data.shape[:2], *out), np.dtype(np.int64))
     return out

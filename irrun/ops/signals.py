@@ -30,6 +30,8 @@ def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     Spec: DFT-7.
     """
     values, where, sizes = _complex_arguments(data, axes, signal_size)
+    if 0 in sizes:
+        return _as_real(_without_elements(values, sizes, where), data.dtype)
     return _as_real(np.fft.fftn(values, sizes, where), data.dtype)
 
 
@@ -44,6 +46,8 @@ def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     Spec: IDFT-7.
     """
     values, where, sizes = _complex_arguments(data, axes, signal_size)
+    if 0 in sizes:
+        return _as_real(_without_elements(values, sizes, where), data.dtype)
     return _as_real(np.fft.ifftn(values, sizes, where), data.dtype)
 
 
@@ -53,7 +57,7 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """The discrete Fourier transform of real `data` along `axes`, without the half that symmetry gives.
 
     data: float, real; axes: integer 1D, different axes of data; signal_size: as for DFT.
-    Returns the type of data, complex, with n // 2 + 1 elements along the last of the axes.
+    Returns the type of data, complex, with n // 2 + 1 elements along the last of the axes, none where n is 0.
     Raises InputError where axes and sizes do not fit.
     Spec: RDFT-9.
     """
@@ -61,6 +65,9 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     sizes = _sizes(data.shape, where, [data.shape[axis] for axis in where], signal_size)
     if not where:
         return _as_real(data, data.dtype)
+    if 0 in sizes:
+        half = [*sizes[:-1], sizes[-1] // 2 + 1 if sizes[-1] else 0]
+        return _as_real(_without_elements(data, half, where), data.dtype)
     return _as_real(np.fft.rfftn(data, sizes, where), data.dtype)
 
 
@@ -80,8 +87,10 @@ def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array
     if not where:
         return values.real
     defaults = [values.shape[axis] for axis in where]
-    defaults[-1] = 2 * (defaults[-1] - 1)
+    defaults[-1] = max(0, 2 * (defaults[-1] - 1))
     sizes = _sizes(values.shape, where, defaults, signal_size)
+    if 0 in sizes:
+        return _without_elements(data[..., 0], sizes, where)
     result: Array = np.fft.irfftn(values, sizes, where)
     return result.astype(data.dtype, copy=False)
 
@@ -168,11 +177,17 @@ def _sizes(shape: Sequence[int], axes: Sequence[int], defaults: Sequence[int], s
     if len(sizes) != len(axes):
         raise InputError(f"{len(sizes)} signal sizes were given for {len(axes)} axes")
     found = [default if size == -1 else size for size, default in zip(sizes, defaults, strict=True)]
-    if found and min(found) < 1:
-        raise InputError(f"a transform of sizes {found} along axes {list(axes)} is empty")
+    if found and min(found) < 0:
+        raise InputError(f"a transform of sizes {found} along axes {list(axes)} is impossible")
     lengths = dict(enumerate(shape)) | dict(zip(axes, found, strict=True))
     check_size(lengths.values(), np.dtype(np.complex64))
     return found
+
+
+def _without_elements(values: Array, sizes: Sequence[int], axes: Sequence[int]) -> Array:
+    """What a transform with no elements along an axis gives; NumPy refuses it."""
+    lengths = dict(enumerate(values.shape)) | dict(zip(axes, sizes, strict=True))
+    return np.empty(tuple(lengths.values()), values.dtype)
 
 
 def _as_complex(data: Array) -> Array:

@@ -84,6 +84,12 @@ def test_empty_batch_and_channels():
     shape = convolution_1(np.zeros((0, 2, 5)), np.zeros((3, 2, 2)), **attributes(1)).shape
     assert shape == (0, 3, 4)
     assert not convolution_1(np.zeros((1, 0, 5)), np.zeros((3, 0, 2)), **attributes(1)).any()
+    assert group_convolution_1(np.zeros((1, 0, 5)), np.zeros((0, 1, 1, 2)), **attributes(1)).shape == (1, 0, 4)
+    offsets, nothing = np.zeros((1, 8, 4, 4), np.float32), np.zeros((1, 0, 5, 5), np.float32)
+    filters = np.zeros((2, 0, 2, 2), np.float32)
+    bent = deformable_convolution_8(nothing, offsets, filters, **attributes(2))
+    assert bent.shape == (1, 2, 4, 4)
+    assert not bent.any()
 
 
 def test_inputs_are_left_alone():

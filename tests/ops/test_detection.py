@@ -133,6 +133,13 @@ def test_regions_refuse_shapes_and_indices():
         experimental_detectron_roi_feature_extractor_6(rois, data, output_size=2, sampling_ratio=2, pyramid_scales=[])
 
 
+def test_no_channels_give_empty_results():
+    data, size = np.ones((1, 0, 5, 5), F32), {"pooled_h": 2, "pooled_w": 2, "spatial_scale": 1.0}
+    rois, first = np.array([[0, 0, 3, 3]], F32), np.zeros(1, np.int64)
+    for mode in ("avg", "max"):
+        assert roi_align_3(data, rois, first, sampling_ratio=2, mode=mode, **size).shape == (1, 0, 2, 2)
+
+
 def test_no_regions_give_empty_results():
     data = np.ones((1, 4, 5, 5), F32)
     five, four, none = np.zeros((0, 5), F32), np.zeros((0, 4), F32), np.zeros(0, np.int64)

@@ -57,6 +57,7 @@ def test_nearest_moves_any_type_unchanged():
 
 def test_interpolate_to_nothing_is_empty_and_from_nothing_is_an_error():
     assert resize(np.zeros((1, 1, 3, 3), np.float32), (0, 5), mode="cubic").shape == (1, 1, 0, 5)
+    assert resize(np.zeros((0, 1, 0, 3), np.float32), (2, 2)).shape == (0, 1, 2, 2)
     with pytest.raises(InputError, match="empty"):
         resize(np.zeros((1, 1, 0, 3), np.float32), (2, 2))
 
@@ -144,7 +145,8 @@ def test_grid_sample_refuses_other_shapes_and_takes_nan():
     with pytest.raises(InputError, match="grid"):
         grid_sample_9(data, np.zeros((1, 2, 2, 3), np.float32))
     with pytest.raises(InputError, match="nothing to sample"):
-        grid_sample_9(data[:, :, :0], np.zeros((1, 2, 2, 2), np.float32))
+        grid_sample_9(data[:, :, :0], np.zeros((1, 2, 2, 2), np.float32), padding_mode="border")
+    assert not grid_sample_9(data[:, :, :0], np.zeros((1, 2, 2, 2), np.float32)).any()
     nowhere = np.full((1, 1, 1, 2), np.nan, np.float32)
     with np.errstate(all="ignore"):
         assert grid_sample_9(data, nowhere, mode="nearest").tolist() == [[[[0]], [[0]]]]

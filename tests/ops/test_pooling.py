@@ -142,6 +142,13 @@ def test_adaptive_pooling_reports_what_does_not_fit():
         adaptive_max_pool_8(np.zeros((1, 1, 0)), np.array([2]))
 
 
+def test_adaptive_pooling_of_no_images_is_empty():
+    assert adaptive_avg_pool_8(np.zeros((0, 2, 0), np.float32), np.array([3])).shape == (0, 2, 3)
+    assert adaptive_avg_pool_8(np.zeros((1, 2, 0), np.float32), np.array([0])).shape == (1, 2, 0)
+    values, places = adaptive_max_pool_8(np.zeros((1, 0, 0), np.float32), np.array([2]))
+    assert values.shape == places.shape == (1, 0, 2)
+
+
 def test_adaptive_maximum_passes_over_nan_except_in_front():
     nan = np.nan
     data = np.array([[[[1, 2, nan], [nan, 9, 3]], [[nan, 2, 5], [4, 5, 3]]]], np.float32)

@@ -72,8 +72,8 @@ def test_errors_name_what_does_not_fit():
         dft_7(x, np.array([0, -2]))
     with pytest.raises(InputError, match="1 signal sizes were given for 2 axes"):
         rdft_9(x, np.array([0, 1]), np.array([3]))
-    with pytest.raises(InputError, match="empty"):
-        irdft_9(x, np.array([0]), np.array([0]))
+    with pytest.raises(InputError, match=r"sizes \[-2\] along axes \[0\]"):
+        irdft_9(x, np.array([0]), np.array([-2]))
     eight, four, window = np.array(8), np.array(4), np.ones(8, np.float32)
     with pytest.raises(InputError, match="no frames of 8"):
         stft_15(x[:, :, 0], window, eight, four, transpose_frames=False)
@@ -90,3 +90,16 @@ def test_an_empty_batch_gives_an_empty_batch():
     assert stft_15(np.zeros((0, 40), np.float32), window, eight, four, transpose_frames=True).shape == (0, 5, 9, 2)
     spectrum = np.zeros((0, 5, 3, 2), np.float32)
     assert istft_16(spectrum, window, eight, four, center=False, normalized=False).shape == (0, 16)
+
+
+def test_a_transform_of_nothing_is_empty():
+    spectrum, axes = np.zeros((3, 0, 2), np.float32), np.array([0, 1])
+    for transform in (dft_7, idft_7):
+        assert transform(spectrum, axes).shape == (3, 0, 2)
+        assert transform(np.ones((3, 2), np.float32), axes[:1], axes[:1]).shape == (0, 2)
+    assert rdft_9(np.zeros((3, 0), np.float32), axes).shape == (3, 0, 2)
+    assert rdft_9(np.zeros((0, 3), np.float32), axes).shape == (0, 2, 2)
+    assert irdft_9(spectrum, axes).shape == (3, 0)
+    alone = irdft_9(np.ones((3, 1, 2), np.float32), axes)  # 2 * (1 - 1) elements
+    assert alone.shape == (3, 0)
+    assert alone.dtype == np.float32

@@ -116,7 +116,7 @@ def deformable_convolution_8(
             _sample(plane, data.shape[2:], y, x, bilinear_interpolation_pad).astype(data.dtype) * factor
             for plane, (y, x), factor in zip(planes[n], points.swapaxes(1, 2), factors[n, ..., part], strict=True)
         ]
-        columns = np.stack(seen).reshape(group, weights.shape[2], -1)
+        columns = np.stack(seen).reshape(group, weights.shape[2], points.shape[-1])
         matmul(weights, columns, out=result[n, ..., part])
     return result.reshape(batch, c_out, *windows.out)
 

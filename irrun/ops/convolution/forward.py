@@ -87,6 +87,8 @@ def convolve(data: Array, filters: Array, windows: Windows) -> Array:
         product = matmul(weights, points.reshape(batch, groups, c_in, positions))
         return product.reshape(batch, groups * c_out, *windows.out)
     result = np.empty((batch, groups, c_out, positions), data.dtype)
+    if result.size == 0:
+        return result.reshape(batch, groups * c_out, *windows.out)
     buffer = np.empty(0, data.dtype)  # as large as the first block; no other one is larger
     # Much data is padded block by block, so that there is no padded copy of all of it.
     later = (slice(None),) * (len(windows.out) - 1)

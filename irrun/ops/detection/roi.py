@@ -358,7 +358,7 @@ def pool_samples(pixels: Array, batches: Array, ys: Array, xs: Array, mode: str)
     count = samples[0] * samples[1]
     weights = weights.reshape(regions, rows * columns, 4 * count)
     places = places.reshape(regions, rows * columns, 4 * count)
-    flat = pixels.reshape(-1, channels)
+    flat = pixels.reshape(len(pixels) * height * width, channels)
     result = np.empty((regions, rows * columns, channels), pixels.dtype)
     for own in chunks(regions, places[0].size * channels):
         corners = flat[places[own]]

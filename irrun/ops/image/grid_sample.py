@@ -35,7 +35,7 @@ def grid_sample_9(
     data: any numeric type or boolean, [N, C, H, W]; grid: float [N, H_out, W_out, 2], pairs (x, y) that run
     from -1 to 1 over the image.
     Returns [N, C, H_out, W_out] of the type of data; fractions are cut off for integers and for booleans.
-    Raises InputError where the shapes do not fit.
+    Raises InputError where the shapes do not fit, or data has no pixels and what is outside is not zero.
     Spec: GridSample-9.
     """
     if data.ndim != 4 or grid.ndim != 4 or grid.shape[3] != 2 or data.shape[0] != grid.shape[0]:
@@ -50,7 +50,7 @@ def grid_sample_9(
         return numbers.astype(np.bool_)
     n, channels, height, width = data.shape
     shape = (n, channels, *grid.shape[1:3])
-    if 0 in shape:
+    if 0 in shape or (0 in (height, width) and padding_mode == "zeros"):
         return np.zeros(shape, data.dtype)
     if 0 in (height, width):
         raise InputError(f"there is nothing to sample in data of shape {list(data.shape)}")

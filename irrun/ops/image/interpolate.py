@@ -236,12 +236,11 @@ def _resized(
 ) -> Array:
     lengths = dict(enumerate(data.shape)) | {axis.number: axis.target for axis in resizing}
     check_size(lengths.values(), np.dtype(np.float32))
-    empty = [axis for axis in resizing if axis.size == 0 and axis.target > 0]
+    if 0 in lengths.values():
+        return np.empty(tuple(lengths.values()), data.dtype)
+    empty = [axis for axis in resizing if axis.size == 0]
     if empty:
         raise InputError(f"axis {empty[0].number} is empty, it cannot be resized to {empty[0].target}")
-    if any(axis.target == 0 for axis in resizing):
-        targets = {axis.number: axis.target for axis in resizing}
-        return np.empty([targets.get(i, size) for i, size in enumerate(data.shape)], data.dtype)
     if mode == "nearest":
         for axis in resizing:
             data = data.take(_nearest(axis, coordinates, nearest_mode), axis.number)

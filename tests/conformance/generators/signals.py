@@ -108,6 +108,10 @@ def _transforms(rng, kind):
     # Axes and sizes known at run time only.
     yield case((2, 4, 6), [1, 2], constants=())
     yield case((2, 4, 6), [1, 2], [5, 8], constants=())
+    # Nothing to transform.
+    for shape, axes in (((0,), [0]), ((2, 0, 3), [1, 2]), ((2, 3, 0), [1, 2]), ((2, 0, 3), [0, 2])):
+        empty = np.zeros(shape if real else (*shape, 2), np.float32)
+        yield Case([empty, i64(*axes)], constants=[1], oracles=("cpu",))
 
 
 @configurations("DFT", since=7)
