@@ -48,7 +48,7 @@ def resident(field: str) -> int:
 def measure(name: str, way: str) -> dict[str, int]:
     """Bytes: weights in the file and in use, values alive at once, and the peak in one way of measuring."""
     import irrun
-    import irrun.ops.catalog  # kernels are not what is measured
+    import irrun.ops._support.autoload  # kernels are not what is measured
 
     fed = zoo.inputs(name)
     np.ones((256, 256), np.float32) @ np.ones((256, 256), np.float32)  # BLAS takes its buffers

@@ -25,7 +25,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import irrun
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.ir.model import Edge, Graph, Layer, Model, Port
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape

@@ -83,12 +83,12 @@ def page(outcomes: Sequence[Outcome]) -> Iterator[str]:
 def _operations(converted: Sequence[Outcome]) -> Iterator[str]:
     from conformance.harness import GENERATORS, load_generators
 
-    from irrun.ops.registry import operations
+    from irrun.ops._support.registry import list_operations
 
     load_generators()
     met = {name for o in converted for name in o.operations}
     table: dict[str, list[tuple[bool, bool]]] = collections.defaultdict(list)
-    for operation in operations():
+    for operation in list_operations():
         if operation.opset is None:
             configured = (operation.type, operation.since) in GENERATORS
             table[operation.category].append((configured, str(operation) in met))

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 from irrun.errors import ExecutionError, InputError, IrrunError, ModelError, UnsupportedError
 
 if TYPE_CHECKING:
-    from irrun.elements import ElementType
+    from irrun.data.load import load_inputs
+    from irrun.data.save import save_outputs
+    from irrun.element_types import ElementType
     from irrun.ir.extract import extract
     from irrun.ir.model import Model
     from irrun.ir.reader import read_model
     from irrun.ir.schema import validate
     from irrun.ir.writer import save_model
-    from irrun.ops.registry import op
+    from irrun.ops._support.registry import op
     from irrun.runtime.request import CompiledModel, InferRequest, Outputs, compile_model, run
     from irrun.shapes import PartialShape
-    from irrun.values.load import load_inputs
-    from irrun.values.save import save_outputs
 
 __all__ = [
     "CompiledModel",
@@ -47,19 +47,19 @@ __version__ = "0.1.0"
 #: Where the public names live that are imported when they are first used.
 _LAZY = {
     "CompiledModel": "irrun.runtime.request",
-    "ElementType": "irrun.elements",
+    "ElementType": "irrun.element_types",
     "InferRequest": "irrun.runtime.request",
     "Model": "irrun.ir.model",
     "Outputs": "irrun.runtime.request",
     "PartialShape": "irrun.shapes",
     "compile_model": "irrun.runtime.request",
     "extract": "irrun.ir.extract",
-    "load_inputs": "irrun.values.load",
-    "op": "irrun.ops.registry",
+    "load_inputs": "irrun.data.load",
+    "op": "irrun.ops._support.registry",
     "read_model": "irrun.ir.reader",
     "run": "irrun.runtime.request",
     "save_model": "irrun.ir.writer",
-    "save_outputs": "irrun.values.save",
+    "save_outputs": "irrun.data.save",
     "validate": "irrun.ir.schema",
 }
 

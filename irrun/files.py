@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["replacing"]
+__all__ = ["atomic_write"]
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """A file to write that takes the place of `path` when the block ends, and vanishes if it fails.
 
     A link stays a link, to a new file; a file keeps its permissions.

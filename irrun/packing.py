@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 
 __all__ = ["pack", "unpack"]
 

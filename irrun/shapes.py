@@ -8,10 +8,10 @@ from functools import lru_cache
 from operator import index
 from typing import Any, SupportsIndex
 
-__all__ = ["Dimension", "Interval", "Length", "PartialShape"]
+__all__ = ["Dimension", "DynamicDimension", "PartialShape", "StaticDimension"]
 
 
-class Length(int):
+class StaticDimension(int):
     """A dimension that is known: an integer that also answers what OpenVINO's `Dimension` does."""
 
     __slots__ = ()
@@ -35,7 +35,7 @@ class Length(int):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Interval:
+class DynamicDimension:
     """A dimension known only to lie between `minimum` and `maximum` (None: no bound)."""
 
     minimum: int = 0
@@ -76,7 +76,7 @@ class Interval:
 
     def __eq__(self, other: object) -> bool:
         """Whether `other` has the same bounds; -1 stands for none, as in OpenVINO."""
-        if isinstance(other, Interval):
+        if isinstance(other, DynamicDimension):
             return (self.minimum, self.maximum) == (other.minimum, other.maximum)
         return other == -1 and (self.minimum, self.maximum) == (0, None)
 
@@ -90,11 +90,11 @@ class Interval:
 
 
 #: A dimension as one writes it; a PartialShape holds its integers as `Length`.
-Dimension = int | Interval
-ANY = Interval()
+Dimension = int | DynamicDimension
+ANY = DynamicDimension()
 
 
-class PartialShape(tuple[Length | Interval, ...]):
+class PartialShape(tuple[StaticDimension | DynamicDimension, ...]):
     """A shape of known rank: a tuple of lengths and intervals. A shape of unknown rank is None elsewhere.
 
     Args:
@@ -106,7 +106,7 @@ class PartialShape(tuple[Length | Interval, ...]):
 
     __slots__ = ()
 
-    def __new__(cls, dimensions: Iterable[SupportsIndex | Interval | str] = ()) -> PartialShape:
+    def __new__(cls, dimensions: Iterable[SupportsIndex | DynamicDimension | str] = ()) -> PartialShape:
         return tuple.__new__(cls, map(_dimension, dimensions))  # type: ignore[arg-type]
 
     @property
@@ -150,13 +150,13 @@ class PartialShape(tuple[Length | Interval, ...]):
 
 
 @lru_cache(maxsize=4096)
-def _dimension(value: Any) -> Length | Interval:
-    if isinstance(value, Interval):
+def _dimension(value: Any) -> StaticDimension | DynamicDimension:
+    if isinstance(value, DynamicDimension):
         return value
     if isinstance(value, str):
         value = parse_dimension(value)
-        return value if isinstance(value, Interval) else Length(value)
-    length = Length(index(value))
+        return value if isinstance(value, DynamicDimension) else StaticDimension(value)
+    length = StaticDimension(index(value))
     if length < -1:
         raise ValueError(f"a dimension of {length} is neither a length nor -1")
     return length if length >= 0 else ANY
@@ -182,7 +182,7 @@ def parse_dimension(text: str) -> Dimension:
         raise ValueError(f"dimension {text!r} is no number, -1, ? or range such as 1..8") from None
     if minimum < 0 or (maximum is not None and maximum < minimum):
         raise ValueError(f"dimension {text!r} is an empty range")
-    return minimum if minimum == maximum else Interval(minimum, maximum)
+    return minimum if minimum == maximum else DynamicDimension(minimum, maximum)
 
 
 def parse_shape(text: str) -> PartialShape | None:

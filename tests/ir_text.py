@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import irrun
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 
 __all__ = ["chain", "dims", "layer", "net", "port", "run_layer", "write"]
 

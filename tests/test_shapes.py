@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from irrun.shapes import Interval, PartialShape
+from irrun.shapes import DynamicDimension, PartialShape
 
 
 def test_dimensions_answer_what_those_of_openvino_do():
     ov = pytest.importorskip("openvino")
     text = "[4,?,2..8,..3]"
-    own, theirs = PartialShape([4, -1, "2..8", Interval(0, 3)]), ov.PartialShape(text)
+    own, theirs = PartialShape([4, -1, "2..8", DynamicDimension(0, 3)]), ov.PartialShape(text)
     assert str(own) == str(theirs).replace("0..3", "..3")
     assert own.is_dynamic is theirs.is_dynamic is True
     assert own.is_static is theirs.is_static is False

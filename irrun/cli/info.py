@@ -54,7 +54,7 @@ def command(model: Path, weights: Path | None, as_json: bool) -> None:
 
 
 def _facts(model: Any, findings: Any) -> dict[str, Any]:
-    from irrun.ops import registry
+    from irrun.ops._support import registry
     from irrun.runtime.lowering import unsupported
 
     operations: Counter[str] = Counter()
@@ -73,7 +73,7 @@ def _facts(model: Any, findings: Any) -> dict[str, Any]:
             types[str(element)] += 1
             text = str(layer.attributes.get("size", "0"))
             size += int(text) if text.isdecimal() and len(text) < 20 else 0
-        for name in operation.unknown(layer.attributes):
+        for name in operation.find_unknown(layer.attributes):
             if (operation.type, name) == ("Constant", "value"):  # what no .bin holds, not something of the file
                 continue
             unknown[f"{operation} {name}"] += 1

@@ -23,11 +23,11 @@ def command(type: str | None, as_json: bool) -> None:
     irrun ops Gather-7
     """
     from irrun.errors import InputError
-    from irrun.ops.registry import ALIASES, operations
+    from irrun.ops._support.registry import TYPE_ALIASES, list_operations
 
-    every = list(operations())
+    every = list(list_operations())
     if type is not None:
-        wanted = {type.lower(), ALIASES.get(type, type).lower()}
+        wanted = {type.lower(), TYPE_ALIASES.get(type, type).lower()}
         chosen = [o for o in every if o.type.lower() in wanted or str(o).lower() in wanted]
         if not chosen:
             near = _near(type, [o.type for o in every])

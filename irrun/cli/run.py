@@ -78,10 +78,10 @@ def command(
     import irrun
     from irrun.cli.progress import progress
     from irrun.cli.show import columns, describe, table
+    from irrun.data.image import ImageOptions
+    from irrun.data.load import LoadOptions, load_inputs
+    from irrun.data.save import save_outputs
     from irrun.errors import one_line, printable
-    from irrun.values.image import ImageOptions
-    from irrun.values.load import LoadOptions, load_inputs
-    from irrun.values.save import save_outputs
 
     if output == "":
         raise click.BadParameter("it is empty, expected an .npz, an .npy or a folder", param_hint="--output")

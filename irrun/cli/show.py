@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from irrun.elements import ElementType
+from irrun.data.save import storable
+from irrun.element_types import ElementType
 from irrun.errors import printable
-from irrun.values.save import storable
 
 __all__ = ["columns", "describe", "human_bytes", "summary", "table"]
 

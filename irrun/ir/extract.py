@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from irrun.errors import ModelError
-from irrun.ir.checks import sort_layers
 from irrun.ir.model import Edge, Graph, Layer, Model, Place, Places, Port
+from irrun.ir.structure import sort_layers
 
 __all__ = ["extract"]
 

@@ -7,12 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
-__all__ = ["BackEdge", "Body", "Edge", "Graph", "Layer", "Model", "Place", "Places", "Port", "PortMapEntry", "Tensor"]
+__all__ = [
+    "BackEdge",
+    "Body",
+    "Edge",
+    "Graph",
+    "Layer",
+    "Model",
+    "Place",
+    "Places",
+    "Port",
+    "PortMapEntry",
+    "TensorSpec",
+]
 
 #: An output port, by layer and port id.
 Place = tuple[int, int]
@@ -190,7 +202,7 @@ class Places:
 
 
 @dataclass(frozen=True, repr=False)
-class Tensor:
+class TensorSpec:
     """An input or output of a model as its users see it, after OpenVINO's `ov::Output`.
 
     Attributes:
@@ -275,17 +287,17 @@ class Model:
         return self.graph.name
 
     @property
-    def inputs(self) -> list[Tensor]:
+    def inputs(self) -> list[TensorSpec]:
         """One per Parameter, in the order of the file."""
         found = []
         for layer in self.graph.of_type("Parameter"):
             port = layer.outputs[0] if layer.outputs else Port(0)
             names = _unique(*port.names, layer.name)
-            found.append(Tensor(names, port.element_type, port.shape, layer, port))
+            found.append(TensorSpec(names, port.element_type, port.shape, layer, port))
         return found
 
     @property
-    def outputs(self) -> list[Tensor]:
+    def outputs(self) -> list[TensorSpec]:
         """One per Result, in the order of the file; names and type are those of the port that feeds it."""
         results = self.graph.of_type("Result")
         wanted = {layer.id for layer in results}
@@ -306,10 +318,10 @@ class Model:
                 given = result.inputs[0].names if result.inputs else ()
                 names = _unique(*given, *port.names, *own, result.name)
             declared = port or (result.inputs[0] if result.inputs else Port(0))
-            found.append(Tensor(names, declared.element_type, declared.shape, result, port))
+            found.append(TensorSpec(names, declared.element_type, declared.shape, result, port))
         return found
 
-    def input(self, key: int | str = 0) -> Tensor:
+    def input(self, key: int | str = 0) -> TensorSpec:
         """The input at a position or of a name.
 
         Raises:
@@ -317,7 +329,7 @@ class Model:
         """
         return _pick(self.inputs, key, "input")
 
-    def output(self, key: int | str = 0) -> Tensor:
+    def output(self, key: int | str = 0) -> TensorSpec:
         """The output at a position or of a name.
 
         Raises:
@@ -325,7 +337,7 @@ class Model:
         """
         return _pick(self.outputs, key, "output")
 
-    def add_outputs(self, names: str | Sequence[str]) -> list[Tensor]:
+    def add_outputs(self, names: str | Sequence[str]) -> list[TensorSpec]:
         """Make values inside the model outputs, too; one that is an output already stays the one it is.
 
         Args:
@@ -380,7 +392,7 @@ def _unique(*names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n for n in names if n))
 
 
-def _pick(tensors: list[Tensor], key: int | str, what: str) -> Tensor:
+def _pick(tensors: list[TensorSpec], key: int | str, what: str) -> TensorSpec:
     if isinstance(key, int):
         if 0 <= key < len(tensors):
             return tensors[key]
@@ -391,11 +403,11 @@ def _pick(tensors: list[Tensor], key: int | str, what: str) -> Tensor:
     raise ModelError(f"no {what} {key!r}; the model has {_told(tensors)}")
 
 
-def _told(tensors: Sequence[Tensor]) -> str:
+def _told(tensors: Sequence[TensorSpec]) -> str:
     return "; ".join(map(str, tensors)) or "none"
 
 
-def index_names(tensors: Sequence[Tensor]) -> Mapping[str, int]:
+def index_names(tensors: Sequence[TensorSpec]) -> Mapping[str, int]:
     """Every name -> the position it stands for; of two, a tensor name wins over a layer's, then the first one."""
     found: dict[str, int] = {}
     for position, tensor in enumerate(tensors):

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.errors import ModelError
-from irrun.ir.checks import Finding, check_model, raise_first
 from irrun.ir.model import BackEdge, Body, Edge, Graph, Layer, Model, Port, PortMapEntry
+from irrun.ir.structure import Finding, check_model, raise_first
 from irrun.ir.weights import Weights, WeightsSource
 from irrun.ir.xml import MOST_ATTRIBUTES, parse_bytes, parse_file
 from irrun.shapes import PartialShape, parse_dimension, parse_shape

@@ -8,17 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irrun.errors import IrrunError, ModelError
-from irrun.ir.checks import Finding
 from irrun.ir.reader import read_findings
+from irrun.ir.structure import Finding
 from irrun.ir.weights import WeightsSource
 from irrun.ir.xml import parse_file
 
 if TYPE_CHECKING:
     from lxml import etree
 
+PACKAGE = Path(__file__).parent.parent
+
 __all__ = ["SCHEMAS", "validate"]
 
-SCHEMAS = Path(__file__).parent.parent / "schemas"
+SCHEMAS = next((p for p in (PACKAGE / "schemas", PACKAGE.parent / "schemas") if p.is_dir()), PACKAGE / "schemas")
 
 
 def validate(path: str | os.PathLike[str], weights: WeightsSource | None = None) -> list[Finding]:

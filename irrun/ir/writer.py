@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.errors import ModelError
-from irrun.files import replacing
-from irrun.ir.checks import constant_extent, is_placeholder
+from irrun.files import atomic_write
 from irrun.ir.model import Body, Edge, Graph, Layer, Model, Port, PortMapEntry
 from irrun.ir.reader import BODIES
+from irrun.ir.structure import constant_extent, is_placeholder
 
 __all__ = ["save_model"]
 
@@ -43,7 +43,7 @@ def save_model(
         raise ModelError(f"a model is written to an .xml, not to {xml_path}")
     bin_path = Path(weights_path) if weights_path is not None else xml_path.with_suffix(".bin")
     try:
-        with replacing(bin_path) as weights_file, replacing(xml_path) as xml_file:
+        with atomic_write(bin_path) as weights_file, atomic_write(xml_path) as xml_file:
             root = _Writer(model, weights_file).net()
             etree.indent(root, "\t")
             etree.ElementTree(root).write(xml_file, xml_declaration=True, encoding="utf-8")

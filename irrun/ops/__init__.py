@@ -1,0 +1,9 @@
+"""What each operation means: one function on arrays per operation, by category of the specification.
+
+Submodules are imported when they are first used: `irrun.ops.movement.gather.gather_7(...)` works after
+`import irrun`.
+"""
+
+from irrun._lazy import lazy_submodules
+
+__getattr__ = lazy_submodules(__name__)

@@ -9,10 +9,19 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32, is_float, normalize_axis, scalar
-from irrun.ops.elementwise import binary, integer_limits, numbers, polynomial, precise, reduce_along, unary
-from irrun.ops.erf import erfc_tail
-from irrun.ops.registry import op
+from irrun.ops._support.axes import normalize_axis, to_scalar
+from irrun.ops._support.elementwise import binary, reduce_along, unary
+from irrun.ops._support.numerics import (
+    Array,
+    compute_in_float32,
+    evaluate_polynomial,
+    get_integer_limits,
+    is_float,
+    to_native,
+    via_float64,
+)
+from irrun.ops._support.registry import op
+from irrun.ops._support.special_functions import erfc_tail
 
 __all__ = [
     "clamp_1",
@@ -37,7 +46,7 @@ __all__ = [
 ]
 
 
-@op("Relu", since=1)
+@op("Relu", since=1, folding="elementwise")
 def relu_1(data: Array) -> Array:
     """`data` where it is positive, zero elsewhere; NaN stays.
 
@@ -48,7 +57,7 @@ def relu_1(data: Array) -> Array:
     return unary(lambda x: np.maximum(x, x.dtype.type(0)), data)
 
 
-@op("PRelu", since=1)
+@op("PRelu", since=1, folding="elementwise")
 def p_relu_1(data: Array, slope: Array) -> Array:
     """`data` where it is not negative, `slope * data` elsewhere.
 
@@ -77,7 +86,7 @@ def _p_relu(x: Array, slope: Array) -> Array:
     return np.asarray(np.maximum(x, 0) + np.minimum(x, 0) * slope)
 
 
-@op("Clamp", since=1)
+@op("Clamp", since=1, folding="elementwise")
 def clamp_1(data: Array, *, min: float, max: float) -> Array:
     """`data` with what lies outside of [min, max] moved to the nearer end; NaN stays.
 
@@ -90,14 +99,14 @@ def clamp_1(data: Array, *, min: float, max: float) -> Array:
         raise InputError(f"min {min} is greater than max {max}")
     if is_float(data.dtype):
         return unary(lambda x: np.clip(x, x.dtype.type(min), x.dtype.type(max)), data)
-    lowest, greatest = integer_limits(data.dtype)
+    lowest, greatest = get_integer_limits(data.dtype)
     low = lowest if min <= lowest else math.ceil(min)
     high = greatest if max >= greatest else math.floor(max)
     low, high = sorted((low, lowest, greatest))[1], sorted((high, lowest, greatest))[1]
     return unary(lambda x: np.clip(x, x.dtype.type(low), x.dtype.type(high)), data)
 
 
-@op("Elu", since=1)
+@op("Elu", since=1, folding="elementwise")
 def elu_1(data: Array, *, alpha: float) -> Array:
     """`data` where it is not negative, `alpha * (exp(data) - 1)` elsewhere.
 
@@ -106,7 +115,7 @@ def elu_1(data: Array, *, alpha: float) -> Array:
     Spec: Elu-1.
     """
     single = data.dtype != np.float64
-    return precise(lambda x: _elu(x, alpha, single), data, integers="truncate")
+    return via_float64(lambda x: _elu(x, alpha, single), data, integers="truncate")
 
 
 def _elu(x: Array, alpha: float, single: bool) -> Array:
@@ -121,7 +130,7 @@ def _elu(x: Array, alpha: float, single: bool) -> Array:
     return np.maximum(x, 0) + alpha * below * (x < 0)
 
 
-@op("Selu", since=1)
+@op("Selu", since=1, folding="elementwise")
 def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
     """`lambda * data` where it is positive, `lambda * alpha * (exp(data) - 1)` elsewhere.
 
@@ -130,12 +139,12 @@ def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
     Raises InputError where alpha or lambda have more than one element.
     Spec: Selu-1.
     """
-    scale, slope = scalar(lambda_, "lambda"), scalar(alpha, "alpha")
+    scale, slope = to_scalar(lambda_, "lambda"), to_scalar(alpha, "alpha")
     single = data.dtype != np.float64
-    return precise(lambda x: scale * _elu(x, slope, single), data)
+    return via_float64(lambda x: scale * _elu(x, slope, single), data)
 
 
-@op("Exp", since=1)
+@op("Exp", since=1, folding="elementwise")
 def exp_1(data: Array) -> Array:
     """e to the power of `data`.
 
@@ -143,11 +152,11 @@ def exp_1(data: Array) -> Array:
     Returns the shape and type of data. Results of integers are truncated, as in the reference.
     Spec: Exp-1.
     """
-    return precise(np.exp, data, integers="truncate")
+    return via_float64(np.exp, data, integers="truncate")
 
 
-@op("Gelu", since=2)
-@op("Gelu", since=7)
+@op("Gelu", since=2, folding="elementwise")
+@op("Gelu", since=7, folding="elementwise")
 def gelu_7(data: Array, *, approximation_mode: Literal["ERF", "TANH"] = "ERF") -> Array:
     """`data` times the probability that a normal variable is below it, or the usual approximation of that by tanh.
 
@@ -156,8 +165,8 @@ def gelu_7(data: Array, *, approximation_mode: Literal["ERF", "TANH"] = "ERF") -
     Spec: Gelu-2, Gelu-7.
     """
     if approximation_mode == "TANH":
-        return precise(_gelu_tanh, data)
-    return precise(partial(_gelu_erf, single=data.dtype != np.float64), data)
+        return via_float64(_gelu_tanh, data)
+    return via_float64(partial(_gelu_erf, single=data.dtype != np.float64), data)
 
 
 def _gelu_erf(x: Array, single: bool) -> Array:
@@ -172,7 +181,7 @@ def _gelu_tanh(x: Array) -> Array:
     return np.asarray(x / (1 + np.exp(-2 * z)))
 
 
-@op("Sigmoid", since=1)
+@op("Sigmoid", since=1, folding="elementwise")
 def sigmoid_1(data: Array) -> Array:
     """`1 / (1 + exp(-data))`.
 
@@ -182,17 +191,17 @@ def sigmoid_1(data: Array) -> Array:
     Spec: Sigmoid-1.
     """
     if not is_float(data.dtype):
-        values = numbers(data)
+        values = to_native(data)
         signed = values.view(f"i{values.itemsize}")
         return np.asarray(-signed < 0).astype(data.dtype)
-    return precise(_sigmoid, data)
+    return via_float64(_sigmoid, data)
 
 
 def _sigmoid(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
-@op("Swish", since=4)
+@op("Swish", since=4, folding="elementwise")
 def swish_4(data: Array, beta: Array | None = None) -> Array:
     """`data * sigmoid(beta * data)`.
 
@@ -201,11 +210,11 @@ def swish_4(data: Array, beta: Array | None = None) -> Array:
     Raises InputError where beta has more than one element.
     Spec: Swish-4.
     """
-    factor = 1.0 if beta is None else scalar(beta, "beta")
-    return precise(lambda x: x * _sigmoid(factor * x), data)
+    factor = 1.0 if beta is None else to_scalar(beta, "beta")
+    return via_float64(lambda x: x * _sigmoid(factor * x), data)
 
 
-@op("Mish", since=4)
+@op("Mish", since=4, folding="elementwise")
 def mish_4(data: Array) -> Array:
     """`data * tanh(log(1 + exp(data)))`.
 
@@ -213,7 +222,7 @@ def mish_4(data: Array) -> Array:
     Returns the shape and type of data.
     Spec: Mish-4.
     """
-    return precise(_mish, data)
+    return via_float64(_mish, data)
 
 
 def _mish(x: Array) -> Array:
@@ -223,7 +232,7 @@ def _mish(x: Array) -> Array:
     return np.asarray(x * (product / (product + 2)))
 
 
-@op("SoftPlus", since=4)
+@op("SoftPlus", since=4, folding="elementwise")
 def soft_plus_4(data: Array) -> Array:
     """`log(1 + exp(data))`.
 
@@ -232,7 +241,7 @@ def soft_plus_4(data: Array) -> Array:
     Spec: SoftPlus-4.
     """
     single = data.dtype != np.float64
-    return precise(lambda x: np.maximum(x, 0) + _log1p(np.exp(-np.abs(x)), single), data)
+    return via_float64(lambda x: np.maximum(x, 0) + _log1p(np.exp(-np.abs(x)), single), data)
 
 
 #: log(1 + x) is 2 atanh(s) with s = x / (2 + x); 2 atanh(s) / s as a polynomial in s^2 up to 1/9.
@@ -244,11 +253,11 @@ def _log1p(x: Array, single: bool) -> Array:
     if not single:
         return np.asarray(np.log1p(x))
     s = x / (x + 2)
-    result: Array = s * polynomial(ATANH, s * s)
+    result: Array = s * evaluate_polynomial(ATANH, s * s)
     return result
 
 
-@op("SoftSign", since=9)
+@op("SoftSign", since=9, folding="elementwise")
 def soft_sign_9(data: Array) -> Array:
     """`data / (1 + |data|)`; NaN for the infinities.
 
@@ -259,7 +268,7 @@ def soft_sign_9(data: Array) -> Array:
     return unary(lambda x: x / (1 + np.abs(x)), data)
 
 
-@op("HSigmoid", since=5)
+@op("HSigmoid", since=5, folding="elementwise")
 def h_sigmoid_5(data: Array) -> Array:
     """`data + 3` clamped to [0, 6], divided by 6.
 
@@ -270,7 +279,7 @@ def h_sigmoid_5(data: Array) -> Array:
     return unary(lambda x: _hard(x) / 6, data)
 
 
-@op("HSwish", since=4)
+@op("HSwish", since=4, folding="elementwise")
 def h_swish_4(data: Array) -> Array:
     """`data` times `data + 3` clamped to [0, 6], divided by 6.
 
@@ -278,14 +287,14 @@ def h_swish_4(data: Array) -> Array:
     Returns the shape and type of data.
     Spec: HSwish-4.
     """
-    return precise(lambda x: x * _hard(x) / 6, data)
+    return via_float64(lambda x: x * _hard(x) / 6, data)
 
 
 def _hard(x: Array) -> Array:
     return np.asarray(np.clip(x + 3, 0, 6))
 
 
-@op("HardSigmoid", since=1)
+@op("HardSigmoid", since=1, folding="elementwise")
 def hard_sigmoid_1(data: Array, alpha: Array, beta: Array) -> Array:
     """`alpha * data + beta` clamped to [0, 1]; NaN becomes 1, as in the reference.
 
@@ -294,11 +303,11 @@ def hard_sigmoid_1(data: Array, alpha: Array, beta: Array) -> Array:
     Raises InputError where alpha or beta have more than one element.
     Spec: HardSigmoid-1.
     """
-    slope, offset = scalar(alpha, "alpha"), scalar(beta, "beta")
-    return precise(lambda x: np.maximum(np.fmin(slope * x + offset, 1), 0), data)
+    slope, offset = to_scalar(alpha, "alpha"), to_scalar(beta, "beta")
+    return via_float64(lambda x: np.maximum(np.fmin(slope * x + offset, 1), 0), data)
 
 
-@op("Identity", since=16)
+@op("Identity", since=16, folding="elementwise")
 def identity_16(data: Array) -> Array:
     """`data` itself.
 
@@ -309,7 +318,7 @@ def identity_16(data: Array) -> Array:
     return data
 
 
-@op("Softmax", since=1)
+@op("Softmax", since=1, folding="elementwise")
 def softmax_1(data: Array, *, axis: int = 1) -> Array:
     """`exp(data)` divided by its sum along `axis`.
 
@@ -324,8 +333,8 @@ def softmax_1(data: Array, *, axis: int = 1) -> Array:
     return softmax_8(data, axis=axis)
 
 
-@op("Softmax", since=8)
-@in_f32
+@op("Softmax", since=8, folding="elementwise")
+@compute_in_float32
 def softmax_8(data: Array, *, axis: int = 1) -> Array:
     """`exp(data)` divided by its sum along `axis`.
 
@@ -345,8 +354,8 @@ def softmax_8(data: Array, *, axis: int = 1) -> Array:
     return weights
 
 
-@op("LogSoftmax", since=5)
-@in_f32
+@op("LogSoftmax", since=5, folding="elementwise")
+@compute_in_float32
 def log_softmax_5(data: Array, *, axis: int = 1) -> Array:
     """The logarithm of Softmax along `axis`, without its loss of precision.
 

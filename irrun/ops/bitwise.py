@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.ops.common import Array, AutoBroadcast
-from irrun.ops.elementwise import binary, unary
-from irrun.ops.registry import op
+from irrun.ops._support.axes import AutoBroadcast
+from irrun.ops._support.elementwise import binary, unary
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = [
     "bitwise_and_13",
@@ -18,7 +19,7 @@ __all__ = [
 ]
 
 
-@op("BitwiseAnd", since=13)
+@op("BitwiseAnd", since=13, folding="elementwise")
 def bitwise_and_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
@@ -32,7 +33,7 @@ def bitwise_and_13(
     return binary(np.bitwise_and, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("BitwiseOr", since=13)
+@op("BitwiseOr", since=13, folding="elementwise")
 def bitwise_or_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
@@ -46,7 +47,7 @@ def bitwise_or_13(
     return binary(np.bitwise_or, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("BitwiseXor", since=13)
+@op("BitwiseXor", since=13, folding="elementwise")
 def bitwise_xor_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
@@ -60,7 +61,7 @@ def bitwise_xor_13(
     return binary(np.bitwise_xor, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("BitwiseLeftShift", since=15)
+@op("BitwiseLeftShift", since=15, folding="elementwise")
 def bitwise_left_shift_15(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
@@ -74,7 +75,7 @@ def bitwise_left_shift_15(
     return binary(np.left_shift, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("BitwiseRightShift", since=15)
+@op("BitwiseRightShift", since=15, folding="elementwise")
 def bitwise_right_shift_15(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
@@ -88,7 +89,7 @@ def bitwise_right_shift_15(
     return binary(np.right_shift, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("BitwiseNot", since=13)
+@op("BitwiseNot", since=13, folding="elementwise")
 def bitwise_not_13(data: Array) -> Array:
     """All bits turned over; of boolean, the opposite.
 

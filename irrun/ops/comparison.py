@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.ops.common import Array, AutoBroadcast
-from irrun.ops.elementwise import compare, numbers
-from irrun.ops.registry import op
+from irrun.ops._support.axes import AutoBroadcast
+from irrun.ops._support.elementwise import compare
+from irrun.ops._support.numerics import Array, to_native
+from irrun.ops._support.registry import op
 
 __all__ = [
     "equal_1",
@@ -21,7 +22,7 @@ __all__ = [
 ]
 
 
-@op("Equal", since=1)
+@op("Equal", since=1, folding="elementwise")
 def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Whether `a` equals `b`; NaN equals nothing.
 
@@ -33,7 +34,7 @@ def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
     return compare(np.equal, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("NotEqual", since=1)
+@op("NotEqual", since=1, folding="elementwise")
 def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Whether `a` differs from `b`; NaN differs from everything.
 
@@ -45,7 +46,7 @@ def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     return compare(np.not_equal, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("Less", since=1)
+@op("Less", since=1, folding="elementwise")
 def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Whether `a` is less than `b`.
 
@@ -57,7 +58,7 @@ def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_
     return compare(np.less, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("LessEqual", since=1)
+@op("LessEqual", since=1, folding="elementwise")
 def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Whether `a` is less than `b` or equal.
 
@@ -69,7 +70,7 @@ def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
     return compare(np.less_equal, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("Greater", since=1)
+@op("Greater", since=1, folding="elementwise")
 def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Whether `a` is greater than `b`.
 
@@ -81,7 +82,7 @@ def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     return compare(np.greater, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("GreaterEqual", since=1)
+@op("GreaterEqual", since=1, folding="elementwise")
 def greater_equal_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
@@ -95,7 +96,7 @@ def greater_equal_1(
     return compare(np.greater_equal, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("IsFinite", since=10)
+@op("IsFinite", since=10, folding="elementwise")
 def is_finite_10(data: Array) -> Array:
     """Whether `data` is neither infinite nor NaN.
 
@@ -103,10 +104,10 @@ def is_finite_10(data: Array) -> Array:
     Returns boolean, the shape of data.
     Spec: IsFinite-10.
     """
-    return np.asarray(np.isfinite(numbers(data)))
+    return np.asarray(np.isfinite(to_native(data)))
 
 
-@op("IsInf", since=10)
+@op("IsInf", since=10, folding="elementwise")
 def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: bool = True) -> Array:
     """Whether `data` is one of the infinities looked for.
 
@@ -114,7 +115,7 @@ def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: boo
     Returns boolean, the shape of data.
     Spec: IsInf-10.
     """
-    values = numbers(data)
+    values = to_native(data)
     found = np.asarray(np.isinf(values))
     if not detect_negative:
         found = found & (values > 0)
@@ -123,7 +124,7 @@ def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: boo
     return found
 
 
-@op("IsNaN", since=10)
+@op("IsNaN", since=10, folding="elementwise")
 def is_nan_10(data: Array) -> Array:
     """Whether `data` is not a number.
 
@@ -131,4 +132,4 @@ def is_nan_10(data: Array) -> Array:
     Returns boolean, the shape of data.
     Spec: IsNaN-10.
     """
-    return np.asarray(np.isnan(numbers(data)))
+    return np.asarray(np.isnan(to_native(data)))

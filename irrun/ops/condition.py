@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, AutoBroadcast, align, is_float, is_integer, scalar, widen
-from irrun.ops.context import Body
-from irrun.ops.registry import op
+from irrun.ops._support.axes import AutoBroadcast, apply_auto_broadcast, to_scalar
+from irrun.ops._support.context import BodyRunner
+from irrun.ops._support.numerics import Array, is_float, is_integer, upcast
+from irrun.ops._support.registry import op
 
 __all__ = ["bucketize_3", "if_8", "non_zero_3", "select_1"]
 
@@ -66,10 +67,10 @@ def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
         data = data[data.dtype.names[0]]
     if data.ndim == 0:
         return np.zeros((1, 1) if data else (0, 0), output_type.dtype)
-    return np.stack(np.nonzero(widen(data))).astype(output_type.dtype)
+    return np.stack(np.nonzero(upcast(data))).astype(output_type.dtype)
 
 
-@op("Select", since=1)
+@op("Select", since=1, folding="elementwise")
 def select_1(
     cond: Array,
     then: Array,
@@ -88,11 +89,11 @@ def select_1(
     Spec: Select-1.
     """
     if auto_broadcast == "pdpd":
-        cond = align(then, cond, auto_broadcast, auto_broadcast_axis)[1]
-        else_ = align(then, else_, auto_broadcast, auto_broadcast_axis)[1]
+        cond = apply_auto_broadcast(then, cond, auto_broadcast, auto_broadcast_axis)[1]
+        else_ = apply_auto_broadcast(then, else_, auto_broadcast, auto_broadcast_axis)[1]
     elif auto_broadcast in ("none", "explicit"):
-        align(then, cond, auto_broadcast)
-        align(then, else_, auto_broadcast)
+        apply_auto_broadcast(then, cond, auto_broadcast)
+        apply_auto_broadcast(then, else_, auto_broadcast)
     try:
         return np.where(cond.astype(np.bool_), then, else_)
     except ValueError:
@@ -102,7 +103,7 @@ def select_1(
 
 
 @op("If", since=8)
-def if_8(cond: Array, *inputs: Array, then_body: Body, else_body: Body) -> tuple[Array, ...]:
+def if_8(cond: Array, *inputs: Array, then_body: BodyRunner, else_body: BodyRunner) -> tuple[Array, ...]:
     """Runs one of two bodies.
 
     cond: boolean, one element. inputs: any types and shapes; the port maps say which Parameter of which
@@ -113,7 +114,7 @@ def if_8(cond: Array, *inputs: Array, then_body: Body, else_body: Body) -> tuple
     Raises InputError where cond has more than one element.
     Spec: If-8.
     """
-    body, other = (then_body, else_body) if scalar(cond, "cond") else (else_body, then_body)
+    body, other = (then_body, else_body) if to_scalar(cond, "cond") else (else_body, then_body)
     otherwise = {out.port: other.result_shapes[out.result] for out in other.outputs}
     everything = (cond, *inputs)
     arguments: list[Array | None] = [None] * body.parameter_count

@@ -9,22 +9,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, normalize_axis, scalar
-from irrun.ops.context import Body, Declaration, InputMap, OutputMap, Variables
-from irrun.ops.registry import op
-from irrun.packing import unpack
-from irrun.shapes import parse_shape
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import normalize_axis, to_scalar
+from irrun.ops._support.context import BodyRunner, Declaration, InputDescription, OutputDescription, Variables
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.operation import Attribute, Input, StructuralOperation
+from irrun.ops._support.registry import op, register
+from irrun.shapes import PartialShape
 
 __all__ = [
     "assign_3",
-    "constant_1",
     "loop_5",
-    "parameter_1",
     "read_value_3",
     "read_value_6",
-    "result_1",
     "tensor_iterator_1",
 ]
 
@@ -33,41 +32,38 @@ __all__ = [
 PER_PART = 120
 
 
-@op("Parameter", since=1)
-def parameter_1(value: Array, *, element_type: ElementType | None = None, shape: list[str] | None = None) -> Array:
-    """The value that is fed to an input of the model.
-
-    value: any type and shape that the declaration admits.
-    Returns `value`.
-    Spec: Parameter-1.
-    """
-    return value
-
-
-@op("Result", since=1)
-def result_1(value: Array) -> Array:
-    """An output of the model.
-
-    value: any type and shape.
-    Returns `value`.
-    Spec: Result-1.
-    """
-    return value
-
-
-@op("Constant", since=1)
-def constant_1(data: Array, *, element_type: ElementType, shape: list[int], offset: int = 0, size: int = 0) -> Array:
-    """A value kept in the weights.
-
-    data: u8 [size], the bytes as the .bin holds them.
-    Returns the tensor of `element_type` and `shape`; where whole bytes make an element, it is a view of data.
-    Spec: Constant-1.
-    """
-    return unpack(element_type, data, shape)
+register(
+    StructuralOperation(
+        "Parameter",
+        1,
+        "infrastructure",
+        "An input of the model.",
+        attributes=[Attribute("shape", PartialShape | None, None), Attribute("element_type", ElementType | None, None)],
+    )
+)
+register(
+    StructuralOperation(
+        "Result", 1, "infrastructure", "An output of the model: the value of its input.", inputs=[Input("value")]
+    )
+)
+register(
+    StructuralOperation(
+        "Constant",
+        1,
+        "infrastructure",
+        "A value stored in the weights: `size` bytes at `offset` of the .bin file.",
+        attributes=[
+            Attribute("element_type", ElementType),
+            Attribute("shape", PartialShape),
+            Attribute("offset", int),
+            Attribute("size", int),
+        ],
+    )
+)
 
 
 @op("TensorIterator", since=1)
-def tensor_iterator_1(*inputs: Array, body: Body) -> tuple[Array, ...]:
+def tensor_iterator_1(*inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
     """Runs a body once per slice of its sliced inputs.
 
     inputs: any types and shapes; the port map says for each one whether it is sliced along an axis, passed
@@ -90,7 +86,7 @@ def tensor_iterator_1(*inputs: Array, body: Body) -> tuple[Array, ...]:
 
 
 @op("Loop", since=5)
-def loop_5(trip_count: Array, execution_condition: Array, *inputs: Array, body: Body) -> tuple[Array, ...]:
+def loop_5(trip_count: Array, execution_condition: Array, *inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
     """Runs a body a number of times, or as long as it says so.
 
     trip_count: i32 or i64 scalar or [1]; negative: no bound. execution_condition: boolean scalar or [1], whether
@@ -105,15 +101,15 @@ def loop_5(trip_count: Array, execution_condition: Array, *inputs: Array, body: 
     """
     everything = (trip_count, execution_condition, *inputs)
     sliced = [_Slices(entry, everything[entry.port]) for entry in body.inputs if entry.axis is not None]
-    limit = int(scalar(trip_count, "trip_count"))
-    first = bool(scalar(execution_condition, "execution_condition"))
+    limit = int(to_scalar(trip_count, "trip_count"))
+    first = bool(to_scalar(execution_condition, "execution_condition"))
     return _iterate(everything, body, sliced, None if limit < 0 else limit, start=first)
 
 
 class _Slices:
     """The slices of one input, in the order of the iterations."""
 
-    def __init__(self, entry: InputMap, value: Array) -> None:
+    def __init__(self, entry: InputDescription, value: Array) -> None:
         assert entry.axis is not None
         self.entry = entry
         self.value = value
@@ -149,7 +145,7 @@ class _Slices:
         return self.value[index]
 
 
-def _count_from_outputs(body: Body) -> int:
+def _count_from_outputs(body: BodyRunner) -> int:
     """The number of iterations where no input is sliced: what a concatenated output says, else 1."""
     for entry in body.outputs:
         if entry.axis is not None:
@@ -158,7 +154,7 @@ def _count_from_outputs(body: Body) -> int:
 
 
 def _iterate(
-    inputs: Sequence[Array], body: Body, sliced: Sequence[_Slices], limit: int | None, start: bool = True
+    inputs: Sequence[Array], body: BodyRunner, sliced: Sequence[_Slices], limit: int | None, start: bool = True
 ) -> tuple[Array, ...]:
     arguments: list[Array | None] = [None] * body.parameter_count
     counter = counter_dtype = None
@@ -189,9 +185,9 @@ def _iterate(
                 collected[out.port].append(part)
                 held += part.nbytes + PER_PART
                 if condition is None and limit is not None:
-                    check_size((limit, part.size), part.dtype)
+                    check_allocation((limit, part.size), part.dtype)
         if not iteration % 1024:
-            check_size([held], np.dtype(np.uint8))
+            check_allocation([held], np.dtype(np.uint8))
         for edge in body.back_edges:
             arguments[edge.parameter] = results[edge.result]
         iteration += 1
@@ -199,7 +195,7 @@ def _iterate(
             shape = arguments[counter].shape  # type: ignore[union-attr]
             arguments[counter] = np.full(shape, iteration, counter_dtype)
         if condition is not None:
-            running = bool(scalar(results[condition], "the execution condition"))
+            running = bool(to_scalar(results[condition], "the execution condition"))
     outputs: list[Array] = [np.empty(0)] * body.output_count
     for out in body.outputs:
         if out.port < 0:
@@ -211,7 +207,7 @@ def _iterate(
     return tuple(outputs)
 
 
-def _concatenated(entry: OutputMap, parts: list[Array], body: Body) -> Array:
+def _concatenated(entry: OutputDescription, parts: list[Array], body: BodyRunner) -> Array:
     assert entry.axis is not None
     if not parts:
         shape = _smallest(entry, body) or [0] * (entry.axis + 1 if entry.axis >= 0 else 1)
@@ -223,7 +219,7 @@ def _concatenated(entry: OutputMap, parts: list[Array], body: Body) -> Array:
     return np.concatenate(parts if entry.stride > 0 else parts[::-1], axis)
 
 
-def _initial(entry: OutputMap, body: Body, arguments: Sequence[Array | None]) -> Array:
+def _initial(entry: OutputDescription, body: BodyRunner, arguments: Sequence[Array | None]) -> Array:
     """The value of an output when no iteration ran: what its Result would have handed on to a Parameter."""
     for edge in body.back_edges:
         value = arguments[edge.parameter]
@@ -233,11 +229,11 @@ def _initial(entry: OutputMap, body: Body, arguments: Sequence[Array | None]) ->
     if shape is None:
         raise InputError(f"no iteration ran, so output {entry.port} has no value")
     dtype = np.dtype(body.result_dtypes[entry.result] or np.float32)
-    check_size(shape, dtype)
+    check_allocation(shape, dtype)
     return np.zeros(shape, dtype)
 
 
-def _smallest(entry: OutputMap, body: Body) -> list[int] | None:
+def _smallest(entry: OutputDescription, body: BodyRunner) -> list[int] | None:
     """The declared shape of a Result that no iteration gave, open dimensions as 0; None where the rank is open."""
     declared = body.result_shapes[entry.result]
     return None if declared is None else [d or 0 for d in declared]
@@ -265,7 +261,7 @@ def read_value_6(
     *,
     variable_id: str,
     variable_type: ElementType | None,
-    variable_shape: list[str],
+    variable_shape: PartialShape | None,
     variables: Variables,
 ) -> Array:
     """The value of a variable; `init_value`, or zeros of its declared type and shape, as long as it was not set.
@@ -276,7 +272,7 @@ def read_value_6(
     Raises InputError where the value is not of the declared type and shape.
     Spec: ReadValue-6.
     """
-    declared = Declaration(variable_type, parse_shape(",".join(variable_shape)))
+    declared = Declaration(variable_type, variable_shape)
     variables.declared[variable_id] = declared
     found = variables.values.get(variable_id, init_value)
     if found is not None:
@@ -284,7 +280,7 @@ def read_value_6(
         return found
     shape = [d if isinstance(d, int) else d.minimum for d in declared.shape or ()]
     dtype = np.dtype(np.float32) if variable_type is None else variable_type.dtype
-    check_size(shape, dtype)
+    check_allocation(shape, dtype)
     return np.zeros(shape, dtype)
 
 

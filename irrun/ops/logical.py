@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.ops.common import Array, AutoBroadcast
-from irrun.ops.elementwise import binary, unary
-from irrun.ops.registry import op
+from irrun.ops._support.axes import AutoBroadcast
+from irrun.ops._support.elementwise import binary, unary
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["logical_and_1", "logical_not_1", "logical_or_1", "logical_xor_1"]
 
 
-@op("LogicalAnd", since=1)
+@op("LogicalAnd", since=1, folding="elementwise")
 def logical_and_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
@@ -25,7 +26,7 @@ def logical_and_1(
     return binary(np.logical_and, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("LogicalOr", since=1)
+@op("LogicalOr", since=1, folding="elementwise")
 def logical_or_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Whether one of both is true, or both are.
 
@@ -37,8 +38,8 @@ def logical_or_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
     return binary(np.logical_or, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("LogicalXor", since=1)
-@op("Xor", since=1)
+@op("LogicalXor", since=1, folding="elementwise")
+@op("Xor", since=1, folding="elementwise")
 def logical_xor_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
@@ -52,7 +53,7 @@ def logical_xor_1(
     return binary(np.logical_xor, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("LogicalNot", since=1)
+@op("LogicalNot", since=1, folding="elementwise")
 def logical_not_1(data: Array) -> Array:
     """Whether `data` is false.
 

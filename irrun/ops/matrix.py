@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32
-from irrun.ops.products import matmul
-from irrun.ops.registry import op
+from irrun.ops._support.matrix_products import matmul
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 
 __all__ = ["einsum_7", "grouped_mat_mul_17", "inverse_14", "mat_mul_1"]
 
@@ -92,7 +92,7 @@ def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None)
 
 
 @op("Inverse", since=14)
-@in_f32
+@compute_in_float32
 def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     """The inverse of each matrix; with `adjoint`, transposed.
 
@@ -135,7 +135,7 @@ class _Labelled:
 
 
 @op("Einsum", since=7)
-@in_f32
+@compute_in_float32
 def einsum_7(*inputs: Array, equation: str) -> Array:
     """The product of the inputs by labelled axes, summed over each label that the output does not have.
 

@@ -7,8 +7,9 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32, int_list, normalize_axes
-from irrun.ops.registry import op
+from irrun.ops._support.axes import normalize_axes, to_int_list
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 
 __all__ = [
     "batch_norm_inference_1",
@@ -38,7 +39,7 @@ def batch_norm_inference_1(
 
 
 @op("BatchNormInference", since=5)
-@in_f32
+@compute_in_float32
 def batch_norm_inference_5(
     data: Array, gamma: Array, beta: Array, mean: Array, variance: Array, *, epsilon: float
 ) -> Array:
@@ -83,7 +84,7 @@ def mvn_2(
 
 
 @op("MVN", since=6)
-@in_f32
+@compute_in_float32
 def mvn_6(
     data: Array,
     axes: Array,
@@ -100,7 +101,7 @@ def mvn_6(
     Raises InputError where an axis is out of range or occurs twice.
     Spec: MVN-6.
     """
-    along = normalize_axes(int_list(axes), data.ndim)
+    along = normalize_axes(to_int_list(axes), data.ndim)
     centered: Array = data - data.mean(axis=along, keepdims=True)
     if not normalize_variance:
         return centered
@@ -124,7 +125,7 @@ def grn_1(data: Array, *, bias: float) -> Array:
 
 
 @op("NormalizeL2", since=1)
-@in_f32
+@compute_in_float32
 def normalize_l2_1(data: Array, axes: Array, *, eps: float, eps_mode: Literal["add", "max"]) -> Array:
     """`data` over its Euclidean length along `axes`.
 
@@ -135,7 +136,7 @@ def normalize_l2_1(data: Array, axes: Array, *, eps: float, eps_mode: Literal["a
     Raises InputError where an axis is out of range or occurs twice.
     Spec: NormalizeL2-1.
     """
-    along = normalize_axes(int_list(axes), data.ndim)
+    along = normalize_axes(to_int_list(axes), data.ndim)
     if not along:
         ones: Array = (data != 0).astype(data.dtype)
         return ones
@@ -147,7 +148,7 @@ def normalize_l2_1(data: Array, axes: Array, *, eps: float, eps_mode: Literal["a
 
 
 @op("LRN", since=1)
-@in_f32
+@compute_in_float32
 def lrn_1(data: Array, axes: Array, *, alpha: float, beta: float, bias: float, size: int) -> Array:
     """`data / (bias + alpha / size**len(axes) * s)**beta`, s being the sum of squares in a window along `axes`.
 
@@ -157,7 +158,7 @@ def lrn_1(data: Array, axes: Array, *, alpha: float, beta: float, bias: float, s
     Raises InputError where an axis is out of range or occurs twice, or size is not positive.
     Spec: LRN-1.
     """
-    along = normalize_axes(int_list(axes), data.ndim)
+    along = normalize_axes(to_int_list(axes), data.ndim)
     if size < 1:
         raise InputError(f"size is {size}, expected a positive number")
     squares = np.square(data)
@@ -183,7 +184,7 @@ def _windowed_sum(x: Array, axis: int, half: int) -> Array:
 
 
 @op("GroupNormalization", since=12)
-@in_f32
+@compute_in_float32
 def group_normalization_12(data: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float) -> Array:
     """Each group of channels minus its mean, over its standard deviation; then `scale` and `bias` for each channel.
 

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, in_f32, int_list, normalize_axis
-from irrun.ops.context import OutputCount
-from irrun.ops.registry import op
-from irrun.ops.windows import AutoPad, Rounding, Windows, place_windows
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import normalize_axis, to_int_list
+from irrun.ops._support.context import OutputCount
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
+from irrun.ops._support.windows import AutoPad, Rounding, Windows, place_windows
 
 __all__ = [
     "adaptive_avg_pool_8",
@@ -28,7 +30,7 @@ BOTH = OutputCount(2)
 
 
 @op("MaxPool", since=1)
-@in_f32
+@compute_in_float32
 def max_pool_1(
     data: Array,
     *,
@@ -53,7 +55,7 @@ def max_pool_1(
 
 @op("MaxPool", since=14)
 @op("MaxPool", since=8)
-@in_f32
+@compute_in_float32
 def max_pool_8(
     data: Array,
     *,
@@ -123,7 +125,7 @@ def avg_pool_1(
 
 
 @op("AvgPool", since=16)
-@in_f32
+@compute_in_float32
 def avg_pool_16(
     data: Array,
     *,
@@ -155,7 +157,7 @@ def avg_pool_16(
 
 
 @op("AdaptiveAvgPool", since=8)
-@in_f32
+@compute_in_float32
 def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
     """The mean of each of as many windows as `output_shape` says, spread evenly over the spatial axes.
 
@@ -180,7 +182,7 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
 
 
 @op("AdaptiveMaxPool", since=8)
-@in_f32
+@compute_in_float32
 def adaptive_max_pool_8(
     data: Array, output_shape: Array, *, index_element_type: ElementType = I64
 ) -> tuple[Array, Array]:
@@ -219,12 +221,12 @@ def adaptive_max_pool_8(
 
 
 def _adaptive_shape(data: Array, output_shape: Array) -> list[int]:
-    out = int_list(output_shape)
+    out = to_int_list(output_shape)
     if data.ndim < 3 or len(out) != data.ndim - 2 or min(out) < 0:
         raise InputError(f"output_shape {out} does not fit data of shape {list(data.shape)}")
     if 0 in data.shape[2:] and 0 not in (*data.shape[:2], *out):
         raise InputError(f"data has shape {list(data.shape)}, and its empty windows have no value")
-    check_size((*data.shape[:2], *out), np.dtype(np.int64))
+    check_allocation((*data.shape[:2], *out), np.dtype(np.int64))
     return out
 
 

@@ -8,14 +8,15 @@ import ml_dtypes
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, AutoBroadcast, align, in_f32
-from irrun.ops.registry import op
+from irrun.ops._support.axes import AutoBroadcast, apply_auto_broadcast
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 
 __all__ = ["fake_convert_13", "fake_quantize_1"]
 
 
-@op("FakeQuantize", since=1)
-@in_f32
+@op("FakeQuantize", since=1, folding="elementwise")
+@compute_in_float32
 def fake_quantize_1(
     data: Array,
     input_low: Array,
@@ -38,7 +39,7 @@ def fake_quantize_1(
         raise InputError(f"levels is {levels}, expected at least 2")
     limits = []
     for limit in (input_low, input_high, output_low, output_high):
-        limit = align(data, limit, auto_broadcast, auto_broadcast_axis)[1]
+        limit = apply_auto_broadcast(data, limit, auto_broadcast, auto_broadcast_axis)[1]
         _check_broadcast(data, limit)
         limits.append(limit)
     in_low, in_high, out_low, out_high = limits
@@ -71,7 +72,7 @@ def _quantized(data: Array, in_low: Array, width: Array, out_low: Array, reach: 
     return result
 
 
-@op("FakeConvert", since=13)
+@op("FakeConvert", since=13, folding="elementwise")
 def fake_convert_13(
     data: Array,
     scale: Array,

@@ -9,16 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from irrun.ops.common import Array, int_list, is_float, normalize_axis
-from irrun.ops.elementwise import (
-    integer_limits,
-    lowest_float,
-    reduce_along,
-    reference_integers,
-    truncated_quotient,
-    unary,
+from irrun.ops._support.axes import normalize_axis, to_int_list
+from irrun.ops._support.elementwise import reduce_along, unary
+from irrun.ops._support.numerics import (
+    Array,
+    cast_to_integers,
+    divide_toward_zero,
+    get_integer_limits,
+    get_lowest_float,
+    is_float,
 )
-from irrun.ops.registry import op
+from irrun.ops._support.registry import op
 
 __all__ = [
     "reduce_l1_4",
@@ -150,7 +151,7 @@ def reduce_logical_or_1(data: Array, axes: Array, *, keep_dims: bool = False) ->
 
 def _reduce(reduction: Reduction, data: Array, axes: Array, keep_dims: bool) -> Array:
     # The same axis may be given twice, and the only element of a scalar reduced along axis 0, as in the reference.
-    where = tuple(dict.fromkeys(normalize_axis(axis, max(1, data.ndim), "axes") for axis in int_list(axes)))
+    where = tuple(dict.fromkeys(normalize_axis(axis, max(1, data.ndim), "axes") for axis in to_int_list(axes)))
     where = where if data.ndim else ()
     return unary(lambda x: np.asarray(reduction(x, where, keep_dims)), data)
 
@@ -179,14 +180,14 @@ def _mean(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
     count = math.prod(x.shape[axis] for axis in axes)
     if count == 0:
         return total
-    return np.asarray(total / x.dtype.type(count)) if x.dtype.kind == "f" else truncated_quotient(total, count)
+    return np.asarray(total / x.dtype.type(count)) if x.dtype.kind == "f" else divide_toward_zero(total, count)
 
 
 def _limits(data: Array) -> tuple[float, float]:
     """What the greatest and the least of nothing are, in the type that `data` is computed in."""
     if not is_float(data.dtype):
-        return integer_limits(data.dtype)
-    return lowest_float(np.dtype(np.float64 if data.dtype == np.float64 else np.float32)), np.inf
+        return get_integer_limits(data.dtype)
+    return get_lowest_float(np.dtype(np.float64 if data.dtype == np.float64 else np.float32)), np.inf
 
 
 def _max(x: Array, axes: tuple[int, ...], keep_dims: bool, lowest: float) -> Array:
@@ -204,7 +205,7 @@ def _l1(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
 def _l2(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:
     squares = _sum(np.multiply(x, x), axes, keep_dims)
     root = np.asarray(np.sqrt(squares))
-    return root if x.dtype.kind == "f" else reference_integers(root, x.dtype)
+    return root if x.dtype.kind == "f" else cast_to_integers(root, x.dtype)
 
 
 def _all(x: Array, axes: tuple[int, ...], keep_dims: bool) -> Array:

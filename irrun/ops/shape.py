@@ -6,15 +6,16 @@ import math
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list, normalize_axis
-from irrun.ops.registry import op
+from irrun.ops._support.axes import normalize_axis, to_int_list
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["reshape_1", "shape_of_1", "shape_of_3", "squeeze_1", "squeeze_15", "unsqueeze_1"]
 
 
-@op("ShapeOf", since=1)
+@op("ShapeOf", since=1, folding="linear")
 def shape_of_1(data: Array) -> Array:
     """The shape of `data`.
 
@@ -25,7 +26,7 @@ def shape_of_1(data: Array) -> Array:
     return np.array(data.shape, np.int64)
 
 
-@op("ShapeOf", since=3)
+@op("ShapeOf", since=3, folding="linear")
 def shape_of_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) -> Array:
     """The shape of `data` in the type `output_type`.
 
@@ -36,7 +37,7 @@ def shape_of_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
     return np.array(data.shape, output_type.dtype)
 
 
-@op("Reshape", since=1)
+@op("Reshape", since=1, folding="linear")
 def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array:
     """`data` in another shape, its elements in the same order.
 
@@ -46,7 +47,7 @@ def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array
     Raises InputError where the numbers of elements differ.
     Spec: Reshape-1.
     """
-    pattern = int_list(shape) if shape.ndim else []
+    pattern = to_int_list(shape) if shape.ndim else []
     if pattern.count(-1) > 1 or min(pattern, default=0) < -1:
         raise InputError(f"shape {pattern} may hold one -1, and nothing else below 0")
     copied = [special_zero and n == 0 for n in pattern]
@@ -64,7 +65,7 @@ def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array
     return data.reshape(target)
 
 
-@op("Squeeze", since=1)
+@op("Squeeze", since=1, folding="linear")
 def squeeze_1(data: Array, axes: Array | None = None) -> Array:
     """`data` without the dimensions of size 1, or those of them that `axes` names.
 
@@ -77,11 +78,11 @@ def squeeze_1(data: Array, axes: Array | None = None) -> Array:
     chosen = set(range(data.ndim))
     if axes is not None and axes.size:
         # A scalar has an axis 0 that is squeezed already, as in the reference.
-        chosen = {normalize_axis(a, max(1, data.ndim), "axes") for a in int_list(axes)}
+        chosen = {normalize_axis(a, max(1, data.ndim), "axes") for a in to_int_list(axes)}
     return data.reshape([n for i, n in enumerate(data.shape) if n != 1 or i not in chosen])
 
 
-@op("Squeeze", since=15)
+@op("Squeeze", since=15, folding="linear")
 def squeeze_15(data: Array, axes: Array | None = None, *, allow_axis_skip: bool = False) -> Array:
     """`data` without the dimensions of size 1, or those of them that `axes` names.
 
@@ -95,7 +96,7 @@ def squeeze_15(data: Array, axes: Array | None = None, *, allow_axis_skip: bool 
     return squeeze_1(data, axes)
 
 
-@op("Unsqueeze", since=1)
+@op("Unsqueeze", since=1, folding="linear")
 def unsqueeze_1(data: Array, axes: Array) -> Array:
     """`data` with dimensions of size 1 put in at `axes` of the result.
 
@@ -105,7 +106,7 @@ def unsqueeze_1(data: Array, axes: Array) -> Array:
     Raises InputError where an axis is out of range.
     Spec: Unsqueeze-1.
     """
-    values = set(int_list(axes))
+    values = set(to_int_list(axes))
     places = {normalize_axis(a, data.ndim + len(values), "axes") for a in values}
     rank = data.ndim + len(places)
     if max(places, default=0) >= max(rank, 1):  # where two axes were one, counted from the front and the end

@@ -12,14 +12,16 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, in_f32, int_list, normalize_axes, scalar
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import normalize_axes, to_int_list, to_scalar
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 
 __all__ = ["dft_7", "idft_7", "irdft_9", "istft_16", "rdft_9", "stft_15"]
 
 
 @op("DFT", since=7)
-@in_f32
+@compute_in_float32
 def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """The discrete Fourier transform of complex `data` along `axes`.
 
@@ -36,7 +38,7 @@ def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
 
 
 @op("IDFT", since=7)
-@in_f32
+@compute_in_float32
 def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """The inverse discrete Fourier transform of complex `data` along `axes`.
 
@@ -52,7 +54,7 @@ def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
 
 
 @op("RDFT", since=9)
-@in_f32
+@compute_in_float32
 def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """The discrete Fourier transform of real `data` along `axes`, without the half that symmetry gives.
 
@@ -61,7 +63,7 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     Raises InputError where axes and sizes do not fit.
     Spec: RDFT-9.
     """
-    where = normalize_axes(int_list(axes), data.ndim)
+    where = normalize_axes(to_int_list(axes), data.ndim)
     sizes = _sizes(data.shape, where, [data.shape[axis] for axis in where], signal_size)
     if not where:
         return _as_real(data, data.dtype)
@@ -72,7 +74,7 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
 
 
 @op("IRDFT", since=9)
-@in_f32
+@compute_in_float32
 def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """The inverse of RDFT: real data from the half of a symmetric complex spectrum.
 
@@ -83,7 +85,7 @@ def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array
     Spec: IRDFT-9.
     """
     values = _as_complex(data)
-    where = normalize_axes(int_list(axes), values.ndim)
+    where = normalize_axes(to_int_list(axes), values.ndim)
     if not where:
         return values.real
     defaults = [values.shape[axis] for axis in where]
@@ -96,7 +98,7 @@ def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array
 
 
 @op("STFT", since=15)
-@in_f32
+@compute_in_float32
 def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, *, transpose_frames: bool) -> Array:
     """The transform (RDFT) of overlapping frames of `signal`, each times the window.
 
@@ -111,7 +113,7 @@ def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, 
     if signal.ndim not in (1, 2) or signal.shape[-1] < size:
         raise InputError(f"a signal of shape {list(signal.shape)} has no frames of {size}")
     frames = sliding_window_view(signal, size, axis=-1)[..., ::step, :]
-    check_size(frames.shape, signal.dtype)
+    check_allocation(frames.shape, signal.dtype)
     spectrum = np.fft.rfft(frames * _centered(window, size), axis=-1)
     if transpose_frames:
         spectrum = spectrum.swapaxes(-1, -2)
@@ -119,7 +121,7 @@ def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, 
 
 
 @op("ISTFT", since=16)
-@in_f32
+@compute_in_float32
 def istft_16(
     data: Array,
     window: Array,
@@ -154,12 +156,12 @@ def istft_16(
     share = _overlapped(np.broadcast_to(weight * weight, (spectrum.shape[-1], size)), step)
     result: Array = np.where(share == 0, total.dtype.type(0), total / share)
     margin = size // 2 if center else 0
-    length = 0 if signal_length is None else scalar(signal_length, "signal_length")
+    length = 0 if signal_length is None else to_scalar(signal_length, "signal_length")
     if length <= 0:
         return result[..., margin : result.shape[-1] - margin]
     # A length takes the place of the margin at the end.
     kept = result[..., margin : margin + length]
-    check_size((*kept.shape[:-1], length), kept.dtype)
+    check_allocation((*kept.shape[:-1], length), kept.dtype)
     filled = np.zeros((*kept.shape[:-1], length), kept.dtype)
     filled[..., : kept.shape[-1]] = kept
     return filled
@@ -167,20 +169,20 @@ def istft_16(
 
 def _complex_arguments(data: Array, axes: Array, signal_size: Array | None) -> tuple[Array, tuple[int, ...], list[int]]:
     values = _as_complex(data)
-    where = normalize_axes(int_list(axes), values.ndim)
+    where = normalize_axes(to_int_list(axes), values.ndim)
     return values, where, _sizes(values.shape, where, [values.shape[axis] for axis in where], signal_size)
 
 
 def _sizes(shape: Sequence[int], axes: Sequence[int], defaults: Sequence[int], signal_size: Array | None) -> list[int]:
     """The length along each of the axes of a tensor of `shape`; -1 stands for the default."""
-    sizes = [-1] * len(axes) if signal_size is None else int_list(signal_size)
+    sizes = [-1] * len(axes) if signal_size is None else to_int_list(signal_size)
     if len(sizes) != len(axes):
         raise InputError(f"{len(sizes)} signal sizes were given for {len(axes)} axes")
     found = [default if size == -1 else size for size, default in zip(sizes, defaults, strict=True)]
     if found and min(found) < 0:
         raise InputError(f"a transform of sizes {found} along axes {list(axes)} is impossible")
     lengths = dict(enumerate(shape)) | dict(zip(axes, found, strict=True))
-    check_size(lengths.values(), np.dtype(np.complex64))
+    check_allocation(lengths.values(), np.dtype(np.complex64))
     return found
 
 
@@ -203,7 +205,7 @@ def _as_real(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _frame(frame_size: Array, frame_step: Array) -> tuple[int, int]:
-    size, step = scalar(frame_size, "frame_size"), scalar(frame_step, "frame_step")
+    size, step = to_scalar(frame_size, "frame_size"), to_scalar(frame_step, "frame_step")
     if size < 1 or step < 1:
         raise InputError(f"frames of {size} every {step} elements, expected at least 1")
     return size, step

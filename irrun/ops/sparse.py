@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, int_list, scalar
-from irrun.ops.movement.common import wide
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import to_int_list, to_scalar
+from irrun.ops._support.numerics import Array, upcast_for_accumulation
+from irrun.ops._support.registry import op
 
 __all__ = [
     "embedding_bag_offsets_15",
@@ -62,7 +63,7 @@ def embedding_bag_offsets_15(
     n, which makes an empty bag.
     Spec: EmbeddingBagOffsets-15.
     """
-    starts = int_list(offsets)
+    starts = to_int_list(offsets)
     bounds = [*starts, indices.size]
     if min(np.diff(bounds), default=0) < 0 or bounds[0] < 0:
         raise InputError(f"offsets {starts} must ascend, from at least 0 to at most {indices.size}")
@@ -133,7 +134,7 @@ def embedding_segments_sum_3(
     Raises InputError where an index or a segment is out of range, or shapes do not fit.
     Spec: EmbeddingSegmentsSum-3.
     """
-    count = int(scalar(num_segments, "num_segments"))
+    count = int(to_scalar(num_segments, "num_segments"))
     segments = segment_ids.astype(np.int64).reshape(-1)
     if segments.size and (segments.min() < 0 or segments.max() >= count):
         raise InputError(f"segment_ids {segments.tolist()} must lie in 0 to {count - 1}")
@@ -157,11 +158,11 @@ def _embed(
         raise InputError(f"indices, bags and weights have shapes {shapes}, expected the same")
     order = np.argsort(bags, kind="stable")  # bags of EmbeddingSegmentsSum may come in any order
     indices, bags = indices[order], bags[order]
-    rows = wide(table[_checked(indices, len(table))])
+    rows = upcast_for_accumulation(table[_checked(indices, len(table))])
     if weights is not None:
-        rows = rows * wide(weights[order]).reshape([-1, *[1] * (table.ndim - 1)])
+        rows = rows * upcast_for_accumulation(weights[order]).reshape([-1, *[1] * (table.ndim - 1)])
     result: Array = _combined(rows, bags, count, reduction).astype(table.dtype, copy=False)
-    default = -1 if default_index is None else int(scalar(default_index, "default_index"))
+    default = -1 if default_index is None else int(to_scalar(default_index, "default_index"))
     if default != -1:
         result[np.bincount(bags, minlength=count) == 0] = table[_checked(np.array(default), len(table))]
     return result
@@ -170,7 +171,7 @@ def _embed(
 def _combined(rows: Array, bags: Array, count: int, reduction: Reduction) -> Array:
     """The sum or mean of the rows of each bag, bags in ascending order; zeros for a bag without rows."""
     filled, starts, counts = np.unique(bags, return_index=True, return_counts=True)
-    check_size([count, *rows.shape[1:]], rows.dtype)
+    check_allocation([count, *rows.shape[1:]], rows.dtype)
     result = np.zeros([count, *rows.shape[1:]], rows.dtype)
     if len(filled):
         sums = np.add.reduceat(rows, starts, axis=0, dtype=rows.dtype)
@@ -202,16 +203,16 @@ def sparse_fill_empty_rows_16(
     Raises InputError where a row is out of range or shapes do not fit.
     Spec: SparseFillEmptyRows-16.
     """
-    rows = int_list(dense_shape)[0]
+    rows = to_int_list(dense_shape)[0]
     if dense_shape.size != 2 or indices.shape != (values.size, 2) or default_value.size != 1 or rows < 0:
         raise InputError(
-            f"values {list(values.shape)}, dense_shape {int_list(dense_shape)}, indices {list(indices.shape)} and"
+            f"values {list(values.shape)}, dense_shape {to_int_list(dense_shape)}, indices {list(indices.shape)} and"
             f" default_value {list(default_value.shape)} do not fit, expected [n], two sizes, [n, 2], a scalar"
         )
     taken = indices[:, 0]
     if taken.size and (taken.min() < 0 or taken.max() >= rows):
         raise InputError(f"the rows {taken.tolist()} of indices must lie in 0 to {rows - 1}")
-    check_size([rows, 2], indices.dtype)
+    check_allocation([rows, 2], indices.dtype)
     empty = np.ones(rows, np.bool_)
     empty[taken] = False
     added = np.nonzero(empty)[0]

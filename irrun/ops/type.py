@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array
-from irrun.ops.elementwise import reference_integers
-from irrun.ops.registry import op
+from irrun.ops._support.numerics import Array, cast_to_integers
+from irrun.ops._support.registry import op
 
 __all__ = [
     "convert",
@@ -64,7 +63,7 @@ NF4_BOUNDS = np.array(
 )
 
 
-@op("Convert", since=1)
+@op("Convert", since=1, folding="linear")
 def convert_1(data: Array, *, destination_type: ElementType) -> Array:
     """`data` in another element type.
 
@@ -80,7 +79,7 @@ def convert_1(data: Array, *, destination_type: ElementType) -> Array:
     return convert(data, destination_type)
 
 
-@op("ConvertLike", since=1)
+@op("ConvertLike", since=1, folding="linear")
 def convert_like_1(data: Array, like: Array) -> Array:
     """`data` in the element type of `like`, by the rules of Convert.
 
@@ -92,7 +91,7 @@ def convert_like_1(data: Array, like: Array) -> Array:
     return convert(data, ElementType.of(like.dtype))
 
 
-@op("ConvertPromoteTypes", since=14)
+@op("ConvertPromoteTypes", since=14, folding="linear")
 def convert_promote_types_14(
     input_0: Array,
     input_1: Array,
@@ -124,7 +123,7 @@ def convert_promote_types_14(
     return convert(input_0, common), convert(input_1, common)
 
 
-@op("StringTensorPack", since=15)
+@op("StringTensorPack", since=15, folding="linear")
 def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
     """Strings cut out of one run of UTF-8 text.
 
@@ -148,7 +147,7 @@ def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
     return np.asarray(packed.reshape(begins.shape))
 
 
-@op("StringTensorUnpack", since=15)
+@op("StringTensorUnpack", since=15, folding="linear")
 def string_tensor_unpack_15(data: Array) -> tuple[Array, Array, Array]:
     """The text of all strings in one run, and where each begins and ends in it.
 
@@ -179,7 +178,7 @@ def convert(data: Array, target: ElementType) -> Array:
     if target.is_float:
         return np.asarray(_to_float(values, target))
     if values.dtype.kind == "f":
-        values = reference_integers(values, np.dtype(np.int32) if target.is_packed else target.dtype)
+        values = cast_to_integers(values, np.dtype(np.int32) if target.is_packed else target.dtype)
     if target.is_packed:
         codes = np.asarray(values.astype(np.uint8) & np.uint8((1 << target.bits) - 1))
         return codes.view(target.dtype)

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, IrrunError
 from irrun.ir.model import Layer, Port
-from irrun.ops.context import Body, State, Variables
+from irrun.ops._support.context import BodyRunner, State, Variables
 from irrun.runtime.program import BodyProgram, Instruction, Program
 
-__all__ = ["Context", "Executor", "Observer", "Scope"]
+__all__ = ["Executor", "Observer", "RequestState", "Scope"]
 
 Array = np.ndarray[Any, Any]
 
@@ -36,7 +36,7 @@ class Observer(Protocol):
     ) -> None: ...
 
 
-class Context:
+class RequestState:
     """What the executors of one request share.
 
     Attributes:
@@ -59,12 +59,12 @@ class Executor:
 
     Args:
         program: shared between requests, never changed.
-        context: the request's.
+        state: the request's.
     """
 
-    def __init__(self, program: Program, context: Context) -> None:
+    def __init__(self, program: Program, state: RequestState) -> None:
         self._program = program
-        self._context = context
+        self._state = state
         self._scope: Scope = ()
         self._states: list[State] = []
         self._children: list[Executor] = []
@@ -91,7 +91,7 @@ class Executor:
         inputs: tuple[int, ...] = ()
         ndarray = np.ndarray
         try:
-            if self._context.observers:
+            if self._state.observers:
                 for step in self._steps:
                     _, inputs, _, _, layer = step
                     self._observed(step, values)
@@ -108,7 +108,7 @@ class Executor:
             _located(error, layer, scope)
             raise
         except Exception as error:
-            if error is self._context.raised_by_observer:
+            if error is self._state.raised_by_observer:
                 raise
             text = f"{type(error).__name__}: {error}" if not isinstance(error, MemoryError) else "out of memory"
             text += f", on inputs {', '.join(map(_shown, (values[slot] for slot in inputs))) or 'none'}"
@@ -131,31 +131,29 @@ class Executor:
         _store(values, outputs, result)
         results = [values[slot] for slot in outputs]
         try:
-            for observer in self._context.observers:
+            for observer in self._state.observers:
                 observer(layer, arguments, results, seconds, self._scope)
         except Exception as error:
-            self._context.raised_by_observer = error
+            self._state.raised_by_observer = error
             raise
         for slot in frees:
             values[slot] = None
 
     def _bound(self, instruction: Instruction) -> Callable[..., Any]:
         """The kernel with what it is handed for this request."""
-        if not instruction.bodies and not instruction.provided:
-            return instruction.kernel
-        given: dict[str, Any] = {}
+        given: dict[str, Any] = dict(instruction.attributes)
         for name, kind in instruction.provided.items():
             if kind is Variables:
-                given[name] = self._context.variables
+                given[name] = self._state.variables
             else:
                 given[name] = State()
                 self._states.append(given[name])
         for name, body in instruction.bodies.items():
             given[name] = self._callable_body(body, instruction.layer)
-        return functools.partial(instruction.kernel, **given)
+        return functools.partial(instruction.kernel, **given) if given else instruction.kernel
 
-    def _callable_body(self, body: BodyProgram, owner: Layer) -> Body:
-        executor = Executor(body.program, self._context)
+    def _callable_body(self, body: BodyProgram, owner: Layer) -> BodyRunner:
+        executor = Executor(body.program, self._state)
         self._children.append(executor)
 
         def run(arguments: Sequence[Array | None], iteration: int) -> list[Array]:
@@ -163,7 +161,7 @@ class Executor:
 
         declared = [r.inputs[0] for r in body.program.result_layers]
         ports = [p.outputs[0] for p in body.program.parameter_layers]
-        return Body(
+        return BodyRunner(
             run=run,
             parameter_count=len(body.program.parameters),
             output_count=body.output_count,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from irrun.errors import IrrunError, ModelError, UnsupportedError
-from irrun.ir.checks import constant_extent, is_placeholder, sort_layers
 from irrun.ir.model import Body, Edge, Graph, Layer, Model
-from irrun.ops import registry
-from irrun.ops.context import BackEdge, InputMap, OutputCount, OutputMap
-from irrun.ops.context import Body as CallableBody
-from irrun.ops.registry import Operation
+from irrun.ir.structure import constant_extent, is_placeholder, sort_layers
+from irrun.ops._support import registry
+from irrun.ops._support.context import BackEdgeDescription, BodyRunner, InputDescription, OutputCount, OutputDescription
+from irrun.ops._support.operation import Operation
 from irrun.packing import unpack
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
@@ -201,13 +199,12 @@ class _Lowering:
     def instruction(self, layer: Layer, operation: Operation) -> Instruction:
         inputs = self.input_slots(layer)
         self.check_inputs(operation, layer, inputs)
-        kernel: Any = operation.kernel
         attributes = operation.bind(layer.attributes)
         outputs = self.outputs(layer)
         bodies = {}
         provided = {}
         for name, kind in operation.provided.items():
-            if kind is CallableBody:
+            if kind is BodyRunner:
                 if name not in layer.bodies:
                     raise ModelError(f"{operation} needs a <{name}>")
                 bodies[name] = self.body(layer, layer.bodies[name])
@@ -216,9 +213,9 @@ class _Lowering:
                 attributes[name] = OutputCount(len(outputs))
             else:
                 provided[name] = kind
-        if attributes:
-            kernel = functools.partial(kernel, **attributes)
-        return Instruction(kernel, inputs, outputs, layer, operation, bodies=bodies, provided=provided)
+        return Instruction(
+            operation.kernel, inputs, outputs, layer, operation, attributes, bodies=bodies, provided=provided
+        )
 
     def check_inputs(self, operation: Operation, layer: Layer, slots: tuple[int, ...]) -> None:
         declared = operation.inputs
@@ -238,7 +235,7 @@ class _Lowering:
         return BodyProgram(
             program=program,
             inputs=tuple(
-                InputMap(
+                InputDescription(
                     inputs.get(e.external_port_id, -1),
                     parameters[e.internal_layer_id],
                     e.axis,
@@ -251,7 +248,7 @@ class _Lowering:
                 for e in body.inputs
             ),
             outputs=tuple(
-                OutputMap(
+                OutputDescription(
                     outputs.get(e.external_port_id, -1),
                     results[e.internal_layer_id],
                     e.axis,
@@ -263,7 +260,9 @@ class _Lowering:
                 )
                 for e in body.outputs
             ),
-            back_edges=tuple(BackEdge(results[e.from_layer], parameters[e.to_layer]) for e in body.back_edges),
+            back_edges=tuple(
+                BackEdgeDescription(results[e.from_layer], parameters[e.to_layer]) for e in body.back_edges
+            ),
             output_count=len(layer.outputs),
         )
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from irrun.ir.model import Layer
-from irrun.ops.context import BackEdge, InputMap, OutputMap
-from irrun.ops.registry import Operation
+from irrun.ops._support.context import BackEdgeDescription, InputDescription, OutputDescription
+from irrun.ops._support.operation import Operation
 
 __all__ = ["ABSENT", "BodyProgram", "Instruction", "Program"]
 
@@ -23,7 +23,8 @@ class Instruction:
     """One lowered layer.
 
     Attributes:
-        kernel: called with the values of `inputs`; its attributes are bound already.
+        kernel: called with the values of `inputs` and the `attributes`.
+        attributes: keyword arguments of the kernel.
         inputs, outputs: slots; an instruction has at least one output.
         frees: slots whose values die with this instruction.
         layer: what it was lowered from.
@@ -37,6 +38,7 @@ class Instruction:
     outputs: tuple[int, ...]
     layer: Layer
     operation: Operation
+    attributes: dict[str, Any] = field(default_factory=dict)
     frees: tuple[int, ...] = ()
     bodies: dict[str, BodyProgram] = field(default_factory=dict)
     provided: dict[str, type] = field(default_factory=dict)
@@ -78,7 +80,7 @@ class BodyProgram:
     """A lowered body and the rules that join it to its layer, in positions instead of ids."""
 
     program: Program
-    inputs: tuple[InputMap, ...]
-    outputs: tuple[OutputMap, ...]
-    back_edges: tuple[BackEdge, ...]
+    inputs: tuple[InputDescription, ...]
+    outputs: tuple[OutputDescription, ...]
+    back_edges: tuple[BackEdgeDescription, ...]
     output_count: int

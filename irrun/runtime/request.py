@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError, IrrunError
-from irrun.ir.model import Model, Tensor, index_names
+from irrun.ir.model import Model, TensorSpec, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.weights import WeightsSource
-from irrun.runtime.check import DeclarationCheck, Mismatch
-from irrun.runtime.executor import Context, Executor, Observer
-from irrun.runtime.heap import keep_freed_blocks
+from irrun.runtime.declarations import DeclarationCheck, Mismatch
+from irrun.runtime.executor import Executor, Observer, RequestState
 from irrun.runtime.lowering import lower
+from irrun.runtime.malloc import keep_freed_blocks
 from irrun.runtime.passes import DEFAULT_LIMIT, apply_passes
 
 __all__ = ["CompiledModel", "InferRequest", "Inputs", "Outputs", "VariableState", "compile_model", "run"]
@@ -92,7 +92,7 @@ class CompiledModel:
     def __repr__(self) -> str:
         return f"<CompiledModel: {self.model!r}>"
 
-    def input(self, key: int | str = 0) -> Tensor:
+    def input(self, key: int | str = 0) -> TensorSpec:
         """The input at a position or of a name.
 
         Raises:
@@ -100,7 +100,7 @@ class CompiledModel:
         """
         return self.model.input(key)
 
-    def output(self, key: int | str = 0) -> Tensor:
+    def output(self, key: int | str = 0) -> TensorSpec:
         """The output at a position or of a name.
 
         Raises:
@@ -132,7 +132,7 @@ class CompiledModel:
 class Outputs(Mapping[Any, Array]):
     """The outputs of one run: by position, by any name, or in a loop over names."""
 
-    def __init__(self, tensors: Sequence[Tensor], names: Mapping[str, int], arrays: Sequence[Array]) -> None:
+    def __init__(self, tensors: Sequence[TensorSpec], names: Mapping[str, int], arrays: Sequence[Array]) -> None:
         self._tensors = tensors
         self._names = names
         self._arrays = arrays
@@ -140,7 +140,7 @@ class Outputs(Mapping[Any, Array]):
     def __getitem__(self, key: Any) -> Array:
         position = _position(key, self._tensors, self._names)
         if position is None:
-            shown = str(key) if isinstance(key, Tensor) else repr(key)
+            shown = str(key) if isinstance(key, TensorSpec) else repr(key)
             known = ", ".join(t.names[0] for t in self._tensors if t.names)
             error = IndexError if isinstance(key, int) else KeyError
             raise error(f"no output {shown}; the model has {len(self._arrays)}: {known}")
@@ -208,8 +208,8 @@ class InferRequest:
 
     def __init__(self, compiled: CompiledModel) -> None:
         self._compiled = compiled
-        self._context = Context()
-        self._executor = Executor(compiled._program, self._context)
+        self._state = RequestState()
+        self._executor = Executor(compiled._program, self._state)
         self.mismatches: list[Mismatch] = []
 
     def infer(self, inputs: Inputs = None, *, observers: Sequence[Observer] = ()) -> Outputs:
@@ -226,8 +226,8 @@ class InferRequest:
         compiled = self._compiled
         arguments = self._arguments(inputs)
         check = DeclarationCheck() if compiled.check else None
-        self._context.observers = [*observers, *([check] if check else [])]
-        variables = self._context.variables.values
+        self._state.observers = [*observers, *([check] if check else [])]
+        variables = self._state.variables.values
         before = dict(variables)
         try:
             with np.errstate(all="ignore"):
@@ -261,11 +261,11 @@ class InferRequest:
         for _, layer in self._compiled.model.graph.walk():
             if layer.type in ("ReadValue", "Assign"):
                 names[str(layer.attributes.get("variable_id", ""))] = None
-        return [VariableState(name, self._context.variables.values) for name in names]
+        return [VariableState(name, self._state.variables.values) for name in names]
 
     def reset_state(self) -> None:
         """Give every variable its first value again, and restart random generators."""
-        self._context.variables.values.clear()
+        self._state.variables.values.clear()
         self._executor.reset()
 
     def _arguments(self, inputs: Inputs) -> list[Array]:
@@ -285,7 +285,7 @@ class InferRequest:
             for key, value in inputs.items():
                 position = _position(key, tensors, names)
                 if position is None:
-                    shown = str(key) if isinstance(key, Tensor) else repr(key)
+                    shown = str(key) if isinstance(key, TensorSpec) else repr(key)
                     known = "; ".join(map(str, tensors)) or "none"
                     raise InputError(f"no input {shown}; the model has {known}")
                 if position in given:
@@ -301,16 +301,16 @@ class InferRequest:
         return dict(enumerate(values))
 
 
-def _position(key: Any, tensors: Sequence[Tensor], names: Mapping[str, int]) -> int | None:
+def _position(key: Any, tensors: Sequence[TensorSpec], names: Mapping[str, int]) -> int | None:
     """Which of the tensors a name, a position or a tensor means."""
     if isinstance(key, str):
         return names.get(key)
-    if isinstance(key, Tensor):
+    if isinstance(key, TensorSpec):
         return next((i for i, tensor in enumerate(tensors) if tensor == key), None)
     return int(key) if isinstance(key, (int, np.integer)) and 0 <= key < len(tensors) else None
 
 
-def fit(value: Any, tensor: Tensor) -> Array:
+def fit(value: Any, tensor: TensorSpec) -> Array:
     """`value` as an array of the type that the input declares, where nothing is lost by that.
 
     Raises:
@@ -323,7 +323,7 @@ def fit(value: Any, tensor: Tensor) -> Array:
     return array
 
 
-def _typed(value: Any, wanted: ElementType | None, tensor: Tensor) -> Array:
+def _typed(value: Any, wanted: ElementType | None, tensor: TensorSpec) -> Array:
     if wanted is not None and wanted.kind == "string":
         return _strings(value, tensor)
     is_array = isinstance(value, (np.ndarray, np.generic))
@@ -355,7 +355,7 @@ def _typed(value: Any, wanted: ElementType | None, tensor: Tensor) -> Array:
     return converted
 
 
-def _strings(value: Any, tensor: Tensor) -> Array:
+def _strings(value: Any, tensor: TensorSpec) -> Array:
     array = np.array(value, dtype=object)
     for place, one in np.ndenumerate(array):
         if isinstance(one, bytes):

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 import irrun
-from irrun.elements import ElementType
-from irrun.ops.common import is_float, widen
+from irrun.element_types import ElementType
+from irrun.ops._support.numerics import is_float, upcast
 
 __all__ = ["GENERATORS", "Case", "configurations", "load_generators", "round_trip_case", "run_case"]
 
@@ -159,7 +159,7 @@ def round_trip_case(type: str, since: int, case: Case, same_values: bool = True)
         if a.dtype == object:
             np.testing.assert_array_equal(a, b)
         else:
-            assert a.tobytes() == b.tobytes() or case.normalize or np.array_equal(widen(a), widen(b), equal_nan=True)
+            assert a.tobytes() == b.tobytes() or case.normalize or np.array_equal(upcast(a), upcast(b), equal_nan=True)
 
 
 def compare(ours: list[np.ndarray], theirs: Sequence[np.ndarray | None], case: Case, oracle: str = "oracle") -> None:
@@ -176,7 +176,7 @@ def compare(ours: list[np.ndarray], theirs: Sequence[np.ndarray | None], case: C
         assert a.shape == b.shape, f"{where}: shape {a.shape}, expected {b.shape}"
         if is_float(a.dtype):
             rtol, atol = case.tolerance or default_tolerance(a.dtype)
-            x, y = widen(a), widen(b)
+            x, y = upcast(a), upcast(b)
             with np.errstate(all="ignore"):
                 np.testing.assert_allclose(x, y, rtol=rtol, atol=atol, err_msg=where)
         else:

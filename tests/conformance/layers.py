@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from conformance.harness import ORACLES, to_tensor
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 
 __all__ = ["computed", "one_layer"]
 

@@ -9,10 +9,10 @@ import pytest
 from conftest import SHARED
 
 from conformance.harness import GENERATORS, load_generators
-from irrun.ops import registry
+from irrun.ops._support import registry
 
 load_generators()
-NUMBERED = [o for o in registry.operations() if o.opset is None and o.kernel.__module__.startswith("irrun.")]
+NUMBERED = [o for o in registry.list_operations() if o.opset is None and o.kernel.__module__.startswith("irrun.")]
 
 
 def listed():

@@ -24,7 +24,7 @@ def test_without_the_function_the_operation_is_named():
 
 
 def test_attributes_of_a_users_operation_are_converted_and_checked():
-    from irrun.ops import registry
+    from irrun.ops._support import registry
 
     @irrun.op("Twice", opset="extension")
     def twice(x, *, mode: str = "a", factors: list[float], axis: int | None = None, exact: bool = True):
@@ -34,7 +34,7 @@ def test_attributes_of_a_users_operation_are_converted_and_checked():
     assert operation is not None
     bound = operation.bind({"mode": "b", "factors": "1, 2.5", "axis": "", "exact": "0", "other": "x"})
     assert bound == {"mode": "b", "factors": [1.0, 2.5], "axis": None, "exact": False}
-    assert operation.unknown({"other": "x", "mode": "b"}) == ["other"]
+    assert operation.find_unknown({"other": "x", "mode": "b"}) == ["other"]
     with pytest.raises(irrun.ModelError, match="Twice-extension needs the attribute factors"):
         operation.bind({})
     with pytest.raises(irrun.ModelError, match=r"axis='x'.*expected int"):

@@ -12,7 +12,7 @@ import numpy as np
 from lxml import etree
 
 import irrun
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.ir.writer import save_model
 
 __all__ = ["Case", "OldNet", "Stored", "run_openvino"]

@@ -11,7 +11,7 @@ from lxml import etree
 from old_ir import OldNet, compare, random, run_openvino
 
 import irrun
-from irrun.ir.legacy.build import SPELLINGS
+from irrun.ir.legacy.builder import SPELLINGS
 from irrun.ir.reader import read_findings
 from irrun.ir.writer import save_model
 

@@ -11,7 +11,7 @@ from ir_text import chain, graph, layer, net, port, write
 
 import irrun
 from irrun.errors import ModelError
-from irrun.shapes import Interval, PartialShape, parse_dimension, parse_shape
+from irrun.shapes import DynamicDimension, PartialShape, parse_dimension, parse_shape
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -170,11 +170,11 @@ def test_opening_a_large_bin_takes_no_memory(tmp_path):
     [
         ("5", 5),
         (" 5 ", 5),
-        ("-1", Interval()),
-        ("?", Interval()),
-        ("1..8", Interval(1, 8)),
-        ("..8", Interval(0, 8)),
-        ("2..", Interval(2, None)),
+        ("-1", DynamicDimension()),
+        ("?", DynamicDimension()),
+        ("1..8", DynamicDimension(1, 8)),
+        ("..8", DynamicDimension(0, 8)),
+        ("2..", DynamicDimension(2, None)),
         ("4..4", 4),
     ],
 )
@@ -189,7 +189,7 @@ def test_bad_dimensions(text):
 
 
 def test_shapes():
-    assert parse_shape("1,?,2..4") == PartialShape([1, Interval(), Interval(2, 4)])
+    assert parse_shape("1,?,2..4") == PartialShape([1, DynamicDimension(), DynamicDimension(2, 4)])
     assert parse_shape("") == PartialShape()
     assert parse_shape("...") is None
     assert str(parse_shape("1,-1,2..4")) == "[1,?,2..4]"

@@ -37,7 +37,7 @@ class Outcome:
         unconverted: why OpenVINO has no IR for it; "" where it has.
         irrun, openvino: what went wrong there; "" where the test passes.
         alike: whether both gave the same outputs, at the test's tolerances, whatever it expects.
-        operations: what the IR consists of, as `str(irrun.ops.registry.Operation)`.
+        operations: what the IR consists of, as `str(irrun.ops._support.registry.Operation)`.
     """
 
     name: str
@@ -136,7 +136,7 @@ def run_test(name: str, with_plugin: bool = True) -> Outcome:
 
 def _operations(path: Path) -> tuple[str, ...]:
     import irrun
-    from irrun.ops.registry import find
+    from irrun.ops._support.registry import find
 
     try:
         layers = [layer for _, layer in irrun.read_model(path).graph.walk()]
@@ -244,7 +244,7 @@ def _to_tensor(value: Any) -> Any:
     import openvino as ov
     from conformance.harness import to_tensor
 
-    from irrun.elements import ElementType
+    from irrun.element_types import ElementType
     from irrun.packing import pack
 
     if not isinstance(value, np.ndarray):
@@ -260,7 +260,7 @@ def _to_tensor(value: Any) -> Any:
 def _from_tensor(tensor: Any) -> np.ndarray[Any, Any]:
     from conformance.harness import from_tensor
 
-    from irrun.elements import ElementType
+    from irrun.element_types import ElementType
     from irrun.packing import unpack
 
     element = ElementType.parse(tensor.element_type.get_type_name())
@@ -274,7 +274,7 @@ def compare(found: list[list[Any]], expected: list[list[Any]], rtol: float, atol
 
     bf16 may differ by two units in the last place, as in ONNX's own runner.
     """
-    from irrun.ops.common import is_float, widen
+    from irrun.ops._support.numerics import is_float, upcast
 
     for ours, theirs in zip(found, expected, strict=True):
         assert len(ours) == len(theirs), f"{len(ours)} outputs instead of {len(theirs)}"
@@ -283,7 +283,7 @@ def compare(found: list[list[Any]], expected: list[list[Any]], rtol: float, atol
             assert a.dtype == b.dtype, f"{where}{a.dtype} instead of {b.dtype}"
             assert a.shape == b.shape, f"{where}shape {list(a.shape)} instead of {list(b.shape)}"
             if is_float(a.dtype):
-                a, b = widen(a), widen(b)
+                a, b = upcast(a), upcast(b)
                 relative = max(rtol, 2**-6) if theirs[i].dtype.name == "bfloat16" else rtol
                 wrong = ~np.isclose(a, b, rtol=relative, atol=atol, equal_nan=True)
             else:

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irrun.elements import ELEMENT_TYPES
+from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops import bitwise, comparison, logical
 from irrun.ops.arithmetic import accumulation, binary, trigonometry, unary

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irrun.elements import ELEMENT_TYPES
+from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops.condition import bucketize_3, non_zero_3, select_1
 

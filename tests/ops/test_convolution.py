@@ -10,7 +10,7 @@ import pytest
 from irrun.errors import InputError
 from irrun.ops.convolution import backprop, deformable, forward
 from irrun.ops.convolution.backprop import convolution_backprop_data_1, group_convolution_backprop_data_1
-from irrun.ops.convolution.binary import binary_convolution_1
+from irrun.ops.convolution.binary_convolution import binary_convolution_1
 from irrun.ops.convolution.deformable import deformable_convolution_8
 from irrun.ops.convolution.forward import convolution_1, group_convolution_1
 

@@ -8,7 +8,7 @@ import pytest
 from ir_text import run_layer
 
 from irrun.errors import InputError
-from irrun.ops.boxes import areas, greedy_nms, overlaps, rotated_overlaps
+from irrun.ops._support.boxes import areas, greedy_nms, overlaps, rotated_overlaps
 from irrun.ops.detection.detection_output import detection_output_1, detection_output_8
 from irrun.ops.detection.detectron import experimental_detectron_roi_feature_extractor_6
 from irrun.ops.detection.prior_box import prior_box_1, prior_box_clustered_1

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from irrun.elements import ELEMENT_TYPES
+from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
-from irrun.ops.context import State
+from irrun.ops._support.context import State
+from irrun.ops._support.random_bits import mersenne_twister, philox
 from irrun.ops.generation.eye import eye_9
 from irrun.ops.generation.multinomial import _with_replacement, _without_replacement, multinomial_13
-from irrun.ops.generation.random_bits import mersenne_twister, philox
 from irrun.ops.generation.random_uniform import random_uniform_8
 from irrun.ops.generation.range import range_1, range_4
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from irrun.errors import InputError
-from irrun.ops import registry
+from irrun.ops._support import registry
+from irrun.ops._support.numerics import round_half_away
 from irrun.ops.image.color import bgr_to_nv12_17, i420_to_rgb_8, nv12_to_bgr_8, nv12_to_rgb_8, rgb_to_nv12_17
 from irrun.ops.image.grid_sample import grid_sample_9
 from irrun.ops.image.interpolate import interpolate_1, interpolate_4, interpolate_11
-from irrun.ops.image.rounding import round_away
 
 
 def resize(x, target, axes=(2, 3), by="sizes", **attributes):
@@ -103,7 +103,7 @@ def test_interpolate_1_pads_each_axis_that_it_resizes_by_a_single_pad():
 
 def test_halves_are_rounded_away_from_zero():
     x = np.array([0.5, 1.5, -0.5, -2.5, 0.49999997, 8388609.0], np.float32)
-    assert round_away(x).tolist() == [1, 2, -1, -3, 0, 8388609]
+    assert round_half_away(x).tolist() == [1, 2, -1, -3, 0, 8388609]
 
 
 def test_colors_of_worked_examples():

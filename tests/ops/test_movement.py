@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irrun.elements import ELEMENT_TYPES
+from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
-from irrun.ops import registry
+from irrun.ops._support import registry
 from irrun.ops.movement.broadcast import broadcast_1, broadcast_3, tile_1
 from irrun.ops.movement.concat import concat_1, split_1, variadic_split_1
 from irrun.ops.movement.gather import gather_1, gather_7, gather_elements_6, gather_nd_5, gather_nd_8
@@ -46,7 +46,7 @@ def numbers(*shape, start=0):
 def run(type, version, attributes, *inputs):
     """What a layer with these attributes, as a file spells them, gives for the inputs."""
     operation = registry.find(type, f"opset{version}")
-    assert not operation.unknown(attributes)
+    assert not operation.find_unknown(attributes)
     return operation.kernel(*inputs, **operation.bind(attributes))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import irrun
-from irrun.ops import registry
+from irrun.ops._support import registry
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _own_operations_vanish(monkeypatch):
-    monkeypatch.setattr(registry, "_extensions", dict(registry._extensions))
+    monkeypatch.setattr(registry, "_registry", registry.Registry(registry.list_operations()))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_names_of_no_operation() -> None:
 
 
 def test_every_signature_can_be_read() -> None:
-    for operation in registry.operations():
+    for operation in registry.list_operations():
         operation.check_signature()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from irrun.errors import InputError
-from irrun.ops import registry
+from irrun.ops._support import registry
 from irrun.ops.shape import reshape_1, squeeze_1, unsqueeze_1
 
 
@@ -28,7 +28,7 @@ from irrun.ops.shape import reshape_1, squeeze_1, unsqueeze_1
 )
 def test_layers_of_the_specification(type, version, attributes, shape, argument, expected):
     operation = registry.find(type, f"opset{version}")
-    assert not operation.unknown(attributes)
+    assert not operation.find_unknown(attributes)
     assert operation.kernel(np.zeros(shape), np.array(argument), **operation.bind(attributes)).shape == expected
 
 

@@ -7,10 +7,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from irrun.elements import ELEMENT_TYPES
+from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
+from irrun.limits import allocation_limit, check_allocation
+from irrun.ops._support.axes import to_int_list
 from irrun.ops.arithmetic.accumulation import segment_max_16
-from irrun.ops.common import at_most, check_size, int_list
 from irrun.ops.convolution.backprop import convolution_backprop_data_1
 from irrun.ops.convolution.forward import convolution_1
 from irrun.ops.detection.prior_box import prior_box_1, prior_box_clustered_1
@@ -111,7 +112,7 @@ CALLS = {
 def test_what_the_machine_cannot_hold_is_refused_before_it_is_made(what):
     tracemalloc.start()
     try:
-        with at_most(1 << 32), pytest.raises(InputError, match="would come out, expected at most 4 GiB"):
+        with allocation_limit(1 << 32), pytest.raises(InputError, match="bytes, expected at most 4 GiB"):
             CALLS[what]()
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
@@ -119,18 +120,18 @@ def test_what_the_machine_cannot_hold_is_refused_before_it_is_made(what):
 
 
 def test_the_limit_holds_for_its_block():
-    with at_most(100):
-        check_size((5, 5), np.dtype(np.float32))
+    with allocation_limit(100):
+        check_allocation((5, 5), np.dtype(np.float32))
         with pytest.raises(InputError, match=r"4 \* 5 \* 6 bytes"):
-            check_size((5, 6), np.dtype(np.float32))
-    check_size((5, 6), np.dtype(np.float32))
+            check_allocation((5, 6), np.dtype(np.float32))
+    check_allocation((5, 6), np.dtype(np.float32))
     with pytest.raises(InputError):
-        check_size((1 << 31, 1 << 31), np.dtype(np.uint8))
-    check_size((1 << 31, 1 << 31, 0), np.dtype(np.uint8))
+        check_allocation((1 << 31, 1 << 31), np.dtype(np.uint8))
+    check_allocation((1 << 31, 1 << 31, 0), np.dtype(np.uint8))
 
 
 @pytest.mark.parametrize("values", [np.array([1, np.nan]), np.array([np.inf]), np.array(["a"], object)])
 def test_a_list_of_something_else_than_integers(values):
-    with pytest.raises(InputError, match="integers are expected, found"):
-        int_list(values)
-    assert int_list(np.array([1.0, -2.0])) == [1, -2]
+    with pytest.raises(InputError, match="expected integers, found"):
+        to_int_list(values)
+    assert to_int_list(np.array([1.0, -2.0])) == [1, -2]

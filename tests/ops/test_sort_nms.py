@@ -10,7 +10,7 @@ from irrun.errors import InputError
 from irrun.ops.sort import matrix_nms
 from irrun.ops.sort.matrix_nms import matrix_nms_8
 from irrun.ops.sort.multiclass_nms import multiclass_nms_8
-from irrun.ops.sort.nms import nms_rotated_13, non_max_suppression_1, non_max_suppression_5
+from irrun.ops.sort.non_max_suppression import nms_rotated_13, non_max_suppression_1, non_max_suppression_5
 from irrun.ops.sort.topk_rois import experimental_detectron_topk_rois_6
 
 F32 = np.float32

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from irrun.errors import InputError
-from irrun.ops import registry
+from irrun.ops._support import registry
 from irrun.ops.sparse import (
     embedding_bag_offsets_15,
     embedding_bag_packed_15,
@@ -77,7 +77,7 @@ BAGS = np.array([[0, 2], [1, 2], [3, 4]])
 )
 def test_examples_of_bags(type, version, attributes, inputs, expected):
     operation = registry.find(type, f"opset{version}")
-    assert not operation.unknown(attributes)
+    assert not operation.find_unknown(attributes)
     result = operation.kernel(TABLE, *inputs, **operation.bind(attributes))
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-7)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from irrun.elements import ELEMENT_TYPES
+from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops import type as kernels
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import irrun
-from irrun.elements import ELEMENT_TYPES
+from irrun.element_types import ELEMENT_TYPES
 from irrun.ops.type import convert
 from irrun.packing import pack
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from irrun.ir.legacy.build import CONVERSIONS, Builder, Conversion, converts, unknown
+from irrun.ir.legacy.builder import CONVERSIONS, Builder, Conversion, converts, unknown
 from irrun.ir.legacy.layer import BOOLEAN, F32, OldLayer, Value
 
 __all__ = ["SIMPLE"]

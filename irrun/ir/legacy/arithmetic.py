@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import reduce
 
-from irrun.ir.legacy.build import Builder, broadcast, converts
+from irrun.ir.legacy.builder import Builder, broadcast, converts
 from irrun.ir.legacy.layer import BOOLEAN, F32, OldLayer, Value
 
 __all__ = ["COMPARISONS", "LOGICAL"]

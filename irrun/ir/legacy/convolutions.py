@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from irrun.ir.legacy.build import Builder, converts
+from irrun.ir.legacy.builder import Builder, converts
 from irrun.ir.legacy.layer import F32, Blob, OldLayer, Value
 
 __all__ = ["Window"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from irrun.ir.legacy.build import Builder, converts
+from irrun.ir.legacy.builder import Builder, converts
 from irrun.ir.legacy.layer import F32, I32, I64, OldLayer, Value
 
 __all__: list[str] = []

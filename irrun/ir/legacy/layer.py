@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import ModelError
 from irrun.ir.model import Layer, Port
 from irrun.ir.weights import Weights

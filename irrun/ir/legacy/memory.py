@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irrun.ir.legacy.build import Builder
+from irrun.ir.legacy.builder import Builder
 from irrun.ir.legacy.layer import OldLayer, Value
 
 __all__ = ["Memories"]

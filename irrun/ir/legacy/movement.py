@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from irrun.elements import ElementType
-from irrun.ir.legacy.build import Builder, converts
+from irrun.element_types import ElementType
+from irrun.ir.legacy.builder import Builder, converts
 from irrun.ir.legacy.layer import F32, I32, OldLayer, Value
 
 __all__: list[str] = []

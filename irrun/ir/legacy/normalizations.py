@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from irrun.ir.legacy.arithmetic import along_channels
-from irrun.ir.legacy.build import Builder, converts
+from irrun.ir.legacy.builder import Builder, converts
 from irrun.ir.legacy.layer import OldLayer, Value
 
 __all__: list[str] = []

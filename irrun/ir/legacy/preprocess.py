@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from irrun.ir.legacy.build import Builder
-from irrun.ir.legacy.elements import integer, malformed, number, stored_type
+from irrun.ir.legacy.builder import Builder
 from irrun.ir.legacy.layer import F32, Blob, Value
+from irrun.ir.legacy.xml_elements import integer, malformed, number, stored_type
 
 __all__ = ["normalized", "preprocessed_input"]
 

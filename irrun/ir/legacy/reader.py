@@ -6,15 +6,15 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.errors import ModelError
-from irrun.ir.checks import sort_layers
-from irrun.ir.legacy.build import CONVERSIONS, SPELLINGS, Builder, unknown
-from irrun.ir.legacy.elements import End, RawLayer, children, malformed, read_edge, read_map_entry
+from irrun.ir.legacy.builder import CONVERSIONS, SPELLINGS, Builder, unknown
 from irrun.ir.legacy.layer import F32, Declared, OldLayer, Value
 from irrun.ir.legacy.memory import Memories
 from irrun.ir.legacy.preprocess import normalized, preprocessed_input
+from irrun.ir.legacy.xml_elements import End, RawLayer, children, malformed, read_edge, read_map_entry
 from irrun.ir.model import BackEdge, Body, Graph, Layer, Model
+from irrun.ir.structure import sort_layers
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
@@ -25,7 +25,7 @@ for _family in (
     "arithmetic",
     "convolutions",
     "detection",
-    "images",
+    "resizing",
     "indexing",
     "movement",
     "normalizations",

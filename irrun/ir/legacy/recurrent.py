@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from irrun.ir.legacy.build import Builder, converts
+from irrun.ir.legacy.builder import Builder, converts
 from irrun.ir.legacy.layer import F32, I64, OldLayer, Value
 
 __all__: list[str] = []

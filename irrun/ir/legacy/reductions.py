@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irrun.ir.legacy.build import Builder, Conversion, converts
+from irrun.ir.legacy.builder import Builder, Conversion, converts
 from irrun.ir.legacy.layer import BOOLEAN, OldLayer, Value
 
 __all__: list[str] = []

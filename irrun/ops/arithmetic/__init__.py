@@ -1,1 +1,5 @@
 """Arithmetic operations, one module per family."""
+
+from irrun._lazy import lazy_submodules
+
+__getattr__ = lazy_submodules(__name__)

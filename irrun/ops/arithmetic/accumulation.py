@@ -7,14 +7,15 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, is_float, normalize_axis, scalar
-from irrun.ops.elementwise import integer_limits, lowest_float, numbers
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import normalize_axis, to_scalar
+from irrun.ops._support.numerics import Array, get_integer_limits, get_lowest_float, is_float, to_native
+from irrun.ops._support.registry import op
 
 __all__ = ["cum_sum_3", "segment_max_16"]
 
 
-@op("CumSum", since=3)
+@op("CumSum", since=3, folding="elementwise")
 def cum_sum_3(data: Array, axis: Array | None = None, *, exclusive: bool = False, reverse: bool = False) -> Array:
     """Running sums along `axis`, from its end with `reverse`; with `exclusive` each leaves its own element out.
 
@@ -23,8 +24,8 @@ def cum_sum_3(data: Array, axis: Array | None = None, *, exclusive: bool = False
     Raises InputError where axis is out of range.
     Spec: CumSum-3.
     """
-    along = normalize_axis(0 if axis is None else scalar(axis, "axis"), max(1, data.ndim))
-    values = np.moveaxis(np.atleast_1d(numbers(data)), along, 0)
+    along = normalize_axis(0 if axis is None else to_scalar(axis, "axis"), max(1, data.ndim))
+    values = np.moveaxis(np.atleast_1d(to_native(data)), along, 0)
     if reverse:
         values = values[::-1]
     sums = np.cumsum(values, axis=0, dtype=values.dtype)
@@ -35,7 +36,7 @@ def cum_sum_3(data: Array, axis: Array | None = None, *, exclusive: bool = False
     return np.asarray(np.moveaxis(sums, 0, along).astype(data.dtype, copy=False).reshape(data.shape))
 
 
-@op("SegmentMax", since=16)
+@op("SegmentMax", since=16, folding="elementwise")
 def segment_max_16(
     data: Array,
     segment_ids: Array,
@@ -62,15 +63,15 @@ def segment_max_16(
     if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
         raise InputError("segment_ids are negative or not sorted")
     default = int(ids[-1]) + 1 if ids.size else 0
-    count = default if num_segments is None else scalar(num_segments, "num_segments")
+    count = default if num_segments is None else to_scalar(num_segments, "num_segments")
     if count < 0:
         raise InputError(f"num_segments is {count}, expected none or more")
-    check_size((count, *data.shape[1:]), data.dtype)
-    values = numbers(data)
+    check_allocation((count, *data.shape[1:]), data.dtype)
+    values = to_native(data)
     if is_float(data.dtype):
-        lowest = lowest_float(data.dtype)
+        lowest = get_lowest_float(data.dtype)
     else:
-        lowest = integer_limits(data.dtype)[0]
+        lowest = get_integer_limits(data.dtype)[0]
     fill = 0 if (fill_mode or empty_segment_value) == "ZERO" else lowest
     result = np.full((count, *data.shape[1:]), fill, values.dtype)
     kept = int(np.searchsorted(ids, count))

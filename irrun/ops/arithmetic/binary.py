@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from irrun.ops.common import Array, AutoBroadcast
-from irrun.ops.elementwise import binary, precise, reference_integers, truncated_quotient
-from irrun.ops.registry import op
+from irrun.ops._support.axes import AutoBroadcast
+from irrun.ops._support.elementwise import binary
+from irrun.ops._support.numerics import Array, cast_to_integers, divide_toward_zero, via_float64
+from irrun.ops._support.registry import op
 
 __all__ = [
     "add_1",
@@ -25,7 +26,7 @@ __all__ = [
 ]
 
 
-@op("Add", since=1)
+@op("Add", since=1, folding="elementwise")
 def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """`a + b`; integers wrap.
 
@@ -37,7 +38,7 @@ def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
     return binary(np.add, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("Subtract", since=1)
+@op("Subtract", since=1, folding="elementwise")
 def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """`a - b`; integers wrap.
 
@@ -49,7 +50,7 @@ def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     return binary(np.subtract, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("Multiply", since=1)
+@op("Multiply", since=1, folding="elementwise")
 def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """`a * b`; integers wrap.
 
@@ -61,7 +62,7 @@ def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     return binary(np.multiply, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("Divide", since=1)
+@op("Divide", since=1, folding="elementwise")
 def divide_1(
     a: Array,
     b: Array,
@@ -82,12 +83,12 @@ def divide_1(
     def divide(x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
             return np.asarray(x / y)
-        return _integers(np.floor_divide if m_pythondiv else truncated_quotient, x, y)
+        return _integers(np.floor_divide if m_pythondiv else divide_toward_zero, x, y)
 
     return binary(divide, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("Mod", since=1)
+@op("Mod", since=1, folding="elementwise")
 def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """The remainder of division towards zero: it has the sign of `a`.
 
@@ -101,7 +102,7 @@ def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
     return binary(_mod, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("FloorMod", since=1)
+@op("FloorMod", since=1, folding="elementwise")
 def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """The remainder of division downwards: it has the sign of `b`.
 
@@ -115,7 +116,7 @@ def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     return binary(_floor_mod, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("Power", since=1)
+@op("Power", since=1, folding="elementwise")
 def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """`a` to the power of `b`; powers of integers are computed in f64 and truncated, as in the reference.
 
@@ -127,7 +128,7 @@ def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
     return binary(_power, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("SquaredDifference", since=1)
+@op("SquaredDifference", since=1, folding="elementwise")
 def squared_difference_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
@@ -141,7 +142,7 @@ def squared_difference_1(
     return binary(_squared_difference, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("Maximum", since=1)
+@op("Maximum", since=1, folding="elementwise")
 def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """The greater of `a` and `b`.
 
@@ -154,7 +155,7 @@ def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     return binary(_maximum, a, b, auto_broadcast, auto_broadcast_axis)
 
 
-@op("Minimum", since=1)
+@op("Minimum", since=1, folding="elementwise")
 def minimum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """The lesser of `a` and `b`.
 
@@ -172,7 +173,7 @@ def _integers(divide: Callable[[Array, Array], Any], x: Array, y: Array) -> Arra
     zero = y == 0
     if not zero.any():
         return np.asarray(divide(x, y))
-    undefined = reference_integers(np.asarray(np.nan), x.dtype)
+    undefined = cast_to_integers(np.asarray(np.nan), x.dtype)
     return np.where(zero, undefined, divide(x, np.where(zero, y.dtype.type(1), y)))
 
 
@@ -191,7 +192,7 @@ def _power(x: Array, y: Array) -> Array:
         shape = np.broadcast_shapes(x.shape, y.shape)
         return _power_of_one(x, y.item()).reshape(shape)
     power = np.asarray(np.power(x.astype(np.float64), y.astype(np.float64)))
-    return power if x.dtype.kind == "f" else reference_integers(power, x.dtype)
+    return power if x.dtype.kind == "f" else cast_to_integers(power, x.dtype)
 
 
 def _power_of_one(x: Array, exponent: float) -> Array:
@@ -206,9 +207,9 @@ def _power_of_one(x: Array, exponent: float) -> Array:
         root = np.where(x == -np.inf, np.inf, np.sqrt(x + 0)).astype(x.dtype, copy=False)
         return root if exponent > 0 else np.asarray(1 / root)
     if not float(exponent).is_integer():
-        return precise(lambda v: np.asarray(np.power(v, exponent)), x)
+        return via_float64(lambda v: np.asarray(np.power(v, exponent)), x)
     # NumPy is slow for bases below zero.
-    power = precise(lambda v: np.asarray(np.power(np.abs(v), exponent)), x)
+    power = via_float64(lambda v: np.asarray(np.power(np.abs(v), exponent)), x)
     return np.copysign(power, x) if exponent % 2 else power
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.ops.common import Array, is_float
-from irrun.ops.elementwise import integer_limits, numbers, precise, unary
-from irrun.ops.registry import op
+from irrun.ops._support.elementwise import unary
+from irrun.ops._support.numerics import Array, get_integer_limits, is_float, to_native, via_float64
+from irrun.ops._support.registry import op
 
 __all__ = [
     "acos_1",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-@op("Acos", since=1)
+@op("Acos", since=1, folding="elementwise")
 def acos_1(data: Array) -> Array:
     """The angle whose cosine is `data`; NaN outside of [-1, 1].
 
@@ -36,10 +36,10 @@ def acos_1(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Acos-1.
     """
-    return precise(np.arccos, data)
+    return via_float64(np.arccos, data)
 
 
-@op("Acosh", since=4)
+@op("Acosh", since=4, folding="elementwise")
 def acosh_4(data: Array) -> Array:
     """The inverse hyperbolic cosine; NaN below 1.
 
@@ -48,10 +48,10 @@ def acosh_4(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Acosh-3.
     """
-    return precise(np.arccosh, data)
+    return via_float64(np.arccosh, data)
 
 
-@op("Asin", since=1)
+@op("Asin", since=1, folding="elementwise")
 def asin_1(data: Array) -> Array:
     """The angle whose sine is `data`; NaN outside of [-1, 1].
 
@@ -60,10 +60,10 @@ def asin_1(data: Array) -> Array:
     Results of integers are truncated, as in the reference.
     Spec: Asin-1.
     """
-    return precise(np.arcsin, data, integers="truncate")
+    return via_float64(np.arcsin, data, integers="truncate")
 
 
-@op("Asinh", since=4)
+@op("Asinh", since=4, folding="elementwise")
 def asinh_4(data: Array) -> Array:
     """The inverse hyperbolic sine.
 
@@ -72,10 +72,10 @@ def asinh_4(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Asinh-3.
     """
-    return precise(np.arcsinh, data)
+    return via_float64(np.arcsinh, data)
 
 
-@op("Atan", since=1)
+@op("Atan", since=1, folding="elementwise")
 def atan_1(data: Array) -> Array:
     """The angle whose tangent is `data`.
 
@@ -84,10 +84,10 @@ def atan_1(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Atan-1.
     """
-    return precise(np.arctan, data)
+    return via_float64(np.arctan, data)
 
 
-@op("Atanh", since=4)
+@op("Atanh", since=4, folding="elementwise")
 def atanh_4(data: Array) -> Array:
     """The inverse hyperbolic tangent; NaN outside of [-1, 1].
 
@@ -97,14 +97,14 @@ def atanh_4(data: Array) -> Array:
     Spec: Atanh-3.
     """
     if is_float(data.dtype):
-        return precise(np.arctanh, data)
-    values = numbers(data)
-    lowest, greatest = integer_limits(data.dtype)
+        return via_float64(np.arctanh, data)
+    values = to_native(data)
+    lowest, greatest = get_integer_limits(data.dtype)
     limits = np.array([lowest, 0, greatest], np.int64 if lowest else np.uint64).astype(data.dtype)
     return np.asarray(limits[np.sign(values).astype(np.int8) + 1])
 
 
-@op("Cos", since=1)
+@op("Cos", since=1, folding="elementwise")
 def cos_1(data: Array) -> Array:
     """The cosine of angles in radians.
 
@@ -113,10 +113,10 @@ def cos_1(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Cos-1.
     """
-    return unary(np.cos, data) if is_float(data.dtype) else precise(np.cos, data)
+    return unary(np.cos, data) if is_float(data.dtype) else via_float64(np.cos, data)
 
 
-@op("Cosh", since=1)
+@op("Cosh", since=1, folding="elementwise")
 def cosh_1(data: Array) -> Array:
     """The hyperbolic cosine.
 
@@ -125,10 +125,10 @@ def cosh_1(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Cosh-1.
     """
-    return precise(np.cosh, data)
+    return via_float64(np.cosh, data)
 
 
-@op("Sin", since=1)
+@op("Sin", since=1, folding="elementwise")
 def sin_1(data: Array) -> Array:
     """The sine of angles in radians.
 
@@ -137,10 +137,10 @@ def sin_1(data: Array) -> Array:
     Results of integers are truncated, as in the reference.
     Spec: Sin-1.
     """
-    return unary(np.sin, data) if is_float(data.dtype) else precise(np.sin, data, integers="truncate")
+    return unary(np.sin, data) if is_float(data.dtype) else via_float64(np.sin, data, integers="truncate")
 
 
-@op("Sinh", since=1)
+@op("Sinh", since=1, folding="elementwise")
 def sinh_1(data: Array) -> Array:
     """The hyperbolic sine.
 
@@ -149,10 +149,10 @@ def sinh_1(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Sinh-1.
     """
-    return precise(np.sinh, data)
+    return via_float64(np.sinh, data)
 
 
-@op("Tan", since=1)
+@op("Tan", since=1, folding="elementwise")
 def tan_1(data: Array) -> Array:
     """The tangent of angles in radians.
 
@@ -161,10 +161,10 @@ def tan_1(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Tan-1.
     """
-    return precise(np.tan, data)
+    return via_float64(np.tan, data)
 
 
-@op("Tanh", since=1)
+@op("Tanh", since=1, folding="elementwise")
 def tanh_1(data: Array) -> Array:
     """The hyperbolic tangent.
 
@@ -173,4 +173,4 @@ def tanh_1(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Tanh-1.
     """
-    return precise(np.tanh, data)
+    return via_float64(np.tanh, data)

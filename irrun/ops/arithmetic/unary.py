@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from irrun.ops.common import Array, is_float
-from irrun.ops.elementwise import precise, round_half_away, unary
-from irrun.ops.erf import erf, erfinv
-from irrun.ops.registry import op
+from irrun.ops._support.elementwise import unary
+from irrun.ops._support.numerics import Array, is_float, round_half_away, via_float64
+from irrun.ops._support.registry import op
+from irrun.ops._support.special_functions import erf, erfinv
 
 __all__ = [
     "abs_1",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-@op("Abs", since=1)
+@op("Abs", since=1, folding="elementwise")
 def abs_1(data: Array) -> Array:
     """The absolute value; the lowest integer stays as it is.
 
@@ -37,7 +37,7 @@ def abs_1(data: Array) -> Array:
     return unary(np.abs, data)
 
 
-@op("Negative", since=1)
+@op("Negative", since=1, folding="elementwise")
 def negative_1(data: Array) -> Array:
     """`-data`; integers wrap.
 
@@ -48,7 +48,7 @@ def negative_1(data: Array) -> Array:
     return unary(np.negative, data)
 
 
-@op("Sign", since=1)
+@op("Sign", since=1, folding="elementwise")
 def sign_1(data: Array) -> Array:
     """1 for positive values, -1 for negative ones, 0 for zero, NaN for NaN.
 
@@ -59,7 +59,7 @@ def sign_1(data: Array) -> Array:
     return unary(np.sign, data)
 
 
-@op("Ceiling", since=1)
+@op("Ceiling", since=1, folding="elementwise")
 def ceiling_1(data: Array) -> Array:
     """The least whole number that is not below.
 
@@ -70,7 +70,7 @@ def ceiling_1(data: Array) -> Array:
     return unary(np.ceil, data) if is_float(data.dtype) else data
 
 
-@op("Floor", since=1)
+@op("Floor", since=1, folding="elementwise")
 def floor_1(data: Array) -> Array:
     """The greatest whole number that is not above.
 
@@ -81,7 +81,7 @@ def floor_1(data: Array) -> Array:
     return unary(np.floor, data) if is_float(data.dtype) else data
 
 
-@op("Round", since=5)
+@op("Round", since=5, folding="elementwise")
 def round_5(data: Array, *, mode: Literal["half_to_even", "half_away_from_zero"] = "half_to_even") -> Array:
     """The nearest whole number; `mode` says where halves go.
 
@@ -94,7 +94,7 @@ def round_5(data: Array, *, mode: Literal["half_to_even", "half_away_from_zero"]
     return unary(np.rint if mode == "half_to_even" else round_half_away, data)
 
 
-@op("Sqrt", since=1)
+@op("Sqrt", since=1, folding="elementwise")
 def sqrt_1(data: Array) -> Array:
     """The square root; NaN below zero.
 
@@ -103,10 +103,10 @@ def sqrt_1(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Sqrt-1.
     """
-    return unary(np.sqrt, data) if is_float(data.dtype) else precise(np.sqrt, data)
+    return unary(np.sqrt, data) if is_float(data.dtype) else via_float64(np.sqrt, data)
 
 
-@op("Log", since=1)
+@op("Log", since=1, folding="elementwise")
 def log_1(data: Array) -> Array:
     """The natural logarithm; minus infinity at zero, NaN below.
 
@@ -115,10 +115,10 @@ def log_1(data: Array) -> Array:
     Results of integers are truncated, as in the reference.
     Spec: Log-1.
     """
-    return precise(np.log, data, integers="truncate")
+    return via_float64(np.log, data, integers="truncate")
 
 
-@op("Erf", since=1)
+@op("Erf", since=1, folding="elementwise")
 def erf_1(data: Array) -> Array:
     """The error function.
 
@@ -127,10 +127,10 @@ def erf_1(data: Array) -> Array:
     Results of integers are rounded, as in the reference.
     Spec: Erf-1.
     """
-    return precise(partial(erf, single=data.dtype != np.float64), data)
+    return via_float64(partial(erf, single=data.dtype != np.float64), data)
 
 
-@op("ErfInv", since=17)
+@op("ErfInv", since=17, folding="elementwise")
 def erf_inv_17(data: Array) -> Array:
     """The inverse of the error function: infinite at 1 and -1, NaN beyond.
 
@@ -138,4 +138,4 @@ def erf_inv_17(data: Array) -> Array:
     Returns the shape and type of data.
     Spec: ErfInv-17.
     """
-    return precise(erfinv, data)
+    return via_float64(erfinv, data)

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, in_f32, int_list
-from irrun.ops.products import matmul
-from irrun.ops.registry import op
-from irrun.ops.windows import AutoPad, Windows, fill, pad_spatial
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.matrix_products import matmul
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
+from irrun.ops._support.windows import AutoPad, Windows, fill, pad_spatial
 
 __all__ = ["convolution_backprop_data_1", "group_convolution_backprop_data_1"]
 
@@ -60,7 +62,7 @@ def convolution_backprop_data_1(
 
 
 @op("GroupConvolutionBackpropData", since=1)
-@in_f32
+@compute_in_float32
 def group_convolution_backprop_data_1(
     data: Array,
     filters: Array,
@@ -102,14 +104,14 @@ def group_convolution_backprop_data_1(
     if output_shape is None:
         out = tuple(f + m - b - e for f, m, b, e in zip(full, more, begin, end, strict=True))
     else:
-        out = fill("output_shape", int_list(output_shape), rank, 1)
+        out = fill("output_shape", to_int_list(output_shape), rank, 1)
         if auto_pad in ("same_upper", "same_lower"):
             total = [max(f + m - o, 0) for f, m, o in zip(full, more, out, strict=True)]
             begin = tuple(t - t // 2 if auto_pad == "same_upper" else t // 2 for t in total)
     if min(out) <= 0:
         raise InputError(f"the output would have the spatial shape {list(out)}")
     for touched in (full, out):
-        check_size((data.shape[0], groups, filters.shape[2], *touched), data.dtype)
+        check_allocation((data.shape[0], groups, filters.shape[2], *touched), data.dtype)
     canvas = _spread(data.reshape(data.shape[0], groups, c_in, math.prod(spatial)), filters, windows)
     return pad_spatial(canvas, [-b for b in begin], [o - f + b for o, f, b in zip(out, full, begin, strict=True)])
 

@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32
-from irrun.ops.products import matmul
-from irrun.ops.registry import op
-from irrun.ops.windows import AutoPad, Windows, place_windows
+from irrun.ops._support.matrix_products import matmul
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
+from irrun.ops._support.windows import AutoPad, Windows, place_windows
 
 __all__ = ["deformable_convolution_1", "deformable_convolution_8"]
 
@@ -54,7 +54,7 @@ def deformable_convolution_1(
 
 
 @op("DeformableConvolution", since=8)
-@in_f32
+@compute_in_float32
 def deformable_convolution_8(
     data: Array,
     offsets: Array,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32
-from irrun.ops.products import matmul
-from irrun.ops.registry import op
-from irrun.ops.windows import AutoPad, Windows, place_windows
+from irrun.ops._support.matrix_products import matmul
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
+from irrun.ops._support.windows import AutoPad, Windows, place_windows
 
 __all__ = ["convolution_1", "convolve", "group_convolution_1"]
 
@@ -22,7 +22,7 @@ BLOCKS = (1 << 17, 1 << 18)
 
 
 @op("Convolution", since=1)
-@in_f32
+@compute_in_float32
 def convolution_1(
     data: Array,
     filters: Array,
@@ -47,7 +47,7 @@ def convolution_1(
 
 
 @op("GroupConvolution", since=1)
-@in_f32
+@compute_in_float32
 def group_convolution_1(
     data: Array,
     filters: Array,

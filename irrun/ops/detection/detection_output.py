@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.boxes import areas, clip_unit, greedy_nms, overlaps
-from irrun.ops.common import Array, check_size, widen
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.boxes import areas, clip_unit, greedy_nms, overlaps
+from irrun.ops._support.numerics import Array, upcast
+from irrun.ops._support.registry import op
 
 __all__ = ["detection_output_1", "detection_output_8"]
 
@@ -62,9 +63,9 @@ def detection_output_8(
         )
 
     dtype = box_logits.dtype
-    scores = widen(class_preds).reshape(images, priors, classes)
-    logits = _by_class(widen(box_logits), images, priors, location_classes)
-    anchors = widen(proposals).astype(logits.dtype, copy=False)
+    scores = upcast(class_preds).reshape(images, priors, classes)
+    logits = _by_class(upcast(box_logits), images, priors, location_classes)
+    anchors = upcast(proposals).astype(logits.dtype, copy=False)
     boxes = anchors[:, 0].reshape(-1, 1, priors, per_prior)[..., -4:]
     variances = None
     if not variance_encoded_in_target:
@@ -72,10 +73,10 @@ def detection_output_8(
     size = None if normalized else np.array([input_width, input_height] * 2, logits.dtype)
 
     if aux_class_preds is not None and aux_box_preds is not None:
-        objects = widen(aux_class_preds).reshape(images, priors, 2)[..., 1] < np.float32(objectness_score)
+        objects = upcast(aux_class_preds).reshape(images, priors, 2)[..., 1] < np.float32(objectness_score)
         nothing = np.arange(classes) == background_label_id
         scores = np.where(objects[..., None], nothing.astype(scores.dtype), scores)
-        first = _by_class(widen(aux_box_preds), images, priors, location_classes)
+        first = _by_class(upcast(aux_box_preds), images, priors, location_classes)
         boxes = _decode(boxes, variances, first, code_type, size)
         if clip_before_nms:
             boxes = clip_unit(boxes)
@@ -90,7 +91,7 @@ def detection_output_8(
         limit = top_k * classes
     else:
         limit = priors * classes
-    check_size((images, limit, 7), dtype)
+    check_allocation((images, limit, 7), dtype)
     best = _mxnet_candidates if decrease_label_id else _caffe_candidates
     rows = [np.zeros((0, 7), scores.dtype)]
     for image in range(images):

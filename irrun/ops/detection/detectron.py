@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.boxes import greedy_nms, overlaps, refine
-from irrun.ops.common import Array, check_size, in_f32
+from irrun.limits import check_allocation
+from irrun.ops._support.boxes import greedy_nms, overlaps, refine
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 from irrun.ops.detection.roi import axis_samples, channels_last, pool_samples, sample_counts, sample_grid
-from irrun.ops.registry import op
 
 __all__ = [
     "experimental_detectron_detection_output_6",
@@ -20,7 +21,7 @@ F32 = np.float32
 
 
 @op("ExperimentalDetectronPriorGridGenerator", since=6)
-@in_f32
+@compute_in_float32
 def experimental_detectron_prior_grid_generator_6(
     priors: Array,
     feature_map: Array,
@@ -46,7 +47,7 @@ def experimental_detectron_prior_grid_generator_6(
         shapes = [list(x.shape) for x in (priors, feature_map, im_data)]
         raise InputError(f"inputs have shapes {shapes}, expected [P, 4], [1, C, H, W], [1, C, H, W]")
     rows, columns = h or feature_map.shape[2], w or feature_map.shape[3]
-    check_size((rows, columns, len(priors), 4), np.dtype(F32))
+    check_allocation((rows, columns, len(priors), 4), np.dtype(F32))
     step_y = F32(stride_y) or F32(im_data.shape[2]) / F32(rows)
     step_x = F32(stride_x) or F32(im_data.shape[3]) / F32(columns)
     ys = step_y * (np.arange(rows, dtype=F32) + F32(0.5))
@@ -64,7 +65,7 @@ def experimental_detectron_prior_grid_generator_6(
 
 
 @op("ExperimentalDetectronROIFeatureExtractor", since=6)
-@in_f32
+@compute_in_float32
 def experimental_detectron_roi_feature_extractor_6(
     rois: Array,
     *pyramid: Array,
@@ -92,7 +93,7 @@ def experimental_detectron_roi_feature_extractor_6(
             f"{len(pyramid)} maps of shapes {[list(x.shape) for x in pyramid]} with {len(pyramid_scales)} scales, "
             f"expected a scale for each and [1, {channels}, H, W]"
         )
-    check_size((len(rois), channels, output_size, output_size), rois.dtype)
+    check_allocation((len(rois), channels, output_size, output_size), rois.dtype)
     dtype = rois.dtype.type
     area = (rois[:, 2] - rois[:, 0]) * (rois[:, 3] - rois[:, 1])
     # A region of 224 x 224 belongs to level 2, one twice as large in each direction to level 3.
@@ -116,7 +117,7 @@ def experimental_detectron_roi_feature_extractor_6(
 
 
 @op("ExperimentalDetectronDetectionOutput", since=6)
-@in_f32
+@compute_in_float32
 def experimental_detectron_detection_output_6(
     rois: Array,
     deltas: Array,
@@ -182,7 +183,7 @@ def experimental_detectron_detection_output_6(
         label_of, index_of, found = label_of[best], index_of[best], found[best]
 
     count = len(found)
-    check_size((max_detections_per_image, 4), rois.dtype)
+    check_allocation((max_detections_per_image, 4), rois.dtype)
     out_boxes = np.zeros((max_detections_per_image, 4), rois.dtype)
     out_classes = np.zeros(max_detections_per_image, np.int32)
     out_scores = np.zeros(max_detections_per_image, rois.dtype)

@@ -7,8 +7,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, int_list
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["prior_box_1", "prior_box_clustered_1"]
 
@@ -53,7 +55,7 @@ def prior_box_1(
     per_cell = _number_of_priors(
         aspect_ratio, min_size, max_size, fixed_size, fixed_ratio, density, flip, scale_all_sizes
     )
-    check_size((2, 4, height, width, max(per_cell, 1)), np.dtype(F32))
+    check_allocation((2, 4, height, width, max(per_cell, 1)), np.dtype(F32))
     sizes, pace = np.array(min_size, F32), F32(step)
     if not scale_all_sizes:  # as MXNet counts: in parts of the image's height
         sizes = sizes * F32(image_height)
@@ -114,7 +116,7 @@ def prior_box_clustered_1(
     if len(width) != len(height):
         raise InputError(f"{len(width)} widths and {len(height)} heights, expected as many of each")
 
-    check_size((2, 4, rows, columns, len(width)), np.dtype(F32))
+    check_allocation((2, 4, rows, columns, len(width)), np.dtype(F32))
     step_x, step_y = F32(step_w or step), F32(step_h or step)
     if step_x == 0 and step_y == 0:
         step_x, step_y = F32(image_width) / F32(columns), F32(image_height) / F32(rows)
@@ -133,7 +135,7 @@ def prior_box_clustered_1(
 
 
 def _size(values: Array, name: str) -> tuple[int, int]:
-    found = int_list(values)
+    found = to_int_list(values)
     if len(found) != 2 or min(found) < 0:
         raise InputError(f"{name} is {found}, expected a height and a width")
     return found[0], found[1]

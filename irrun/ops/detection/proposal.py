@@ -7,11 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.boxes import greedy_nms, overlaps, refine
-from irrun.ops.common import Array, check_size, in_f32
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.boxes import greedy_nms, overlaps, refine
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 
 __all__ = [
     "experimental_detectron_generate_proposals_single_image_6",
@@ -25,7 +26,7 @@ LOG_LIMIT = math.log(1000.0 / 16.0)
 
 
 @op("Proposal", since=4)
-@in_f32
+@compute_in_float32
 def proposal_4(
     class_probs: Array,
     bbox_deltas: Array,
@@ -94,7 +95,7 @@ def proposal_4(
     large = (boxes[..., 2:] - boxes[..., :2] + offset >= smallest).all(axis=-1)
     scores = class_probs[:, count:].transpose(0, 2, 3, 1) * large
 
-    check_size((images, post_nms_topn, 5), np.dtype(dtype))
+    check_allocation((images, post_nms_topn, 5), np.dtype(dtype))
     rois = np.zeros((images, post_nms_topn, 5), dtype)
     probabilities = np.zeros((images, post_nms_topn), dtype)
     for image in range(images):
@@ -162,7 +163,7 @@ def proposal_1(
 
 
 @op("ExperimentalDetectronGenerateProposalsSingleImage", since=6)
-@in_f32
+@compute_in_float32
 def experimental_detectron_generate_proposals_single_image_6(
     im_info: Array,
     anchors: Array,
@@ -189,7 +190,7 @@ def experimental_detectron_generate_proposals_single_image_6(
     own = own * large
     order = np.argsort(-own, kind="stable")[:pre_nms_count]
     kept = order[_suppress(boxes[order], nms_threshold, post_nms_count, 0.0)]
-    check_size((post_nms_count, 4), boxes.dtype)
+    check_allocation((post_nms_count, 4), boxes.dtype)
     rois = np.zeros((post_nms_count, 4), boxes.dtype)
     found = np.zeros(post_nms_count, boxes.dtype)
     rois[: len(kept)], found[: len(kept)] = boxes[kept], own[kept]
@@ -197,7 +198,7 @@ def experimental_detectron_generate_proposals_single_image_6(
 
 
 @op("GenerateProposals", since=9)
-@in_f32
+@compute_in_float32
 def generate_proposals_9(
     im_info: Array,
     anchors: Array,

@@ -7,15 +7,16 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, in_f32
+from irrun.limits import check_allocation
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 from irrun.ops.detection.roi import before_end, check_regions, chunks, round_half_away
-from irrun.ops.registry import op
 
 __all__ = ["deformable_psroi_pooling_1", "psroi_pooling_1"]
 
 
 @op("PSROIPooling", since=1)
-@in_f32
+@compute_in_float32
 def psroi_pooling_1(
     data: Array,
     rois: Array,
@@ -45,7 +46,7 @@ def psroi_pooling_1(
         raise InputError(f"data have {data.shape[1]} channels, expected {output_dim} * {groups}")
     if group_size < 1:
         raise InputError(f"group_size is {group_size}, expected at least 1")
-    check_size((len(rois), output_dim, group_size, group_size), data.dtype)
+    check_allocation((len(rois), output_dim, group_size, group_size), data.dtype)
     result = np.zeros((len(rois), output_dim, group_size, group_size), data.dtype)
     boxes, found = valid[:, 1:], result[: len(valid)]
     if mode == "average":
@@ -149,7 +150,7 @@ def _interpolate(data: Array, planes: Array, ys: Array, xs: Array) -> Array:
 
 
 @op("DeformablePSROIPooling", since=1)
-@in_f32
+@compute_in_float32
 def deformable_psroi_pooling_1(
     data: Array,
     rois: Array,
@@ -180,7 +181,7 @@ def deformable_psroi_pooling_1(
     size = group_size
     if size < 1 or data.shape[1] != output_dim * size * size or min(spatial_bins_x, spatial_bins_y) < 1:
         raise InputError(f"data have {data.shape[1]} channels, expected {output_dim} * {size} * {size}")
-    check_size((len(rois), size, size, spatial_bins_x, spatial_bins_y), data.dtype)
+    check_allocation((len(rois), size, size, spatial_bins_x, spatial_bins_y), data.dtype)
     dtype = data.dtype.type
     height, width = data.shape[2:]
     corners = round_half_away(rois[:, 1:])

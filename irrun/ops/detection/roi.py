@@ -7,8 +7,9 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, in_f32
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 
 __all__ = [
     "axis_samples",
@@ -31,7 +32,7 @@ WORKING_SET = 1 << 22
 
 @op("ROIAlign", since=3)
 @op("ROIAlign", since=9)
-@in_f32
+@compute_in_float32
 def roi_align_3(
     data: Array,
     rois: Array,
@@ -72,7 +73,7 @@ def roi_align_3(
 
 
 @op("ROIAlignRotated", since=15)
-@in_f32
+@compute_in_float32
 def roi_align_rotated_15(
     data: Array,
     rois: Array,
@@ -114,7 +115,7 @@ def roi_align_rotated_15(
 
 
 @op("ROIPooling", since=2)
-@in_f32
+@compute_in_float32
 def roi_pooling_2(
     data: Array,
     rois: Array,
@@ -293,7 +294,7 @@ def check_regions(data: Array, rois: Array, columns: int, batch_indices: Array |
 def _check_pooling(data: Array, rois: Array, pooled_h: int, pooled_w: int) -> None:
     if pooled_h < 1 or pooled_w < 1:
         raise InputError(f"pooled size is {pooled_h} x {pooled_w}, expected at least 1 x 1")
-    check_size((len(rois), *data.shape[1:2], pooled_h, pooled_w), data.dtype)
+    check_allocation((len(rois), *data.shape[1:2], pooled_h, pooled_w), data.dtype)
 
 
 def channels_last(data: Array) -> Array:
@@ -333,7 +334,7 @@ def sample_counts(sizes: Array, rows: int, columns: int, ratio: int) -> list[tup
         counts = np.ceil(bins).astype(np.int64)
     if counts.size and counts.min() < 0:
         raise InputError("a region has a negative size, so that its bins have no samples")
-    check_size((rows, columns, *counts.max(axis=0, initial=0)), np.dtype(np.float64))
+    check_allocation((rows, columns, *counts.max(axis=0, initial=0)), np.dtype(np.float64))
     pairs, group = np.unique(counts, axis=0, return_inverse=True)
     members = [np.flatnonzero(group.reshape(-1) == i) for i in range(len(pairs))]
     return [(own, (int(a), int(b))) for own, (a, b) in zip(members, pairs, strict=True) if a and b]

@@ -7,14 +7,15 @@ import math
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32, normalize_axis
-from irrun.ops.registry import op
+from irrun.ops._support.axes import normalize_axis
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 
 __all__ = ["region_yolo_1", "reorg_yolo_2"]
 
 
 @op("RegionYolo", since=1)
-@in_f32
+@compute_in_float32
 def region_yolo_1(
     data: Array,
     *,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, int_list, scalar
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import to_int_list, to_scalar
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["eye_9"]
 
@@ -28,12 +30,12 @@ def eye_9(
     Raises InputError where a dimension is negative.
     Spec: Eye-9.
     """
-    batch = [] if batch_shape is None else int_list(batch_shape)
-    rows, columns = scalar(num_rows, "num_rows"), scalar(num_columns, "num_columns")
-    diagonal = scalar(diagonal_index, "diagonal_index")
+    batch = [] if batch_shape is None else to_int_list(batch_shape)
+    rows, columns = to_scalar(num_rows, "num_rows"), to_scalar(num_columns, "num_columns")
+    diagonal = to_scalar(diagonal_index, "diagonal_index")
     shape = (*batch, rows, columns)
     if min(shape) < 0:
         raise InputError(f"the shape {list(shape)} has a negative dimension")
-    check_size(shape, output_type.dtype)
+    check_allocation(shape, output_type.dtype)
     matrix = np.equal.outer(np.arange(rows) + diagonal, np.arange(columns))
     return np.broadcast_to(matrix.astype(output_type.dtype), shape)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, scalar, widen
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import to_scalar
+from irrun.ops._support.numerics import Array, upcast
+from irrun.ops._support.registry import op
 from irrun.ops.generation.random_uniform import uniform
-from irrun.ops.registry import op
 
 __all__ = ["multinomial_13"]
 
 
-@op("Multinomial", since=13, deterministic=False)
+@op("Multinomial", since=13, folding="never")
 def multinomial_13(
     probs: Array,
     num_samples: Array,
@@ -35,13 +37,13 @@ def multinomial_13(
     none may be drawn twice.
     Spec: Multinomial-13.
     """
-    samples = scalar(num_samples, "num_samples")
+    samples = to_scalar(num_samples, "num_samples")
     if probs.ndim not in (1, 2) or probs.shape[-1] == 0 or samples < 0:
         raise InputError(f"{samples} samples of probabilities of shape {list(probs.shape)} cannot be drawn")
     if not with_replacement and samples > probs.shape[-1]:
         raise InputError(f"{samples} different classes cannot be drawn from {probs.shape[-1]}")
-    check_size((*probs.shape[:-1], samples), np.dtype(np.int64))
-    weights = np.exp(widen(probs)).astype(probs.dtype) if log_probs else probs
+    check_allocation((*probs.shape[:-1], samples), np.dtype(np.int64))
+    weights = np.exp(upcast(probs)).astype(probs.dtype) if log_probs else probs
     # Sums and shares are rounded to the type of probs, as the reference does.
     cumulative = np.add.accumulate(weights.reshape(-1, probs.shape[-1]), axis=1)
     cumulative = cumulative / cumulative[:, -1:]
@@ -55,7 +57,7 @@ def multinomial_13(
 
 def _with_replacement(cumulative: Array, places: Array) -> Array:
     """The first class whose cumulative probability reaches each place; 0 where none does."""
-    found = [np.searchsorted(widen(row), widen(place)) for row, place in zip(cumulative, places, strict=True)]
+    found = [np.searchsorted(upcast(row), upcast(place)) for row, place in zip(cumulative, places, strict=True)]
     classes = np.array(found, np.int64).reshape(places.shape)
     return np.where(classes < cumulative.shape[1], classes, 0)
 
@@ -69,7 +71,7 @@ def _without_replacement(cumulative: Array, places: Array) -> Array:
         reached = place[:, None] <= cumulative
         share = np.concatenate([cumulative[:, :1], cumulative[:, 1:] - cumulative[:, :-1]], axis=1)
         # Rounding can leave the last sum below the place: then the likeliest class is drawn.
-        drawn = np.where(reached.any(axis=1), reached.argmax(axis=1), widen(share).argmax(axis=1))
+        drawn = np.where(reached.any(axis=1), reached.argmax(axis=1), upcast(share).argmax(axis=1))
         classes[:, i] = drawn
         if i + 1 < places.shape[1]:
             lost = share[rows, drawn][:, None]

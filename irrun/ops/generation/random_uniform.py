@@ -9,12 +9,14 @@ from typing import Any, Literal
 import ml_dtypes
 import numpy as np
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, int_list, is_integer, widen
-from irrun.ops.context import State
-from irrun.ops.generation.random_bits import mersenne_twister, philox
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.context import State
+from irrun.ops._support.numerics import Array, is_integer, upcast
+from irrun.ops._support.random_bits import mersenne_twister, philox
+from irrun.ops._support.registry import op
 
 __all__ = ["Alignment", "random_uniform_8", "uniform"]
 
@@ -39,7 +41,7 @@ POSITION = "position"
 RESERVED = 256
 
 
-@op("RandomUniform", since=8, deterministic=False)
+@op("RandomUniform", since=8, folding="never")
 def random_uniform_8(
     shape: Array,
     minval: Array,
@@ -68,10 +70,10 @@ def random_uniform_8(
                 f"{name} is {bound.dtype} {list(bound.shape)}, expected one element of {output_type.dtype}"
             )
     low, high = (bound.reshape(()) for bound in bounds)
-    dimensions = int_list(shape)
+    dimensions = to_int_list(shape)
     if dimensions and min(dimensions) < 0:
         raise InputError(f"the shape {dimensions} has a negative dimension")
-    check_size((*dimensions, 2), np.dtype(np.uint64))  # what it is drawn in
+    check_allocation((*dimensions, 2), np.dtype(np.uint64))  # what it is drawn in
     position = state.get(POSITION, (0, 0))
     values, state[POSITION] = uniform(math.prod(dimensions), low, high, global_seed, op_seed, alignment, position)
     return values.reshape(dimensions)
@@ -141,10 +143,10 @@ def _fractions(numbers: Array, low: Array, high: Array, pytorch: bool) -> Array:
     dtype = low.dtype
     bits = TYPES[dtype] + pytorch
     fraction = (numbers & np.uint64(2**bits - 1)).astype(np.float64) * 2.0**-bits
-    low, spread = (widen(x) for x in (low, _rounded(widen(high) - widen(low), dtype)))
+    low, spread = (upcast(x) for x in (low, _rounded(upcast(high) - upcast(low), dtype)))
     result: Array = fraction.astype(low.dtype) * spread
     if not pytorch:
-        result = widen(_rounded(result, dtype))
+        result = upcast(_rounded(result, dtype))
     return _rounded(result + low, dtype)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32, is_integer
-from irrun.ops.image.rounding import round_away, truncated
-from irrun.ops.registry import op
+from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, round_half_away, truncate_to
+from irrun.ops._support.registry import op
 
 __all__ = [
     "bgr_to_nv12_17",
@@ -20,7 +19,7 @@ __all__ = [
 
 
 @op("NV12toRGB", since=8)
-@in_f32
+@compute_in_float32
 def nv12_to_rgb_8(arg: Array, arg_uv: Array | None = None) -> Array:
     """An NV12 image as RGB.
 
@@ -34,7 +33,7 @@ def nv12_to_rgb_8(arg: Array, arg_uv: Array | None = None) -> Array:
 
 
 @op("NV12toBGR", since=8)
-@in_f32
+@compute_in_float32
 def nv12_to_bgr_8(arg: Array, arg_uv: Array | None = None) -> Array:
     """An NV12 image as BGR.
 
@@ -47,7 +46,7 @@ def nv12_to_bgr_8(arg: Array, arg_uv: Array | None = None) -> Array:
 
 
 @op("I420toRGB", since=8)
-@in_f32
+@compute_in_float32
 def i420_to_rgb_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = None) -> Array:
     """An I420 image as RGB.
 
@@ -61,7 +60,7 @@ def i420_to_rgb_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = 
 
 
 @op("I420toBGR", since=8)
-@in_f32
+@compute_in_float32
 def i420_to_bgr_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = None) -> Array:
     """An I420 image as BGR.
 
@@ -74,7 +73,7 @@ def i420_to_bgr_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = 
 
 
 @op("RGBtoNV12", since=17)
-@in_f32
+@compute_in_float32
 def rgb_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Array, Array]:
     """An RGB image as NV12; each U and V is the mean over two by two pixels.
 
@@ -88,7 +87,7 @@ def rgb_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Ar
 
 
 @op("BGRtoNV12", since=17)
-@in_f32
+@compute_in_float32
 def bgr_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Array, Array]:
     """A BGR image as NV12; each U and V is the mean over two by two pixels.
 
@@ -188,4 +187,4 @@ def _halved(plane: Array) -> Array:
 def _channel(x: Array, dtype: np.dtype[np.generic]) -> Array:
     """`x` from 0 to 255; rounded, halves away from zero, where `dtype` is an integer."""
     x = np.clip(x, np.float32(0), np.float32(255))
-    return truncated(round_away(x) if is_integer(dtype) else x, dtype)
+    return truncate_to(round_half_away(x) if is_integer(dtype) else x, dtype)

@@ -8,10 +8,9 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, is_integer, widen
-from irrun.ops.image.cubic import cubic_weights
-from irrun.ops.image.rounding import truncated
-from irrun.ops.registry import op
+from irrun.ops._support.cubic_interpolation import cubic_weights
+from irrun.ops._support.numerics import Array, is_integer, truncate_to, upcast
+from irrun.ops._support.registry import op
 
 __all__ = ["grid_sample_9"]
 
@@ -54,7 +53,7 @@ def grid_sample_9(
         return np.zeros(shape, data.dtype)
     if 0 in (height, width):
         raise InputError(f"there is nothing to sample in data of shape {list(data.shape)}")
-    places = widen(grid).reshape(n, -1, 2)
+    places = upcast(grid).reshape(n, -1, 2)
     x = _denormalized(places[..., 0], width, align_corners)
     y = _denormalized(places[..., 1], height, align_corners)
     sample = _sampler(data, padding_mode, align_corners)
@@ -63,7 +62,7 @@ def grid_sample_9(
     taps = _linear_taps if mode == "bilinear" else _cubic_taps
     columns = taps(x)
     lines = [(_weighted([(sample(row, column), w) for column, w in columns]), w_y) for row, w_y in taps(y)]
-    return truncated(_weighted(lines), data.dtype).reshape(shape)
+    return truncate_to(_weighted(lines), data.dtype).reshape(shape)
 
 
 def _denormalized(place: Array, size: int, align_corners: bool) -> Array:
@@ -128,7 +127,7 @@ def _weighted(terms: Sequence[tuple[Array, Array]]) -> Array:
     """The sum of values [N, C, P] times weights [N, P], in the order given."""
     total: Array | None = None
     for value, weight in terms:
-        wide = value.astype(np.float32) if is_integer(value.dtype) else widen(value)
+        wide = value.astype(np.float32) if is_integer(value.dtype) else upcast(value)
         term = weight[:, None].astype(wide.dtype, copy=False) * wide
         total = term if total is None else total + term
     assert total is not None

@@ -16,10 +16,11 @@ from typing import Any, Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, int_list, is_integer, normalize_axes, widen
-from irrun.ops.image.cubic import cubic_weights
-from irrun.ops.image.rounding import round_away, truncated
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import normalize_axes, to_int_list
+from irrun.ops._support.cubic_interpolation import cubic_weights
+from irrun.ops._support.numerics import Array, is_integer, round_half_away, truncate_to, upcast
+from irrun.ops._support.registry import op
 
 __all__ = ["interpolate_1", "interpolate_4", "interpolate_11"]
 
@@ -72,7 +73,7 @@ def interpolate_1(
     elif mode.startswith("linear") and not padded and not (image.ndim == 4 and where == [2, 3]):
         coordinates = "half_pixel"
     data = _padded(image, begin, end)
-    resizing = _Resizing.to_sizes(data.shape, where, int_list(target_spatial_shape))
+    resizing = _Resizing.to_sizes(data.shape, where, to_int_list(target_spatial_shape))
     return _resized(data, resizing, method, coordinates, "simple", antialias, -0.75)
 
 
@@ -149,9 +150,9 @@ def interpolate_11(
     Spec: Interpolate-11.
     """
     data = _padded(image, pads_begin, pads_end)
-    where = list(range(data.ndim)) if axes is None else list(normalize_axes(int_list(axes), data.ndim))
+    where = list(range(data.ndim)) if axes is None else list(normalize_axes(to_int_list(axes), data.ndim))
     if shape_calculation_mode == "sizes":
-        resizing = _Resizing.to_sizes(data.shape, where, int_list(scales_or_sizes))
+        resizing = _Resizing.to_sizes(data.shape, where, to_int_list(scales_or_sizes))
     else:
         resizing = _Resizing.by_scales(data.shape, where, scales_or_sizes.reshape(-1).astype(F))
     return _resized(data, resizing, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
@@ -204,7 +205,7 @@ def _padded(x: Array, pads_begin: Sequence[int], pads_end: Sequence[int]) -> Arr
     if min(*begin, *end) < 0:
         raise InputError(f"pads {list(begin)} and {list(end)} must not be negative")
     sizes = [b + size + e for b, size, e in zip(begin, x.shape, end, strict=True)]
-    check_size(sizes, x.dtype)
+    check_allocation(sizes, x.dtype)
     result = np.zeros(sizes, x.dtype)
     result[tuple(slice(b, b + size) for b, size in zip(begin, x.shape, strict=True))] = x
     return result
@@ -235,7 +236,7 @@ def _resized(
     cube_coeff: float,
 ) -> Array:
     lengths = dict(enumerate(data.shape)) | {axis.number: axis.target for axis in resizing}
-    check_size(lengths.values(), np.dtype(np.float32))
+    check_allocation(lengths.values(), np.dtype(np.float32))
     if 0 in lengths.values():
         return np.empty(tuple(lengths.values()), data.dtype)
     empty = [axis for axis in resizing if axis.size == 0]
@@ -276,10 +277,10 @@ def _axis_by_axis(data: Array, axes: Sequence[_Taps], shape: Sequence[int]) -> A
     result = np.empty((len(rows), *shape[lead:]), data.dtype)
     step = max(1, BLOCK // max(1, math.prod(shape[lead:])))
     for start in range(0, len(rows), step):
-        block = widen(rows[start : start + step])
+        block = upcast(rows[start : start + step])
         for taps in axes:
             block = _weighted_sum(block, _Taps(taps.axis - lead + 1, taps.index, taps.weight))
-        result[start : start + step] = truncated(block, data.dtype)
+        result[start : start + step] = truncate_to(block, data.dtype)
     return result.reshape(shape)
 
 
@@ -325,8 +326,8 @@ def _joint_sum(data: Array, axes: Sequence[_Taps], normalized: bool) -> Array:
     assert total is not None
     assert weights is not None
     if normalized:
-        total = round_away(np.where(weights == 0, F(0), total / weights))
-    return truncated(total, data.dtype)
+        total = round_half_away(np.where(weights == 0, F(0), total / weights))
+    return truncate_to(total, data.dtype)
 
 
 def _source(axis: _Axis, coordinates: Coordinates) -> Array:
@@ -356,9 +357,9 @@ def _nearest(axis: _Axis, coordinates: Coordinates, mode: Nearest) -> Array:
     elif mode == "simple":
         x = np.ceil(x) if axis.scale < 1 else np.trunc(x)
     elif mode == "round_prefer_ceil":
-        x = round_away(x)
+        x = round_half_away(x)
     else:
-        x = np.where(x == np.trunc(x) + F(0.5), np.floor(x), round_away(x))
+        x = np.where(x == np.trunc(x) + F(0.5), np.floor(x), round_half_away(x))
     return np.clip(x.astype(np.int64), 0, axis.size - 1)
 
 
@@ -368,7 +369,7 @@ def _linear(axis: _Axis, coordinates: Coordinates, antialias: bool) -> _Taps:
     slope = axis.scale if antialias else F(1)
     reach = 2 if axis.scale > 1 else math.ceil(F(2) / slope)
     offsets = np.arange(-reach, reach + 1)[:, None]
-    index = round_away(x).astype(np.int64) + offsets
+    index = round_half_away(x).astype(np.int64) + offsets
     weight = np.maximum(F(0), F(1) - np.abs(slope * (x - index.astype(F))))
     inside = (index >= 0) & (index < axis.size)
     return _Taps(axis.number, np.where(inside, index, -1), np.where(inside, weight, F(0)))
@@ -394,7 +395,7 @@ def _cubic(axis: _Axis, coordinates: Coordinates, a: float) -> _Taps:
 
 def _pillow(data: Array, resizing: _Resizing, cubic: bool, a: float) -> Array:
     """As Pillow resizes: always with antialias, the second axis first, rounded in between."""
-    result = widen(data)
+    result = upcast(data)
     for axis in reversed(resizing):
         if axis.size == axis.target:
             continue
@@ -402,8 +403,8 @@ def _pillow(data: Array, resizing: _Resizing, cubic: bool, a: float) -> Array:
         if is_integer(result.dtype):
             limits = np.iinfo(result.dtype)
             total = np.clip(np.trunc(total + np.copysign(0.5, total)), limits.min, limits.max)
-        result = truncated(total, result.dtype)
-    return truncated(result, data.dtype)
+        result = truncate_to(total, result.dtype)
+    return truncate_to(result, data.dtype)
 
 
 def _pillow_taps(axis: _Axis, cubic: bool, a: float) -> _Taps:

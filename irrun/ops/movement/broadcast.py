@@ -8,13 +8,15 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, int_list
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["broadcast_1", "broadcast_3", "tile_1"]
 
 
-@op("Broadcast", since=1)
+@op("Broadcast", since=1, folding="linear")
 def broadcast_1(
     data: Array,
     target_shape: Array,
@@ -31,10 +33,10 @@ def broadcast_1(
     Raises InputError where data does not fit the target.
     Spec: Broadcast-1.
     """
-    return _broadcast(data, int_list(target_shape), axes_mapping, mode, axis)
+    return _broadcast(data, to_int_list(target_shape), axes_mapping, mode, axis)
 
 
-@op("Broadcast", since=3)
+@op("Broadcast", since=3, folding="linear")
 def broadcast_3(
     data: Array,
     target_shape: Array,
@@ -51,7 +53,7 @@ def broadcast_3(
     Raises InputError where data does not fit the target.
     Spec: Broadcast-3.
     """
-    target = int_list(target_shape)
+    target = to_int_list(target_shape)
     if mode == "bidirectional":
         try:
             target = list(np.broadcast_shapes(data.shape, tuple(target)))
@@ -67,7 +69,7 @@ def _broadcast(data: Array, target: list[int], axes_mapping: Array | None, mode:
         data = data.reshape(_spread(data, target, axes_mapping))
     elif mode == "pdpd":
         data = data.reshape(_placed(data, target, axis))
-    check_size(target, data.dtype)
+    check_allocation(target, data.dtype)
     try:
         return np.broadcast_to(data, tuple(target))
     except ValueError:
@@ -78,7 +80,7 @@ def _spread(data: Array, target: list[int], axes_mapping: Array | None) -> list[
     """The shape of `data` with ones put in, so that its axes are those that `axes_mapping` names."""
     if axes_mapping is None:
         raise InputError("mode 'explicit' needs the input axes_mapping")
-    axes = int_list(axes_mapping)
+    axes = to_int_list(axes_mapping)
     if data.ndim == 0 and len(axes) == 1:  # the reference implementation takes a scalar for a vector of one
         axes = []
     if len(axes) != data.ndim or axes != sorted(set(axes)) or any(not 0 <= a < len(target) for a in axes):
@@ -105,7 +107,7 @@ def _misfit(data: Array, target: list[int]) -> InputError:
     return InputError(f"data of shape {list(data.shape)} does not broadcast to {target}")
 
 
-@op("Tile", since=1)
+@op("Tile", since=1, folding="linear")
 def tile_1(data: Array, repeats: Array) -> Array:
     """`data` repeated as a whole along each axis.
 
@@ -114,13 +116,13 @@ def tile_1(data: Array, repeats: Array) -> Array:
     Returns the type of data. A negative number of repeats counts as 0, as in the reference implementation.
     Spec: Tile-1.
     """
-    times = [max(0, n) for n in int_list(repeats)]
+    times = [max(0, n) for n in to_int_list(repeats)]
     rank = max(data.ndim, len(times))
     times = [1] * (rank - len(times)) + times
     sizes = [1] * (rank - data.ndim) + list(data.shape)
     pairs = list(zip(times, sizes, strict=True))
     shape = [n * size for n, size in pairs]
-    check_size(shape, data.dtype)
+    check_allocation(shape, data.dtype)
     if math.prod(times) == 1:
         return data.reshape(shape)
     spread = data.reshape([d for size in sizes for d in (1, size)])

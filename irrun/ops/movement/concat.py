@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list, normalize_axis
-from irrun.ops.movement.common import axis_value
-from irrun.ops.registry import op
+from irrun.ops._support.axes import normalize_axis, read_axis, to_int_list
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["concat_1", "split_1", "variadic_split_1"]
 
 
-@op("Concat", since=1)
+@op("Concat", since=1, folding="linear")
 def concat_1(*inputs: Array, axis: int) -> Array:
     """The inputs joined along `axis`.
 
@@ -36,7 +36,7 @@ def concat_1(*inputs: Array, axis: int) -> Array:
     return first if len(inputs) == 1 else np.concatenate(inputs, axis=along)
 
 
-@op("Split", since=1)
+@op("Split", since=1, folding="linear")
 def split_1(data: Array, axis: Array, *, num_splits: int) -> tuple[Array, ...]:
     """`data` cut into `num_splits` pieces of equal length along `axis`.
 
@@ -45,14 +45,14 @@ def split_1(data: Array, axis: Array, *, num_splits: int) -> tuple[Array, ...]:
     Raises InputError where the length is no multiple of `num_splits`.
     Spec: Split-1.
     """
-    along = axis_value(axis, data.ndim)
+    along = read_axis(axis, data.ndim)
     length = data.shape[along]
     if num_splits < 1 or length % num_splits:
         raise InputError(f"{length} elements along axis {along} cannot be split into {num_splits} equal parts")
     return _cut(data, along, [length // num_splits] * num_splits)
 
 
-@op("VariadicSplit", since=1)
+@op("VariadicSplit", since=1, folding="linear")
 def variadic_split_1(data: Array, axis: Array, split_lengths: Array) -> tuple[Array, ...]:
     """`data` cut along `axis` into pieces of the given lengths.
 
@@ -62,9 +62,9 @@ def variadic_split_1(data: Array, axis: Array, split_lengths: Array) -> tuple[Ar
     Raises InputError where the lengths do not add up.
     Spec: VariadicSplit-1.
     """
-    along = axis_value(axis, data.ndim)
+    along = read_axis(axis, data.ndim)
     total = data.shape[along]
-    lengths = int_list(split_lengths)
+    lengths = to_int_list(split_lengths)
     if min(lengths, default=0) < -1 or lengths.count(-1) > 1:
         raise InputError(f"split_lengths {lengths} may hold one -1, and nothing else below 0")
     resolved = [total - sum(n for n in lengths if n != -1) if n == -1 else n for n in lengths]

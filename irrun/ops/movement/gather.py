@@ -7,14 +7,16 @@ import math
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, normalize_axis
-from irrun.ops.movement.common import axis_value, blank, fill_value, from_end, inside
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import normalize_axis, read_axis
+from irrun.ops._support.indexing import allocate_blank, check_indices, get_fill_value, wrap_negative_indices
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["gather_1", "gather_7", "gather_elements_6", "gather_nd_5", "gather_nd_8"]
 
 
-@op("Gather", since=1)
+@op("Gather", since=1, folding="linear")
 def gather_1(data: Array, indices: Array, axis: Array) -> Array:
     """Slices of `data` along `axis`, picked by `indices`.
 
@@ -28,8 +30,8 @@ def gather_1(data: Array, indices: Array, axis: Array) -> Array:
     return gather_7(data, indices, axis)
 
 
-@op("Gather", since=8)
-@op("Gather", since=7)
+@op("Gather", since=8, folding="linear")
+@op("Gather", since=7, folding="linear")
 def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -> Array:
     """Slices of `data` along `axis`, picked by `indices`, batch by batch.
 
@@ -41,7 +43,7 @@ def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -
     open, the reference implementation is one for both.
     Spec: Gather-7, Gather-8.
     """
-    along = axis_value(axis, data.ndim)
+    along = read_axis(axis, data.ndim)
     batch = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
     if not 0 <= batch <= min(along, indices.ndim):
         raise InputError(
@@ -50,14 +52,14 @@ def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -
     if data.shape[:batch] != indices.shape[:batch]:
         raise InputError(f"data {list(data.shape)} and indices {list(indices.shape)} differ in the first {batch} axes")
     size = data.shape[along]
-    index = from_end(indices, size)
+    index = wrap_negative_indices(indices, size)
     outside = (index < 0) | (index >= size)
     some_outside = bool(outside.any())
     shape = data.shape[:along] + indices.shape[batch:] + data.shape[along + 1 :]
-    check_size(shape, data.dtype)
+    check_allocation(shape, data.dtype)
     if some_outside:
         if size == 0:
-            return blank(shape, data.dtype)
+            return allocate_blank(shape, data.dtype)
         index = np.where(outside, 0, index)
     if batch == 0 and not some_outside:
         return np.take(data, index, axis=along, mode="clip")  # checked above, and faster so
@@ -70,7 +72,7 @@ def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -
     picked = flat[np.arange(batches)[:, None, None], np.arange(outer)[:, None], rows[:, None, :]]
     if some_outside:
         b, i = np.nonzero(outside.reshape(rows.shape))
-        picked[b, :, i] = fill_value(data.dtype)
+        picked[b, :, i] = get_fill_value(data.dtype)
     gathered: Array = picked.reshape(shape)
     return gathered
 
@@ -89,7 +91,7 @@ def gather_elements_6(data: Array, indices: Array, *, axis: int) -> Array:
     expected = data.shape[:along] + indices.shape[along : along + 1] + data.shape[along + 1 :]
     if indices.shape != expected:
         raise InputError(f"indices have shape {list(indices.shape)}, expected {list(expected)}")
-    return np.take_along_axis(data, inside(indices, data.shape[along]), axis=along)
+    return np.take_along_axis(data, check_indices(indices, data.shape[along]), axis=along)
 
 
 @op("GatherND", since=8)
@@ -114,8 +116,8 @@ def gather_nd_8(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     outer, inner = data.shape[batch_dims : batch_dims + depth], data.shape[batch_dims + depth :]
     rows = np.zeros(indices.shape[:-1], np.int64)
     for i, size in enumerate(outer):
-        rows = rows * size + inside(indices[..., i], size)
-    check_size(rows.shape + inner, data.dtype)
+        rows = rows * size + check_indices(indices[..., i], size)
+    check_allocation(rows.shape + inner, data.dtype)
     batches = math.prod(batch)
     flat = data.reshape(batches, math.prod(outer), math.prod(inner))
     picked = flat[np.arange(batches)[:, None], rows.reshape(batches, math.prod(rows.shape[batch_dims:]))]
@@ -135,7 +137,7 @@ def _same_batches(data: Array, indices: Array, count: int) -> tuple[Array, Array
         ) from None
     shapes = [batch + x.shape[count:] for x in (data, indices)]
     for x, shape in zip((data, indices), shapes, strict=True):
-        check_size(shape, x.dtype)
+        check_allocation(shape, x.dtype)
     return np.broadcast_to(data, shapes[0]), np.broadcast_to(indices, shapes[1])
 
 

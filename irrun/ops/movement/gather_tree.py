@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, is_float, is_integer
-from irrun.ops.movement.common import as_index
-from irrun.ops.registry import op
+from irrun.ops._support.indexing import to_indices
+from irrun.ops._support.numerics import Array, is_float, is_integer
+from irrun.ops._support.registry import op
 
 __all__ = ["gather_tree_1"]
 
@@ -26,8 +26,8 @@ def gather_tree_1(step_ids: Array, parent_ids: Array, max_seq_len: Array, end_to
     _check(step_ids, parent_ids, max_seq_len, end_token)
     max_time, batches, beams = step_ids.shape
     end = end_token.reshape(())
-    lengths = np.clip(as_index(max_seq_len), 0, max_time)[:, None]
-    parents = as_index(parent_ids)
+    lengths = np.clip(to_indices(max_seq_len), 0, max_time)[:, None]
+    parents = to_indices(parent_ids)
 
     # `beam` is where each beam's path stands; it starts at the beam itself, at the last step of its sequence.
     final = np.empty_like(step_ids)

@@ -7,17 +7,19 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, int_list
-from irrun.ops.movement.common import blank
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.indexing import allocate_blank
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["pad_1", "pad_constant"]
 
 Mode = Literal["constant", "edge", "reflect", "symmetric"]
 
 
-@op("Pad", since=12)
-@op("Pad", since=1)
+@op("Pad", since=12, folding="linear")
+@op("Pad", since=1, folding="linear")
 def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | None = None, *, pad_mode: Mode) -> Array:
     """`data` with elements added at both ends of each axis; a negative number takes elements away.
 
@@ -28,7 +30,7 @@ def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | No
     Raises InputError where the lists have the wrong length or a mode has no element to copy.
     Spec: Pad-1, Pad-12.
     """
-    begins, ends = int_list(pads_begin), int_list(pads_end)
+    begins, ends = to_int_list(pads_begin), to_int_list(pads_end)
     if not len(begins) == len(ends) == data.ndim:
         raise InputError(
             f"pads_begin and pads_end have {len(begins)} and {len(ends)} elements, expected {data.ndim},"
@@ -37,7 +39,7 @@ def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | No
     sizes = [max(0, b + n + e) for b, n, e in zip(begins, data.shape, ends, strict=True)]
     if pad_mode == "constant":
         return pad_constant(data, begins, sizes, pad_value)
-    check_size(sizes, data.dtype)
+    check_allocation(sizes, data.dtype)
     for axis, (begin, end, size) in enumerate(zip(begins, ends, sizes, strict=True)):
         if begin or end:
             data = np.take(data, _source(pad_mode, begin, end, data.shape[axis], size), axis=axis, mode="clip")
@@ -46,8 +48,8 @@ def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | No
 
 def pad_constant(data: Array, begins: list[int], sizes: list[int], pad_value: Array | None) -> Array:
     """`data` placed at `begins` (negative: cropped) in a new array of `sizes`, elsewhere `pad_value` or zero."""
-    check_size(sizes, data.dtype)
-    result = blank(sizes, data.dtype)
+    check_allocation(sizes, data.dtype)
+    result = allocate_blank(sizes, data.dtype)
     if pad_value is not None:
         if pad_value.size != 1:
             raise InputError(f"pad_value has shape {list(pad_value.shape)}, expected a scalar")

@@ -8,15 +8,17 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, in_f32, int_list
-from irrun.ops.movement.common import fill_value
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.indexing import get_fill_value
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 
 __all__ = ["col2im_15", "extract_image_patches_3"]
 
 
 @op("Col2Im", since=15)
-@in_f32
+@compute_in_float32
 def col2im_15(
     data: Array,
     output_size: Array,
@@ -37,7 +39,7 @@ def col2im_15(
     are not negative, or the number of blocks or channels does not fit.
     Spec: Col2Im-15.
     """
-    size, kernel = int_list(output_size), int_list(kernel_size)
+    size, kernel = to_int_list(output_size), to_int_list(kernel_size)
     positive = {"output_size": size, "kernel_size": kernel, "strides": strides, "dilations": dilations}
     for name, pair in positive.items():
         if len(pair) != 2 or min(pair) < 1:
@@ -60,7 +62,7 @@ def col2im_15(
     channels = data.shape[-2] // math.prod(kernel)
     blocks = data.reshape(-1 if data.size else math.prod(data.shape[:-2]), channels, *kernel, rows, columns)
 
-    check_size((blocks.shape[0], channels, *padded), data.dtype)
+    check_allocation((blocks.shape[0], channels, *padded), data.dtype)
     image = np.zeros((blocks.shape[0], channels, *padded), data.dtype)
     for i in range(kernel[0]):
         for j in range(kernel[1]):
@@ -109,7 +111,7 @@ def extract_image_patches_3(
     at_row, at_column = rows[:, None, :, None], columns[None, :, None, :]
     patches = data[:, :, np.clip(at_row, 0, height - 1), np.clip(at_column, 0, width - 1)]
     outside = (at_row < 0) | (at_row >= height) | (at_column < 0) | (at_column >= width)
-    patches[:, :, outside] = fill_value(data.dtype)
+    patches[:, :, outside] = get_fill_value(data.dtype)
     stacked = np.transpose(patches, (0, 2, 3, 1, 4, 5))
     return stacked.reshape([n, sizes[0] * sizes[1] * c, rows.shape[1], columns.shape[1]])
 

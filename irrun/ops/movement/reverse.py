@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list, normalize_axis
-from irrun.ops.movement.common import as_index
-from irrun.ops.registry import op
+from irrun.ops._support.axes import normalize_axis, to_int_list
+from irrun.ops._support.indexing import to_indices
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["reverse_1", "reverse_sequence_1", "roll_7"]
 
@@ -25,11 +26,11 @@ def reverse_1(data: Array, axis: Array, *, mode: Literal["index", "mask"]) -> Ar
     Spec: Reverse-1.
     """
     if mode == "index":
-        axes = {normalize_axis(a, data.ndim) for a in int_list(axis)}
+        axes = {normalize_axis(a, data.ndim) for a in to_int_list(axis)}
     else:
         if axis.size != data.ndim:
             raise InputError(f"the mask has {axis.size} elements, expected {data.ndim}")
-        axes = {i for i, chosen in enumerate(int_list(axis)) if chosen}
+        axes = {i for i, chosen in enumerate(to_int_list(axis)) if chosen}
     return np.flip(data, tuple(axes)) if axes else data
 
 
@@ -46,7 +47,7 @@ def reverse_sequence_1(data: Array, seq_lengths: Array, *, batch_axis: int = 0, 
     batch = normalize_axis(batch_axis, data.ndim, "batch_axis")
     along = normalize_axis(seq_axis, data.ndim, "seq_axis")
     size = data.shape[along]
-    lengths = as_index(seq_lengths).reshape(-1)
+    lengths = to_indices(seq_lengths).reshape(-1)
     if len(lengths) != data.shape[batch]:
         raise InputError(f"seq_lengths has {len(lengths)} elements, expected {data.shape[batch]}")
     if lengths.size and (lengths.min() < 0 or lengths.max() > size):
@@ -69,8 +70,8 @@ def roll_7(data: Array, shift: Array, axes: Array) -> Array:
     Raises InputError where an axis is out of range or the numbers of shifts and axes differ.
     Spec: Roll-7.
     """
-    shifts = int_list(shift)
-    chosen = [normalize_axis(a, max(1, data.ndim), "axes") for a in int_list(axes)]
+    shifts = to_int_list(shift)
+    chosen = [normalize_axis(a, max(1, data.ndim), "axes") for a in to_int_list(axes)]
     if len(shifts) == 1:
         shifts *= len(chosen)
     if len(shifts) != len(chosen):

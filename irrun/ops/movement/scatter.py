@@ -8,10 +8,11 @@ from typing import Any, Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, is_float, is_integer
-from irrun.ops.movement.common import axis_value, inside, wide
+from irrun.ops._support.axes import read_axis
+from irrun.ops._support.indexing import check_indices
+from irrun.ops._support.numerics import Array, is_float, is_integer, upcast_for_accumulation
+from irrun.ops._support.registry import op
 from irrun.ops.movement.slice import slices
-from irrun.ops.registry import op
 
 __all__ = ["scatter_elements_update_3", "scatter_nd_update_4", "scatter_update_3", "slice_scatter_15"]
 
@@ -26,8 +27,8 @@ def scatter_update_3(data: Array, indices: Array, updates: Array, axis: Array) -
     Raises InputError where an index or axis is out of range, or updates do not fit.
     Spec: ScatterUpdate-3.
     """
-    along = axis_value(axis, data.ndim)
-    index = inside(indices, data.shape[along], negative=False)
+    along = read_axis(axis, data.ndim)
+    index = check_indices(indices, data.shape[along], negative=False)
     expected = data.shape[:along] + index.shape + data.shape[along + 1 :]
     _check_updates(updates, expected)
     result: Array = data.copy()
@@ -59,7 +60,7 @@ def scatter_elements_update_3(
     Raises InputError where an index is out of range, shapes do not fit, or the mean of booleans is asked for.
     Spec: ScatterElementsUpdate-3, ScatterElementsUpdate-12.
     """
-    along = axis_value(axis, data.ndim)
+    along = read_axis(axis, data.ndim)
     if indices.shape != updates.shape or indices.ndim != data.ndim:
         raise InputError(
             f"indices and updates have shapes {list(indices.shape)} and {list(updates.shape)},"
@@ -68,7 +69,7 @@ def scatter_elements_update_3(
     if any(n > size for i, (n, size) in enumerate(zip(indices.shape, data.shape, strict=True)) if i != along):
         raise InputError(f"indices of shape {list(indices.shape)} go beyond data {list(data.shape)} off axis {along}")
     coordinates = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
-    coordinates[along] = inside(indices, data.shape[along])
+    coordinates[along] = check_indices(indices, data.shape[along])
     places = np.zeros(indices.shape, np.int64)
     for coordinate, size in zip(coordinates, data.shape, strict=True):
         places = places * size + coordinate
@@ -110,7 +111,7 @@ def scatter_nd_update_4(
     _check_updates(updates, expected)
     places = np.zeros(indices.shape[:-1], np.int64)
     for i, size in enumerate(outer):
-        places = places * size + inside(indices[..., i], size)
+        places = places * size + check_indices(indices[..., i], size)
     rows = data.reshape(math.prod(outer), math.prod(inner))
     result: Array = _scatter(
         rows, places.reshape(-1), updates.reshape(places.size, math.prod(inner)), reduction, nan_loses="updates"
@@ -186,7 +187,7 @@ def _scatter(
     if reduction not in table or not numeric:
         raise InputError(f"reduction {reduction!r} is not defined for {data.dtype}")
     # Narrow types are combined in wider ones; going back rounds floats once and wraps integers.
-    result, source = wide(data), wide(updates)
+    result, source = upcast_for_accumulation(data), upcast_for_accumulation(updates)
     if result is data:
         result = data.copy()
     if not use_init_val:

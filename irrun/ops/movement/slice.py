@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Sequence
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list, normalize_axes
-from irrun.ops.registry import op
+from irrun.ops._support.axes import normalize_axes, to_int_list
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["slice_8", "strided_slice_1"]
 
 
-@op("Slice", since=8)
+@op("Slice", since=8, folding="linear")
 def slice_8(data: Array, start: Array, stop: Array, step: Array, axes: Array | None = None) -> Array:
     """`data[start:stop:step]` on the given axes.
 
@@ -32,8 +33,8 @@ def slices(shape: Sequence[int], start: Array, stop: Array, step: Array, axes: A
     Raises:
         InputError: the lists differ in length, a step is 0, or axes are out of range or repeated.
     """
-    starts, stops, steps = int_list(start), int_list(stop), int_list(step)
-    chosen = list(range(len(starts))) if axes is None else int_list(axes)
+    starts, stops, steps = to_int_list(start), to_int_list(stop), to_int_list(step)
+    chosen = list(range(len(starts))) if axes is None else to_int_list(axes)
     if not len(starts) == len(stops) == len(steps) == len(chosen):
         raise InputError(
             f"start, stop, step and axes have {len(starts)}, {len(stops)}, {len(steps)} and {len(chosen)}"
@@ -48,7 +49,7 @@ def slices(shape: Sequence[int], start: Array, stop: Array, step: Array, axes: A
     return tuple(found)
 
 
-@op("StridedSlice", since=1)
+@op("StridedSlice", since=1, folding="linear")
 def strided_slice_1(
     data: Array,
     begin: Array,
@@ -72,8 +73,8 @@ def strided_slice_1(
     first element. But a backward slice that begins before the first element begins there (Python's is empty).
     Spec: StridedSlice-1.
     """
-    begins, ends = int_list(begin), int_list(end)
-    strides = [1] * len(begins) if stride is None else int_list(stride)
+    begins, ends = to_int_list(begin), to_int_list(end)
+    strides = [1] * len(begins) if stride is None else to_int_list(stride)
     if not len(begins) == len(ends) == len(strides):
         raise InputError(
             f"begin, end and stride have {len(begins)}, {len(ends)} and {len(strides)} elements,"

@@ -8,9 +8,10 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list, normalize_axis
+from irrun.ops._support.axes import normalize_axis, to_int_list
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 from irrun.ops.movement.pad import pad_constant
-from irrun.ops.registry import op
 
 __all__ = [
     "batch_to_space_2",
@@ -74,7 +75,7 @@ def space_to_batch_2(data: Array, block_shape: Array, pads_begin: Array, pads_en
 
 
 def _per_axis(data: Array, *lists: Array) -> list[list[int]]:
-    found = [int_list(values) for values in lists]
+    found = [to_int_list(values) for values in lists]
     if data.ndim < 2 or any(len(values) != data.ndim for values in found):
         raise InputError(
             f"the lists have {', '.join(str(len(v)) for v in found)} elements,"

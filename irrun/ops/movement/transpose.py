@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, int_list, normalize_axes
-from irrun.ops.registry import op
+from irrun.ops._support.axes import normalize_axes, to_int_list
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["transpose_1"]
 
 
-@op("Transpose", since=1)
+@op("Transpose", since=1, folding="linear")
 def transpose_1(arg: Array, input_order: Array) -> Array:
     """`arg` with its axes in the order `input_order`; an empty order reverses them.
 
@@ -21,7 +22,7 @@ def transpose_1(arg: Array, input_order: Array) -> Array:
     Raises InputError where the order is no permutation of the axes.
     Spec: Transpose-1.
     """
-    order = int_list(input_order)
+    order = to_int_list(input_order)
     if not order:
         return np.transpose(arg)
     if len(order) != arg.ndim:

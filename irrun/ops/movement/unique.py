@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
-from irrun.ops.common import Array, is_integer, widen
-from irrun.ops.movement.common import axis_value
-from irrun.ops.registry import op
+from irrun.element_types import ELEMENT_TYPES, ElementType
+from irrun.ops._support.axes import read_axis
+from irrun.ops._support.numerics import Array, is_integer, upcast
+from irrun.ops._support.registry import op
 
 __all__ = ["unique_10"]
 
@@ -30,7 +30,7 @@ def unique_10(
     Raises InputError where axis is out of range.
     Spec: Unique-10.
     """
-    along = None if axis is None else axis_value(axis, data.ndim)
+    along = None if axis is None else read_axis(axis, data.ndim)
     codes = _ranks(data)
     if along is None:
         rows = codes.reshape(-1, 1)
@@ -54,7 +54,7 @@ def _ranks(data: Array) -> Array:
     if data.dtype.names:  # opaque types order as their bits do
         data = data[data.dtype.names[0]]
     elif data.dtype.kind == "V":
-        data = data.astype(np.int64) if is_integer(data.dtype) else widen(data)
+        data = data.astype(np.int64) if is_integer(data.dtype) else upcast(data)
     _, ranks = np.unique(data.reshape(-1), return_inverse=True, equal_nan=False)
     return np.reshape(ranks, data.shape)
 

@@ -1,1 +1,5 @@
 """Sequence processing: recurrent cells and sequences, CTC, OneHot, attention."""
+
+from irrun._lazy import lazy_submodules
+
+__getattr__ = lazy_submodules(__name__)

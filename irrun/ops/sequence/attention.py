@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32, scalar
-from irrun.ops.registry import op
+from irrun.ops._support.axes import to_scalar
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 
 __all__ = ["scaled_dot_product_attention_13"]
 
@@ -17,7 +18,7 @@ ROWS = 32
 
 
 @op("ScaledDotProductAttention", since=13)
-@in_f32
+@compute_in_float32
 def scaled_dot_product_attention_13(
     query: Array,
     key: Array,
@@ -43,7 +44,7 @@ def scaled_dot_product_attention_13(
         raise InputError(
             f"query has shape {list(query.shape)} and key {list(key.shape)}, expected [..., L, E] and [..., S, E]"
         )
-    factor = 1 / np.sqrt(query.shape[-1]) if scale is None else scalar(scale, "scale")
+    factor = 1 / np.sqrt(query.shape[-1]) if scale is None else to_scalar(scale, "scale")
     try:
         scaled = query * query.dtype.type(factor)
         length, places = query.shape[-2], key.shape[-2]

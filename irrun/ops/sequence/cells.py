@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32
-from irrun.ops.registry import op
-from irrun.ops.sequence.steps import (
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.recurrent_steps import (
     GRU_ACTIVATIONS,
     LSTM_ACTIVATIONS,
     NO_NUMBERS,
@@ -19,6 +18,7 @@ from irrun.ops.sequence.steps import (
     input_part,
     split_joined,
 )
+from irrun.ops._support.registry import op
 
 __all__ = ["gru_cell_3", "lstm_cell_1", "lstm_cell_4", "rnn_cell_1"]
 
@@ -46,7 +46,7 @@ def check_cell(X: Array, H: Array, R: Array, B: Array | None, hidden_size: int, 
 
 
 @op("RNNCell", since=1)
-@in_f32
+@compute_in_float32
 def rnn_cell_1(
     X: Array,
     initial_hidden_state: Array,
@@ -77,7 +77,7 @@ def rnn_cell_1(
 
 
 @op("GRUCell", since=3)
-@in_f32
+@compute_in_float32
 def gru_cell_3(
     X: Array,
     initial_hidden_state: Array,
@@ -111,7 +111,7 @@ def gru_cell_3(
 
 
 @op("LSTMCell", since=1)
-@in_f32
+@compute_in_float32
 def lstm_cell_1(
     X: Array,
     initial_hidden_state: Array,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32, scalar, widen
-from irrun.ops.registry import op
-from irrun.ops.sequence.steps import expect_shape
+from irrun.ops._support.axes import to_scalar
+from irrun.ops._support.numerics import Array, compute_in_float32, upcast
+from irrun.ops._support.recurrent_steps import expect_shape
+from irrun.ops._support.registry import op
 
 __all__ = ["ctc_greedy_decoder_1", "ctc_greedy_decoder_seq_len_6", "ctc_loss_4"]
 
@@ -26,7 +27,7 @@ def ctc_greedy_decoder_1(data: Array, sequence_mask: Array, *, ctc_merge_repeate
     if data.ndim != 3:
         raise InputError(f"data has shape {list(data.shape)}, expected [T, N, C]")
     expect_shape("sequence_mask", sequence_mask, *data.shape[:2])
-    lengths = np.cumprod(widen(sequence_mask) != 0, axis=0).sum(axis=0)
+    lengths = np.cumprod(upcast(sequence_mask) != 0, axis=0).sum(axis=0)
     best = _best_class(data.swapaxes(0, 1))
     classes, _ = _decode(best, lengths, data.shape[2] - 1, ctc_merge_repeated)
     return classes[:, :, None, None].astype(data.dtype)
@@ -53,7 +54,7 @@ def ctc_greedy_decoder_seq_len_6(
     if data.ndim != 3:
         raise InputError(f"data has shape {list(data.shape)}, expected [N, T, C]")
     lengths = _lengths("sequence_length", sequence_length, data.shape[0], data.shape[1])
-    blank = data.shape[2] - 1 if blank_index is None else int(scalar(blank_index, "blank_index"))
+    blank = data.shape[2] - 1 if blank_index is None else int(to_scalar(blank_index, "blank_index"))
     classes, counts = _decode(_best_class(data), lengths, blank, merge_repeated)
     return classes.astype(classes_index_type.dtype), counts.astype(sequence_length_type.dtype)
 
@@ -68,7 +69,7 @@ def _lengths(name: str, values: Array, batch: int, longest: int) -> Array:
 
 def _best_class(data: Array) -> Array:
     """The first class of the highest value; as in C++, NaN is never higher, nor lower."""
-    data = widen(data)
+    data = upcast(data)
     if data.size == 0:
         return np.zeros(data.shape[:-1], np.int64)
     missing = np.isnan(data)
@@ -95,7 +96,7 @@ def _pack(values: Array, keep: Array, fill: int) -> tuple[Array, Array]:
 
 
 @op("CTCLoss", since=4)
-@in_f32
+@compute_in_float32
 def ctc_loss_4(
     logits: Array,
     logit_length: Array,
@@ -127,7 +128,7 @@ def ctc_loss_4(
     expect_shape("labels", labels, batch, time)
     if (label_lengths > lengths).any():
         raise InputError(f"label_length {label_lengths.tolist()} exceeds logit_length {lengths.tolist()}")
-    blank = classes - 1 if blank_index is None else int(scalar(blank_index, "blank_index"))
+    blank = classes - 1 if blank_index is None else int(to_scalar(blank_index, "blank_index"))
     keep = np.arange(time) < label_lengths[:, None]
     given = labels[keep]
     if not 0 <= blank < classes or (given.size and (given.min() < 0 or given.max() >= classes)):

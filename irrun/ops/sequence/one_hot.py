@@ -7,8 +7,10 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, normalize_axis, scalar
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.axes import normalize_axis, to_scalar
+from irrun.ops._support.numerics import Array
+from irrun.ops._support.registry import op
 
 __all__ = ["one_hot_1", "one_hot_16"]
 
@@ -45,14 +47,14 @@ def one_hot_16(
     Raises InputError where depth is negative or axis is out of range.
     Spec: OneHot-16.
     """
-    length = int(scalar(depth, "depth"))
+    length = int(to_scalar(depth, "depth"))
     if length < 0:
         raise InputError(f"depth is {length}, expected no negative number")
     axis = normalize_axis(axis, indices.ndim + 1)
     for name, value in (("on_value", on_value), ("off_value", off_value)):
         if value.size != 1:
             raise InputError(f"{name} has shape {list(value.shape)}, expected a scalar")
-    check_size((*indices.shape, length), on_value.dtype)
+    check_allocation((*indices.shape, length), on_value.dtype)
     places = indices.astype(np.int64)
     if negative_indices_mode == "normalize":
         places = np.where(places < 0, places + length, places)

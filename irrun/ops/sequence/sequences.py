@@ -11,9 +11,8 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, in_f32
-from irrun.ops.registry import op
-from irrun.ops.sequence.steps import (
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.recurrent_steps import (
     GRU_ACTIVATIONS,
     LSTM_ACTIVATIONS,
     NO_NUMBERS,
@@ -27,6 +26,7 @@ from irrun.ops.sequence.steps import (
     input_part,
     to_fico,
 )
+from irrun.ops._support.registry import op
 
 __all__ = ["Direction", "gru_sequence_5", "lstm_sequence_5", "rnn_sequence_5", "run_sequence"]
 
@@ -39,7 +39,7 @@ Step = Callable[..., "tuple[Array, ...]"]
 
 
 @op("RNNSequence", since=5)
-@in_f32
+@compute_in_float32
 def rnn_sequence_5(
     X: Array,
     initial_hidden_state: Array,
@@ -71,7 +71,7 @@ def rnn_sequence_5(
 
 
 @op("GRUSequence", since=5)
-@in_f32
+@compute_in_float32
 def gru_sequence_5(
     X: Array,
     initial_hidden_state: Array,
@@ -140,7 +140,7 @@ def gru_along(
 
 
 @op("LSTMSequence", since=5)
-@in_f32
+@compute_in_float32
 def lstm_sequence_5(
     X: Array,
     initial_hidden_state: Array,

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.boxes import areas, overlaps
-from irrun.ops.common import Array, in_f32
-from irrun.ops.registry import op
+from irrun.ops._support.boxes import areas, overlaps
+from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.registry import op
 
 __all__ = ["SortResultType", "collect", "matrix_nms_8"]
 
@@ -21,7 +21,7 @@ WORKING_SET = 1 << 22
 
 
 @op("MatrixNms", since=8)
-@in_f32
+@compute_in_float32
 def matrix_nms_8(
     boxes: Array,
     scores: Array,

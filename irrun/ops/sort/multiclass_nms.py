@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.boxes import BLOCK, greedy_nms, overlaps
-from irrun.ops.common import Array, widen
-from irrun.ops.registry import op
+from irrun.ops._support.boxes import BLOCK, greedy_nms, overlaps
+from irrun.ops._support.numerics import Array, upcast
+from irrun.ops._support.registry import op
 from irrun.ops.sort.matrix_nms import SortResultType, collect
 
 __all__ = ["multiclass_nms_8"]
@@ -43,7 +43,7 @@ def multiclass_nms_8(
     Raises InputError where shapes do not fit.
     Spec: MulticlassNms-8, MulticlassNms-9.
     """
-    wide_boxes, wide_scores = widen(boxes), widen(scores)
+    wide_boxes, wide_scores = upcast(boxes), upcast(scores)
     shared = scores.ndim == 3
     if boxes.ndim != 3 or boxes.shape[2] != 4 or scores.ndim not in (2, 3) or boxes.shape[1] != scores.shape[-1]:
         raise InputError(

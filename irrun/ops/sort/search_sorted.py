@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, is_float, widen
-from irrun.ops.registry import op
+from irrun.ops._support.numerics import Array, is_float, upcast
+from irrun.ops._support.registry import op
 
 __all__ = ["search_sorted_15"]
 
@@ -48,4 +48,4 @@ def search_sorted_15(
 
 
 def _comparable(x: Array) -> Array:
-    return widen(x) if is_float(x.dtype) or x.dtype.kind in "iub" else x.astype(np.int8)
+    return upcast(x) if is_float(x.dtype) or x.dtype.kind in "iub" else x.astype(np.int8)

@@ -6,10 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops.common import Array, is_float, normalize_axis, scalar, widen
-from irrun.ops.registry import op
+from irrun.ops._support.axes import normalize_axis, to_scalar
+from irrun.ops._support.numerics import Array, is_float, upcast
+from irrun.ops._support.registry import op
 
 __all__ = ["topk_1", "topk_11"]
 
@@ -38,7 +39,7 @@ def topk_1(
     Spec: TopK-1, TopK-3.
     """
     axis = normalize_axis(axis, data.ndim)
-    count = int(scalar(k, "k"))
+    count = int(to_scalar(k, "k"))
     if count < 0:
         raise InputError(f"k is {count}, expected no negative number")
     if count > data.shape[axis]:
@@ -74,7 +75,7 @@ def topk_11(
 def _ascending_keys(rows: Array, mode: Mode) -> Array:
     """Values whose ascending order, equal ones by index, is the order that `mode` asks for."""
     if is_float(rows.dtype):
-        keys = widen(rows)
+        keys = upcast(rows)
         return -keys if mode == "max" else keys
     keys = rows if rows.dtype.kind in "iub" else rows.astype(np.int8)
     return ~keys if mode == "max" else keys

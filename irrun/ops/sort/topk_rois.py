@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops.common import Array, check_size, widen
-from irrun.ops.registry import op
+from irrun.limits import check_allocation
+from irrun.ops._support.numerics import Array, upcast
+from irrun.ops._support.registry import op
 
 __all__ = ["experimental_detectron_topk_rois_6"]
 
@@ -25,8 +26,8 @@ def experimental_detectron_topk_rois_6(input_rois: Array, rois_probs: Array, *, 
             f"input_rois have shape {list(input_rois.shape)} and rois_probs {list(rois_probs.shape)}, "
             "expected [regions, 4] and [regions]"
         )
-    check_size((max_rois, 4), input_rois.dtype)
-    order = np.argsort(-widen(rois_probs), kind="stable")[:max_rois]
+    check_allocation((max_rois, 4), input_rois.dtype)
+    order = np.argsort(-upcast(rois_probs), kind="stable")[:max_rois]
     result = np.zeros((max_rois, 4), input_rois.dtype)
     result[: len(order)] = input_rois[order]
     return result

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from irrun.runtime.passes.budget import DEFAULT_LIMIT, Budget
 from irrun.runtime.passes.constant_alignment import align_constants
 from irrun.runtime.passes.constant_folding import fold_constants
-from irrun.runtime.passes.decompression import widen_decompression
+from irrun.runtime.passes.decompression import upcast_decompression
 from irrun.runtime.program import Program
 
-__all__ = ["DEFAULT_LIMIT", "Budget", "align_constants", "apply_passes", "fold_constants", "widen_decompression"]
+__all__ = ["DEFAULT_LIMIT", "Budget", "align_constants", "apply_passes", "fold_constants", "upcast_decompression"]
 
 
 def apply_passes(program: Program, fold_limit: int, release: Callable[[], None]) -> None:
@@ -23,7 +23,7 @@ def apply_passes(program: Program, fold_limit: int, release: Callable[[], None])
             new constants do not stay in memory beside them.
     """
     budget = Budget(fold_limit, release=release)
-    widen_decompression(program)
+    upcast_decompression(program)
     fold_constants(program, budget)
     align_constants(program, budget)
     budget.finish()

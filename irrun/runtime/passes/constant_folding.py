@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from irrun.elements import ElementType
+from irrun.element_types import ElementType
 from irrun.errors import InputError
-from irrun.ops.common import at_most, is_narrow
+from irrun.limits import allocation_limit
+from irrun.ops._support.numerics import is_low_precision
 from irrun.runtime.passes.budget import Budget
 from irrun.runtime.program import ABSENT, Instruction, Program
 
@@ -27,15 +28,7 @@ WORK, WORK_PER_BYTE = 1 << 28, 64
 #: What an instruction counts for besides its bytes.
 WORK_PER_INSTRUCTION = 1 << 12
 
-#: Operations that may be folded at any size: they take time in proportion to their inputs, and give no more than
-#: all inputs together or their common broadcast; or their kernels check how much it will be.
-SCALABLE_CATEGORIES = frozenset(
-    ("activation", "arithmetic", "bitwise", "comparison", "logical", "quantization", "shape", "type")
-)
-SCALABLE_TYPES = frozenset(
-    ("Broadcast", "Concat", "Gather", "Pad", "Range", "Select", "Slice", "Split", "StridedSlice", "Tile")
-) | {"Transpose", "VariadicSplit"}
-#: Others may take so many elements, and so many combinations of them.
+#: What operations whose folding is "small" may read: elements, and combinations of elements.
 FEW, COMBINATIONS = 1 << 16, 1 << 23
 
 Array = np.ndarray[Any, Any]
@@ -106,7 +99,7 @@ class _Folding:
             self.remove(folded)
 
     def is_constant(self, instruction: Instruction) -> bool:
-        if instruction.bodies or instruction.provided or not instruction.operation.deterministic:
+        if instruction.bodies or instruction.provided or instruction.operation.folding == "never":
             return False
         return all(s == ABSENT or s in self.makers for s in instruction.inputs)
 
@@ -192,8 +185,8 @@ class _Folding:
         self.budget.work -= read + WORK_PER_INSTRUCTION
         if expected > limit or expected > self.budget.work:
             raise InputError("too much to be folded")
-        with at_most(max(min(limit, self.budget.work), 1)):
-            result = instruction.kernel(*arguments)
+        with allocation_limit(max(min(limit, self.budget.work), 1)):
+            result = instruction.kernel(*arguments, **instruction.attributes)
         results = [np.asarray(r) for r in (result if isinstance(result, (tuple, list)) else (result,))]
         self.budget.work -= sum(r.nbytes for r in results)
         return results
@@ -217,8 +210,7 @@ class _Folding:
 
 
 def _is_scalable(instruction: Instruction) -> bool:
-    operation = instruction.operation
-    return operation.opset is None and (operation.category in SCALABLE_CATEGORIES or operation.type in SCALABLE_TYPES)
+    return instruction.operation.folding in ("elementwise", "linear")
 
 
 def _expected(instruction: Instruction, given: list[Array]) -> int:
@@ -227,12 +219,11 @@ def _expected(instruction: Instruction, given: list[Array]) -> int:
         elements = math.prod(np.broadcast_shapes(*(x.shape for x in given)))
     except ValueError:
         elements = 0
-    if not elements or instruction.operation.category not in SCALABLE_CATEGORIES:
+    if not elements or instruction.operation.folding != "elementwise":
         elements = max(elements, sum(x.size for x in given))
-    widths = [4 if is_narrow(x.dtype) else x.itemsize for x in given]
+    widths = [4 if is_low_precision(x.dtype) else x.itemsize for x in given]
     widths += [p.element_type.dtype.itemsize for p in instruction.layer.outputs if p.element_type is not None]
-    bound = getattr(instruction.kernel, "keywords", {})
-    widths += [value.dtype.itemsize for value in bound.values() if isinstance(value, ElementType)]
+    widths += [value.dtype.itemsize for value in instruction.attributes.values() if isinstance(value, ElementType)]
     return elements * max(widths, default=8)
 
 

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from irrun.elements import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.ops.type import convert
 from irrun.runtime.program import ABSENT, Instruction, Program
 
-__all__ = ["widen_decompression"]
+__all__ = ["upcast_decompression"]
 
 Array = np.ndarray[Any, Any]
 
@@ -34,7 +34,7 @@ VALUES = {
 }
 
 
-def widen_decompression(program: Program) -> int:
+def upcast_decompression(program: Program) -> int:
     """Make every such chain compute in f32, in bodies too; what else computes in f16 is left alone.
 
     Args:
@@ -43,7 +43,7 @@ def widen_decompression(program: Program) -> int:
     Returns:
         How many chains were found; those that share a value count as one.
     """
-    found = sum(widen_decompression(b.program) for i in program.instructions for b in i.bodies.values())
+    found = sum(upcast_decompression(b.program) for i in program.instructions for b in i.bodies.values())
     return found + _Widening(program).run()
 
 
@@ -62,7 +62,7 @@ class _Widening:
         constant = set(self.program.constant_layers)
         for instruction in self.program.instructions:
             if (
-                instruction.operation.deterministic
+                instruction.operation.folding != "never"
                 and not (instruction.bodies or instruction.provided)
                 and constant.issuperset(s for s in instruction.inputs if s != ABSENT)
             ):
@@ -121,7 +121,9 @@ class _Widening:
         outputs = [replace(port, element_type=F32) for port in instruction.layer.outputs]
         instruction.layer = replace(instruction.layer, outputs=outputs)
         if instruction.operation.type == "Convert":
-            instruction.kernel = functools.partial(_converted, destination_type=F32, declared=instruction.kernel)
+            declared = functools.partial(instruction.kernel, **instruction.attributes)
+            instruction.kernel = _converted
+            instruction.attributes = {"destination_type": F32, "declared": declared}
             return
         slots = _values(instruction)
         instruction.inputs = (*map(self.wide, slots), *instruction.inputs[len(slots) :])
@@ -150,7 +152,7 @@ def _converted(data: Array, *, destination_type: ElementType, declared: Any) -> 
 
 
 def _converts_to(instruction: Instruction, dtype: Any) -> bool:
-    if instruction.operation.type != "Convert" or not isinstance(instruction.kernel, functools.partial):
+    if instruction.operation.type != "Convert":
         return False
-    destination = instruction.kernel.keywords.get("destination_type")
+    destination = instruction.attributes.get("destination_type")
     return isinstance(destination, ElementType) and destination.dtype == dtype

@@ -189,7 +189,7 @@ def binary(rng, spatial, kernel, places, pad_value, dtype=F32, c_in=3, symmetric
     from openvino import op
     from openvino.utils.node_factory import NodeFactory
 
-    from irrun.ops.windows import place_windows
+    from irrun.ops._support.windows import place_windows
 
     data = rng.integers(0, 2, (2, c_in, *spatial)).astype(dtype)
     bits = rng.integers(0, 2, (4, c_in, *kernel)).astype(np.uint8)
@@ -251,7 +251,7 @@ BENT = [
 
 def deformable(rng, since):
     """Configurations of DeformableConvolution; from -8 on with masks and padded interpolation."""
-    from irrun.ops.windows import place_windows
+    from irrun.ops._support.windows import place_windows
 
     for i, (group, deformable_group, kernel, places) in enumerate(BENT):
         described = attributes(2, **places)

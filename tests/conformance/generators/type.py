@@ -8,7 +8,7 @@ import numpy as np
 
 from conformance.generators.elementwise import SHAPES
 from conformance.harness import EXACT, Case, configurations
-from irrun.elements import ELEMENT_TYPES
+from irrun.element_types import ELEMENT_TYPES
 from irrun.packing import pack
 
 NUMERIC = [name for name in ELEMENT_TYPES if name != "string"]

@@ -1,0 +1,77 @@
+"""Imports the modules of irrun's own kernels when they are needed.
+
+`KERNEL_MODULES` says which modules register an operation type, so that compiling a model imports only the modules of
+its operations. A test compares it with what the modules register; `python -m irrun.ops._support.autoload` rewrites it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+from irrun.ops._support.kernel_modules import KERNEL_MODULES, OPSET_MODULES
+
+__all__ = ["list_kernel_modules", "load_all", "load_kernels", "load_opset"]
+
+
+def load_kernels(*operation_types: str) -> None:
+    """Import the modules that register operations of these types, in whatever case they are spelled."""
+    for operation_type in operation_types:
+        for module in KERNEL_MODULES.get(operation_type.lower(), ()):
+            _load(module)
+
+
+def load_opset(opset: str) -> None:
+    """Import the module that derives the operations of `opset` from the numbered ones, if there is one."""
+    if opset in OPSET_MODULES:
+        _load(OPSET_MODULES[opset])
+
+
+def load_all() -> None:
+    """Import every module of kernels."""
+    for module in list_kernel_modules():
+        _load(module)
+
+
+def list_kernel_modules() -> Iterator[str]:
+    """Yield the names of all modules of kernels, relative to `irrun.ops`."""
+    import irrun.ops
+
+    prefix = "irrun.ops."
+    for module in pkgutil.walk_packages(irrun.ops.__path__, prefix):
+        name = module.name.removeprefix(prefix)
+        if not name.startswith("_"):
+            yield name
+
+
+@functools.cache
+def _load(module: str) -> None:
+    importlib.import_module(f"irrun.ops.{module}")
+
+
+def _rewrite() -> None:
+    """Write `kernel_modules.py` anew from what the modules register."""
+    import inspect
+    from pathlib import Path
+
+    from irrun.ops._support import kernel_modules
+    from irrun.ops._support.registry import list_operations
+
+    modules: dict[str, set[str]] = {}
+    for name in list_kernel_modules():
+        _load(name)
+    for operation in list_operations():
+        home = inspect.getmodule(operation.kernel) if not hasattr(operation, "summary") else None
+        name = home.__name__.removeprefix("irrun.ops.") if home else operation.category
+        modules.setdefault(operation.type.lower(), set()).add(name)
+    path = Path(kernel_modules.__file__)
+    head = path.read_text(encoding="utf-8").partition("KERNEL_MODULES: ")[0]
+    lines = [f"    {name!r}: {tuple(sorted(modules[name]))!r}," for name in sorted(modules)]
+    table = "\n".join(["KERNEL_MODULES: dict[str, tuple[str, ...]] = {", *lines, "}"]).replace("'", '"')
+    path.write_text(f"{head}{table}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _rewrite()

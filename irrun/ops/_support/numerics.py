@@ -1,0 +1,274 @@
+"""Element types in kernels: which type a kernel computes in, and how its result is rounded.
+
+Low-precision floats (f16, bf16, f8, f4) are computed in f32 and rounded once. Integers narrower than a byte are
+computed in i32 and wrap. Decorators implement this, so that no kernel converts by hand:
+
+- `elementwise`: the result has the element type of the first input;
+- `compute_in_float64`: the same for functions that NumPy computes in f32 with less than full precision;
+- `compute_in_float32`: for all other kernels that do arithmetic on floats.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar
+
+import ml_dtypes
+import numpy as np
+
+from irrun.element_types import ElementType
+from irrun.errors import InputError
+
+__all__ = [
+    "Array",
+    "cast_to_integers",
+    "compute_in_float32",
+    "compute_in_float64",
+    "divide_toward_zero",
+    "elementwise",
+    "evaluate_polynomial",
+    "get_integer_limits",
+    "get_lowest_float",
+    "is_float",
+    "is_integer",
+    "is_low_precision",
+    "round_half_away",
+    "to_native",
+    "truncate_to",
+    "upcast",
+    "upcast_for_accumulation",
+    "via_float64",
+]
+
+Array = np.ndarray[Any, Any]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: Floating-point types that are computed in f32.
+LOW_PRECISION = frozenset(
+    np.dtype(t)
+    for t in (
+        np.float16,
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e5m2,
+        ml_dtypes.float8_e8m0fnu,
+        ml_dtypes.float4_e2m1fn,
+    )
+)
+#: Integer types of ml_dtypes, which are narrower than a byte.
+SUB_BYTE_INTEGERS = frozenset(np.dtype(t) for t in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.uint2))
+
+#: Smallest and largest number of elements that `via_float64` computes at a time: large enough to hide the overhead
+#: of NumPy's calls, small enough for the processor's cache.
+BLOCK_SIZES = (1 << 12, 1 << 14)
+
+
+def is_low_precision(dtype: np.dtype[Any]) -> bool:
+    """Return whether `dtype` is a floating-point type that is computed in f32."""
+    return dtype in LOW_PRECISION
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return whether `dtype` is a floating-point type of NumPy or ml_dtypes."""
+    return dtype.kind == "f" or dtype in LOW_PRECISION
+
+
+def is_integer(dtype: np.dtype[Any]) -> bool:
+    """Return whether `dtype` is an integer type of NumPy or ml_dtypes; boolean is not."""
+    return dtype.kind in "iu" or dtype in SUB_BYTE_INTEGERS
+
+
+def upcast(x: Array) -> Array:
+    """Return `x` in f32 if its type is a low-precision float, else `x` itself."""
+    return x.astype(np.float32) if x.dtype in LOW_PRECISION else x
+
+
+def upcast_for_accumulation(x: Array) -> Array:
+    """Return `x` in the type of its sums: f32 for low-precision floats, i64 for sub-byte integers, else its own."""
+    if x.dtype in LOW_PRECISION:
+        return x.astype(np.float32)
+    return x.astype(np.int64) if x.dtype in SUB_BYTE_INTEGERS else x
+
+
+def to_native(x: Array) -> Array:
+    """Return `x` in a type that NumPy computes in: f32 for low-precision floats, i32 for sub-byte integers.
+
+    Raises:
+        InputError: `x` is nf4, which has no arithmetic.
+    """
+    if x.dtype.kind != "V":
+        return x.astype(np.float32) if x.dtype == np.float16 else x
+    if x.dtype.fields is None:
+        return x.astype(np.float32 if x.dtype in LOW_PRECISION else np.int32)
+    if x.dtype.names == ("nf4",):
+        raise InputError("arithmetic on nf4 is undefined")
+    codes: Array = np.ascontiguousarray(x).view(np.uint8).reshape(x.shape)
+    return codes.astype(np.int32)
+
+
+def _from_native(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert `x` back to `dtype`: floats are rounded, integers wrap."""
+    if dtype.fields is None:
+        return x.astype(dtype)
+    mask = (1 << ElementType.of(dtype).bits) - 1
+    return np.asarray(np.asarray(x & mask).astype(np.uint8).view(dtype))
+
+
+def elementwise(kernel: Function) -> Function:
+    """Decorate an elementwise kernel so that it is passed types that NumPy computes in.
+
+    The kernel is passed low-precision floats as f32 and sub-byte integers as i32, and its result is converted to the
+    type of the first input. Boolean results stay boolean.
+    """
+
+    @functools.wraps(kernel)
+    def wrapper(*inputs: Array | None, **attributes: Any) -> Array:
+        dtype = inputs[0].dtype  # type: ignore[union-attr]
+        result = np.asarray(kernel(*[None if x is None else to_native(x) for x in inputs], **attributes))
+        return result if result.dtype in (dtype, np.bool_) else _from_native(result, dtype)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def compute_in_float32(kernel: Function) -> Function:
+    """Decorate a kernel so that it is passed low-precision floats as f32.
+
+    Results in f32 are converted back to the type of the first low-precision input; all others are returned as they
+    are.
+    """
+
+    @functools.wraps(kernel)
+    def wrapper(*inputs: Array | None, **attributes: Any) -> Any:
+        dtype = next((x.dtype for x in inputs if x is not None and x.dtype in LOW_PRECISION), None)
+        if dtype is None:
+            return kernel(*inputs, **attributes)
+        result = kernel(*[None if x is None else upcast(x) for x in inputs], **attributes)
+        if isinstance(result, tuple):
+            return tuple(r.astype(dtype) if r.dtype == np.float32 else r for r in result)
+        return result.astype(dtype) if result.dtype == np.float32 else result
+
+    return wrapper  # type: ignore[return-value]
+
+
+def compute_in_float64(*, integers: Literal["round", "truncate"] = "round") -> Callable[[Function], Function]:
+    """Decorate an elementwise kernel so that it is passed its first input as f64.
+
+    The result is rounded once, to the type of the first input. All other inputs are passed as they are.
+
+    Args:
+        integers: How results for integers become integers.
+    """
+
+    def decorate(kernel: Function) -> Function:
+        @functools.wraps(kernel)
+        def wrapper(data: Array, *inputs: Array | None, **attributes: Any) -> Array:
+            return via_float64(lambda x: kernel(x, *inputs, **attributes), data, integers=integers)
+
+        return wrapper  # type: ignore[return-value]
+
+    return decorate
+
+
+def via_float64(
+    function: Callable[[Array], Array], data: Array, *, integers: Literal["round", "truncate"] = "round"
+) -> Array:
+    """Compute an elementwise `function` in f64 and round the result once, to the type of `data`.
+
+    NumPy's f32 functions are off by up to four units in the last place and differ between processors.
+
+    Args:
+        function: Takes and returns f64 arrays, elementwise.
+        data: Any numeric type, any shape.
+        integers: How results for integers become integers.
+
+    Returns:
+        An array of the type and shape of `data`.
+    """
+    if not is_float(data.dtype):
+        native = to_native(data)
+        exact = np.asarray(function(native.astype(np.float64)))
+        whole = cast_to_integers(round_half_away(exact) if integers == "round" else exact, native.dtype)
+        return whole if whole.dtype == data.dtype else _from_native(whole, data.dtype)
+    if data.dtype == np.float64:
+        return np.asarray(function(data))
+    block_size = min(max(data.size // 16, BLOCK_SIZES[0]), BLOCK_SIZES[1])  # keeps the workspace below the data
+    if data.size <= block_size:
+        return np.asarray(function(data.astype(np.float64))).astype(data.dtype)
+    flat = data.reshape(-1)
+    result = np.empty(flat.shape, data.dtype)
+    for start in range(0, flat.size, block_size):
+        block = slice(start, start + block_size)
+        result[block] = function(flat[block].astype(np.float64))
+    return np.asarray(result.reshape(data.shape))
+
+
+def evaluate_polynomial(coefficients: Sequence[float], x: Array) -> Array:
+    """Evaluate a polynomial by Horner's scheme.
+
+    Args:
+        coefficients: From the constant term up; at least two.
+        x: A floating-point array.
+    """
+    result: Array = x * coefficients[-1]
+    for c in coefficients[-2:0:-1]:
+        result += c
+        result *= x
+    result += coefficients[0]
+    return result
+
+
+def round_half_away(x: Array) -> Array:
+    """Round to the nearest integer, halves away from zero, as C's `round` does."""
+    whole = np.trunc(x)
+    return np.asarray(whole + np.copysign(np.abs(x - whole) >= 0.5, x))
+
+
+def divide_toward_zero(x: Array, y: Array | int) -> Array:
+    """Divide integers and round toward zero, as C does; NumPy rounds down."""
+    quotient = np.asarray(x // y)
+    return np.asarray(quotient + ((quotient < 0) & (quotient * y != x)))
+
+
+def cast_to_integers(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert floats to an integer type, dropping the fraction.
+
+    C leaves the conversion of values out of range undefined. The reference implementation on x86 returns the
+    lowest integer, of 32 bits for narrower types, and then drops the high bits; for u64 it returns zero where the
+    value is too large. This function does the same on every machine.
+
+    Args:
+        x: A floating-point array.
+        dtype: An integer type of NumPy.
+    """
+    limit = 2.0 ** (63 if dtype.itemsize == 8 or dtype == np.uint32 else 31)
+    fits = (x >= -limit) & (x < limit)
+    if fits.all():
+        return x.astype(np.int64).astype(dtype, copy=False)
+    whole = np.where(fits, x, x.dtype.type(-limit)).astype(np.int64)
+    if dtype == np.uint64:
+        high = x - x.dtype.type(limit)
+        upper = np.where((high >= 0) & (high < limit), high, 0).astype(np.uint64) + np.uint64(2**63)
+        return np.where(x >= limit, np.where(high < limit, upper, np.uint64(0)), whole.astype(np.uint64))
+    return whole.astype(dtype, copy=False)
+
+
+def truncate_to(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert floats to `dtype`; for integer types the fraction is dropped and values wrap."""
+    if is_integer(dtype):
+        x = x.astype(np.int64)
+    return x.astype(dtype, copy=False)
+
+
+def get_integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return the lowest and the greatest value of an integer type of any width."""
+    element_type = ElementType.of(dtype)
+    if element_type.kind == "uint":
+        return 0, (1 << element_type.bits) - 1
+    return -(1 << element_type.bits - 1), (1 << element_type.bits - 1) - 1
+
+
+def get_lowest_float(dtype: np.dtype[Any]) -> float:
+    """Return the lowest finite value of a floating-point type of NumPy or ml_dtypes."""
+    info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    return float(info.min)

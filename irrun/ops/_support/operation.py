@@ -1,0 +1,358 @@
+"""Operations as their kernels' signatures declare them."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Union
+
+from irrun.element_types import ElementType
+from irrun.errors import ModelError
+from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
+from irrun.shapes import PartialShape, parse_shape
+
+__all__ = ["Attribute", "Folding", "Input", "Operation", "StructuralOperation"]
+
+#: Whether and how an operation with constant inputs is computed when a model is compiled:
+#:
+#: - "elementwise": at any size. The result has the broadcast shape of the inputs.
+#: - "linear": at any size. The result is no larger than all inputs together, or the kernel checks its size.
+#: - "small": only for small inputs, since time or size of the result may grow faster than the inputs.
+#: - "never": equal inputs need not give equal results.
+Folding = Literal["elementwise", "linear", "small", "never"]
+
+#: Keyword-only parameters of these types are not attributes: the runtime passes them.
+PROVIDED_TYPES = (BodyRunner, OutputCount, State, Variables)
+
+#: Types of attributes besides Literal and lists.
+ATTRIBUTE_TYPES = (bool, int, float, str, ElementType, PartialShape)
+
+#: Attribute names of the specification -> names that OpenVINO writes instead.
+ATTRIBUTE_ALIASES = {"right": "right_mode", "sort_result": "sort_result_type"}
+
+_TRUE = frozenset({"true", "1", "yes", "on"})
+_FALSE = frozenset({"false", "0", "no", "off"})
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input port of an operation.
+
+    Attributes:
+        name: The name of the kernel's parameter.
+        optional: Whether the input may be omitted.
+        variadic: Whether it stands for any number of ports.
+    """
+
+    name: str
+    optional: bool = False
+    variadic: bool = False
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute of an operation.
+
+    Attributes:
+        name: The name in the specification.
+        type: The annotation of the kernel's parameter.
+        default: The default value; `inspect.Parameter.empty` for a required attribute.
+    """
+
+    name: str
+    type: Any
+    default: Any = inspect.Parameter.empty
+
+    @property
+    def required(self) -> bool:
+        """Whether the attribute has no default."""
+        return self.default is inspect.Parameter.empty
+
+    @property
+    def type_name(self) -> str:
+        """The type as users read it, such as "list of int" or "one of 'floor', 'ceil'"."""
+        inner, optional = _split_optional(self.type)
+        if typing.get_origin(inner) is Literal:
+            name = "one of " + ", ".join(repr(choice) for choice in typing.get_args(inner))
+        elif typing.get_origin(inner) is list:
+            name = f"list of {typing.get_args(inner)[0].__name__}"
+        else:
+            name = {ElementType: "element type", PartialShape: "shape"}.get(inner) or inner.__name__
+        return name + (" (optional)" if optional else "")
+
+    def convert(self, value: Any) -> Any:
+        """Convert the text of an XML attribute to the attribute's type; other values are returned as they are.
+
+        Raises:
+            ValueError: The text does not denote a value of that type.
+        """
+        if not isinstance(value, str):
+            return value
+        inner, optional = _split_optional(self.type)
+        if inner is PartialShape:
+            return parse_shape(value)
+        if optional and (not value.strip() or (inner is ElementType and value.strip() in ("dynamic", "undefined"))):
+            return None
+        return _convert_text(value, inner)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation: a type, a version and its kernel.
+
+    The kernel's positional parameters are the input ports, its keyword-only parameters the attributes.
+
+    Attributes:
+        type: The type, as `layer` elements spell it.
+        since: The first numbered opset that holds this version; 0 for an operation outside of them.
+        opset: The name of the opset of an operation outside the numbered ones, else None.
+        kernel: The function that computes it.
+        category: The category of the specification.
+        folding: Whether and how it is computed at compile time when its inputs are constants.
+    """
+
+    type: str
+    since: int
+    opset: str | None
+    kernel: Callable[..., Any]
+    category: str = ""
+    folding: Folding = "small"
+
+    def __str__(self) -> str:
+        return f"{self.type}-{self.opset or self.since}"
+
+    @staticmethod
+    def from_function(
+        function: Callable[..., Any],
+        operation_type: str,
+        *,
+        since: int | None = None,
+        opset: str | None = None,
+        category: str = "extension",
+        folding: Folding = "small",
+    ) -> Operation:
+        """Declare a function as the kernel of an operation, for `compile_model(..., operations=[...])`.
+
+        Args:
+            function: The kernel; see `irrun.op` for what its signature may hold.
+            operation_type: The type, as `layer` elements spell it.
+            since: The first numbered opset that holds this version.
+            opset: The name of the opset of an operation outside the numbered ones, such as "extension".
+            category: The category of the specification.
+            folding: Whether and how it is computed at compile time when its inputs are constants.
+
+        Raises:
+            TypeError: Neither or both of `since` and `opset` are given, `function` is not a function, or one of its
+                parameters is neither an input nor an attribute of a supported type.
+        """
+        if (since is None) == (opset is None):
+            raise TypeError("an operation requires either since= or opset=")
+        if not inspect.isfunction(function):
+            raise TypeError(f"the kernel of {operation_type} must be a function, found {function!r}")
+        return Operation(operation_type, since or 0, opset, function, category, folding)
+
+    @cached_property
+    def _parameters(self) -> list[inspect.Parameter]:
+        return list(inspect.signature(self.kernel).parameters.values())
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        """Annotations of the keyword-only parameters; those of the inputs are not used and may not resolve."""
+        function: Any = inspect.unwrap(self.kernel)
+        keywords = {p.name: p.annotation for p in self._parameters if p.kind is p.KEYWORD_ONLY}
+        own = types.SimpleNamespace(
+            __annotations__={n: a for n, a in keywords.items() if a is not inspect.Parameter.empty}
+        )
+        return typing.get_type_hints(own, function.__globals__)
+
+    def check_signature(self) -> None:
+        """Check that each parameter of the kernel is an input or an attribute of a supported type.
+
+        Raises:
+            TypeError: One is not.
+        """
+        for p in self._parameters:
+            if p.kind is p.VAR_KEYWORD:
+                raise TypeError(
+                    f"{self}: **{p.name} is not supported, declare each attribute as a keyword-only parameter"
+                )
+        try:
+            attributes = self.attributes
+        except NameError as error:
+            raise TypeError(f"{self}: an annotation cannot be resolved: {error}") from error
+        for attribute in attributes:
+            inner, _ = _split_optional(attribute.type)
+            if typing.get_origin(inner) is list:
+                (inner,) = typing.get_args(inner)
+            if inner not in ATTRIBUTE_TYPES and typing.get_origin(inner) is not Literal:
+                raise TypeError(
+                    f"{self}: attribute {attribute.name} is annotated {attribute.type}; "
+                    "expected bool, int, float, str, ElementType, PartialShape, Literal, or a list of one of these"
+                )
+
+    @cached_property
+    def inputs(self) -> tuple[Input, ...]:
+        """The input ports, in order."""
+        inputs = []
+        for p in self._parameters:
+            if p.kind is p.VAR_POSITIONAL:
+                inputs.append(Input(p.name, optional=True, variadic=True))
+            elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+                inputs.append(Input(p.name, optional=p.default is not p.empty))
+        return tuple(inputs)
+
+    @cached_property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The attributes, in the order of the signature."""
+        return tuple(
+            Attribute(p.name, self._hints.get(p.name, str), p.default)
+            for p in self._parameters
+            if p.kind is p.KEYWORD_ONLY and self._hints.get(p.name) not in PROVIDED_TYPES
+        )
+
+    @cached_property
+    def provided(self) -> dict[str, Any]:
+        """Keyword-only parameters that the runtime passes: bodies, variables, state, the number of outputs."""
+        return {
+            p.name: self._hints[p.name]
+            for p in self._parameters
+            if p.kind is p.KEYWORD_ONLY and self._hints.get(p.name) in PROVIDED_TYPES
+        }
+
+    @cached_property
+    def _by_name(self) -> dict[str, Attribute]:
+        return {a.name: a for a in self.attributes}
+
+    @cached_property
+    def _required(self) -> frozenset[str]:
+        return frozenset(a.name for a in self.attributes if a.required)
+
+    def bind(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert a layer's attributes to keyword arguments for the kernel; unknown ones are ignored.
+
+        Raises:
+            ModelError: A required attribute is missing, or a value is not of the attribute's type.
+        """
+        bound: dict[str, Any] = {}
+        known = self._by_name
+        for name, value in attributes.items():
+            attribute = known.get(name) or known.get(_to_parameter_name(name))
+            if attribute is None:
+                continue
+            try:
+                bound[attribute.name] = attribute.convert(value)
+            except ValueError as error:
+                raise ModelError(
+                    f"attribute {name}={value!r} of {self}: {error}, expected {attribute.type_name}"
+                ) from None
+        missing = self._required - bound.keys()
+        if missing:
+            raise ModelError(f"{self} requires the attribute {', '.join(sorted(missing))}")
+        return bound
+
+    def find_unknown(self, attributes: Mapping[str, Any]) -> list[str]:
+        """Return the names in `attributes` that the operation does not have."""
+        known = self._by_name
+        return [n for n in attributes if n not in known and _to_parameter_name(n) not in known]
+
+
+class StructuralOperation(Operation):
+    """An operation that belongs to the structure of a graph; lowering handles it, and it has no kernel.
+
+    Args:
+        operation_type: The type, as `layer` elements spell it.
+        since: The first opset that holds it.
+        category: The category of the specification.
+        summary: What it is, in one sentence.
+        inputs: Its input ports.
+        attributes: Its attributes.
+    """
+
+    summary: str
+
+    def __init__(
+        self,
+        operation_type: str,
+        since: int,
+        category: str,
+        summary: str,
+        inputs: Sequence[Input] = (),
+        attributes: Sequence[Attribute] = (),
+    ) -> None:
+        super().__init__(operation_type, since, None, _refuse_to_run, category, "never")
+        for name, value in (("summary", summary), ("inputs", tuple(inputs)), ("attributes", tuple(attributes))):
+            self.__dict__[name] = value
+        self.__dict__["provided"] = {}
+
+
+def _refuse_to_run(*_: Any, **__: Any) -> Any:
+    raise NotImplementedError("a structural operation has no kernel")
+
+
+def _to_parameter_name(attribute: str) -> str:
+    """Return the parameter of an attribute whose name is not a Python identifier.
+
+    "exclude-pad" becomes exclude_pad, "auto_broadcast.auto_broadcast_axis" becomes auto_broadcast_axis.
+    """
+    name = attribute.rpartition(".")[2].replace("-", "_")
+    return ATTRIBUTE_ALIASES.get(name, name)
+
+
+def _split_optional(annotation: Any) -> tuple[Any, bool]:
+    """Return an annotation without `| None`, and whether it had that."""
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        rest = [a for a in typing.get_args(annotation) if a is not type(None)]
+        return rest[0], len(rest) < len(typing.get_args(annotation))
+    return annotation, False
+
+
+def _convert_text(text: str, kind: Any) -> Any:
+    origin = typing.get_origin(kind)
+    if origin is Literal:
+        return _choose(text, typing.get_args(kind))
+    if origin is list:
+        (inner,) = typing.get_args(kind)
+        text = text.strip().removesuffix(",")  # OpenVINO ignores a trailing comma
+        return [_convert_text(part.strip(), inner) for part in text.split(",")] if text else []
+    if kind is bool:
+        return _parse_bool(text)
+    if kind is int:
+        return _parse_int(text)
+    if kind is float:
+        return float(text)
+    if kind is ElementType:
+        return ElementType.parse(text)
+    return text
+
+
+def _parse_bool(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered in _TRUE:
+        return True
+    if lowered in _FALSE:
+        return False
+    raise ValueError("not a boolean")
+
+
+def _parse_int(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        number = float(text)  # "1.0" and "1e3" occur in files of old converters
+        if not number.is_integer():
+            raise ValueError("not an integer") from None
+        return int(number)
+
+
+def _choose(text: str, choices: Sequence[Any]) -> Any:
+    if text in choices:
+        return text
+    by_lower = {str(choice).lower(): choice for choice in choices}
+    try:
+        return by_lower[text.strip().lower()]
+    except KeyError:
+        raise ValueError("not one of the allowed values") from None

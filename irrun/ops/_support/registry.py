@@ -1,0 +1,206 @@
+"""The registry of operations, which the kernels fill themselves.
+
+A kernel's signature is the operation's declaration: positional parameters are the input ports, keyword-only
+parameters are the attributes. `@op` registers the function and returns it unchanged. The modules of irrun's own
+kernels are imported when a model needs them (see `autoload`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from irrun.ops._support.autoload import load_all, load_kernels, load_opset
+from irrun.ops._support.operation import Folding, Operation
+
+__all__ = ["TYPE_ALIASES", "Registry", "find", "list_operations", "op", "register", "resolver"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+#: Derives the operation of an opset from all numbered versions of its type.
+Resolver = Callable[[Sequence[Operation]], Operation]
+
+#: Other type names found in files -> the operation's own. Names that differ only in case are recognized anyway.
+TYPE_ALIASES = {
+    "Const": "Constant",
+    "Pow": "Power",
+    "Ceil": "Ceiling",
+    "MatrixNonMaxSuppression": "MatrixNms",
+    "MulticlassNonMaxSuppression": "MulticlassNms",
+}
+
+
+class Registry:
+    """Operations by type and version.
+
+    Args:
+        operations: The operations to start with.
+        fallback: Where types and versions are looked up that this registry does not hold.
+    """
+
+    def __init__(self, operations: Iterable[Operation] = (), fallback: Registry | None = None) -> None:
+        self._numbered: dict[str, list[Operation]] = {}
+        self._extensions: dict[tuple[str, str], Operation] = {}
+        self._spellings: dict[str, str] = {}  # names of numbered operations by their lower case
+        self._fallback = fallback
+        for operation in operations:
+            self.add(operation)
+
+    def add(self, operation: Operation) -> None:
+        """Add an operation; it replaces the one of its type and version."""
+        if operation.opset is not None:
+            self._extensions[operation.opset, operation.type] = operation
+            return
+        versions = [o for o in self._numbered.get(operation.type, ()) if o.since != operation.since]
+        self._numbered[operation.type] = sorted([*versions, operation], key=lambda o: o.since)
+        self._spellings[operation.type.lower()] = operation.type
+
+    def find(self, operation_type: str, version: str) -> Operation | None:
+        """Return the operation of a layer, or None if it is unsupported.
+
+        A layer of an opset older than the operation's first version gets that first version: files say "opset1"
+        for operations that came later. As in OpenVINO, case does not matter in the names of numbered operations:
+        files and the specification itself say "ReLU", "SoftMax" and "Prelu".
+
+        Args:
+            operation_type: The type that the layer states.
+            version: The opset that the layer states: "opset8", "extension", "", ...
+        """
+        if self._fallback is None:
+            load_kernels(operation_type, TYPE_ALIASES.get(operation_type, operation_type))
+            load_opset(version)
+        own = TYPE_ALIASES.get(operation_type, operation_type)
+        own = self._get_spelling(own)
+        versions = self._get_versions(own)
+        if version in _resolvers:
+            return _resolvers[version](versions) if versions else None
+        if version and not version.startswith("opset"):
+            operation = (
+                self._get_extension(version, operation_type)
+                or self._get_extension(version, own)
+                or self._find_any_extension(operation_type)
+            )
+            if operation or version not in ("extension", "experimental") or not versions:
+                return operation
+            version = "opset6"  # files of 2020 use these names for operations that opset 6 adopted
+        digits = version[len("opset") :]
+        if digits and not (digits.isdecimal() and len(digits) < 10):
+            return None
+        if not versions:
+            return self._find_any_extension(operation_type)
+        number = int(digits) if digits else 1
+        return max((o for o in versions if o.since <= number), key=lambda o: o.since, default=versions[0])
+
+    def list_operations(self) -> Iterator[Operation]:
+        """Yield every operation of this registry: the numbered ones by type and version, then the others."""
+        for operation_type in sorted(self._numbered):
+            yield from self._numbered[operation_type]
+        for key in sorted(self._extensions):
+            yield self._extensions[key]
+
+    def _get_spelling(self, operation_type: str) -> str:
+        inherited = self._fallback._get_spelling(operation_type) if self._fallback else operation_type
+        return self._spellings.get(operation_type.lower(), inherited)
+
+    def _get_versions(self, operation_type: str) -> list[Operation]:
+        versions = {o.since: o for o in self._fallback._get_versions(operation_type)} if self._fallback else {}
+        versions.update((o.since, o) for o in self._numbered.get(operation_type, ()))
+        return [versions[since] for since in sorted(versions)]
+
+    def _get_extension(self, opset: str, operation_type: str) -> Operation | None:
+        operation = self._extensions.get((opset, operation_type))
+        return operation or (self._fallback._get_extension(opset, operation_type) if self._fallback else None)
+
+    def _find_any_extension(self, operation_type: str) -> Operation | None:
+        operation = next((o for (_, name), o in self._extensions.items() if name == operation_type), None)
+        return operation or (self._fallback._find_any_extension(operation_type) if self._fallback else None)
+
+
+_registry = Registry()
+_resolvers: dict[str, Resolver] = {}
+
+
+def op(
+    operation_type: str,
+    *,
+    since: int | None = None,
+    opset: str | None = None,
+    category: str | None = None,
+    folding: Folding = "small",
+) -> Callable[[Function], Function]:
+    """Register the decorated function as the kernel of an operation, for all models of the process.
+
+    Positional parameters of the function are the input ports, in order. A kernel is passed arrays, or None for an
+    optional input that is not connected; `*rest` takes any number of inputs. Keyword-only parameters are the
+    attributes. Their annotations name the types that the texts of the XML are converted to: bool, int, float, str,
+    ElementType, PartialShape, Literal, or lists of these; `| None` where the text may be empty. Attributes without
+    a default are required. The function returns an array, or a tuple with one array per output port.
+
+        @irrun.op("MyOp", opset="extension")
+        def my_op(data, scale=None, *, axes: list[int], mode: Literal["add", "mul"] = "add"): ...
+
+    An operation that is registered again, one of irrun's own too, is replaced in models compiled afterwards. To
+    use an operation in one model only, see `Operation.from_function`.
+
+    Args:
+        operation_type: The type, as `layer` elements spell it.
+        since: The first numbered opset that holds this version.
+        opset: The name of the opset of an operation outside the numbered ones, such as "extension".
+        category: The category of the specification; by default that of the module, or "extension".
+        folding: Whether and how it is computed at compile time when its inputs are constants. "never" for random
+            and stateful operations.
+
+    Raises:
+        TypeError: Neither or both of `since` and `opset` are given, what is decorated is not a function, or one of
+            its parameters is neither an input nor an attribute of a supported type.
+    """
+    if (since is None) == (opset is None):
+        raise TypeError("op() requires either since= or opset=")
+
+    def decorate(function: Function) -> Function:
+        module = getattr(function, "__module__", "")
+        is_own = module.startswith("irrun.ops.")
+        default_category = module.split(".")[2] if is_own else "extension"
+        operation = Operation.from_function(
+            function, operation_type, since=since, opset=opset, category=category or default_category, folding=folding
+        )
+        if not is_own:  # irrun's own signatures are checked by a test
+            operation.check_signature()
+            load_kernels(operation_type)  # otherwise loading them later would replace this one
+        _registry.add(operation)
+        return function
+
+    return decorate
+
+
+def register(operation: Operation) -> None:
+    """Register an operation for all models of the process; it replaces the one of its type and version."""
+    _registry.add(operation)
+
+
+def resolver(opset: str) -> Callable[[Resolver], Resolver]:
+    """Register the decorated function as what derives the operations of `opset` from the numbered ones."""
+
+    def decorate(function: Resolver) -> Resolver:
+        _resolvers[opset] = function
+        return function
+
+    return decorate
+
+
+def find(operation_type: str, version: str, operations: Sequence[Operation] = ()) -> Operation | None:
+    """Return the operation of a layer, or None if it is unsupported; see `Registry.find`.
+
+    Args:
+        operation_type: The type that the layer states.
+        version: The opset that the layer states.
+        operations: Operations that take precedence over the registered ones.
+    """
+    operation = _registry.find(operation_type, version)
+    return Registry(operations, fallback=_registry).find(operation_type, version) if operations else operation
+
+
+def list_operations() -> Iterator[Operation]:
+    """Yield every registered operation: the numbered ones by type and version, then the others."""
+    load_all()
+    yield from _registry.list_operations()

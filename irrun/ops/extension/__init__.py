@@ -1,1 +1,0 @@
-"""Operations outside the numbered opsets, as OpenVINO's own passes write them into files."""

@@ -1,0 +1,244 @@
+"""Inputs from whatever a user names, outputs to whatever a user names."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import tracemalloc
+import warnings
+import zipfile
+
+import numpy as np
+import pytest
+from ir_text import layer, net, port, write
+
+import irrun
+from irrun.data.load import load_input, load_inputs
+from irrun.data.save import save_outputs, storable
+from irrun.element_types import ELEMENT_TYPES
+from irrun.errors import InputError
+
+SHAPES = [*[(name, (2, 3)) for name in ELEMENT_TYPES], ("f32", ()), ("f32", (0, 3)), ("string", ()), ("i64", (0,))]
+
+
+def passing(tmp_path, *inputs):
+    """A compiled model that gives what it is fed; an input is (type, shape, name)."""
+    layers, edges = [], []
+    for i, (type, shape, name) in enumerate(inputs):
+        data = f'shape="{",".join(map(str, shape))}" element_type="{type}"'
+        layers.append(layer(i, "Parameter", data=data, outputs=[port(0, shape)], name=name))
+        layers.append(layer(1000 + i, "Result", inputs=[port(0)], name=name))
+        edges.append((i, 0, 1000 + i, 0))
+    return irrun.compile_model(write(tmp_path, net(layers, edges), None))
+
+
+@pytest.mark.parametrize("how", ["random", "zeros", "ones"])
+def test_what_is_made_up_and_written_can_be_read_and_fed_again(how, tmp_path):
+    """Every element type, scalars and empty tensors."""
+    model = passing(tmp_path, *[(type, shape, f"n{i}") for i, (type, shape) in enumerate(SHAPES)])
+    first = model(load_inputs([how] * len(SHAPES), model.inputs)).to_dict()
+    assert [(irrun.ElementType.of(x.dtype).name, x.shape) for x in first.values()] == SHAPES
+    save_outputs(first, tmp_path / "all.npz")
+    save_outputs(first, tmp_path / "folder")
+    for texts in ([f"{tmp_path}/all.npz"], [f"n{i}={tmp_path}/folder/n{i}.npy" for i in range(len(SHAPES))]):
+        again = model(load_inputs(texts, model.inputs)).to_dict()
+        for name, value in first.items():
+            assert again[name].dtype == value.dtype
+            np.testing.assert_array_equal(storable(again[name]), storable(value))
+
+
+def test_names_of_every_kind_and_none(tmp_path):
+    """Equal names, empty ones, those with = and / in them, and "file", which np.savez cannot write."""
+    names = ["a=b", "a,b", "sp ace", "ünï", "file", "../../x", "a/b", "", "s", "s", "x" * 300]
+    model = passing(tmp_path, *[("f32", (), name) for name in names])
+    fed = load_inputs([str(i) for i in range(len(names))], model.inputs)
+    given = model(fed).to_dict()
+    assert [float(x) for x in given.values()] == list(range(len(names)))
+    save_outputs(given, tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as archive:
+        assert {name: float(archive[name]) for name in archive.files} == {n: float(x) for n, x in given.items()}
+    written = save_outputs(given, tmp_path / "folder")
+    assert len(set(written)) == len(names)
+    assert all(path.parent == tmp_path / "folder" for path in written)
+    fed = load_inputs(["a=b=1", "a,b=2", "sp ace=3", "file=4", "7=0", "9=0", *["5"] * 5], model.inputs)
+    assert float(fed["a=b"]) == 1
+    assert 7 in fed
+
+
+def npz_without_content(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", b"")
+
+
+def npz_with_a_wild_header(path):
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1099511627776), }"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+
+
+def npy_with_a_wild_header(path):
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776,), }"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+
+
+def npy_that_says(header):
+    def make(path):
+        path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 64)
+
+    return make
+
+
+def npz_that_unpacks_to_much(path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 26,)})
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as entry:
+        entry.write(header.getvalue())
+        for _ in range(16):
+            entry.write(b"\0" * (1 << 24))
+
+
+def npz_without_arrays(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", b"hello")
+        archive.writestr("x", b"hello")
+
+
+def damaged_npz(path):
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, x=np.arange(1000.0))
+    data = bytearray(buffer.getvalue())
+    data[200:300] = b"\xff" * 100
+    path.write_bytes(data)
+
+
+FILES = {
+    "empty.npy": lambda path: path.write_bytes(b""),
+    "empty.npz": lambda path: path.write_bytes(b""),
+    "text.npz": lambda path: path.write_text("hello"),
+    "hollow.npz": npz_without_content,
+    "wild.npz": npz_with_a_wild_header,
+    "wild.npy": npy_with_a_wild_header,
+    "damaged.npz": damaged_npz,
+    "bomb.npz": npz_that_unpacks_to_much,
+    "textual.npz": npz_without_arrays,
+    "truth.npy": npy_that_says(b"{'descr': '<f4', 'fortran_order': False, 'shape': (True, 3)}"),
+    "overflow.npy": npy_that_says(b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1099511627776)}"),
+    "overflowing.npy": npy_that_says(b"{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 9)}" % (1 << 62)),
+    "call.npy": npy_that_says(b"__import__('os').getcwd()"),
+    "empty.json": lambda path: path.write_bytes(b""),
+    "latin.json": lambda path: path.write_bytes(b"[\xff]"),
+    "deep.json": lambda path: path.write_text("[" * 100_000),
+    "long.json": lambda path: path.write_text("[" + "9" * 5000 + "]"),
+    "folder.npy": lambda path: path.mkdir(),
+    "short.bin": lambda path: path.write_bytes(b"abc"),
+    "none.png": lambda path: path.write_bytes(b""),
+    "junk.tif": lambda path: path.write_bytes(b"II*\0" + b"\xff" * 50),
+    "wide.ppm": lambda path: path.write_bytes(b"P6 99999 99999 255\n"),
+    "unknown.dat": lambda path: path.write_bytes(b""),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_are_not_what_their_name_says(name, tmp_path):
+    if name.endswith((".png", ".tif", ".ppm")):
+        pytest.importorskip("PIL")
+    FILES[name](tmp_path / name)
+    tensor = passing(tmp_path, ("f32", (4, 4), "x")).inputs[0]
+    tracemalloc.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(InputError, match=name.partition(".")[0]):
+                load_inputs([str(tmp_path / name)], [tensor])
+            with pytest.raises(InputError, match=name.partition(".")[0]):
+                load_input(str(tmp_path / name), tensor)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("suffix", ["npy", "npz", "json", "bin"])
+def test_a_pipe_that_nobody_writes_into_is_not_waited_for(suffix, tmp_path):
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("this system has no named pipes")
+    os.mkfifo(tmp_path / f"x.{suffix}")
+    with pytest.raises(InputError, match="no regular file, for input x"):
+        load_inputs([f"{tmp_path}/x.{suffix}"], passing(tmp_path, ("f32", (4, 4), "x")).inputs)
+
+
+def test_an_element_of_two_gigabytes_is_refused_by_its_type(tmp_path):
+    npy_that_says(b"{'descr': '|V2147483647', 'fortran_order': False, 'shape': (0,)}")(tmp_path / "x.npy")
+    model = passing(tmp_path, ("f32", (4, 4), "x"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="cannot be fed"):
+            model(load_inputs([f"{tmp_path}/x.npy"], model.inputs))
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("type", "most"), [("u64", 2**64 - 1), ("i64", 2**63 - 1), ("i8", 127)])
+def test_integers_of_json_keep_every_bit(type, most, tmp_path):
+    tensor = passing(tmp_path, (type, (2,), "x")).inputs[0]
+    assert load_input(f"[1, {most}]", tensor).tolist() == [1, most]
+    model = passing(tmp_path, (type, (2,), "x"))
+    with pytest.raises(InputError):
+        model([load_input(f"[1, {most + 1}]", tensor)])
+
+
+def test_json_may_begin_with_a_mark_of_its_encoding(tmp_path):
+    (tmp_path / "x.json").write_text("[1, 2]", encoding="utf-8-sig")
+    tensor = passing(tmp_path, ("f32", (2,), "x")).inputs[0]
+    assert load_input(f"{tmp_path}/x.json", tensor).tolist() == [1, 2]
+
+
+def test_a_long_value_for_an_unknown_name_is_no_path(tmp_path):
+    with pytest.raises(InputError, match="no input 'y'; the model takes x"):
+        load_inputs(["y=" + "1," * 5000], passing(tmp_path, ("f32", (2,), "x")).inputs)
+
+
+@pytest.mark.parametrize(
+    "text", ["random:9999999999,9999999999", "zeros:1000000,1000000", "ones:" + "9" * 5000, "[" * 50_000, "[1,[2]]"]
+)
+def test_texts_that_no_one_should_write(text, tmp_path):
+    with pytest.raises(InputError):
+        load_input(text, passing(tmp_path, ("f32", (4, 4), "x")).inputs[0])
+
+
+def test_outputs_do_not_replace_what_is_no_output(tmp_path):
+    (tmp_path / "notes").write_text("mine")
+    with pytest.raises(InputError, match="is there and is no folder"):
+        save_outputs({"x": np.zeros(2)}, tmp_path / "notes")
+    assert (tmp_path / "notes").read_text() == "mine"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and permissions are those of POSIX")
+def test_a_link_stays_a_link_and_permissions_stay(tmp_path):
+    (tmp_path / "there.npy").write_bytes(b"old")
+    (tmp_path / "there.npy").chmod(0o600)
+    (tmp_path / "link.npy").symlink_to("there.npy")
+    (tmp_path / "dangling.npy").symlink_to("new.npy")
+    for name in ("link", "dangling"):
+        save_outputs({"x": np.zeros(2)}, tmp_path / f"{name}.npy")
+        assert (tmp_path / f"{name}.npy").is_symlink()
+    assert np.load(tmp_path / "there.npy").shape == np.load(tmp_path / "new.npy").shape == (2,)
+    assert stat.S_IMODE((tmp_path / "there.npy").stat().st_mode) == 0o600
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_is_no_regular_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npy")
+    (tmp_path / "folder.npy").mkdir()
+    for name, told in (("pipe", "no regular file"), ("folder", "cannot write")):
+        with pytest.raises(InputError, match=told):
+            save_outputs({"x": np.zeros(2)}, tmp_path / f"{name}.npy")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.npy", "pipe.npy"]
+
+
+def test_names_as_long_as_the_file_system_admits(tmp_path):
+    save_outputs({"x": np.zeros(2)}, tmp_path / ("x" * 251 + ".npy"))
+    assert len(list(tmp_path.iterdir())) == 1

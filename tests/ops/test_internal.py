@@ -1,0 +1,119 @@
+"""Operations outside the numbered opsets: how they are found, and what files of OpenVINO do not show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import irrun
+from irrun.errors import InputError, UnsupportedError
+from irrun.ops._support import registry
+from irrun.ops.internal.compressed_weights import fully_connected_compressed
+from irrun.ops.internal.fused_activations import glu
+from irrun.ops.internal.rope import rope
+from irrun.packing import unpack
+
+RELAXED = "type_relaxed_opset"
+
+
+def run_relaxed(type, attributes, *inputs):
+    operation = registry.find(type, RELAXED)
+    return operation.kernel(*inputs, **operation.bind(attributes))
+
+
+def test_relaxed_product_of_integers():
+    a = np.array([[200, 3], [7, 255]], np.uint8)
+    b = np.array([[-100, 5], [2, -128]], np.int8)
+    attributes = {"type_relax": "true", "transpose_a": "false", "transpose_b": "true"}
+    types = {"input_data_types": "f32, f32", "output_data_types": "f32"}
+    result = run_relaxed("MatMul", attributes | types, a, b)
+    assert result.dtype == np.float32
+    np.testing.assert_array_equal(result, a.astype(np.float32) @ b.T.astype(np.float32))
+
+
+def test_relaxed_output_type_is_rounded_towards_zero():
+    x = np.array([1.75, -2.5, 3.0], np.float32)
+    types = {"input_data_types": "undefined", "output_data_types": "i8"}
+    result = run_relaxed("Relu", types, x)
+    assert result.dtype == np.int8
+    np.testing.assert_array_equal(result, [1, 0, 3])
+
+
+def test_relaxed_version_is_told_by_the_attributes():
+    operation = registry.find("Softmax", RELAXED)
+    assert operation.chosen({"axis": "1"}).since == 8
+    pool = registry.find("MaxPool", RELAXED)
+    old = {"strides": "1,1", "pads_begin": "0,0", "pads_end": "0,0", "kernel": "2,2"}
+    old |= {"rounding_type": "floor", "auto_pad": "explicit"}
+    assert pool.chosen(old).since == 1
+    new = old | {"dilations": "1,1", "index_element_type": "i64", "axis": "0"}
+    assert pool.chosen(new).since >= 8
+    assert pool.find_unknown(new | {"type_relax": "true", "colour": "red"}) == ["colour"]
+
+
+def test_relaxed_form_of_nothing():
+    assert registry.find("NoSuchOperation", RELAXED) is None
+
+
+@pytest.mark.parametrize("version", ["extension", "experimental"])
+def test_numbered_operations_of_older_files(version):
+    for type, since in (("GRUCell", 3), ("RNNCell", 1), ("Proposal", 4), ("ExperimentalDetectronTopKROIs", 6)):
+        assert str(registry.find(type, version)) == f"{type}-{since}"
+    assert registry.find("NoSuchOperation", version) is None
+
+
+def test_relaxed_layer_in_a_file(tmp_path):
+    ov = pytest.importorskip("openvino")
+    from conformance.layers import computed, one_layer
+    from openvino import opset13 as ops
+
+    data = np.arange(24, dtype=np.uint8).reshape(1, 2, 3, 4)
+    weights = np.arange(-6, 6, dtype=np.int8).reshape(3, 2, 2, 1)
+    sum_in_f32 = ops.convolution(
+        ops.constant(data.astype(np.float32)),
+        ops.constant(weights.astype(np.float32)),
+        [1, 1],
+        [0, 0],
+        [0, 0],
+        [1, 1],
+    )
+    expected = computed(sum_in_f32)
+    attributes = {
+        "type_relax": True,
+        "input_data_types": "f32, f32",
+        "output_data_types": "f32",
+        "strides": "1, 1",
+        "dilations": "1, 1",
+        "pads_begin": "0, 0",
+        "pads_end": "0, 0",
+        "auto_pad": "explicit",
+    }
+    build = one_layer("Convolution", RELAXED, [data, weights], attributes, expected, constants=[1])
+    ov.serialize(build(), tmp_path / "model.xml")
+    result = irrun.compile_model(tmp_path / "model.xml")(data)
+    np.testing.assert_array_equal(result[0], expected[0])
+
+
+def test_weights_of_four_bits():
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 16, (3, 8))
+    packed = (codes.reshape(-1, 2)[:, 0] | codes.reshape(-1, 2)[:, 1] << 4).astype(np.uint8)
+    weights = unpack(irrun.element_types.ElementType.parse("u4"), packed, (3, 8))
+    x, scale = rng.normal(size=(2, 8)).astype(np.float32), np.full((3, 2), 0.5, np.float32)
+    scale[1, 1] = 2
+    zero_point = np.array([[3]], np.uint8)
+    result = fully_connected_compressed(x, weights, np.zeros(0, np.float32), scale, zero_point)
+    expected = x @ ((codes - 3.0) * np.repeat(scale, 4, axis=1)).T
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_what_does_not_fit_is_named():
+    x = np.zeros((1, 2, 3, 4), np.float32)
+    with pytest.raises(InputError, match="half of the 4"):
+        glu(x, axis=-1, split_lengths=1)
+    with pytest.raises(UnsupportedError, match="is_ltx_video"):
+        rope(x, x, x, is_ltx_video=True)
+    with pytest.raises(InputError, match="gather_position_arg_id is 3"):
+        rope(x, x, x, rotary_ndims=4, gather_position_arg_id=3)
+    with pytest.raises(InputError, match="scale or zero point"):
+        fully_connected_compressed(x, np.zeros((2, 4), np.int8), x[:0], np.ones((2, 3), np.float32))
