@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from irrun.ir.legacy.builder import CONVERSIONS, Builder, Conversion, converts, unknown
-from irrun.ir.legacy.layer import BOOLEAN, F32, OldLayer, Value
+from irrun.ir.legacy.layer import BOOLEAN, F32, LegacyLayer, Value
 
 __all__ = ["SIMPLE"]
 
@@ -47,8 +47,8 @@ _ON_INTEGERS = frozenset({"Abs", "Ceil", "Ceiling", "Floor", "Neg", "Negative", 
 
 
 def _simple(name: str, type: str, version: str) -> Conversion:
-    def convert(builder: Builder, old: OldLayer) -> Value:
-        value = old.input(0)
+    def convert(builder: Builder, layer: LegacyLayer) -> Value:
+        value = layer.input(0)
         value = value if name in _ON_INTEGERS else builder.floating(value)
         return builder.unary(type, value, version=version)
 
@@ -60,146 +60,148 @@ for _name, (_type, _version) in SIMPLE.items():
 
 
 @converts("ReLU")
-def relu(builder: Builder, old: OldLayer) -> Value:
-    value = builder.floating(old.input(0))
-    slope = old.number("negative_slope", default=0.0)
+def relu(builder: Builder, layer: LegacyLayer) -> Value:
+    value = builder.floating(layer.input(0))
+    slope = layer.number("negative_slope", default=0.0)
     if not slope:
         return builder.unary("Relu", value)
     return builder.op("PRelu", [value, builder.constant([slope], F32, "slope")], shape=value.shape)
 
 
 @converts("PReLU")
-def prelu(builder: Builder, old: OldLayer) -> Value:
+def prelu(builder: Builder, layer: LegacyLayer) -> Value:
     """One slope per channel, or one for all."""
-    value = builder.floating(old.input(0))
-    if "weights" in old.blobs:
-        slope = builder.blob(old, "weights", [old.blobs["weights"].count])
-    elif len(old.inputs) > 1:
-        slope = old.inputs[1]
+    value = builder.floating(layer.input(0))
+    if "weights" in layer.blobs:
+        slope = builder.blob(layer, "weights", [layer.blobs["weights"].count])
+    elif len(layer.inputs) > 1:
+        slope = layer.inputs[1]
     else:
-        raise old.error("needs the blob weights")
+        raise layer.error("needs the blob weights")
     return builder.op("PRelu", [value, slope], shape=value.shape)
 
 
-def _clamp(builder: Builder, old: OldLayer, low: float, high: float) -> Value:
-    return builder.unary("Clamp", builder.floating(old.input(0)), {"min": low, "max": high})
+def _clamp(builder: Builder, layer: LegacyLayer, low: float, high: float) -> Value:
+    return builder.unary("Clamp", builder.floating(layer.input(0)), {"min": low, "max": high})
 
 
 @converts("Clamp")
-def clamp(builder: Builder, old: OldLayer) -> Value:
-    return _clamp(builder, old, old.number("min"), old.number("max"))
+def clamp(builder: Builder, layer: LegacyLayer) -> Value:
+    return _clamp(builder, layer, layer.number("min"), layer.number("max"))
 
 
 @converts("ReLU6")
-def relu6(builder: Builder, old: OldLayer) -> Value:
-    return _clamp(builder, old, 0.0, old.number("n", default=6.0))
+def relu6(builder: Builder, layer: LegacyLayer) -> Value:
+    return _clamp(builder, layer, 0.0, layer.number("n", default=6.0))
 
 
 @converts("ELU")
-def elu(builder: Builder, old: OldLayer) -> Value:
-    return builder.unary("Elu", builder.floating(old.input(0)), {"alpha": old.number("alpha", default=1.0)})
+def elu(builder: Builder, layer: LegacyLayer) -> Value:
+    return builder.unary("Elu", builder.floating(layer.input(0)), {"alpha": layer.number("alpha", default=1.0)})
 
 
 @converts("GELU")
-def gelu(builder: Builder, old: OldLayer) -> Value:
-    return builder.unary("Gelu", builder.floating(old.input(0)), version="opset2")
+def gelu(builder: Builder, layer: LegacyLayer) -> Value:
+    return builder.unary("Gelu", builder.floating(layer.input(0)), version="opset2")
 
 
-def _with_scalars(builder: Builder, old: OldLayer, type: str, version: str, *parameters: tuple[str, float]) -> Value:
-    value = builder.floating(old.input(0))
-    scalars = [builder.constant(old.number(name, default=d), F32, name) for name, d in parameters]
+def _with_scalars(
+    builder: Builder, layer: LegacyLayer, type: str, version: str, *parameters: tuple[str, float]
+) -> Value:
+    value = builder.floating(layer.input(0))
+    scalars = [builder.constant(layer.number(name, default=d), F32, name) for name, d in parameters]
     return builder.op(type, [value, *scalars], shape=value.shape, version=version)
 
 
 @converts("HardSigmoid")
-def hard_sigmoid(builder: Builder, old: OldLayer) -> Value:
-    return _with_scalars(builder, old, "HardSigmoid", "opset1", ("alpha", 0.2), ("beta", 0.5))
+def hard_sigmoid(builder: Builder, layer: LegacyLayer) -> Value:
+    return _with_scalars(builder, layer, "HardSigmoid", "opset1", ("alpha", 0.2), ("beta", 0.5))
 
 
 @converts("Selu")
-def selu(builder: Builder, old: OldLayer) -> Value:
+def selu(builder: Builder, layer: LegacyLayer) -> Value:
     return _with_scalars(
-        builder, old, "Selu", "opset1", ("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875)
+        builder, layer, "Selu", "opset1", ("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875)
     )
 
 
 @converts("Swish")
-def swish(builder: Builder, old: OldLayer) -> Value:
-    return _with_scalars(builder, old, "Swish", "opset4", ("alpha", old.number("beta", default=1.0)))
+def swish(builder: Builder, layer: LegacyLayer) -> Value:
+    return _with_scalars(builder, layer, "Swish", "opset4", ("alpha", layer.number("beta", default=1.0)))
 
 
 @converts("Softsign")
-def softsign(builder: Builder, old: OldLayer) -> Value:
+def softsign(builder: Builder, layer: LegacyLayer) -> Value:
     """x / (1 + |x|)"""
-    value = builder.floating(old.input(0))
+    value = builder.floating(layer.input(0))
     below = builder.binary("Add", builder.unary("Abs", value), builder.constant(1.0, F32, "one"))
     return builder.binary("Divide", value, below)
 
 
 @converts("Reciprocal")
-def reciprocal(builder: Builder, old: OldLayer) -> Value:
-    value = builder.floating(old.input(0))
+def reciprocal(builder: Builder, layer: LegacyLayer) -> Value:
+    value = builder.floating(layer.input(0))
     return builder.binary("Power", value, builder.constant(-1.0, F32, "exponent"))
 
 
 @converts("Square")
-def square(builder: Builder, old: OldLayer) -> Value:
-    value = builder.floating(old.input(0))
+def square(builder: Builder, layer: LegacyLayer) -> Value:
+    value = builder.floating(layer.input(0))
     return builder.binary("Multiply", value, value)
 
 
 @converts("Round")
-def rounded(builder: Builder, old: OldLayer) -> Value:
-    mode = old.text("mode", default="half_to_even")
-    return builder.unary("Round", builder.floating(old.input(0)), {"mode": mode}, version="opset5")
+def rounded(builder: Builder, layer: LegacyLayer) -> Value:
+    mode = layer.text("mode", default="half_to_even")
+    return builder.unary("Round", builder.floating(layer.input(0)), {"mode": mode}, version="opset5")
 
 
 @converts("Not", "LogicalNot")
-def logical_not(builder: Builder, old: OldLayer) -> Value:
-    value = builder.convert(old.input(0), BOOLEAN)
+def logical_not(builder: Builder, layer: LegacyLayer) -> Value:
+    value = builder.convert(layer.input(0), BOOLEAN)
     return builder.unary("LogicalNot", value)
 
 
-def _of_activation_only(builder: Builder, old: OldLayer, kind: str) -> Value | None:
+def _of_activation_only(builder: Builder, layer: LegacyLayer, kind: str) -> Value | None:
     """What Activation names that is no type of layer."""
     if kind == "bounded_relu":
-        return _clamp(builder, old, 0.0, old.number("alpha", default=0.0))
+        return _clamp(builder, layer, 0.0, layer.number("alpha", default=0.0))
     if kind == "soft_relu":
-        return builder.unary("SoftPlus", builder.floating(old.input(0)), version="opset4")
+        return builder.unary("SoftPlus", builder.floating(layer.input(0)), version="opset4")
     if kind == "linear":
-        alpha, beta = (builder.constant(old.number(n, default=d), F32, n) for n, d in (("alpha", 1.0), ("beta", 0.0)))
-        value = builder.binary("Multiply", builder.floating(old.input(0)), alpha)
+        alpha, beta = (builder.constant(layer.number(n, default=d), F32, n) for n, d in (("alpha", 1.0), ("beta", 0.0)))
+        value = builder.binary("Multiply", builder.floating(layer.input(0)), alpha)
         return builder.binary("Add", value, beta)
     return None
 
 
 @converts("Activation")
-def activation(builder: Builder, old: OldLayer) -> Value:
+def activation(builder: Builder, layer: LegacyLayer) -> Value:
     """The layer whose type the attribute `type`, in any case, names."""
-    kind = old.text(next((name for name in old.attributes if name.lower() == "type"), "type"))
-    only = _of_activation_only(builder, old, kind.lower())
+    kind = layer.text(next((name for name in layer.attributes if name.lower() == "type"), "type"))
+    only = _of_activation_only(builder, layer, kind.lower())
     if only is not None:
         return only
     conversion = CONVERSIONS.get(kind.lower())
     if conversion is None or conversion is activation:
-        old.kind = f"Activation:{kind}"
-        return unknown(builder, old)[0]
-    result = conversion(builder, old)
+        layer.kind = f"Activation:{kind}"
+        return unknown(builder, layer)[0]
+    result = conversion(builder, layer)
     return result if isinstance(result, Value) else result[0]
 
 
 @converts("Quantize", "FakeQuantize")
-def fake_quantize(builder: Builder, old: OldLayer) -> Value:
-    inputs = [builder.floating(old.input(i)) for i in range(5)]
-    attributes = {"levels": old.integer("levels"), "auto_broadcast": "numpy"}
+def fake_quantize(builder: Builder, layer: LegacyLayer) -> Value:
+    inputs = [builder.floating(layer.input(i)) for i in range(5)]
+    attributes = {"levels": layer.integer("levels"), "auto_broadcast": "numpy"}
     return builder.op("FakeQuantize", inputs, attributes, shape=inputs[0].shape)
 
 
 @converts("Power")
-def power(builder: Builder, old: OldLayer) -> Value:
+def power(builder: Builder, layer: LegacyLayer) -> Value:
     """(scale * x + shift) ** power; steps that change nothing are left out."""
-    value = old.input(0)
-    parameters = [old.number(name, default=d) for name, d in (("scale", 1.0), ("shift", 0.0), ("power", 1.0))]
+    value = layer.input(0)
+    parameters = [layer.number(name, default=d) for name, d in (("scale", 1.0), ("shift", 0.0), ("power", 1.0))]
     element = value.type
     if element is None or element.is_float or any(p != int(p) for p in parameters) or parameters[2] < 0:
         value = builder.floating(value)
@@ -213,10 +215,10 @@ def power(builder: Builder, old: OldLayer) -> Value:
 
 
 @converts("PowerFile")
-def power_file(builder: Builder, old: OldLayer) -> Value:
+def power_file(builder: Builder, layer: LegacyLayer) -> Value:
     """Adds 1, 0, 0, 0, 1, 0 over and over: the affine map that changes nothing, as every plugin had it built in."""
-    value = builder.floating(old.input(0))
-    shape = old.in_shape()
+    value = builder.floating(layer.input(0))
+    shape = layer.in_shape()
     rows = builder.reshape(value, (math.prod(shape) // 6, 6))
     map = builder.constant([1.0, 0.0, 0.0, 0.0, 1.0, 0.0], F32, "map")
     return builder.reshape(builder.binary("Add", rows, map), shape)

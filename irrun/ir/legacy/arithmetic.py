@@ -6,7 +6,7 @@ import math
 from functools import reduce
 
 from irrun.ir.legacy.builder import Builder, broadcast, converts
-from irrun.ir.legacy.layer import BOOLEAN, F32, OldLayer, Value
+from irrun.ir.legacy.layer import BOOLEAN, F32, LegacyLayer, Value
 
 __all__ = ["COMPARISONS", "LOGICAL"]
 
@@ -64,32 +64,32 @@ TYPES = {
 
 
 @converts("Eltwise", *TYPES)
-def eltwise(builder: Builder, old: OldLayer) -> Value:
+def eltwise(builder: Builder, layer: LegacyLayer) -> Value:
     """Two inputs or more, from left to right; `coeff` multiplies the terms of a sum.
 
     Truth values count as 1 and 0 in the type of the output. Quotients of integers are cut off towards zero, as
     the plugins did.
     """
-    operation = TYPES.get(old.kind) or old.text("operation", default="sum").lower()
-    if not old.inputs:
-        raise old.error("has no inputs")
+    operation = TYPES.get(layer.kind) or layer.text("operation", default="sum").lower()
+    if not layer.inputs:
+        raise layer.error("has no inputs")
     if operation == "logical_not":
-        return builder.unary("LogicalNot", builder.convert(old.input(0), BOOLEAN))
+        return builder.unary("LogicalNot", builder.convert(layer.input(0), BOOLEAN))
     if operation in LOGICAL:
-        values = [builder.convert(v, BOOLEAN) for v in old.inputs]
+        values = [builder.convert(v, BOOLEAN) for v in layer.inputs]
         return reduce(lambda a, b: builder.binary(LOGICAL[operation], a, b), values)
-    values = builder.same_type(old.inputs)
+    values = builder.same_type(layer.inputs)
     if operation in COMPARISONS:
         if len(values) != 2:
-            raise old.error(f"operation={operation} takes two inputs, found {len(values)}")
+            raise layer.error(f"operation={operation} takes two inputs, found {len(values)}")
         return builder.binary(COMPARISONS[operation], *values, element=BOOLEAN)
     if operation not in ARITHMETIC:
         known = ", ".join([*filter(None, ARITHMETIC), *COMPARISONS, *LOGICAL, "logical_not"])
-        raise old.error(f"operation={operation!r}, expected one of {known}")
-    coefficients = old.numbers("coeff", default=[])
+        raise layer.error(f"operation={operation!r}, expected one of {known}")
+    coefficients = layer.numbers("coeff", default=[])
     if coefficients and operation in ("", "sum"):
         if len(coefficients) != len(values):
-            raise old.error(f"coeff has {len(coefficients)} entries, there are {len(values)} inputs")
+            raise layer.error(f"coeff has {len(coefficients)} entries, there are {len(values)} inputs")
         values = [
             v if c == 1 else builder.binary("Multiply", builder.floating(v), builder.constant(c, F32, "coeff"))
             for v, c in zip(values, coefficients, strict=True)
@@ -102,33 +102,33 @@ def eltwise(builder: Builder, old: OldLayer) -> Value:
     return value
 
 
-def along_channels(builder: Builder, old: OldLayer, blob: str) -> Value:
+def along_channels(builder: Builder, layer: LegacyLayer, blob: str) -> Value:
     """A blob with one number per channel, one for all, or one per element of a sample, ready to be broadcast."""
-    shape = old.in_shape()
-    count = old.blobs[blob].count if blob in old.blobs else 0
+    shape = layer.in_shape()
+    count = layer.blobs[blob].count if blob in layer.blobs else 0
     axis = 0 if len(shape) == 1 else 1
     if count == 1:
-        return builder.blob(old, blob, [1] * len(shape))
+        return builder.blob(layer, blob, [1] * len(shape))
     if shape and count == shape[axis]:
-        return builder.blob(old, blob, [count if i == axis else 1 for i in range(len(shape))])
+        return builder.blob(layer, blob, [count if i == axis else 1 for i in range(len(shape))])
     if count == math.prod(shape[1:]):
-        return builder.blob(old, blob, (1, *shape[1:]))
+        return builder.blob(layer, blob, (1, *shape[1:]))
     channels = shape[axis] if shape else 1
-    if blob not in old.blobs:
-        raise old.error(f"needs the blob {blob}")
-    raise old.error(f"the blob {blob} has {count} numbers, the input {channels} channels")
+    if blob not in layer.blobs:
+        raise layer.error(f"needs the blob {blob}")
+    raise layer.error(f"the blob {blob} has {count} numbers, the input {channels} channels")
 
 
 @converts("ScaleShift")
-def scale_shift(builder: Builder, old: OldLayer) -> Value:
+def scale_shift(builder: Builder, layer: LegacyLayer) -> Value:
     """weights * x + biases, per channel or for all; in IR v7 they may be inputs."""
-    value = builder.floating(old.input(0))
-    rank = len(old.in_shape())
+    value = builder.floating(layer.input(0))
+    rank = len(layer.in_shape())
     for type, blob, position in (("Multiply", "weights", 1), ("Add", "biases", 2)):
-        if blob in old.blobs:
-            value = builder.binary(type, value, along_channels(builder, old, blob))
-        elif len(old.inputs) > position:
-            operand = builder.floating(old.inputs[position])
+        if blob in layer.blobs:
+            value = builder.binary(type, value, along_channels(builder, layer, blob))
+        elif len(layer.inputs) > position:
+            operand = builder.floating(layer.inputs[position])
             shape = operand.shape or ()
             if len(shape) == 1 and rank > 1 and shape[0] != 1:
                 operand = builder.reshape(operand, (1, shape[0], *[1] * (rank - 2)))
@@ -137,9 +137,9 @@ def scale_shift(builder: Builder, old: OldLayer) -> Value:
 
 
 @converts("Select")
-def select(builder: Builder, old: OldLayer) -> Value:
-    condition = builder.convert(old.input(0), BOOLEAN)
-    chosen, other = builder.same_type([old.input(1), old.input(2)])
+def select(builder: Builder, layer: LegacyLayer) -> Value:
+    condition = builder.convert(layer.input(0), BOOLEAN)
+    chosen, other = builder.same_type([layer.input(1), layer.input(2)])
     shape = broadcast(condition.shape, chosen.shape, other.shape)
     attributes = {"auto_broadcast": "numpy"}
     return builder.op("Select", [condition, chosen, other], attributes, shape=shape, element=chosen.type)

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from irrun.element_types import ElementType
-from irrun.ir.legacy.layer import F32, I64, Blob, OldLayer, Shape, Value
+from irrun.ir.legacy.layer import F32, I64, Blob, LegacyLayer, Shape, Value
 from irrun.ir.model import Edge, Graph, Layer, Port
 from irrun.shapes import PartialShape
 
 __all__ = ["CONVERSIONS", "SPELLINGS", "Builder", "Conversion", "converts", "unknown"]
 
 Result = Value | Sequence[Value]
-Conversion = Callable[["Builder", OldLayer], Result]
+Conversion = Callable[["Builder", LegacyLayer], Result]
 
 #: Type of an old layer, in lower case -> what turns it into operations of today.
 CONVERSIONS: dict[str, Conversion] = {}
@@ -118,18 +118,18 @@ class Builder:
         made.attributes = {"element_type": element.name, "shape": ",".join(map(str, array.shape)), "value": array}
         return Value(made, made.outputs[0])
 
-    def blob(self, old: OldLayer, name: str, shape: Sequence[int]) -> Value:
+    def blob(self, layer: LegacyLayer, name: str, shape: Sequence[int]) -> Value:
         """A blob of a layer as a tensor of `shape`: in f32 where it is FP16, else of its own type.
 
         Raises:
             ModelError: there is none, or its size is not that of the shape.
         """
-        blob = old.blobs.get(name)
+        blob = layer.blobs.get(name)
         if blob is None:
-            raise old.error(f"needs the blob {name}")
+            raise layer.error(f"needs the blob {name}")
         count = math.prod(shape)
         if blob.type.byte_size(count) != blob.size:
-            raise old.error(
+            raise layer.error(
                 f"the blob {name} takes {blob.size} bytes, {blob.type.precision} of shape {list(shape)} "
                 f"takes {blob.type.byte_size(count)}"
             )
@@ -172,11 +172,11 @@ class Builder:
         """The value as integers: old files kept indices and sizes as FP32 too."""
         return value if value.type is not None and value.type.is_integer else self.convert(value, element)
 
-    def target(self, old: OldLayer, position: int) -> Value:
+    def target(self, layer: LegacyLayer, position: int) -> Value:
         """The input that holds the shape of the output: f16, as all of an FP16 file, does not hold every size."""
-        value = old.input(position)
+        value = layer.input(position)
         if value.layer.id in self.halves:
-            return self.constant(list(old.out_shape()), name="shape")
+            return self.constant(list(layer.out_shape()), name="shape")
         return self.integral(value)
 
     def scalar(self, value: Value) -> Value:
@@ -254,15 +254,15 @@ class Builder:
         return self.op("Concat", values, {"axis": axis}, shape=shape)
 
 
-def unknown(builder: Builder, old: OldLayer) -> list[Value]:
+def unknown(builder: Builder, layer: LegacyLayer) -> list[Value]:
     """A layer of a type that has no conversion, as it is; its blobs are noted among its attributes."""
-    attributes: dict[str, Any] = dict(old.attributes)
-    for name, blob in old.blobs.items():
+    attributes: dict[str, Any] = dict(layer.attributes)
+    for name, blob in layer.blobs.items():
         attributes[f"{name}-precision"] = blob.type.precision
         attributes[f"{name}-offset"] = blob.offset
         attributes[f"{name}-size"] = blob.size
-    outputs = [(d.type, d.shape) for d in old.outputs]
-    made = builder.layer(old.kind, old.inputs, outputs, attributes, version="legacy", name=old.name)
+    outputs = [(d.type, d.shape) for d in layer.outputs]
+    made = builder.layer(layer.kind, layer.inputs, outputs, attributes, version="legacy", name=layer.name)
     return [Value(made, port) for port in made.outputs]
 
 

@@ -11,7 +11,7 @@ from irrun.errors import ModelError
 from irrun.ir.model import Layer, Port
 from irrun.ir.weights import Weights
 
-__all__ = ["BOOLEAN", "F32", "I32", "I64", "Blob", "Declared", "OldLayer", "Shape", "Value"]
+__all__ = ["BOOLEAN", "F32", "I32", "I64", "Blob", "Declared", "LegacyLayer", "Shape", "Value"]
 
 F32, I32, I64, BOOLEAN = (ELEMENT_TYPES[name] for name in ("f32", "i32", "i64", "boolean"))
 
@@ -69,7 +69,7 @@ _FALSE = frozenset({"0", "false", "no", ""})
 
 
 @dataclass
-class OldLayer:
+class LegacyLayer:
     """A layer of an old file, with its inputs as values of the new graph.
 
     Attributes:

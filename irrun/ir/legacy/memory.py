@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from irrun.ir.legacy.builder import Builder
-from irrun.ir.legacy.layer import OldLayer, Value
+from irrun.ir.legacy.layer import LegacyLayer, Value
 
 __all__ = ["Memories"]
 
@@ -15,33 +15,33 @@ class Memories:
     """
 
     def __init__(self) -> None:
-        self.readers: dict[str, OldLayer] = {}
-        self.writers: dict[str, OldLayer] = {}
+        self.readers: dict[str, LegacyLayer] = {}
+        self.writers: dict[str, LegacyLayer] = {}
 
-    def convert(self, builder: Builder, old: OldLayer) -> list[Value]:
+    def convert(self, builder: Builder, layer: LegacyLayer) -> list[Value]:
         """One of the two layers of a pair."""
-        variable = old.text("id")
-        reads = bool(old.outputs)
+        variable = layer.text("id")
+        reads = bool(layer.outputs)
         found = self.readers if reads else self.writers
         if variable in found:
-            raise old.error(f"two Memory layers {'read' if reads else 'set'} the variable {variable!r}")
-        if reads == bool(old.inputs):
-            raise old.error("has both inputs and outputs" if reads else "has neither inputs nor outputs")
-        found[variable] = old
+            raise layer.error(f"two Memory layers {'read' if reads else 'set'} the variable {variable!r}")
+        if reads == bool(layer.inputs):
+            raise layer.error("has both inputs and outputs" if reads else "has neither inputs nor outputs")
+        found[variable] = layer
         if not reads:
-            value = old.input(0)
-            self._layer(builder, "Assign", variable, value, old)
+            value = layer.input(0)
+            self._layer(builder, "Assign", variable, value, layer)
             return []
-        zero = builder.filled(0, old.out_shape(), old.out_type())
-        return [self._layer(builder, "ReadValue", variable, zero, old)]
+        zero = builder.filled(0, layer.out_shape(), layer.out_type())
+        return [self._layer(builder, "ReadValue", variable, zero, layer)]
 
     @staticmethod
-    def _layer(builder: Builder, type: str, variable: str, value: Value, old: OldLayer) -> Value:
+    def _layer(builder: Builder, type: str, variable: str, value: Value, layer: LegacyLayer) -> Value:
         attributes = {"variable_id": variable}
         if type == "ReadValue" and value.type is not None:
             attributes["variable_type"] = value.type.name
             attributes["variable_shape"] = ",".join(map(str, value.shape or ()))
-        made = builder.layer(type, [value], [(value.type, value.shape)], attributes, version="opset6", name=old.name)
+        made = builder.layer(type, [value], [(value.type, value.shape)], attributes, version="opset6", name=layer.name)
         return Value(made, made.outputs[0])
 
     def finish(self) -> None:

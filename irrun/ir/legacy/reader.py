@@ -9,7 +9,7 @@ from typing import Any
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.ir.legacy.builder import CONVERSIONS, SPELLINGS, Builder, unknown
-from irrun.ir.legacy.layer import F32, Declared, OldLayer, Value
+from irrun.ir.legacy.layer import F32, Declared, LegacyLayer, Value
 from irrun.ir.legacy.memory import Memories
 from irrun.ir.legacy.preprocess import normalized, preprocessed_input
 from irrun.ir.legacy.xml_elements import End, RawLayer, children, malformed, read_edge, read_map_entry
@@ -159,11 +159,11 @@ class _GraphReader:
             if raw.kind != "input":
                 self.convert(raw)
 
-    def old_layer(self, raw: RawLayer) -> OldLayer:
+    def old_layer(self, raw: RawLayer) -> LegacyLayer:
         """A layer as its conversion sees it."""
         layer = raw.layer
         kind = SPELLINGS.get(raw.kind, layer.type)
-        old = OldLayer(layer.name, kind, self.version, layer.line, layer.attributes, weights=self.weights)
+        old = LegacyLayer(layer.name, kind, self.version, layer.line, layer.attributes, weights=self.weights)
         old.blobs = raw.blobs()
         old.outputs = [raw.outputs[p.id] for p in layer.outputs]
         for port in layer.inputs:
@@ -228,7 +228,7 @@ class _GraphReader:
 
     # -------------------------------------------------------- TensorIterator
 
-    def iterator(self, raw: RawLayer, old: OldLayer) -> list[Value]:
+    def iterator(self, raw: RawLayer, old: LegacyLayer) -> list[Value]:
         """A TensorIterator: the ports of body layers that its maps name get Parameters and Results."""
         root = raw.element.find("body")
         if root is None:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from irrun.ir.legacy.builder import Builder, Conversion, converts
-from irrun.ir.legacy.layer import BOOLEAN, OldLayer, Value
+from irrun.ir.legacy.layer import BOOLEAN, LegacyLayer, Value
 
 __all__: list[str] = []
 
 
-def _reduce(builder: Builder, old: OldLayer, type: str, value: Value) -> Value:
-    axes = builder.integral(old.input(1))
-    keep = old.flag("keep_dims", default=True)
-    return builder.op(type, [value, axes], {"keep_dims": keep}, shape=old.out_shape())
+def _reduce(builder: Builder, layer: LegacyLayer, type: str, value: Value) -> Value:
+    axes = builder.integral(layer.input(1))
+    keep = layer.flag("keep_dims", default=True)
+    return builder.op(type, [value, axes], {"keep_dims": keep}, shape=layer.out_shape())
 
 
 def _plain(type: str) -> Conversion:
-    def convert(builder: Builder, old: OldLayer) -> Value:
-        return _reduce(builder, old, type, old.input(0))
+    def convert(builder: Builder, layer: LegacyLayer) -> Value:
+        return _reduce(builder, layer, type, layer.input(0))
 
     return convert
 
 
 def _logical(type: str) -> Conversion:
-    def convert(builder: Builder, old: OldLayer) -> Value:
-        return _reduce(builder, old, type, builder.convert(old.input(0), BOOLEAN))
+    def convert(builder: Builder, layer: LegacyLayer) -> Value:
+        return _reduce(builder, layer, type, builder.convert(layer.input(0), BOOLEAN))
 
     return convert
 
@@ -35,32 +35,32 @@ for _old, _type in (("ReduceAnd", "ReduceLogicalAnd"), ("ReduceOr", "ReduceLogic
 
 
 @converts("ReduceL1")
-def reduce_l1(builder: Builder, old: OldLayer) -> Value:
-    axes = builder.integral(old.input(1))
-    attributes = {"keep_dims": old.flag("keep_dims", default=True)}
-    return builder.op("ReduceL1", [old.input(0), axes], attributes, shape=old.out_shape(), version="opset4")
+def reduce_l1(builder: Builder, layer: LegacyLayer) -> Value:
+    axes = builder.integral(layer.input(1))
+    attributes = {"keep_dims": layer.flag("keep_dims", default=True)}
+    return builder.op("ReduceL1", [layer.input(0), axes], attributes, shape=layer.out_shape(), version="opset4")
 
 
 @converts("ReduceL2")
-def reduce_l2(builder: Builder, old: OldLayer) -> Value:
-    axes = builder.integral(old.input(1))
-    attributes = {"keep_dims": old.flag("keep_dims", default=True)}
-    inputs = [builder.floating(old.input(0)), axes]
-    return builder.op("ReduceL2", inputs, attributes, shape=old.out_shape(), version="opset4")
+def reduce_l2(builder: Builder, layer: LegacyLayer) -> Value:
+    axes = builder.integral(layer.input(1))
+    attributes = {"keep_dims": layer.flag("keep_dims", default=True)}
+    inputs = [builder.floating(layer.input(0)), axes]
+    return builder.op("ReduceL2", inputs, attributes, shape=layer.out_shape(), version="opset4")
 
 
 @converts("ReduceSumSquare")
-def reduce_sum_square(builder: Builder, old: OldLayer) -> Value:
-    value = old.input(0)
-    return _reduce(builder, old, "ReduceSum", builder.binary("Multiply", value, value))
+def reduce_sum_square(builder: Builder, layer: LegacyLayer) -> Value:
+    value = layer.input(0)
+    return _reduce(builder, layer, "ReduceSum", builder.binary("Multiply", value, value))
 
 
 @converts("ReduceLogSum")
-def reduce_log_sum(builder: Builder, old: OldLayer) -> Value:
-    return builder.unary("Log", _reduce(builder, old, "ReduceSum", builder.floating(old.input(0))))
+def reduce_log_sum(builder: Builder, layer: LegacyLayer) -> Value:
+    return builder.unary("Log", _reduce(builder, layer, "ReduceSum", builder.floating(layer.input(0))))
 
 
 @converts("ReduceLogSumExp")
-def reduce_log_sum_exp(builder: Builder, old: OldLayer) -> Value:
-    value = builder.unary("Exp", builder.floating(old.input(0)))
-    return builder.unary("Log", _reduce(builder, old, "ReduceSum", value))
+def reduce_log_sum_exp(builder: Builder, layer: LegacyLayer) -> Value:
+    value = builder.unary("Exp", builder.floating(layer.input(0)))
+    return builder.unary("Log", _reduce(builder, layer, "ReduceSum", value))

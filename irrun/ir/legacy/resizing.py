@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from irrun.ir.legacy.builder import Builder, converts
-from irrun.ir.legacy.layer import F32, OldLayer, Value
+from irrun.ir.legacy.layer import F32, LegacyLayer, Value
 
 __all__: list[str] = []
 
 LARGEST_GRID = 1 << 24
 
 
-def _resize(builder: Builder, old: OldLayer, value: Value, attributes: dict[str, object]) -> Value:
+def _resize(builder: Builder, layer: LegacyLayer, value: Value, attributes: dict[str, object]) -> Value:
     """To the size of the output: files give factors, sizes or both, and rounded their own way."""
-    before, after = value.shape or old.in_shape(), old.out_shape()
+    before, after = value.shape or layer.in_shape(), layer.out_shape()
     if len(before) != len(after) or len(after) < 3:
-        raise old.error(f"resizes {list(before)} to {list(after)}, expected images of one rank")
+        raise layer.error(f"resizes {list(before)} to {list(after)}, expected images of one rank")
     axes = list(range(2, len(after)))
     inputs = [
         value,
@@ -35,11 +35,11 @@ def _resize(builder: Builder, old: OldLayer, value: Value, attributes: dict[str,
 
 
 @converts("Interp")
-def interp(builder: Builder, old: OldLayer) -> Value:
+def interp(builder: Builder, layer: LegacyLayer) -> Value:
     """Bilinear; pads below zero cut the border off before."""
-    value = builder.floating(old.input(0))
-    begin, end = old.integer("pad_beg", default=0), old.integer("pad_end", default=0)
-    shape = old.in_shape()
+    value = builder.floating(layer.input(0))
+    begin, end = layer.integer("pad_beg", default=0), layer.integer("pad_end", default=0)
+    shape = layer.in_shape()
     if begin or end:
         axes = list(range(2, len(shape)))
         if begin > 0 or end > 0:
@@ -50,22 +50,22 @@ def interp(builder: Builder, old: OldLayer) -> Value:
         if begin < 0 or end < 0:
             sizes = (value.shape or shape)[2:]
             value = builder.slice(value, axes, [max(-begin, 0)] * len(axes), [n - max(-end, 0) for n in sizes])
-    aligned = old.flag("align_corners", default=True)
+    aligned = layer.flag("align_corners", default=True)
     mode = "align_corners" if aligned else "asymmetric"
-    return _resize(builder, old, value, {"mode": "linear_onnx", "coordinate_transformation_mode": mode})
+    return _resize(builder, layer, value, {"mode": "linear_onnx", "coordinate_transformation_mode": mode})
 
 
 @converts("Resample", "Upsampling")
-def resample(builder: Builder, old: OldLayer) -> Value:
+def resample(builder: Builder, layer: LegacyLayer) -> Value:
     """By `type`.
 
     For the engines that IR v2 to v6 were made for, the nearest pixel is the one whose centre is nearest; for most of
     those of IR v7, the one that begins at or before the pixel that is made. Whole factors of growth give the same.
     """
-    value = builder.floating(old.input(0))
-    method = old.text("type", "sample_type", default="nearest").rpartition(".")[2].lower()
+    value = builder.floating(layer.input(0))
+    method = layer.text("type", "sample_type", default="nearest").rpartition(".")[2].lower()
     if method == "nearest":
-        centred = old.version < 7
+        centred = layer.version < 7
         attributes: dict[str, object] = {
             "mode": "nearest",
             "coordinate_transformation_mode": "half_pixel" if centred else "asymmetric",
@@ -75,22 +75,22 @@ def resample(builder: Builder, old: OldLayer) -> Value:
         attributes = {
             "mode": "linear",
             "coordinate_transformation_mode": "half_pixel",
-            "antialias": old.flag("antialias"),
+            "antialias": layer.flag("antialias"),
         }
     elif method == "cubic":
         attributes = {"mode": "cubic", "coordinate_transformation_mode": "half_pixel"}
     else:
-        raise old.error(f"type={old.text('type')!r}, expected NEAREST, LINEAR or CUBIC")
-    return _resize(builder, old, value, attributes)
+        raise layer.error(f"type={layer.text('type')!r}, expected NEAREST, LINEAR or CUBIC")
+    return _resize(builder, layer, value, attributes)
 
 
 @converts("SpatialTransformer")
-def spatial_transformer(builder: Builder, old: OldLayer) -> Value:
+def spatial_transformer(builder: Builder, layer: LegacyLayer) -> Value:
     """Bilinear samples at theta (y, x, 1), in a system where -1 is the first pixel and 1 is one past the last."""
-    value, theta = (builder.floating(old.input(i)) for i in (0, 1))
-    batch, _, height, width = old.in_shape()
+    value, theta = (builder.floating(layer.input(i)) for i in (0, 1))
+    batch, _, height, width = layer.in_shape()
     if height * width > LARGEST_GRID:
-        raise old.error(f"transforms images of {height} x {width} pixels, more than {LARGEST_GRID}")
+        raise layer.error(f"transforms images of {height} x {width} pixels, more than {LARGEST_GRID}")
     ys, xs = ([2 * i / n - 1 for i in range(n)] for n in (height, width))
     places = builder.constant([[y, x, 1.0] for y in ys for x in xs], F32, "places")
     theta = builder.reshape(theta, (batch, 2, 3))
@@ -102,4 +102,4 @@ def spatial_transformer(builder: Builder, old: OldLayer) -> Value:
     # GridSample counts from the edges of pixels, not from their centres.
     grid = builder.binary("Add", grid, builder.constant([1 / width, 1 / height], F32, "half_pixel"))
     attributes = {"align_corners": False, "mode": "bilinear", "padding_mode": "zeros"}
-    return builder.op("GridSample", [value, grid], attributes, shape=old.out_shape(), version="opset9")
+    return builder.op("GridSample", [value, grid], attributes, shape=layer.out_shape(), version="opset9")
