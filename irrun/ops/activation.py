@@ -21,7 +21,7 @@ from irrun.ops._support.numerics import (
     via_float64,
 )
 from irrun.ops._support.registry import op
-from irrun.ops._support.special_functions import erfc_tail
+from irrun.ops._support.special_functions import erfc_tail, sigmoid
 
 __all__ = [
     "clamp_1",
@@ -194,11 +194,7 @@ def sigmoid_1(data: Array) -> Array:
         values = to_native(data)
         signed = values.view(f"i{values.itemsize}")
         return np.asarray(-signed < 0).astype(data.dtype)
-    return via_float64(_sigmoid, data)
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(1 / (1 + np.exp(-x)))
+    return via_float64(sigmoid, data)
 
 
 @op("Swish", since=4, folding="elementwise")
@@ -211,7 +207,7 @@ def swish_4(data: Array, beta: Array | None = None) -> Array:
     Spec: Swish-4.
     """
     factor = 1.0 if beta is None else to_scalar(beta, "beta")
-    return via_float64(lambda x: x * _sigmoid(factor * x), data)
+    return via_float64(lambda x: x * sigmoid(factor * x), data)
 
 
 @op("Mish", since=4, folding="elementwise")

@@ -1,10 +1,12 @@
-"""The error function and its relatives, which NumPy lacks, on f64 arrays.
+"""The sigmoid, and the error function and its relatives, which NumPy does not provide.
 
-Near zero erf(x) / x is a polynomial in x^2. Further out, (1 + 2x) exp(x^2) erfc(x) is a smooth function of
-t = (x - 3) / (x + 3), which maps [0, infinity) to [-1, 1), and is a polynomial in t. Both polynomials are
-Chebyshev interpolants of the exact functions. For results in f32 the second one is shorter, good up to x = 10.2, from
-where on f32 knows only zero; and erf(x) / x is the ratio of two polynomials in x^2 everywhere. These were fitted so
-that the greatest relative error is least: 3e-9.
+The error functions take f64 arrays. Near zero, erf(x) / x is computed as a polynomial in x^2. Elsewhere,
+(1 + 2x) exp(x^2) erfc(x) is a smooth function of t = (x - 3) / (x + 3), which maps [0, infinity) to [-1, 1), and is
+computed as a polynomial in t. Both polynomials are Chebyshev interpolants of the exact functions.
+
+For results that are rounded to f32 there are faster approximations. The polynomial in t is shorter and accurate up to
+x = 10.2, beyond which erfc(x) is zero in f32. erf(x) / x is a ratio of two polynomials in x^2 for all x. Their
+coefficients minimize the largest relative error, which is 3e-9.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ import numpy as np
 
 from irrun.ops._support.numerics import Array, evaluate_polynomial
 
-__all__ = ["erf", "erfc", "erfc_tail", "erfinv"]
+__all__ = ["erf", "erfc", "erfc_tail", "erfinv", "sigmoid"]
 
-SERIES = (
+#: erf(x) / x for x in [0, 1], as a polynomial in x^2.
+ERF_SERIES = (
     1.1283791670955126,
     -0.3761263890318375,
     0.11283791670954882,
@@ -30,7 +33,8 @@ SERIES = (
     -1.1373902296430911e-09,
     5.958930743134941e-11,
 )
-TAIL = (
+#: (1 + 2x) exp(x^2) erfc(x) as a polynomial in t.
+ERFC_TAIL = (
     1.2530080582697296,
     -0.1356211061245812,
     -0.0475622943534492,
@@ -58,7 +62,8 @@ TAIL = (
     8.393734858690877e-10,
     -3.451497487664328e-11,
 )
-TAIL_SINGLE = (
+#: The same for results in f32.
+ERFC_TAIL_SINGLE = (
     1.253008059215274,
     -0.13562114013717133,
     -0.047562409623458854,
@@ -71,7 +76,8 @@ TAIL_SINGLE = (
     -0.0007751270526228533,
     -0.00026718403454343816,
 )
-RATIO_ABOVE = (
+#: erf(x) / x for results in f32: the numerator, a polynomial in x^2.
+ERF_NUMERATOR = (
     1.1283791699725394,
     0.19287887242148108,
     0.05574958781072359,
@@ -79,7 +85,8 @@ RATIO_ABOVE = (
     0.00041127931556811023,
     6.791410904444734e-06,
 )
-RATIO_BELOW = (
+#: The denominator, a polynomial in x^2.
+ERF_DENOMINATOR = (
     1.0,
     0.5042678839481768,
     0.11749543179323835,
@@ -90,50 +97,77 @@ RATIO_BELOW = (
 )
 
 
+def sigmoid(x: Array) -> Array:
+    """Compute `1 / (1 + exp(-x))` in the type of `x`.
+
+    Args:
+        x: A floating-point array of NumPy, any shape.
+    """
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
 def erf(x: Array, *, single: bool = False) -> Array:
-    """The error function of an f64 array; `single` is faster, and good for results that are rounded to f32."""
+    """Compute the error function.
+
+    Args:
+        x: An f64 array.
+        single: Whether the result is rounded to f32, for which a faster approximation suffices.
+    """
     if single:
-        x = np.minimum(np.maximum(x, -4), 4)  # further out f32 knows only 1
+        x = np.minimum(np.maximum(x, -4), 4)  # beyond 4, the result rounds to 1 in f32
         square = x * x
-        x *= evaluate_polynomial(RATIO_ABOVE, square)
-        x /= evaluate_polynomial(RATIO_BELOW, square)
+        x *= evaluate_polynomial(ERF_NUMERATOR, square)
+        x /= evaluate_polynomial(ERF_DENOMINATOR, square)
         return x
-    size = np.abs(x)
-    near = x * evaluate_polynomial(SERIES, np.minimum(x * x, 1))
-    far = np.copysign(1 - erfc(size), x)
-    return np.where(size < 1, near, far)
+    magnitude = np.abs(x)
+    near = x * evaluate_polynomial(ERF_SERIES, np.minimum(x * x, 1))
+    far = np.copysign(1 - erfc(magnitude), x)
+    return np.where(magnitude < 1, near, far)
 
 
 def erfc(x: Array) -> Array:
-    """1 - erf(x) of an f64 array, without the cancellation where erf(x) is close to 1."""
+    """Compute `1 - erf(x)` without the cancellation where erf(x) is close to 1.
+
+    Args:
+        x: An f64 array.
+    """
     tail = erfc_tail(np.abs(x))
     return np.where(x < 0, 2 - tail, tail)
 
 
-def erfc_tail(size: Array, *, single: bool = False) -> Array:
-    """1 - erf(size) of an f64 array without negative values; `single` as for `erf`."""
-    size = np.minimum(size, 40)  # further out it is zero
-    t = size - 3
-    t /= size + 3
-    tail = evaluate_polynomial(TAIL_SINGLE if single else TAIL, t)
-    t = size * size
+def erfc_tail(magnitude: Array, *, single: bool = False) -> Array:
+    """Compute `1 - erf(magnitude)` for values that are not negative.
+
+    Args:
+        magnitude: An f64 array without negative values.
+        single: Whether the result is rounded to f32, for which a faster approximation suffices.
+    """
+    magnitude = np.minimum(magnitude, 40)  # beyond 40, the result is zero in f64
+    t = magnitude - 3
+    t /= magnitude + 3
+    tail = evaluate_polynomial(ERFC_TAIL_SINGLE if single else ERFC_TAIL, t)
+    t = magnitude * magnitude
     tail *= np.exp(-t)
-    size *= 2
-    size += 1
-    tail /= size
+    magnitude *= 2
+    magnitude += 1
+    tail /= magnitude
     return tail
 
 
 def erfinv(x: Array) -> Array:
-    """The inverse of the error function, of an f64 array: infinite at 1 and -1, NaN beyond."""
-    size = np.abs(x)
-    # Winitzki's approximation, good to two digits; each of Halley's steps triples the number of digits.
-    log = np.log1p(-size * size)
+    """Compute the inverse of the error function: infinite at 1 and -1, NaN beyond.
+
+    Args:
+        x: An f64 array.
+    """
+    magnitude = np.abs(x)
+    # Winitzki's approximation is accurate to two digits; each of Halley's steps triples the number of digits.
+    log = np.log1p(-magnitude * magnitude)
     half = 2 / (np.pi * 0.147) + log / 2
     y = np.sqrt(np.sqrt(half * half - log / 0.147) - half)
     for _ in range(3):
-        error = np.where(size < 0.5, erf(y) - size, (1 - size) - erfc(y))
+        error = np.where(magnitude < 0.5, erf(y) - magnitude, (1 - magnitude) - erfc(y))
         step = error * np.exp(y * y) * (np.sqrt(np.pi) / 2)
         y = y - step / (1 + y * step)
-    y = np.where(size == 1, np.inf, y)
+    y = np.where(magnitude == 1, np.inf, y)
     return np.copysign(y, x)
