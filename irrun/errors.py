@@ -1,43 +1,51 @@
-"""The one family of exceptions that irrun raises."""
+"""The exceptions that irrun raises, and how their messages are formatted."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["ExecutionError", "InputError", "IrrunError", "ModelError", "UnsupportedError", "one_line", "printable"]
+__all__ = [
+    "ExecutionError",
+    "InputError",
+    "IrrunError",
+    "ModelError",
+    "UnsupportedError",
+    "escape_unprintable",
+    "to_one_line",
+]
 
-#: What lists all operations that a model lacks fits; a shape of a million dimensions does not.
-_LONGEST = 20_000
+#: Maximum length of a message: room for a list of all unsupported operations, but not for a million dimensions.
+MAX_LENGTH = 20_000
 _LONG_WORD = re.compile(r"\S{300,}")
 
 
-def printable(text: str) -> str:
-    """`text` with everything that a terminal would obey instead of showing it written as an escape.
+def escape_unprintable(text: str) -> str:
+    """Return `text` with unprintable characters replaced by their escape sequences.
 
-    Names come from files, and files from anywhere: control characters, escape sequences and marks that turn the
-    direction of writing must not get through.
+    Names come from files of unknown origin. Control characters, terminal escape sequences and bidirectional marks
+    in them must not reach the terminal.
     """
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-def one_line(text: str) -> str:
-    """`text` as one line that can be shown, what no one would read to its end cut short."""
+def to_one_line(text: str) -> str:
+    """Return `text` as one printable line; long words and very long texts are shortened."""
     text = _LONG_WORD.sub(lambda word: f"{word[0][:120]}...{word[0][-60:]}", " ".join(text.split()))
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST - 300]} ... {text[-300:]}"
-    return printable(text)
+    if len(text) > MAX_LENGTH:
+        text = f"{text[: MAX_LENGTH - 300]} ... {text[-300:]}"
+    return escape_unprintable(text)
 
 
 class IrrunError(Exception):
-    """Anything that irrun reports.
+    """Base class of all errors that irrun reports.
 
     Args:
-        message: what was found and what was expected, one line.
-        path: the file it was found in.
-        line: the line of that file, counted from 1.
-        layer: the layer's description, as `Layer.describe()` gives it.
+        message: What was found and what was expected, in one line.
+        path: The file that the error was found in.
+        line: The line of that file, counted from 1.
+        layer: The description of the layer, as `Layer.describe()` returns it.
     """
 
     def __init__(
@@ -55,24 +63,24 @@ class IrrunError(Exception):
         self.layer = layer
 
     def __str__(self) -> str:
-        where = "" if self.path is None else printable(str(self.path))
+        location = "" if self.path is None else escape_unprintable(str(self.path))
         if self.line is not None:
-            where += f":{self.line}" if where else f"line {self.line}"
-        parts = (where, one_line(self.layer or ""), one_line(self.message))
+            location += f":{self.line}" if location else f"line {self.line}"
+        parts = (location, to_one_line(self.layer or ""), to_one_line(self.message))
         return ": ".join(part for part in parts if part)
 
 
-class ModelError(IrrunError):
-    """The model file, or its weights, say something that cannot be."""
+class ModelError(IrrunError, RuntimeError):
+    """A model file or its weights are invalid."""
 
 
-class InputError(IrrunError):
-    """What was fed does not fit: a name, a shape, a type, a value or a file."""
+class InputError(IrrunError, ValueError):
+    """An input or argument is invalid: its name, shape, type or value, or the file that it is read from."""
 
 
-class UnsupportedError(IrrunError):
-    """The model needs operations, versions or types that irrun lacks; the message lists all of them."""
+class UnsupportedError(IrrunError, RuntimeError):
+    """A model requires operations, versions or types that irrun does not support; the message lists all of them."""
 
 
-class ExecutionError(IrrunError):
-    """A kernel failed on the values that reached it."""
+class ExecutionError(IrrunError, RuntimeError):
+    """A kernel failed."""

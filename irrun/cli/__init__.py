@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from irrun import __version__
-from irrun.errors import IrrunError, one_line
+from irrun.errors import IrrunError, to_one_line
 
 __all__ = ["main", "refuse_to_replace"]
 
@@ -167,7 +167,7 @@ def _interrupts() -> Iterator[list[int]]:
 
 def _complain(text: str) -> int:
     with contextlib.suppress(OSError):
-        click.echo(f"irrun: {one_line(text)}", err=True)
+        click.echo(f"irrun: {to_one_line(text)}", err=True)
     return 2
 
 

@@ -24,7 +24,7 @@ def command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], outp
     irrun extract model.xml --inputs conv1 --outputs fc1 -o part.xml
     """
     from irrun.cli import refuse_to_replace
-    from irrun.errors import printable
+    from irrun.errors import escape_unprintable
     from irrun.ir.extract import extract
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
@@ -34,7 +34,7 @@ def command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], outp
     part = extract(whole, _names("--inputs", inputs, whole), _names("--outputs", outputs, whole))
     xml, binary = save_model(part, output)
     count = f"{len(part.graph.layers)} of {len(whole.graph.layers)} layers"
-    click.echo(printable(f"wrote {xml} ({count}) and {binary}"))
+    click.echo(escape_unprintable(f"wrote {xml} ({count}) and {binary}"))
 
 
 def _names(option: str, given: tuple[str, ...], model: object) -> list[str]:

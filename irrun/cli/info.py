@@ -22,7 +22,7 @@ def command(model: Path, weights: Path | None, as_json: bool) -> None:
     Nothing runs, and a missing .bin does not matter.
     """
     from irrun.cli.show import columns, human_bytes
-    from irrun.errors import one_line
+    from irrun.errors import to_one_line
     from irrun.ir.reader import read_findings
 
     found, findings = read_findings(model, weights)
@@ -31,11 +31,11 @@ def command(model: Path, weights: Path | None, as_json: bool) -> None:
         click.echo(json.dumps(facts))
         return
     lines = [
-        f"{one_line(facts['name']) or one_line(model.name)}: IR version {facts['ir_version']}, {facts['layers']} layers"
+        f"{to_one_line(facts['name']) or to_one_line(model.name)}: IR version {facts['ir_version']}, {facts['layers']} layers"
     ]
     for side in ("inputs", "outputs"):
         lines += ["", side]
-        lines += [f"  {one_line(t['name'])}: {t['type']}{t['shape']}" for t in facts[side]] or ["  none"]
+        lines += [f"  {to_one_line(t['name'])}: {t['type']}{t['shape']}" for t in facts[side]] or ["  none"]
     lines += ["", "operations"]
     rows = [(f"  {name}", str(count)) for name, count in facts["operations"].items()]
     lines.append(columns(rows) if rows else "  none")
@@ -49,7 +49,7 @@ def command(model: Path, weights: Path | None, as_json: bool) -> None:
         ("wrong with the file", "findings"),
     ):
         if facts[key]:
-            lines += ["", title, *(f"  {one_line(line)}" for line in facts[key])]
+            lines += ["", title, *(f"  {to_one_line(line)}" for line in facts[key])]
     click.echo("\n".join(lines))
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
-from irrun.errors import one_line
+from irrun.errors import to_one_line
 from irrun.ir.model import Layer
 from irrun.runtime.executor import Observer, Scope
 
@@ -53,7 +53,7 @@ class _Line:
 
         inside = f", iteration {scope[0][1]} of {scope[0][0].name}" if scope else ""
         told = f"{self.title}: {self.count} layers done, {layer.type} {layer.name}{inside}"
-        self.status.update(Text(one_line(told), no_wrap=True, overflow="ellipsis"))  # names are no markup
+        self.status.update(Text(to_one_line(told), no_wrap=True, overflow="ellipsis"))  # names are no markup
 
     def close(self) -> None:
         if self.status is not None:

@@ -81,7 +81,7 @@ def command(
     from irrun.data.image import ImageOptions
     from irrun.data.load import LoadOptions, load_inputs
     from irrun.data.save import save_outputs
-    from irrun.errors import one_line, printable
+    from irrun.errors import to_one_line, escape_unprintable
 
     if output == "":
         raise click.BadParameter("it is empty, expected an .npz, an .npy or a folder", param_hint="--output")
@@ -115,9 +115,9 @@ def command(
         if not written:
             click.echo(table(outputs))
         for path in written:
-            click.echo(f"wrote {printable(str(path))}")
+            click.echo(f"wrote {escape_unprintable(str(path))}")
         for mismatch in request.mismatches:
-            click.echo(f"declared otherwise: {one_line(str(mismatch))}")
+            click.echo(f"declared otherwise: {to_one_line(str(mismatch))}")
     if request.mismatches:
         raise click.exceptions.Exit(1)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from irrun.data.save import storable
+from irrun.data.save import to_storable
 from irrun.element_types import ElementType
-from irrun.errors import printable
+from irrun.errors import escape_unprintable
 
 __all__ = ["columns", "describe", "human_bytes", "summary", "table"]
 
@@ -35,14 +35,14 @@ def summary(value: Array) -> tuple[str, str, str, str]:
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
     """Rows in columns of equal width, two spaces apart."""
-    rows = [[printable(cell) for cell in row] for row in rows]
+    rows = [[escape_unprintable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
 def describe(name: str, value: Array) -> dict[str, Any]:
     """What JSON tells of one output; `values` only where it is small."""
-    plain = storable(value)
+    plain = to_storable(value)
     found: dict[str, Any] = {
         "name": name,
         "type": str(ElementType.of(value.dtype)),
@@ -68,7 +68,7 @@ def human_bytes(count: int) -> str:
 
 
 def _range(value: Array) -> str:
-    plain = storable(value)
+    plain = to_storable(value)
     if not plain.size:
         return "empty"
     if plain.dtype.kind in "iu":
@@ -85,7 +85,7 @@ def _range(value: Array) -> str:
 
 
 def _first(value: Array) -> str:
-    plain = storable(value).reshape(-1)[:FIRST]
+    plain = to_storable(value).reshape(-1)[:FIRST]
     shown = [f"{v:.6g}" if plain.dtype.kind == "f" else repr(v.item()) for v in plain]
     return " ".join(shown) + (" ..." if value.size > FIRST else "")
 

@@ -20,7 +20,7 @@ def command(model: Path, output: Path, weights: Path | None) -> None:
     irrun upgrade old.xml -o new.xml
     """
     from irrun.cli import refuse_to_replace
-    from irrun.errors import printable
+    from irrun.errors import escape_unprintable
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
     from irrun.runtime.lowering import unsupported_error
@@ -31,4 +31,4 @@ def command(model: Path, output: Path, weights: Path | None) -> None:
     if lacking is not None:
         raise lacking
     xml, binary = save_model(old, output)
-    click.echo(printable(f"wrote {xml} (IR v11, from v{old.source_version}) and {binary}"))
+    click.echo(escape_unprintable(f"wrote {xml} (IR v11, from v{old.source_version}) and {binary}"))

@@ -19,18 +19,18 @@ def command(model: Path, weights: Path | None, as_json: bool) -> None:
 
     Prints every finding with its line; exits 1 if there is one, 2 if the file cannot be read at all.
     """
-    from irrun.errors import one_line, printable
+    from irrun.errors import to_one_line, escape_unprintable
     from irrun.ir.schema import validate
 
     findings = validate(model, weights)
     if as_json:
         click.echo(json.dumps([f._asdict() for f in findings]))
     else:
-        name = printable(str(model))
+        name = escape_unprintable(str(model))
         for finding in findings:
             where = f"{name}:{finding.line}" if finding.line else name
             found = f"{finding.layer}: {finding.message}" if finding.layer else finding.message
-            click.echo(f"{where}: {one_line(found)}")
+            click.echo(f"{where}: {to_one_line(found)}")
         if not findings:
             click.echo(f"{name}: nothing found")
     if findings:

@@ -15,7 +15,7 @@ from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.files import atomic_write
 
-__all__ = ["save_outputs", "storable"]
+__all__ = ["save_outputs", "to_storable"]
 
 Array = np.ndarray[Any, Any]
 
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -> list[Path]:
     """Write outputs to an .npz, an .npy (one output) or a folder (one .npy each).
 
-    Types that NumPy's files do not know are widened without loss (`storable`).
+    Types that NumPy's files do not know are widened without loss (`to_storable`).
 
     Returns:
         The files written.
@@ -32,7 +32,7 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
         InputError: the target is of no known kind, or cannot be written.
     """
     path = Path(target)
-    arrays = {name: storable(value) for name, value in outputs.items()}
+    arrays = {name: to_storable(value) for name, value in outputs.items()}
     suffix = path.suffix.lower()
     try:
         if suffix == ".npz":
@@ -61,7 +61,7 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def storable(value: Array) -> Array:
+def to_storable(value: Array) -> Array:
     """`value` in a type that .npy files know: narrow floats as f32, narrow integers as 8 bits, strings as text."""
     element = ElementType.of(value.dtype)
     if element.kind == "string":

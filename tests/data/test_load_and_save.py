@@ -15,7 +15,7 @@ from ir_text import layer, net, port, write
 
 import irrun
 from irrun.data.load import load_input, load_inputs
-from irrun.data.save import save_outputs, storable
+from irrun.data.save import save_outputs, to_storable
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 
@@ -45,7 +45,7 @@ def test_what_is_made_up_and_written_can_be_read_and_fed_again(how, tmp_path):
         again = model(load_inputs(texts, model.inputs)).to_dict()
         for name, value in first.items():
             assert again[name].dtype == value.dtype
-            np.testing.assert_array_equal(storable(again[name]), storable(value))
+            np.testing.assert_array_equal(to_storable(again[name]), to_storable(value))
 
 
 def test_names_of_every_kind_and_none(tmp_path):

@@ -62,6 +62,8 @@ def scaled_dot_product_attention_13(
                 scores = _masked(scores, _rows(attention_mask, rows, length))
             parts.append(_softmax(scores, None if sink is None else _rows(sink, rows, length)) @ value)
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-2)
+    except InputError:
+        raise
     except ValueError as error:
         raise InputError(f"query, key, value, mask and sink do not fit together: {error}") from None
 
