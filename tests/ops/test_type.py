@@ -8,6 +8,7 @@ import pytest
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops import type as kernels
+from irrun.ops._support.conversion import convert
 
 STRINGS = np.array(["a", "b"], object)
 
@@ -29,7 +30,7 @@ def test_every_pair_keeps_the_shape_and_gives_the_type(source: str, shape: tuple
     for target in ELEMENT_TYPES.values():
         if target.name == "string":
             continue
-        found = kernels.convert(data, target)
+        found = convert(data, target)
         assert isinstance(found, np.ndarray)
         assert found.dtype == target.dtype
         assert found.shape == shape
@@ -38,12 +39,12 @@ def test_every_pair_keeps_the_shape_and_gives_the_type(source: str, shape: tuple
 def test_nan_survives_where_it_can() -> None:
     nan = np.array([np.nan, -np.nan], np.float32)
     for name in ("f64", "f16", "bf16", "f8e4m3", "f8e5m2", "f8e8m0"):
-        assert np.isnan(kernels.convert(nan, ELEMENT_TYPES[name]).astype(np.float32)).all(), name
+        assert np.isnan(convert(nan, ELEMENT_TYPES[name]).astype(np.float32)).all(), name
 
 
 def test_floats_that_u64_holds_and_i64_does_not() -> None:
     x = np.array([2.0**63, 1.5 * 2.0**63, 2.0**64, -1, np.nan])
-    found = kernels.convert(x, ELEMENT_TYPES["u64"])
+    found = convert(x, ELEMENT_TYPES["u64"])
     assert found.tolist() == [2**63, 3 * 2**62, 0, 2**64 - 1, 2**63]
 
 
@@ -127,9 +128,9 @@ def test_strings_of_the_specification(text: bytes, begins: list, ends: list, str
 @pytest.mark.parametrize(("begin", "end"), [(-1, 2), (2, 1), (0, 4)])
 def test_strings_outside_of_the_text(begin: int, end: int) -> None:
     text = np.frombuffer(b"abc", np.uint8)
-    with pytest.raises(InputError, match="a string spans"):
+    with pytest.raises(InputError, match=r"string range \[.* is invalid for 3 bytes"):
         kernels.string_tensor_pack_15(np.array([begin]), np.array([end]), text)
-    with pytest.raises(InputError, match="expected equal ones"):
+    with pytest.raises(InputError, match="expected equal shapes"):
         kernels.string_tensor_pack_15(np.array([0]), np.array([[1]]), text)
 
 

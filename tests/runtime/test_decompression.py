@@ -7,7 +7,7 @@ import pytest
 
 import irrun
 from irrun.element_types import ELEMENT_TYPES
-from irrun.ops.type import convert
+from irrun.ops._support.conversion import convert
 from irrun.packing import pack
 
 ov = pytest.importorskip("openvino")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from irrun.element_types import ElementType
+from irrun.ops._support.conversion import convert
 from irrun.ops._support.numerics import Array
-from irrun.ops.type import convert
 
 __all__ = ["convert_to_output_type"]
 

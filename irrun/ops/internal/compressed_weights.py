@@ -7,11 +7,11 @@ import numpy as np
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops._support.axes import normalize_axis, to_int_list
+from irrun.ops._support.conversion import convert
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.output_type import convert_to_output_type
 from irrun.ops._support.registry import op
 from irrun.ops.movement.gather import gather_7
-from irrun.ops.type import convert
 
 __all__ = ["fully_connected", "fully_connected_compressed", "gather_compressed"]
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from irrun.element_types import ElementType
+from irrun.ops._support.conversion import convert
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.operation import Operation
 from irrun.ops._support.registry import resolver
-from irrun.ops.type import convert
 
 __all__ = ["RelaxedOperation", "relaxed"]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
-from irrun.ops.type import convert
+from irrun.ops._support.conversion import convert
 from irrun.runtime.program import ABSENT, Instruction, Program
 
 __all__ = ["upcast_decompression"]
