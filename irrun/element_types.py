@@ -1,8 +1,8 @@
-"""Element types: their names in XML, their width, the NumPy type that holds them.
+"""Element types: their names in XML, their widths and the NumPy types of their arrays.
 
-Types narrower than a byte take one byte per element in memory and are packed only in `.bin` files.
-A type that neither NumPy nor ml_dtypes knows is held as a structured type of one field, so that data movement
-carries it along while arithmetic on it is refused; `Convert` gives it a meaning.
+Sub-byte types take one byte per element in memory and are packed in `.bin` files only. Types that neither NumPy nor
+ml_dtypes supports (nf4, u6, u3, u1) are represented by structured types of one field: operations that move data
+accept them, while NumPy refuses arithmetic on them. `Convert` converts them to other types.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["ELEMENT_TYPES", "ElementType"]
 
 @dataclass(frozen=True)
 class ElementType:
-    """One element type of OpenVINO.
+    """An element type of OpenVINO.
 
     Attributes:
-        name: the name in `element_type` attributes, such as "f32".
-        precision: the name in `precision` attributes of ports, such as "FP32".
-        bits: width of one element in a `.bin` file; 0 for strings.
-        dtype: the NumPy type of arrays that hold it.
+        name: The name in `element_type` attributes, such as "f32".
+        precision: The name in `precision` attributes of ports, such as "FP32".
+        bits: The width of an element in a `.bin` file; 0 for strings.
+        dtype: The NumPy type of arrays of this element type.
         kind: "float", "int", "uint", "boolean" or "string".
     """
 
@@ -37,26 +37,28 @@ class ElementType:
 
     @property
     def is_float(self) -> bool:
+        """Whether the type is a floating-point type."""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
+        """Whether the type is a signed or unsigned integer type; boolean is not."""
         return self.kind in ("int", "uint")
 
     @property
     def is_packed(self) -> bool:
-        """Whether a `.bin` file stores several elements in one byte."""
+        """Whether elements are narrower than a byte, so that `.bin` files store several in one."""
         return 0 < self.bits < 8
 
-    def byte_size(self, count: int) -> int:
-        """Bytes that `count` elements take in a `.bin` file; not defined for strings."""
-        if self.name in ("u3", "u6"):  # stored in whole groups of three bytes
-            per_group = 24 // self.bits
-            return 3 * -(-count // per_group)
+    def get_byte_size(self, count: int) -> int:
+        """Return the number of bytes of `count` elements in a `.bin` file. It is undefined for strings."""
+        if self.name in ("u3", "u6"):  # stored in groups of three bytes
+            group_size = 24 // self.bits
+            return 3 * -(-count // group_size)
         return -(-count * self.bits // 8)
 
     def to_dtype(self) -> np.dtype[Any]:
-        """The NumPy type of arrays that hold it, by the name of OpenVINO's method."""
+        """Return `dtype`, under the name of OpenVINO's method."""
         return self.dtype
 
     def __str__(self) -> str:
@@ -67,10 +69,13 @@ class ElementType:
 
     @staticmethod
     def parse(text: str) -> ElementType:
-        """The type named by `text`, in either spelling ("f32", "FP32").
+        """Return the element type of a name.
+
+        Args:
+            text: A name ("f32") or a precision ("FP32"). Case and surrounding whitespace do not matter.
 
         Raises:
-            ValueError: no element type has that name.
+            ValueError: No element type has that name.
         """
         try:
             return _BY_NAME[text]
@@ -84,21 +89,26 @@ class ElementType:
     @staticmethod
     @lru_cache(maxsize=256)
     def of(dtype: Any) -> ElementType:
-        """The type that arrays of `dtype` hold.
+        """Return the element type of arrays of a NumPy type.
+
+        Args:
+            dtype: A NumPy type in any byte order, or what `np.dtype` converts to one. All types of strings and
+                objects map to "string".
 
         Raises:
-            ValueError: arrays of that type cannot flow through a model.
+            ValueError: No element type corresponds to `dtype`.
         """
         dtype = np.dtype(dtype)
-        found = _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.fields is None else dtype)
-        if found is None:
-            if dtype.kind in "USTO":
-                return ELEMENT_TYPES["string"]
-            raise ValueError(f"no element type holds NumPy's {dtype}")
-        return found
+        element_type = _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.fields is None else dtype)
+        if element_type is not None:
+            return element_type
+        if dtype.kind in "USTO":
+            return ELEMENT_TYPES["string"]
+        raise ValueError(f"no element type corresponds to the NumPy type {dtype}")
 
 
-def _opaque(name: str) -> np.dtype[Any]:
+def _make_structured_dtype(name: str) -> np.dtype[Any]:
+    """Return the NumPy type of an element type that neither NumPy nor ml_dtypes supports."""
     return np.dtype([(name, np.uint8)])
 
 
@@ -113,7 +123,7 @@ ELEMENT_TYPES: dict[str, ElementType] = {
         ElementType("f8e5m2", "F8E5M2", 8, np.dtype(ml_dtypes.float8_e5m2), "float"),
         ElementType("f8e8m0", "F8E8M0", 8, np.dtype(ml_dtypes.float8_e8m0fnu), "float"),
         ElementType("f4e2m1", "F4E2M1", 4, np.dtype(ml_dtypes.float4_e2m1fn), "float"),
-        ElementType("nf4", "NF4", 4, _opaque("nf4"), "float"),
+        ElementType("nf4", "NF4", 4, _make_structured_dtype("nf4"), "float"),
         ElementType("i64", "I64", 64, np.dtype(np.int64), "int"),
         ElementType("i32", "I32", 32, np.dtype(np.int32), "int"),
         ElementType("i16", "I16", 16, np.dtype(np.int16), "int"),
@@ -123,11 +133,11 @@ ELEMENT_TYPES: dict[str, ElementType] = {
         ElementType("u32", "U32", 32, np.dtype(np.uint32), "uint"),
         ElementType("u16", "U16", 16, np.dtype(np.uint16), "uint"),
         ElementType("u8", "U8", 8, np.dtype(np.uint8), "uint"),
-        ElementType("u6", "U6", 6, _opaque("u6"), "uint"),
+        ElementType("u6", "U6", 6, _make_structured_dtype("u6"), "uint"),
         ElementType("u4", "U4", 4, np.dtype(ml_dtypes.uint4), "uint"),
-        ElementType("u3", "U3", 3, _opaque("u3"), "uint"),
+        ElementType("u3", "U3", 3, _make_structured_dtype("u3"), "uint"),
         ElementType("u2", "U2", 2, np.dtype(ml_dtypes.uint2), "uint"),
-        ElementType("u1", "U1", 1, _opaque("u1"), "uint"),
+        ElementType("u1", "U1", 1, _make_structured_dtype("u1"), "uint"),
         ElementType("boolean", "BOOL", 8, np.dtype(np.bool_), "boolean"),
         ElementType("string", "STRING", 0, np.dtype(object), "string"),
     )

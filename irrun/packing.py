@@ -1,15 +1,15 @@
-"""How element values lie in a `.bin` file.
+"""Conversion between arrays and the contents of a `.bin` file.
 
-Types of whole bytes lie one after another, little-endian, at any offset. Narrower ones share bytes:
+Types of whole bytes are stored contiguously, little-endian, at any offset. Sub-byte types are packed:
 
-    u1                    eight to a byte, the first in the highest bit
-    u2                    four to a byte, the first in the lowest bits
-    u4, i4, nf4, f4e2m1   two to a byte, the first in the low nibble
-    u3                    eight to three bytes: their low two bits fill two bytes, their high bits the third
-    u6                    four to three bytes: their low nibbles fill two bytes, their high two bits the third
+    u1                    8 elements per byte, the first in the highest bit
+    u2                    4 elements per byte, the first in the lowest bits
+    u4, i4, nf4, f4e2m1   2 elements per byte, the first in the low nibble
+    u3                    8 elements per 3 bytes: the low two bits in two bytes, the high bits in the third
+    u6                    4 elements per 3 bytes: the low nibbles in two bytes, the high two bits in the third
 
-where u3 and u6 fill each byte from its highest bits down. A string constant is `int32 count, int32 begin,
-int32 end[count]`, then the UTF-8 text of all strings without separators; `begin` and `end` count from there.
+u3 and u6 fill each byte from its highest bits down. A string constant is `int32 count, int32 begin,
+int32 end[count]`, followed by the UTF-8 text of all strings without separators, to which `begin` and `end` are offsets.
 """
 
 from __future__ import annotations
@@ -29,146 +29,146 @@ __all__ = ["pack", "unpack"]
 Array = np.ndarray[Any, Any]
 
 
-def unpack(element: ElementType, buffer: Any, shape: Sequence[int]) -> Array:
-    """The tensor of `shape` that begins where `buffer` begins.
-
-    Types of whole bytes come as a view of `buffer`, not aligned and not writable. What follows the last
-    element is ignored.
+def unpack(element_type: ElementType, buffer: Any, shape: Sequence[int]) -> Array:
+    """Read a tensor from the start of a buffer.
 
     Args:
-        element: the type of the elements.
-        buffer: bytes, a memoryview, a mapped file or a contiguous array.
-        shape: the dimensions, all known.
+        element_type: The type of the elements.
+        buffer: Bytes, a memoryview, a mapped file or a contiguous array. Bytes after the last element are ignored.
+        shape: A static shape.
+
+    Returns:
+        An array of `element_type.dtype` that is not writable. For types of whole bytes it is a view of `buffer`,
+        which may be unaligned.
 
     Raises:
-        ValueError: the buffer is too short, or the offsets of its strings do not fit into it.
+        ValueError: The buffer is too short, or the offsets of its strings are out of range.
     """
-    raw = _raw(buffer)
+    raw = _view_bytes(buffer)
     shape = tuple(int(n) for n in shape)
     if any(n < 0 for n in shape):
         raise ValueError(f"shape {list(shape)} has a negative dimension")
     count = math.prod(shape)
-    if element.name == "string":
+    if element_type.name == "string":
         return _unpack_strings(raw, count).reshape(shape)
-    size = element.byte_size(count)
+    size = element_type.get_byte_size(count)
     if raw.size < size:
-        raise ValueError(
-            f"{count} elements of {element} in shape {list(shape)} take {size} bytes, the buffer has {raw.size}"
-        )
+        raise ValueError(f"{element_type} of shape {list(shape)} takes {size} bytes, the buffer has {raw.size}")
     raw = raw[:size]
-    if element.is_packed:
-        values = _FROM_BITS[element.name](raw)[:count].view(element.dtype)
-    elif element.name == "boolean":
-        # OpenVINO takes every byte but 0 for true; NumPy's bool must be 0 or 1.
+    if element_type.is_packed:
+        values = _UNPACKERS[element_type.name](raw)[:count].view(element_type.dtype)
+    elif element_type.name == "boolean":
+        # Every byte other than 0 is true in OpenVINO, but NumPy's booleans must be 0 or 1.
         values = (raw if count == 0 or raw.max() <= 1 else raw != 0).view(np.bool_)
     else:
-        values = raw.view(element.dtype)
-        if sys.byteorder == "big" and element.bits > 8:
-            values = values.view(f"u{element.bits // 8}").byteswap().view(element.dtype)
+        values = raw.view(element_type.dtype)
+        if sys.byteorder == "big" and element_type.bits > 8:
+            values = values.view(f"u{element_type.bits // 8}").byteswap().view(element_type.dtype)
     values = values.reshape(shape)
     values.flags.writeable = False
     return values
 
 
-def pack(element: ElementType, array: Array) -> bytes:
-    """The bytes that hold `array` in a `.bin` file.
+def pack(element_type: ElementType, array: Array) -> bytes:
+    """Return the contents of a `.bin` file for an array.
 
     Args:
-        element: the type of the elements.
-        array: of NumPy's type for `element`.
+        element_type: The type of the elements.
+        array: An array of `element_type.dtype` in any byte order, or of strings.
 
     Raises:
-        ValueError: the array is of another type, or its strings exceed 2 GiB.
+        ValueError: The array is of another type, or its strings exceed 2 GiB.
     """
     array = np.asarray(array)
-    if element.name == "string":
+    if element_type.name == "string":
         return _pack_strings(array)
-    if array.dtype.newbyteorder("=") != element.dtype:
-        raise ValueError(f"an array of {array.dtype} does not hold {element}")
-    array = np.ascontiguousarray(array, element.dtype).reshape(-1)
-    if element.is_packed:
-        return _TO_BITS[element.name](array.view(np.uint8) & np.uint8((1 << element.bits) - 1)).tobytes()
-    if sys.byteorder == "big" and element.bits > 8:
-        array = array.view(f"u{element.bits // 8}").byteswap()
+    if array.dtype.newbyteorder("=") != element_type.dtype:
+        raise ValueError(f"expected an array of {element_type.dtype} for {element_type}, found {array.dtype}")
+    array = np.ascontiguousarray(array, element_type.dtype).reshape(-1)
+    if element_type.is_packed:
+        codes = array.view(np.uint8) & np.uint8((1 << element_type.bits) - 1)
+        return _PACKERS[element_type.name](codes).tobytes()
+    if sys.byteorder == "big" and element_type.bits > 8:
+        array = array.view(f"u{element_type.bits // 8}").byteswap()
     return array.tobytes()
 
 
-def _raw(buffer: Any) -> Array:
+def _view_bytes(buffer: Any) -> Array:
     view = memoryview(buffer).cast("B") if not isinstance(buffer, np.ndarray) else buffer.reshape(-1).view(np.uint8)
     return np.frombuffer(view, np.uint8) if len(view) else np.zeros(0, np.uint8)
 
 
-def _split(raw: Array, shifts: Sequence[int]) -> Array:
-    """Every byte cut into as many fields as there are `shifts`, in their order; fields are of equal width."""
+def _split_bytes(raw: Array, shifts: Sequence[int]) -> Array:
+    """Split each byte into fields of equal width, one for each shift."""
     mask = np.uint8((1 << (8 // len(shifts))) - 1)
     fields = (raw[..., None] >> np.array(shifts, np.uint8)) & mask
-    split: Array = fields.reshape(*raw.shape[:-1], raw.shape[-1] * len(shifts))
-    return split
+    return np.asarray(fields.reshape(*raw.shape[:-1], raw.shape[-1] * len(shifts)))
 
 
-def _join(codes: Array, shifts: Sequence[int]) -> Array:
-    """The inverse of `_split`; the last byte is filled up with zeros."""
-    missing = -codes.shape[-1] % len(shifts)
-    if missing:
-        codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, missing)])
+def _join_fields(codes: Array, shifts: Sequence[int]) -> Array:
+    """Invert `_split_bytes`; the last byte is padded with zeros."""
+    padding = -codes.shape[-1] % len(shifts)
+    if padding:
+        codes = np.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, padding)])
     fields = codes.reshape(*codes.shape[:-1], codes.shape[-1] // len(shifts), len(shifts))
-    joined: Array = np.bitwise_or.reduce(fields << np.array(shifts, np.uint8), axis=-1)
-    return joined
+    return np.asarray(np.bitwise_or.reduce(fields << np.array(shifts, np.uint8), axis=-1))
 
 
+# Shifts of the fields of a byte, in the order of the elements.
 _BITS = range(7, -1, -1)
 _PAIRS = (6, 4, 2, 0)
-_PAIRS_UP = (0, 2, 4, 6)
+_PAIRS_FROM_LOW = (0, 2, 4, 6)
 _NIBBLES = (4, 0)
-_NIBBLES_UP = (0, 4)
+_NIBBLES_FROM_LOW = (0, 4)
 
 
-def _split_groups(raw: Array, low: Sequence[int], high: Sequence[int]) -> Array:
+def _split_groups(raw: Array, low_shifts: Sequence[int], high_shifts: Sequence[int]) -> Array:
+    """Unpack groups of three bytes: two of low bits and one of high bits."""
     groups = raw.reshape(-1, 3)
-    codes: Array = _split(groups[:, :2], low) | _split(groups[:, 2:], high) << np.uint8(8 // len(low))
-    return codes.reshape(-1)
+    low, high = _split_bytes(groups[:, :2], low_shifts), _split_bytes(groups[:, 2:], high_shifts)
+    return np.asarray(low | high << np.uint8(8 // len(low_shifts))).reshape(-1)
 
 
-def _join_groups(codes: Array, low: Sequence[int], high: Sequence[int]) -> Array:
-    per_group, width = 2 * len(low), np.uint8(8 // len(low))
-    codes = np.pad(codes, (0, -codes.size % per_group))
-    codes = codes.reshape(codes.size // per_group, per_group)
-    low_part = codes & ((np.uint8(1) << width) - np.uint8(1))
-    return np.concatenate([_join(low_part, low), _join(codes >> width, high)], axis=1)
+def _join_groups(codes: Array, low_shifts: Sequence[int], high_shifts: Sequence[int]) -> Array:
+    """Invert `_split_groups`; the last group is padded with zeros."""
+    group_size, width = 2 * len(low_shifts), np.uint8(8 // len(low_shifts))
+    codes = np.pad(codes, (0, -codes.size % group_size))
+    codes = codes.reshape(codes.size // group_size, group_size)
+    low, high = codes & ((np.uint8(1) << width) - np.uint8(1)), codes >> width
+    return np.concatenate([_join_fields(low, low_shifts), _join_fields(high, high_shifts)], axis=1)
 
 
-_FROM_BITS: dict[str, Callable[[Array], Array]] = {
+_UNPACKERS: dict[str, Callable[[Array], Array]] = {
     "u1": np.unpackbits,
-    "u2": lambda raw: _split(raw, _PAIRS_UP),
+    "u2": lambda raw: _split_bytes(raw, _PAIRS_FROM_LOW),
     "u3": lambda raw: _split_groups(raw, _PAIRS, _BITS),
     "u6": lambda raw: _split_groups(raw, _NIBBLES, _PAIRS),
-    **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), lambda raw: _split(raw, _NIBBLES_UP)),
+    **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), lambda raw: _split_bytes(raw, _NIBBLES_FROM_LOW)),
 }
-_TO_BITS: dict[str, Callable[[Array], Array]] = {
+_PACKERS: dict[str, Callable[[Array], Array]] = {
     "u1": np.packbits,
-    "u2": lambda codes: _join(codes, _PAIRS_UP),
+    "u2": lambda codes: _join_fields(codes, _PAIRS_FROM_LOW),
     "u3": lambda codes: _join_groups(codes, _PAIRS, _BITS),
     "u6": lambda codes: _join_groups(codes, _NIBBLES, _PAIRS),
-    **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), lambda codes: _join(codes, _NIBBLES_UP)),
+    **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), lambda codes: _join_fields(codes, _NIBBLES_FROM_LOW)),
 }
 
 
 def _unpack_strings(raw: Array, count: int) -> Array:
-    header = 4 * (count + 2)
-    if raw.size < header:
-        raise ValueError(f"{count} strings need a header of {header} bytes, the buffer has {raw.size}")
-    numbers = raw[:header].view("<i4")
-    if numbers[0] != count:
-        raise ValueError(f"the buffer says it holds {numbers[0]} strings, the shape says {count}")
-    offsets = numbers[1:]
-    if offsets[0] < 0 or (np.diff(offsets.astype(np.int64)) < 0).any() or offsets[-1] > raw.size - header:
-        raise ValueError(f"offsets of strings do not fit into {raw.size - header} bytes of text")
-    text = raw[header : header + int(offsets[-1])].tobytes()
-    bounds = offsets.tolist()
-    found = np.empty(count, object)
-    # Bytes that are no UTF-8 survive a round trip as lone surrogates.
-    found[:] = [text[begin:end].decode("utf-8", "surrogateescape") for begin, end in pairwise(bounds)]
-    return found
+    header_size = 4 * (count + 2)
+    if raw.size < header_size:
+        raise ValueError(f"{count} strings require a header of {header_size} bytes, the buffer has {raw.size}")
+    header = raw[:header_size].view("<i4")
+    if header[0] != count:
+        raise ValueError(f"expected {count} strings, the buffer states {header[0]}")
+    offsets = header[1:]
+    if offsets[0] < 0 or (np.diff(offsets.astype(np.int64)) < 0).any() or offsets[-1] > raw.size - header_size:
+        raise ValueError(f"offsets of strings are out of range for {raw.size - header_size} bytes of text")
+    text = raw[header_size : header_size + int(offsets[-1])].tobytes()
+    strings = np.empty(count, object)
+    # Bytes that are not UTF-8 become lone surrogates, so that `_pack_strings` restores them.
+    strings[:] = [text[begin:end].decode("utf-8", "surrogateescape") for begin, end in pairwise(offsets.tolist())]
+    return strings
 
 
 def _pack_strings(array: Array) -> bytes:
@@ -177,5 +177,5 @@ def _pack_strings(array: Array) -> bytes:
     ]
     ends = np.cumsum([0, *map(len, encoded)])
     if ends[-1] > np.iinfo(np.int32).max:
-        raise ValueError(f"strings of {ends[-1]} bytes exceed what a string constant can hold")
+        raise ValueError(f"strings take {ends[-1]} bytes, expected at most 2 GiB")
     return np.array([len(encoded), *ends], "<i4").tobytes() + b"".join(encoded)

@@ -1,4 +1,4 @@
-"""Partial shapes: dimensions that are known, open (`?`, -1) or bounded (`1..8`)."""
+"""Partial shapes: tuples of static and dynamic dimensions, after OpenVINO's `Dimension` and `PartialShape`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ from functools import lru_cache
 from operator import index
 from typing import Any, SupportsIndex
 
-__all__ = ["Dimension", "DynamicDimension", "PartialShape", "StaticDimension"]
+__all__ = ["Dimension", "DynamicDimension", "PartialShape", "StaticDimension", "parse_dimension", "parse_shape"]
+
+#: Most digits of a dimension in a file: those of the largest 64-bit integer.
+MAX_DIGITS = 19
 
 
 class StaticDimension(int):
-    """A dimension that is known: an integer that also answers what OpenVINO's `Dimension` does."""
+    """A known dimension: an integer with the methods of OpenVINO's `Dimension`.
+
+    Attributes:
+        is_static: Always True.
+        is_dynamic: Always False.
+    """
 
     __slots__ = ()
 
@@ -20,62 +28,73 @@ class StaticDimension(int):
     is_dynamic = False
 
     def get_length(self) -> int:
-        """The dimension."""
+        """Return the dimension as an integer."""
         return int(self)
 
     get_min_length = get_max_length = get_length
 
     @property
     def min_length(self) -> int:
+        """The lower bound, which is the dimension itself."""
         return int(self)
 
     @property
     def max_length(self) -> int:
+        """The upper bound, which is the dimension itself."""
         return int(self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DynamicDimension:
-    """A dimension known only to lie between `minimum` and `maximum` (None: no bound)."""
+    """A dimension that is known only at run time, maybe within bounds.
+
+    Two dynamic dimensions are equal if their bounds are. An unbounded one also equals -1, as in OpenVINO.
+
+    Attributes:
+        minimum: The lower inclusive bound.
+        maximum: The upper inclusive bound; None if the dimension is unbounded.
+    """
 
     minimum: int = 0
     maximum: int | None = None
 
     @property
     def is_static(self) -> bool:
+        """Always False."""
         return False
 
     @property
     def is_dynamic(self) -> bool:
+        """Always True."""
         return True
 
     @property
     def min_length(self) -> int:
+        """The lower bound."""
         return self.minimum
 
     @property
     def max_length(self) -> int:
-        """The upper bound; -1 where there is none, as in OpenVINO."""
+        """The upper bound; -1 if the dimension is unbounded, as in OpenVINO."""
         return -1 if self.maximum is None else self.maximum
 
     def get_min_length(self) -> int:
-        """The lower bound."""
+        """Return the lower bound."""
         return self.min_length
 
     def get_max_length(self) -> int:
-        """The upper bound; -1 where there is none."""
+        """Return the upper bound, or -1 if the dimension is unbounded."""
         return self.max_length
 
     def get_length(self) -> int:
-        """There is none.
+        """Refuse to return a length, which only a static dimension has.
 
         Raises:
-            ValueError: always.
+            ValueError: Always.
         """
-        raise ValueError(f"the dimension {self} is dynamic, it has no length")
+        raise ValueError(f"dimension {self} is dynamic, it has no length")
 
     def __eq__(self, other: object) -> bool:
-        """Whether `other` has the same bounds; -1 stands for none, as in OpenVINO."""
         if isinstance(other, DynamicDimension):
             return (self.minimum, self.maximum) == (other.minimum, other.maximum)
         return other == -1 and (self.minimum, self.maximum) == (0, None)
@@ -89,46 +108,65 @@ class DynamicDimension:
         return f"{self.minimum or ''}..{'' if self.maximum is None else self.maximum}"
 
 
-#: A dimension as one writes it; a PartialShape holds its integers as `Length`.
+#: A static or a dynamic dimension. A `PartialShape` converts its integers to `StaticDimension`.
 Dimension = int | DynamicDimension
-ANY = DynamicDimension()
+
+UNBOUNDED = DynamicDimension()
 
 
 class PartialShape(tuple[StaticDimension | DynamicDimension, ...]):
-    """A shape of known rank: a tuple of lengths and intervals. A shape of unknown rank is None elsewhere.
+    """A shape of static rank whose dimensions may be dynamic. A shape of dynamic rank is represented by None.
+
+    A partial shape is a tuple of its dimensions. It equals a list or tuple of the same dimensions, in which -1
+    stands for an unbounded dynamic one.
 
     Args:
-        dimensions: integers (-1: open), intervals, or texts as files write them ("?", "1..8").
+        dimensions: Integers, of which -1 stands for an unbounded dynamic dimension, instances of
+            `DynamicDimension`, or texts such as "?" and "1..8" (see `parse_dimension`).
 
     Raises:
-        ValueError: a text is no dimension, or a number is below -1.
+        ValueError: A text is not a dimension, or a number is less than -1.
+        TypeError: A dimension is of another type.
     """
 
     __slots__ = ()
 
     def __new__(cls, dimensions: Iterable[SupportsIndex | DynamicDimension | str] = ()) -> PartialShape:
-        return tuple.__new__(cls, map(_dimension, dimensions))  # type: ignore[arg-type]
+        """Convert `dimensions`; see the class."""
+        return tuple.__new__(cls, map(_to_dimension, dimensions))  # type: ignore[arg-type]
 
     @property
     def is_static(self) -> bool:
-        """Whether every dimension is known."""
+        """Whether all dimensions are static."""
         return all(d.is_static for d in self)
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether a dimension is open."""
+        """Whether at least one dimension is dynamic."""
         return not self.is_static
 
     def get_min_shape(self) -> tuple[int, ...]:
-        """The lower bound of each dimension."""
+        """Return the lower bounds of the dimensions."""
         return tuple(d.min_length for d in self)
 
     def get_max_shape(self) -> tuple[int, ...]:
-        """The upper bound of each dimension; -1 where there is none."""
+        """Return the upper bounds of the dimensions, -1 for unbounded ones."""
         return tuple(d.max_length for d in self)
 
+    def is_compatible(self, shape: Sequence[int]) -> bool:
+        """Return whether `shape` has the rank of this partial shape and all its dimensions are within the bounds.
+
+        Args:
+            shape: A static shape.
+        """
+        if len(shape) != len(self):
+            return False
+        return all(
+            d == n if isinstance(d, int) else d.minimum <= n and (d.maximum is None or n <= d.maximum)
+            for d, n in zip(self, shape, strict=True)
+        )
+
     def __eq__(self, other: object) -> bool:
-        """Whether the dimensions are the same; lists and tuples count, with -1 for an open dimension."""
         return isinstance(other, (tuple, list)) and tuple.__eq__(self, tuple(other))
 
     __hash__ = tuple.__hash__
@@ -139,18 +177,9 @@ class PartialShape(tuple[StaticDimension | DynamicDimension, ...]):
     def __repr__(self) -> str:
         return f"<PartialShape: {self}>"
 
-    def fits(self, shape: Sequence[int]) -> bool:
-        """Whether an array of `shape` is one of those that this partial shape stands for."""
-        if len(shape) != len(self):
-            return False
-        return all(
-            d == n if isinstance(d, int) else d.minimum <= n and (d.maximum is None or n <= d.maximum)
-            for d, n in zip(self, shape, strict=True)
-        )
-
 
 @lru_cache(maxsize=4096)
-def _dimension(value: Any) -> StaticDimension | DynamicDimension:
+def _to_dimension(value: Any) -> StaticDimension | DynamicDimension:
     if isinstance(value, DynamicDimension):
         return value
     if isinstance(value, str):
@@ -158,38 +187,53 @@ def _dimension(value: Any) -> StaticDimension | DynamicDimension:
         return value if isinstance(value, DynamicDimension) else StaticDimension(value)
     length = StaticDimension(index(value))
     if length < -1:
-        raise ValueError(f"a dimension of {length} is neither a length nor -1")
-    return length if length >= 0 else ANY
+        raise ValueError(f"dimension {length} is out of range, expected at least -1")
+    return length if length >= 0 else UNBOUNDED
 
 
 def parse_dimension(text: str) -> Dimension:
-    """A dimension as files write it: `5`, `-1`, `?`, `1..8`, `..8`, `1..`.
+    """Parse a dimension as files spell it: `5`, `-1`, `?`, `1..8`, `..8` or `1..`.
+
+    Args:
+        text: The spelling. Both bounds of a range are inclusive and may be omitted.
+
+    Returns:
+        An integer for a static dimension, which includes ranges of one value such as `4..4`.
 
     Raises:
-        ValueError: the text is none of these.
+        ValueError: The text is not a dimension, a number has more than 19 digits, or a range is empty.
     """
     text = text.strip()
     if text in ("?", "-1"):
-        return ANY
-    low, dots, high = text.partition("..")
+        return UNBOUNDED
+    lower, dots, upper = (part.strip() for part in text.partition(".."))
     try:
+        if max(len(lower), len(upper)) > MAX_DIGITS or not (dots or lower.isdecimal()):
+            raise ValueError
         if not dots:
-            if not text.isdecimal():
-                raise ValueError
-            return int(text)
-        minimum, maximum = (int(low) if low.strip() else 0), (int(high) if high.strip() else None)
-    except ValueError:  # one of thousands of digits is none for Python either
-        raise ValueError(f"dimension {text!r} is no number, -1, ? or range such as 1..8") from None
+            return int(lower)
+        minimum, maximum = int(lower or 0), int(upper) if upper else None
+    except ValueError:
+        shown = repr(text) if len(text) <= 60 else f"{text[:40]!r}... of {len(text)} characters"
+        raise ValueError(
+            f"invalid dimension {shown}, expected a number of up to {MAX_DIGITS} digits, -1, ? or a range such as 1..8"
+        ) from None
     if minimum < 0 or (maximum is not None and maximum < minimum):
-        raise ValueError(f"dimension {text!r} is an empty range")
+        raise ValueError(f"invalid dimension {text!r}, expected a range of non-negative numbers that is not empty")
     return minimum if minimum == maximum else DynamicDimension(minimum, maximum)
 
 
 def parse_shape(text: str) -> PartialShape | None:
-    """A shape as `shape` attributes write it: `1,3,?,2..8`, empty for a scalar, `...` for an unknown rank.
+    """Parse a shape as `shape` attributes spell it, such as `1,3,?,2..8` or `[1,3]`.
+
+    Args:
+        text: Dimensions separated by commas. An empty text denotes a scalar, `...` a dynamic rank.
+
+    Returns:
+        The shape, or None if its rank is dynamic.
 
     Raises:
-        ValueError: one of the dimensions cannot be read.
+        ValueError: One of the dimensions is invalid; see `parse_dimension`.
     """
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):

@@ -1,35 +1,35 @@
-"""Partial shapes, asked as OpenVINO's programs ask theirs."""
+"""Partial shapes, compared with OpenVINO's."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from irrun.shapes import DynamicDimension, PartialShape
+from irrun.shapes import DynamicDimension, PartialShape, parse_dimension
 
 
-def test_dimensions_answer_what_those_of_openvino_do():
+def test_dimensions_agree_with_openvino():
     ov = pytest.importorskip("openvino")
     text = "[4,?,2..8,..3]"
-    own, theirs = PartialShape([4, -1, "2..8", DynamicDimension(0, 3)]), ov.PartialShape(text)
-    assert str(own) == str(theirs).replace("0..3", "..3")
-    assert own.is_dynamic is theirs.is_dynamic is True
-    assert own.is_static is theirs.is_static is False
-    assert own.get_min_shape() == tuple(theirs.get_min_shape())
-    assert own.get_max_shape() == (4, -1, 8, 3)
-    assert repr(own) == f"<PartialShape: {own}>"
-    for mine, other in zip(own, theirs, strict=True):
+    shape, expected = PartialShape([4, -1, "2..8", DynamicDimension(0, 3)]), ov.PartialShape(text)
+    assert str(shape) == str(expected).replace("0..3", "..3")
+    assert shape.is_dynamic is expected.is_dynamic is True
+    assert shape.is_static is expected.is_static is False
+    assert shape.get_min_shape() == tuple(expected.get_min_shape())
+    assert shape.get_max_shape() == (4, -1, 8, 3)
+    assert repr(shape) == f"<PartialShape: {shape}>"
+    for dimension, other in zip(shape, expected, strict=True):
         for name in ("is_static", "is_dynamic", "min_length", "max_length"):
-            assert getattr(mine, name) == getattr(other, name), name
-        assert mine.get_min_length() == other.get_min_length()
-        assert mine.get_max_length() == other.get_max_length()
-        assert (mine == -1) is (other == -1)
-    assert own[0].get_length() == theirs[0].get_length() == 4
+            assert getattr(dimension, name) == getattr(other, name), name
+        assert dimension.get_min_length() == other.get_min_length()
+        assert dimension.get_max_length() == other.get_max_length()
+        assert (dimension == -1) is (other == -1)
+    assert shape[0].get_length() == expected[0].get_length() == 4
     with pytest.raises(ValueError, match=r"2\.\.8 is dynamic"):
-        own[2].get_length()
+        shape[2].get_length()
 
 
-def test_lengths_are_integers():
+def test_static_dimensions_are_integers():
     shape = PartialShape([2, np.int64(3)])
     assert all(isinstance(d, int) for d in shape)
     assert shape[0] * shape[1] == 6
@@ -48,7 +48,23 @@ def test_shapes_equal_lists_and_tuples_of_the_same_dimensions():
     assert PartialShape(["1..2"]) != [-1]
 
 
+def test_compatible_shapes_have_the_rank_and_are_within_the_bounds():
+    shape = PartialShape([1, "2..4", -1])
+    assert shape.is_compatible((1, 2, 0))
+    assert shape.is_compatible((1, 4, 9))
+    assert not shape.is_compatible((1, 5, 0))
+    assert not shape.is_compatible((2, 2, 0))
+    assert not shape.is_compatible((1, 2))
+
+
 @pytest.mark.parametrize(("dimension", "error"), [(-2, ValueError), ("x", ValueError), (1.5, TypeError)])
-def test_what_is_no_dimension(dimension, error):
+def test_invalid_dimensions_are_rejected(dimension, error):
     with pytest.raises(error):
         PartialShape([dimension])
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "1.." + "9" * 5000, "9" * 5000 + "..", "-" + "9" * 5000, "9" * 20])
+def test_numbers_of_too_many_digits_are_rejected_with_a_short_message(text):
+    with pytest.raises(ValueError, match="invalid dimension") as error:
+        parse_dimension(text)
+    assert len(str(error.value)) < 200

@@ -190,7 +190,7 @@ def _member(archive: Any, key: str, tensor: TensorSpec, path: Path) -> Array:
         first = np.lib.format.read_magic(file) == (1, 0)
         header = (np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0)(file)
     shape, dtype = header[0], header[2]
-    if tensor.partial_shape is not None and not tensor.partial_shape.fits(shape):
+    if tensor.partial_shape is not None and not tensor.partial_shape.is_compatible(shape):
         raise InputError(f"{key!r} in {path} has the shape {list(shape)}, for input {tensor}")
     check_allocation(shape, dtype)
     value: Array = archive[key]
@@ -254,7 +254,7 @@ def _from_bytes(path: Path, _: str, tensor: TensorSpec) -> Array:
         sizes[open_dimensions[0]] = data.size * 8 // wanted.bits // known
     elif open_dimensions:
         raise InputError(f"{path}: raw bytes leave the shape of input {tensor} open")
-    expected = wanted.byte_size(int(np.prod(sizes, dtype=object)) if sizes else 1)
+    expected = wanted.get_byte_size(int(np.prod(sizes, dtype=object)) if sizes else 1)
     if data.size != expected:
         raise InputError(f"{path} has {data.size} bytes, input {tensor} takes {expected}")
     return unpack(wanted, data, sizes)

@@ -303,7 +303,7 @@ def assign_3(new_value: Array, *, variable_id: str, variables: Variables) -> Arr
 
 def _check_variable(name: str, value: Array, declared: Declaration) -> None:
     type, shape = declared
-    if (type is not None and value.dtype != type.dtype) or (shape is not None and not shape.fits(value.shape)):
+    if (type is not None and value.dtype != type.dtype) or (shape is not None and not shape.is_compatible(value.shape)):
         raise InputError(
             f"the value of variable {name!r} is {ElementType.of(value.dtype)} {list(value.shape)}, "
             f"expected {type or 'any type'} {'of any shape' if shape is None else shape}"

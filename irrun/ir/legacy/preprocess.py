@@ -95,7 +95,7 @@ def _mean_image(builder: Builder, element: Any, planes: Sequence[Blob], axis: in
     """The mean images of all channels as one tensor; one Constant where they lie one after another."""
     height, width = image[-2:]
     for plane in planes:
-        if plane.size != plane.type.byte_size(height * width):
+        if plane.size != plane.type.get_byte_size(height * width):
             message = f"a mean image takes {plane.size} bytes, {plane.type}[{height},{width}] was expected"
             raise malformed(element, message)
     shape = [1] * (len(image) - 2) + [height, width]
