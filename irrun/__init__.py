@@ -1,61 +1,73 @@
-"""irrun: runs OpenVINO IR files in pure Python on NumPy, and shows every value inside."""
+"""irrun: executes OpenVINO IR models in pure Python on NumPy and shows every intermediate value.
+
+The public names are listed in `__all__`; each is imported when it is first used.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from irrun.errors import ExecutionError, InputError, IrrunError, ModelError, UnsupportedError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from irrun.data.load import load_inputs
-    from irrun.data.save import save_outputs
-    from irrun.element_types import ElementType
-    from irrun.ir.extract import extract
-    from irrun.ir.model import Model
-    from irrun.ir.reader import read_model
-    from irrun.ir.schema import validate
-    from irrun.ir.writer import save_model
-    from irrun.ops._support.registry import op
-    from irrun.runtime.request import CompiledModel, InferRequest, Outputs, compile_model, run
-    from irrun.shapes import PartialShape
-
-__all__ = [
-    "CompiledModel",
-    "ElementType",
-    "ExecutionError",
-    "InferRequest",
-    "InputError",
-    "IrrunError",
-    "Model",
-    "ModelError",
-    "Outputs",
-    "PartialShape",
-    "UnsupportedError",
-    "compile_model",
-    "extract",
-    "load_inputs",
-    "op",
-    "read_model",
-    "run",
-    "save_model",
-    "save_outputs",
-    "validate",
-]
+    from irrun import ops as ops
+    from irrun.data.load import load_inputs as load_inputs
+    from irrun.data.save import save_outputs as save_outputs
+    from irrun.element_types import ElementType as ElementType
+    from irrun.errors import ExecutionError as ExecutionError
+    from irrun.errors import InputError as InputError
+    from irrun.errors import IrrunError as IrrunError
+    from irrun.errors import ModelError as ModelError
+    from irrun.errors import UnsupportedError as UnsupportedError
+    from irrun.ir.extract import extract as extract
+    from irrun.ir.model import Graph as Graph
+    from irrun.ir.model import Layer as Layer
+    from irrun.ir.model import Model as Model
+    from irrun.ir.model import TensorSpec as TensorSpec
+    from irrun.ir.reader import read_model as read_model
+    from irrun.ir.schema import validate as validate
+    from irrun.ir.structure import Finding as Finding
+    from irrun.ir.writer import save_model as save_model
+    from irrun.ops._support.operation import Operation as Operation
+    from irrun.ops._support.registry import op as op
+    from irrun.runtime.declarations import Mismatch as Mismatch
+    from irrun.runtime.executor import Observer as Observer
+    from irrun.runtime.executor import Scope as Scope
+    from irrun.runtime.request import CompiledModel as CompiledModel
+    from irrun.runtime.request import InferRequest as InferRequest
+    from irrun.runtime.request import Outputs as Outputs
+    from irrun.runtime.request import VariableState as VariableState
+    from irrun.runtime.request import compile_model as compile_model
+    from irrun.runtime.request import run as run
+    from irrun.shapes import PartialShape as PartialShape
 
 __version__ = "0.1.0"
 
-#: Where the public names live that are imported when they are first used.
-_LAZY = {
+#: The public names and the modules that define them.
+_PUBLIC = {
     "CompiledModel": "irrun.runtime.request",
     "ElementType": "irrun.element_types",
+    "ExecutionError": "irrun.errors",
+    "Finding": "irrun.ir.structure",
+    "Graph": "irrun.ir.model",
     "InferRequest": "irrun.runtime.request",
+    "InputError": "irrun.errors",
+    "IrrunError": "irrun.errors",
+    "Layer": "irrun.ir.model",
+    "Mismatch": "irrun.runtime.declarations",
     "Model": "irrun.ir.model",
+    "ModelError": "irrun.errors",
+    "Observer": "irrun.runtime.executor",
+    "Operation": "irrun.ops._support.operation",
     "Outputs": "irrun.runtime.request",
     "PartialShape": "irrun.shapes",
+    "Scope": "irrun.runtime.executor",
+    "TensorSpec": "irrun.ir.model",
+    "UnsupportedError": "irrun.errors",
+    "VariableState": "irrun.runtime.request",
     "compile_model": "irrun.runtime.request",
     "extract": "irrun.ir.extract",
     "load_inputs": "irrun.data.load",
     "op": "irrun.ops._support.registry",
+    "ops": "",
     "read_model": "irrun.ir.reader",
     "run": "irrun.runtime.request",
     "save_model": "irrun.ir.writer",
@@ -63,16 +75,19 @@ _LAZY = {
     "validate": "irrun.ir.schema",
 }
 
+__all__ = list(_PUBLIC)
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'irrun' has no attribute {name!r}")
+
+def __getattr__(name: str) -> object:
     import importlib
 
-    value = getattr(importlib.import_module(_LAZY[name]), name)
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'irrun' has no attribute {name!r}")
+    module = _PUBLIC[name]
+    value = getattr(importlib.import_module(module), name) if module else importlib.import_module(f"irrun.{name}")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, "__version__"])

@@ -1,1 +1,1 @@
-"""How a model is executed: lowering to a Program, passes over it, the executor, requests."""
+"""How a model is executed: lowering to a program, passes over it, the executor, infer requests."""

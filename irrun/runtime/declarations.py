@@ -1,4 +1,4 @@
-"""Declared types and shapes against those of the arrays that flow."""
+"""An observer that compares declared types and shapes with actual ones."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irrun.element_types import ElementType
-from irrun.ir.model import Layer
+from irrun.ir.model import Layer, Port
 from irrun.runtime.executor import Scope
 
 __all__ = ["DeclarationCheck", "Mismatch"]
 
 
 class Mismatch(NamedTuple):
-    """A layer's output whose declared type or shape is not that of its value.
+    """An output whose declared type or shape differs from that of its value.
 
     Attributes:
-        layer: the layer.
-        port: the position of the output port.
-        declared, actual: as text, such as "f32[1,3]".
+        layer: The layer.
+        port: The position of the output port.
+        declared: The declaration, such as "f32[1,3]".
+        actual: The type and shape of the value, in the same form.
     """
 
     layer: Layer
@@ -29,14 +30,18 @@ class Mismatch(NamedTuple):
     actual: str
 
     def __str__(self) -> str:
-        return f"{self.layer.describe()}, output {self.port}: declared {self.declared}, is {self.actual}"
+        return f"{self.layer.describe()}, output {self.port}: declared {self.declared}, actual {self.actual}"
 
 
 class DeclarationCheck:
-    """An observer that notes every mismatch, the first time it occurs at each port."""
+    """Observer that records the first mismatch of each output port.
+
+    Attributes:
+        mismatches: What was recorded, in order of execution.
+    """
 
     def __init__(self) -> None:
-        self.found: list[Mismatch] = []
+        self.mismatches: list[Mismatch] = []
         self._seen: set[tuple[int, int]] = set()
 
     def __call__(
@@ -47,13 +52,17 @@ class DeclarationCheck:
         seconds: float,
         scope: Scope,
     ) -> None:
+        """Compare the outputs of a layer with its declarations."""
         for i, (port, value) in enumerate(zip(layer.outputs, outputs, strict=False)):
-            actual = ElementType.of(value.dtype)
-            wrong_type = port.element_type is not None and port.element_type != actual
-            # OpenVINO writes a port of unknown rank without dimensions, exactly as it writes a scalar's.
-            wrong_shape = bool(port.shape and not port.shape.fits(value.shape))
-            if (wrong_type or wrong_shape) and (id(layer), i) not in self._seen:
+            if (id(layer), i) not in self._seen and not _is_as_declared(port, value):
                 self._seen.add((id(layer), i))
-                shape = "[" + ",".join(map(str, value.shape)) + "]"
                 declared = f"{port.element_type or ''}{port.shape if port.shape is not None else '[...]'}"
-                self.found.append(Mismatch(layer, i, declared, f"{actual}{shape}"))
+                actual = f"{ElementType.of(value.dtype)}[{','.join(map(str, value.shape))}]"
+                self.mismatches.append(Mismatch(layer, i, declared, actual))
+
+
+def _is_as_declared(port: Port, value: np.ndarray[Any, Any]) -> bool:
+    if port.element_type is not None and port.element_type != ElementType.of(value.dtype):
+        return False
+    # OpenVINO writes a port of unknown rank without dimensions, exactly like a scalar's.
+    return not port.shape or port.shape.is_compatible(value.shape)

@@ -1,4 +1,4 @@
-"""The loop that runs a Program, with observers."""
+"""The loop that runs a program, with or without observers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["Executor", "Observer", "RequestState", "Scope"]
 
 Array = np.ndarray[Any, Any]
 
-#: Where an instruction runs: the layers whose bodies it is in, outermost first, each with its iteration.
+#: Where an instruction runs: the layers whose bodies contain it, outermost first, each with its iteration.
 Scope = tuple[tuple[Layer, int], ...]
 
 
 class Observer(Protocol):
-    """Called after each instruction."""
+    """A callable that is called after each instruction, in bodies too."""
 
     def __call__(
         self,
@@ -33,54 +33,66 @@ class Observer(Protocol):
         outputs: Sequence[Array],
         seconds: float,
         scope: Scope,
-    ) -> None: ...
+    ) -> None:
+        """Observe one layer.
+
+        Args:
+            layer: The layer that ran.
+            inputs: Its inputs; None for an optional input that is not connected.
+            outputs: Its outputs.
+            seconds: The run time of its kernel.
+            scope: The layers whose bodies contain it, outermost first, each with its iteration.
+        """
 
 
 class RequestState:
     """What the executors of one request share.
 
     Attributes:
-        variables: the request's variables.
-        observers: called after each instruction, in bodies too.
-        raised_by_observer: what an observer raised; it reaches the caller as it is.
+        variables: The variables of the request.
+        observers: The observers of the current run.
+        observer_error: The exception that an observer raised, which reaches the caller unchanged.
     """
 
     def __init__(self) -> None:
         self.variables = Variables()
         self.observers: list[Observer] = []
-        self.raised_by_observer: Exception | None = None
+        self.observer_error: Exception | None = None
 
 
 _Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], tuple[int, ...], Layer]
 
 
 class Executor:
-    """Runs one Program for one request.
+    """Runs one program for one request.
 
     Args:
-        program: shared between requests, never changed.
-        state: the request's.
+        program: Shared between requests; never changed.
+        state: The state of the request.
     """
 
     def __init__(self, program: Program, state: RequestState) -> None:
         self._program = program
         self._state = state
         self._scope: Scope = ()
-        self._states: list[State] = []
+        self._layer_states: list[State] = []
         self._children: list[Executor] = []
         self._steps: list[_Step] = [
-            (self._bound(i), i.inputs, i.outputs, i.frees, i.layer) for i in program.instructions
+            (self._bind_kernel(i), i.inputs, i.outputs, i.frees, i.layer) for i in program.instructions
         ]
 
     def run(self, arguments: Sequence[Array | None], scope: Scope = ()) -> list[Array]:
-        """The value of every Result, in order.
+        """Run the program.
 
         Args:
-            arguments: one per Parameter.
-            scope: for a body, where it runs.
+            arguments: One value per Parameter.
+            scope: For a body, where it runs.
+
+        Returns:
+            The value of every Result, in order.
 
         Raises:
-            IrrunError: a kernel failed; the error says at which layer.
+            IrrunError: A kernel failed. The error names the layer.
         """
         program = self._program
         values: list[Any] = program.initial.copy()
@@ -94,73 +106,75 @@ class Executor:
             if self._state.observers:
                 for step in self._steps:
                     _, inputs, _, _, layer = step
-                    self._observed(step, values)
+                    self._run_observed(step, values)
             else:
                 for kernel, inputs, outputs, frees, layer in self._steps:  # noqa: B007
                     result = kernel(*[values[slot] for slot in inputs])
                     if type(result) is ndarray and len(outputs) == 1:
                         values[outputs[0]] = result
                     else:
-                        _store(values, outputs, result)
+                        _store_outputs(values, outputs, result)
                     for slot in frees:
                         values[slot] = None
         except IrrunError as error:
-            _located(error, layer, scope)
+            _add_location(error, layer, scope)
             raise
         except Exception as error:
-            if error is self._state.raised_by_observer:
+            if error is self._state.observer_error:
                 raise
-            text = f"{type(error).__name__}: {error}" if not isinstance(error, MemoryError) else "out of memory"
-            text += f", on inputs {', '.join(map(_shown, (values[slot] for slot in inputs))) or 'none'}"
-            raise _located(ExecutionError(text), layer, scope) from error
+            message = f"{type(error).__name__}: {error}" if not isinstance(error, MemoryError) else "out of memory"
+            shown = ", ".join(_describe_value(values[slot]) for slot in inputs)
+            wrapped = ExecutionError(f"{message}, for inputs {shown or 'none'}")
+            _add_location(wrapped, layer, scope)
+            raise wrapped from error
         return [values[slot] for slot in program.results]
 
     def reset(self) -> None:
-        """Forget what layers keep from run to run (not the variables)."""
-        for state in self._states:
+        """Discard what layers keep between runs, apart from variables."""
+        for state in self._layer_states:
             state.clear()
         for child in self._children:
             child.reset()
 
-    def _observed(self, step: _Step, values: list[Any]) -> None:
+    def _run_observed(self, step: _Step, values: list[Any]) -> None:
         kernel, inputs, outputs, frees, layer = step
         arguments = [values[slot] for slot in inputs]
-        began = perf_counter()
+        start = perf_counter()
         result = kernel(*arguments)
-        seconds = perf_counter() - began
-        _store(values, outputs, result)
+        seconds = perf_counter() - start
+        _store_outputs(values, outputs, result)
         results = [values[slot] for slot in outputs]
         try:
             for observer in self._state.observers:
                 observer(layer, arguments, results, seconds, self._scope)
         except Exception as error:
-            self._state.raised_by_observer = error
+            self._state.observer_error = error
             raise
         for slot in frees:
             values[slot] = None
 
-    def _bound(self, instruction: Instruction) -> Callable[..., Any]:
-        """The kernel with what it is handed for this request."""
-        given: dict[str, Any] = dict(instruction.attributes)
+    def _bind_kernel(self, instruction: Instruction) -> Callable[..., Any]:
+        """Return the kernel with its attributes and what this request provides."""
+        keywords: dict[str, Any] = dict(instruction.attributes)
         for name, kind in instruction.provided.items():
             if kind is Variables:
-                given[name] = self._state.variables
+                keywords[name] = self._state.variables
             else:
-                given[name] = State()
-                self._states.append(given[name])
+                keywords[name] = State()
+                self._layer_states.append(keywords[name])
         for name, body in instruction.bodies.items():
-            given[name] = self._callable_body(body, instruction.layer)
-        return functools.partial(instruction.kernel, **given) if given else instruction.kernel
+            keywords[name] = self._make_runner(body, instruction.layer)
+        return functools.partial(instruction.kernel, **keywords) if keywords else instruction.kernel
 
-    def _callable_body(self, body: BodyProgram, owner: Layer) -> BodyRunner:
+    def _make_runner(self, body: BodyProgram, owner: Layer) -> BodyRunner:
         executor = Executor(body.program, self._state)
         self._children.append(executor)
 
         def run(arguments: Sequence[Array | None], iteration: int) -> list[Array]:
             return executor.run(arguments, (*self._scope, (owner, iteration)))
 
-        declared = [r.inputs[0] for r in body.program.result_layers]
-        ports = [p.outputs[0] for p in body.program.parameter_layers]
+        result_ports = [r.inputs[0] for r in body.program.result_layers]
+        parameter_ports = [p.outputs[0] for p in body.program.parameter_layers]
         return BodyRunner(
             run=run,
             parameter_count=len(body.program.parameters),
@@ -168,42 +182,46 @@ class Executor:
             inputs=body.inputs,
             outputs=body.outputs,
             back_edges=body.back_edges,
-            output_shapes=tuple(_declared_shape(p) for p in owner.outputs),
-            result_shapes=tuple(_declared_shape(p) for p in declared),
-            result_dtypes=tuple(p.element_type.dtype if p.element_type else None for p in declared),
-            parameter_shapes=tuple(_declared_shape(p) for p in ports),
-            parameter_dtypes=tuple(p.element_type.dtype if p.element_type else None for p in ports),
+            output_shapes=tuple(map(_get_declared_shape, owner.outputs)),
+            result_shapes=tuple(map(_get_declared_shape, result_ports)),
+            result_dtypes=tuple(map(_get_declared_dtype, result_ports)),
+            parameter_shapes=tuple(map(_get_declared_shape, parameter_ports)),
+            parameter_dtypes=tuple(map(_get_declared_dtype, parameter_ports)),
         )
 
 
-def _declared_shape(port: Port) -> tuple[int | None, ...] | None:
-    """The shape that a port declares, open dimensions as None; None where its rank is open."""
+def _get_declared_shape(port: Port) -> tuple[int | None, ...] | None:
+    """Return the declared shape with None for dynamic dimensions, or None if the rank is dynamic."""
     return None if port.shape is None else tuple(d if isinstance(d, int) else None for d in port.shape)
 
 
-def _store(values: list[Any], outputs: tuple[int, ...], result: Any) -> None:
+def _get_declared_dtype(port: Port) -> np.dtype[Any] | None:
+    return port.element_type.dtype if port.element_type else None
+
+
+def _store_outputs(values: list[Any], outputs: tuple[int, ...], result: Any) -> None:
     if not isinstance(result, (tuple, list)):
         result = (result,)
     if len(result) < len(outputs):
-        raise ExecutionError(f"gave {len(result)} outputs, the layer has {len(outputs)} output ports")
+        raise ExecutionError(f"the kernel returned {len(result)} outputs, the layer has {len(outputs)}")
     for slot, value in zip(outputs, result, strict=False):
         values[slot] = np.asarray(value)
 
 
-def _shown(value: Array | None) -> str:
-    """The type and shape of a value, for a message."""
+def _describe_value(value: Array | None) -> str:
+    """Return the type and shape of a value, for a message."""
     if value is None:
         return "none"
     try:
-        kind = str(ElementType.of(value.dtype))
+        name = str(ElementType.of(value.dtype))
     except ValueError:
-        kind = str(value.dtype)
-    return f"{kind}{list(value.shape)}"
+        name = str(value.dtype)
+    return f"{name}{list(value.shape)}"
 
 
-def _located(error: IrrunError, layer: Layer | None, scope: Scope) -> IrrunError:
+def _add_location(error: IrrunError, layer: Layer | None, scope: Scope) -> None:
+    """Add the layer, and the bodies and iterations it runs in, to an error that names none."""
     if error.layer is None and layer is not None:
-        inside = "".join(f" in iteration {n} of {owner.describe()}" for owner, n in reversed(scope))
-        error.layer = layer.describe() + inside
+        bodies = "".join(f" in iteration {n} of {owner.describe()}" for owner, n in reversed(scope))
+        error.layer = layer.describe() + bodies
         error.line = error.line or layer.line or None
-    return error

@@ -1,4 +1,4 @@
-"""A Program: a flat list of instructions over numbered slots."""
+"""A program: a flat list of instructions over numbered slots."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from irrun.ops._support.operation import Operation
 
 __all__ = ["ABSENT", "BodyProgram", "Instruction", "Program"]
 
-#: The slot that always holds None: what an optional input reads that nothing is connected to.
+#: The slot that always holds None, for optional inputs that are not connected.
 ABSENT = 0
 
 
 @dataclass(slots=True)
 class Instruction:
-    """One lowered layer.
+    """A layer after lowering.
 
     Attributes:
-        kernel: called with the values of `inputs` and the `attributes`.
-        attributes: keyword arguments of the kernel.
-        inputs, outputs: slots; an instruction has at least one output.
-        frees: slots whose values die with this instruction.
-        layer: what it was lowered from.
-        operation: the registered operation.
-        bodies: the bodies that the kernel is handed, by the name of its parameter.
-        provided: what else it is handed for each request: its variables, its state.
+        kernel: The function that computes it, called with the values of `inputs` and the `attributes`.
+        inputs: Slots of its inputs.
+        outputs: Slots of its outputs, at least one.
+        layer: The layer that it was lowered from.
+        operation: The registered operation.
+        attributes: Keyword arguments of the kernel.
+        frees: Slots whose values are not needed after this instruction.
+        bodies: Bodies that the kernel is passed, by the name of its parameter.
+        provided: What else the kernel is passed for each request, by the name of its parameter: variables, state.
     """
 
     kernel: Callable[..., Any]
@@ -46,15 +47,16 @@ class Instruction:
 
 @dataclass(slots=True)
 class Program:
-    """What the executor runs.
+    """What an executor runs. Executors share it and never change it.
 
     Attributes:
-        instructions: in the order of execution.
-        initial: the value of every slot before the first instruction: constants, else None.
-        parameters: one slot per Parameter, in order.
-        results: one slot per Result, in order.
-        parameter_layers, result_layers: the layers that they stand for.
-        constant_layers: for slots that hold constants, the layer each came from.
+        instructions: In order of execution.
+        initial: The value of every slot before the first instruction: a constant or None.
+        parameters: One slot per Parameter, in order.
+        results: One slot per Result, in order.
+        parameter_layers: The Parameters.
+        result_layers: The Results.
+        constant_layers: For each slot that holds a constant, the layer that produced it.
     """
 
     instructions: list[Instruction]
@@ -66,18 +68,18 @@ class Program:
     constant_layers: dict[int, Layer] = field(default_factory=dict)
 
     def free_after_last_use(self) -> None:
-        """Let every value die with the last instruction that reads it; constants and results live on."""
+        """Set `frees` of every instruction, so that each value is freed after its last consumer."""
         kept = {ABSENT, *self.results, *self.constant_layers}
         seen = set(kept)
         for instruction in reversed(self.instructions):
-            touched = dict.fromkeys((*instruction.inputs, *instruction.outputs))
-            instruction.frees = tuple(slot for slot in touched if slot not in seen)
-            seen.update(touched)
+            slots = dict.fromkeys((*instruction.inputs, *instruction.outputs))
+            instruction.frees = tuple(slot for slot in slots if slot not in seen)
+            seen.update(slots)
 
 
 @dataclass(slots=True)
 class BodyProgram:
-    """A lowered body and the rules that join it to its layer, in positions instead of ids."""
+    """A lowered body and its port map, in positions instead of ids."""
 
     program: Program
     inputs: tuple[InputDescription, ...]

@@ -1,4 +1,4 @@
-"""Compressed weights are expanded in f32, as OpenVINO expands them."""
+"""Compressed weights are decompressed in f32, as in OpenVINO."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ ZERO = RNG.integers(100, 150, (4, 2, 1)).astype(np.uint8)
 SCALE = (RNG.random((4, 2, 1)) / 50).astype(np.float16)
 X = RNG.normal(size=(3, 16)).astype(np.float32)
 
-#: What constants of OpenVINO lie in without owning it.
+#: Memory that OpenVINO's constants refer to without owning it.
 MEMORY = []
 
 
-def save(tmp_path, weights, *results):
-    """x @ weights, and what else the model shall give."""
+def save_product(tmp_path, weights, *results):
+    """Save a model that returns x @ weights and further results."""
     x = o.parameter([3, 16], np.float32)
     results = [o.matmul(x, weights, False, True), *results]
     ov.serialize(ov.Model([ov.op.Result(r.output(0)) for r in results], [x]), tmp_path / "model.xml")
     return tmp_path / "model.xml"
 
 
-def grouped(tmp_path, read_in_f16=False):
-    """x @ weights, as group-wise compression writes them: Convert, Subtract, Multiply, Reshape, Convert."""
+def save_grouped(tmp_path, read_in_f16=False):
+    """Save x @ weights as group-wise compression writes it: Convert, Subtract, Multiply, Reshape, Convert."""
     integers, zero = (o.convert(ov.op.Constant(v), "f16") for v in (INTEGERS, ZERO))
     scaled = o.multiply(o.subtract(integers, zero), ov.op.Constant(SCALE))
     flat = o.reshape(scaled, ov.op.Constant(np.array([4, 16])), False)
-    return save(tmp_path, o.convert(flat, "f32"), *[flat] * read_in_f16)
+    return save_product(tmp_path, o.convert(flat, "f32"), *[flat] * read_in_f16)
 
 
 @pytest.mark.parametrize("fold_limit", [0, 1 << 20])
-def test_nothing_is_rounded_to_f16_on_the_way(tmp_path, fold_limit):
+def test_intermediate_values_are_not_rounded_to_f16(tmp_path, fold_limit):
     exact = ((INTEGERS.astype(np.float32) - ZERO) * SCALE.astype(np.float32)).reshape(4, 16)
-    found = irrun.compile_model(grouped(tmp_path), fold_limit=fold_limit)(X)[0]
-    np.testing.assert_array_equal(found, X @ exact.T)
+    actual = irrun.compile_model(save_grouped(tmp_path), fold_limit=fold_limit)(X)[0]
+    np.testing.assert_array_equal(actual, X @ exact.T)
     rounded = X @ exact.astype(np.float16).astype(np.float32).T
-    assert np.abs(found - rounded).max() > 1e-5
+    assert np.abs(actual - rounded).max() > 1e-5
 
 
-def codes(name, shape):
-    """Random codes of a narrow type, and what they stand for."""
+def make_codes(name, shape):
+    """Return a constant of random codes of a low-precision type, and the values that they denote."""
     element = ELEMENT_TYPES[name]
     values = RNG.integers(0, 1 << element.bits, shape).astype(np.uint8)
     if name == "f8e4m3":
@@ -60,64 +60,64 @@ def codes(name, shape):
     return ov.op.Constant(tensor), convert(values.view(element.dtype), ELEMENT_TYPES["f32"])
 
 
-def product_by_irrun_and_openvino(path, fold_limit):
+def compute_products(path, fold_limit):
     request = irrun.compile_model(path, fold_limit=fold_limit, check=True).create_infer_request()
-    found = request.infer(X)[0]
+    actual = request.infer(X)[0]
     assert [str(m) for m in request.mismatches] == []
-    return found, ov.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([X])[0]
+    return actual, ov.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([X])[0]
 
 
 @pytest.mark.parametrize("fold_limit", [0, 1 << 20])
 @pytest.mark.parametrize("name", ["nf4", "f4e2m1", "f8e4m3", "u2", "u3", "i4"])
-def test_codes_of_every_type_are_not_rounded_either(tmp_path, name, fold_limit):
-    constant, values = codes(name, [4, 2, 8])
+def test_codes_of_every_type_are_not_rounded(tmp_path, name, fold_limit):
+    constant, values = make_codes(name, [4, 2, 8])
     scaled = o.multiply(o.convert(constant, "f16"), o.constant(SCALE))
-    path = save(tmp_path, o.convert(o.reshape(scaled, o.constant([4, 16]), False), "f32"))
-    found, expected = product_by_irrun_and_openvino(path, fold_limit)
-    np.testing.assert_array_equal(found, X @ (values * SCALE.astype(np.float32)).reshape(4, 16).T)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    path = save_product(tmp_path, o.convert(o.reshape(scaled, o.constant([4, 16]), False), "f32"))
+    actual, expected = compute_products(path, fold_limit)
+    np.testing.assert_array_equal(actual, X @ (values * SCALE.astype(np.float32)).reshape(4, 16).T)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("fold_limit", [0, 1 << 20])
 def test_codebooks_may_be_shared(tmp_path, fold_limit):
-    book, values = codes("f8e4m3", [16])
+    book, values = make_codes("f8e4m3", [16])
     book = o.convert(book, "f16")
     indices = RNG.integers(0, 16, (2, 4, 16)).astype(np.uint8)
     scales = (RNG.random((2, 4, 1)) / 50).astype(np.float16)
-    one, two = (
+    first, second = (
         o.convert(o.multiply(o.gather(book, o.constant(i), o.constant(0)), o.constant(s)), "f32")
         for i, s in zip(indices, scales, strict=True)
     )
-    found, expected = product_by_irrun_and_openvino(save(tmp_path, o.add(one, two)), fold_limit)
-    np.testing.assert_array_equal(found, X @ (values[indices] * scales.astype(np.float32)).sum(0).T)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    actual, expected = compute_products(save_product(tmp_path, o.add(first, second)), fold_limit)
+    np.testing.assert_array_equal(actual, X @ (values[indices] * scales.astype(np.float32)).sum(0).T)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("fold_limit", [0, 1 << 20])
-def test_scales_with_a_scale_are_rounded_once(tmp_path, fold_limit):
-    constant, values = codes("f4e2m1", [4, 16])
-    scale, scales = codes("f8e4m3", [4, 1])
+def test_scales_with_their_own_scale_are_rounded_once(tmp_path, fold_limit):
+    constant, values = make_codes("f4e2m1", [4, 16])
+    scale, scales = make_codes("f8e4m3", [4, 1])
     scale = o.convert(o.multiply(o.convert(scale, "f32"), o.constant(np.float32(0.0123))), "f16")
     weights = o.convert(o.multiply(o.convert(constant, "f16"), scale), "f32")
-    found, expected = product_by_irrun_and_openvino(save(tmp_path, weights), fold_limit)
+    actual, expected = compute_products(save_product(tmp_path, weights), fold_limit)
     scales = (scales * np.float32(0.0123)).astype(np.float16).astype(np.float32)
-    np.testing.assert_array_equal(found, X @ (values * scales).T)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(actual, X @ (values * scales).T)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["i16", "u16", "i32", "i64", "f32", "f64"])
-def test_wide_values_are_rounded_before_they_are_scaled(tmp_path, name):
+def test_values_of_16_bits_or_more_are_rounded_before_scaling(tmp_path, name):
     values = RNG.integers(2048, 20000, (4, 16)).astype(ELEMENT_TYPES[name].dtype)
     scale = SCALE[:, 0] / np.float16(1000)
     weights = o.convert(o.multiply(o.convert(o.constant(values), "f16"), o.constant(scale)), "f32")
-    found, expected = product_by_irrun_and_openvino(save(tmp_path, weights), 1 << 20)
+    actual, expected = compute_products(save_product(tmp_path, weights), 1 << 20)
     rounded = values.astype(np.float16).astype(np.float32)
     assert (rounded != values).any()
-    np.testing.assert_array_equal(found, X @ (rounded * scale.astype(np.float32)).T)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(actual, X @ (rounded * scale.astype(np.float32)).T)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_values_that_something_else_reads_stay_as_declared(tmp_path):
-    product, weights = irrun.compile_model(grouped(tmp_path, read_in_f16=True))(X).to_tuple()
+def test_values_with_other_consumers_keep_their_declared_type(tmp_path):
+    product, weights = irrun.compile_model(save_grouped(tmp_path, read_in_f16=True))(X).to_tuple()
     assert weights.dtype == np.float16
     np.testing.assert_array_equal(product, X @ weights.astype(np.float32).T)

@@ -1,4 +1,4 @@
-"""What a request takes as inputs, and what it says about anything else."""
+"""Conversion of inputs: what a request accepts, and how it reports anything else."""
 
 from __future__ import annotations
 
@@ -44,60 +44,62 @@ def read_only():
         np.ma.array(X),
     ],
 )
-def test_everything_that_means_the_same_array(relu, value):
+def test_equivalent_inputs_are_accepted(relu, value):
     np.testing.assert_array_equal(relu(value)[0], np.maximum(X, 0))
 
 
-def test_a_tensor_is_a_key(relu):
+def test_tensor_specs_are_keys_of_inputs_and_outputs(relu):
     out = relu({relu.inputs[0]: X})
     assert relu.outputs[0] in out
     assert relu.model.inputs[0] not in out
     np.testing.assert_array_equal(out[relu.model.outputs[0]], np.maximum(X, 0))
-    with pytest.raises(KeyError, match="no output x: "):
+    with pytest.raises(KeyError, match="unknown output x: "):
         out[relu.inputs[0]]
-    with pytest.raises(IndexError, match="no output 5; the model has 1: layer1"):
+    with pytest.raises(IndexError, match="unknown output 5; the model has 1: layer1"):
         out[5]
-    with pytest.raises(KeyError, match="no output 'y'"):
+    with pytest.raises(KeyError, match="unknown output 'y'"):
         out["y"]
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (None, "missing input x"),
-        ([X, X], "fed shape"),
-        ({"y": X}, "no input 'y'"),
-        ({1: X}, "no input 1"),
-        ({-1: X}, "no input -1"),
-        ({None: X}, "no input None"),
-        ({(0,): X}, "no input"),
-        ({1.0: X}, "no input 1.0"),
-        ({"x": X, 0: X}, "fed twice"),
-        (X.T, "fed shape"),
-        (3, "fed shape"),
-        ("abc", "cannot be fed a str"),
-        (X.astype(complex), "cannot be fed complex128"),
-        (X.astype("M8[s]"), "cannot be fed datetime64"),
-        (X.astype(object), "cannot be fed objects"),
-        (X.astype(str), "cannot be fed string"),
-        ([[1], [2, 3]], "cannot be fed a list"),
-        ([[10**400] * 3] * 2, "cannot be fed a list"),
-        (X.astype(np.float64) / 7, "without loss"),
+        ([X, X], "does not accept shape"),
+        ({"y": X}, "unknown input 'y'"),
+        ({1: X}, "unknown input 1"),
+        ({-1: X}, "unknown input -1"),
+        ({None: X}, "unknown input None"),
+        ({(0,): X}, "unknown input"),
+        ({1.0: X}, "unknown input 1.0"),
+        ({"x": X, 0: X}, "passed twice"),
+        (X.T, "does not accept shape"),
+        (3, "does not accept shape"),
+        ("abc", "does not accept a str"),
+        (X.astype(complex), "does not accept complex128"),
+        (X.astype("M8[s]"), "does not accept datetime64"),
+        (X.astype(object), "does not accept objects"),
+        (X.astype(str), "does not accept string"),
+        ([[1], [2, 3]], "does not accept a list"),
+        ([[10**400] * 3] * 2, "does not accept a list"),
+        (X.astype(np.float64) / 7, "with values that f32 cannot represent"),
     ],
 )
-def test_everything_else_is_an_input_error(relu, value, said):
-    with pytest.raises(irrun.InputError, match=said):
+def test_other_inputs_are_reported(relu, value, message):
+    with pytest.raises(irrun.InputError, match=message):
         relu(value)
 
 
-def passing(tmp_path, type):
-    """A model that gives what it is fed, three elements of some type."""
-    parameter = layer(0, "Parameter", data=f'shape="3" element_type="{type}"', outputs=[port(0, (3,))], name="x")
+def compile_identity(tmp_path, element_type):
+    """Compile a model that returns its input of three elements."""
+    parameter = layer(
+        0, "Parameter", data=f'shape="3" element_type="{element_type}"', outputs=[port(0, (3,))], name="x"
+    )
     return irrun.compile_model(write(tmp_path, net([parameter, layer(1, "Result", inputs=[port(0)])], [(0, 0, 1, 0)])))
 
 
-def test_strings_are_text(tmp_path):
-    model = passing(tmp_path, "string")
+def test_strings_may_be_text_or_bytes(tmp_path):
+    model = compile_identity(tmp_path, "string")
     for value in (["a", "b", "c"], np.array(["a", "b", "c"]), np.array([b"a", b"b", b"c"]), ("a", b"b", "c")):
         assert model({"x": value})[0].tolist() == ["a", "b", "c"]
     for value in ([1, 2, 3], ["a", None, "c"], [["a"], ["b", "c"], []]):
@@ -105,24 +107,24 @@ def test_strings_are_text(tmp_path):
             model({"x": value})
 
 
-def test_types_known_by_their_bits_take_codes(tmp_path):
-    model = passing(tmp_path, "u3")
+def test_opaque_types_accept_codes(tmp_path):
+    model = compile_identity(tmp_path, "u3")
     assert model({"x": [0, 3, 7]})[0].view(np.uint8).tolist() == [0, 3, 7]
     for value in ([0, 3, 8], [-1, 0, 0], [0.0, 1.0, 2.0]):
-        with pytest.raises(irrun.InputError, match="cannot be fed"):
+        with pytest.raises(irrun.InputError, match="does not accept"):
             model({"x": value})
 
 
-def test_an_open_type_takes_what_an_element_type_holds(tmp_path):
-    model = passing(tmp_path, "dynamic")
+def test_dynamic_element_type_accepts_every_element_type(tmp_path):
+    model = compile_identity(tmp_path, "dynamic")
     assert model(np.arange(3, dtype=">i4"))[0].dtype == np.int32
     assert model({"x": ["a", "b", "c"]})[0].dtype == object
     for value in (np.zeros(3, complex), np.zeros(3, "M8[s]"), np.zeros(3, "V5")):
-        with pytest.raises(irrun.InputError, match="cannot be fed"):
+        with pytest.raises(irrun.InputError, match="does not accept"):
             model(value)
 
 
-def test_weights_of_any_kind(tmp_path):
+def test_weights_may_be_bytes_or_arrays(tmp_path):
     path = write(tmp_path, chain("Relu"))
     for weights in (b"", bytearray(4), memoryview(b"abc"), np.zeros(4)[::2], np.zeros((2, 2))):
         assert irrun.compile_model(path, weights)(X)[0].shape == (2, 3)
@@ -131,7 +133,7 @@ def test_weights_of_any_kind(tmp_path):
             irrun.compile_model(path, weights)
 
 
-def test_the_device_of_an_openvino_program_is_the_cpu(tmp_path):
+def test_device_name_may_follow_the_model(tmp_path):
     path = write(tmp_path, chain("Relu"))
     for compiled in (
         irrun.compile_model(path, "CPU"),
@@ -139,5 +141,15 @@ def test_the_device_of_an_openvino_program_is_the_cpu(tmp_path):
         irrun.compile_model(path, device_name="CPU"),
     ):
         assert compiled(np.ones((2, 3), np.float32))[0].shape == (2, 3)
-    with pytest.raises(ValueError, match="irrun computes on the CPU, not on 'GPU'"):
-        irrun.compile_model(path, device_name="GPU")
+
+
+@pytest.mark.parametrize("device", ["GPU", "GPU.1", "NPU", "AUTO:GPU,CPU", "MULTI:CPU,GPU", "HETERO:GPU,CPU"])
+def test_unsupported_devices_are_reported(tmp_path, device):
+    path = write(tmp_path, chain("Relu"))
+    for compile_it in (
+        lambda: irrun.compile_model(path, device),
+        lambda: irrun.compile_model(irrun.read_model(path), device),
+        lambda: irrun.compile_model(path, device_name=device),
+    ):
+        with pytest.raises(ValueError, match=f"device '{device}' is not supported, expected one of CPU, AUTO"):
+            compile_it()

@@ -1,4 +1,4 @@
-"""Observers see every instruction, in bodies too, and what they raise reaches the caller."""
+"""Observers are called after every instruction, in bodies too; their exceptions reach the caller."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
 X = np.ones((2, 3), np.float32)
 
 
-def test_each_instruction_is_seen_with_its_values(tmp_path):
+def test_observer_is_called_with_the_values_of_each_instruction(tmp_path):
     seen = []
 
-    def watch(layer, inputs, outputs, seconds, scope):
+    def observe(layer, inputs, outputs, seconds, scope):
         seen.append((layer.name, inputs[0].sum(), outputs[0].sum(), scope))
         assert seconds >= 0
 
     compiled = irrun.compile_model(write(tmp_path, chain("Negative", "Relu")))
-    compiled(X, observers=[watch])
+    compiled(X, observers=[observe])
     assert seen == [("layer1", 6, -6, ()), ("layer2", -6, 0, ())]
     compiled(X)
     assert len(seen) == 2
 
 
-def test_bodies_are_seen_with_their_iteration():
+def test_observer_is_called_in_bodies_with_the_iteration():
     iterations = []
 
-    def watch(layer, inputs, outputs, seconds, scope):
+    def observe(layer, inputs, outputs, seconds, scope):
         if layer.type == "LSTMCell":
             ((owner, iteration),) = scope
             assert owner.type == "TensorIterator"
             iterations.append(iteration)
 
-    irrun.compile_model(EXAMPLE / "model.xml")(np.load(EXAMPLE / "input.npy"), observers=[watch])
+    irrun.compile_model(EXAMPLE / "model.xml")(np.load(EXAMPLE / "input.npy"), observers=[observe])
     assert iterations == list(range(11))
 
 
 @pytest.mark.parametrize("kind", ["Relu", "LSTMCell"])
-def test_what_an_observer_raises_reaches_the_caller(tmp_path, kind):
-    class Enough(Exception):
+def test_exception_of_an_observer_reaches_the_caller(tmp_path, kind):
+    class StopRun(Exception):
         pass
 
-    def watch(layer, inputs, outputs, seconds, scope):
+    def observe(layer, inputs, outputs, seconds, scope):
         if layer.type == kind:
-            raise Enough
+            raise StopRun
 
     in_body = kind == "LSTMCell"
     path = EXAMPLE / "model.xml" if in_body else write(tmp_path, chain("Relu"))
-    with pytest.raises(Enough):
-        irrun.compile_model(path)(np.load(EXAMPLE / "input.npy") if in_body else X, observers=[watch])
+    with pytest.raises(StopRun):
+        irrun.compile_model(path)(np.load(EXAMPLE / "input.npy") if in_body else X, observers=[observe])

@@ -1,4 +1,4 @@
-"""Variables: requests own them, runs carry them on, errors leave them alone."""
+"""Variables: they belong to a request, keep their values between runs, and survive errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F32 = np.float32
 
 @pytest.fixture
 def running_sum(tmp_path):
-    """total = variable + x; variable = total. Its shape is open."""
+    """Compile `total = variable + x; variable = total` with a dynamic shape."""
     variable = 'variable_id="sum" variable_type="f32" variable_shape="?"'
     layers = [
         layer(0, "Parameter", data='shape="?" element_type="f32"', outputs=[port(0, ("?",), "FP32")], name="x"),
@@ -29,7 +29,7 @@ def running_sum(tmp_path):
     return irrun.compile_model(write(tmp_path, net(layers, edges), F32(100).tobytes()))
 
 
-def test_state_goes_on_from_run_to_run(running_sum):
+def test_variables_keep_their_values_between_runs(running_sum):
     request = running_sum.create_infer_request()
     for expected in (101, 102, 103):
         assert request.infer(np.ones(1, F32))["total"] == expected
@@ -37,26 +37,26 @@ def test_state_goes_on_from_run_to_run(running_sum):
     assert request.infer(np.ones(1, F32))["total"] == 101
 
 
-def test_the_shape_of_a_variable_may_change(running_sum):
+def test_shape_of_a_variable_may_change(running_sum):
     request = running_sum.create_infer_request()
     np.testing.assert_array_equal(request.infer(np.arange(3, dtype=F32))[0], [100, 101, 102])
     np.testing.assert_array_equal(request.infer(np.arange(3, dtype=F32))[0], [100, 102, 104])
 
 
-def test_what_does_not_fit_the_declaration_of_a_variable_is_refused(running_sum):
+def test_state_that_contradicts_the_declaration_is_reported(running_sum):
     request = running_sum.create_infer_request()
     (variable,) = request.query_state()
-    for value, told in (
+    for value, message in (
         (np.ones(1), r"is f64 \[1\], expected f32"),
         (np.ones((1, 2), F32), r"\[1, 2\], expected f32 \[\?\]"),
     ):
         variable.state = value
-        with pytest.raises(irrun.InputError, match=told):
+        with pytest.raises(irrun.InputError, match=message):
             request.infer(np.ones(1, F32))
 
 
-def variable_model(folder, declared, shape, initial=True, opset="opset6"):
-    """ReadValue, whose value goes out; Assign of what is fed."""
+def compile_variable(folder, declared, shape, initial=True, opset="opset6"):
+    """Compile a model that returns a variable and assigns its input to it."""
     data = f'shape="{shape}" element_type="f32"'
     layers = [
         layer(0, "Parameter", data=data, outputs=[port(0)], name="x"),
@@ -78,36 +78,36 @@ def variable_model(folder, declared, shape, initial=True, opset="opset6"):
         'variable_type="dynamic" variable_shape="-1,-1"',
     ],
 )
-def test_a_declaration_may_leave_things_open(tmp_path, declared):
-    model = variable_model(tmp_path, declared, "1,2")
+def test_declaration_may_be_dynamic(tmp_path, declared):
+    model = compile_variable(tmp_path, declared, "1,2")
     request = model.create_infer_request()
     np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[3, 4]])
     np.testing.assert_array_equal(request.infer(np.zeros((1, 2), F32))[0], [[1, 1]])
 
 
 @pytest.mark.parametrize(
-    ("declared", "told"),
+    ("declared", "message"),
     [
         ('variable_type="i32" variable_shape="1,2"', r"is f32 \[1, 2\], expected i32 \[1,2\]"),
         ('variable_type="f32" variable_shape="2"', r"expected f32 \[2\]"),
         ('variable_type="dynamic" variable_shape="3.."', r"expected any type"),
     ],
 )
-def test_a_first_value_must_fit_the_declaration(tmp_path, declared, told):
-    with pytest.raises(irrun.IrrunError, match=told):
-        variable_model(tmp_path, declared, "1,2")(np.ones((1, 2), F32))
+def test_initial_value_must_match_the_declaration(tmp_path, declared, message):
+    with pytest.raises(irrun.IrrunError, match=message):
+        compile_variable(tmp_path, declared, "1,2")(np.ones((1, 2), F32))
 
 
-def test_a_value_that_is_assigned_must_fit_the_declaration(tmp_path):
-    model = variable_model(tmp_path, 'variable_type="f32" variable_shape="1,2..3"', "1,?")
+def test_assigned_value_must_match_the_declaration(tmp_path):
+    model = compile_variable(tmp_path, 'variable_type="f32" variable_shape="1,2..3"', "1,?")
     np.testing.assert_array_equal(model(np.ones((1, 3), F32))[0], [[3, 4]])
     np.testing.assert_array_equal(model(np.ones((1, 2), F32))[0], [[1, 1, 1]])
     with pytest.raises(irrun.InputError, match=r"\(Assign, opset6\).*\[1, 4\], expected f32 \[1,2..3\]"):
         model(np.ones((1, 4), F32))
 
 
-def test_the_first_value_gives_an_old_variable_its_type(tmp_path):
-    request = variable_model(tmp_path, "", "1,2", opset="opset3").create_infer_request()
+def test_initial_value_sets_the_type_of_an_opset3_variable(tmp_path):
+    request = compile_variable(tmp_path, "", "1,2", opset="opset3").create_infer_request()
     np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[3, 4]])
     np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[1, 1]])
     (variable,) = request.query_state()
@@ -116,19 +116,19 @@ def test_the_first_value_gives_an_old_variable_its_type(tmp_path):
         request.infer(np.ones((1, 2), F32))
 
 
-def test_a_variable_without_a_first_value_is_zero(tmp_path):
-    found = variable_model(tmp_path, 'variable_type="f32" variable_shape="1,2..3"', "1,2", initial=False)
-    np.testing.assert_array_equal(found(np.ones((1, 2), F32))[0], [[0, 0]])
-    scalar = variable_model(tmp_path, 'variable_type="i32" variable_shape=""', "", initial=False)
+def test_variable_without_an_initial_value_is_zero(tmp_path):
+    model = compile_variable(tmp_path, 'variable_type="f32" variable_shape="1,2..3"', "1,2", initial=False)
+    np.testing.assert_array_equal(model(np.ones((1, 2), F32))[0], [[0, 0]])
+    scalar = compile_variable(tmp_path, 'variable_type="i32" variable_shape=""', "", initial=False)
     with pytest.raises(irrun.InputError, match=r"is f32 \[\], expected i32 \[\]"):
         scalar(np.ones((), F32))
 
 
 def test_requests_do_not_share_state(running_sum):
-    one, other = running_sum.create_infer_request(), running_sum.create_infer_request()
-    one.infer(np.ones(1, F32))
-    assert one.infer(np.ones(1, F32))[0] == 102
-    assert other.infer(np.ones(1, F32))[0] == 101
+    first, second = running_sum.create_infer_request(), running_sum.create_infer_request()
+    first.infer(np.ones(1, F32))
+    assert first.infer(np.ones(1, F32))[0] == 102
+    assert second.infer(np.ones(1, F32))[0] == 101
     assert running_sum(np.ones(1, F32))[0] == 101
 
 
@@ -145,7 +145,7 @@ def test_variables_can_be_read_and_set(running_sum):
     assert request.infer(np.ones(1, F32))[0] == 101
 
 
-def test_a_variable_is_not_changed_through_outputs_or_inputs(running_sum):
+def test_writing_to_outputs_or_inputs_does_not_change_a_variable(running_sum):
     request = running_sum.create_infer_request()
     x = np.ones(1, F32)
     request.infer(x)[0][:] = 7
@@ -153,7 +153,7 @@ def test_a_variable_is_not_changed_through_outputs_or_inputs(running_sum):
     assert request.infer(np.ones(1, F32))[0] == 102
 
 
-def test_a_run_that_fails_leaves_the_variables_alone(running_sum):
+def test_failed_run_does_not_change_variables(running_sum):
     request = running_sum.create_infer_request()
     request.infer(np.ones(3, F32))
     with pytest.raises(irrun.IrrunError):
@@ -161,14 +161,14 @@ def test_a_run_that_fails_leaves_the_variables_alone(running_sum):
     np.testing.assert_array_equal(request.infer(np.ones(3, F32))[0], [102, 102, 102])
 
 
-def test_two_threads_give_the_same_bits_as_one(running_sum):
+def test_two_threads_return_the_same_bits_as_one(running_sum):
     inputs = np.random.default_rng(0).normal(size=(500, 8)).astype(F32)
 
-    def walk(_):
+    def run_all(_):
         request = running_sum.create_infer_request()
         return np.stack([request.infer(x)[0] for x in inputs])
 
-    alone = walk(0)
+    expected = run_all(0)
     with ThreadPoolExecutor(2) as pool:
-        for found in pool.map(walk, range(2)):
-            np.testing.assert_array_equal(found, alone)
+        for results in pool.map(run_all, range(2)):
+            np.testing.assert_array_equal(results, expected)

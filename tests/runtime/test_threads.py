@@ -1,4 +1,4 @@
-"""Requests on several threads share nothing that changes."""
+"""Requests can run on several threads at once."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import irrun
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
 
 
-def test_two_requests_on_two_threads_give_the_bits_of_one_after_the_other():
-    """A thousand runs with bodies, state on back edges and matrix products."""
+def test_two_requests_on_two_threads_return_the_same_bits_as_one():
+    """Run a model with a body, back edges and matrix products a thousand times."""
     compiled = irrun.compile_model(EXAMPLE / "model.xml")
     texts = np.load(EXAMPLE / "input.npy")
     inputs = [np.roll(texts[i % len(texts)], i // len(texts) % 3)[None] for i in range(500)]
 
-    def walk(_: int) -> list[tuple[bytes, bytes]]:
+    def run_all(_: int) -> list[tuple[bytes, bytes]]:
         request = compiled.create_infer_request()
-        found = []
+        results = []
         for x in inputs:
             out = request.infer(x)
-            found.append((out["beams"].tobytes(), out["scores"].tobytes()))
-        return found
+            results.append((out["beams"].tobytes(), out["scores"].tobytes()))
+        return results
 
-    alone = walk(0)
+    expected = run_all(0)
     with ThreadPoolExecutor(2) as pool:
-        for found in pool.map(walk, range(2)):
-            assert found == alone
+        for results in pool.map(run_all, range(2)):
+            assert results == expected

@@ -1,4 +1,4 @@
-"""Rewrites of a Program, one idea per file, each of them optional."""
+"""Rewrites of a program, one idea per module, none of them required for correctness."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["DEFAULT_LIMIT", "Budget", "align_constants", "apply_passes", "fold_c
 
 
 def apply_passes(program: Program, fold_limit: int, release: Callable[[], None]) -> None:
-    """Run all passes on a program.
+    """Run all passes.
 
     Args:
-        program: changed in place.
-        fold_limit: bytes that the constants they make may take.
-        release: gives back the memory of what was read of the weights; called now and then, so that the originals of
+        program: Changed in place.
+        fold_limit: Bytes that new constants may take.
+        release: Releases the memory of the weights that were read; called now and then, so that the originals of
             new constants do not stay in memory beside them.
     """
     budget = Budget(fold_limit, release=release)

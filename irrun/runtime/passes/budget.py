@@ -1,4 +1,4 @@
-"""What passes may spend: bytes of new constants, and work."""
+"""What passes may spend: memory for new constants, and work."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["DEFAULT_LIMIT", "Budget"]
 #: Bytes that new constants may take in all.
 DEFAULT_LIMIT = 1 << 30
 
-#: After so many bytes of new constants the memory of what they were made from is given back.
-STEP = 1 << 24
+#: Number of bytes of new constants after which the memory of their originals is released.
+RELEASE_INTERVAL = 1 << 24
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
@@ -23,25 +23,25 @@ class Budget:
     """What passes may still spend.
 
     Attributes:
-        kept: bytes of new constants.
-        work: bytes that may be read and written to make them.
-        release: gives back the memory that a mapped file took as it was read.
+        memory: Bytes of new constants.
+        work: Bytes that may be read and written to compute them.
+        release: Releases the memory that a mapped file took when it was read.
     """
 
-    kept: int = DEFAULT_LIMIT
+    memory: int = DEFAULT_LIMIT
     work: int = 0
-    release: Callable[[], None] = _nothing
+    release: Callable[[], None] = _do_nothing
     _unreleased: int = 0
 
-    def keep(self, bytes: int) -> None:
-        """Take note of a new constant."""
-        self.kept -= bytes
-        self._unreleased += bytes
-        if self._unreleased >= STEP:
+    def spend_memory(self, size: int) -> None:
+        """Subtract the bytes of a new constant."""
+        self.memory -= size
+        self._unreleased += size
+        if self._unreleased >= RELEASE_INTERVAL:
             self.finish()
 
     def finish(self) -> None:
-        """Give back what was read, if anything was made from it."""
+        """Release the originals of new constants."""
         if self._unreleased:
             self.release()
             self._unreleased = 0

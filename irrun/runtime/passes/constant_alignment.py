@@ -1,4 +1,7 @@
-"""Constants at odd offsets of the .bin are copied once, since NumPy would copy them in each run before BLAS can."""
+"""Alignment of constants: those at odd offsets of the .bin are copied once.
+
+NumPy would otherwise copy them in each run, before every matrix product.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,19 @@ __all__ = ["align_constants"]
 
 
 def align_constants(program: Program, budget: Budget) -> None:
-    """Copy constants whose elements do not lie at multiples of their size, in bodies too, as the budget admits.
+    """Copy constants whose elements are not aligned to their size, in bodies too, as far as the budget allows.
 
-    The program is changed in place.
+    Args:
+        program: Changed in place.
+        budget: What the copies may take.
     """
     for slot in program.constant_layers:
         value = program.initial[slot]
-        if value is not None and not value.flags.aligned and value.nbytes <= budget.kept:
+        if value is not None and not value.flags.aligned and value.nbytes <= budget.memory:
             value = value.copy()
             value.flags.writeable = False
             program.initial[slot] = value
-            budget.keep(value.nbytes)
+            budget.spend_memory(value.nbytes)
     for instruction in program.instructions:
         for body in instruction.bodies.values():
             align_constants(body.program, budget)

@@ -1,4 +1,4 @@
-"""A kernel that asks is told which of its outputs are read."""
+"""Kernels with an OutputCount compute only the outputs that have consumers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ X = np.random.default_rng(0).normal(size=(1, 2, 6, 6)).astype(np.float32)
 WINDOWS = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 2]}
 
 
-def compiled(tmp_path, outputs):
-    """MaxPool-8 whose `outputs` (positions) are results."""
+def compile_max_pool(tmp_path, outputs):
+    """Compile MaxPool-8 with Results at the positions `outputs`."""
     x = ov.op.Parameter(ov.Type.f32, ov.PartialShape([1, 2, 6, 6]))
     pool = o.max_pool(x, [2, 2], [1, 1], [0, 0], [0, 0], [2, 2])
     ov.serialize(ov.Model([ov.op.Result(pool.output(i)) for i in outputs], [x]), tmp_path / "model.xml")
@@ -24,8 +24,8 @@ def compiled(tmp_path, outputs):
 
 
 @pytest.mark.parametrize(("outputs", "count"), [((0,), 1), ((0, 1), 2), ((1,), 2)])
-def test_outputs_after_the_last_one_that_is_read_are_left_out(tmp_path, outputs, count):
-    model = compiled(tmp_path, outputs)
+def test_outputs_after_the_last_consumed_one_are_omitted(tmp_path, outputs, count):
+    model = compile_max_pool(tmp_path, outputs)
     seen = []
     results = model(X, observers=[lambda layer, inputs, values, seconds, scope: seen.append(len(values))])
     assert seen == [count]
@@ -34,5 +34,5 @@ def test_outputs_after_the_last_one_that_is_read_are_left_out(tmp_path, outputs,
         np.testing.assert_array_equal(result, expected[i])
 
 
-def test_maxima_alone_are_those_of_the_first_version(tmp_path):
-    np.testing.assert_array_equal(compiled(tmp_path, (0,))(X)[0], max_pool_1(X, **WINDOWS))
+def test_values_alone_equal_those_of_the_first_version(tmp_path):
+    np.testing.assert_array_equal(compile_max_pool(tmp_path, (0,))(X)[0], max_pool_1(X, **WINDOWS))
