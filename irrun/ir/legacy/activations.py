@@ -1,4 +1,4 @@
-"""Functions of one value: activations, with and without parameters."""
+"""Activations and other functions of one value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from irrun.ir.legacy.layer import BOOLEAN, F32, LegacyLayer, Value
 
 __all__ = ["SIMPLE"]
 
-#: Types of layers without attributes -> operation and opset.
+#: The operation and opset of each type of layer without attributes.
 SIMPLE = {
     "Abs": ("Abs", "opset1"),
     "Acos": ("Acos", "opset1"),
@@ -42,25 +42,26 @@ SIMPLE = {
     "TanH": ("Tanh", "opset1"),
 }
 
-#: Those that do arithmetic on integers as they are.
-_ON_INTEGERS = frozenset({"Abs", "Ceil", "Ceiling", "Floor", "Neg", "Negative", "Sign"})
+#: Types that keep integers, whereas the others convert them to f32.
+_KEEPS_INTEGERS = frozenset({"Abs", "Ceil", "Ceiling", "Floor", "Neg", "Negative", "Sign"})
 
 
-def _simple(name: str, type: str, version: str) -> Conversion:
-    def convert(builder: Builder, layer: LegacyLayer) -> Value:
+def _define_simple_conversion(name: str, operation: str, version: str) -> Conversion:
+    def convert_simple(builder: Builder, layer: LegacyLayer) -> Value:
         value = layer.input(0)
-        value = value if name in _ON_INTEGERS else builder.floating(value)
-        return builder.unary(type, value, version=version)
+        value = value if name in _KEEPS_INTEGERS else builder.floating(value)
+        return builder.unary(operation, value, version=version)
 
-    return convert
+    return convert_simple
 
 
-for _name, (_type, _version) in SIMPLE.items():
-    converts(_name)(_simple(_name, _type, _version))
+for _name, (_operation, _version) in SIMPLE.items():
+    converts(_name)(_define_simple_conversion(_name, _operation, _version))
 
 
 @converts("ReLU")
-def relu(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_relu(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Relu, or to PRelu if `negative_slope` is not 0."""
     value = builder.floating(layer.input(0))
     slope = layer.number("negative_slope", default=0.0)
     if not slope:
@@ -69,156 +70,176 @@ def relu(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 @converts("PReLU")
-def prelu(builder: Builder, layer: LegacyLayer) -> Value:
-    """One slope per channel, or one for all."""
+def convert_prelu(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to PRelu with one slope per channel, or one for all."""
     value = builder.floating(layer.input(0))
     if "weights" in layer.blobs:
         slope = builder.blob(layer, "weights", [layer.blobs["weights"].count])
     elif len(layer.inputs) > 1:
         slope = layer.inputs[1]
     else:
-        raise layer.error("needs the blob weights")
+        raise layer.error("requires the blob weights")
     return builder.op("PRelu", [value, slope], shape=value.shape)
 
 
-def _clamp(builder: Builder, layer: LegacyLayer, low: float, high: float) -> Value:
-    return builder.unary("Clamp", builder.floating(layer.input(0)), {"min": low, "max": high})
+def _clamp(builder: Builder, layer: LegacyLayer, minimum: float, maximum: float) -> Value:
+    return builder.unary("Clamp", builder.floating(layer.input(0)), {"min": minimum, "max": maximum})
 
 
 @converts("Clamp")
-def clamp(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_clamp(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Clamp."""
     return _clamp(builder, layer, layer.number("min"), layer.number("max"))
 
 
 @converts("ReLU6")
-def relu6(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_relu6(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Clamp between 0 and `n`."""
     return _clamp(builder, layer, 0.0, layer.number("n", default=6.0))
 
 
 @converts("ELU")
-def elu(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_elu(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Elu."""
     return builder.unary("Elu", builder.floating(layer.input(0)), {"alpha": layer.number("alpha", default=1.0)})
 
 
 @converts("GELU")
-def gelu(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_gelu(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Gelu-2."""
     return builder.unary("Gelu", builder.floating(layer.input(0)), version="opset2")
 
 
-def _with_scalars(
-    builder: Builder, layer: LegacyLayer, type: str, version: str, *parameters: tuple[str, float]
+def _apply_with_scalars(
+    builder: Builder, layer: LegacyLayer, operation: str, version: str, *parameters: tuple[str, float]
 ) -> Value:
+    """Apply an operation that takes attributes of the layer, given by name and default, as scalar inputs."""
     value = builder.floating(layer.input(0))
-    scalars = [builder.constant(layer.number(name, default=d), F32, name) for name, d in parameters]
-    return builder.op(type, [value, *scalars], shape=value.shape, version=version)
+    scalars = [builder.constant(layer.number(name, default=default), F32, name) for name, default in parameters]
+    return builder.op(operation, [value, *scalars], shape=value.shape, version=version)
 
 
 @converts("HardSigmoid")
-def hard_sigmoid(builder: Builder, layer: LegacyLayer) -> Value:
-    return _with_scalars(builder, layer, "HardSigmoid", "opset1", ("alpha", 0.2), ("beta", 0.5))
+def convert_hard_sigmoid(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to HardSigmoid."""
+    return _apply_with_scalars(builder, layer, "HardSigmoid", "opset1", ("alpha", 0.2), ("beta", 0.5))
 
 
 @converts("Selu")
-def selu(builder: Builder, layer: LegacyLayer) -> Value:
-    return _with_scalars(
-        builder, layer, "Selu", "opset1", ("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875)
-    )
+def convert_selu(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Selu."""
+    parameters = (("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875))
+    return _apply_with_scalars(builder, layer, "Selu", "opset1", *parameters)
 
 
 @converts("Swish")
-def swish(builder: Builder, layer: LegacyLayer) -> Value:
-    return _with_scalars(builder, layer, "Swish", "opset4", ("alpha", layer.number("beta", default=1.0)))
+def convert_swish(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Swish; its coefficient is named `alpha` or `beta`."""
+    beta = layer.number("beta", default=1.0)
+    return _apply_with_scalars(builder, layer, "Swish", "opset4", ("alpha", beta))
 
 
 @converts("Softsign")
-def softsign(builder: Builder, layer: LegacyLayer) -> Value:
-    """x / (1 + |x|)"""
+def convert_softsign(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to operations that compute x / (1 + |x|)."""
     value = builder.floating(layer.input(0))
-    below = builder.binary("Add", builder.unary("Abs", value), builder.constant(1.0, F32, "one"))
-    return builder.binary("Divide", value, below)
+    denominator = builder.binary("Add", builder.unary("Abs", value), builder.constant(1.0, F32, "one"))
+    return builder.binary("Divide", value, denominator)
 
 
 @converts("Reciprocal")
-def reciprocal(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_reciprocal(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to a Power of -1."""
     value = builder.floating(layer.input(0))
     return builder.binary("Power", value, builder.constant(-1.0, F32, "exponent"))
 
 
 @converts("Square")
-def square(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_square(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to a Multiply of the input by itself."""
     value = builder.floating(layer.input(0))
     return builder.binary("Multiply", value, value)
 
 
 @converts("Round")
-def rounded(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_round(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Round."""
     mode = layer.text("mode", default="half_to_even")
     return builder.unary("Round", builder.floating(layer.input(0)), {"mode": mode}, version="opset5")
 
 
 @converts("Not", "LogicalNot")
-def logical_not(builder: Builder, layer: LegacyLayer) -> Value:
-    value = builder.convert(layer.input(0), BOOLEAN)
-    return builder.unary("LogicalNot", value)
-
-
-def _of_activation_only(builder: Builder, layer: LegacyLayer, kind: str) -> Value | None:
-    """What Activation names that is no type of layer."""
-    if kind == "bounded_relu":
-        return _clamp(builder, layer, 0.0, layer.number("alpha", default=0.0))
-    if kind == "soft_relu":
-        return builder.unary("SoftPlus", builder.floating(layer.input(0)), version="opset4")
-    if kind == "linear":
-        alpha, beta = (builder.constant(layer.number(n, default=d), F32, n) for n, d in (("alpha", 1.0), ("beta", 0.0)))
-        value = builder.binary("Multiply", builder.floating(layer.input(0)), alpha)
-        return builder.binary("Add", value, beta)
-    return None
+def convert_logical_not(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to LogicalNot."""
+    return builder.unary("LogicalNot", builder.convert(layer.input(0), BOOLEAN))
 
 
 @converts("Activation")
-def activation(builder: Builder, layer: LegacyLayer) -> Value:
-    """The layer whose type the attribute `type`, in any case, names."""
+def convert_activation(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert as a layer of the type that the attribute `type` names, regardless of case.
+
+    Three names of the attribute are not types of layers: "bounded_relu", "soft_relu" and "linear".
+    """
     kind = layer.text(next((name for name in layer.attributes if name.lower() == "type"), "type"))
-    only = _of_activation_only(builder, layer, kind.lower())
-    if only is not None:
-        return only
+    value = _convert_special_activation(builder, layer, kind.lower())
+    if value is not None:
+        return value
     conversion = CONVERSIONS.get(kind.lower())
-    if conversion is None or conversion is activation:
+    if conversion is None or conversion is convert_activation:
         layer.kind = f"Activation:{kind}"
         return unknown(builder, layer)[0]
     result = conversion(builder, layer)
     return result if isinstance(result, Value) else result[0]
 
 
+def _convert_special_activation(builder: Builder, layer: LegacyLayer, kind: str) -> Value | None:
+    """Convert an Activation whose `type` is not a type of layer; return None for any other."""
+    if kind == "bounded_relu":
+        return _clamp(builder, layer, 0.0, layer.number("alpha", default=0.0))
+    if kind == "soft_relu":
+        return builder.unary("SoftPlus", builder.floating(layer.input(0)), version="opset4")
+    if kind == "linear":
+        alpha = builder.constant(layer.number("alpha", default=1.0), F32, "alpha")
+        beta = builder.constant(layer.number("beta", default=0.0), F32, "beta")
+        return builder.binary("Add", builder.binary("Multiply", builder.floating(layer.input(0)), alpha), beta)
+    return None
+
+
 @converts("Quantize", "FakeQuantize")
-def fake_quantize(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_fake_quantize(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to FakeQuantize."""
     inputs = [builder.floating(layer.input(i)) for i in range(5)]
     attributes = {"levels": layer.integer("levels"), "auto_broadcast": "numpy"}
     return builder.op("FakeQuantize", inputs, attributes, shape=inputs[0].shape)
 
 
 @converts("Power")
-def power(builder: Builder, layer: LegacyLayer) -> Value:
-    """(scale * x + shift) ** power; steps that change nothing are left out."""
+def convert_power(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to operations that compute (scale * x + shift) ** power, without those that have no effect."""
     value = layer.input(0)
-    parameters = [layer.number(name, default=d) for name, d in (("scale", 1.0), ("shift", 0.0), ("power", 1.0))]
+    scale, shift = layer.number("scale", default=1.0), layer.number("shift", default=0.0)
+    power = layer.number("power", default=1.0)
     element = value.type
-    if element is None or element.is_float or any(p != int(p) for p in parameters) or parameters[2] < 0:
+    # Integers stay integers if all parameters are integers too.
+    if element is None or element.is_float or any(p != int(p) for p in (scale, shift, power)) or power < 0:
         value = builder.floating(value)
         element = value.type or F32
-    steps = zip(("Multiply", "Add", "Power"), parameters, (1.0, 0.0, 1.0), ("scale", "shift", "power"), strict=True)
-    for type, parameter, neutral, name in steps:
+    steps = (("Multiply", "scale", scale, 1.0), ("Add", "shift", shift, 0.0), ("Power", "power", power, 1.0))
+    for operation, name, parameter, neutral in steps:
         if parameter != neutral:
             number = parameter if element.is_float else int(parameter)
-            value = builder.binary(type, value, builder.constant(number, element, name))
+            value = builder.binary(operation, value, builder.constant(number, element, name))
     return value
 
 
 @converts("PowerFile")
-def power_file(builder: Builder, layer: LegacyLayer) -> Value:
-    """Adds 1, 0, 0, 0, 1, 0 over and over: the affine map that changes nothing, as every plugin had it built in."""
+def convert_power_file(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to an Add of the identity transform [1, 0, 0, 0, 1, 0] to every six elements.
+
+    The transform was built into the legacy plugins.
+    """
     value = builder.floating(layer.input(0))
     shape = layer.in_shape()
     rows = builder.reshape(value, (math.prod(shape) // 6, 6))
-    map = builder.constant([1.0, 0.0, 0.0, 0.0, 1.0, 0.0], F32, "map")
-    return builder.reshape(builder.binary("Add", rows, map), shape)
+    transform = builder.constant([1.0, 0.0, 0.0, 0.0, 1.0, 0.0], F32, "map")
+    return builder.reshape(builder.binary("Add", rows, transform), shape)

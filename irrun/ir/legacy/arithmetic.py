@@ -1,4 +1,4 @@
-"""Elementwise layers of several inputs, and those with weights."""
+"""Elementwise layers of several inputs, and layers that scale and shift channels."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from functools import reduce
 from irrun.ir.legacy.builder import Builder, broadcast, converts
 from irrun.ir.legacy.layer import BOOLEAN, F32, LegacyLayer, Value
 
-__all__ = ["COMPARISONS", "LOGICAL"]
+__all__ = ["TYPES", "get_channel_blob"]
 
-ARITHMETIC = {
+#: The values of `operation` that compute numbers, and their operations.
+_ARITHMETIC = {
     "": "Add",
     "sum": "Add",
     "sub": "Subtract",
@@ -25,7 +26,8 @@ ARITHMETIC = {
     "pow": "Power",
     "mean": "Add",
 }
-COMPARISONS = {
+
+_COMPARISONS = {
     "equal": "Equal",
     "not_equal": "NotEqual",
     "less": "Less",
@@ -33,10 +35,10 @@ COMPARISONS = {
     "greater": "Greater",
     "greater_equal": "GreaterEqual",
 }
-LOGICAL = {"logical_and": "LogicalAnd", "logical_or": "LogicalOr", "logical_xor": "LogicalXor"}
 
+_LOGICAL = {"logical_and": "LogicalAnd", "logical_or": "LogicalOr", "logical_xor": "LogicalXor"}
 
-#: Layers of late files of IR v7 that state the operation by their type.
+#: The types of late IR v7 that replace an attribute `operation`, and its value.
 TYPES = {
     "Add": "sum",
     "Sub": "sub",
@@ -64,82 +66,106 @@ TYPES = {
 
 
 @converts("Eltwise", *TYPES)
-def eltwise(builder: Builder, layer: LegacyLayer) -> Value:
-    """Two inputs or more, from left to right; `coeff` multiplies the terms of a sum.
+def convert_eltwise(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to binary operations that combine two or more inputs from left to right.
 
-    Truth values count as 1 and 0 in the type of the output. Quotients of integers are cut off towards zero, as
-    the plugins did.
+    `coeff` multiplies the terms of a sum. Booleans count as 1 and 0 in the type of the output. Integer division
+    truncates towards zero, as the legacy plugins did.
     """
     operation = TYPES.get(layer.kind) or layer.text("operation", default="sum").lower()
     if not layer.inputs:
         raise layer.error("has no inputs")
     if operation == "logical_not":
         return builder.unary("LogicalNot", builder.convert(layer.input(0), BOOLEAN))
-    if operation in LOGICAL:
-        values = [builder.convert(v, BOOLEAN) for v in layer.inputs]
-        return reduce(lambda a, b: builder.binary(LOGICAL[operation], a, b), values)
+    if operation in _LOGICAL:
+        values = [builder.convert(value, BOOLEAN) for value in layer.inputs]
+        return reduce(lambda a, b: builder.binary(_LOGICAL[operation], a, b), values)
     values = builder.same_type(layer.inputs)
-    if operation in COMPARISONS:
+    if operation in _COMPARISONS:
         if len(values) != 2:
-            raise layer.error(f"operation={operation} takes two inputs, found {len(values)}")
-        return builder.binary(COMPARISONS[operation], *values, element=BOOLEAN)
-    if operation not in ARITHMETIC:
-        known = ", ".join([*filter(None, ARITHMETIC), *COMPARISONS, *LOGICAL, "logical_not"])
-        raise layer.error(f"operation={operation!r}, expected one of {known}")
-    coefficients = layer.numbers("coeff", default=[])
-    if coefficients and operation in ("", "sum"):
-        if len(coefficients) != len(values):
-            raise layer.error(f"coeff has {len(coefficients)} entries, there are {len(values)} inputs")
-        values = [
-            v if c == 1 else builder.binary("Multiply", builder.floating(v), builder.constant(c, F32, "coeff"))
-            for v, c in zip(values, coefficients, strict=True)
-        ]
-        values = builder.same_type(values)
-    value = reduce(lambda a, b: builder.binary(ARITHMETIC[operation], a, b), values)
+            raise layer.error(f"operation={operation} requires two inputs, found {len(values)}")
+        return builder.binary(_COMPARISONS[operation], *values, element=BOOLEAN)
+    if operation not in _ARITHMETIC:
+        known = ", ".join([*filter(None, _ARITHMETIC), *_COMPARISONS, *_LOGICAL, "logical_not"])
+        raise layer.error(f"operation is {operation!r}, expected one of {known}")
+    if operation in ("", "sum"):
+        values = _apply_coefficients(builder, layer, values)
+    value = reduce(lambda a, b: builder.binary(_ARITHMETIC[operation], a, b), values)
     if operation == "mean":
         count = builder.constant(float(len(values)), F32, "count")
         value = builder.binary("Divide", builder.floating(value), count)
     return value
 
 
-def along_channels(builder: Builder, layer: LegacyLayer, blob: str) -> Value:
-    """A blob with one number per channel, one for all, or one per element of a sample, ready to be broadcast."""
+def _apply_coefficients(builder: Builder, layer: LegacyLayer, values: list[Value]) -> list[Value]:
+    """Multiply the terms of a sum by `coeff`."""
+    coefficients = layer.numbers("coeff", default=[])
+    if not coefficients:
+        return values
+    if len(coefficients) != len(values):
+        raise layer.error(f"coeff has {len(coefficients)} entries, expected one for each of {len(values)} inputs")
+    terms = [
+        v if c == 1 else builder.binary("Multiply", builder.floating(v), builder.constant(c, F32, "coeff"))
+        for v, c in zip(values, coefficients, strict=True)
+    ]
+    return builder.same_type(terms)
+
+
+def get_channel_blob(builder: Builder, layer: LegacyLayer, name: str) -> Value:
+    """Return a blob in a shape that broadcasts with the first input.
+
+    Args:
+        builder: The graph under construction.
+        layer: A layer whose blob holds one number per channel, one number for all, or one per element of a sample.
+        name: Name of the blob.
+
+    Returns:
+        The blob.
+
+    Raises:
+        ModelError: The blob is missing or has another size.
+    """
     shape = layer.in_shape()
-    count = layer.blobs[blob].count if blob in layer.blobs else 0
+    count = layer.blobs[name].count if name in layer.blobs else 0
     axis = 0 if len(shape) == 1 else 1
     if count == 1:
-        return builder.blob(layer, blob, [1] * len(shape))
+        return builder.blob(layer, name, [1] * len(shape))
     if shape and count == shape[axis]:
-        return builder.blob(layer, blob, [count if i == axis else 1 for i in range(len(shape))])
+        return builder.blob(layer, name, [count if i == axis else 1 for i in range(len(shape))])
     if count == math.prod(shape[1:]):
-        return builder.blob(layer, blob, (1, *shape[1:]))
+        return builder.blob(layer, name, (1, *shape[1:]))
+    if name not in layer.blobs:
+        raise layer.error(f"requires the blob {name}")
     channels = shape[axis] if shape else 1
-    if blob not in layer.blobs:
-        raise layer.error(f"needs the blob {blob}")
-    raise layer.error(f"the blob {blob} has {count} numbers, the input {channels} channels")
+    raise layer.error(f"the blob {name} has {count} numbers, but the input has {channels} channels")
 
 
 @converts("ScaleShift")
-def scale_shift(builder: Builder, layer: LegacyLayer) -> Value:
-    """weights * x + biases, per channel or for all; in IR v7 they may be inputs."""
+def convert_scale_shift(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Multiply by the weights and Add of the biases.
+
+    Both are blobs, or in IR v7 inputs, of one number per channel or one for all.
+    """
     value = builder.floating(layer.input(0))
     rank = len(layer.in_shape())
-    for type, blob, position in (("Multiply", "weights", 1), ("Add", "biases", 2)):
+    for operation, blob, position in (("Multiply", "weights", 1), ("Add", "biases", 2)):
         if blob in layer.blobs:
-            value = builder.binary(type, value, along_channels(builder, layer, blob))
+            value = builder.binary(operation, value, get_channel_blob(builder, layer, blob))
         elif len(layer.inputs) > position:
             operand = builder.floating(layer.inputs[position])
             shape = operand.shape or ()
             if len(shape) == 1 and rank > 1 and shape[0] != 1:
                 operand = builder.reshape(operand, (1, shape[0], *[1] * (rank - 2)))
-            value = builder.binary(type, value, operand)
+            value = builder.binary(operation, value, operand)
     return value
 
 
 @converts("Select")
-def select(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_select(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Select."""
     condition = builder.convert(layer.input(0), BOOLEAN)
-    chosen, other = builder.same_type([layer.input(1), layer.input(2)])
-    shape = broadcast(condition.shape, chosen.shape, other.shape)
+    then_value, else_value = builder.same_type([layer.input(1), layer.input(2)])
+    shape = broadcast(condition.shape, then_value.shape, else_value.shape)
     attributes = {"auto_broadcast": "numpy"}
-    return builder.op("Select", [condition, chosen, other], attributes, shape=shape, element=chosen.type)
+    inputs = [condition, then_value, else_value]
+    return builder.op("Select", inputs, attributes, shape=shape, element=then_value.type)

@@ -1,4 +1,4 @@
-"""Convolutions, pooling, and products of matrices."""
+"""Convolutions, pooling and matrix products."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ __all__ = ["Window"]
 
 @dataclass
 class Window:
-    """The window attributes of a layer, one entry per spatial axis, in the order of the axes."""
+    """The window attributes of a layer, one entry per spatial axis, in the order of the axes.
+
+    Attributes:
+        kernel: Sizes of the window.
+        strides: Distances between windows.
+        pads_begin: Padding before the first element.
+        pads_end: Padding after the last element.
+        dilations: Distances between the elements of a window.
+        auto_pad: "explicit", "valid", "same_upper" or "same_lower".
+    """
 
     kernel: list[int]
     strides: list[int]
@@ -24,59 +33,35 @@ class Window:
     auto_pad: str
 
     @staticmethod
-    def of(layer: LegacyLayer) -> Window:
-        """From `kernel` and the lists beside it, or from `kernel-x` and `kernel-y` of IR v2."""
-        auto_pad = layer.text("auto_pad", default="").lower()
-        auto_pad = auto_pad if auto_pad in ("valid", "same_upper", "same_lower") else "explicit"
+    def read(layer: LegacyLayer) -> Window:
+        """Read the window attributes of a layer, which are spelled in one of three ways.
+
+        Args:
+            layer: A convolution or a pooling.
+
+        Returns:
+            The window.
+
+        Raises:
+            ModelError: An attribute is missing, not positive, or does not have one entry per spatial axis.
+        """
         if layer.attributes.get("kernel", "").strip():
-            kernel = layer.integers("kernel")
-            ones, zeros = [1] * len(kernel), [0] * len(kernel)
-            strides = layer.integers("strides", "stride", default=ones)
-            begin = layer.integers("pads_begin", default=zeros)
-            found = Window(
-                kernel,
-                strides,
-                begin,
-                layer.integers("pads_end", default=begin),
-                layer.integers("dilations", default=ones),
-                auto_pad,
-            )
+            window = _read_window_lists(layer)
         elif layer.has("kernel-x"):
-            begin = [layer.integer("pad-y", default=0), layer.integer("pad-x", default=0)]
-            found = Window(
-                kernel=[layer.integer("kernel-y"), layer.integer("kernel-x")],
-                # Files of IR v2 say 0 where they mean 1.
-                strides=[layer.integer("stride-y", default=1) or 1, layer.integer("stride-x", default=1) or 1],
-                pads_begin=begin,
-                pads_end=[layer.integer("pad-b", default=begin[0]), layer.integer("pad-r", default=begin[1])],
-                dilations=[layer.integer("dilation-y", default=1), layer.integer("dilation-x", default=1)],
-                auto_pad=auto_pad,
-            )
-        else:  # as Caffe spells it
-            size, stride, pad = (
-                layer.integer("kernel_size"),
-                layer.integer("stride", default=1),
-                layer.integer("pad", default=0),
-            )
-            begin = [layer.integer(f"pad_{a}", default=0) or pad for a in "hw"]
-            found = Window(
-                kernel=[layer.integer(f"kernel_{a}", default=0) or size for a in "hw"],
-                strides=[layer.integer(f"stride_{a}", default=0) or stride for a in "hw"],
-                pads_begin=begin,
-                pads_end=[0, 0],
-                dilations=[1, 1],
-                auto_pad=auto_pad,
-            )
+            window = _read_window_xy(layer)
+        else:
+            window = _read_window_caffe(layer)
         for name in ("strides", "pads_begin", "pads_end", "dilations"):
-            if len(getattr(found, name)) != len(found.kernel):
-                raise layer.error(f"{name} has {len(getattr(found, name))} entries, kernel {len(found.kernel)}")
-        if min([*found.kernel, *found.strides, *found.dilations], default=1) < 1:
+            count = len(getattr(window, name))
+            if count != len(window.kernel):
+                raise layer.error(f"{name} has {count} entries, but kernel has {len(window.kernel)}")
+        if min([*window.kernel, *window.strides, *window.dilations], default=1) < 1:
             raise layer.error("kernel, strides and dilations must be positive")
-        return found
+        return window
 
     @property
     def attributes(self) -> dict[str, object]:
-        """As a convolution of today takes them."""
+        """The attributes of a Convolution or GroupConvolution."""
         return {
             "strides": self.strides,
             "dilations": self.dilations,
@@ -85,13 +70,86 @@ class Window:
             "auto_pad": self.auto_pad,
         }
 
-    def extent(self, axis: int) -> int:
+    def compute_extent(self, axis: int) -> int:
+        """Return the number of elements that the dilated window spans on a spatial axis."""
         return (self.kernel[axis] - 1) * self.dilations[axis] + 1
 
+    def compute_pads(self, in_shape: Sequence[int], out_shape: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Return the padding that `auto_pad` determines, or the explicit padding.
 
-def add_biases(builder: Builder, layer: LegacyLayer, value: Value, rank: int, count: int, position: int) -> Value:
-    """Adds the blob `biases`, or the input at `position`, along axis 1 (the last one of a matrix)."""
-    shape = (1, count, *[1] * (rank - 2))
+        Args:
+            in_shape: Spatial dimensions of the input.
+            out_shape: Spatial dimensions of the output.
+
+        Returns:
+            The padding at the beginning and at the end of each axis.
+        """
+        if self.auto_pad == "explicit":
+            return self.pads_begin, self.pads_end
+        pads_begin, pads_end = [], []
+        for axis, (size, out_size) in enumerate(zip(in_shape, out_shape, strict=True)):
+            total = 0
+            if self.auto_pad != "valid":
+                total = max((out_size - 1) * self.strides[axis] + self.compute_extent(axis) - size, 0)
+            begin = (total + 1) // 2 if self.auto_pad == "same_lower" else total // 2
+            pads_begin.append(begin)
+            pads_end.append(total - begin)
+        return pads_begin, pads_end
+
+
+def _read_auto_pad(layer: LegacyLayer) -> str:
+    auto_pad = layer.text("auto_pad", default="").lower()
+    return auto_pad if auto_pad in ("valid", "same_upper", "same_lower") else "explicit"
+
+
+def _read_window_lists(layer: LegacyLayer) -> Window:
+    """Read `kernel`, `strides` and the other lists of IR v3 and later."""
+    kernel = layer.integers("kernel")
+    ones, zeros = [1] * len(kernel), [0] * len(kernel)
+    pads_begin = layer.integers("pads_begin", default=zeros)
+    return Window(
+        kernel=kernel,
+        strides=layer.integers("strides", "stride", default=ones),
+        pads_begin=pads_begin,
+        pads_end=layer.integers("pads_end", default=pads_begin),
+        dilations=layer.integers("dilations", default=ones),
+        auto_pad=_read_auto_pad(layer),
+    )
+
+
+def _read_window_xy(layer: LegacyLayer) -> Window:
+    """Read `kernel-x`, `kernel-y` and the other numbers of IR v2."""
+    pads_begin = [layer.integer("pad-y", default=0), layer.integer("pad-x", default=0)]
+    return Window(
+        kernel=[layer.integer("kernel-y"), layer.integer("kernel-x")],
+        # Files of IR v2 may state a stride of 0, which means 1.
+        strides=[layer.integer("stride-y", default=1) or 1, layer.integer("stride-x", default=1) or 1],
+        pads_begin=pads_begin,
+        pads_end=[layer.integer("pad-b", default=pads_begin[0]), layer.integer("pad-r", default=pads_begin[1])],
+        dilations=[layer.integer("dilation-y", default=1), layer.integer("dilation-x", default=1)],
+        auto_pad=_read_auto_pad(layer),
+    )
+
+
+def _read_window_caffe(layer: LegacyLayer) -> Window:
+    """Read `kernel_size`, `kernel_h` and the other attributes that keep Caffe's names."""
+    size, stride, pad = (
+        layer.integer("kernel_size"),
+        layer.integer("stride", default=1),
+        layer.integer("pad", default=0),
+    )
+    return Window(
+        kernel=[layer.integer(f"kernel_{axis}", default=0) or size for axis in "hw"],
+        strides=[layer.integer(f"stride_{axis}", default=0) or stride for axis in "hw"],
+        pads_begin=[layer.integer(f"pad_{axis}", default=0) or pad for axis in "hw"],
+        pads_end=[0, 0],
+        dilations=[1, 1],
+        auto_pad=_read_auto_pad(layer),
+    )
+
+
+def _add_biases(builder: Builder, layer: LegacyLayer, value: Value, shape: Sequence[int], position: int) -> Value:
+    """Add the blob `biases` or the input at `position`, reshaped to `shape`, if the layer has one of them."""
     if "biases" in layer.blobs:
         biases = builder.blob(layer, "biases", shape)
     elif len(layer.inputs) > position:
@@ -101,86 +159,91 @@ def add_biases(builder: Builder, layer: LegacyLayer, value: Value, rank: int, co
     return builder.binary("Add", value, builder.floating(biases))
 
 
-def weights_of(builder: Builder, layer: LegacyLayer, shape: list[int]) -> Value:
-    """The blob `weights`, or in IR v7 the second input, as floats of `shape`."""
-    if "weights" in layer.blobs or len(layer.inputs) < 2:
+def _add_channel_biases(builder: Builder, layer: LegacyLayer, value: Value, channels: int, position: int) -> Value:
+    """Add one bias per output channel of a convolution."""
+    shape = (1, channels, *[1] * (len(layer.in_shape()) - 2))
+    return _add_biases(builder, layer, value, shape, position)
+
+
+def _get_weights(builder: Builder, layer: LegacyLayer, shape: list[int], position: int = 1) -> Value:
+    """Return the blob `weights`, or in IR v7 the input at `position`, as floats of `shape`."""
+    if "weights" in layer.blobs or len(layer.inputs) <= position:
         return builder.floating(builder.blob(layer, "weights", shape))
-    return builder.floating(builder.reshape(layer.inputs[1], shape))
+    return builder.floating(builder.reshape(layer.inputs[position], shape))
 
 
-def _groups(layer: LegacyLayer) -> tuple[int, int, int]:
-    """Groups, channels in, channels out."""
+def _read_channels(layer: LegacyLayer) -> tuple[int, int, int]:
+    """Return the numbers of groups, input channels and output channels."""
     shape = layer.in_shape()
-    groups, outputs = layer.integer("group", default=1), layer.integer("output")
-    if len(shape) < 3 or groups < 1 or shape[1] % groups or outputs % groups:
-        raise layer.error(f"group={groups} and output={outputs} do not fit an input of shape {list(shape)}")
-    return groups, shape[1], outputs
+    groups, out_channels = layer.integer("group", default=1), layer.integer("output")
+    if len(shape) < 3 or groups < 1 or shape[1] % groups or out_channels % groups:
+        raise layer.error(f"group={groups} and output={out_channels} do not match an input of shape {list(shape)}")
+    return groups, shape[1], out_channels
 
 
 @converts("Convolution")
-def convolution(builder: Builder, layer: LegacyLayer) -> Value:
-    window = Window.of(layer)
-    groups, channels, outputs = _groups(layer)
-    shape = [outputs, channels // groups, *window.kernel]
+def convert_convolution(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Convolution or GroupConvolution."""
+    window = Window.read(layer)
+    groups, in_channels, out_channels = _read_channels(layer)
+    shape = [out_channels, in_channels // groups, *window.kernel]
     if groups > 1:
-        shape = [groups, outputs // groups, *shape[1:]]
-    weights = weights_of(builder, layer, shape)
+        shape = [groups, out_channels // groups, *shape[1:]]
     value = builder.op(
         "GroupConvolution" if groups > 1 else "Convolution",
-        [builder.floating(layer.input(0)), weights],
+        [builder.floating(layer.input(0)), _get_weights(builder, layer, shape)],
         window.attributes,
         shape=layer.out_shape(),
     )
-    return add_biases(builder, layer, value, len(layer.in_shape()), outputs, 2)
+    return _add_channel_biases(builder, layer, value, out_channels, 2)
 
 
 @converts("Deconvolution")
-def deconvolution(builder: Builder, layer: LegacyLayer) -> Value:
-    """The declared shape decides how much is cut off; `auto_pad` how that is divided.
+def convert_deconvolution(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to ConvolutionBackpropData or GroupConvolutionBackpropData.
 
-    With "same_upper" the odd element is cut off at the end, as then; today's operation cuts it off at the beginning.
+    The declared output shape determines how many elements are cropped, and `auto_pad` how they are divided between
+    the beginning and the end. With "same_upper", legacy plugins cropped an odd element at the end, whereas
+    ConvolutionBackpropData crops it at the beginning. The converted padding is therefore explicit.
     """
-    window = Window.of(layer)
-    groups, channels, outputs = _groups(layer)
-    shape = [channels // groups, outputs // groups, *window.kernel]
+    window = Window.read(layer)
+    groups, in_channels, out_channels = _read_channels(layer)
+    shape = [in_channels // groups, out_channels // groups, *window.kernel]
     if groups > 1:
         shape = [groups, *shape]
-    weights = weights_of(builder, layer, shape)
-    begin, end, extra = [], [], []
-    for i, (before, after) in enumerate(zip(layer.in_shape()[2:], layer.out_shape()[2:], strict=True)):
-        cut = window.strides[i] * (before - 1) + window.extent(i) - after
-        first = {"same_upper": max(cut, 0) // 2, "same_lower": (max(cut, 0) + 1) // 2, "valid": 0}.get(
-            window.auto_pad, window.pads_begin[i]
+    pads_begin, pads_end, output_padding = [], [], []
+    for axis, (size, out_size) in enumerate(zip(layer.in_shape()[2:], layer.out_shape()[2:], strict=True)):
+        total = window.strides[axis] * (size - 1) + window.compute_extent(axis) - out_size
+        cropped = max(total, 0)
+        begin = {"same_upper": cropped // 2, "same_lower": (cropped + 1) // 2, "valid": 0}.get(
+            window.auto_pad, window.pads_begin[axis]
         )
-        begin.append(first)
-        end.append(max(cut - first, 0))
-        extra.append(max(first - cut, 0))
+        pads_begin.append(begin)
+        pads_end.append(max(total - begin, 0))
+        output_padding.append(max(begin - total, 0))
     attributes = {
         "strides": window.strides,
         "dilations": window.dilations,
-        "pads_begin": begin,
-        "pads_end": end,
-        "output_padding": extra,
+        "pads_begin": pads_begin,
+        "pads_end": pads_end,
+        "output_padding": output_padding,
         "auto_pad": "explicit",
     }
     value = builder.op(
         "GroupConvolutionBackpropData" if groups > 1 else "ConvolutionBackpropData",
-        [builder.floating(layer.input(0)), weights],
+        [builder.floating(layer.input(0)), _get_weights(builder, layer, shape)],
         attributes,
         shape=layer.out_shape(),
     )
-    return add_biases(builder, layer, value, len(layer.in_shape()), outputs, 2)
+    return _add_channel_biases(builder, layer, value, out_channels, 2)
 
 
 @converts("DeformableConvolution")
-def deformable_convolution(builder: Builder, layer: LegacyLayer) -> Value:
-    window = Window.of(layer)
-    groups, channels, outputs = _groups(layer)
-    shape = [outputs, channels // groups, *window.kernel]
-    if "weights" in layer.blobs or len(layer.inputs) < 3:
-        weights = builder.blob(layer, "weights", shape)
-    else:
-        weights = builder.reshape(layer.inputs[2], shape)
+def convert_deformable_convolution(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to DeformableConvolution."""
+    window = Window.read(layer)
+    groups, in_channels, out_channels = _read_channels(layer)
+    weights = _get_weights(builder, layer, [out_channels, in_channels // groups, *window.kernel], 2)
     attributes = {
         **window.attributes,
         "group": groups,
@@ -188,101 +251,81 @@ def deformable_convolution(builder: Builder, layer: LegacyLayer) -> Value:
     }
     inputs = [builder.floating(layer.input(0)), builder.floating(layer.input(1)), weights]
     value = builder.op("DeformableConvolution", inputs, attributes, shape=layer.out_shape())
-    return add_biases(builder, layer, value, len(layer.in_shape()), outputs, 3)
+    return _add_channel_biases(builder, layer, value, out_channels, 3)
 
 
 @converts("BinaryConvolution")
-def binary_convolution(builder: Builder, layer: LegacyLayer) -> Value:
-    """A Convolution of signs: 0 stands for -1 in data and weights; of `pad_value`, which is no bit, the sign counts.
+def convert_binary_convolution(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to a Convolution of signs, where a bit of 0 stands for -1 in data and weights.
 
-    The bits of old weights lie the first in the lowest. Today's BinaryConvolution is not used because OpenVINO's own
-    kernels do not agree on the order of bits in a u1 Constant.
+    `pad_value` is not a bit: the padding is its sign. BinaryConvolution is not used because the kernels of OpenVINO
+    disagree about the order of bits in a u1 Constant.
     """
     import numpy as np
 
-    window = Window.of(layer)
-    groups, channels, outputs = _groups(layer)
+    window = Window.read(layer)
+    groups, in_channels, out_channels = _read_channels(layer)
     mode = layer.text("mode", default="xnor-popcount")
     if groups > 1 or mode != "xnor-popcount":
-        raise layer.error(f"group={groups} and mode={mode}, expected 1 and xnor-popcount")
-    shape = (outputs, channels, *window.kernel)
-    blob = layer.blobs.get("weights")
-    if blob is None:
-        raise layer.error("needs the blob weights")
-    count = math.prod(shape)
-    if blob.size * 8 < count:
-        raise layer.error(f"the blob weights takes {blob.size} bytes, {count} bits were expected")
-    if len(layer.weights):
-        packed = np.frombuffer(layer.weights.view(blob.offset, blob.size), np.uint8)
-        bits = np.unpackbits(packed, count=count, bitorder="little").reshape(shape)
-        weights = builder.constant(bits.astype(np.float32) * 2 - 1, F32, "weights")
-    else:  # a file can be looked at without its .bin; running it will ask for these bytes
-        weights = builder.stored(Blob(F32, blob.offset, F32.byte_size(count)), shape, "weights")
+        raise layer.error(f"group={groups} and mode={mode} are unsupported, expected group=1 and mode=xnor-popcount")
+    weights = _get_binary_weights(builder, layer, (out_channels, in_channels, *window.kernel))
     two, minus_one = builder.constant(2.0, F32, "two"), builder.constant(-1.0, F32, "minus_one")
     value = builder.binary("Multiply", builder.floating(layer.input(0)), two)
     value = builder.binary("Add", value, minus_one)
-    begin, end = _pads(window, layer.in_shape()[2:], layer.out_shape()[2:])
-    if any(begin) or any(end):
+    pads_begin, pads_end = window.compute_pads(layer.in_shape()[2:], layer.out_shape()[2:])
+    if any(pads_begin) or any(pads_end):
         fill = builder.constant(np.sign(layer.number("pad_value", default=0.0)), F32, "pad_value")
-        bounds = [builder.constant([0, 0, *pads], name="pads") for pads in (begin, end)]
-        before = layer.in_shape()
-        grown = (*before[:2], *(n + a + b for n, a, b in zip(before[2:], begin, end, strict=True)))
-        value = builder.op("Pad", [value, *bounds, fill], {"pad_mode": "constant"}, shape=grown)
-    none = [0] * len(window.kernel)
-    attributes = {**window.attributes, "pads_begin": none, "pads_end": none, "auto_pad": "explicit"}
+        pads = [builder.constant([0, 0, *pad], name="pads") for pad in (pads_begin, pads_end)]
+        in_shape = layer.in_shape()
+        padded_sizes = (n + a + b for n, a, b in zip(in_shape[2:], pads_begin, pads_end, strict=True))
+        shape = (*in_shape[:2], *padded_sizes)
+        value = builder.op("Pad", [value, *pads, fill], {"pad_mode": "constant"}, shape=shape)
+    no_pads = [0] * len(window.kernel)
+    attributes = {**window.attributes, "pads_begin": no_pads, "pads_end": no_pads, "auto_pad": "explicit"}
     value = builder.op("Convolution", [value, weights], attributes, shape=layer.out_shape())
-    return add_biases(builder, layer, value, len(layer.in_shape()), outputs, 2)
+    return _add_channel_biases(builder, layer, value, out_channels, 2)
 
 
-def _pads(window: Window, before: Sequence[int], after: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The padding in numbers, also where `auto_pad` decides it."""
-    if window.auto_pad == "explicit":
-        return window.pads_begin, window.pads_end
-    begin, end = [], []
-    for i, (n, m) in enumerate(zip(before, after, strict=True)):
-        total = max((m - 1) * window.strides[i] + window.extent(i) - n, 0) if window.auto_pad != "valid" else 0
-        first = (total + 1) // 2 if window.auto_pad == "same_lower" else total // 2
-        begin.append(first)
-        end.append(total - first)
-    return begin, end
+def _get_binary_weights(builder: Builder, layer: LegacyLayer, shape: Sequence[int]) -> Value:
+    """Return the bits of the blob `weights`, the first one in the lowest bit of a byte, as -1 and 1."""
+    import numpy as np
+
+    blob = layer.blobs.get("weights")
+    if blob is None:
+        raise layer.error("requires the blob weights")
+    count = math.prod(shape)
+    if blob.size * 8 < count:
+        raise layer.error(f"the blob weights has {blob.size} bytes, expected {count} bits")
+    if not len(layer.weights):
+        # Without its .bin a file can still be inspected. Running it reports that these bytes are missing.
+        return builder.stored(Blob(F32, blob.offset, F32.get_byte_size(count)), shape, "weights")
+    packed = np.frombuffer(layer.weights.view(blob.offset, blob.size), np.uint8)
+    bits = np.unpackbits(packed, count=count, bitorder="little").reshape(shape)
+    return builder.constant(bits.astype(np.float32) * 2 - 1, F32, "weights")
 
 
 @converts("Pooling")
-def pooling(builder: Builder, layer: LegacyLayer) -> Value:
-    """The rounding is the one that gives the declared shape: the oldest files do not name it.
+def convert_pooling(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to MaxPool or AvgPool.
 
-    Where a window runs over the end of the padding, a mean is over what it has of data and padding, as in Caffe.
+    The declared shape determines the rounding, which the oldest files do not state. Where a window extends beyond the
+    padding, its mean is over the part inside data and padding, as in Caffe.
     """
-    window = Window.of(layer)
+    window = Window.read(layer)
     value = builder.floating(layer.input(0))
-    before, after = layer.in_shape()[2:], layer.out_shape()[2:]
-    if len(before) != len(window.kernel):
-        raise layer.error(f"kernel has {len(window.kernel)} entries, the input {len(before)} spatial axes")
-    method = layer.text("pool-method", default="max").lower()
-    if layer.has("pool"):
-        method = "max" if layer.text("pool").upper().endswith("MAX") else "avg"
-    if method not in ("max", "avg"):
-        raise layer.error(f"pool-method={method!r}, expected max or avg")
+    in_shape, out_shape = layer.in_shape()[2:], layer.out_shape()[2:]
+    if len(in_shape) != len(window.kernel):
+        raise layer.error(f"kernel has {len(window.kernel)} entries, but the input has {len(in_shape)} spatial axes")
+    method = _read_pooling_method(layer)
     if layer.flag("global_pool", "global_pooling"):
-        window = Window(list(before), [1] * len(before), [0] * len(before), [0] * len(before), [], "explicit")
-    rounding = layer.text("rounding_type", "rounding-type", default="floor").lower()
-    if window.auto_pad == "explicit":
-        spaces = [
-            n + first + last - k
-            for n, first, last, k in zip(before, window.pads_begin, window.pads_end, window.kernel, strict=True)
-        ]
-        fits = {
-            "floor": tuple(n // s + 1 for n, s in zip(spaces, window.strides, strict=True)),
-            "ceil": tuple(-(-n // s) + 1 for n, s in zip(spaces, window.strides, strict=True)),
-        }
-        if fits.get(rounding) != after:
-            rounding = next((name for name, shape in fits.items() if shape == after), rounding)
+        ones, zeros = [1] * len(in_shape), [0] * len(in_shape)
+        window = Window(list(in_shape), ones, zeros, zeros, [], "explicit")
     attributes: dict[str, object] = {
         "strides": window.strides,
         "pads_begin": window.pads_begin,
         "pads_end": window.pads_end,
         "kernel": window.kernel,
-        "rounding_type": "ceil" if rounding.startswith("ceil") else "floor",
+        "rounding_type": _infer_rounding(layer, window),
         "auto_pad": window.auto_pad,
     }
     if method == "max":
@@ -291,53 +334,80 @@ def pooling(builder: Builder, layer: LegacyLayer) -> Value:
     value = builder.op("AvgPool", [value], attributes, shape=layer.out_shape())
     if attributes["exclude-pad"] or window.auto_pad != "explicit" or not any(window.pads_begin + window.pads_end):
         return value
-    return _without_beyond(builder, value, window, before, after)
+    return _exclude_overhang(builder, value, window, in_shape, out_shape)
 
 
-def _without_beyond(
-    builder: Builder, value: Value, window: Window, before: Sequence[int], after: Sequence[int]
+def _read_pooling_method(layer: LegacyLayer) -> str:
+    method = layer.text("pool-method", default="max").lower()
+    if layer.has("pool"):
+        method = "max" if layer.text("pool").upper().endswith("MAX") else "avg"
+    if method not in ("max", "avg"):
+        raise layer.error(f"pool-method is {method!r}, expected max or avg")
+    return method
+
+
+def _infer_rounding(layer: LegacyLayer, window: Window) -> str:
+    """Return the rounding that yields the declared shape, or the stated one if none does."""
+    rounding = layer.text("rounding_type", "rounding-type", default="floor").lower()
+    if window.auto_pad == "explicit":
+        in_shape, out_shape = layer.in_shape()[2:], layer.out_shape()[2:]
+        ranges = [
+            size + begin + end - kernel
+            for size, begin, end, kernel in zip(
+                in_shape, window.pads_begin, window.pads_end, window.kernel, strict=True
+            )
+        ]
+        shapes = {
+            "floor": tuple(n // stride + 1 for n, stride in zip(ranges, window.strides, strict=True)),
+            "ceil": tuple(-(-n // stride) + 1 for n, stride in zip(ranges, window.strides, strict=True)),
+        }
+        if shapes.get(rounding) != out_shape:
+            rounding = next((name for name, shape in shapes.items() if shape == out_shape), rounding)
+    return "ceil" if rounding.startswith("ceil") else "floor"
+
+
+def _exclude_overhang(
+    builder: Builder, value: Value, window: Window, in_shape: Sequence[int], out_shape: Sequence[int]
 ) -> Value:
-    """Means that count what the last window has beyond the padding -> means that do not."""
-    for i, (n, m) in enumerate(zip(before, after, strict=True)):
-        size, end = window.kernel[i], n + window.pads_begin[i] + window.pads_end[i]
-        beyond = (m - 1) * window.strides[i] + size - end
-        if 0 < beyond < min(size, window.strides[i]):
-            last = builder.constant([size / (size - beyond)], F32, "last")
-            factors = builder.concat([builder.filled(1, (m - 1,)), last], 0)
-            shape = [m if axis == i else 1 for axis in range(len(after))]
+    """Rescale means over the whole of the last windows to means over their part inside data and padding."""
+    for axis, (size, out_size) in enumerate(zip(in_shape, out_shape, strict=True)):
+        kernel = window.kernel[axis]
+        end = size + window.pads_begin[axis] + window.pads_end[axis]
+        overhang = (out_size - 1) * window.strides[axis] + kernel - end
+        if 0 < overhang < min(kernel, window.strides[axis]):
+            last = builder.constant([kernel / (kernel - overhang)], F32, "last")
+            factors = builder.concat([builder.filled(1, (out_size - 1,)), last], 0)
+            shape = [out_size if i == axis else 1 for i in range(len(out_shape))]
             value = builder.binary("Multiply", value, builder.reshape(factors, (1, 1, *shape)))
     return value
 
 
 @converts("FullyConnected", "InnerProduct")
-def fully_connected(builder: Builder, layer: LegacyLayer) -> Value:
-    """All axes but the first are one; an input of rank 3 with an output of rank 3 keeps its second axis."""
+def convert_fully_connected(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to a MatMul over all axes but the first.
+
+    If both input and output have rank 3, the second axis is kept too.
+    """
     value = builder.floating(layer.input(0))
-    shape, outputs = layer.in_shape(), layer.integer("out-size", "out_size")
+    shape, out_features = layer.in_shape(), layer.integer("out-size", "out_size")
     if not shape:
-        raise layer.error("needs an input that is no scalar")
-    batched = len(shape) == 3 and len(layer.out_shape()) == 3
-    features = shape[-1] if batched else math.prod(shape[1:])
-    if len(shape) != 2 and not batched:
-        pattern = builder.constant([0, -1] if features else [0, 0], name="shape")
-        value = builder.op("Reshape", [value, pattern], {"special_zero": True}, shape=(shape[0], features))
-    weights = weights_of(builder, layer, [outputs, features])
-    made = (*shape[:2], outputs) if batched else (shape[0], outputs)
+        raise layer.error("the input is a scalar, expected rank 1 or more")
+    keeps_axis = len(shape) == 3 and len(layer.out_shape()) == 3
+    in_features = shape[-1] if keeps_axis else math.prod(shape[1:])
+    if len(shape) != 2 and not keeps_axis:
+        pattern = builder.constant([0, -1] if in_features else [0, 0], name="shape")
+        value = builder.op("Reshape", [value, pattern], {"special_zero": True}, shape=(shape[0], in_features))
+    weights = _get_weights(builder, layer, [out_features, in_features])
+    product_shape = (*shape[:2], out_features) if keeps_axis else (shape[0], out_features)
     attributes = {"transpose_a": False, "transpose_b": True}
-    value = builder.op("MatMul", [value, weights], attributes, shape=made)
-    if "biases" in layer.blobs or len(layer.inputs) > 2:
-        of_row = (1, 1, outputs) if batched else (1, outputs)
-        if "biases" in layer.blobs:
-            biases = builder.blob(layer, "biases", of_row)
-        else:
-            biases = builder.reshape(layer.inputs[2], of_row)
-        value = builder.binary("Add", value, builder.floating(biases))
+    value = builder.op("MatMul", [value, weights], attributes, shape=product_shape)
+    value = _add_biases(builder, layer, value, (*[1] * (len(product_shape) - 1), out_features), 2)
     return builder.reshape(value, layer.out_shape())
 
 
 @converts("Gemm")
-def gemm(builder: Builder, layer: LegacyLayer) -> Value:
-    """alpha * A B + beta * C."""
+def convert_gemm(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to operations that compute alpha * A @ B + beta * C."""
     left, right = (builder.floating(layer.input(i)) for i in (0, 1))
     attributes = {"transpose_a": layer.flag("transpose_a"), "transpose_b": layer.flag("transpose_b")}
     value = builder.op("MatMul", [left, right], attributes, shape=layer.out_shape())

@@ -10,25 +10,26 @@ from irrun.ir.legacy.layer import F32, I32, I64, LegacyLayer, Value
 
 __all__: list[str] = []
 
-LOWEST = -3.4028234663852886e38
+_LOWEST_FLOAT = -3.4028234663852886e38
 
 
-def _priors(
-    builder: Builder, layer: LegacyLayer, type: str, attributes: dict[str, object], image: Sequence[int]
+def _add_priors(
+    builder: Builder, layer: LegacyLayer, operation: str, attributes: dict[str, object], image_size: Sequence[int]
 ) -> Value:
-    """Priors from the sizes of the feature map and the image, which old layers took from shapes."""
-    grid = layer.in_shape(0)[-2:]
-    inputs = [builder.constant(list(grid), name="grid"), builder.constant(list(image), name="image")]
-    made = math.prod(layer.out_shape()) // 2
-    value = builder.op(type, inputs, attributes, shape=(2, made), element=F32)
+    """Add an operation that takes as inputs the sizes of the feature map and the image, which used to be implied."""
+    grid_size = layer.in_shape(0)[-2:]
+    inputs = [builder.constant(list(grid_size), name="grid"), builder.constant(list(image_size), name="image")]
+    count = math.prod(layer.out_shape()) // 2
+    value = builder.op(operation, inputs, attributes, shape=(2, count), element=F32)
     return builder.reshape(value, layer.out_shape())
 
 
 @converts("PriorBox")
-def prior_box(builder: Builder, layer: LegacyLayer) -> Value:
-    """Sizes in pixels, also without `scale_all_sizes`, where those of today are parts of the image's height.
+def convert_prior_box(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to PriorBox.
 
-    Its kernels went by `step` alone and heeded neither `step_h` and `step_w` nor `img_size`.
+    Sizes are in pixels even without `scale_all_sizes`, whereas PriorBox then expects fractions of the image height.
+    Legacy kernels used `step` alone and ignored `step_h`, `step_w` and `img_size`.
     """
     step = layer.number("step", default=0.0)
     attributes: dict[str, object] = {
@@ -41,15 +42,19 @@ def prior_box(builder: Builder, layer: LegacyLayer) -> Value:
     }
     for name in ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio", "fixed_size"):
         attributes[name] = layer.numbers(name, default=[])
-    image = layer.in_shape(1)[-2:]
+    image_size = layer.in_shape(1)[-2:]
     if not attributes["scale_all_sizes"]:
-        height = max(image[0], 1)
+        height = max(image_size[0], 1)
         attributes |= {"step": step / height, "min_size": [n / height for n in layer.numbers("min_size", default=[])]}
-    return _priors(builder, layer, "PriorBox", attributes, image)
+    return _add_priors(builder, layer, "PriorBox", attributes, image_size)
 
 
 @converts("PriorBoxClustered")
-def prior_box_clustered(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_prior_box_clustered(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to PriorBoxClustered.
+
+    Unlike those of PriorBox, its legacy kernels used `step_h`, `step_w`, `img_h` and `img_w`.
+    """
     step = layer.number("step", default=0.0)
     attributes: dict[str, object] = {
         "offset": layer.number("offset", default=0.5),
@@ -61,29 +66,29 @@ def prior_box_clustered(builder: Builder, layer: LegacyLayer) -> Value:
         "width": layer.numbers("width"),
         "height": layer.numbers("height"),
     }
-    # Unlike those of PriorBox, its kernel heeded these attributes.
     height, width = layer.in_shape(1)[-2:]
-    image = (layer.integer("img_h", default=0) or height, layer.integer("img_w", default=0) or width)
-    return _priors(builder, layer, "PriorBoxClustered", attributes, image)
+    image_size = (layer.integer("img_h", default=0) or height, layer.integer("img_w", default=0) or width)
+    return _add_priors(builder, layer, "PriorBoxClustered", attributes, image_size)
 
 
 @converts("DetectionOutput")
-def detection_output(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_detection_output(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to DetectionOutput."""
     attributes: dict[str, object] = {
         "num_classes": layer.integer("num_classes"),
         "background_label_id": layer.integer("background_label_id", default=0),
         "top_k": layer.integer("top_k", default=-1),
         "keep_top_k": layer.integers("keep_top_k", default=[-1]),
         "nms_threshold": layer.number("nms_threshold"),
-        "confidence_threshold": layer.number("confidence_threshold", default=LOWEST),
-        "code_type": _code_type(layer),
+        "confidence_threshold": layer.number("confidence_threshold", default=_LOWEST_FLOAT),
+        "code_type": _read_code_type(layer),
         "variance_encoded_in_target": layer.flag("variance_encoded_in_target"),
         "share_location": layer.flag("share_location", default=True),
         "clip_before_nms": layer.flag("clip_before_nms") or layer.flag("clip"),
         "clip_after_nms": layer.flag("clip_after_nms"),
         "decrease_label_id": layer.flag("decrease_label_id"),
         "normalized": layer.flag("normalized", default=True),
-        # Files of Caffe models say -1 where the sizes are not used.
+        # Files converted from Caffe state -1 where the sizes are not used.
         "input_height": max(layer.integer("input_height", default=1), 1),
         "input_width": max(layer.integer("input_width", default=1), 1),
         "objectness_score": layer.number("objectness_score", default=0.0),
@@ -98,17 +103,17 @@ def detection_output(builder: Builder, layer: LegacyLayer) -> Value:
     return builder.op("DetectionOutput", inputs, attributes, shape=layer.out_shape())
 
 
-def _code_type(layer: LegacyLayer) -> str:
+def _read_code_type(layer: LegacyLayer) -> str:
     stated = layer.text("code_type", default="caffe.PriorBoxParameter.CORNER")
-    kinds = {name.lower(): name for name in ("CORNER", "CENTER_SIZE")}
-    kind = stated.rpartition(".")[2].lower()
-    if kind not in kinds:
-        raise layer.error(f"code_type={stated!r}, expected one of caffe.PriorBoxParameter.CORNER, .CENTER_SIZE")
-    return f"caffe.PriorBoxParameter.{kinds[kind]}"
+    code = stated.rpartition(".")[2].upper()
+    if code not in ("CORNER", "CENTER_SIZE"):
+        raise layer.error(f"code_type is {stated!r}, expected caffe.PriorBoxParameter.CORNER or .CENTER_SIZE")
+    return f"caffe.PriorBoxParameter.{code}"
 
 
 @converts("RegionYolo")
-def region_yolo(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_region_yolo(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to RegionYolo."""
     softmax = layer.flag("do_softmax", default=True)
     attributes = {
         "axis": layer.integer("axis", default=1),
@@ -121,25 +126,26 @@ def region_yolo(builder: Builder, layer: LegacyLayer) -> Value:
         "anchors": layer.numbers("anchors", default=[]),
     }
     value = builder.floating(layer.input(0))
-    shape = layer.in_shape()
+    in_shape = layer.in_shape()
     if softmax:
-        made: Sequence[int] = (shape[0], math.prod(shape[1:]))
+        shape: Sequence[int] = (in_shape[0], math.prod(in_shape[1:]))
     else:
-        per_box = layer.integer("coords") + layer.integer("classes") + 1
-        made = (shape[0], len(layer.integers("mask", default=[])) * per_box, *shape[2:])
-    value = builder.op("RegionYolo", [value], attributes, shape=made)
+        channels_per_box = layer.integer("coords") + layer.integer("classes") + 1
+        shape = (in_shape[0], len(layer.integers("mask", default=[])) * channels_per_box, *in_shape[2:])
+    value = builder.op("RegionYolo", [value], attributes, shape=shape)
     return builder.reshape(value, layer.out_shape())
 
 
 @converts("ReorgYolo")
-def reorg_yolo(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_reorg_yolo(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to ReorgYolo."""
     attributes = {"stride": [layer.integer("stride")]}
     return builder.op("ReorgYolo", [layer.input(0)], attributes, shape=layer.out_shape(), version="opset2")
 
 
 @converts("Proposal")
-def proposal(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
-    """Regions, and their probabilities where there is a second output."""
+def convert_proposal(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
+    """Convert to Proposal-1, or to Proposal-4 if a second output holds probabilities."""
     attributes: dict[str, object] = {
         "base_size": layer.integer("base_size"),
         "pre_nms_topn": layer.integer("pre_nms_topn"),
@@ -156,23 +162,23 @@ def proposal(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
         "box_coordinate_scale": layer.number("box_coordinate_scale", default=1.0),
         "framework": layer.text("framework", default=""),
     }
-    scores, deltas, info = (builder.floating(layer.input(i)) for i in range(3))
+    scores, deltas, image_info = (builder.floating(layer.input(i)) for i in range(3))
     count = math.prod(layer.in_shape(2))
-    info = builder.reshape(info, (count,))
+    image_info = builder.reshape(image_info, (count,))
     if count > 4:
-        info = builder.slice(info, [0], [0], [3])
-    inputs = [scores, deltas, info]
+        image_info = builder.slice(image_info, [0], [0], [3])
+    inputs = [scores, deltas, image_info]
     if len(layer.outputs) == 1:
         return [builder.op("Proposal", inputs, attributes, shape=layer.out_shape())]
     outputs = [(F32, layer.out_shape(0)), (F32, layer.out_shape(1))]
-    made = builder.layer("Proposal", inputs, outputs, attributes, version="opset4")
-    return [Value(made, port) for port in made.outputs]
+    proposal = builder.layer("Proposal", inputs, outputs, attributes, version="opset4")
+    return [Value(proposal, port) for port in proposal.outputs]
 
 
 @converts("SimplerNMS")
-def simpler_nms(builder: Builder, layer: LegacyLayer) -> Value:
-    """A Proposal with base size 16 and three ratios; its score and box inputs may come in either order."""
-    scores, deltas, info = (builder.floating(layer.input(i)) for i in range(3))
+def convert_simpler_nms(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to a Proposal of base size 16 and three ratios. The inputs for scores and boxes come in either order."""
+    scores, deltas, image_info = (builder.floating(layer.input(i)) for i in range(3))
     if layer.in_shape(0)[1] > layer.in_shape(1)[1]:
         scores, deltas = deltas, scores
     attributes: dict[str, object] = {
@@ -185,14 +191,17 @@ def simpler_nms(builder: Builder, layer: LegacyLayer) -> Value:
         "post_nms_topn": layer.integer("post_nms_topn"),
         "nms_thresh": layer.number("iou_threshold"),
     }
-    info = builder.reshape(info, (math.prod(layer.in_shape(2)),))
-    return builder.op("Proposal", [scores, deltas, info], attributes, shape=layer.out_shape())
+    image_info = builder.reshape(image_info, (math.prod(layer.in_shape(2)),))
+    return builder.op("Proposal", [scores, deltas, image_info], attributes, shape=layer.out_shape())
 
 
 @converts("PSROIPooling")
-def psroi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
-    """With offsets as third input, or the mode "bilinear_deformable", the deformable one."""
-    inputs = [builder.floating(v) for v in layer.inputs]
+def convert_psroi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to PSROIPooling.
+
+    With offsets as the third input, or with the mode "bilinear_deformable", convert to DeformablePSROIPooling.
+    """
+    inputs = [builder.floating(value) for value in layer.inputs]
     mode = layer.text("mode", default="average")
     attributes: dict[str, object] = {
         "output_dim": layer.integer("output_dim"),
@@ -215,7 +224,8 @@ def psroi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 @converts("ROIPooling")
-def roi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_roi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to ROIPooling."""
     attributes: dict[str, object] = {
         "pooled_h": layer.integer("pooled_h"),
         "pooled_w": layer.integer("pooled_w"),
@@ -230,15 +240,14 @@ def roi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 @converts("NonMaxSuppression")
-def non_max_suppression(builder: Builder, layer: LegacyLayer) -> Value:
-    """As many rows as the output declares; those behind the last box are -1."""
+def convert_non_max_suppression(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to NonMaxSuppression, padded with rows of -1 to the number of rows that the output declares."""
     boxes, scores = builder.floating(layer.input(0)), builder.floating(layer.input(1))
     inputs = [boxes, scores]
-    # Without these inputs all boxes may be selected, and only what no other box covers is left out.
+    # Without these inputs all boxes may be selected, except those that another box covers entirely.
     for i, (name, default) in enumerate((("count", layer.in_shape()[1]), ("overlap", 1.0), ("score", 0.0))):
-        kind = I64 if i == 0 else F32
         if i + 2 >= len(layer.inputs):
-            inputs.append(builder.constant(default, kind, name))
+            inputs.append(builder.constant(default, I64 if i == 0 else F32, name))
         else:
             scalar = builder.scalar(layer.inputs[i + 2])
             inputs.append(builder.integral(scalar) if i == 0 else builder.floating(scalar))
@@ -246,19 +255,20 @@ def non_max_suppression(builder: Builder, layer: LegacyLayer) -> Value:
     attributes = {
         "box_encoding": "center" if layer.flag("center_point_box") else "corner",
         "sort_result_descending": layer.flag("sort_result_descending", default=True),
-        "output_type": element.name,
+        "output_type": element,
     }
     rows = layer.out_shape()[0]
-    found = builder.op("NonMaxSuppression", inputs, attributes, element=element, version="opset3")
-    padded = builder.concat([found, builder.filled(-1, (rows, 3), element)], 0)
+    selected = builder.op("NonMaxSuppression", inputs, attributes, element=element, version="opset3")
+    padded = builder.concat([selected, builder.filled(-1, (rows, 3), element)], 0)
     return builder.slice(padded, [0], [0], [rows])
 
 
 @converts("CTCGreedyDecoder")
-def ctc_greedy_decoder(builder: Builder, layer: LegacyLayer) -> Value:
-    """Without a mask as second input all steps count; the first one does in any case.
+def convert_ctc_greedy_decoder(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to CTCGreedyDecoder.
 
-    Masks of Caffe, which the old kernels took, are 0 where a sequence begins: it ends before the next 0.
+    Legacy kernels took the mask of Caffe, where a 0 marks the first step of a sequence, which ends before the next 0.
+    The first step is therefore always included. Without a mask all steps are.
     """
     logits = builder.floating(layer.input(0))
     steps, batch = layer.in_shape()[:2]
@@ -273,7 +283,7 @@ def ctc_greedy_decoder(builder: Builder, layer: LegacyLayer) -> Value:
     return builder.reshape(value, layer.out_shape())
 
 
-#: Layers of IR v7 that opset6 holds as they were: type -> its attributes by kind.
+#: The types of IR v7 that opset6 holds unchanged. Each attribute is named with the method that reads it.
 _DETECTRON = {
     "ExperimentalDetectronDetectionOutput": {
         "class_agnostic_box_regression": "flag",
@@ -307,7 +317,8 @@ _DETECTRON = {
     "ExperimentalDetectronTopKROIs": {"max_rois": "integer"},
 }
 
-_OUTPUTS = {
+#: The element types of their outputs; a single f32 output for the others.
+_DETECTRON_OUTPUTS = {
     "ExperimentalDetectronDetectionOutput": (F32, I32, F32),
     "ExperimentalDetectronGenerateProposalsSingleImage": (F32, F32),
     "ExperimentalDetectronROIFeatureExtractor": (F32, F32),
@@ -315,15 +326,17 @@ _OUTPUTS = {
 
 
 @converts(*_DETECTRON)
-def detectron(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
-    kinds = _DETECTRON[layer.kind]
-    attributes = {name: getattr(layer, kind)(name) for name, kind in kinds.items() if layer.has(name)}
-    shapes = [d.shape for d in layer.outputs]
-    types = _OUTPUTS.get(layer.kind, (F32,))
-    outputs = [(type, shapes[i] if i < len(shapes) else None) for i, type in enumerate(types)]
-    inputs = [builder.floating(v) for v in layer.inputs]
-    for kind, position, shape in (("GenerateProposalsSingleImage", 0, (3,)), ("DetectionOutput", 3, (1, 3))):
-        if layer.kind.endswith(kind):  # height, width and scale of the image
+def convert_detectron(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
+    """Convert to the operation of the same name. Sizes and scale of the image are reshaped to its rank."""
+    attributes = {
+        name: getattr(layer, method)(name) for name, method in _DETECTRON[layer.kind].items() if layer.has(name)
+    }
+    shapes = [declared.shape for declared in layer.outputs]
+    types = _DETECTRON_OUTPUTS.get(layer.kind, (F32,))
+    outputs = [(element, shapes[i] if i < len(shapes) else None) for i, element in enumerate(types)]
+    inputs = [builder.floating(value) for value in layer.inputs]
+    for suffix, position, shape in (("GenerateProposalsSingleImage", 0, (3,)), ("DetectionOutput", 3, (1, 3))):
+        if layer.kind.endswith(suffix):
             inputs[position] = builder.reshape(inputs[position], shape)
-    made = builder.layer(layer.kind, inputs, outputs, attributes, version="opset6")
-    return [Value(made, port) for port in made.outputs]
+    converted = builder.layer(layer.kind, inputs, outputs, attributes, version="opset6")
+    return [Value(converted, port) for port in converted.outputs]

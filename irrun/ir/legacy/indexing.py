@@ -1,4 +1,4 @@
-"""Layers that find, gather and scatter by index."""
+"""Gathering, scattering, sorting and embedding lookups."""
 
 from __future__ import annotations
 
@@ -12,26 +12,31 @@ __all__: list[str] = []
 
 
 @converts("Gather")
-def gather(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_gather(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Gather."""
     axis = builder.constant(layer.axis(len(layer.in_shape()), default=0), name="axis")
     return builder.op("Gather", [layer.input(0), builder.integral(layer.input(1)), axis], shape=layer.out_shape())
 
 
-def _mask(layer: LegacyLayer, name: str, count: int, *, inverted: bool) -> list[int]:
-    """A mask of today; old ones for begin and end said 1 where the bound counts, which is also their default."""
-    stated = layer.integers(name, default=[])
-    stated += [int(inverted)] * (count - len(stated))
-    return [1 - bit for bit in stated] if inverted else stated
+def _read_mask(layer: LegacyLayer, name: str, count: int) -> list[int]:
+    """Return a mask of StridedSlice.
+
+    In legacy files, begin_mask and end_mask are inverted: a 1, which is their default, means that the bound applies.
+    """
+    inverted = name in ("begin_mask", "end_mask")
+    bits = layer.integers(name, default=[])
+    bits += [int(inverted)] * (count - len(bits))
+    return [1 - bit for bit in bits] if inverted else bits
 
 
 @converts("StridedSlice")
-def strided_slice(builder: Builder, layer: LegacyLayer) -> Value:
-    """Without an end, to the end of each axis."""
+def convert_strided_slice(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to StridedSlice. An omitted end is the end of each axis."""
     inputs = [layer.input(0), builder.integral(layer.input(1))]
-    inputs += [builder.integral(v) for v in layer.inputs[2:]]
+    inputs += [builder.integral(value) for value in layer.inputs[2:]]
     count = math.prod(layer.in_shape(1))
     attributes = {
-        name: _mask(layer, name, count, inverted=name in ("begin_mask", "end_mask"))
+        name: _read_mask(layer, name, count)
         for name in ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     }
     if len(inputs) < 3:
@@ -41,116 +46,127 @@ def strided_slice(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 @converts("OneHot")
-def one_hot(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_one_hot(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to OneHot."""
     element = layer.out_type()
 
-    def number(name: str, default: float) -> Value:
+    def read_value(name: str, default: float) -> Value:
         text = layer.text(name, default=str(default))
-        value = {"True": 1.0, "False": 0.0}.get(text)
-        value = layer.number(name, default=default) if value is None else value
-        return builder.constant(value if element.is_float else int(value), element, name)
+        number = {"True": 1.0, "False": 0.0}.get(text)
+        number = layer.number(name, default=default) if number is None else number
+        return builder.constant(number if element.is_float else int(number), element, name)
 
     inputs = [
         builder.integral(layer.input(0)),
         builder.constant(layer.integer("depth"), name="depth"),
-        number("on_value", 1.0),
-        number("off_value", 0.0),
+        read_value("on_value", 1.0),
+        read_value("off_value", 0.0),
     ]
     attributes = {"axis": layer.integer("axis", default=-1)}
     return builder.op("OneHot", inputs, attributes, shape=layer.out_shape(), element=element)
 
 
-def _top_k(
+def _add_top_k(
     builder: Builder, value: Value, k: Value, attributes: dict[str, object], shape: Sequence[int] | None
 ) -> tuple[Value, Value]:
-    """Of equal elements the first, which only TopK-11 promises; it does so where its result is sorted."""
-    attributes = {**attributes, "index_element_type": "i32", "stable": attributes["sort"] != "none"}
+    """Add a TopK that selects the first of equal elements; only a sorted TopK-11 guarantees that."""
+    attributes = {**attributes, "index_element_type": I32, "stable": attributes["sort"] != "none"}
     outputs = [(value.type, shape), (I32, shape)]
-    made = builder.layer("TopK", [value, k], outputs, attributes, version="opset11")
-    return Value(made, made.outputs[0]), Value(made, made.outputs[1])
+    top_k = builder.layer("TopK", [value, k], outputs, attributes, version="opset11")
+    return Value(top_k, top_k.outputs[0]), Value(top_k, top_k.outputs[1])
 
 
 @converts("TopK")
-def top_k(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
-    """Values and indices; a layer of one output gives values where that is FP32, else indices."""
-    attributes = {
+def convert_top_k(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
+    """Convert to TopK. A single output holds the values if its type is floating-point, or else the indices."""
+    attributes: dict[str, object] = {
         "axis": layer.axis(len(layer.in_shape()), default=-1),
         "mode": layer.text("mode", default="max"),
         "sort": layer.text("sort", default="index"),
     }
     k = builder.scalar(builder.integral(layer.input(1)))
-    values, indices = _top_k(builder, layer.input(0), k, attributes, layer.out_shape())
+    values, indices = _add_top_k(builder, layer.input(0), k, attributes, layer.out_shape())
     if len(layer.outputs) == 1:
         return [values if layer.out_type().is_float else indices]
     return [values, indices]
 
 
 @converts("ArgMax")
-def arg_max(builder: Builder, layer: LegacyLayer) -> Value:
-    """The indices of the largest elements as floats, their values (`out_max_val`), or without an axis both."""
+def convert_arg_max(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to TopK.
+
+    The output holds the indices of the largest elements as floats, or with `out_max_val` their values. Without an
+    axis the maxima are over all axes but the first, and `out_max_val` appends the values to the indices.
+    """
     value = builder.floating(layer.input(0))
-    both = layer.flag("out_max_val")
+    has_axis, wants_values = layer.has("axis"), layer.flag("out_max_val")
     shape, count = layer.in_shape(), layer.integer("top_k", default=1)
-    if layer.has("axis"):
+    if has_axis:
         axis = layer.axis(len(shape))
-        flat = shape
     else:
-        axis, flat = 1, (shape[0], math.prod(shape[1:]))
-        value = builder.reshape(value, flat)
+        axis, shape = 1, (shape[0], math.prod(shape[1:]))
+        value = builder.reshape(value, shape)
     k = builder.constant(count, name="k")
-    found = (*flat[:axis], count, *flat[axis + 1 :])
     attributes: dict[str, object] = {"axis": axis, "mode": "max", "sort": "value"}
-    values, indices = _top_k(builder, value, k, attributes, found)
-    if layer.has("axis"):
-        return values if both else builder.convert(indices, F32)
+    values, indices = _add_top_k(builder, value, k, attributes, (*shape[:axis], count, *shape[axis + 1 :]))
+    if has_axis:
+        return values if wants_values else builder.convert(indices, F32)
     result = builder.convert(indices, F32)
-    if both:
+    if wants_values:
         result = builder.concat([result, values], 1)
     return builder.reshape(result, layer.out_shape())
 
 
 @converts("ScatterUpdate", "ScatterElementsUpdate")
-def scatter(builder: Builder, layer: LegacyLayer) -> Value:
-    """With the axis as an attribute, ScatterUpdate is what ScatterElementsUpdate is today."""
-    kind = layer.kind
+def convert_scatter(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to ScatterUpdate or ScatterElementsUpdate.
+
+    A ScatterUpdate whose axis is an attribute is computed as ScatterElementsUpdate.
+    """
+    operation = layer.kind
     if len(layer.inputs) > 3:
         axis = builder.integral(layer.inputs[3])
     else:
-        kind = "ScatterElementsUpdate"
+        operation = "ScatterElementsUpdate"
         axis = builder.constant(layer.axis(len(layer.in_shape()), default=0), name="axis")
     inputs = [layer.input(0), builder.integral(layer.input(1)), layer.input(2), axis]
-    return builder.op(kind, inputs, shape=layer.out_shape(), version="opset3")
+    return builder.op(operation, inputs, shape=layer.out_shape(), version="opset3")
 
 
 @converts("GatherND")
-def gather_nd(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_gather_nd(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to GatherND-5."""
     attributes = {"batch_dims": layer.integer("batch_dims", default=0)}
     inputs = [layer.input(0), builder.integral(layer.input(1))]
     return builder.op("GatherND", inputs, attributes, shape=layer.out_shape(), version="opset5")
 
 
 @converts("ScatterNDUpdate")
-def scatter_nd(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_scatter_nd_update(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to ScatterNDUpdate."""
     inputs = [layer.input(0), builder.integral(layer.input(1)), layer.input(2)]
     return builder.op("ScatterNDUpdate", inputs, shape=layer.out_shape(), version="opset4")
 
 
 @converts("GatherTree")
-def gather_tree(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_gather_tree(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to GatherTree."""
     inputs = builder.same_type([layer.input(i) for i in range(3)])
-    end = builder.convert(builder.scalar(layer.input(3)), inputs[0].type or I32)
-    return builder.op("GatherTree", [*inputs, end], shape=layer.out_shape())
+    end_token = builder.convert(builder.scalar(layer.input(3)), inputs[0].type or I32)
+    return builder.op("GatherTree", [*inputs, end_token], shape=layer.out_shape())
 
 
 @converts("Bucketize")
-def bucketize(builder: Builder, layer: LegacyLayer) -> Value:
-    attributes = {"output_type": "i32", "with_right_bound": layer.flag("with_right_bound", default=True)}
+def convert_bucketize(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Bucketize."""
+    attributes = {"output_type": I32, "with_right_bound": layer.flag("with_right_bound", default=True)}
     inputs = [layer.input(0), layer.input(1)]
     return builder.op("Bucketize", inputs, attributes, shape=layer.out_shape(), element=I32, version="opset3")
 
 
 @converts("CumSum")
-def cum_sum(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_cum_sum(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to CumSum."""
     axis = builder.constant(0, name="axis")
     if len(layer.inputs) > 1:
         axis = builder.scalar(builder.integral(layer.inputs[1]))
@@ -159,52 +175,47 @@ def cum_sum(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 @converts("EmbeddingBagOffsetsSum", "EmbeddingBagPackedSum", "EmbeddingSegmentsSum")
-def embedding(builder: Builder, layer: LegacyLayer) -> Value:
-    """The table and per-sample weights keep their types, all between are integers."""
-    indices, scalars = {
+def convert_embedding(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to the operation of the same name.
+
+    The inputs between the table and the per-sample weights become integers, and some of them scalars.
+    """
+    integer_end, scalars = {
         "EmbeddingBagPackedSum": (2, ()),
         "EmbeddingBagOffsetsSum": (4, (3,)),
         "EmbeddingSegmentsSum": (5, (3, 4)),
     }[layer.kind]
     inputs: list[Value | None] = []
     for i, value in enumerate(layer.inputs):
-        value = builder.integral(value) if 0 < i < indices else value
-        inputs.append(builder.scalar(value) if i in scalars else value)
+        converted = builder.integral(value) if 0 < i < integer_end else value
+        inputs.append(builder.scalar(converted) if i in scalars else converted)
     return builder.op(layer.kind, inputs, shape=layer.out_shape(), version="opset3")
 
 
 @converts("NonZero")
-def non_zero(builder: Builder, layer: LegacyLayer) -> Value:
-    attributes = {"output_type": "i32"}
-    return builder.op("NonZero", [layer.input(0)], attributes, element=I32, version="opset3")
+def convert_non_zero(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to NonZero."""
+    return builder.op("NonZero", [layer.input(0)], {"output_type": I32}, element=I32, version="opset3")
 
 
-def legacy_kernel(
-    builder: Builder, layer: LegacyLayer, inputs: Sequence[Value], attributes: dict[str, object] | None = None
-) -> list[Value]:
-    """A layer that no operation of today stands for: irrun has a kernel for the old one."""
-    outputs = [(d.type or F32, d.shape) for d in layer.outputs]
-    made = builder.layer(layer.kind, inputs, outputs, attributes, version="legacy")
-    return [Value(made, port) for port in made.outputs]
-
-
-def _first(builder: Builder, value: Value, filler: Value, count: int) -> Value:
-    """The first `count` elements of a vector that the filler continues."""
-    return builder.slice(builder.concat([value, filler], 0), [0], [0], [count])
+def _pad_to(builder: Builder, value: Value, padding: Value, count: int) -> Value:
+    """Append `padding` to a vector and return the first `count` elements."""
+    return builder.slice(builder.concat([value, padding], 0), [0], [0], [count])
 
 
 @converts("Unique")
-def unique(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
-    """The values, where asked for the place of each element among them, and how often each occurs, as floats.
+def convert_unique(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
+    """Convert to Unique.
 
-    The outputs are as long as the input: the last value is repeated, with the count 0.
+    The outputs are the values and, on request, the position of each element among them and the number of occurrences
+    of each value, as floats. All are as long as the input: the last value is repeated, with a count of 0.
     """
     value = builder.floating(layer.input(0))
     (count,) = layer.in_shape()
     outputs = [(value.type, None), (I64, None), (I64, (count,)), (I64, None)]
-    attributes = {"sorted": layer.flag("sorted"), "index_element_type": "i64", "count_element_type": "i64"}
-    made = builder.layer("Unique", [value], outputs, attributes, version="opset10")
-    values, _, places, counts = (Value(made, port) for port in made.outputs)
+    attributes = {"sorted": layer.flag("sorted"), "index_element_type": I64, "count_element_type": I64}
+    unique = builder.layer("Unique", [value], outputs, attributes, version="opset10")
+    values, _, positions, counts = (Value(unique, port) for port in unique.outputs)
     last = builder.op(
         "Gather",
         [values, builder.constant([-1], name="last"), builder.constant(0, name="axis")],
@@ -213,30 +224,33 @@ def unique(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
         version="opset8",
     )
     repeats = builder.constant([count], name="repeats")
-    result = [_first(builder, values, builder.op("Tile", [last, repeats], shape=(count,)), count)]
+    result = [_pad_to(builder, values, builder.op("Tile", [last, repeats], shape=(count,)), count)]
     if layer.flag("return_inverse"):
-        result.append(builder.convert(places, F32))
+        result.append(builder.convert(positions, F32))
     if layer.flag("return_counts"):
-        result.append(_first(builder, builder.convert(counts, F32), builder.filled(0, (count,)), count))
+        result.append(_pad_to(builder, builder.convert(counts, F32), builder.filled(0, (count,)), count))
     return result
 
 
 @converts("SparseSegmentMean", "SparseSegmentSqrtN", "SparseSegmentSum")
-def sparse_segment(builder: Builder, layer: LegacyLayer) -> Value:
-    """Sums of rows by segment, divided by the number of rows or its root; segments without rows are zero."""
+def convert_sparse_segment(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to EmbeddingSegmentsSum, divided by the number of rows of each segment or its square root.
+
+    Segments without rows are zero.
+    """
     table = builder.floating(layer.input(0))
     rows, (segments, *_) = layer.in_shape()[0], layer.out_shape()
-    places = [
+    indices = [
         builder.integral(layer.input(1)),
         builder.integral(layer.input(2)),
         builder.constant(segments, name="segments"),
     ]
-    total = builder.op("EmbeddingSegmentsSum", [table, *places], shape=layer.out_shape(), version="opset3")
+    total = builder.op("EmbeddingSegmentsSum", [table, *indices], shape=layer.out_shape(), version="opset3")
     if layer.kind == "SparseSegmentSum":
         return total
     shape = (segments, *[1] * (len(layer.out_shape()) - 1))
     ones = builder.filled(1, (rows, *shape[1:]))
-    count = builder.op("EmbeddingSegmentsSum", [ones, *places], shape=shape, version="opset3")
+    count = builder.op("EmbeddingSegmentsSum", [ones, *indices], shape=shape, version="opset3")
     count = builder.binary("Maximum", count, builder.constant(1.0, F32, "one"))
     if layer.kind == "SparseSegmentSqrtN":
         count = builder.unary("Sqrt", count)
@@ -244,8 +258,8 @@ def sparse_segment(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 @converts("SparseToDense")
-def sparse_to_dense(builder: Builder, layer: LegacyLayer) -> Value:
-    """Values at indices into the shape of the output, elsewhere the default or zero."""
+def convert_sparse_to_dense(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to a ScatterNDUpdate of a tensor that is filled with the default value or zero."""
     indices, values = builder.integral(layer.input(0)), layer.input(2)
     element = values.type or F32
     if len(layer.inputs) > 3:
@@ -258,8 +272,11 @@ def sparse_to_dense(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 @converts("ExperimentalSparseWeightedSum")
-def sparse_weighted_sum(builder: Builder, layer: LegacyLayer) -> Value:
-    """Sums of rows of a table by the row of a sparse matrix; a row without values takes the default one."""
+def convert_sparse_weighted_sum(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to an EmbeddingSegmentsSum whose segments are the rows of a sparse matrix.
+
+    A row of the matrix without values selects the default row of the table.
+    """
     indices, values = builder.integral(layer.input(0)), builder.integral(layer.input(1))
     count = layer.in_shape()[0]
     segments = builder.reshape(builder.slice(indices, [1], [0], [1]), (count,))
@@ -272,10 +289,14 @@ def sparse_weighted_sum(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 @converts("SparseFillEmptyRows")
-def sparse_fill_empty_rows(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
-    """A kernel of its own: in floats throughout, of fixed size, an index outside of the matrix ends the list."""
-    outputs = [(F32, d.shape) for d in layer.outputs]
+def convert_sparse_fill_empty_rows(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
+    """Convert to an operation of the opset "legacy", for which irrun has a kernel.
+
+    No operation of the numbered opsets is equivalent: all tensors are floats of fixed size, and an index outside of
+    the matrix ends the list.
+    """
+    outputs = [(F32, declared.shape) for declared in layer.outputs]
     inputs = [builder.floating(layer.input(i)) for i in range(4)]
     attributes = {"count": layer.out_shape()[0]}
-    made = builder.layer("SparseFillEmptyRows", inputs, outputs, attributes, version="legacy")
-    return [Value(made, port) for port in made.outputs]
+    converted = builder.layer("SparseFillEmptyRows", inputs, outputs, attributes, version="legacy")
+    return [Value(converted, port) for port in converted.outputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irrun.ir.legacy.arithmetic import along_channels
+from irrun.ir.legacy.arithmetic import get_channel_blob
 from irrun.ir.legacy.builder import Builder, converts
 from irrun.ir.legacy.layer import LegacyLayer, Value
 
@@ -10,16 +10,16 @@ __all__: list[str] = []
 
 
 @converts("BatchNormalization")
-def batch_normalization(builder: Builder, layer: LegacyLayer) -> Value:
-    """(x - mean) / sqrt(variance + epsilon): `weights` holds the variance, `biases` the mean."""
+def convert_batch_normalization(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to BatchNormInference; `weights` holds the variance and `biases` the mean."""
     value = builder.floating(layer.input(0))
     shape = layer.in_shape()
     channels = shape[1] if len(shape) > 1 else 1
-    ones, zeros = (builder.filled(n, (channels,)) for n in (1, 0))
+    gamma, beta = (builder.filled(number, (channels,)) for number in (1, 0))
     mean, variance = (builder.blob(layer, name, [channels]) for name in ("biases", "weights"))
     return builder.op(
         "BatchNormInference",
-        [value, ones, zeros, mean, variance],
+        [value, gamma, beta, mean, variance],
         {"epsilon": layer.number("epsilon", "eps")},
         shape=value.shape,
         version="opset5",
@@ -27,8 +27,8 @@ def batch_normalization(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 @converts("Norm", "LRN")
-def norm(builder: Builder, layer: LegacyLayer) -> Value:
-    """Local response normalization over channels (`region` "across") or over the axes of the image ("same")."""
+def convert_norm(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to LRN over channels (`region` "across") or over the axes of the image ("same")."""
     value = builder.floating(layer.input(0))
     rank = len(layer.in_shape())
     across = layer.text("region", default="across").lower() == "across"
@@ -43,8 +43,8 @@ def norm(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 @converts("Normalize")
-def normalize(builder: Builder, layer: LegacyLayer) -> Value:
-    """Division by the L2 norm over channels (and places, where `across_spatial`), times weights."""
+def convert_normalize(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to NormalizeL2 over channels, or all axes but the first (`across_spatial`), and Multiply by weights."""
     value = builder.floating(layer.input(0))
     rank = len(layer.in_shape())
     axes = list(range(1, rank)) if layer.flag("across_spatial") else [1]
@@ -52,19 +52,20 @@ def normalize(builder: Builder, layer: LegacyLayer) -> Value:
     value = builder.op("NormalizeL2", [value, builder.constant(axes, name="axes")], attributes, shape=value.shape)
     if "weights" not in layer.blobs:
         return value
-    return builder.binary("Multiply", value, along_channels(builder, layer, "weights"))
+    return builder.binary("Multiply", value, get_channel_blob(builder, layer, "weights"))
 
 
 @converts("GRN")
-def grn(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_grn(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to GRN."""
     return builder.unary("GRN", builder.floating(layer.input(0)), {"bias": layer.number("bias", default=0.0)})
 
 
 @converts("MVN")
-def mvn(builder: Builder, layer: LegacyLayer) -> Value:
-    """Mean and variance over the image, or over channels too.
+def convert_mvn(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to MVN over the image, or over channels too (`across_channels`).
 
-    The engines that IR v2 and v3 were made for added eps to the deviation, those since to the variance.
+    The plugins of IR v2 and v3 added eps to the standard deviation, those of later versions to the variance.
     """
     value = builder.floating(layer.input(0))
     axes = list(range(1 if layer.flag("across_channels") else 2, len(layer.in_shape())))
@@ -78,12 +79,14 @@ def mvn(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 @converts("SoftMax")
-def softmax(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_softmax(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to SoftMax."""
     axis = layer.axis(len(layer.in_shape()), default=1 if len(layer.in_shape()) > 1 else 0)
     return builder.unary("SoftMax", builder.floating(layer.input(0)), {"axis": axis})
 
 
 @converts("LogSoftmax")
-def log_softmax(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_log_softmax(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to LogSoftmax."""
     axis = layer.axis(len(layer.in_shape()), default=-1)
     return builder.unary("LogSoftmax", builder.floating(layer.input(0)), {"axis": axis}, version="opset5")

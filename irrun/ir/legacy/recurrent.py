@@ -1,4 +1,4 @@
-"""Recurrent cells and sequences, whose blob `weights` holds those of the data and of the state side by side."""
+"""Recurrent cells and sequences, whose blob `weights` holds the weights of the data and of the state side by side."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ __all__: list[str] = []
 
 _GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 _ACTIVATIONS = {"lstm": ["sigmoid", "tanh", "tanh"], "gru": ["sigmoid", "tanh"], "rnn": ["tanh"]}
+_CELL_VERSIONS = {"lstm": "opset4", "gru": "opset3", "rnn": "opset1"}
 
 
-def _weights(builder: Builder, layer: LegacyLayer, kind: str, features: int, hidden: int) -> list[Value]:
-    """W, R and B of today's operations, whose gates have the order of old files."""
+def _get_weights(builder: Builder, layer: LegacyLayer, kind: str, features: int, hidden: int) -> list[Value]:
+    """Return the inputs W, R and B. The order of the gates is the same as in the blobs."""
     rows = _GATES[kind] * hidden
-    both = builder.blob(layer, "weights", [rows, features + hidden])
-    of_bias = rows + hidden if kind == "gru" and layer.flag("linear_before_reset") else rows
+    weights = builder.blob(layer, "weights", [rows, features + hidden])
+    bias_size = rows + hidden if kind == "gru" and layer.flag("linear_before_reset") else rows
     if "biases" in layer.blobs:
-        bias = builder.blob(layer, "biases", [of_bias])
+        bias = builder.blob(layer, "biases", [bias_size])
     else:
-        bias = builder.filled(0, (of_bias,))
-    return [*builder.split(both, 1, [features, hidden]), bias]
+        bias = builder.filled(0, (bias_size,))
+    return [*builder.split(weights, 1, [features, hidden]), bias]
 
 
-def _attributes(layer: LegacyLayer, kind: str, hidden: int) -> dict[str, object]:
-    names = layer.text("activations", default="").replace(" ", "")
+def _read_attributes(layer: LegacyLayer, kind: str, hidden: int) -> dict[str, object]:
+    activations = layer.text("activations", default="").replace(" ", "")
     attributes: dict[str, object] = {
         "hidden_size": hidden,
         "clip": layer.number("clip", default=0.0),
-        "activations": names.lower().split(",") if names else _ACTIVATIONS[kind],
+        "activations": activations.lower().split(",") if activations else _ACTIVATIONS[kind],
         "activations_alpha": layer.numbers("activation_alpha", "activations_alpha", default=[]),
         "activations_beta": layer.numbers("activation_beta", "activations_beta", default=[]),
     }
@@ -40,26 +41,31 @@ def _attributes(layer: LegacyLayer, kind: str, hidden: int) -> dict[str, object]
 
 
 @converts("LSTMCell", "GRUCell", "RNNCell")
-def cell(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
-    kind = layer.kind[:-4].lower()
-    states = 2 if kind == "lstm" else 1
+def convert_cell(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
+    """Convert to LSTMCell, GRUCell or RNNCell."""
+    kind = layer.kind.removesuffix("Cell").lower()
+    state_count = 2 if kind == "lstm" else 1
     hidden = layer.integer("hidden_size", default=layer.in_shape(1)[-1])
-    inputs = [builder.floating(layer.input(i)) for i in range(1 + states)]
-    inputs += _weights(builder, layer, kind, layer.in_shape()[-1], hidden)
-    outputs = [(F32, (layer.in_shape()[0], hidden))] * states
-    version = {"lstm": "opset4", "gru": "opset3", "rnn": "opset1"}[kind]
-    made = builder.layer(layer.kind, inputs, outputs, _attributes(layer, kind, hidden), version=version)
-    return [Value(made, port) for port in made.outputs]
+    inputs = [builder.floating(layer.input(i)) for i in range(1 + state_count)]
+    inputs += _get_weights(builder, layer, kind, layer.in_shape()[-1], hidden)
+    outputs = [(F32, (layer.in_shape()[0], hidden))] * state_count
+    attributes = _read_attributes(layer, kind, hidden)
+    cell = builder.layer(layer.kind, inputs, outputs, attributes, version=_CELL_VERSIONS[kind])
+    return [Value(cell, port) for port in cell.outputs]
 
 
 @converts("LSTMSequence", "GRUSequence", "RNNSequence")
-def sequence(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
-    """Over axis 1 of the data, or axis 0; states that are not fed are zero, and all steps count."""
-    kind = layer.kind[:-8].lower()
-    states = 2 if kind == "lstm" else 1
+def convert_sequence(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
+    """Convert to LSTMSequence, GRUSequence or RNNSequence.
+
+    The sequence runs over axis 1 of the data, or over axis 0 (`axis`). Omitted initial states are zero, and omitted
+    sequence lengths include all steps.
+    """
+    kind = layer.kind.removesuffix("Sequence").lower()
+    state_count = 2 if kind == "lstm" else 1
     direction = {"forward": "forward", "backward": "reverse"}.get(layer.text("direction", default="Forward").lower())
     if direction is None:
-        raise layer.error(f"direction={layer.text('direction')!r}, expected Forward or Backward")
+        raise layer.error(f"direction is {layer.text('direction')!r}, expected Forward or Backward")
     value = builder.floating(layer.input(0))
     time_first = layer.integer("axis", default=1) == 0
     if time_first:
@@ -67,22 +73,22 @@ def sequence(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     batch, steps, features = value.shape or layer.in_shape()
     hidden = layer.integer("hidden_size", default=layer.out_shape()[-1])
     inputs = [value]
-    for i in range(1, states + 1):
+    for i in range(1, state_count + 1):
         if i < len(layer.inputs):
             inputs.append(builder.reshape(builder.floating(layer.inputs[i]), (batch, 1, hidden)))
         else:
             inputs.append(builder.filled(0, (batch, 1, hidden)))
-    if len(layer.inputs) > states + 1:
-        inputs.append(builder.integral(layer.inputs[states + 1]))
+    if len(layer.inputs) > state_count + 1:
+        inputs.append(builder.integral(layer.inputs[state_count + 1]))
     else:
         inputs.append(builder.filled(steps, (batch,), I64))
-    for weight in _weights(builder, layer, kind, features, hidden):
-        inputs.append(builder.reshape(weight, (1, *(weight.shape or ()))))
-    attributes = {**_attributes(layer, kind, hidden), "direction": direction}
-    outputs = [(F32, (batch, 1, steps, hidden)), *[(F32, (batch, 1, hidden))] * states]
-    made = builder.layer(layer.kind, inputs, outputs, attributes, version="opset5")
-    result = builder.reshape(Value(made, made.outputs[0]), (batch, steps, hidden))
+    for weights in _get_weights(builder, layer, kind, features, hidden):
+        inputs.append(builder.reshape(weights, (1, *(weights.shape or ()))))
+    attributes = {**_read_attributes(layer, kind, hidden), "direction": direction}
+    outputs = [(F32, (batch, 1, steps, hidden)), *[(F32, (batch, 1, hidden))] * state_count]
+    sequence = builder.layer(layer.kind, inputs, outputs, attributes, version="opset5")
+    result = builder.reshape(Value(sequence, sequence.outputs[0]), (batch, steps, hidden))
     if time_first:
         result = builder.transpose(result, [1, 0, 2])
-    last = [builder.reshape(Value(made, port), (batch, hidden)) for port in made.outputs[1:]]
-    return [result, *last][: max(len(layer.outputs), 1)]
+    states = [builder.reshape(Value(sequence, port), (batch, hidden)) for port in sequence.outputs[1:]]
+    return [result, *states][: max(len(layer.outputs), 1)]

@@ -8,59 +8,60 @@ from irrun.ir.legacy.layer import BOOLEAN, LegacyLayer, Value
 __all__: list[str] = []
 
 
-def _reduce(builder: Builder, layer: LegacyLayer, type: str, value: Value) -> Value:
+def _reduce(builder: Builder, layer: LegacyLayer, operation: str, value: Value, version: str = "opset1") -> Value:
+    """Apply a reduction over the axes that the second input of the layer holds."""
     axes = builder.integral(layer.input(1))
-    keep = layer.flag("keep_dims", default=True)
-    return builder.op(type, [value, axes], {"keep_dims": keep}, shape=layer.out_shape())
+    attributes = {"keep_dims": layer.flag("keep_dims", default=True)}
+    return builder.op(operation, [value, axes], attributes, shape=layer.out_shape(), version=version)
 
 
-def _plain(type: str) -> Conversion:
-    def convert(builder: Builder, layer: LegacyLayer) -> Value:
-        return _reduce(builder, layer, type, layer.input(0))
+def _define_reduction(operation: str) -> Conversion:
+    def convert_reduction(builder: Builder, layer: LegacyLayer) -> Value:
+        return _reduce(builder, layer, operation, layer.input(0))
 
-    return convert
-
-
-def _logical(type: str) -> Conversion:
-    def convert(builder: Builder, layer: LegacyLayer) -> Value:
-        return _reduce(builder, layer, type, builder.convert(layer.input(0), BOOLEAN))
-
-    return convert
+    return convert_reduction
 
 
-for _type in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"):
-    converts(_type)(_plain(_type))
-for _old, _type in (("ReduceAnd", "ReduceLogicalAnd"), ("ReduceOr", "ReduceLogicalOr")):
-    converts(_old)(_logical(_type))
+def _define_logical_reduction(operation: str) -> Conversion:
+    def convert_logical_reduction(builder: Builder, layer: LegacyLayer) -> Value:
+        return _reduce(builder, layer, operation, builder.convert(layer.input(0), BOOLEAN))
+
+    return convert_logical_reduction
+
+
+for _operation in ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum"):
+    converts(_operation)(_define_reduction(_operation))
+for _type, _operation in (("ReduceAnd", "ReduceLogicalAnd"), ("ReduceOr", "ReduceLogicalOr")):
+    converts(_type)(_define_logical_reduction(_operation))
 
 
 @converts("ReduceL1")
-def reduce_l1(builder: Builder, layer: LegacyLayer) -> Value:
-    axes = builder.integral(layer.input(1))
-    attributes = {"keep_dims": layer.flag("keep_dims", default=True)}
-    return builder.op("ReduceL1", [layer.input(0), axes], attributes, shape=layer.out_shape(), version="opset4")
+def convert_reduce_l1(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to ReduceL1."""
+    return _reduce(builder, layer, "ReduceL1", layer.input(0), "opset4")
 
 
 @converts("ReduceL2")
-def reduce_l2(builder: Builder, layer: LegacyLayer) -> Value:
-    axes = builder.integral(layer.input(1))
-    attributes = {"keep_dims": layer.flag("keep_dims", default=True)}
-    inputs = [builder.floating(layer.input(0)), axes]
-    return builder.op("ReduceL2", inputs, attributes, shape=layer.out_shape(), version="opset4")
+def convert_reduce_l2(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to ReduceL2."""
+    return _reduce(builder, layer, "ReduceL2", builder.floating(layer.input(0)), "opset4")
 
 
 @converts("ReduceSumSquare")
-def reduce_sum_square(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_reduce_sum_square(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to a ReduceSum of squares."""
     value = layer.input(0)
     return _reduce(builder, layer, "ReduceSum", builder.binary("Multiply", value, value))
 
 
 @converts("ReduceLogSum")
-def reduce_log_sum(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_reduce_log_sum(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to ReduceSum and Log."""
     return builder.unary("Log", _reduce(builder, layer, "ReduceSum", builder.floating(layer.input(0))))
 
 
 @converts("ReduceLogSumExp")
-def reduce_log_sum_exp(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_reduce_log_sum_exp(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to Exp, ReduceSum and Log."""
     value = builder.unary("Exp", builder.floating(layer.input(0)))
     return builder.unary("Log", _reduce(builder, layer, "ReduceSum", value))

@@ -1,4 +1,4 @@
-"""Resizing of images."""
+"""Resizing and resampling of images."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from irrun.ir.legacy.layer import F32, LegacyLayer, Value
 
 __all__: list[str] = []
 
-LARGEST_GRID = 1 << 24
+#: The most pixels of an image that SpatialTransformer may transform: its sampling positions are stored as a Constant.
+_LARGEST_GRID = 1 << 24
 
 
 def _resize(builder: Builder, layer: LegacyLayer, value: Value, attributes: dict[str, object]) -> Value:
-    """To the size of the output: files give factors, sizes or both, and rounded their own way."""
-    before, after = value.shape or layer.in_shape(), layer.out_shape()
-    if len(before) != len(after) or len(after) < 3:
-        raise layer.error(f"resizes {list(before)} to {list(after)}, expected images of one rank")
-    axes = list(range(2, len(after)))
+    """Add an Interpolate to the declared size; files state factors, sizes or both, with varying rounding."""
+    in_shape, out_shape = value.shape or layer.in_shape(), layer.out_shape()
+    if len(in_shape) != len(out_shape) or len(out_shape) < 3:
+        raise layer.error(
+            f"input {list(in_shape)} and output {list(out_shape)} have ranks {len(in_shape)} and {len(out_shape)}, "
+            "expected images of the same rank"
+        )
+    axes = list(range(2, len(out_shape)))
     inputs = [
         value,
-        builder.constant([after[a] for a in axes], name="sizes"),
-        builder.constant([after[a] / max(before[a], 1) for a in axes], F32, "scales"),
+        builder.constant([out_shape[axis] for axis in axes], name="sizes"),
+        builder.constant([out_shape[axis] / max(in_shape[axis], 1) for axis in axes], F32, "scales"),
         builder.constant(axes, name="axes"),
     ]
     attributes = {
@@ -31,45 +35,44 @@ def _resize(builder: Builder, layer: LegacyLayer, value: Value, attributes: dict
         "cube_coeff": -0.75,
         **attributes,
     }
-    return builder.op("Interpolate", inputs, attributes, shape=after, version="opset4")
+    return builder.op("Interpolate", inputs, attributes, shape=out_shape, version="opset4")
 
 
 @converts("Interp")
-def interp(builder: Builder, layer: LegacyLayer) -> Value:
-    """Bilinear; pads below zero cut the border off before."""
+def convert_interp(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to a bilinear Interpolate. Negative pads crop the border first, positive ones extend it with zeros."""
     value = builder.floating(layer.input(0))
     begin, end = layer.integer("pad_beg", default=0), layer.integer("pad_end", default=0)
     shape = layer.in_shape()
-    if begin or end:
-        axes = list(range(2, len(shape)))
-        if begin > 0 or end > 0:
-            pads = [builder.constant([0, 0, *[max(p, 0)] * len(axes)], name="pads") for p in (begin, end)]
-            grown = (*shape[:2], *(n + max(begin, 0) + max(end, 0) for n in shape[2:]))
-            zero = builder.constant(0.0, F32, "zero")
-            value = builder.op("Pad", [value, *pads, zero], {"pad_mode": "constant"}, shape=grown)
-        if begin < 0 or end < 0:
-            sizes = (value.shape or shape)[2:]
-            value = builder.slice(value, axes, [max(-begin, 0)] * len(axes), [n - max(-end, 0) for n in sizes])
-    aligned = layer.flag("align_corners", default=True)
-    mode = "align_corners" if aligned else "asymmetric"
+    axes = list(range(2, len(shape)))
+    if begin > 0 or end > 0:
+        pads = [builder.constant([0, 0, *[max(pad, 0)] * len(axes)], name="pads") for pad in (begin, end)]
+        padded_shape = (*shape[:2], *(size + max(begin, 0) + max(end, 0) for size in shape[2:]))
+        zero = builder.constant(0.0, F32, "zero")
+        value = builder.op("Pad", [value, *pads, zero], {"pad_mode": "constant"}, shape=padded_shape)
+    if begin < 0 or end < 0:
+        sizes = (value.shape or shape)[2:]
+        value = builder.slice(value, axes, [max(-begin, 0)] * len(axes), [size - max(-end, 0) for size in sizes])
+    align_corners = layer.flag("align_corners", default=True)
+    mode = "align_corners" if align_corners else "asymmetric"
     return _resize(builder, layer, value, {"mode": "linear_onnx", "coordinate_transformation_mode": mode})
 
 
 @converts("Resample", "Upsampling")
-def resample(builder: Builder, layer: LegacyLayer) -> Value:
-    """By `type`.
+def convert_resample(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to an Interpolate whose mode is `type`.
 
-    For the engines that IR v2 to v6 were made for, the nearest pixel is the one whose centre is nearest; for most of
-    those of IR v7, the one that begins at or before the pixel that is made. Whole factors of growth give the same.
+    The nearest pixel is the one with the nearest center in the engines of IR v2 to v6. In most engines of IR v7 it is
+    the one that begins at or before the output pixel. Both agree if the scale is an integer.
     """
     value = builder.floating(layer.input(0))
     method = layer.text("type", "sample_type", default="nearest").rpartition(".")[2].lower()
     if method == "nearest":
-        centred = layer.version < 7
+        uses_centers = layer.version < 7
         attributes: dict[str, object] = {
             "mode": "nearest",
-            "coordinate_transformation_mode": "half_pixel" if centred else "asymmetric",
-            "nearest_mode": "round_prefer_ceil" if centred else "floor",
+            "coordinate_transformation_mode": "half_pixel" if uses_centers else "asymmetric",
+            "nearest_mode": "round_prefer_ceil" if uses_centers else "floor",
         }
     elif method in ("linear", "bilinear"):
         attributes = {
@@ -80,26 +83,29 @@ def resample(builder: Builder, layer: LegacyLayer) -> Value:
     elif method == "cubic":
         attributes = {"mode": "cubic", "coordinate_transformation_mode": "half_pixel"}
     else:
-        raise layer.error(f"type={layer.text('type')!r}, expected NEAREST, LINEAR or CUBIC")
+        raise layer.error(f"type is {layer.text('type', 'sample_type')!r}, expected NEAREST, LINEAR or CUBIC")
     return _resize(builder, layer, value, attributes)
 
 
 @converts("SpatialTransformer")
-def spatial_transformer(builder: Builder, layer: LegacyLayer) -> Value:
-    """Bilinear samples at theta (y, x, 1), in a system where -1 is the first pixel and 1 is one past the last."""
+def convert_spatial_transformer(builder: Builder, layer: LegacyLayer) -> Value:
+    """Convert to a GridSample at the positions theta @ (y, x, 1).
+
+    The coordinates are -1 at the first pixel and 1 one pixel after the last.
+    """
     value, theta = (builder.floating(layer.input(i)) for i in (0, 1))
     batch, _, height, width = layer.in_shape()
-    if height * width > LARGEST_GRID:
-        raise layer.error(f"transforms images of {height} x {width} pixels, more than {LARGEST_GRID}")
-    ys, xs = ([2 * i / n - 1 for i in range(n)] for n in (height, width))
-    places = builder.constant([[y, x, 1.0] for y in ys for x in xs], F32, "places")
+    if height * width > _LARGEST_GRID:
+        raise layer.error(f"the images have {height} x {width} pixels, expected at most {_LARGEST_GRID}")
+    ys, xs = ([2 * i / size - 1 for i in range(size)] for size in (height, width))
+    positions = builder.constant([[y, x, 1.0] for y in ys for x in xs], F32, "places")
     theta = builder.reshape(theta, (batch, 2, 3))
     attributes: dict[str, object] = {"transpose_a": False, "transpose_b": True}
-    grid = builder.op("MatMul", [places, theta], attributes, shape=(batch, height * width, 2))
-    order = [builder.constant([1, 0], name="x_first"), builder.constant(2, name="axis")]
-    grid = builder.op("Gather", [grid, *order], shape=grid.shape)
+    grid = builder.op("MatMul", [positions, theta], attributes, shape=(batch, height * width, 2))
+    x_first = [builder.constant([1, 0], name="x_first"), builder.constant(2, name="axis")]
+    grid = builder.op("Gather", [grid, *x_first], shape=grid.shape)
     grid = builder.reshape(grid, (batch, height, width, 2))
-    # GridSample counts from the edges of pixels, not from their centres.
+    # GridSample measures from the edges of pixels rather than from their centers.
     grid = builder.binary("Add", grid, builder.constant([1 / width, 1 / height], F32, "half_pixel"))
     attributes = {"align_corners": False, "mode": "bilinear", "padding_mode": "zeros"}
     return builder.op("GridSample", [value, grid], attributes, shape=layer.out_shape(), version="opset9")
