@@ -26,6 +26,7 @@ import numpy as np
 
 import irrun
 from irrun.element_types import ElementType
+from irrun.ir.constant import Constant
 from irrun.ir.model import Edge, Graph, Layer, Model, Port
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
@@ -65,9 +66,9 @@ class Builder:
 
     def then(self, kind: str, like: np.ndarray, *constants: np.ndarray, **data: str) -> None:
         """The next layer of the chain, after the constants it reads."""
-        others = [self.add("Const", value) for value in constants]
+        others = [self.add("Constant", value) for value in constants]
         for layer, value in zip(others, constants, strict=True):
-            layer.attributes["value"] = value
+            layer.constant = Constant.from_array(value, ElementType.of(value.dtype))
         self.source = self.add(kind, like, self.source, *others, **data)
 
     def save(self, folder: Path) -> Path:

@@ -91,7 +91,7 @@ def _port(layers: dict[int, Layer], place: Place) -> Port:
 def _parameter(id: int, name: str, port: Port, source: str) -> Layer:
     """A Parameter for the value of `port`, which a layer of type `source` makes."""
     # OpenVINO writes no dimensions for a scalar and for an unknown rank alike, but where `data` holds the shape.
-    known = port.shape if port.shape or source in ("Parameter", "Const", "Constant") else None
+    known = port.shape if port.shape or source in ("Parameter", "Constant") else None
     own = Port(0, port.element_type, known, port.names)
     shape = "..." if known is None else str(known)[1:-1]
     attributes = {"element_type": str(port.element_type or "dynamic"), "shape": shape}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
+from irrun.ir.constant import Constant
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
@@ -96,11 +97,13 @@ class Layer:
     Attributes:
         id: its number, unique within its graph.
         name: may be empty.
-        type: as the file spells it.
+        type: as the file spells it, but "Constant" for "Const".
         version: "opset8", "extension", ...; "opset1" where the file names none.
-        attributes: of its `data` element, as text (a reader of old files may put values of other types).
+        attributes: texts for a layer from a file; Python values (bool, int, float, str, list, ElementType) for a
+            layer made by code.
         inputs, outputs: its ports in the order of the file.
         bodies: by element name: "body", "then_body", "else_body".
+        constant: The value of a Constant; None for other layers, and for a Constant that is a placeholder or invalid.
         rt_info: the `rt_info` element as text, or None.
         line: where it begins in the file; 0 where it does not come from a file.
     """
@@ -113,6 +116,7 @@ class Layer:
     inputs: list[Port] = field(default_factory=list)
     outputs: list[Port] = field(default_factory=list)
     bodies: dict[str, Body] = field(default_factory=dict)
+    constant: Constant | None = None
     rt_info: str | None = None
     line: int = 0
 
@@ -377,7 +381,7 @@ class Model:
         wanted = [(self.input(key).layer, PartialShape(shape)) for key, shape in shapes.items()]
         inputs = {id(layer) for layer in self.graph.of_type("Parameter")}
         for _, layer in self.graph.walk():
-            if layer.type in ("Const", "Constant"):
+            if layer.type == "Constant":
                 continue
             for port in (*layer.inputs, *(() if id(layer) in inputs else layer.outputs)):
                 port.shape = None

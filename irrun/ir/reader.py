@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
+from irrun.ir.constant import Constant
 from irrun.ir.model import BackEdge, Body, Edge, Graph, Layer, Model, Port, PortMapEntry
-from irrun.ir.structure import Finding, check_model, raise_first
+from irrun.ir.structure import Finding, check_model, is_placeholder, raise_first
 from irrun.ir.weights import Weights, WeightsSource
 from irrun.ir.xml import MOST_ATTRIBUTES, parse_bytes, parse_file
 from irrun.shapes import PartialShape, parse_dimension, parse_shape
@@ -59,11 +60,11 @@ def read_findings(
         raise ModelError(f"the root element is <{root.tag}>, expected <net>", path=path, line=root.sourceline)
     version = _net_version(root, path)
     stored = Weights.open(weights, path)
-    reader = _Reader(path)
+    reader = _Reader(stored)
     if version < 10:
         from irrun.ir.legacy import read_legacy
 
-        found = read_legacy(root, version, stored, path)
+        found = read_legacy(root, version, stored, path, reader.findings)
     else:
         found = Model(
             graph=reader.graph(root),
@@ -89,8 +90,8 @@ def _net_version(root: etree._Element, path: Path | None) -> int:
 class _Reader:
     """Turns elements into the classes of `model`; what cannot be is noted in `findings` and left out."""
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    def __init__(self, weights: Weights) -> None:
+        self.weights = weights
         self.findings: list[Finding] = []
 
     def graph(self, root: Any) -> Graph:
@@ -127,6 +128,8 @@ class _Reader:
         if not type or text is None or not _is_integer(text):
             self.note(element, f"a layer needs a type and an integer id, found type={type!r} id={text!r}")
             return None
+        if type == "Const":
+            type = "Constant"
         layer = Layer(int(text), get("name", ""), type, get("version") or "opset1", line=line)
         for child in element:
             tag = child.tag
@@ -146,8 +149,13 @@ class _Reader:
         for body in layer.bodies.values():
             _name_ports(body.inputs, layer.inputs)
             _name_ports(body.outputs, layer.outputs)
-        if type in ("Parameter", "Const", "Constant"):
+        if type in ("Parameter", "Constant"):
             self.take_declaration(element, layer)
+            if type == "Constant" and not is_placeholder(layer):
+                try:
+                    layer.constant = self.constant(layer)
+                except ModelError as error:
+                    self.note(element, error.message, layer)
         elif type == "Result" and layer.inputs and get("output_names"):
             layer.inputs[0].names = _split_names(get("output_names"))
         return layer
@@ -200,6 +208,28 @@ class _Reader:
                 port.shape = parse_shape(attributes["shape"])
         except ValueError as error:
             self.note(element, str(error), layer)
+
+    def constant(self, layer: Layer) -> Constant:
+        """Return the value of a Constant, and remove the attributes that describe it.
+
+        Raises:
+            ModelError: Its type or shape is unknown, or its bytes do not match them or lie outside of the weights.
+        """
+        port, attributes = layer.outputs[0], layer.attributes
+        element_type, shape = port.element_type, port.shape
+        if element_type is None or shape is None or not shape.is_static:
+            shown = "none" if shape is None else shape
+            raise ModelError(f"a constant needs an element type and a static shape, found {element_type}{shown}")
+        try:
+            offset = int(attributes.get("offset", 0))
+            size = int(attributes["size"]) if "size" in attributes else None
+        except ValueError:
+            raise ModelError("offset and size of a constant must be integers") from None
+        dimensions = tuple(d for d in shape if isinstance(d, int))
+        constant = Constant.from_weights(self.weights, element_type, dimensions, offset, size)
+        for name in ("element_type", "shape", "offset", "size"):
+            attributes.pop(name, None)
+        return constant
 
     def body(self, owner: Any, element: Any, tag: str, layer: Layer) -> Body:
         body = Body(self.graph(element))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from irrun.errors import ModelError
 from irrun.ir.model import Body, Graph, Layer, Model
-from irrun.ir.weights import MissingWeights
+from irrun.ir.weights import MissingWeightsError
 
 __all__ = ["Finding", "check_model", "raise_first", "sort_layers"]
 
@@ -45,22 +45,21 @@ def check_model(model: Model) -> list[Finding]:
     if not model.graph.of_type("Result") and not model.graph.of_type("Assign"):
         findings.append(Finding(0, "", "the model has no Result, so there is nothing to compute" + _why(model.graph)))
     graphs: list[Graph] = [model.graph]
-    lost: list[MissingWeights] = []
+    without_data = 0
     while graphs:
         graph = graphs.pop()
         for layer in graph.layers:
-            if layer.type in ("Const", "Constant"):
-                try:
-                    findings.extend(_check_constant(layer, model))
-                except MissingWeights as error:
-                    lost.append(error)
+            without_data += layer.constant is not None and layer.constant.data is None
             for tag, body in layer.bodies.items():
                 findings.extend(_check_graph(body.graph))
                 findings.extend(_check_port_map(layer, tag, body))
                 graphs.append(body.graph)
-    if lost:
-        need = "one constant needs" if len(lost) == 1 else f"{len(lost)} constants need"
-        findings.append(Finding(0, "", f"{lost[0].message}; {need} it"))
+    if without_data:
+        require = "1 constant requires" if without_data == 1 else f"{without_data} constants require"
+        try:
+            model.weights.check_exists()
+        except MissingWeightsError as error:
+            findings.append(Finding(0, "", f"{error.message}; {require} it"))
     return findings
 
 
@@ -158,54 +157,11 @@ def _no_port(layers: dict[int, Layer], layer_id: int, port_id: int, side: str) -
     )
 
 
-def _check_constant(layer: Layer, model: Model) -> Iterator[Finding]:
-    if is_placeholder(layer):
-        return
-    port = layer.outputs[0]
-    if port.element_type is None or port.shape is None or not port.shape.is_static:
-        shape = "none" if port.shape is None else port.shape
-        message = f"a constant needs an element type and a static shape, found {port.element_type}{shape}"
-        yield Finding(layer.line, layer.describe(), message)
-        return
-    if not isinstance(layer.attributes.get("value", ""), str):  # its value is at hand, in no file
-        return
-    try:
-        constant_extent(layer, model)
-    except MissingWeights:  # the same for all constants
-        raise
-    except ModelError as error:
-        yield Finding(layer.line, layer.describe(), error.message)
-
-
 def is_placeholder(layer: Layer) -> bool:
     """Whether a constant stands for an input that is left out: OpenVINO writes those without a type."""
     port = layer.outputs[0]
     untyped = layer.attributes.get("element_type") in ("dynamic", "undefined")
     return untyped and port.element_type is None and (port.shape is None or 0 in port.shape)
-
-
-def constant_extent(layer: Layer, model: Model) -> memoryview:
-    """The bytes of a constant, checked against its type, its shape and the length of the weights.
-
-    Raises:
-        ModelError: they do not fit.
-    """
-    port = layer.outputs[0]
-    assert port.element_type is not None
-    assert port.shape is not None
-    count = 1
-    for d in port.shape:
-        count *= int(d)  # type: ignore[arg-type]
-    try:
-        offset = int(layer.attributes.get("offset", 0))
-        needed = port.element_type.byte_size(count)
-        size = int(layer.attributes.get("size", needed))
-    except ValueError:
-        raise ModelError("offset and size of a constant must be integers") from None
-    if size < needed:
-        raise ModelError(f"{port.element_type}{port.shape} takes {needed} bytes, its size is {size}")
-    is_string = port.element_type.kind == "string"
-    return model.weights.view(offset, size if is_string else needed)
 
 
 def _check_port_map(layer: Layer, tag: str, body: Body) -> Iterator[Finding]:

@@ -13,14 +13,14 @@ from irrun.errors import ModelError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["MissingWeights", "Weights", "WeightsSource"]
+__all__ = ["MissingWeightsError", "Weights", "WeightsSource"]
 
 #: Where weights may come from: a path, bytes, or an array.
 WeightsSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, "np.ndarray[Any, Any]"]
 
 
-class MissingWeights(ModelError):
-    """The .bin that should stand beside the model does not."""
+class MissingWeightsError(ModelError):
+    """The weights file of a model does not exist."""
 
 
 class Weights:
@@ -71,12 +71,22 @@ class Weights:
         """
         if offset < 0 or size < 0:
             raise ModelError(f"offset {offset} and size {size} of a constant must not be negative")
-        if size and self._missing is not None:
-            raise MissingWeights(f"the weights file {self._missing} is missing; name it as weights if it is elsewhere")
+        if size:
+            self.check_exists()
         if offset + size > len(self._buffer) and size:
             where = self.path or "the weights"
             raise ModelError(f"needs bytes {offset} to {offset + size} of {where}, which has {len(self._buffer)} bytes")
         return self._buffer[offset : offset + size]
+
+    def check_exists(self) -> None:
+        """Check that the weights file exists.
+
+        Raises:
+            MissingWeightsError: It does not.
+        """
+        if self._missing is not None:
+            message = f"the weights file {self._missing} is missing; pass its path as weights if it is elsewhere"
+            raise MissingWeightsError(message)
 
     def release(self) -> None:
         """Give back the memory of what was read so far from a mapped file; it is read again where it is needed."""

@@ -12,7 +12,7 @@ from irrun.errors import ModelError
 from irrun.files import atomic_write
 from irrun.ir.model import Body, Edge, Graph, Layer, Model, Port, PortMapEntry
 from irrun.ir.reader import BODIES
-from irrun.ir.structure import constant_extent, is_placeholder
+from irrun.ir.structure import is_placeholder
 
 __all__ = ["save_model"]
 
@@ -108,33 +108,26 @@ class _Writer:
             self.body(element, tag, body)
 
     def attributes(self, layer: Layer) -> dict[str, str]:
-        if layer.type in ("Const", "Constant") and not is_placeholder(layer):
-            return self.constant(layer)
-        found = {name: _text(value) for name, value in layer.attributes.items()}
-        if layer.type in ("Const", "Constant"):
-            found |= {"offset": "0", "size": "0"}
+        attributes = {name: _text(value) for name, value in layer.attributes.items()}
+        if layer.type == "Constant":
+            attributes |= {"offset": "0", "size": "0"} if is_placeholder(layer) else self.constant(layer)
         if layer.type == "Parameter" and layer.outputs:
             port = layer.outputs[0]
-            found.setdefault("element_type", str(port.element_type or "dynamic"))
-            found.setdefault("shape", "..." if port.shape is None else str(port.shape)[1:-1])
-        return found
+            attributes.setdefault("element_type", str(port.element_type or "dynamic"))
+            attributes.setdefault("shape", "..." if port.shape is None else str(port.shape)[1:-1])
+        return attributes
 
     def constant(self, layer: Layer) -> dict[str, str]:
-        from irrun.packing import pack
-
-        port = layer.outputs[0]
-        assert port.element_type is not None
-        assert port.shape is not None
-        value = layer.attributes.get("value")
-        if value is not None and not isinstance(value, str):
-            data: Any = pack(port.element_type, value)
-            key: Any = bytes(data)
-        else:
-            data = constant_extent(layer, self.model)
-            key = (layer.attributes.get("offset"), len(data))
-        data = data if len(data) else b"\0"  # OpenVINO wants a byte behind each constant, empty ones too
+        """Write the data of a Constant unless equal data were written before, and return its attributes."""
+        constant = layer.constant
+        if constant is None:
+            raise ModelError("the layer has no constant", line=layer.line or None, layer=layer.describe())
+        if constant.data is None:
+            self.model.weights.check_exists()
+        data = constant.data or b"\0"  # OpenVINO requires a byte behind each constant, empty ones too
+        key = bytes(data) if constant.offset is None else (constant.offset, len(data))
         if key not in self.places:
-            if value is None or isinstance(value, str):
+            if constant.offset is not None:
                 self.left -= len(data)
                 if self.left < 0:
                     length = len(self.model.weights)
@@ -145,11 +138,9 @@ class _Writer:
             self.weights.write(data)
             self.places[key] = self.position
             self.position += len(data)
-        kept = {n: _text(v) for n, v in layer.attributes.items() if n != "value"}
-        shape = str(port.shape)[1:-1]
-        return kept | {
-            "element_type": port.element_type.name,
-            "shape": shape,
+        return {
+            "element_type": constant.element_type.name,
+            "shape": ",".join(map(str, constant.shape)),
             "offset": str(self.places[key]),
             "size": str(len(data)),
         }

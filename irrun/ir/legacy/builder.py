@@ -7,8 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from irrun.element_types import ElementType
+from irrun.errors import ModelError
+from irrun.ir.constant import Constant
 from irrun.ir.legacy.layer import F32, I64, Blob, LegacyLayer, Shape, Value
 from irrun.ir.model import Edge, Graph, Layer, Port
+from irrun.ir.structure import Finding
+from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
 __all__ = ["CONVERSIONS", "SPELLINGS", "Builder", "Conversion", "converts", "unknown"]
@@ -48,7 +52,9 @@ class Builder:
     stands for its output.
     """
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str, weights: Weights, findings: list[Finding]) -> None:
+        self.weights = weights
+        self.findings = findings
         self.graph = Graph(name=name)
         self.scope = ""
         self.line = 0
@@ -80,7 +86,7 @@ class Builder:
         if name is None:
             name = self.inner_name(type.lower())
         made = Layer(len(self.graph.layers), name, type, version, line=self.line)
-        made.attributes = {k: _text(v) for k, v in (attributes or {}).items()}
+        made.attributes = dict(attributes or {})
         for i, value in enumerate(inputs):
             if value is not None:
                 made.inputs.append(Port(i, value.type, value.port.shape))
@@ -114,9 +120,9 @@ class Builder:
         import numpy as np
 
         array = np.asarray(value, element.dtype if not element.is_packed else None)
-        made = self.layer("Const", [], [(element, array.shape)], name=self.inner_name(name))
-        made.attributes = {"element_type": element.name, "shape": ",".join(map(str, array.shape)), "value": array}
-        return Value(made, made.outputs[0])
+        layer = self.layer("Constant", [], [(element, array.shape)], name=self.inner_name(name))
+        layer.constant = Constant.from_array(array, element)
+        return Value(layer, layer.outputs[0])
 
     def blob(self, layer: LegacyLayer, name: str, shape: Sequence[int]) -> Value:
         """A blob of a layer as a tensor of `shape`: in f32 where it is FP16, else of its own type.
@@ -128,23 +134,21 @@ class Builder:
         if blob is None:
             raise layer.error(f"needs the blob {name}")
         count = math.prod(shape)
-        if blob.type.byte_size(count) != blob.size:
+        if blob.type.get_byte_size(count) != blob.size:
             raise layer.error(
                 f"the blob {name} takes {blob.size} bytes, {blob.type.precision} of shape {list(shape)} "
-                f"takes {blob.type.byte_size(count)}"
+                f"takes {blob.type.get_byte_size(count)}"
             )
         return self.stored(blob, shape, name)
 
     def stored(self, blob: Blob, shape: Sequence[int], name: str) -> Value:
         """A segment of the .bin as a Constant, with a Convert behind it where it is FP16."""
-        made = self.layer("Const", [], [(blob.type, shape)], name=self.inner_name(name))
-        made.attributes = {
-            "element_type": blob.type.name,
-            "shape": ",".join(map(str, shape)),
-            "offset": str(blob.offset),
-            "size": str(blob.size),
-        }
-        value = Value(made, made.outputs[0])
+        layer = self.layer("Constant", [], [(blob.type, shape)], name=self.inner_name(name))
+        try:
+            layer.constant = Constant.from_weights(self.weights, blob.type, tuple(shape), blob.offset, blob.size)
+        except ModelError as error:
+            self.findings.append(Finding(layer.line, layer.describe(), error.message))
+        value = Value(layer, layer.outputs[0])
         if blob.type.name == "f16":
             value = self.convert(value, F32)
             self.halves.add(value.layer.id)
@@ -274,14 +278,3 @@ def broadcast(*shapes: Shape) -> Shape:
     rank = max(map(len, known))
     padded = [(1,) * (rank - len(s)) + s for s in known]
     return tuple(next((d for d in column if d != 1), 1) for column in zip(*padded, strict=True))
-
-
-def _text(value: Any) -> Any:
-    """An attribute as files spell it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (list, tuple)):
-        return ",".join(str(_text(v)) for v in value)
-    if isinstance(value, float):
-        return repr(value)
-    return value if isinstance(value, str) else str(value)

@@ -14,7 +14,7 @@ from irrun.ir.legacy.memory import Memories
 from irrun.ir.legacy.preprocess import normalized, preprocessed_input
 from irrun.ir.legacy.xml_elements import End, RawLayer, children, malformed, read_edge, read_map_entry
 from irrun.ir.model import BackEdge, Body, Graph, Layer, Model
-from irrun.ir.structure import sort_layers
+from irrun.ir.structure import Finding, sort_layers
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
@@ -35,7 +35,9 @@ for _family in (
     importlib.import_module(f"irrun.ir.legacy.{_family}")  # registers its conversions
 
 
-def read_legacy(root: Any, version: int, weights: Weights, path: Path | None) -> Model:
+def read_legacy(
+    root: Any, version: int, weights: Weights, path: Path | None, findings: list[Finding]
+) -> Model:
     """The Model of a file of IR v2 to v7.
 
     Args:
@@ -48,11 +50,11 @@ def read_legacy(root: Any, version: int, weights: Weights, path: Path | None) ->
         ModelError: the file cannot be understood.
     """
     try:
-        reader = _GraphReader(root, version, weights)
+        reader = _GraphReader(root, version, weights, findings)
         reader.read_inputs()
         reader.read_pre_process()
         reader.convert_all()
-        reader.memories.finish()
+        reader.memories.check_pairs()
         reader.add_results()
     except ModelError as error:
         error.path = error.path or path
@@ -82,6 +84,7 @@ class _GraphReader:
         root: Any,
         version: int,
         weights: Weights,
+        findings: list[Finding],
         precision: str | None = None,
         memories: Memories | None = None,
     ) -> None:
@@ -90,7 +93,7 @@ class _GraphReader:
         self.weights = weights
         self.precision = root.get("precision") or precision
         self.memories = memories or Memories()
-        self.builder = Builder(root.get("name", ""))
+        self.builder = Builder(root.get("name", ""), weights, findings)
         self.values: dict[End, Value] = {}
         self.fed: dict[End, Value] = {}
         self.sources: dict[End, End] = {}
@@ -233,7 +236,7 @@ class _GraphReader:
         root = raw.element.find("body")
         if root is None:
             raise old.error("needs a <body>")
-        reader = _GraphReader(root, self.version, self.weights, raw.precision, self.memories)
+        reader = _GraphReader(root, self.version, self.weights, self.builder.findings, raw.precision, self.memories)
         body = Body(reader.builder.graph)
         positions = {p.id: i for i, p in enumerate(raw.layer.inputs)}
         parameters: dict[End, Layer] = {}

@@ -1,0 +1,95 @@
+"""The value of a Constant layer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from irrun.element_types import ElementType
+from irrun.errors import ModelError
+from irrun.ir.weights import MissingWeightsError, Weights
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Constant"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constant:
+    """The value of a Constant layer, encoded as in a .bin file.
+
+    Attributes:
+        element_type: The type of the elements.
+        shape: The static shape.
+        data: The bytes of the elements, packed and little-endian; None if the weights file is missing.
+        size: The number of bytes of the elements, also if the weights file is missing.
+        offset: The position of the first byte in the weights; None for a constant that was made in memory.
+    """
+
+    element_type: ElementType
+    shape: tuple[int, ...]
+    data: memoryview | bytes | None
+    size: int
+    offset: int | None = None
+
+    @staticmethod
+    def from_array(array: np.ndarray[Any, Any], element_type: ElementType) -> Constant:
+        """Return a constant with the elements of an array.
+
+        Args:
+            array: An array of `element_type.dtype`.
+            element_type: The type of the elements.
+
+        Raises:
+            ValueError: The array is of another type.
+        """
+        from irrun.packing import pack
+
+        data = pack(element_type, array)
+        return Constant(element_type, tuple(array.shape), data, len(data))
+
+    @staticmethod
+    def from_weights(
+        weights: Weights, element_type: ElementType, shape: tuple[int, ...], offset: int, size: int | None = None
+    ) -> Constant:
+        """Return a constant that is a view of the weights.
+
+        Args:
+            weights: The weights. If the file is missing, the constant has no data.
+            element_type: The type of the elements.
+            shape: The static shape.
+            offset: The position of the first byte.
+            size: The number of bytes, at least those that the elements require; by default exactly those.
+
+        Raises:
+            ModelError: `size` is too small, or the bytes lie outside of the weights.
+        """
+        required = element_type.get_byte_size(math.prod(shape))
+        if size is None:
+            size = required
+        elif size < required:
+            raise ModelError(f"{element_type}{list(shape)} takes {required} bytes, its size is {size}")
+        if element_type.kind != "string":
+            size = required
+        try:
+            data = weights.view(offset, size)
+        except MissingWeightsError:
+            return Constant(element_type, shape, None, size, offset)
+        return Constant(element_type, shape, data, size, offset)
+
+    def to_array(self) -> np.ndarray[Any, Any]:
+        """Return the elements as a read-only array, which shares memory with `data` where the encoding allows it.
+
+        Raises:
+            ModelError: The data are missing, or the offsets of strings are invalid.
+        """
+        from irrun.packing import unpack
+
+        if self.data is None:
+            raise MissingWeightsError("the weights of a constant are missing")
+        try:
+            return unpack(self.element_type, self.data, self.shape)
+        except ValueError as error:
+            raise ModelError(str(error)) from error
