@@ -1,4 +1,4 @@
-"""`python -m irrun`."""
+"""The entry point of `python -m irrun`."""
 
 from irrun.cli import main
 

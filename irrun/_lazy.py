@@ -1,4 +1,4 @@
-"""Attributes of modules that are imported when they are first used."""
+"""Submodules that are imported on first access."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ __all__ = ["lazy_submodules"]
 
 
 def lazy_submodules(package: str) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a package that imports its submodules when they are first used."""
+    """Return a module-level `__getattr__` that imports submodules of a package on first access.
+
+    Args:
+        package: The qualified name of the package.
+
+    Returns:
+        A function that returns a submodule by its name and raises AttributeError if it does not exist.
+    """
 
     def load(name: str) -> Any:
         if not name.startswith("__"):

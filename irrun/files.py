@@ -1,4 +1,4 @@
-"""Writing files so that nothing is ever half written."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -16,26 +16,21 @@ __all__ = ["atomic_write"]
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path` when the block ends, and vanishes if it fails.
+    """Open a temporary file that replaces `path` when the block ends and is deleted if the block fails.
 
-    A link stays a link, to a new file; a file keeps its permissions.
+    If `path` is a symbolic link, its target is replaced. The permissions of an existing file are kept.
+
+    Args:
+        path: The file to write.
+
+    Yields:
+        The temporary file, open for writing.
 
     Raises:
-        OSError: it cannot be written, or what is there is no regular file.
+        OSError: The file cannot be written, or `path` exists and is not a regular file.
     """
     path = Path(os.path.realpath(path))
-    try:
-        there = path.stat().st_mode
-    except OSError:  # there is none, or making the temporary file tells why not
-        mask = os.umask(0)
-        os.umask(mask)
-        mode = 0o666 & ~mask
-    else:
-        if stat.S_ISDIR(there):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if not stat.S_ISREG(there):
-            raise OSError(f"{path} is no regular file")
-        mode = stat.S_IMODE(there)
+    mode = _get_mode(path)
     descriptor, temporary = tempfile.mkstemp(prefix=".irrun-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -45,3 +40,18 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _get_mode(path: Path) -> int:
+    """Return the permissions of the file that `path` names, or those of a new file."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # it does not exist, or creating the temporary file reports why it cannot be written
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
+        raise OSError(f"{path} is not a regular file")
+    return stat.S_IMODE(mode)

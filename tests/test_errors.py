@@ -23,7 +23,7 @@ from irrun.ops.sequence.attention import scaled_dot_product_attention_13
     ],
 )
 def test_errors_are_caught_as_builtin_exceptions(error, builtin):
-    with pytest.raises(builtin, match="model.xml:3: Relu: a message"):
+    with pytest.raises(builtin, match=r"^model\.xml:3: Relu: a message$"):
         raise error("a message", path="model.xml", line=3, layer="Relu")
     assert issubclass(error, IrrunError)
     copy = pickle.loads(pickle.dumps(error("a message", path="model.xml", line=3)))

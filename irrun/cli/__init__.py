@@ -1,4 +1,4 @@
-"""The command line: one module per command, each imported when it is called."""
+"""The command line: one module per command, imported when the command is called."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,21 +18,53 @@ import click
 from irrun import __version__
 from irrun.errors import IrrunError, to_one_line
 
-__all__ = ["main", "refuse_to_replace"]
+__all__ = ["ExampleCommand", "check_not_overwriting", "main"]
 
-#: Commands in the order of the help: name -> what it does; each lives in the module of its name.
+#: Command -> description, in the order of the help. Each command lives in the module of its name.
 COMMANDS = {
-    "run": "Run a model and show or save its outputs.",
-    "info": "Show what a model takes, gives and is made of.",
-    "upgrade": "Write an old IR (v2 to v10) as IR v11.",
-    "extract": "Cut a sub-model out, with its weights.",
-    "validate": "Check a model file against schema and structure.",
-    "ops": "List the operations irrun supports, or explain one.",
+    "run": "Run a model and print or save its outputs.",
+    "info": "Show the inputs, outputs and operations of a model.",
+    "upgrade": "Convert an older IR (v2 to v10) to IR v11.",
+    "extract": "Extract a sub-model with its weights.",
+    "validate": "Validate a model file against schema and structure.",
+    "ops": "List supported operations, or describe one.",
 }
 
 
-class _Commands(click.Group):
-    """Imports a command when it is called; a path in place of a command means `run`."""
+#: Examples in the help of the command line.
+EXAMPLES = (
+    "irrun model.xml --input x.npy",
+    "irrun model.xml --input a=a.npy --input b=b.npz:key --output result.npz",
+    "irrun info model.xml",
+)
+
+
+class ExampleCommand(click.Command):
+    """A command whose help ends with examples.
+
+    Args:
+        examples: Command lines.
+        *args: Passed to `click.Command`.
+        **kwargs: Passed to `click.Command`.
+    """
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = examples
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples to the help."""
+        _write_examples(formatter, self.examples)
+
+
+def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
+    with formatter.section("Examples"):
+        for line in examples:
+            formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+
+class _CommandGroup(click.Group):
+    """A group that imports commands when they are called and runs a model whose path replaces the command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -48,8 +80,7 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            known = ", ".join(COMMANDS)
-            ctx.fail(f"No such command {args[0]!r}, and no such file; commands are {known}, and a model is an .xml")
+            ctx.fail(f"No such command or file {args[0]!r}; expected a model (.xml) or one of {', '.join(COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -62,55 +93,66 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(formatter, EXAMPLES)
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in COMMANDS and _names_model(args):
+        if args and args[0] not in COMMANDS and _has_model(args):
             args = ["run", *args]
         return super().parse_args(ctx, args)
 
 
-def refuse_to_replace(model: Path, weights: Path | None, output: Path) -> None:
-    """Raise BadParameter where writing a model to `output` would replace what it is made from."""
-    for read in (model, weights or model.with_suffix(".bin")):
-        for written in (output, output.with_suffix(".bin")):
-            if read.exists() and written.exists() and read.samefile(written):
-                text = f"it would replace {read}, which is read; name another .xml"
+def check_not_overwriting(model: Path, weights: Path | None, output: Path) -> None:
+    """Check that writing a model to `output` does not overwrite the files that it is made from.
+
+    Args:
+        model: The .xml file that is read.
+        weights: The .bin file that is read, if it is not next to the model.
+        output: The .xml file to write.
+
+    Raises:
+        click.BadParameter: It would.
+    """
+    for source in (model, weights or model.with_suffix(".bin")):
+        for target in (output, output.with_suffix(".bin")):
+            if source.exists() and target.exists() and source.samefile(target):
+                text = f"this would overwrite the input file {source}; choose another .xml file"
                 raise click.BadParameter(text, param_hint="--output")
 
 
-def _names_model(args: list[str]) -> bool:
+def _has_model(args: list[str]) -> bool:
     first = args[0]
     if first.startswith("-"):
         return first not in ("--help", "--version", "-h") and any(a.endswith(".xml") for a in args)
     return first.endswith(".xml") or Path(first).exists() or "/" in first
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="irrun")
 def _group() -> None:
-    """Run OpenVINO IR models in pure Python on NumPy, and see every value inside.
-
-    \b
-    irrun model.xml --input x.npy
-    irrun model.xml --input a=a.npy --input b=b.npz:key --output result.npz
-    irrun info model.xml
+    """Run OpenVINO IR models in pure Python on NumPy and inspect every intermediate value.
 
     `irrun MODEL ...` is short for `irrun run MODEL ...`.
     """
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line; errors are one line on stderr and exit code 2."""
+    """Run the command line; an error is reported as one line on stderr with exit code 2.
+
+    Args:
+        args: The arguments; by default those of the process.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no error
-    with _interrupts() as interrupts:
-        code = _outcome(args, interrupts)
+            stream.reconfigure(errors="backslashreplace")  # names may not be encodable in the terminal's encoding
+    with _record_interrupts() as interrupts:
+        code = _run_group(args, interrupts)
     if code:
         sys.exit(code)
 
 
-def _outcome(args: list[str] | None, interrupts: list[int]) -> int:
-    """The exit code, once everything is said."""
+def _run_group(args: list[str] | None, interrupts: list[int]) -> int:
+    """Run the command, report errors and return the exit code."""
     code = 0
     try:
         code = _group.main(args, prog_name="irrun", standalone_mode=False) or 0
@@ -121,57 +163,58 @@ def _outcome(args: list[str] | None, interrupts: list[int]) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             click.echo(error.format_message(), err=True)
         else:
-            _complain(f"{error.format_message()} (see: {error.ctx.command_path if error.ctx else 'irrun'} --help)")
+            _print_error(f"{error.format_message()} (see: {error.ctx.command_path if error.ctx else 'irrun'} --help)")
     except click.ClickException as error:
-        code = _complain(error.format_message())
+        code = _print_error(error.format_message())
     except IrrunError as error:
-        code = _complain(str(error))
+        code = _print_error(str(error))
     except (click.Abort, KeyboardInterrupt):
-        _complain("stopped")
+        _print_error("interrupted")
         code = 130
     except ImportError:
         if not interrupts:
             raise
-        _complain("stopped")  # NumPy takes an interrupt while it is imported for a broken installation
+        _print_error("interrupted")  # NumPy reports an interrupt during its import as a broken installation
         code = 130
-    except BrokenPipeError:  # whoever reads has seen enough
-        _drop_stdout()
+    except BrokenPipeError:  # the reader of the pipe has closed it
+        _discard_stdout()
         code = 1
     except MemoryError:
-        code = _complain("out of memory")
+        code = _print_error("out of memory")
     except OSError as error:
-        code = _complain(f"cannot write the output: {error.strerror or error}")
-        _drop_stdout()
+        code = _print_error(f"cannot write the output: {error.strerror or error}")
+        _discard_stdout()
     return code
 
 
 @contextlib.contextmanager
-def _interrupts() -> Iterator[list[int]]:
-    """A list that grows with each Ctrl-C in this block."""
+def _record_interrupts() -> Iterator[list[int]]:
+    """Yield a list that receives the number of each SIGINT in this block."""
     received: list[int] = []
 
-    def note(number: int, frame: Any) -> None:
+    def interrupt(number: int, frame: Any) -> None:
         received.append(number)
         raise KeyboardInterrupt
 
-    is_ours = threading.current_thread() is threading.main_thread()
-    if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield received
         return
-    signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, interrupt)
     try:
         yield received
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _complain(text: str) -> int:
+def _print_error(text: str) -> int:
+    """Print an error to stderr and return the exit code 2."""
     with contextlib.suppress(OSError):
         click.echo(f"irrun: {to_one_line(text)}", err=True)
     return 2
 
 
-def _drop_stdout() -> None:
-    """What is still to be written goes nowhere, so that closing the stream at the end does not fail once more."""
+def _discard_stdout() -> None:
+    """Redirect stdout to the null device, so that flushing its buffer at exit does not fail again."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,51 +1,56 @@
-"""`irrun extract`: a part of a model as a model of its own."""
+"""`irrun extract`: extract a sub-model."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from irrun.cli import ExampleCommand, check_not_overwriting
+
+if TYPE_CHECKING:
+    from irrun.ir.model import Model
 
 __all__ = ["command"]
 
 
-@click.command("extract")
+@click.command(
+    "extract",
+    cls=ExampleCommand,
+    examples=[
+        "irrun extract model.xml --inputs conv1 --outputs fc1 -o part.xml",
+    ],
+)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--inputs", "-i", multiple=True, metavar="NAME[,NAME]", help="Values that become inputs.")
 @click.option("--outputs", multiple=True, metavar="NAME[,NAME]", help="Values that become outputs.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml to write.")
-@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin, if not beside the model.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml file to write.")
+@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
 def command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], output: Path, weights: Path | None) -> None:
-    """Write the part of MODEL between some of its values as a model of its own, with its weights.
+    """Write the part of MODEL between the given values as a separate model with its weights.
 
-    A value is named by a tensor name, by the layer that makes it, or by layer.port.
-
-    \b
-    irrun extract model.xml --inputs conv1 --outputs fc1 -o part.xml
+    A value is specified by a tensor name, by the name of the layer that produces it, or as layer.port.
     """
-    from irrun.cli import refuse_to_replace
     from irrun.errors import escape_unprintable
     from irrun.ir.extract import extract
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
 
-    refuse_to_replace(model, weights, output)
+    check_not_overwriting(model, weights, output)
     whole = read_model(model, weights)
-    part = extract(whole, _names("--inputs", inputs, whole), _names("--outputs", outputs, whole))
+    part = extract(whole, _split_names("--inputs", inputs, whole), _split_names("--outputs", outputs, whole))
     xml, binary = save_model(part, output)
     count = f"{len(part.graph.layers)} of {len(whole.graph.layers)} layers"
     click.echo(escape_unprintable(f"wrote {xml} ({count}) and {binary}"))
 
 
-def _names(option: str, given: tuple[str, ...], model: object) -> list[str]:
-    """Names separated by commas, unless a name holds the comma itself."""
-    from irrun.ir.model import Model
-
-    assert isinstance(model, Model)
+def _split_names(option: str, texts: tuple[str, ...], model: Model) -> list[str]:
+    """Split texts at commas, except where the whole text is the name of a value."""
     known = {n for layer in model.graph.layers for n in (layer.name, *(m for p in layer.outputs for m in p.names))}
-    found: list[str] = []
-    for text in given:
+    names: list[str] = []
+    for text in texts:
         if not text.strip(" ,") and text not in known:
-            raise click.BadParameter(f"{text!r} names nothing", param_hint=option)
-        found.extend([text] if text in known else [part.strip() for part in text.split(",") if part.strip()])
-    return found
+            raise click.BadParameter(f"{text!r} contains no names", param_hint=option)
+        names.extend([text] if text in known else [part.strip() for part in text.split(",") if part.strip()])
+    return names

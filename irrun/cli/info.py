@@ -1,88 +1,94 @@
-"""`irrun info`: what a model takes, gives and is made of."""
+"""`irrun info`: show the inputs, outputs, operations and weights of a model."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from irrun.ir.model import Layer, Model, TensorSpec
+
 __all__ = ["command"]
+
+#: Titles of the lists that are shown if they are not empty -> their keys in JSON.
+PROBLEMS = {
+    "unsupported operations": "unsupported",
+    "unknown attributes (ignored)": "unknown_attributes",
+    "findings": "findings",
+}
 
 
 @click.command("info")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin, if not beside the model.")
+@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(model: Path, weights: Path | None, as_json: bool) -> None:
-    """Show the inputs, outputs, operations and weights of MODEL, and what irrun lacks to run it.
+    """Show the inputs, outputs, operations and weights of MODEL, and which operations are unsupported.
 
-    Nothing runs, and a missing .bin does not matter.
+    The model is not executed, and the .bin file may be missing.
     """
-    from irrun.cli.show import columns, human_bytes
-    from irrun.errors import to_one_line
     from irrun.ir.reader import read_findings
 
-    found, findings = read_findings(model, weights)
-    facts = _facts(found, findings)
+    source, findings = read_findings(model, weights)
+    facts = _collect_facts(source, findings)
     if as_json:
         click.echo(json.dumps(facts))
-        return
-    lines = [
-        f"{to_one_line(facts['name']) or to_one_line(model.name)}: IR version {facts['ir_version']}, {facts['layers']} layers"
-    ]
+    else:
+        click.echo("\n".join(_format_facts(facts, model.name)))
+
+
+def _format_facts(facts: dict[str, Any], file_name: str) -> Iterator[str]:
+    from irrun.cli.show import format_bytes, format_columns
+    from irrun.errors import to_one_line
+
+    name = to_one_line(facts["name"]) or to_one_line(file_name)
+    yield f"{name}: IR version {facts['ir_version']}, {_format_count(facts['layers'], 'layer')}"
     for side in ("inputs", "outputs"):
-        lines += ["", side]
-        lines += [f"  {to_one_line(t['name'])}: {t['type']}{t['shape']}" for t in facts[side]] or ["  none"]
-    lines += ["", "operations"]
-    rows = [(f"  {name}", str(count)) for name, count in facts["operations"].items()]
-    lines.append(columns(rows) if rows else "  none")
-    held = facts["weights"]
-    lines += ["", f"weights: {human_bytes(held['bytes'])} in {held['constants']} constants"]
-    if held["types"]:
-        lines.append("  " + ", ".join(f"{n} {kind}" for kind, n in held["types"].items()))
-    for title, key in (
-        ("not supported", "unsupported"),
-        ("attributes that irrun does not know, and ignores", "unknown_attributes"),
-        ("wrong with the file", "findings"),
-    ):
+        yield from ("", side)
+        yield from [f"  {to_one_line(t['name'])}: {t['type']}{t['shape']}" for t in facts[side]] or ["  none"]
+    yield from ("", "operations")
+    rows = [(f"  {operation}", str(count)) for operation, count in facts["operations"].items()]
+    yield format_columns(rows) if rows else "  none"
+    weights = facts["weights"]
+    yield ""
+    yield f"weights: {format_bytes(weights['bytes'])} in {_format_count(weights['constants'], 'constant')}"
+    if weights["types"]:
+        yield "  " + ", ".join(f"{count} {element_type}" for element_type, count in weights["types"].items())
+    for title, key in PROBLEMS.items():
         if facts[key]:
-            lines += ["", title, *(f"  {to_one_line(line)}" for line in facts[key])]
-    click.echo("\n".join(lines))
+            yield from ("", title)
+            yield from (f"  {to_one_line(line)}" for line in facts[key])
 
 
-def _facts(model: Any, findings: Any) -> dict[str, Any]:
+def _collect_facts(model: Model, findings: Sequence[object]) -> dict[str, Any]:
     from irrun.ops._support import registry
-    from irrun.runtime.lowering import unsupported
+    from irrun.runtime.lowering import find_unsupported
 
     operations: Counter[str] = Counter()
     types: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
-    layers = size = 0
+    size = 0
     for _, layer in model.graph.walk():
-        layers += 1
         operation = registry.find(layer.type, layer.version)
         if operation is None:
             operations[f"{layer.type} ({layer.version})"] += 1
             continue
         operations[str(operation)] += 1
         if operation.type == "Constant":
-            element = layer.outputs[0].element_type
-            types[str(element)] += 1
-            text = str(layer.attributes.get("size", "0"))
-            size += int(text) if text.isdecimal() and len(text) < 20 else 0
-        for name in operation.find_unknown(layer.attributes):
-            if (operation.type, name) == ("Constant", "value"):  # what no .bin holds, not something of the file
-                continue
-            unknown[f"{operation} {name}"] += 1
+            types[str(layer.outputs[0].element_type)] += 1
+            size += _get_size(layer)
+        unknown.update(f"{operation} {name}" for name in operation.find_unknown(layer.attributes))
     return {
         "name": model.name,
         "ir_version": model.source_version,
-        "layers": layers,
-        "inputs": [_tensor(t) for t in model.inputs],
-        "outputs": [_tensor(t) for t in model.outputs],
+        "layers": sum(operations.values()),
+        "inputs": [_describe_tensor_spec(t) for t in model.inputs],
+        "outputs": [_describe_tensor_spec(t) for t in model.outputs],
         "operations": dict(sorted(operations.items(), key=lambda pair: (-pair[1], pair[0]))),
         "weights": {
             "file_bytes": len(model.weights),
@@ -90,17 +96,25 @@ def _facts(model: Any, findings: Any) -> dict[str, Any]:
             "constants": sum(types.values()),
             "types": dict(types),
         },
-        "unsupported": [f"{name}: {_count(len(layers))}" for name, layers in unsupported(model).items()],
+        "unsupported": [
+            f"{name}: {_format_count(len(layers), 'layer')}" for name, layers in find_unsupported(model).items()
+        ],
         "unknown_attributes": [f"{name} ({count})" for name, count in sorted(unknown.items())],
         "findings": [str(f) for f in findings],
     }
 
 
-def _count(layers: int) -> str:
-    return f"{layers} layer{'s' * (layers != 1)}"
+def _get_size(layer: Layer) -> int:
+    """Return the number of bytes that a Constant takes in the weights."""
+    constant = layer.constant
+    return 0 if constant is None or constant.offset is None else constant.size
 
 
-def _tensor(tensor: Any) -> dict[str, Any]:
+def _format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _describe_tensor_spec(tensor: TensorSpec) -> dict[str, Any]:
     return {
         "name": tensor.names[0] if tensor.names else "",
         "names": list(tensor.names),

@@ -1,115 +1,229 @@
-"""`irrun ops`: what is supported, read from the kernels' signatures."""
+"""`irrun ops`: list supported operations, or describe one from the signature and docstring of its kernel."""
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import json
-from collections.abc import Sequence
-from typing import Any
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from irrun.cli import ExampleCommand
+
+if TYPE_CHECKING:
+    from irrun.ops._support.operation import Attribute, Operation
+
 __all__ = ["command"]
 
+#: Columns of the output.
+WIDTH = 100
+SECTIONS = ("Args", "Returns", "Raises", "Spec")
 
-@click.command("ops")
-@click.argument("type", required=False)
+
+@click.command(
+    "ops",
+    cls=ExampleCommand,
+    examples=[
+        "irrun ops Gather",
+        "irrun ops Gather-7",
+    ],
+)
+@click.argument("name", required=False, metavar="[TYPE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(type: str | None, as_json: bool) -> None:
-    """List the supported operations by category, or explain one TYPE: its versions, inputs, attributes and kernel.
+def command(name: str | None, as_json: bool) -> None:
+    """List the supported operations by category, or describe the versions of one TYPE."""
+    from irrun.ops._support.registry import list_operations
 
-    \b
-    irrun ops Gather
-    irrun ops Gather-7
-    """
-    from irrun.errors import InputError
-    from irrun.ops._support.registry import TYPE_ALIASES, list_operations
-
-    every = list(list_operations())
-    if type is not None:
-        wanted = {type.lower(), TYPE_ALIASES.get(type, type).lower()}
-        chosen = [o for o in every if o.type.lower() in wanted or str(o).lower() in wanted]
-        if not chosen:
-            near = _near(type, [o.type for o in every])
-            raise InputError(f"no operation {type!r}" + (f"; is it {near}?" if near else ""))
-        every = chosen
+    operations = list(list_operations())
+    if name is not None:
+        operations = _select(name, operations)
     if as_json:
-        click.echo(json.dumps([_facts(o) for o in every]))
-    elif type is None:
-        click.echo(_catalogue(every))
+        click.echo(json.dumps([_to_json(operation) for operation in operations]))
+    elif name is None:
+        click.echo("\n".join(_format_catalog(operations)))
     else:
-        click.echo("\n\n".join(_page(o) for o in every))
+        click.echo("\n\n\n".join("\n".join(_format_page(operation)) for operation in operations))
 
 
-def _catalogue(every: Sequence[Any]) -> str:
-    import textwrap
+def _select(name: str, operations: Sequence[Operation]) -> list[Operation]:
+    """Return the operations of a type ("Gather") or the one of a type and version ("Gather-7")."""
+    from irrun.errors import InputError
+    from irrun.ops._support.registry import TYPE_ALIASES
 
+    names = {name.lower(), TYPE_ALIASES.get(name, name).lower()}
+    selected = [o for o in operations if o.type.lower() in names or str(o).lower() in names]
+    if not selected:
+        matches = ", ".join(difflib.get_close_matches(name, sorted({o.type for o in operations}), 3, 0.6))
+        raise InputError(f"unknown operation {name!r}" + (f"; did you mean {matches}?" if matches else ""))
+    return selected
+
+
+def _format_catalog(operations: Sequence[Operation]) -> Iterator[str]:
     categories: dict[str, dict[str, list[str]]] = {}
-    for o in every:
+    for o in operations:
         versions = categories.setdefault(o.category, {}).setdefault(o.type, [])
         versions.append(o.opset or str(o.since))
-    lines = []
     for category in sorted(categories):
         types = categories[category]
-        count = sum(map(len, types.values()))
-        lines.append(f"{category} ({count})")
-        text = ", ".join(f"{name}-{'/'.join(v)}" for name, v in types.items())
-        lines += textwrap.wrap(text, 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-    numbered = sum(1 for o in every if o.opset is None)
-    lines.append(f"\n{numbered} versioned operations of the numbered opsets, {len(every) - numbered} others")
-    return "\n".join(lines)
+        yield f"{category} ({sum(map(len, types.values()))})"
+        text = ", ".join(f"{name}-{'/'.join(versions)}" for name, versions in types.items())
+        yield from textwrap.wrap(
+            text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+        )
+    numbered = sum(1 for o in operations if o.opset is None)
+    yield ""
+    yield f"{numbered} versioned operations of the numbered opsets, {len(operations) - numbered} others"
 
 
-def _page(o: Any) -> str:
-    summary, _, rest = (inspect.getdoc(o.kernel) or "").partition("\n")
-    lines = [f"{o} ({o.category})", f"  {summary}", "", "  inputs"]
-    for i, one in enumerate(o.inputs):
-        mark = "*" if one.variadic else ""
-        lines.append(f"    {i}{'...' if one.variadic else ''}: {mark}{one.name}{' (optional)' if one.optional else ''}")
-    if not o.inputs:
-        lines.append("    none")
-    lines += ["", "  attributes"]
-    for a in o.attributes:
-        default = "required" if a.required else f"default {_default(a.default)}"
-        lines.append(f"    {a.name}: {a.type_name}, {default}")
-    if not o.attributes:
-        lines.append("    none")
-    lines += ["", f"  kernel: {o.kernel.__module__}.{o.kernel.__qualname__}"]
-    if rest.strip():
-        lines += ["", *(f"  {line}".rstrip() for line in rest.strip("\n").splitlines())]
-    return "\n".join(lines)
+def _format_page(operation: Operation) -> Iterator[str]:
+    """Yield the lines that describe an operation."""
+    sections = _split_sections(_get_docstring(operation))
+    summary, _, details = sections.pop("").partition("\n")
+    arguments = _parse_arguments(sections.pop("Args", ""))
+    kernel = _get_kernel_name(operation)
+    yield f"{operation} ({operation.category})"
+    yield from _wrap(summary, 2)
+    yield ""
+    if kernel is None:
+        yield "  no kernel: the operation is part of the structure of the graph"
+    else:
+        yield from _format_signature(operation, kernel)
+    if details.strip():
+        yield ""
+        yield from textwrap.indent(details.strip("\n"), "  ").splitlines()
+    yield from ("", "  Inputs:")
+    for i, port in enumerate(operation.inputs):
+        index = f"{i}..." if port.variadic else str(i)
+        yield f"    {index}: {port.name}{' (optional)' if port.optional else ''}"
+        yield from _wrap(arguments.get(port.name, ""), 8)
+    if not operation.inputs:
+        yield "    none"
+    yield from ("", "  Attributes:")
+    for attribute in operation.attributes:
+        yield f"    {attribute.name}: {attribute.type_name}, {_format_default(attribute)}"
+        yield from _wrap(arguments.get(attribute.name, ""), 8)
+    if not operation.attributes:
+        yield "    none"
+    if operation.provided:
+        yield from ("", "  Arguments from the runtime:")
+        for name in operation.provided:
+            yield f"    {name}"
+            yield from _wrap(arguments.get(name, ""), 8)
+    for title, text in sections.items():
+        yield from ("", f"  {title}:")
+        yield from textwrap.indent(text, "    ").splitlines()
 
 
-def _facts(o: Any) -> dict[str, Any]:
-    return {
-        "type": o.type,
-        "since": o.since or None,
-        "opset": o.opset,
-        "category": o.category,
-        "inputs": [{"name": i.name, "optional": i.optional, "variadic": i.variadic} for i in o.inputs],
-        "attributes": [
-            {"name": a.name, "type": a.type_name, "required": a.required}
-            | ({} if a.required else {"default": _default(a.default)})
-            for a in o.attributes
-        ],
-        "kernel": f"{o.kernel.__module__}.{o.kernel.__qualname__}",
-        "summary": (inspect.getdoc(o.kernel) or "").partition("\n")[0],
-    }
+def _format_signature(operation: Operation, kernel: str) -> Iterator[str]:
+    """Yield the kernel's qualified name and signature, with one parameter per line if it is long."""
+    signature = inspect.signature(operation.kernel)
+    parameters: list[str] = []
+    for p in signature.parameters.values():
+        if p.kind is p.KEYWORD_ONLY and "*" not in parameters and not any(q.startswith("*") for q in parameters):
+            parameters.append("*")
+        annotation = "" if p.annotation is p.empty else f": {_format_annotation(p.annotation)}"
+        default = "" if p.default is p.empty else f"{' = ' if annotation else '='}{_format_constant(p.default)}"
+        parameters.append(f"{'*' * (p.kind is p.VAR_POSITIONAL)}{p.name}{annotation}{default}")
+    result = signature.return_annotation
+    end = "" if result is inspect.Signature.empty else f" -> {_format_annotation(result)}"
+    line = f"  {kernel}({', '.join(parameters)}){end}"
+    if len(line) <= WIDTH:
+        yield line
+    else:
+        yield f"  {kernel}("
+        yield from (f"      {parameter}," for parameter in parameters)
+        yield f"  ){end}"
 
 
-def _default(value: Any) -> str:
-    return (
-        "none"
-        if value is None
-        else repr(value)
-        if isinstance(value, str)
-        else str(value).lower()
-        if isinstance(value, bool)
-        else str(value)
+def _format_annotation(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def _format_constant(value: Any) -> str:
+    from irrun.element_types import ElementType
+
+    return str(value) if isinstance(value, ElementType) else repr(value)
+
+
+def _split_sections(docstring: str) -> dict[str, str]:
+    """Split a Google-style docstring into its sections; the text before the first one has the key ""."""
+    sections: dict[str, list[str]] = {"": []}
+    current = ""
+    for line in docstring.splitlines():
+        if line.endswith(":") and line[:-1] in SECTIONS:
+            current = line[:-1]
+            sections[current] = []
+        else:
+            sections[current].append(line)
+    return {title: textwrap.dedent("\n".join(lines)).strip("\n") for title, lines in sections.items()}
+
+
+def _parse_arguments(text: str) -> dict[str, str]:
+    """Return the description of each parameter in an Args section."""
+    arguments: dict[str, list[str]] = {}
+    name = ""
+    for line in text.splitlines():
+        match = re.match(r"\*{0,2}(\w+)(?: \([^)]*\))?: *(.*)", line)
+        if match:
+            name = match[1]
+            arguments[name] = [match[2]]
+        elif name:
+            arguments[name].append(line.strip())
+    return {name: " ".join(lines).strip() for name, lines in arguments.items()}
+
+
+def _wrap(text: str, indent: int) -> Iterable[str]:
+    margin = " " * indent
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False, break_long_words=False
     )
 
 
-def _near(type: str, known: list[str]) -> str:
-    import difflib
+def _to_json(operation: Operation) -> dict[str, Any]:
+    return {
+        "type": operation.type,
+        "since": operation.since or None,
+        "opset": operation.opset,
+        "category": operation.category,
+        "inputs": [{"name": i.name, "optional": i.optional, "variadic": i.variadic} for i in operation.inputs],
+        "attributes": [
+            {"name": a.name, "type": a.type_name, "required": a.required}
+            | ({} if a.required else {"default": _format_value(a.default)})
+            for a in operation.attributes
+        ],
+        "kernel": _get_kernel_name(operation),
+        "summary": _get_docstring(operation).partition("\n")[0],
+    }
 
-    return ", ".join(difflib.get_close_matches(type, sorted(set(known)), 3, 0.6))
+
+def _get_kernel_name(operation: Operation) -> str | None:
+    """Return the qualified name of the kernel, or None for an operation without a kernel."""
+    from irrun.ops._support.operation import StructuralOperation
+
+    if isinstance(operation, StructuralOperation):
+        return None
+    return f"{operation.kernel.__module__}.{operation.kernel.__qualname__}"
+
+
+def _get_docstring(operation: Operation) -> str:
+    from irrun.ops._support.operation import StructuralOperation
+
+    if isinstance(operation, StructuralOperation):
+        return operation.summary
+    return inspect.getdoc(operation.kernel) or ""
+
+
+def _format_default(attribute: Attribute) -> str:
+    return "required" if attribute.required else f"default {_format_value(attribute.default)}"
+
+
+def _format_value(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return repr(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""A progress line for long runs, on a terminal only."""
+"""A progress line for long runs on a terminal."""
 
 from __future__ import annotations
 
@@ -12,30 +12,36 @@ from irrun.errors import to_one_line
 from irrun.ir.model import Layer
 from irrun.runtime.executor import Observer, Scope
 
-__all__ = ["progress"]
+__all__ = ["show_progress"]
 
-#: Runs shorter than this show nothing.
-PATIENCE = 0.7
+#: Seconds after which the progress line appears.
+DELAY = 0.7
 
 
 @contextmanager
-def progress(title: str) -> Iterator[list[Observer]]:
-    """Observers that show which layer runs, once the run takes long; none where stderr is no terminal."""
+def show_progress(title: str) -> Iterator[list[Observer]]:
+    """Yield the observers that show a progress line on stderr; none if stderr is not a terminal.
+
+    Args:
+        title: Text at the start of the line.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
         yield []
         return
-    line = _Line(title)
+    line = _ProgressLine(title)
     try:
         yield [line]
     finally:
         line.close()
 
 
-class _Line:
+class _ProgressLine:
+    """An observer that shows the number of executed layers and the last of them."""
+
     def __init__(self, title: str) -> None:
         self.title = title
         self.count = 0
-        self.began = monotonic()
+        self.start = monotonic()
         self.status: Any = None
 
     def __call__(
@@ -43,7 +49,7 @@ class _Line:
     ) -> None:
         self.count += 1
         if self.status is None:
-            if monotonic() - self.began < PATIENCE:
+            if monotonic() - self.start < DELAY:
                 return
             from rich.console import Console
 
@@ -51,9 +57,9 @@ class _Line:
             self.status.start()
         from rich.text import Text
 
-        inside = f", iteration {scope[0][1]} of {scope[0][0].name}" if scope else ""
-        told = f"{self.title}: {self.count} layers done, {layer.type} {layer.name}{inside}"
-        self.status.update(Text(to_one_line(told), no_wrap=True, overflow="ellipsis"))  # names are no markup
+        iteration = f", iteration {scope[0][1]} of {scope[0][0].name}" if scope else ""
+        text = f"{self.title}: {self.count} layers executed, {layer.type} {layer.name}{iteration}"
+        self.status.update(Text(to_one_line(text), no_wrap=True, overflow="ellipsis"))  # a name is not rich markup
 
     def close(self) -> None:
         if self.status is not None:

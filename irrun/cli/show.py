@@ -1,4 +1,4 @@
-"""How values are shown: for people as a table, for programs as JSON."""
+"""Formatting of tensors as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -12,53 +12,51 @@ from irrun.data.save import to_storable
 from irrun.element_types import ElementType
 from irrun.errors import escape_unprintable
 
-__all__ = ["columns", "describe", "human_bytes", "summary", "table"]
+__all__ = ["describe_tensor", "format_bytes", "format_columns", "format_tensors", "summarize_tensor"]
 
 Array = np.ndarray[Any, Any]
 
-#: Outputs of up to this many elements are printed in full as JSON.
-FULL = 1000
-FIRST = 6
+#: Maximum number of elements that JSON contains in full.
+MAX_ELEMENTS = 1000
+#: Number of elements that a summary shows.
+FIRST_ELEMENTS = 6
 
 
-def table(outputs: Mapping[str, Array]) -> str:
-    """One row per output: name, type, shape, range, first values."""
+def format_tensors(outputs: Mapping[str, Array]) -> str:
+    """Return a table with one row per tensor: name, type, shape, range, first values."""
     rows = [("output", "type", "shape", "range", "first values")]
-    return columns(rows + [(name, *summary(value)) for name, value in outputs.items()])
+    return format_columns(rows + [(name, *summarize_tensor(value)) for name, value in outputs.items()])
 
 
-def summary(value: Array) -> tuple[str, str, str, str]:
-    """Type, shape, range and first values."""
+def summarize_tensor(value: Array) -> tuple[str, str, str, str]:
+    """Return the type, shape, range and first values of a tensor as text."""
     shape = "[" + ",".join(map(str, value.shape)) + "]"
-    return str(ElementType.of(value.dtype)), shape, _range(value), _first(value)
+    return str(ElementType.of(value.dtype)), shape, _format_range(value), _format_first(value)
 
 
-def columns(rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns of equal width, two spaces apart."""
+def format_columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as lines with aligned columns, two spaces apart."""
     rows = [[escape_unprintable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
-def describe(name: str, value: Array) -> dict[str, Any]:
-    """What JSON tells of one output; `values` only where it is small."""
-    plain = to_storable(value)
-    found: dict[str, Any] = {
-        "name": name,
-        "type": str(ElementType.of(value.dtype)),
-        "shape": list(value.shape),
-    }
-    if plain.dtype.kind in "iuf" and plain.size:
-        with np.errstate(all="ignore"):  # infinities have no mean
-            found.update(min=_json(plain.min()), max=_json(plain.max()), mean=_json(plain.mean(dtype=np.float64)))
-    found["first"] = [_json(v) for v in plain.reshape(-1)[:FIRST]]
-    if math.prod(max(n, 1) for n in plain.shape) <= FULL:  # [1000000,0] is empty too, but long
-        found["values"] = _nested(plain.tolist())
-    return found
+def describe_tensor(name: str, value: Array) -> dict[str, Any]:
+    """Return the JSON object of a tensor; it has the key "values" only if the tensor is small."""
+    array = to_storable(value)
+    result: dict[str, Any] = {"name": name, "type": str(ElementType.of(value.dtype)), "shape": list(value.shape)}
+    if array.dtype.kind in "iuf" and array.size:
+        with np.errstate(all="ignore"):  # the mean of infinities is undefined
+            statistics = {"min": array.min(), "max": array.max(), "mean": array.mean(dtype=np.float64)}
+        result.update((key, _to_json(number.item())) for key, number in statistics.items())
+    result["first"] = _to_json(array.reshape(-1)[:FIRST_ELEMENTS].tolist())
+    if math.prod(max(n, 1) for n in array.shape) <= MAX_ELEMENTS:  # [1000000,0] is empty, but long as nested lists
+        result["values"] = _to_json(array.tolist())
+    return result
 
 
-def human_bytes(count: int) -> str:
-    """A size as people read it."""
+def format_bytes(count: int) -> str:
+    """Return a number of bytes with a decimal unit, such as "1.5 MB"."""
     size = float(count)
     for unit in ("B", "KB", "MB", "GB"):
         if size < 1000 or unit == "GB":
@@ -67,35 +65,32 @@ def human_bytes(count: int) -> str:
     raise AssertionError
 
 
-def _range(value: Array) -> str:
-    plain = to_storable(value)
-    if not plain.size:
+def _format_range(value: Array) -> str:
+    array = to_storable(value)
+    if not array.size:
         return "empty"
-    if plain.dtype.kind in "iu":
-        return f"{plain.min()} to {plain.max()}"
-    if plain.dtype.kind == "f":
-        low, high, odd = plain.min(), plain.max(), 0
-        if not np.isfinite([low, high]).all():
-            finite = plain[np.isfinite(plain)]
-            odd = plain.size - finite.size
-            low, high = (finite.min(), finite.max()) if finite.size else (None, None)
-        told = "" if low is None else f"{low:.6g} to {high:.6g}"
-        return told + (f" ({odd} not finite)" if odd else "")
-    return f"{int(plain.sum())} true" if plain.dtype.kind == "b" else ""
+    if array.dtype.kind == "b":
+        return f"{int(array.sum())} true"
+    if array.dtype.kind in "iu":
+        return f"{array.min()} to {array.max()}"
+    if array.dtype.kind != "f":
+        return ""
+    low, high = array.min(), array.max()
+    if np.isfinite([low, high]).all():
+        return f"{low:.6g} to {high:.6g}"
+    finite = array[np.isfinite(array)]
+    bounds = f"{finite.min():.6g} to {finite.max():.6g} " if finite.size else ""
+    return f"{bounds}({array.size - finite.size} not finite)"
 
 
-def _first(value: Array) -> str:
-    plain = to_storable(value).reshape(-1)[:FIRST]
-    shown = [f"{v:.6g}" if plain.dtype.kind == "f" else repr(v.item()) for v in plain]
-    return " ".join(shown) + (" ..." if value.size > FIRST else "")
+def _format_first(value: Array) -> str:
+    array = to_storable(value).reshape(-1)[:FIRST_ELEMENTS]
+    elements = [f"{v:.6g}" if array.dtype.kind == "f" else repr(v.item()) for v in array]
+    return " ".join(elements) + (" ..." if value.size > FIRST_ELEMENTS else "")
 
 
-def _json(value: Any) -> Any:
-    value = value.item()
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _nested(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
+    """Replace the floats that JSON does not have (NaN, infinities) by strings."""
     if isinstance(value, list):
-        return [_nested(v) for v in value]
+        return [_to_json(v) for v in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""`irrun upgrade`: an old IR as one that today's OpenVINO reads."""
+"""`irrun upgrade`: convert an older IR to IR v11."""
 
 from __future__ import annotations
 
@@ -6,29 +6,32 @@ from pathlib import Path
 
 import click
 
+from irrun.cli import ExampleCommand, check_not_overwriting
+
 __all__ = ["command"]
 
 
-@click.command("upgrade")
+@click.command(
+    "upgrade",
+    cls=ExampleCommand,
+    examples=[
+        "irrun upgrade old.xml -o new.xml",
+    ],
+)
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml to write.")
-@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin, if not beside the model.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml file to write.")
+@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
 def command(model: Path, output: Path, weights: Path | None) -> None:
-    """Write MODEL, an IR of any version, as IR v11, which today's OpenVINO reads and runs.
-
-    \b
-    irrun upgrade old.xml -o new.xml
-    """
-    from irrun.cli import refuse_to_replace
+    """Convert MODEL, an IR of any version, to IR v11, which current OpenVINO releases read."""
     from irrun.errors import escape_unprintable
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
-    from irrun.runtime.lowering import unsupported_error
+    from irrun.runtime.lowering import make_unsupported_error
 
-    refuse_to_replace(model, weights, output)
-    old = read_model(model, weights)
-    lacking = unsupported_error(old)
-    if lacking is not None:
-        raise lacking
-    xml, binary = save_model(old, output)
-    click.echo(escape_unprintable(f"wrote {xml} (IR v11, from v{old.source_version}) and {binary}"))
+    check_not_overwriting(model, weights, output)
+    source = read_model(model, weights)
+    error = make_unsupported_error(source)
+    if error is not None:
+        raise error
+    xml, binary = save_model(source, output)
+    click.echo(escape_unprintable(f"wrote {xml} (IR v11, from v{source.source_version}) and {binary}"))

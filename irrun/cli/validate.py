@@ -1,4 +1,4 @@
-"""`irrun validate`: every finding of schema and structure, with its line."""
+"""`irrun validate`: validate a model file and print every finding with its line."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["command"]
 
 @click.command("validate")
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin, if not beside the model.")
+@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(model: Path, weights: Path | None, as_json: bool) -> None:
-    """Check MODEL against the schema of its IR version, its edges, port maps and constants.
+    """Validate MODEL against the schema of its IR version and check its edges, port maps and constants.
 
-    Prints every finding with its line; exits 1 if there is one, 2 if the file cannot be read at all.
+    Prints every finding with its line. The exit code is 1 if there are findings and 2 if the file cannot be read.
     """
-    from irrun.errors import to_one_line, escape_unprintable
+    from irrun.errors import escape_unprintable, to_one_line
     from irrun.ir.schema import validate
 
     findings = validate(model, weights)
@@ -28,10 +28,10 @@ def command(model: Path, weights: Path | None, as_json: bool) -> None:
     else:
         name = escape_unprintable(str(model))
         for finding in findings:
-            where = f"{name}:{finding.line}" if finding.line else name
-            found = f"{finding.layer}: {finding.message}" if finding.layer else finding.message
-            click.echo(f"{where}: {to_one_line(found)}")
+            location = f"{name}:{finding.line}" if finding.line else name
+            message = f"{finding.layer}: {finding.message}" if finding.layer else finding.message
+            click.echo(f"{location}: {to_one_line(message)}")
         if not findings:
-            click.echo(f"{name}: nothing found")
+            click.echo(f"{name}: no findings")
     if findings:
         raise click.exceptions.Exit(1)

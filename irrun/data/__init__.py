@@ -1,1 +1,1 @@
-"""Values in files and in text: what is fed to a model, what comes out of it."""
+"""Inputs and outputs in files and as text."""

@@ -1,4 +1,4 @@
-"""Pictures as inputs: resized to what the model takes, in its layout and channel order."""
+"""Images as inputs: resized to the shape of the input, in its layout and channel order."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from irrun.shapes import Dimension, DynamicDimension, PartialShape
 
 __all__ = ["IMAGE_SUFFIXES", "ImageOptions", "load_image"]
 
+Array = np.ndarray[Any, Any]
+
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
 
 @dataclass(frozen=True)
 class ImageOptions:
-    """How a picture becomes a tensor.
+    """How an image is converted to a tensor.
 
     Attributes:
-        layout: such as "NCHW", "NHWC", "CHW", "HW"; "auto" reads it off the shape.
-        channels: "BGR" (what OpenVINO's own samples and models use) or "RGB".
-        mean, scale: per channel in that order, or one for all: value = (pixel - mean) / scale, pixels 0 to 255.
+        layout: The layout of the input, such as "NCHW", "NHWC", "CHW" or "HW". "auto" derives it from the shape.
+        channels: "BGR" (as OpenVINO's own samples and models) or "RGB".
+        mean: Mean to subtract from the pixels (0 to 255): one per channel in the order of `channels`, or one for all.
+        scale: Divisor that is applied after subtracting the mean, in the same form.
     """
 
     layout: str = "auto"
@@ -35,86 +38,96 @@ class ImageOptions:
     scale: tuple[float, ...] = ()
 
 
-def load_image(path: Path, tensor: TensorSpec, options: ImageOptions) -> np.ndarray[Any, Any]:
-    """A picture in the type, shape and layout of an input.
+def load_image(path: Path, tensor: TensorSpec, options: ImageOptions) -> Array:
+    """Load an image in the type, shape and layout of an input.
+
+    Args:
+        path: The file.
+        tensor: The input.
+        options: How the image is converted.
+
+    Returns:
+        An array that fits `tensor`. Dynamic dimensions have the size of the image.
 
     Raises:
-        InputError: Pillow is missing, the file is no picture, or the input takes none.
+        InputError: Pillow is missing, the file is not an image, or the input does not accept images.
     """
     try:
         import PIL  # noqa: F401
     except ImportError:
-        raise InputError(f"reading {path} needs Pillow: pip install 'irrun[images]'") from None
+        raise InputError(f"reading {path} requires Pillow: pip install 'irrun[images]'") from None
     shape = tensor.partial_shape
     if shape is None:
-        raise InputError(f"input {tensor} takes no picture: its rank is unknown")
-    layout = _layout(options.layout, shape, tensor)
+        raise InputError(f"input {tensor} does not accept images: expected rank 2 to 4, found an unknown rank")
+    layout = _resolve_layout(options.layout, shape, tensor)
     sizes = dict(zip(layout, shape, strict=True))
-    depth = sizes.get("C", 1)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of large pictures and odd tags, which are no errors
-            pixels = _pixels(path, depth, sizes["W"], sizes["H"])
+            warnings.simplefilter("ignore")  # Pillow warns about large images and unknown tags
+            pixels = _read_pixels(path, sizes.get("C", 1), sizes["W"], sizes["H"])
     except InputError:
         raise
     except MemoryError:
         raise InputError(f"{path} is larger than the memory, for input {tensor}") from None
-    except Exception as error:  # Pillow raises many kinds where a file is not what its name says
-        raise InputError(f"{path} cannot be read as a picture: {error}") from None
+    except Exception as error:  # Pillow raises many types of errors for invalid files
+        raise InputError(f"{path} cannot be read as an image: {error}") from None
     pixels = pixels.reshape(*pixels.shape[:2], -1)
     if options.channels.upper() == "BGR" and pixels.shape[2] >= 3:
         pixels = pixels[:, :, [2, 1, 0, *range(3, pixels.shape[2])]]
-    return _arranged(_normalized(pixels, options, tensor), layout, tensor)
+    return _arrange_axes(_normalize(pixels, options, tensor), layout)
 
 
-def _pixels(path: Path, depth: Dimension, width: Dimension, height: Dimension) -> np.ndarray[Any, Any]:
-    """u8 [height, width, channels], or [height, width] where `depth` is 1; an open size is the picture's own."""
+def _read_pixels(path: Path, channels: Dimension, width: Dimension, height: Dimension) -> Array:
+    """Return pixels as u8 [height, width, channels], or [height, width] if `channels` is 1."""
     from PIL import Image
 
-    with Image.open(path) as picture:
+    with Image.open(path) as image:
         target = tuple(
-            own if isinstance(want, DynamicDimension) else int(want)
-            for own, want in zip(picture.size, (width, height), strict=True)
+            actual if isinstance(expected, DynamicDimension) else int(expected)
+            for actual, expected in zip(image.size, (width, height), strict=True)
         )
         check_allocation((*target, 4), np.dtype(np.uint8))
-        converted = picture.convert("L" if depth == 1 else "RGBA" if depth == 4 else "RGB")
+        converted = image.convert("L" if channels == 1 else "RGBA" if channels == 4 else "RGB")
         if target != converted.size:
             converted = converted.resize(target, Image.Resampling.BILINEAR)
         return np.asarray(converted)
 
 
-def _layout(wanted: str, shape: PartialShape, tensor: TensorSpec) -> str:
-    if wanted != "auto":
-        layout = wanted.upper()
-        if len(layout) != len(shape) or not {"H", "W"} <= set(layout) <= set("NCHW") or len(set(layout)) < len(layout):
-            raise InputError(f"layout {wanted!r} does not fit input {tensor}")
-        return layout
+def _resolve_layout(layout: str, shape: PartialShape, tensor: TensorSpec) -> str:
+    if layout != "auto":
+        axes = layout.upper()
+        if len(axes) != len(shape) or not {"H", "W"} <= set(axes) <= set("NCHW") or len(set(axes)) < len(axes):
+            raise InputError(f"layout {layout!r} does not fit input {tensor}")
+        return axes
     if len(shape) == 4:
         return "NHWC" if shape[3] in (1, 3, 4) and shape[1] not in (1, 3, 4) else "NCHW"
     if len(shape) == 3:
         return "HWC" if shape[2] in (1, 3, 4) and shape[0] not in (1, 3, 4) else "CHW"
     if len(shape) == 2:
         return "HW"
-    raise InputError(f"input {tensor} takes no picture: its rank is {len(shape)}, expected 2 to 4")
+    raise InputError(f"input {tensor} does not accept images: expected rank 2 to 4, found {len(shape)}")
 
 
-def _normalized(pixels: np.ndarray[Any, Any], options: ImageOptions, tensor: TensorSpec) -> np.ndarray[Any, Any]:
-    element = tensor.element_type
+def _normalize(pixels: Array, options: ImageOptions, tensor: TensorSpec) -> Array:
+    element_type = tensor.element_type
     if options.mean or options.scale:
-        for values in (options.mean, options.scale):
-            if len(values) not in (0, 1, pixels.shape[2]):
-                raise InputError(f"{len(values)} values for the {pixels.shape[2]} channels of input {tensor}")
+        for name, numbers in (("mean", options.mean), ("scale", options.scale)):
+            if len(numbers) not in (0, 1, pixels.shape[2]):
+                raise InputError(
+                    f"{name}: expected 1 or {pixels.shape[2]} numbers for the channels of input {tensor}, "
+                    f"found {len(numbers)}"
+                )
         mean = np.array(options.mean or (0,), np.float64)
         scale = np.array(options.scale or (1,), np.float64)
         pixels = ((pixels - mean) / scale).astype(np.float32)
-    if element is None or element.dtype == pixels.dtype:
+    if element_type is None or element_type.dtype == pixels.dtype:
         return pixels
-    if pixels.dtype.kind == "f" and not element.is_float:
-        raise InputError(f"mean and scale make fractions, and input {tensor} takes {element}")
-    return pixels.astype(element.dtype)
+    if pixels.dtype.kind == "f" and not element_type.is_float:
+        raise InputError(f"mean and scale require an input of a floating-point type, found input {tensor}")
+    return pixels.astype(element_type.dtype)
 
 
-def _arranged(pixels: np.ndarray[Any, Any], layout: str, tensor: TensorSpec) -> np.ndarray[Any, Any]:
+def _arrange_axes(pixels: Array, layout: str) -> Array:
     axes = "HWC"
     if "C" not in layout:
         pixels, axes = pixels[:, :, 0], "HW"

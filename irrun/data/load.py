@@ -1,8 +1,9 @@
-"""Inputs from what a user writes: a file, JSON text, `random`, `zeros`."""
+"""Inputs from files, JSON text, random numbers and constants."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -29,11 +30,11 @@ _GENERATED = re.compile(r"(random|zeros|ones)(?::([\d,x ]*))?")
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How inputs are made where their text leaves it open.
+    """How inputs are loaded.
 
     Attributes:
-        seed: of the generator behind `random`.
-        image: how pictures become tensors.
+        seed: Seed for random inputs.
+        image: How images are converted to tensors.
     """
 
     seed: int = 0
@@ -43,86 +44,101 @@ class LoadOptions:
 def load_inputs(
     specs: Iterable[str], tensors: Sequence[TensorSpec], options: LoadOptions | None = None
 ) -> dict[str | int, Array]:
-    """Inputs from texts such as "x.npy", "ids=[[1,2,3]]", "data=street.jpg", "all.npz".
+    """Load inputs from texts such as "x.npy", "ids=[[1,2,3]]", "data=street.jpg" or "all.npz".
 
-    A text without a name stands for the next input that has no value yet; an .npz whose keys are names of inputs
-    may stand for several at once. The result is by name, and by position where an input has no name of its own.
+    A text without a name specifies the next input that is not set yet. An .npz file whose keys are names of inputs
+    may specify several inputs at once.
 
     Args:
-        specs: `[name=]value`, as `load_input` takes values.
-        tensors: the model's inputs.
-        options: seed and image options.
+        specs: Texts of the form `[name=]value`; see `load_input` for the values.
+        tensors: The inputs of the model.
+        options: Seed and image options.
+
+    Returns:
+        Name -> array; position -> array for inputs that do not have a unique name.
 
     Raises:
-        InputError: an unknown name, a value that cannot be read, an input fed twice or not at all.
+        InputError: A name is unknown, a value cannot be read, or an input is missing or passed twice.
     """
     options = options or LoadOptions()
-    given: dict[int, Array] = {}
+    arrays: dict[int, Array] = {}
     for spec in [specs] if isinstance(specs, str) else specs:
         position, text = _split_name(spec, tensors)
         if position is None:
-            several = _named_in_npz(text, tensors)
-            if several:
-                for i, value in several.items():
-                    given[_unfed(i, given, tensors)] = value
+            members = _load_npz_by_name(text, tensors)
+            if members:
+                for i, value in members.items():
+                    _check_not_set(i, arrays, tensors)
+                    arrays[i] = value
                 continue
-            position = next((i for i in range(len(tensors)) if i not in given), None)
+            position = next((i for i in range(len(tensors)) if i not in arrays), None)
             if position is None:
-                raise InputError(f"{spec!r} is one input more than the model has; it takes {_wanted(tensors)}")
-        given[_unfed(position, given, tensors)] = load_input(text, tensors[position], options)
-    missing = [t for i, t in enumerate(tensors) if i not in given]
+                raise InputError(f"too many inputs: expected {_format_inputs(tensors)}, found also {spec!r}")
+        _check_not_set(position, arrays, tensors)
+        arrays[position] = load_input(text, tensors[position], options)
+    missing = [t for i, t in enumerate(tensors) if i not in arrays]
     if missing:
         raise InputError(
-            f"missing input {_wanted(missing)}" + (f"; the model takes {_wanted(tensors)}" if given else "")
+            f"missing input {_format_inputs(missing)}"
+            + (f"; the model has {_format_inputs(tensors)}" if arrays else "")
         )
     names = index_names(tensors)
-    return {t.names[0] if t.names and names[t.names[0]] == i else i: given[i] for i, t in enumerate(tensors)}
+    return {t.names[0] if t.names and names[t.names[0]] == i else i: arrays[i] for i, t in enumerate(tensors)}
 
 
 def load_input(text: str, tensor: TensorSpec, options: LoadOptions | None = None) -> Array:
-    """One input from a text.
+    """Load one input from a text.
 
     Args:
-        text: a path to .npy, .npz (`file.npz:key`), raw .bin, .json or a picture; JSON itself; or `random`,
-            `zeros`, `ones`, with a shape where the model leaves it open (`random:1,3,224,224`).
-        tensor: what it is for: its type and shape decide how text, raw bytes and pictures are read.
-        options: seed and image options.
+        text: The path of an .npy, .npz (`file.npz:key`), raw .bin, .json or image file; JSON text; or `random`,
+            `zeros`, `ones`, followed by a shape if that of the model is dynamic (`random:1,3,224,224`).
+        tensor: The input. Its type and shape determine how JSON, raw bytes and images are read.
+        options: Seed and image options.
+
+    Returns:
+        The array that the text specifies. Its type and shape are validated when it is passed to the model.
 
     Raises:
-        InputError: there is no such file, or it does not hold what the model wants.
+        InputError: The file does not exist or does not contain a value for this input.
     """
     options = options or LoadOptions()
     generated = _GENERATED.fullmatch(text.strip())
     if generated:
         return _generate(generated[1], generated[2], tensor, options.seed)
-    path, _, key = _split_key(text)
+    path, key = _split_key(text)
     suffix = path.suffix.lower()
     if suffix in IMAGE_SUFFIXES and os.path.isfile(path):
         return load_image(path, tensor, options.image)
-    if text.lstrip()[:1] in ("[", "{", '"') or _is_number(text):
-        return _from_json(text, tensor, "the text")
+    if text.lstrip()[:1] in ("[", "{", '"') or _is_scalar(text):
+        return _parse_json(text, tensor, "the text")
     if suffix in READERS:
-        try:
-            if os.path.exists(path) and not os.path.isfile(path):  # a pipe would wait for whoever writes into it
-                raise OSError("it is a folder" if path.is_dir() else "it is no regular file")
-            with np.errstate(all="ignore"):  # NumPy multiplies the sizes that a header states
-                return READERS[suffix](path, key, tensor)
-        except InputError:
-            raise
-        except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror or error}, for input {tensor}") from None
-        except MemoryError:
-            raise InputError(f"{path} is larger than the memory, for input {tensor}") from None
-        except Exception as error:  # of many kinds, where a file is not what its name says
-            raise InputError(f"{path} cannot be read as {suffix[1:]}: {error}, for input {tensor}") from None
+        return _read_file(path, key, tensor)
     if os.path.isfile(path):
         raise InputError(
-            f"{path}: irrun reads .npy, .npz, .bin, .json and pictures ({', '.join(IMAGE_SUFFIXES)}), not {suffix}"
+            f"{path}: expected a .npy, .npz, .bin, .json or image file ({', '.join(IMAGE_SUFFIXES)}), found {suffix!r}"
         )
-    raise InputError(f"{text!r} is no file, no JSON, and neither random, zeros nor ones; it stands for input {tensor}")
+    raise InputError(f"{text!r} is not a file, JSON, random, zeros or ones, for input {tensor}")
+
+
+def _read_file(path: Path, key: str, tensor: TensorSpec) -> Array:
+    suffix = path.suffix.lower()
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would wait for its writer
+            raise OSError("it is a folder" if path.is_dir() else "it is not a regular file")
+        with np.errstate(all="ignore"):  # NumPy multiplies the dimensions of a file's header
+            return READERS[suffix](path, key, tensor)
+    except InputError:
+        raise
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}, for input {tensor}") from None
+    except MemoryError:
+        raise InputError(f"{path} is larger than the memory, for input {tensor}") from None
+    except Exception as error:  # NumPy raises many types of errors for invalid files
+        raise InputError(f"{path} cannot be read as {suffix[1:]}: {error}, for input {tensor}") from None
 
 
 def _split_name(spec: str, tensors: Sequence[TensorSpec]) -> tuple[int | None, str]:
+    """Split `name=value` into the position of the input (None without a name) and the value."""
     names = [pair for pair in index_names(tensors).items() if spec.startswith(pair[0] + "=")]
     if names:
         name, position = max(names, key=lambda pair: len(pair[0]))
@@ -131,179 +147,192 @@ def _split_name(spec: str, tensors: Sequence[TensorSpec]) -> tuple[int | None, s
     if equals and not os.path.exists(spec) and not re.match(r"\s*[\[{\"]", spec):
         if name.isdecimal() and int(name) < len(tensors):
             return int(name), rest
-        raise InputError(f"no input {name!r}; the model takes {_wanted(tensors)}")
+        raise InputError(f"unknown input {name!r}; the model has {_format_inputs(tensors)}")
     return None, spec
 
 
-def _split_key(text: str) -> tuple[Path, str, str]:
+def _split_key(text: str) -> tuple[Path, str]:
+    """Split `file.npz:key` into path and key; the key of other texts is empty."""
     match = re.fullmatch(r"(.*\.npz):(.+)", text)
-    return (Path(match[1]), ":", match[2]) if match else (Path(text), "", "")
+    return (Path(match[1]), match[2]) if match else (Path(text), "")
 
 
-def _unfed(position: int, given: dict[int, Array], tensors: Sequence[TensorSpec]) -> int:
-    if position in given:
-        raise InputError(f"input {tensors[position]} is fed twice")
-    return position
+def _check_not_set(position: int, arrays: dict[int, Array], tensors: Sequence[TensorSpec]) -> None:
+    if position in arrays:
+        raise InputError(f"input {tensors[position]} is passed twice")
 
 
-def _named_in_npz(text: str, tensors: Sequence[TensorSpec]) -> dict[int, Array]:
+def _load_npz_by_name(text: str, tensors: Sequence[TensorSpec]) -> dict[int, Array]:
+    """Load the arrays of an .npz file whose keys are names of inputs.
+
+    Returns:
+        Position of the input -> array. Empty if the text does not name an .npz file, or if it has several keys of
+        which only one is the name of an input.
+    """
     path = Path(text)
     if path.suffix.lower() != ".npz" or not os.path.isfile(path):
         return {}
     try:
         with np.load(path, allow_pickle=False) as archive:
-            found: dict[int, str] = {}
+            keys: dict[int, str] = {}
             for key in archive.files:
                 for i, tensor in enumerate(tensors):
-                    if key in tensor.names and i not in found:
-                        found[i] = key
-            if len(found) == 1 < len(archive.files):
+                    if key in tensor.names:
+                        keys.setdefault(i, key)
+            if len(keys) == 1 < len(archive.files):
                 return {}
-            return {i: _member(archive, key, tensors[i], path) for i, key in found.items()}
+            return {i: _read_member(archive, key, tensors[i], path) for i, key in keys.items()}
     except InputError:
         raise
     except MemoryError:
-        raise InputError(f"{path} is larger than the memory, expected arrays for {_wanted(tensors)}") from None
-    except Exception as error:  # as in load_input
-        raise InputError(f"cannot read {path} as npz: {error}, expected arrays for {_wanted(tensors)}") from None
+        raise InputError(f"{path} is larger than the memory, expected arrays for {_format_inputs(tensors)}") from None
+    except Exception as error:  # as in _read_file
+        raise InputError(f"cannot read {path} as npz: {error}, expected arrays for {_format_inputs(tensors)}") from None
 
 
-def _from_npz(path: Path, key: str, tensor: TensorSpec) -> Array:
+def _read_npz(path: Path, key: str, tensor: TensorSpec) -> Array:
     with np.load(path, allow_pickle=False) as archive:
+        keys = ", ".join(archive.files) or "no arrays"
         if not key:
-            fitting = [k for k in archive.files if k in tensor.names]
-            if not fitting and len(archive.files) != 1:
-                raise InputError(
-                    f"{path} holds {', '.join(archive.files) or 'nothing'}; name one as {path}:KEY for input {tensor}"
-                )
-            key = fitting[0] if fitting else archive.files[0]
+            matching = [k for k in archive.files if k in tensor.names]
+            if not matching and len(archive.files) != 1:
+                raise InputError(f"{path} contains {keys}; select an array with {path}:KEY for input {tensor}")
+            key = matching[0] if matching else archive.files[0]
         if key not in archive.files:
-            raise InputError(f"{path} has no {key!r}, it holds {', '.join(archive.files)}")
-        return _member(archive, key, tensor, path)
+            raise InputError(f"{path} does not contain {key!r}, found {keys}")
+        return _read_member(archive, key, tensor, path)
 
 
-def _member(archive: Any, key: str, tensor: TensorSpec, path: Path) -> Array:
-    """One array of an .npz. Its header is read first: a small file may unpack to any size."""
+def _read_member(archive: Any, key: str, tensor: TensorSpec, path: Path) -> Array:
+    """Read an array of an .npz file after validating its header, since a small file may expand to any size."""
     if f"{key}.npy" not in archive.zip.namelist():
-        raise InputError(f"{key!r} in {path} is no array, for input {tensor}")
+        raise InputError(f"{key!r} in {path} is not an array, for input {tensor}")
     with archive.zip.open(f"{key}.npy") as file:
-        first = np.lib.format.read_magic(file) == (1, 0)
-        header = (np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0)(file)
+        is_version_1 = np.lib.format.read_magic(file) == (1, 0)
+        header = (np.lib.format.read_array_header_1_0 if is_version_1 else np.lib.format.read_array_header_2_0)(file)
     shape, dtype = header[0], header[2]
     if tensor.partial_shape is not None and not tensor.partial_shape.is_compatible(shape):
-        raise InputError(f"{key!r} in {path} has the shape {list(shape)}, for input {tensor}")
+        raise InputError(f"{key!r} in {path} has shape {list(shape)}, for input {tensor}")
     check_allocation(shape, dtype)
     value: Array = archive[key]
     return value
 
 
-def _from_npy(path: Path, _: str, tensor: TensorSpec) -> Array:
+def _read_npy(path: Path, _: str, tensor: TensorSpec) -> Array:
     value = np.load(path, allow_pickle=False, mmap_mode="r")
     if not isinstance(value, np.ndarray):
-        raise InputError(f"{path} holds no array, for input {tensor}")
+        raise InputError(f"{path} does not contain an array, for input {tensor}")
     return value
 
 
-def _from_json_file(path: Path, _: str, tensor: TensorSpec) -> Array:
-    return _from_json(path.read_text(encoding="utf-8-sig"), tensor, str(path))
+def _read_json(path: Path, _: str, tensor: TensorSpec) -> Array:
+    return _parse_json(path.read_text(encoding="utf-8-sig"), tensor, str(path))
 
 
-def _from_json(text: str, tensor: TensorSpec, where: str) -> Array:
+def _parse_json(text: str, tensor: TensorSpec, source: str) -> Array:
+    """Convert JSON text to an array; `source` names the text in error messages."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"{where} is no JSON: {error}, for input {tensor}") from None
-    except (RecursionError, ValueError):  # 100,000 brackets, numbers of 5000 digits
-        raise InputError(f"{where} is no JSON that anyone would write, for input {tensor}") from None
+        raise InputError(f"{source} is not valid JSON: {error}, for input {tensor}") from None
+    except (RecursionError, ValueError):  # 100,000 brackets, or a number of 5000 digits
+        raise InputError(f"{source} is not valid JSON: too deep or too long, for input {tensor}") from None
     if isinstance(value, dict):
-        raise InputError(f"{where} is a JSON object, expected lists of numbers for input {tensor}")
-    if tensor.element_type is not None and tensor.element_type.kind == "string":
+        raise InputError(f"{source} is a JSON object, expected lists of numbers for input {tensor}")
+    expected = tensor.element_type
+    if expected is not None and expected.kind == "string":
         return np.array(value, dtype=object)
     try:
         array = np.array(value)
     except ValueError:
-        told = f"{where} holds lists of different lengths, or too many in each other"
-        raise InputError(f"{told}, for input {tensor}") from None
-    wanted = tensor.element_type
-    if array.dtype.kind in "fO" and wanted is not None and wanted.dtype.kind in "iu":
-        # NumPy takes integers beyond i64 for floats or objects.
-        exact = np.array(value, object)
-        if all(type(v) is int for v in exact.reshape(-1)):
-            try:
-                return exact.astype(wanted.dtype)
-            except OverflowError:
-                raise InputError(f"{where} holds integers that do not fit {wanted}, for input {tensor}") from None
+        raise InputError(
+            f"{source} contains lists of different lengths, or too many nested lists, for input {tensor}"
+        ) from None
+    if array.dtype.kind in "fO" and expected is not None and expected.dtype.kind in "iu":
+        integers = np.array(value, object)  # NumPy converts integers that exceed i64 to floats or objects
+        if all(type(v) is int for v in integers.reshape(-1)):
+            return _convert_integers(integers, expected, tensor, source)
     if array.dtype.kind not in "iufb":
-        told = f"{where} holds something other than numbers of at most 64 bits"
-        raise InputError(f"{told}, for input {tensor}")
-    if wanted is not None and wanted.is_float and not wanted.dtype.fields:
-        return array.astype(wanted.dtype)  # decimal text has no width that could be lost
+        raise InputError(f"{source} contains elements that are not numbers of at most 64 bits, for input {tensor}")
+    if expected is not None and expected.is_float and not expected.dtype.fields:
+        return array.astype(expected.dtype)  # a decimal number does not have a precision that could be lost
     return array
 
 
-def _from_bytes(path: Path, _: str, tensor: TensorSpec) -> Array:
-    wanted = tensor.element_type
+def _convert_integers(integers: Array, element_type: ElementType, tensor: TensorSpec, source: str) -> Array:
+    try:
+        return integers.astype(element_type.dtype)
+    except OverflowError:
+        raise InputError(f"{source} contains integers out of range of {element_type}, for input {tensor}") from None
+
+
+def _read_raw(path: Path, _: str, tensor: TensorSpec) -> Array:
+    element_type = tensor.element_type
     shape = tensor.partial_shape
-    if wanted is None or wanted.kind == "string" or shape is None:
-        raise InputError(f"{path}: raw bytes need a declared type and rank, the input is {tensor}")
+    if element_type is None or element_type.kind == "string" or shape is None:
+        raise InputError(f"{path}: raw bytes require a declared type and rank, found input {tensor}")
     data = np.fromfile(path, np.uint8)
-    open_dimensions = [i for i, d in enumerate(shape) if isinstance(d, DynamicDimension)]
+    dynamic = [i for i, d in enumerate(shape) if isinstance(d, DynamicDimension)]
     sizes = [1 if isinstance(d, DynamicDimension) else d for d in shape]
-    known = int(np.prod(sizes, dtype=object)) if sizes else 1
-    if len(open_dimensions) == 1 and known and wanted.bits:
-        sizes[open_dimensions[0]] = data.size * 8 // wanted.bits // known
-    elif open_dimensions:
-        raise InputError(f"{path}: raw bytes leave the shape of input {tensor} open")
-    expected = wanted.get_byte_size(int(np.prod(sizes, dtype=object)) if sizes else 1)
+    known = math.prod(sizes)
+    if len(dynamic) == 1 and known and element_type.bits:
+        sizes[dynamic[0]] = data.size * 8 // element_type.bits // known
+    elif dynamic:
+        raise InputError(f"{path}: raw bytes do not determine the dynamic shape of input {tensor}")
+    expected = element_type.get_byte_size(math.prod(sizes))
     if data.size != expected:
-        raise InputError(f"{path} has {data.size} bytes, input {tensor} takes {expected}")
-    return unpack(wanted, data, sizes)
+        raise InputError(f"{path} has {data.size} bytes, expected {expected} for input {tensor}")
+    return unpack(element_type, data, sizes)
 
 
-#: What reads a file of each suffix, given its path, the key after the colon and the input that it is for.
+#: Suffix -> function that reads a file; it is passed the path, the key after the colon and the input.
 READERS: dict[str, Callable[[Path, str, TensorSpec], Array]] = {
-    ".npy": _from_npy,
-    ".npz": _from_npz,
-    ".json": _from_json_file,
-    ".bin": _from_bytes,
-    ".raw": _from_bytes,
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".json": _read_json,
+    ".bin": _read_raw,
+    ".raw": _read_raw,
 }
 
 
-def _generate(how: str, shape_text: str | None, tensor: TensorSpec, seed: int) -> Array:
-    shape = _shape_for(how, shape_text, tensor)
-    wanted = tensor.element_type or ElementType.parse("f32")
+def _generate(kind: str, shape_text: str | None, tensor: TensorSpec, seed: int) -> Array:
+    """Create an input from "random", "zeros" or "ones"."""
+    shape = _resolve_shape(kind, shape_text, tensor)
+    element_type = tensor.element_type or ElementType.parse("f32")
     rng = np.random.default_rng(seed)
-    if wanted.kind == "string":
-        return np.full(shape, "" if how == "zeros" else "irrun", dtype=object)
-    fill: Array
-    if how != "random":
-        fill = np.full(shape, int(how == "ones"), np.uint8)
-    elif wanted.is_float and not wanted.dtype.fields:
-        fill = rng.standard_normal(shape, np.float32)
-    elif wanted.name == "u8":
-        fill = rng.integers(0, 256, shape)
+    if element_type.kind == "string":
+        return np.full(shape, "" if kind == "zeros" else "irrun", dtype=object)
+    array: Array
+    if kind != "random":
+        array = np.full(shape, int(kind == "ones"), np.uint8)
+    elif element_type.is_float and not element_type.dtype.fields:
+        array = rng.standard_normal(shape, np.float32)
+    elif element_type.name == "u8":
+        array = rng.integers(0, 256, shape)
     else:
-        fill = rng.integers(0, 2 if wanted.bits < 8 or wanted.kind == "boolean" else 10, shape)
-    return fill.astype(np.uint8).view(wanted.dtype) if wanted.dtype.fields else fill.astype(wanted.dtype)
+        array = rng.integers(0, 2 if element_type.bits < 8 or element_type.kind == "boolean" else 10, shape)
+    if element_type.dtype.fields:
+        return array.astype(np.uint8).view(element_type.dtype)
+    return array.astype(element_type.dtype)
 
 
-def _shape_for(how: str, text: str | None, tensor: TensorSpec) -> tuple[int, ...]:
+def _resolve_shape(kind: str, text: str | None, tensor: TensorSpec) -> tuple[int, ...]:
     if text is not None:
-        shape = tuple(int(d[:19]) for d in re.split(r"[,x ]+", text.strip()) if d)  # 19 digits are too many already
+        shape = tuple(int(d[:19]) for d in re.split(r"[,x ]+", text.strip()) if d)  # 19 digits exceed any memory
     elif tensor.partial_shape is None:
-        raise InputError(f"input {tensor} has an unknown rank; give a shape, such as {how}:1,3,224,224")
+        raise InputError(f"input {tensor} has an unknown rank, expected a shape such as {kind}:1,3,224,224")
     else:
         shape = tuple(max(d.minimum, 1) if isinstance(d, DynamicDimension) else d for d in tensor.partial_shape)
     try:
         check_allocation((*shape, 8), np.dtype(np.uint8))
-        np.broadcast_to(np.uint8(0), shape)  # fails where NumPy has not so many dimensions
-    except (InputError, ValueError):
-        raise InputError(f"a shape of {list(shape)} is too large to be made up, for input {tensor}") from None
+        np.broadcast_to(np.uint8(0), shape)  # fails if NumPy does not support this many dimensions
+    except ValueError:
+        raise InputError(f"shape {list(shape)} is too large to be generated, for input {tensor}") from None
     return shape
 
 
-def _is_number(text: str) -> bool:
+def _is_scalar(text: str) -> bool:
+    """Return whether a text is a number or a boolean."""
     try:
         float(text)
     except ValueError:
@@ -311,5 +340,5 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _wanted(tensors: Sequence[TensorSpec]) -> str:
+def _format_inputs(tensors: Sequence[TensorSpec]) -> str:
     return "; ".join(map(str, tensors)) or "no inputs"

@@ -1,4 +1,4 @@
-"""Outputs as files, each written under a temporary name and renamed when it is whole."""
+"""Outputs as files, written atomically."""
 
 from __future__ import annotations
 
@@ -21,15 +21,19 @@ Array = np.ndarray[Any, Any]
 
 
 def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -> list[Path]:
-    """Write outputs to an .npz, an .npy (one output) or a folder (one .npy each).
+    """Save outputs to an .npz file, to an .npy file (one output) or to a folder (one .npy file each).
 
-    Types that NumPy's files do not know are widened without loss (`to_storable`).
+    Types that NumPy's files do not support are widened without loss; see `to_storable`.
+
+    Args:
+        outputs: Name -> array.
+        target: Path of the file or folder. Its suffix decides; without one it is a folder.
 
     Returns:
         The files written.
 
     Raises:
-        InputError: the target is of no known kind, or cannot be written.
+        InputError: The target is neither of these, or cannot be written.
     """
     path = Path(target)
     arrays = {name: to_storable(value) for name, value in outputs.items()}
@@ -41,30 +45,37 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
         if suffix == ".npy":
             if len(arrays) != 1:
                 raise InputError(
-                    f"{path} holds one output, the model has {', '.join(arrays)}; name an .npz or a folder"
+                    f"an .npy file stores one output, found {', '.join(arrays)}; expected {path} to be an .npz file "
+                    "or a folder"
                 )
-            (value,) = arrays.values()
-            _write(path, lambda file: np.save(file, value))
+            _write_npy(path, *arrays.values())
             return [path]
         if suffix and not path.is_dir() and not str(target).endswith(("/", os.sep)):
-            raise InputError(f"{path}: outputs are written to .npz, .npy or a folder")
+            raise InputError(f"expected an .npz file, an .npy file or a folder for the outputs, found {path}")
         if path.exists() and not path.is_dir():
-            raise InputError(f"{path} is there and is no folder; outputs are written to .npz, .npy or a folder")
+            raise InputError(f"{path} exists and is not a folder; expected an .npz file, an .npy file or a folder")
         path.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
         for name, value in arrays.items():
-            file_path = _free_name(path, name, written)
-            _write(file_path, lambda file, value=value: np.save(file, value))  # type: ignore[misc]
-            written.append(file_path)
+            written.append(_choose_path(path, name, written))
+            _write_npy(written[-1], value)
         return written
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def to_storable(value: Array) -> Array:
-    """`value` in a type that .npy files know: narrow floats as f32, narrow integers as 8 bits, strings as text."""
-    element = ElementType.of(value.dtype)
-    if element.kind == "string":
+    """Convert an array to a type that .npy files support.
+
+    Args:
+        value: An array of any element type.
+
+    Returns:
+        Low-precision floats that NumPy does not have as f32, sub-byte integers as 8 bits, strings as Unicode text,
+        other types as they are.
+    """
+    element_type = ElementType.of(value.dtype)
+    if element_type.kind == "string":
         return value.astype(np.str_)
     if value.dtype.fields:
         return value.view(np.uint8)
@@ -72,7 +83,9 @@ def to_storable(value: Array) -> Array:
         ("bfloat", "float8", "float4", "int4", "uint4", "uint2")
     ):
         return value
-    return value.astype(np.float32 if element.is_float else np.int8 if element.kind == "int" else np.uint8)
+    if element_type.is_float:
+        return value.astype(np.float32)
+    return value.astype(np.int8 if element_type.kind == "int" else np.uint8)
 
 
 def _write(path: Path, writer: Callable[[BinaryIO], None]) -> None:
@@ -80,19 +93,24 @@ def _write(path: Path, writer: Callable[[BinaryIO], None]) -> None:
         writer(file)
 
 
+def _write_npy(path: Path, value: Array) -> None:
+    _write(path, lambda file: np.save(file, value))
+
+
 def _write_npz(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
-    """As np.savez, which cannot write an output that is called "file"."""
+    """Write arrays as np.savez does, which cannot write an array named "file"."""
     with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
         for name, value in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, value, allow_pickle=False)
 
 
-def _free_name(folder: Path, name: str, taken: list[Path]) -> Path:
-    safe = re.sub(r"[^\w.-]+", "_", name)[:100].strip(".") or "output"
-    path = folder / f"{safe}.npy"
+def _choose_path(folder: Path, name: str, taken: list[Path]) -> Path:
+    """Return a path for an output that is a valid file name and not in `taken`."""
+    stem = re.sub(r"[^\w.-]+", "_", name)[:100].strip(".") or "output"
+    path = folder / f"{stem}.npy"
     number = 2
     while path in taken:
-        path = folder / f"{safe}_{number}.npy"
+        path = folder / f"{stem}_{number}.npy"
         number += 1
     return path

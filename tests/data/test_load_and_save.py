@@ -1,4 +1,4 @@
-"""Inputs from whatever a user names, outputs to whatever a user names."""
+"""Loading of inputs and saving of outputs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from irrun.errors import InputError
 SHAPES = [*[(name, (2, 3)) for name in ELEMENT_TYPES], ("f32", ()), ("f32", (0, 3)), ("string", ()), ("i64", (0,))]
 
 
-def passing(tmp_path, *inputs):
-    """A compiled model that gives what it is fed; an input is (type, shape, name)."""
+def compile_identity(tmp_path, *inputs):
+    """Compile a model whose outputs are its inputs; an input is (type, shape, name)."""
     layers, edges = [], []
     for i, (type, shape, name) in enumerate(inputs):
         data = f'shape="{",".join(map(str, shape))}" element_type="{type}"'
@@ -33,63 +33,63 @@ def passing(tmp_path, *inputs):
     return irrun.compile_model(write(tmp_path, net(layers, edges), None))
 
 
-@pytest.mark.parametrize("how", ["random", "zeros", "ones"])
-def test_what_is_made_up_and_written_can_be_read_and_fed_again(how, tmp_path):
-    """Every element type, scalars and empty tensors."""
-    model = passing(tmp_path, *[(type, shape, f"n{i}") for i, (type, shape) in enumerate(SHAPES)])
-    first = model(load_inputs([how] * len(SHAPES), model.inputs)).to_dict()
-    assert [(irrun.ElementType.of(x.dtype).name, x.shape) for x in first.values()] == SHAPES
-    save_outputs(first, tmp_path / "all.npz")
-    save_outputs(first, tmp_path / "folder")
+@pytest.mark.parametrize("kind", ["random", "zeros", "ones"])
+def test_generated_inputs_are_saved_and_loaded(kind, tmp_path):
+    """Inputs have every element type; some are scalars or empty."""
+    model = compile_identity(tmp_path, *[(type, shape, f"n{i}") for i, (type, shape) in enumerate(SHAPES)])
+    expected = model(load_inputs([kind] * len(SHAPES), model.inputs)).to_dict()
+    assert [(irrun.ElementType.of(x.dtype).name, x.shape) for x in expected.values()] == SHAPES
+    save_outputs(expected, tmp_path / "all.npz")
+    save_outputs(expected, tmp_path / "folder")
     for texts in ([f"{tmp_path}/all.npz"], [f"n{i}={tmp_path}/folder/n{i}.npy" for i in range(len(SHAPES))]):
-        again = model(load_inputs(texts, model.inputs)).to_dict()
-        for name, value in first.items():
-            assert again[name].dtype == value.dtype
-            np.testing.assert_array_equal(to_storable(again[name]), to_storable(value))
+        loaded = model(load_inputs(texts, model.inputs)).to_dict()
+        for name, value in expected.items():
+            assert loaded[name].dtype == value.dtype
+            np.testing.assert_array_equal(to_storable(loaded[name]), to_storable(value))
 
 
-def test_names_of_every_kind_and_none(tmp_path):
-    """Equal names, empty ones, those with = and / in them, and "file", which np.savez cannot write."""
+def test_unusual_names_are_saved_and_loaded(tmp_path):
+    """Names are equal, empty, contain = or /, or are "file", which np.savez does not support."""
     names = ["a=b", "a,b", "sp ace", "ünï", "file", "../../x", "a/b", "", "s", "s", "x" * 300]
-    model = passing(tmp_path, *[("f32", (), name) for name in names])
-    fed = load_inputs([str(i) for i in range(len(names))], model.inputs)
-    given = model(fed).to_dict()
-    assert [float(x) for x in given.values()] == list(range(len(names)))
-    save_outputs(given, tmp_path / "out.npz")
+    model = compile_identity(tmp_path, *[("f32", (), name) for name in names])
+    arrays = load_inputs([str(i) for i in range(len(names))], model.inputs)
+    outputs = model(arrays).to_dict()
+    assert [float(x) for x in outputs.values()] == list(range(len(names)))
+    save_outputs(outputs, tmp_path / "out.npz")
     with np.load(tmp_path / "out.npz") as archive:
-        assert {name: float(archive[name]) for name in archive.files} == {n: float(x) for n, x in given.items()}
-    written = save_outputs(given, tmp_path / "folder")
+        assert {name: float(archive[name]) for name in archive.files} == {n: float(x) for n, x in outputs.items()}
+    written = save_outputs(outputs, tmp_path / "folder")
     assert len(set(written)) == len(names)
     assert all(path.parent == tmp_path / "folder" for path in written)
-    fed = load_inputs(["a=b=1", "a,b=2", "sp ace=3", "file=4", "7=0", "9=0", *["5"] * 5], model.inputs)
-    assert float(fed["a=b"]) == 1
-    assert 7 in fed
+    arrays = load_inputs(["a=b=1", "a,b=2", "sp ace=3", "file=4", "7=0", "9=0", *["5"] * 5], model.inputs)
+    assert float(arrays["a=b"]) == 1
+    assert 7 in arrays
 
 
-def npz_without_content(path):
+def write_npz_with_empty_member(path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x.npy", b"")
 
 
-def npz_with_a_wild_header(path):
+def write_npz_with_huge_shape(path):
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1099511627776), }"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
 
 
-def npy_with_a_wild_header(path):
+def write_npy_with_huge_shape(path):
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776,), }"
     path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
 
 
-def npy_that_says(header):
-    def make(path):
+def make_npy_writer(header):
+    def write_npy(path):
         path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 64)
 
-    return make
+    return write_npy
 
 
-def npz_that_unpacks_to_much(path):
+def write_compressed_npz(path):
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 26,)})
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("x.npy", "w") as entry:
@@ -98,13 +98,13 @@ def npz_that_unpacks_to_much(path):
             entry.write(b"\0" * (1 << 24))
 
 
-def npz_without_arrays(path):
+def write_npz_without_arrays(path):
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("x.npy", b"hello")
         archive.writestr("x", b"hello")
 
 
-def damaged_npz(path):
+def write_damaged_npz(path):
     buffer = io.BytesIO()
     np.savez_compressed(buffer, x=np.arange(1000.0))
     data = bytearray(buffer.getvalue())
@@ -116,16 +116,18 @@ FILES = {
     "empty.npy": lambda path: path.write_bytes(b""),
     "empty.npz": lambda path: path.write_bytes(b""),
     "text.npz": lambda path: path.write_text("hello"),
-    "hollow.npz": npz_without_content,
-    "wild.npz": npz_with_a_wild_header,
-    "wild.npy": npy_with_a_wild_header,
-    "damaged.npz": damaged_npz,
-    "bomb.npz": npz_that_unpacks_to_much,
-    "textual.npz": npz_without_arrays,
-    "truth.npy": npy_that_says(b"{'descr': '<f4', 'fortran_order': False, 'shape': (True, 3)}"),
-    "overflow.npy": npy_that_says(b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1099511627776)}"),
-    "overflowing.npy": npy_that_says(b"{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 9)}" % (1 << 62)),
-    "call.npy": npy_that_says(b"__import__('os').getcwd()"),
+    "hollow.npz": write_npz_with_empty_member,
+    "wild.npz": write_npz_with_huge_shape,
+    "wild.npy": write_npy_with_huge_shape,
+    "damaged.npz": write_damaged_npz,
+    "bomb.npz": write_compressed_npz,
+    "textual.npz": write_npz_without_arrays,
+    "truth.npy": make_npy_writer(b"{'descr': '<f4', 'fortran_order': False, 'shape': (True, 3)}"),
+    "overflow.npy": make_npy_writer(
+        b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1099511627776)}"
+    ),
+    "overflowing.npy": make_npy_writer(b"{'descr': '<f4', 'fortran_order': False, 'shape': (%d, 9)}" % (1 << 62)),
+    "call.npy": make_npy_writer(b"__import__('os').getcwd()"),
     "empty.json": lambda path: path.write_bytes(b""),
     "latin.json": lambda path: path.write_bytes(b"[\xff]"),
     "deep.json": lambda path: path.write_text("[" * 100_000),
@@ -140,11 +142,11 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_that_are_not_what_their_name_says(name, tmp_path):
+def test_invalid_files_are_reported(name, tmp_path):
     if name.endswith((".png", ".tif", ".ppm")):
         pytest.importorskip("PIL")
     FILES[name](tmp_path / name)
-    tensor = passing(tmp_path, ("f32", (4, 4), "x")).inputs[0]
+    tensor = compile_identity(tmp_path, ("f32", (4, 4), "x")).inputs[0]
     tracemalloc.start()
     try:
         with warnings.catch_warnings():
@@ -160,63 +162,63 @@ def test_files_that_are_not_what_their_name_says(name, tmp_path):
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("suffix", ["npy", "npz", "json", "bin"])
-def test_a_pipe_that_nobody_writes_into_is_not_waited_for(suffix, tmp_path):
+def test_named_pipes_are_rejected(suffix, tmp_path):
     if not hasattr(os, "mkfifo"):
-        pytest.skip("this system has no named pipes")
+        pytest.skip("requires named pipes")
     os.mkfifo(tmp_path / f"x.{suffix}")
-    with pytest.raises(InputError, match="no regular file, for input x"):
-        load_inputs([f"{tmp_path}/x.{suffix}"], passing(tmp_path, ("f32", (4, 4), "x")).inputs)
+    with pytest.raises(InputError, match="it is not a regular file, for input x"):
+        load_inputs([f"{tmp_path}/x.{suffix}"], compile_identity(tmp_path, ("f32", (4, 4), "x")).inputs)
 
 
-def test_an_element_of_two_gigabytes_is_refused_by_its_type(tmp_path):
-    npy_that_says(b"{'descr': '|V2147483647', 'fortran_order': False, 'shape': (0,)}")(tmp_path / "x.npy")
-    model = passing(tmp_path, ("f32", (4, 4), "x"))
+def test_huge_void_type_is_rejected_without_allocation(tmp_path):
+    make_npy_writer(b"{'descr': '|V2147483647', 'fortran_order': False, 'shape': (0,)}")(tmp_path / "x.npy")
+    model = compile_identity(tmp_path, ("f32", (4, 4), "x"))
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match="cannot be fed"):
+        with pytest.raises(InputError, match=r"input x: f32\[4,4\] does not accept"):
             model(load_inputs([f"{tmp_path}/x.npy"], model.inputs))
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("type", "most"), [("u64", 2**64 - 1), ("i64", 2**63 - 1), ("i8", 127)])
-def test_integers_of_json_keep_every_bit(type, most, tmp_path):
-    tensor = passing(tmp_path, (type, (2,), "x")).inputs[0]
-    assert load_input(f"[1, {most}]", tensor).tolist() == [1, most]
-    model = passing(tmp_path, (type, (2,), "x"))
+@pytest.mark.parametrize(("type", "maximum"), [("u64", 2**64 - 1), ("i64", 2**63 - 1), ("i8", 127)])
+def test_json_integers_are_exact(type, maximum, tmp_path):
+    tensor = compile_identity(tmp_path, (type, (2,), "x")).inputs[0]
+    assert load_input(f"[1, {maximum}]", tensor).tolist() == [1, maximum]
+    model = compile_identity(tmp_path, (type, (2,), "x"))
     with pytest.raises(InputError):
-        model([load_input(f"[1, {most + 1}]", tensor)])
+        model([load_input(f"[1, {maximum + 1}]", tensor)])
 
 
-def test_json_may_begin_with_a_mark_of_its_encoding(tmp_path):
+def test_json_file_may_start_with_byte_order_mark(tmp_path):
     (tmp_path / "x.json").write_text("[1, 2]", encoding="utf-8-sig")
-    tensor = passing(tmp_path, ("f32", (2,), "x")).inputs[0]
+    tensor = compile_identity(tmp_path, ("f32", (2,), "x")).inputs[0]
     assert load_input(f"{tmp_path}/x.json", tensor).tolist() == [1, 2]
 
 
-def test_a_long_value_for_an_unknown_name_is_no_path(tmp_path):
-    with pytest.raises(InputError, match="no input 'y'; the model takes x"):
-        load_inputs(["y=" + "1," * 5000], passing(tmp_path, ("f32", (2,), "x")).inputs)
+def test_long_value_for_unknown_name_is_reported(tmp_path):
+    with pytest.raises(InputError, match="unknown input 'y'; the model has x"):
+        load_inputs(["y=" + "1," * 5000], compile_identity(tmp_path, ("f32", (2,), "x")).inputs)
 
 
 @pytest.mark.parametrize(
     "text", ["random:9999999999,9999999999", "zeros:1000000,1000000", "ones:" + "9" * 5000, "[" * 50_000, "[1,[2]]"]
 )
-def test_texts_that_no_one_should_write(text, tmp_path):
+def test_too_large_shapes_and_invalid_json_are_reported(text, tmp_path):
     with pytest.raises(InputError):
-        load_input(text, passing(tmp_path, ("f32", (4, 4), "x")).inputs[0])
+        load_input(text, compile_identity(tmp_path, ("f32", (4, 4), "x")).inputs[0])
 
 
-def test_outputs_do_not_replace_what_is_no_output(tmp_path):
+def test_existing_file_is_not_replaced_by_folder(tmp_path):
     (tmp_path / "notes").write_text("mine")
-    with pytest.raises(InputError, match="is there and is no folder"):
+    with pytest.raises(InputError, match="exists and is not a folder"):
         save_outputs({"x": np.zeros(2)}, tmp_path / "notes")
     assert (tmp_path / "notes").read_text() == "mine"
 
 
-@pytest.mark.skipif(os.name != "posix", reason="links and permissions are those of POSIX")
-def test_a_link_stays_a_link_and_permissions_stay(tmp_path):
+@pytest.mark.skipif(os.name != "posix", reason="requires POSIX links and permissions")
+def test_links_and_permissions_are_kept(tmp_path):
     (tmp_path / "there.npy").write_bytes(b"old")
     (tmp_path / "there.npy").chmod(0o600)
     (tmp_path / "link.npy").symlink_to("there.npy")
@@ -229,16 +231,16 @@ def test_a_link_stays_a_link_and_permissions_stay(tmp_path):
     assert len(list(tmp_path.iterdir())) == 4
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_what_is_no_regular_file_is_not_replaced(tmp_path):
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="requires named pipes")
+def test_pipes_and_folders_are_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe.npy")
     (tmp_path / "folder.npy").mkdir()
-    for name, told in (("pipe", "no regular file"), ("folder", "cannot write")):
-        with pytest.raises(InputError, match=told):
+    for name, message in (("pipe", "is not a regular file"), ("folder", "cannot write")):
+        with pytest.raises(InputError, match=message):
             save_outputs({"x": np.zeros(2)}, tmp_path / f"{name}.npy")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.npy", "pipe.npy"]
 
 
-def test_names_as_long_as_the_file_system_admits(tmp_path):
+def test_file_names_of_maximum_length_are_written(tmp_path):
     save_outputs({"x": np.zeros(2)}, tmp_path / ("x" * 251 + ".npy"))
     assert len(list(tmp_path.iterdir())) == 1
