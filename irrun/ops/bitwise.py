@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.ops._support.axes import AutoBroadcast
-from irrun.ops._support.elementwise import binary, unary
-from irrun.ops._support.numerics import Array
+from irrun.ops._support.axes import AutoBroadcast, apply_auto_broadcast
+from irrun.ops._support.numerics import Array, compute_in_native_type
 from irrun.ops._support.registry import op
 
 __all__ = [
@@ -20,81 +19,147 @@ __all__ = [
 
 
 @op("BitwiseAnd", since=13, folding="elementwise")
+@compute_in_native_type
 def bitwise_and_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
-    """The bits set in both.
+    """Compute the bitwise AND of two tensors.
 
-    a, b: integer or boolean, the same type for both; shapes as auto_broadcast wants them.
-    Returns the broadcast shape, the type of a.
-    Raises InputError where the shapes do not fit.
-    Spec: BitwiseAnd-13.
+    Args:
+        a: Integer or boolean, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        The broadcast shape, the type of `a`.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        BitwiseAnd-13
     """
-    return binary(np.bitwise_and, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(a & b)
 
 
 @op("BitwiseOr", since=13, folding="elementwise")
+@compute_in_native_type
 def bitwise_or_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
-    """The bits set in one of both, or in both.
+    """Compute the bitwise OR of two tensors.
 
-    a, b: integer or boolean, the same type for both; shapes as auto_broadcast wants them.
-    Returns the broadcast shape, the type of a.
-    Raises InputError where the shapes do not fit.
-    Spec: BitwiseOr-13.
+    Args:
+        a: Integer or boolean, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        The broadcast shape, the type of `a`.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        BitwiseOr-13
     """
-    return binary(np.bitwise_or, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(a | b)
 
 
 @op("BitwiseXor", since=13, folding="elementwise")
+@compute_in_native_type
 def bitwise_xor_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
-    """The bits set in exactly one of both.
+    """Compute the bitwise exclusive OR of two tensors.
 
-    a, b: integer or boolean, the same type for both; shapes as auto_broadcast wants them.
-    Returns the broadcast shape, the type of a.
-    Raises InputError where the shapes do not fit.
-    Spec: BitwiseXor-13.
+    Args:
+        a: Integer or boolean, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        The broadcast shape, the type of `a`.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        BitwiseXor-13
     """
-    return binary(np.bitwise_xor, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(a ^ b)
 
 
 @op("BitwiseLeftShift", since=15, folding="elementwise")
+@compute_in_native_type
 def bitwise_left_shift_15(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
-    """The bits of `a` moved up by `b`; those that leave the type are lost.
+    """Shift the bits of `a` left by `b`; bits that leave the type are lost.
 
-    a, b: integer, the same type for both; shapes as auto_broadcast wants them.
-    Returns the broadcast shape, the type of a.
-    Raises InputError where the shapes do not fit.
-    Spec: BitwiseLeftShift-15.
+    Args:
+        a: Integer, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        The broadcast shape, the type of `a`.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        BitwiseLeftShift-15
     """
-    return binary(np.left_shift, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(np.left_shift(a, b))
 
 
 @op("BitwiseRightShift", since=15, folding="elementwise")
+@compute_in_native_type
 def bitwise_right_shift_15(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
-    """The bits of `a` moved down by `b`; the sign is kept.
+    """Shift the bits of `a` right by `b`; the sign is kept.
 
-    a, b: integer, the same type for both; shapes as auto_broadcast wants them.
-    Returns the broadcast shape, the type of a.
-    Raises InputError where the shapes do not fit.
-    Spec: BitwiseRightShift-15.
+    Args:
+        a: Integer, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        The broadcast shape, the type of `a`.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        BitwiseRightShift-15
     """
-    return binary(np.right_shift, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(np.right_shift(a, b))
 
 
 @op("BitwiseNot", since=13, folding="elementwise")
+@compute_in_native_type
 def bitwise_not_13(data: Array) -> Array:
-    """All bits turned over; of boolean, the opposite.
+    """Invert all bits; boolean values are negated.
 
-    data: integer or boolean, any shape.
-    Returns the shape and type of data.
-    Spec: BitwiseNot-13.
+    Args:
+        data: Integer or boolean, any shape.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        BitwiseNot-13
     """
-    return unary(np.invert, data)
+    return np.asarray(np.invert(data))

@@ -1,12 +1,11 @@
-"""Comparisons: of two tensors, and with the special values of floats."""
+"""Comparison operations, and tests for special values of floats."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from irrun.ops._support.axes import AutoBroadcast
-from irrun.ops._support.elementwise import compare
-from irrun.ops._support.numerics import Array, to_native
+from irrun.ops._support.axes import AutoBroadcast, apply_auto_broadcast
+from irrun.ops._support.numerics import Array, predicate
 from irrun.ops._support.registry import op
 
 __all__ = [
@@ -23,113 +22,204 @@ __all__ = [
 
 
 @op("Equal", since=1, folding="elementwise")
+@predicate
 def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
-    """Whether `a` equals `b`; NaN equals nothing.
+    """Return whether `a` equals `b`; NaN is not equal to anything.
 
-    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
-    Returns boolean, the broadcast shape.
-    Raises InputError where the shapes do not fit.
-    Spec: Equal-1.
+    Args:
+        a: Any type except nf4, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        boolean, the broadcast shape.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        Equal-1
     """
-    return compare(np.equal, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(a == b)
 
 
 @op("NotEqual", since=1, folding="elementwise")
+@predicate
 def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
-    """Whether `a` differs from `b`; NaN differs from everything.
+    """Return whether `a` differs from `b`; NaN differs from everything.
 
-    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
-    Returns boolean, the broadcast shape.
-    Raises InputError where the shapes do not fit.
-    Spec: NotEqual-1.
+    Args:
+        a: Any type except nf4, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        boolean, the broadcast shape.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        NotEqual-1
     """
-    return compare(np.not_equal, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(a != b)
 
 
 @op("Less", since=1, folding="elementwise")
+@predicate
 def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
-    """Whether `a` is less than `b`.
+    """Return whether `a` is less than `b`.
 
-    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
-    Returns boolean, the broadcast shape.
-    Raises InputError where the shapes do not fit.
-    Spec: Less-1.
+    Args:
+        a: Any type except nf4, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        boolean, the broadcast shape.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        Less-1
     """
-    return compare(np.less, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(a < b)
 
 
 @op("LessEqual", since=1, folding="elementwise")
+@predicate
 def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
-    """Whether `a` is less than `b` or equal.
+    """Return whether `a` is less than or equal to `b`.
 
-    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
-    Returns boolean, the broadcast shape.
-    Raises InputError where the shapes do not fit.
-    Spec: LessEqual-1.
+    Args:
+        a: Any type except nf4, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        boolean, the broadcast shape.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        LessEqual-1
     """
-    return compare(np.less_equal, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(a <= b)
 
 
 @op("Greater", since=1, folding="elementwise")
+@predicate
 def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
-    """Whether `a` is greater than `b`.
+    """Return whether `a` is greater than `b`.
 
-    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
-    Returns boolean, the broadcast shape.
-    Raises InputError where the shapes do not fit.
-    Spec: Greater-1.
+    Args:
+        a: Any type except nf4, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        boolean, the broadcast shape.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        Greater-1
     """
-    return compare(np.greater, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(a > b)
 
 
 @op("GreaterEqual", since=1, folding="elementwise")
+@predicate
 def greater_equal_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
-    """Whether `a` is greater than `b` or equal.
+    """Return whether `a` is greater than or equal to `b`.
 
-    a, b: any type but nf4, the same for both; shapes as auto_broadcast wants them.
-    Returns boolean, the broadcast shape.
-    Raises InputError where the shapes do not fit.
-    Spec: GreaterEqual-1.
+    Args:
+        a: Any type except nf4, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        boolean, the broadcast shape.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        GreaterEqual-1
     """
-    return compare(np.greater_equal, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(a >= b)
 
 
 @op("IsFinite", since=10, folding="elementwise")
+@predicate
 def is_finite_10(data: Array) -> Array:
-    """Whether `data` is neither infinite nor NaN.
+    """Return whether `data` is neither infinite nor NaN.
 
-    data: any floating-point type, any shape.
-    Returns boolean, the shape of data.
-    Spec: IsFinite-10.
+    Args:
+        data: Any floating-point type, any shape.
+
+    Returns:
+        boolean, the shape of `data`.
+
+    Spec:
+        IsFinite-10
     """
-    return np.asarray(np.isfinite(to_native(data)))
+    return np.asarray(np.isfinite(data))
 
 
 @op("IsInf", since=10, folding="elementwise")
+@predicate
 def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: bool = True) -> Array:
-    """Whether `data` is one of the infinities looked for.
+    """Return whether `data` is infinite.
 
-    data: any floating-point type, any shape.
-    Returns boolean, the shape of data.
-    Spec: IsInf-10.
+    Args:
+        data: Any floating-point type, any shape.
+        detect_negative: Whether minus infinity counts.
+        detect_positive: Whether plus infinity counts.
+
+    Returns:
+        boolean, the shape of `data`.
+
+    Spec:
+        IsInf-10
     """
-    values = to_native(data)
-    found = np.asarray(np.isinf(values))
+    is_inf = np.asarray(np.isinf(data))
     if not detect_negative:
-        found = found & (values > 0)
+        is_inf = is_inf & (data > 0)
     if not detect_positive:
-        found = found & (values < 0)
-    return found
+        is_inf = is_inf & (data < 0)
+    return is_inf
 
 
 @op("IsNaN", since=10, folding="elementwise")
+@predicate
 def is_nan_10(data: Array) -> Array:
-    """Whether `data` is not a number.
+    """Return whether `data` is NaN.
 
-    data: any floating-point type, any shape.
-    Returns boolean, the shape of data.
-    Spec: IsNaN-10.
+    Args:
+        data: Any floating-point type, any shape.
+
+    Returns:
+        boolean, the shape of `data`.
+
+    Spec:
+        IsNaN-10
     """
-    return np.asarray(np.isnan(to_native(data)))
+    return np.asarray(np.isnan(data))

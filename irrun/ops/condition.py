@@ -24,29 +24,40 @@ def bucketize_3(
     output_type: ElementType = ELEMENT_TYPES["i64"],
     with_right_bound: bool = True,
 ) -> Array:
-    """For each element of `data` the number of the bucket it falls into, between two of the boundaries `buckets`.
+    """Return the index of the bucket that contains each element of `data`.
 
-    data: any numeric type and shape; buckets: any numeric type [n], ascending.
-    Returns `output_type`, the shape of data: how many boundaries are less than the element, or with
-    `with_right_bound` false, less or equal. NaN falls into the first bucket, or without right bound into
-    the last.
-    Spec: Bucketize-3.
+    Args:
+        data: Any numeric type, any shape.
+        buckets: Any numeric type, one-dimensional. The boundaries between buckets, ascending.
+        output_type: The type of the result, i64 or i32.
+        with_right_bound: Whether buckets include their upper boundary; if not, they include their lower one.
+
+    Returns:
+        The shape of `data`, the type output_type: the number of boundaries that are less than the element, or less
+        than or equal to it if with_right_bound is false. NaN is in the first bucket, or in the last one if
+        with_right_bound is false.
+
+    Raises:
+        InputError: `buckets` is not one-dimensional, or an input is not numeric.
+
+    Spec:
+        Bucketize-3
     """
     if buckets.ndim != 1:
-        raise InputError(f"buckets have shape {list(buckets.shape)}, expected one dimension")
-    common = _comparable(data.dtype, buckets.dtype)
-    values = data.astype(common)
-    found = np.searchsorted(buckets.astype(common), values, side="left" if with_right_bound else "right")
-    if common.kind == "f" and with_right_bound:
-        found = np.where(np.isnan(values), 0, found)
-    return np.asarray(found, output_type.dtype)
+        raise InputError(f"buckets has shape {list(buckets.shape)}, expected one dimension")
+    dtype = _get_comparison_type(data.dtype, buckets.dtype)
+    values = data.astype(dtype)
+    indices = np.searchsorted(buckets.astype(dtype), values, side="left" if with_right_bound else "right")
+    if dtype.kind == "f" and with_right_bound:
+        indices = np.where(np.isnan(values), 0, indices)
+    return np.asarray(indices, output_type.dtype)
 
 
-def _comparable(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
-    """The type in which C compares the two: f64 or f32 if one is a float, else an integer type."""
-    for x in (a, b):
-        if not (is_float(x) or is_integer(x) or x == np.bool_):
-            raise InputError(f"{x} is no numeric type")
+def _get_comparison_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type in which C compares the two: f64 or f32 if one is a float, else an integer type."""
+    for dtype in (a, b):
+        if not (is_float(dtype) or is_integer(dtype) or dtype == np.bool_):
+            raise InputError(f"expected a numeric type, found {ElementType.of(dtype)}")
     if np.float64 in (a, b):
         return np.dtype(np.float64)
     if is_float(a) or is_float(b):
@@ -56,12 +67,18 @@ def _comparable(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
 
 @op("NonZero", since=3)
 def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) -> Array:
-    """The coordinates of the elements that are not zero, in row-major order.
+    """Return the coordinates of the elements that are not zero, in row-major order.
 
-    data: any type and shape; a string is zero if it is empty.
-    Returns `output_type` [rank of data, number of elements that are not zero]; for a scalar [1, 1] or, if
-    it is zero, [0, 0], as the reference implementation has it.
-    Spec: NonZero-3.
+    Args:
+        data: Any type, any shape. Empty strings are zero.
+        output_type: The type of the result, i64 or i32.
+
+    Returns:
+        Shape [rank of `data`, number of nonzero elements], the type output_type. For a scalar, the shape is [1, 1],
+        or [0, 0] if it is zero, as in the reference implementation.
+
+    Spec:
+        NonZero-3
     """
     if data.dtype.names:
         data = data[data.dtype.names[0]]
@@ -79,14 +96,24 @@ def select_1(
     auto_broadcast: AutoBroadcast = "numpy",
     auto_broadcast_axis: int = 0,
 ) -> Array:
-    """Elements of `then` where `cond` is true, of `else` where it is not.
+    """Select elements of `then` where `cond` is true, and of `else` where it is false.
 
-    cond: boolean; then, else: any one type; shapes as `auto_broadcast` admits: "none" wants all equal,
-    "numpy" broadcasts all three, "pdpd" places cond and else into the shape of
-    then, from the axis `auto_broadcast_axis` on.
-    Returns the type of then.
-    Raises InputError where the shapes do not fit.
-    Spec: Select-1.
+    Args:
+        cond: boolean, any shape.
+        then: Any type, any shape.
+        else_: The type of `then`, any shape.
+        auto_broadcast: Broadcasting rule. "none" requires equal shapes, "numpy" broadcasts all inputs, "pdpd"
+            broadcasts `cond` and `else` to `then`.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        The broadcast shape, the type of `then`.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        Select-1
     """
     if auto_broadcast == "pdpd":
         cond = apply_auto_broadcast(then, cond, auto_broadcast, auto_broadcast_axis)[1]
@@ -98,35 +125,45 @@ def select_1(
         return np.where(cond.astype(np.bool_), then, else_)
     except ValueError:
         raise InputError(
-            f"cond {list(cond.shape)}, then {list(then.shape)} and else {list(else_.shape)} do not broadcast"
+            f"shapes {list(cond.shape)}, {list(then.shape)} and {list(else_.shape)} cannot be broadcast"
         ) from None
 
 
 @op("If", since=8)
 def if_8(cond: Array, *inputs: Array, then_body: BodyRunner, else_body: BodyRunner) -> tuple[Array, ...]:
-    """Runs one of two bodies.
+    """Run one of two bodies.
 
-    cond: boolean, one element. inputs: any types and shapes; the port maps say which Parameter of which
-    body each one feeds, and their positions count from cond, which is 0.
-    Returns the outputs of the body that ran, whose types and shapes may differ from those of the other; only a
-    scalar gets one dimension where the other body and the layer declare one, as OpenVINO's shape inference has it
-    unless cond is constant.
-    Raises InputError where cond has more than one element.
-    Spec: If-8.
+    Args:
+        cond: boolean, one element.
+        *inputs: Any types, any shapes. The port maps connect them to the Parameters of the bodies; their positions
+            are counted from `cond`, which is 0.
+        then_body: The body that runs if `cond` is true.
+        else_body: The body that runs if `cond` is false.
+
+    Returns:
+        The outputs of the body that ran. Their types and shapes may differ from those of the other body. A scalar
+        becomes [1] if the other body and the layer declare one dimension, which is what OpenVINO's shape inference
+        declares unless `cond` is constant.
+
+    Raises:
+        InputError: `cond` does not have exactly one element.
+
+    Spec:
+        If-8
     """
     body, other = (then_body, else_body) if to_scalar(cond, "cond") else (else_body, then_body)
-    otherwise = {out.port: other.result_shapes[out.result] for out in other.outputs}
-    everything = (cond, *inputs)
+    other_shapes = {out.port: other.result_shapes[out.result] for out in other.outputs}
+    ports = (cond, *inputs)
     arguments: list[Array | None] = [None] * body.parameter_count
     for entry in body.inputs:
         if entry.port >= 0:
-            arguments[entry.parameter] = everything[entry.port]
+            arguments[entry.parameter] = ports[entry.port]
     results = body.run(arguments, 0)
     outputs: list[Array] = [np.empty(0)] * body.output_count
     for out in body.outputs:
         if out.port >= 0:
             value = results[out.result]
-            declared = (otherwise.get(out.port), body.output_shapes[out.port])
-            is_vector = all(shape is not None and len(shape) == 1 for shape in declared)
+            declared_shapes = (other_shapes.get(out.port), body.output_shapes[out.port])
+            is_vector = all(shape is not None and len(shape) == 1 for shape in declared_shapes)
             outputs[out.port] = value.reshape(1) if is_vector and not value.ndim else value
     return tuple(outputs)

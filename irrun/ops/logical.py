@@ -4,61 +4,107 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.ops._support.axes import AutoBroadcast
-from irrun.ops._support.elementwise import binary, unary
-from irrun.ops._support.numerics import Array
+from irrun.ops._support.axes import AutoBroadcast, apply_auto_broadcast
+from irrun.ops._support.numerics import Array, compute_in_native_type
 from irrun.ops._support.registry import op
 
-__all__ = ["logical_and_1", "logical_not_1", "logical_or_1", "logical_xor_1"]
+__all__ = [
+    "logical_and_1",
+    "logical_not_1",
+    "logical_or_1",
+    "logical_xor_1",
+]
 
 
 @op("LogicalAnd", since=1, folding="elementwise")
+@compute_in_native_type
 def logical_and_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
-    """Whether both are true.
+    """Compute the logical AND of two tensors.
 
-    a, b: boolean; shapes as auto_broadcast wants them.
-    Returns boolean, the broadcast shape.
-    Raises InputError where the shapes do not fit.
-    Spec: LogicalAnd-1.
+    Args:
+        a: boolean, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        boolean, the broadcast shape.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        LogicalAnd-1
     """
-    return binary(np.logical_and, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(np.logical_and(a, b))
 
 
 @op("LogicalOr", since=1, folding="elementwise")
+@compute_in_native_type
 def logical_or_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
-    """Whether one of both is true, or both are.
+    """Compute the logical OR of two tensors.
 
-    a, b: boolean; shapes as auto_broadcast wants them.
-    Returns boolean, the broadcast shape.
-    Raises InputError where the shapes do not fit.
-    Spec: LogicalOr-1.
+    Args:
+        a: boolean, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        boolean, the broadcast shape.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        LogicalOr-1
     """
-    return binary(np.logical_or, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(np.logical_or(a, b))
 
 
 @op("LogicalXor", since=1, folding="elementwise")
 @op("Xor", since=1, folding="elementwise")
+@compute_in_native_type
 def logical_xor_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
-    """Whether exactly one of both is true.
+    """Compute the logical exclusive OR of two tensors.
 
-    a, b: boolean; shapes as auto_broadcast wants them.
-    Returns boolean, the broadcast shape.
-    Raises InputError where the shapes do not fit.
-    Spec: LogicalXor-1, Xor-1.
+    Args:
+        a: boolean, any shape.
+        b: The type of `a`, any shape that matches by the broadcasting rule.
+        auto_broadcast: Broadcasting rule.
+        auto_broadcast_axis: First dimension that "pdpd" matches.
+
+    Returns:
+        boolean, the broadcast shape.
+
+    Raises:
+        InputError: The shapes do not match by the broadcasting rule.
+
+    Spec:
+        LogicalXor-1, Xor-1
     """
-    return binary(np.logical_xor, a, b, auto_broadcast, auto_broadcast_axis)
+    a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
+    return np.asarray(np.logical_xor(a, b))
 
 
 @op("LogicalNot", since=1, folding="elementwise")
+@compute_in_native_type
 def logical_not_1(data: Array) -> Array:
-    """Whether `data` is false.
+    """Negate `data`.
 
-    data: boolean, any shape; numbers are taken too, as in the reference.
-    Returns the shape and type of data.
-    Spec: LogicalNot-1.
+    Args:
+        data: boolean, or numbers as in the reference implementation, any shape.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        LogicalNot-1
     """
-    return unary(np.logical_not, data)
+    return np.asarray(np.logical_not(data))

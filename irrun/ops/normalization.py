@@ -27,13 +27,26 @@ __all__ = [
 def batch_norm_inference_1(
     gamma: Array, beta: Array, data: Array, mean: Array, variance: Array, *, epsilon: float
 ) -> Array:
-    """`gamma * (data - mean) / sqrt(variance + epsilon) + beta` for each channel; data is the third input.
+    """Compute `gamma * (data - mean) / sqrt(variance + epsilon) + beta` per channel, with `data` as the third input.
 
-    gamma, beta, mean, variance: floating point [C]; data: the same type, [N, C, ...]. The specification's page is
-    that of version 5, which has data first; OpenVINO takes it third.
-    Returns the shape and type of data.
-    Raises InputError where the number of channels differs.
-    Spec: BatchNormInference-1.
+    The specification's page describes version 5, which has `data` first. OpenVINO has it third.
+
+    Args:
+        gamma: The type of `data`, [C].
+        beta: The type of `data`, [C].
+        data: Any floating-point type, [N, C, ...].
+        mean: The type of `data`, [C].
+        variance: The type of `data`, [C].
+        epsilon: Added to the variance.
+
+    Returns:
+        The shape and type of `data`.
+
+    Raises:
+        InputError: The numbers of channels differ.
+
+    Spec:
+        BatchNormInference-1
     """
     return batch_norm_inference_5(data, gamma, beta, mean, variance, epsilon=epsilon)
 
@@ -43,25 +56,41 @@ def batch_norm_inference_1(
 def batch_norm_inference_5(
     data: Array, gamma: Array, beta: Array, mean: Array, variance: Array, *, epsilon: float
 ) -> Array:
-    """`gamma * (data - mean) / sqrt(variance + epsilon) + beta` for each channel.
+    """Compute `gamma * (data - mean) / sqrt(variance + epsilon) + beta` per channel.
 
-    data: floating point [N, C, ...]; gamma, beta, mean, variance: the same type, [C].
-    Returns the shape and type of data.
-    Raises InputError where the number of channels differs.
-    Spec: BatchNormInference-5.
+    Args:
+        data: Any floating-point type, [N, C, ...].
+        gamma: The type of `data`, [C].
+        beta: The type of `data`, [C].
+        mean: The type of `data`, [C].
+        variance: The type of `data`, [C].
+        epsilon: Added to the variance.
+
+    Returns:
+        The shape and type of `data`.
+
+    Raises:
+        InputError: The numbers of channels differ.
+
+    Spec:
+        BatchNormInference-5
     """
     if data.ndim < 2:
         raise InputError(f"data has shape {list(data.shape)}, expected [N, C, ...]")
     channels = data.shape[1]
-    for name, x in (("gamma", gamma), ("beta", beta), ("mean", mean), ("variance", variance)):
+    _check_channels(channels, gamma=gamma, beta=beta, mean=mean, variance=variance)
+    per_channel = (channels, *[1] * (data.ndim - 2))
+    scale = gamma / np.sqrt(variance + data.dtype.type(epsilon))
+    result: Array = data - mean.reshape(per_channel)
+    result *= scale.reshape(per_channel)
+    result += beta.reshape(per_channel)
+    return result
+
+
+def _check_channels(channels: int, **inputs: Array) -> None:
+    for name, x in inputs.items():
         if x.shape != (channels,):
             raise InputError(f"{name} has shape {list(x.shape)}, expected [{channels}], the channels of data")
-    column = (channels, *[1] * (data.ndim - 2))
-    scale = gamma / np.sqrt(variance + data.dtype.type(epsilon))
-    result: Array = data - mean.reshape(column)
-    result *= scale.reshape(column)
-    result += beta.reshape(column)
-    return result
 
 
 @op("MVN", since=2)
@@ -73,11 +102,21 @@ def mvn_2(
     reduction_axes: list[int] | None = None,
     normalize_variance: bool = True,
 ) -> Array:
-    """`data` minus its mean, over its standard deviation, for each batch, each channel, or along `reduction_axes`.
+    """Subtract the mean of `data` and divide by its standard deviation.
 
-    data: floating point [N, C, ...]. Where `reduction_axes` are given, `across_channels` has no meaning.
-    Returns the shape and type of data.
-    Spec: MVN-1.
+    Args:
+        data: Any floating-point type, [N, C, ...].
+        eps: Added to the variance.
+        across_channels: Whether the mean is taken of each batch element, else of each channel of it. Ignored if
+            there are reduction_axes.
+        reduction_axes: The axes that the mean is taken along.
+        normalize_variance: Whether to divide by the standard deviation.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        MVN-1
     """
     axes = np.array(reduction_axes) if reduction_axes else np.arange(1 if across_channels else 2, data.ndim)
     return mvn_6(data, axes, eps=eps, normalize_variance=normalize_variance, eps_mode="inside_sqrt")
@@ -93,33 +132,51 @@ def mvn_6(
     eps: float,
     eps_mode: Literal["inside_sqrt", "outside_sqrt"],
 ) -> Array:
-    """`data` minus its mean, over its standard deviation, both along `axes`.
+    """Subtract the mean of `data` along `axes` and divide by its standard deviation.
 
-    data: floating point, any shape; axes: i32 or i64, scalar or a list, negative ones count from the end.
-    `eps` is added to the variance (inside_sqrt) or to the standard deviation (outside_sqrt).
-    Returns the shape and type of data.
-    Raises InputError where an axis is out of range or occurs twice.
-    Spec: MVN-6.
+    Args:
+        data: Any floating-point type, any shape.
+        axes: i32 or i64, scalar or one-dimensional. Negative values count from the end.
+        normalize_variance: Whether to divide by the standard deviation.
+        eps: Added to the variance or the standard deviation.
+        eps_mode: "inside_sqrt" adds eps to the variance, "outside_sqrt" to the standard deviation.
+
+    Returns:
+        The shape and type of `data`.
+
+    Raises:
+        InputError: An axis is out of range or repeated.
+
+    Spec:
+        MVN-6
     """
-    along = normalize_axes(to_int_list(axes), data.ndim)
-    centered: Array = data - data.mean(axis=along, keepdims=True)
+    reduced_axes = normalize_axes(to_int_list(axes), data.ndim)
+    centered: Array = data - data.mean(axis=reduced_axes, keepdims=True)
     if not normalize_variance:
         return centered
-    variance = np.square(centered).mean(axis=along, keepdims=True)
-    small = data.dtype.type(eps)
-    deviation = np.sqrt(variance + small) if eps_mode == "inside_sqrt" else np.sqrt(variance) + small
+    variance = np.square(centered).mean(axis=reduced_axes, keepdims=True)
+    epsilon = data.dtype.type(eps)
+    deviation = np.sqrt(variance + epsilon) if eps_mode == "inside_sqrt" else np.sqrt(variance) + epsilon
     centered /= deviation
     return centered
 
 
 @op("GRN", since=1)
 def grn_1(data: Array, *, bias: float) -> Array:
-    """`data` over its Euclidean length along the channels, `bias` added to the square.
+    """Divide `data` by its Euclidean norm along the channels.
 
-    data: floating point [N, C, ...].
-    Returns the shape and type of data.
-    Raises InputError where data has no channels.
-    Spec: GRN-1.
+    Args:
+        data: Any floating-point type, [N, C, ...].
+        bias: Added to the sum of squares.
+
+    Returns:
+        The shape and type of `data`.
+
+    Raises:
+        InputError: `data` has no channels.
+
+    Spec:
+        GRN-1
     """
     return normalize_l2_1(data, np.array([1]), eps=bias, eps_mode="add")
 
@@ -127,51 +184,74 @@ def grn_1(data: Array, *, bias: float) -> Array:
 @op("NormalizeL2", since=1)
 @compute_in_float32
 def normalize_l2_1(data: Array, axes: Array, *, eps: float, eps_mode: Literal["add", "max"]) -> Array:
-    """`data` over its Euclidean length along `axes`.
+    """Divide `data` by its Euclidean norm along `axes`.
 
-    data: floating point, any shape; axes: integer, scalar or a list, negative ones count from the end.
-    `eps` is added to the sum of squares (add), or is the least that it counts as (max). Without axes every element
-    is divided by itself: 1, or 0 where it is 0.
-    Returns the shape and type of data.
-    Raises InputError where an axis is out of range or occurs twice.
-    Spec: NormalizeL2-1.
+    Args:
+        data: Any floating-point type, any shape.
+        axes: Integer, scalar or one-dimensional. Negative values count from the end. If empty, every element is
+            divided by itself: the result is 1, or 0 where `data` is 0.
+        eps: Added to the sum of squares, or its lower limit.
+        eps_mode: "add" adds eps to the sum of squares, "max" limits the sum to at least eps.
+
+    Returns:
+        The shape and type of `data`.
+
+    Raises:
+        InputError: An axis is out of range or repeated.
+
+    Spec:
+        NormalizeL2-1
     """
-    along = normalize_axes(to_int_list(axes), data.ndim)
-    if not along:
+    reduced_axes = normalize_axes(to_int_list(axes), data.ndim)
+    if not reduced_axes:
         ones: Array = (data != 0).astype(data.dtype)
         return ones
-    squares = np.square(data).sum(axis=along, keepdims=True)
-    small = data.dtype.type(eps)
-    length: Array = np.sqrt(squares + small if eps_mode == "add" else np.maximum(squares, small))
-    result: Array = data / length
+    squares = np.square(data).sum(axis=reduced_axes, keepdims=True)
+    epsilon = data.dtype.type(eps)
+    norm: Array = np.sqrt(squares + epsilon if eps_mode == "add" else np.maximum(squares, epsilon))
+    result: Array = data / norm
     return result
 
 
 @op("LRN", since=1)
 @compute_in_float32
 def lrn_1(data: Array, axes: Array, *, alpha: float, beta: float, bias: float, size: int) -> Array:
-    """`data / (bias + alpha / size**len(axes) * s)**beta`, s being the sum of squares in a window along `axes`.
+    """Compute `data / (bias + alpha / size**len(axes) * s)**beta`, where s is the sum of squares in a window.
 
-    data: floating point, any shape; axes: integer, scalar or a list. The window reaches (size - 1) // 2 elements
-    to either side; the specification's size / 2 is the same for odd sizes, and for even ones the reference wins.
-    Returns the shape and type of data.
-    Raises InputError where an axis is out of range or occurs twice, or size is not positive.
-    Spec: LRN-1.
+    The window reaches (size - 1) // 2 elements to either side along `axes`, as in the reference implementation. The
+    specification's size / 2 is the same for odd sizes.
+
+    Args:
+        data: Any floating-point type, any shape.
+        axes: Integer, scalar or one-dimensional. Negative values count from the end.
+        alpha: Scale of the mean square.
+        beta: Exponent of the divisor.
+        bias: Added to the scaled mean square.
+        size: Size of the window along each axis.
+
+    Returns:
+        The shape and type of `data`.
+
+    Raises:
+        InputError: An axis is out of range or repeated, or size is not positive.
+
+    Spec:
+        LRN-1
     """
-    along = normalize_axes(to_int_list(axes), data.ndim)
+    window_axes = normalize_axes(to_int_list(axes), data.ndim)
     if size < 1:
         raise InputError(f"size is {size}, expected a positive number")
     squares = np.square(data)
-    for axis in along:
-        squares = _windowed_sum(squares, axis, (size - 1) // 2)
-    kind = data.dtype.type
-    scale = kind(alpha) / kind(size ** len(along))
-    result: Array = data / np.power(kind(bias) + scale * squares, kind(beta))
+    for axis in window_axes:
+        squares = _sum_windows(squares, axis, (size - 1) // 2)
+    scalar = data.dtype.type
+    scale = scalar(alpha) / scalar(size ** len(window_axes))
+    result: Array = data / np.power(scalar(bias) + scale * squares, scalar(beta))
     return result
 
 
-def _windowed_sum(x: Array, axis: int, half: int) -> Array:
-    """Each element plus up to `half` neighbours on either side of it along `axis`."""
+def _sum_windows(x: Array, axis: int, half: int) -> Array:
+    """Add to each element up to `half` neighbors on either side along `axis`."""
     length = x.shape[axis]
     half = min(half, length)
     before = (slice(None),) * axis
@@ -186,23 +266,32 @@ def _windowed_sum(x: Array, axis: int, half: int) -> Array:
 @op("GroupNormalization", since=12)
 @compute_in_float32
 def group_normalization_12(data: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float) -> Array:
-    """Each group of channels minus its mean, over its standard deviation; then `scale` and `bias` for each channel.
+    """Normalize each group of channels to mean 0 and variance 1, then scale and shift each channel.
 
-    data: floating point [N, C, ...]; scale, bias: the same type, [C].
-    Returns the shape and type of data.
-    Raises InputError where the channels do not split into the groups, or scale or bias have another number of them.
-    Spec: GroupNormalization-12.
+    Args:
+        data: Any floating-point type, [N, C, ...].
+        scale: The type of `data`, [C].
+        bias: The type of `data`, [C].
+        num_groups: Number of groups, a divisor of C.
+        epsilon: Added to the variance.
+
+    Returns:
+        The shape and type of `data`.
+
+    Raises:
+        InputError: The channels cannot be divided into the groups, or `scale` or `bias` is not [C].
+
+    Spec:
+        GroupNormalization-12
     """
     channels = data.shape[1] if data.ndim > 1 else 0
     if data.ndim < 2 or num_groups < 1 or channels % num_groups:
-        raise InputError(f"data of shape {list(data.shape)} does not split into {num_groups} groups of channels")
-    column = (channels, *[1] * (data.ndim - 2))
-    for name, x in (("scale", scale), ("bias", bias)):
-        if x.shape != (channels,):
-            raise InputError(f"{name} has shape {list(x.shape)}, expected [{channels}], the channels of data")
+        raise InputError(f"data of shape {list(data.shape)} cannot be divided into {num_groups} groups of channels")
+    per_channel = (channels, *[1] * (data.ndim - 2))
+    _check_channels(channels, scale=scale, bias=bias)
     grouped = data.reshape(data.shape[0], num_groups, channels // num_groups, *data.shape[2:])
-    along = np.arange(2, grouped.ndim)
-    normal = mvn_6(grouped, along, normalize_variance=True, eps=epsilon, eps_mode="inside_sqrt")
-    result: Array = normal.reshape(data.shape) * scale.reshape(column)
-    result += bias.reshape(column)
+    axes = np.arange(2, grouped.ndim)
+    standardized = mvn_6(grouped, axes, normalize_variance=True, eps=epsilon, eps_mode="inside_sqrt")
+    result: Array = standardized.reshape(data.shape) * scale.reshape(per_channel)
+    result += bias.reshape(per_channel)
     return result

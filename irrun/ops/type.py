@@ -20,8 +20,11 @@ __all__ = [
 
 #: Element types that ConvertPromoteTypes accepts.
 PROMOTABLE = frozenset(
-    ("boolean", "f16", "f32", "f64", "i4", "i8", "i16", "i32", "i64", "u1", "u4", "u8", "u16", "u32", "u64")
-    + ("f8e4m3", "f8e5m2", "bf16")
+    (
+        *("boolean", "f8e4m3", "f8e5m2", "bf16", "f16", "f32", "f64"),
+        *("i4", "i8", "i16", "i32", "i64"),
+        *("u1", "u4", "u8", "u16", "u32", "u64"),
+    )
 )
 #: The common types of different floats of equal width.
 COMMON_FLOATS = {frozenset(("f8e4m3", "f8e5m2")): "f16", frozenset(("bf16", "f16")): "f32"}

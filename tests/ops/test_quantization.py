@@ -1,4 +1,4 @@
-"""Quantization where conformance does not reach: 8-bit floats by name, errors."""
+"""Quantization operations: edge cases and errors."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from irrun.errors import InputError
 from irrun.ops.quantization import fake_convert_13, fake_quantize_1
 
 
-def limits(*values):
+def make_limits(*values):
     return [np.array([v], np.float32) for v in values]
 
 
-def test_levels_are_rounded_to_nearest_even():
+def test_fake_quantize_rounds_to_nearest_even():
     data = np.array([-1, 0, 0.5, 1.5, 2.5, 3.5, 99], np.float32)
-    assert fake_quantize_1(data, *limits(0, 15, 0, 15), levels=16).tolist() == [0, 0, 0, 2, 2, 4, 15]
+    assert fake_quantize_1(data, *make_limits(0, 15, 0, 15), levels=16).tolist() == [0, 0, 0, 2, 2, 4, 15]
 
 
-def test_scalars_and_f64():
+def test_fake_quantize_supports_scalars_in_f64():
     result = fake_quantize_1(np.float64(0.3) * np.ones(()), *(np.array(v, np.float64) for v in (0, 1, 0, 1)), levels=11)
     assert result.shape == ()
     assert result.dtype == np.float64
     assert float(result) == pytest.approx(0.3, rel=1e-15)
 
 
-def test_limits_line_up_from_the_front_with_pdpd():
+def test_fake_quantize_pdpd_matches_leading_dimensions():
     data = np.full((2, 3), 5, np.float32)
     high = np.array([1, 9], np.float32)
     low = np.zeros(2, np.float32)
@@ -35,22 +35,22 @@ def test_limits_line_up_from_the_front_with_pdpd():
     np.testing.assert_allclose(result[1], 5, atol=9 / 255)
 
 
-def test_quantize_reports_what_does_not_fit():
+def test_fake_quantize_rejects_invalid_limits_and_levels():
     with pytest.raises(InputError, match="broadcast"):
         fake_quantize_1(np.zeros((2, 3), np.float32), *[np.zeros((2,), np.float32)] * 4, levels=16)
     with pytest.raises(InputError, match="levels"):
-        fake_quantize_1(np.zeros(3, np.float32), *limits(0, 1, 0, 1), levels=1)
+        fake_quantize_1(np.zeros(3, np.float32), *make_limits(0, 1, 0, 1), levels=1)
 
 
 @pytest.mark.parametrize(("kind", "dtype"), [("f8e4m3", ml_dtypes.float8_e4m3fn), ("f8e5m2", ml_dtypes.float8_e5m2)])
-def test_what_the_8_bit_type_holds_passes_through(kind, dtype):
-    every = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
-    every = every[np.isfinite(every)]
-    result = fake_convert_13(every, np.ones(1, np.float32), destination_type=kind)
-    np.testing.assert_array_equal(result, every)
+def test_fake_convert_keeps_values_of_the_8_bit_type(kind, dtype):
+    values = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
+    values = values[np.isfinite(values)]
+    result = fake_convert_13(values, np.ones(1, np.float32), destination_type=kind)
+    np.testing.assert_array_equal(result, values)
 
 
-def test_what_is_too_large_saturates():
+def test_fake_convert_saturates():
     data = np.array([1e30, -1e30, 449, -60000], np.float32)
     one = np.ones(1, np.float32)
     with np.errstate(over="ignore"):

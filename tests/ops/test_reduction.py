@@ -1,4 +1,4 @@
-"""What the conformance suite does not reach of reductions."""
+"""Reductions: examples of the specification, element types and errors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from irrun.errors import InputError
 from irrun.ops import reduction
 
 
-def test_axes_out_of_range() -> None:
+def test_axis_out_of_range_is_rejected() -> None:
     with pytest.raises(InputError, match="axes 2"):
         reduction.reduce_sum_1(np.zeros((2, 3)), np.array([0, 2]))
 
 
-def test_a_scalar_may_be_reduced_along_its_only_place() -> None:
+def test_scalar_can_be_reduced_along_axis_0() -> None:
     x = np.array(-3, np.float32)
     for keep_dims in (False, True):
         assert reduction.reduce_sum_1(x, np.array([0, -1]), keep_dims=keep_dims).shape == ()
@@ -33,29 +33,29 @@ def test_a_scalar_may_be_reduced_along_its_only_place() -> None:
         ([-2], False, (6, 12, 24)),
     ],
 )
-def test_shapes_of_the_specification(axes, keep_dims, shape) -> None:
+def test_shape_examples_of_the_specification(axes, keep_dims, shape) -> None:
     for name in reduction.__all__:
         data = np.ones((6, 12, 10, 24), np.bool_ if "logical" in name else np.float32)
-        found = getattr(reduction, name)(data, np.array(axes), keep_dims=keep_dims)
-        assert (found.shape, found.dtype) == (shape, data.dtype)
+        result = getattr(reduction, name)(data, np.array(axes), keep_dims=keep_dims)
+        assert (result.shape, result.dtype) == (shape, data.dtype)
 
 
-def test_sums_of_narrow_floats_are_rounded_once() -> None:
+def test_sums_of_f16_are_rounded_once() -> None:
     x = np.full((4096,), 0.1, np.float16)
-    found = reduction.reduce_sum_1(x, np.array([0]))
-    assert found.dtype == np.float16
-    assert found == np.float16(x.astype(np.float64).sum())
+    result = reduction.reduce_sum_1(x, np.array([0]))
+    assert result.dtype == np.float16
+    assert result == np.float16(x.astype(np.float64).sum())
 
 
-def test_means_of_integers() -> None:
-    bytes_ = np.full((1000,), 200, np.uint8)
-    assert reduction.reduce_mean_1(bytes_, np.array([0])).tolist() == 200
-    assert reduction.reduce_mean_1(bytes_, np.array([0])).dtype == np.uint8
+def test_means_of_integers_are_truncated_and_do_not_wrap() -> None:
+    values = np.full((1000,), 200, np.uint8)
+    assert reduction.reduce_mean_1(values, np.array([0])).tolist() == 200
+    assert reduction.reduce_mean_1(values, np.array([0])).dtype == np.uint8
     lowest = np.array([[-(2**31), 0, 0], [-7, 0, 0]], np.int32)
     assert reduction.reduce_mean_1(lowest, np.array([1])).tolist() == [-715827882, -2]
 
 
-def test_nibbles() -> None:
+def test_reductions_of_4_bit_integers() -> None:
     x = np.array([[7, 2], [-8, 1]], ml_dtypes.int4)
     assert reduction.reduce_max_1(x, np.array([1])).astype(int).tolist() == [7, 1]
     assert reduction.reduce_sum_1(x, np.array([1])).astype(int).tolist() == [-7, -7]

@@ -1,4 +1,4 @@
-"""Shape operations: what OpenVINO's own checks keep out of the conformance tests."""
+"""Shape operations: cases that OpenVINO rejects or the conformance tests do not cover."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from irrun.ops.shape import reshape_1, squeeze_1, unsqueeze_1
         ("Unsqueeze", 1, {}, (), [0], (1,)),
     ],
 )
-def test_layers_of_the_specification(type, version, attributes, shape, argument, expected):
+def test_layer_examples_of_the_specification(type, version, attributes, shape, argument, expected):
     operation = registry.find(type, f"opset{version}")
     assert not operation.find_unknown(attributes)
     assert operation.kernel(np.zeros(shape), np.array(argument), **operation.bind(attributes)).shape == expected
 
 
-def test_shape_of_a_tensor():
+def test_shape_of_returns_output_type():
     operation = registry.find("ShapeOf", "opset3")
     for attributes, dtype in (({}, np.int64), ({"output_type": "i64"}, np.int64), ({"output_type": "i32"}, np.int32)):
         result = operation.kernel(np.zeros((2, 3, 22, 24)), **operation.bind(attributes))
@@ -57,29 +57,29 @@ def test_reshape_to_a_scalar():
         ((2, 3), [0, -1], False),
     ],
 )
-def test_reshape_that_does_not_fit(shape, pattern, special_zero):
+def test_reshape_rejects_invalid_shapes(shape, pattern, special_zero):
     with pytest.raises(InputError):
         reshape_1(np.zeros(shape), np.array(pattern), special_zero=special_zero)
 
 
-def test_minus_one_beside_a_copied_zero():
+def test_reshape_computes_minus_one_next_to_a_copied_zero():
     assert reshape_1(np.zeros((2, 0, 6)), np.array([0, 0, -1, 3]), special_zero=True).shape == (2, 0, 2, 3)
 
 
-def test_axes_out_of_range():
+def test_axis_out_of_range_is_rejected():
     with pytest.raises(InputError, match="axes 2"):
         squeeze_1(np.zeros((1, 1)), np.array([2]))
     with pytest.raises(InputError, match="axes 3"):
         unsqueeze_1(np.zeros((1, 1)), np.array([3]))
 
 
-def test_minus_one_beside_a_zero_is_one():
+def test_reshape_replaces_ambiguous_minus_one_by_one():
     assert reshape_1(np.zeros((0, 2, 3)), np.array([0, 6, -1]), special_zero=False).shape == (0, 6, 1)
-    with pytest.raises(InputError, match="does not fit"):
+    with pytest.raises(InputError, match="cannot be reshaped"):
         reshape_1(np.zeros((2, 3)), np.array([0, -1]), special_zero=False)
 
 
-def test_a_scalar_may_be_squeezed_along_the_axis_of_a_list():
+def test_scalar_can_be_squeezed_along_axis_0():
     assert squeeze_1(np.array(7), np.array([0, -1])).shape == ()
     with pytest.raises(InputError, match="axes 1"):
         squeeze_1(np.array(7), np.array([1]))

@@ -1,4 +1,4 @@
-"""What the conformance suite does not reach of type operations."""
+"""Type operations: examples of the specification, all pairs of types, and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from irrun.ops._support.conversion import convert
 STRINGS = np.array(["a", "b"], object)
 
 
-def test_strings_are_not_converted() -> None:
+def test_strings_and_numbers_cannot_be_converted() -> None:
     with pytest.raises(InputError, match="string cannot be converted to f32"):
         kernels.convert_1(STRINGS, destination_type=ELEMENT_TYPES["f32"])
     with pytest.raises(InputError, match="i64 cannot be converted to string"):
@@ -23,56 +23,56 @@ def test_strings_are_not_converted() -> None:
 
 @pytest.mark.parametrize("source", [n for n in ELEMENT_TYPES if n != "string"])
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
-def test_every_pair_keeps_the_shape_and_gives_the_type(source: str, shape: tuple[int, ...]) -> None:
+def test_conversion_between_all_types_keeps_the_shape(source: str, shape: tuple[int, ...]) -> None:
     data = np.ones(shape, np.uint8).view(ELEMENT_TYPES[source].dtype) if ELEMENT_TYPES[source].bits <= 8 else None
     if data is None:
         data = np.ones(shape, ELEMENT_TYPES[source].dtype)
     for target in ELEMENT_TYPES.values():
         if target.name == "string":
             continue
-        found = convert(data, target)
-        assert isinstance(found, np.ndarray)
-        assert found.dtype == target.dtype
-        assert found.shape == shape
+        result = convert(data, target)
+        assert isinstance(result, np.ndarray)
+        assert result.dtype == target.dtype
+        assert result.shape == shape
 
 
-def test_nan_survives_where_it_can() -> None:
+def test_nan_is_kept_by_types_that_have_it() -> None:
     nan = np.array([np.nan, -np.nan], np.float32)
     for name in ("f64", "f16", "bf16", "f8e4m3", "f8e5m2", "f8e8m0"):
         assert np.isnan(convert(nan, ELEMENT_TYPES[name]).astype(np.float32)).all(), name
 
 
-def test_floats_that_u64_holds_and_i64_does_not() -> None:
+def test_floats_beyond_i64_are_converted_to_u64() -> None:
     x = np.array([2.0**63, 1.5 * 2.0**63, 2.0**64, -1, np.nan])
-    found = convert(x, ELEMENT_TYPES["u64"])
-    assert found.tolist() == [2**63, 3 * 2**62, 0, 2**64 - 1, 2**63]
+    result = convert(x, ELEMENT_TYPES["u64"])
+    assert result.tolist() == [2**63, 3 * 2**62, 0, 2**64 - 1, 2**63]
 
 
 @pytest.mark.parametrize(
     ("a", "b"), [("f16", "i64"), ("f64", "u64"), ("i8", "u8"), ("f16", "bf16"), ("f8e4m3", "f8e5m2"), ("u64", "i8")]
 )
-def test_promotions_that_are_not_safe(a: str, b: str) -> None:
+def test_unsafe_promotions_are_rejected_by_default(a: str, b: str) -> None:
     x, y = np.ones(2, ELEMENT_TYPES[a].dtype), np.ones(2, ELEMENT_TYPES[b].dtype)
     with pytest.raises(InputError, match="cannot be safely promoted"):
         kernels.convert_promote_types_14(x, y)
     kernels.convert_promote_types_14(x, y, promote_unsafe=True)
 
 
-def test_promotions_without_rules() -> None:
+def test_types_without_promotion_rules_are_rejected() -> None:
     x = np.ones(2, ELEMENT_TYPES["f8e8m0"].dtype)
     with pytest.raises(InputError, match="cannot be promoted"):
         kernels.convert_promote_types_14(x, x, promote_unsafe=True)
 
 
-def test_safe_promotion_of_a_scalar() -> None:
+def test_scalar_is_promoted_to_the_type_of_a_tensor() -> None:
     scalar, tensor = np.array(1, np.uint8), np.ones(2, np.int8)
-    found, _ = kernels.convert_promote_types_14(scalar, tensor, pytorch_scalar_promotion=True)
-    assert found.dtype == np.int8
+    result, _ = kernels.convert_promote_types_14(scalar, tensor, pytorch_scalar_promotion=True)
+    assert result.dtype == np.int8
     with pytest.raises(InputError, match="safely"):
         kernels.convert_promote_types_14(np.array(1, np.int64), tensor, pytorch_scalar_promotion=True)
 
 
-#: The specification's examples: types, scalars in brackets, whether they need promote_unsafe, the common type.
+#: The specification's examples: both types (of a scalar if in brackets), promote_unsafe, common type.
 PROMOTIONS = [
     ("i8", "f32", False, "f32"),
     ("i32", "u8", False, "i32"),
@@ -90,18 +90,18 @@ PROMOTIONS = [
 
 
 @pytest.mark.parametrize(("a", "b", "unsafe", "common"), PROMOTIONS)
-def test_promotions_of_the_specification(a: str, b: str, unsafe: bool, common: str) -> None:
+def test_promotion_examples_of_the_specification(a: str, b: str, unsafe: bool, common: str) -> None:
     pytorch = a.startswith("[")
     x = np.ones(() if pytorch else (2, 1), ELEMENT_TYPES[a.strip("[]")].dtype)
     y = np.ones(3, ELEMENT_TYPES[b].dtype)
-    given = {"promote_unsafe": unsafe, "pytorch_scalar_promotion": pytorch}
+    attributes = {"promote_unsafe": unsafe, "pytorch_scalar_promotion": pytorch}
     for pair in ((x, y), (y, x)):
-        for source, found in zip(pair, kernels.convert_promote_types_14(*pair, **given), strict=True):
-            assert (found.shape, found.dtype) == (source.shape, ELEMENT_TYPES[common].dtype)
-            assert (found == 1).all()
+        for source, result in zip(pair, kernels.convert_promote_types_14(*pair, **attributes), strict=True):
+            assert (result.shape, result.dtype) == (source.shape, ELEMENT_TYPES[common].dtype)
+            assert (result == 1).all()
 
 
-def test_conversions_of_the_specification() -> None:
+def test_conversion_examples_of_the_specification() -> None:
     pi = np.array([3.141592, -3.9], np.float32)
     assert kernels.convert_1(pi, destination_type=ELEMENT_TYPES["i32"]).tolist() == [3, -3]
     assert kernels.convert_1(np.array([-1], np.int32), destination_type=ELEMENT_TYPES["u32"]).tolist() == [2**32 - 1]
@@ -116,17 +116,17 @@ def test_conversions_of_the_specification() -> None:
         (b"IntelOpenVINOOMZGenAI", [[0, 5], [13, 16]], [[5, 13], [16, 21]], [["Intel", "OpenVINO"], ["OMZ", "GenAI"]]),
     ],
 )
-def test_strings_of_the_specification(text: bytes, begins: list, ends: list, strings: list) -> None:
+def test_string_examples_of_the_specification(text: bytes, begins: list, ends: list, strings: list) -> None:
     packed = kernels.string_tensor_pack_15(np.array(begins), np.array(ends), np.frombuffer(text, np.uint8))
     assert packed.tolist() == strings
     if text != b"123456789":
-        found = kernels.string_tensor_unpack_15(packed)
-        assert [part.dtype for part in found] == [np.int32, np.int32, np.uint8]
-        assert [part.tolist() for part in found] == [begins, ends, list(text)]
+        result = kernels.string_tensor_unpack_15(packed)
+        assert [part.dtype for part in result] == [np.int32, np.int32, np.uint8]
+        assert [part.tolist() for part in result] == [begins, ends, list(text)]
 
 
 @pytest.mark.parametrize(("begin", "end"), [(-1, 2), (2, 1), (0, 4)])
-def test_strings_outside_of_the_text(begin: int, end: int) -> None:
+def test_string_ranges_outside_the_text_are_rejected(begin: int, end: int) -> None:
     text = np.frombuffer(b"abc", np.uint8)
     with pytest.raises(InputError, match=r"string range \[.* is invalid for 3 bytes"):
         kernels.string_tensor_pack_15(np.array([begin]), np.array([end]), text)
@@ -134,7 +134,7 @@ def test_strings_outside_of_the_text(begin: int, end: int) -> None:
         kernels.string_tensor_pack_15(np.array([0]), np.array([[1]]), text)
 
 
-def test_text_that_is_no_utf8_survives() -> None:
+def test_invalid_utf8_is_preserved() -> None:
     text = np.array([255, 254, 97], np.uint8)
     packed = kernels.string_tensor_pack_15(np.array([0]), np.array([3]), text)
     assert kernels.string_tensor_unpack_15(packed)[2].tolist() == text.tolist()

@@ -1,4 +1,4 @@
-"""Every f32 elementwise function is within two units in the last place of the exact value."""
+"""Accuracy of elementwise functions in f32: at most two units in the last place from the exact value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from irrun.ops import activation as act
+from irrun.ops.activation import elementwise
 from irrun.ops.arithmetic import binary, trigonometry, unary
 
 mpmath = pytest.importorskip("mpmath")
@@ -16,8 +16,8 @@ F32 = np.float32
 LARGEST = float(np.finfo(F32).max)
 
 
-def samples(low: float, high: float, count: int = 1200) -> np.ndarray:
-    """Values in [low, high]: evenly spaced, and spaced by magnitude, which reaches the subnormal ones."""
+def make_samples(low: float, high: float, count: int = 1200) -> np.ndarray:
+    """Return values in [low, high], evenly and logarithmically spaced, including subnormal ones."""
     rng = np.random.default_rng(7)
     even = np.linspace(low, high, count // 3)
     scale = max(abs(low), abs(high))
@@ -27,18 +27,18 @@ def samples(low: float, high: float, count: int = 1200) -> np.ndarray:
     return values[(values >= low) & (values <= high)]
 
 
-def ulps(found: np.ndarray, exact: list) -> np.ndarray:
-    """How many units in the last place of f32 `found` is off; infinity counts as the next value after the largest."""
+def compute_errors(result: np.ndarray, exact: list) -> np.ndarray:
+    """Return errors in units in the last place of f32; infinity counts as the value after the largest finite one."""
     errors = []
-    for value, truth in zip(found.tolist(), exact, strict=True):
-        unit = float(np.spacing(F32(min(abs(float(truth)), LARGEST / 2))))
-        if abs(float(truth)) > LARGEST / 2:
+    for value, exact_value in zip(result.tolist(), exact, strict=True):
+        unit = float(np.spacing(F32(min(abs(float(exact_value)), LARGEST / 2))))
+        if abs(float(exact_value)) > LARGEST / 2:
             unit = 2.0**104
         if abs(value) > LARGEST:
             value = np.copysign(LARGEST + unit, value)
-        if mpmath.isinf(truth) or abs(truth) > LARGEST + unit:
-            truth = mpmath.sign(truth) * (LARGEST + unit)
-        errors.append(float(abs(mpmath.mpf(value) - truth) / unit))
+        if mpmath.isinf(exact_value) or abs(exact_value) > LARGEST + unit:
+            exact_value = mpmath.sign(exact_value) * (LARGEST + unit)
+        errors.append(float(abs(mpmath.mpf(value) - exact_value) / unit))
     return np.array(errors)
 
 
@@ -46,8 +46,8 @@ def softplus(x):
     return mpmath.log1p(mpmath.exp(x))
 
 
-def normal(x):
-    """The probability that a normal variable is below x."""
+def normal_cdf(x):
+    """Return the probability that a standard normal variable is less than x."""
     return mpmath.erfc(-x / mpmath.sqrt(2)) / 2
 
 
@@ -56,7 +56,7 @@ def gelu_tanh(x):
     return x / (1 + mpmath.exp(-2 * z))
 
 
-def clipped(x, low, high):
+def clip(x, low, high):
     return min(max(x, low), high)
 
 
@@ -83,32 +83,32 @@ FUNCTIONS = {
     "Log": (unary.log_1, mpmath.log, 1e-40, 1e38),
     "Log near 1": (unary.log_1, mpmath.log, 0.5, 2),
     "Sqrt": (unary.sqrt_1, mpmath.sqrt, 0, 1e38),
-    "Exp": (act.exp_1, mpmath.exp, -104, 89),
-    "Elu": (partial(act.elu_1, alpha=0.7), lambda x: x if x > 0 else mpmath.mpf(0.7) * mpmath.expm1(x), -90, 5),
+    "Exp": (elementwise.exp_1, mpmath.exp, -104, 89),
+    "Elu": (partial(elementwise.elu_1, alpha=0.7), lambda x: x if x > 0 else mpmath.mpf(0.7) * mpmath.expm1(x), -90, 5),
     "Selu": (
-        lambda x: act.selu_1(x, np.array([ALPHA]), np.array([LAMBDA])),
+        lambda x: elementwise.selu_1(x, np.array([ALPHA]), np.array([LAMBDA])),
         lambda x: float(LAMBDA) * (x if x > 0 else float(ALPHA) * mpmath.expm1(x)),
         -90,
         5,
     ),
-    "Gelu": (act.gelu_7, lambda x: x * normal(x), -13, 10),
-    "Gelu by tanh": (partial(act.gelu_7, approximation_mode="TANH"), gelu_tanh, -10, 10),
-    "Mish": (act.mish_4, lambda x: x * mpmath.tanh(softplus(x)), -90, 50),
-    "Sigmoid": (act.sigmoid_1, lambda x: 1 / (1 + mpmath.exp(-x)), -90, 90),
-    "SoftPlus": (act.soft_plus_4, softplus, -90, 90),
-    "SoftSign": (act.soft_sign_9, lambda x: x / (1 + abs(x)), -1e3, 1e3),
-    "Swish": (act.swish_4, lambda x: x / (1 + mpmath.exp(-x)), -90, 90),
+    "Gelu": (elementwise.gelu_7, lambda x: x * normal_cdf(x), -13, 10),
+    "Gelu by tanh": (partial(elementwise.gelu_7, approximation_mode="TANH"), gelu_tanh, -10, 10),
+    "Mish": (elementwise.mish_4, lambda x: x * mpmath.tanh(softplus(x)), -90, 50),
+    "Sigmoid": (elementwise.sigmoid_1, lambda x: 1 / (1 + mpmath.exp(-x)), -90, 90),
+    "SoftPlus": (elementwise.soft_plus_4, softplus, -90, 90),
+    "SoftSign": (elementwise.soft_sign_9, lambda x: x / (1 + abs(x)), -1e3, 1e3),
+    "Swish": (elementwise.swish_4, lambda x: x / (1 + mpmath.exp(-x)), -90, 90),
     "Swish with beta": (
-        lambda x: act.swish_4(x, np.array(F32(1.7))),
+        lambda x: elementwise.swish_4(x, np.array(F32(1.7))),
         lambda x: x / (1 + mpmath.exp(-float(F32(1.7)) * x)),
         -50,
         50,
     ),
-    "HSigmoid": (act.h_sigmoid_5, lambda x: clipped(x + 3, 0, 6) / 6, -4, 4),
-    "HSwish": (act.h_swish_4, lambda x: x * clipped(x + 3, 0, 6) / 6, -4, 4),
+    "HSigmoid": (elementwise.h_sigmoid_5, lambda x: clip(x + 3, 0, 6) / 6, -4, 4),
+    "HSwish": (elementwise.h_swish_4, lambda x: x * clip(x + 3, 0, 6) / 6, -4, 4),
     "HardSigmoid": (
-        lambda x: act.hard_sigmoid_1(x, np.array(F32(0.2)), np.array(F32(0.5))),
-        lambda x: clipped(float(F32(0.2)) * x + mpmath.mpf(0.5), 0, 1),
+        lambda x: elementwise.hard_sigmoid_1(x, np.array(F32(0.2)), np.array(F32(0.5))),
+        lambda x: clip(float(F32(0.2)) * x + mpmath.mpf(0.5), 0, 1),
         -4,
         4,
     ),
@@ -132,31 +132,31 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_two_units_in_the_last_place(name: str) -> None:
+def test_functions_are_accurate_to_two_units_in_the_last_place(name: str) -> None:
     function, exact, low, high = FUNCTIONS[name]
-    x = samples(low, high)
-    # Enough digits for the cancellation in the exact formulas, whose operands differ by 45 orders of magnitude.
+    x = make_samples(low, high)
+    # The exact formulas cancel terms that differ by 45 orders of magnitude.
     with np.errstate(all="ignore"), mpmath.workdps(60):
-        found = function(x)
-        errors = ulps(found, [exact(mpmath.mpf(v)) for v in x.tolist()])
-    assert found.dtype == F32
+        result = function(x)
+        errors = compute_errors(result, [exact(mpmath.mpf(v)) for v in x.tolist()])
+    assert result.dtype == F32
     worst = int(errors.argmax())
-    assert errors[worst] <= 2, f"{name}({x[worst]!r}) is {found[worst]!r}, off by {errors[worst]:.2f} units"
+    assert errors[worst] <= 2, f"{name}({x[worst]!r}) is {result[worst]!r}, off by {errors[worst]:.2f} units"
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("name", ["Exp", "Log near 1", "Erf", "Gelu", "Mish", "Tanh", "Sin"])
-def test_narrow_floats_are_rounded_once(name: str, dtype: str) -> None:
+def test_low_precision_floats_are_rounded_once(name: str, dtype: str) -> None:
     import ml_dtypes
 
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     function, exact, low, high = FUNCTIONS[name]
-    x = samples(max(low, -9), min(high, 9), 300).astype(kind)
+    x = make_samples(max(low, -9), min(high, 9), 300).astype(kind)
     with np.errstate(all="ignore"):
-        found = function(x)
+        result = function(x)
         best = np.array([float(exact(mpmath.mpf(float(v)))) for v in x]).astype(kind)
-    assert found.dtype == kind
-    np.testing.assert_array_equal(found, best)
+    assert result.dtype == kind
+    np.testing.assert_array_equal(result, best)
 
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0], F32)
@@ -185,15 +185,15 @@ NAN, INF = np.nan, np.inf
 )
 def test_special_values(name: str, expected: list[float]) -> None:
     with np.errstate(all="ignore"):
-        found = FUNCTIONS[name][0](SPECIAL)
-    np.testing.assert_allclose(found, np.array(expected, F32), rtol=1e-6)
-    negative_zero = found[4]
+        result = FUNCTIONS[name][0](SPECIAL)
+    np.testing.assert_allclose(result, np.array(expected, F32), rtol=1e-6)
+    negative_zero = result[4]
     if expected[4] == 0:
         assert np.signbit(negative_zero), "odd functions keep the sign of zero"
 
 
 @pytest.mark.parametrize("name", ["Exp", "Erf", "Gelu", "Mish"])
-def test_long_arrays_are_computed_in_blocks(name: str) -> None:
+def test_blocks_do_not_change_results(name: str) -> None:
     x = np.linspace(-5, 5, 60_000, dtype=F32).reshape(3, 200, 100)
     function = FUNCTIONS[name][0]
     parts = np.concatenate([function(part) for part in x.reshape(-1, 1000)]).reshape(x.shape)

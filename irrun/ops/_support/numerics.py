@@ -1,11 +1,16 @@
 """Element types in kernels: which type a kernel computes in, and how its result is rounded.
 
 Low-precision floats (f16, bf16, f8, f4) are computed in f32 and rounded once. Integers narrower than a byte are
-computed in i32 and wrap. Decorators implement this, so that no kernel converts by hand:
+computed in i32 and wrap. Decorators below `@op` implement this, so that kernels do not convert types themselves:
 
-- `elementwise`: the result has the element type of the first input;
-- `compute_in_float64`: the same for functions that NumPy computes in f32 with less than full precision;
+- `compute_in_native_type`: for elementwise kernels and reductions whose result has the type of the first input;
+- `predicate`: for elementwise kernels whose result is boolean;
+- `compute_in_float64`: for elementwise functions that NumPy computes in f32 with less than full precision, and for
+  functions whose results for integers are rounded or truncated;
 - `compute_in_float32`: for all other kernels that do arithmetic on floats.
+
+A kernel whose computation depends on the element type of its input is not decorated. It calls a decorated function,
+or `via_float64`, which implements `compute_in_float64`.
 """
 
 from __future__ import annotations
@@ -25,14 +30,16 @@ __all__ = [
     "cast_to_integers",
     "compute_in_float32",
     "compute_in_float64",
+    "compute_in_native_type",
     "divide_toward_zero",
-    "elementwise",
     "evaluate_polynomial",
     "get_integer_limits",
     "get_lowest_float",
     "is_float",
     "is_integer",
     "is_low_precision",
+    "predicate",
+    "reduce_along",
     "round_half_away",
     "to_native",
     "truncate_to",
@@ -115,18 +122,31 @@ def _from_native(x: Array, dtype: np.dtype[Any]) -> Array:
     return np.asarray(np.asarray(x & mask).astype(np.uint8).view(dtype))
 
 
-def elementwise(kernel: Function) -> Function:
-    """Decorate an elementwise kernel so that it is passed types that NumPy computes in.
+def compute_in_native_type(kernel: Function) -> Function:
+    """Decorate a kernel so that it is passed types that NumPy computes in.
 
     The kernel is passed low-precision floats as f32 and sub-byte integers as i32, and its result is converted to the
-    type of the first input. Boolean results stay boolean.
+    type of the first input.
     """
 
     @functools.wraps(kernel)
-    def wrapper(*inputs: Array | None, **attributes: Any) -> Array:
-        dtype = inputs[0].dtype  # type: ignore[union-attr]
-        result = np.asarray(kernel(*[None if x is None else to_native(x) for x in inputs], **attributes))
-        return result if result.dtype in (dtype, np.bool_) else _from_native(result, dtype)
+    def wrapper(data: Array, /, *inputs: Array | None, **attributes: Any) -> Array:
+        native = [None if x is None else to_native(x) for x in inputs]
+        result = np.asarray(kernel(to_native(data), *native, **attributes))
+        return result if result.dtype == data.dtype else _from_native(result, data.dtype)
+
+    return wrapper  # type: ignore[return-value]
+
+
+def predicate(kernel: Function) -> Function:
+    """Decorate an elementwise kernel with a boolean result so that it is passed types that NumPy computes in.
+
+    The kernel is passed low-precision floats as f32 and sub-byte integers as i32. Its result is returned as it is.
+    """
+
+    @functools.wraps(kernel)
+    def wrapper(*inputs: Array, **attributes: Any) -> Array:
+        return np.asarray(kernel(*map(to_native, inputs), **attributes))
 
     return wrapper  # type: ignore[return-value]
 
@@ -151,18 +171,27 @@ def compute_in_float32(kernel: Function) -> Function:
     return wrapper  # type: ignore[return-value]
 
 
-def compute_in_float64(*, integers: Literal["round", "truncate"] = "round") -> Callable[[Function], Function]:
+def compute_in_float64(
+    *, integers: Literal["round", "truncate"] = "round", only_integers: bool = False
+) -> Callable[[Function], Function]:
     """Decorate an elementwise kernel so that it is passed its first input as f64.
 
-    The result is rounded once, to the type of the first input. All other inputs are passed as they are.
+    The result is rounded once, to the type of the first input. All other inputs are passed as they are. The kernel
+    may be called several times, with blocks of the first input, so that other inputs must have one element.
 
     Args:
         integers: How results for integers become integers.
+        only_integers: Whether floats are passed in their native type instead, which is faster. This is for functions
+            that NumPy computes in f32 with sufficient precision.
     """
 
     def decorate(kernel: Function) -> Function:
+        native_kernel = compute_in_native_type(kernel)
+
         @functools.wraps(kernel)
-        def wrapper(data: Array, *inputs: Array | None, **attributes: Any) -> Array:
+        def wrapper(data: Array, /, *inputs: Array | None, **attributes: Any) -> Array:
+            if only_integers and is_float(data.dtype):
+                return native_kernel(data, *inputs, **attributes)  # type: ignore[no-any-return]
             return via_float64(lambda x: kernel(x, *inputs, **attributes), data, integers=integers)
 
         return wrapper  # type: ignore[return-value]
@@ -201,6 +230,20 @@ def via_float64(
         block = slice(start, start + block_size)
         result[block] = function(flat[block].astype(np.float64))
     return np.asarray(result.reshape(data.shape))
+
+
+def reduce_along(ufunc: Any, x: Array, axis: int) -> Array:
+    """Reduce along one axis and keep it with length 1.
+
+    Args:
+        ufunc: A binary ufunc of NumPy.
+        x: Any type that NumPy computes in, any shape.
+        axis: An axis in [0, rank).
+    """
+    # Along a short last axis NumPy takes as long as for a hundred elements; reducing slice by slice is faster.
+    if axis == x.ndim - 1 and 1 < x.shape[axis] <= 16 and x.size >= 2048:
+        return np.expand_dims(functools.reduce(ufunc, np.moveaxis(x, axis, 0)), axis)
+    return np.asarray(ufunc.reduce(x, axis, x.dtype, keepdims=True))
 
 
 def evaluate_polynomial(coefficients: Sequence[float], x: Array) -> Array:

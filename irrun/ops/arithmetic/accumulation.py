@@ -1,4 +1,4 @@
-"""Operations along one axis: running sums, and maxima of segments."""
+"""Operations that accumulate along one axis: cumulative sums, and maxima of segments."""
 
 from __future__ import annotations
 
@@ -9,23 +9,40 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axis, to_scalar
-from irrun.ops._support.numerics import Array, get_integer_limits, get_lowest_float, is_float, to_native
+from irrun.ops._support.numerics import (
+    Array,
+    compute_in_native_type,
+    get_integer_limits,
+    get_lowest_float,
+    is_float,
+)
 from irrun.ops._support.registry import op
 
 __all__ = ["cum_sum_3", "segment_max_16"]
 
 
 @op("CumSum", since=3, folding="elementwise")
+@compute_in_native_type
 def cum_sum_3(data: Array, axis: Array | None = None, *, exclusive: bool = False, reverse: bool = False) -> Array:
-    """Running sums along `axis`, from its end with `reverse`; with `exclusive` each leaves its own element out.
+    """Compute cumulative sums along `axis`; integers wrap.
 
-    data: any numeric type and shape, a scalar being a list of one; axis: i32 or i64 scalar, 0 where it is left out.
-    Returns the shape and type of data. Integers wrap.
-    Raises InputError where axis is out of range.
-    Spec: CumSum-3.
+    Args:
+        data: Any numeric type, any shape. A scalar is treated as [1].
+        axis: i32 or i64 scalar. 0 if omitted.
+        exclusive: Whether each sum excludes the element at its own position.
+        reverse: Whether sums start at the end of the axis.
+
+    Returns:
+        The shape and type of `data`.
+
+    Raises:
+        InputError: `axis` is out of range.
+
+    Spec:
+        CumSum-3
     """
-    along = normalize_axis(0 if axis is None else to_scalar(axis, "axis"), max(1, data.ndim))
-    values = np.moveaxis(np.atleast_1d(to_native(data)), along, 0)
+    index = normalize_axis(0 if axis is None else to_scalar(axis, "axis"), max(1, data.ndim))
+    values = np.moveaxis(np.atleast_1d(data), index, 0)
     if reverse:
         values = values[::-1]
     sums = np.cumsum(values, axis=0, dtype=values.dtype)
@@ -33,7 +50,7 @@ def cum_sum_3(data: Array, axis: Array | None = None, *, exclusive: bool = False
         sums = np.concatenate([np.zeros_like(sums[:1]), sums[:-1]])
     if reverse:
         sums = sums[::-1]
-    return np.asarray(np.moveaxis(sums, 0, along).astype(data.dtype, copy=False).reshape(data.shape))
+    return np.asarray(np.moveaxis(sums, 0, index).reshape(data.shape))
 
 
 @op("SegmentMax", since=16, folding="elementwise")
@@ -45,15 +62,24 @@ def segment_max_16(
     fill_mode: Literal["ZERO", "LOWEST"] | None = None,
     empty_segment_value: Literal["ZERO", "LOWEST"] = "ZERO",
 ) -> Array:
-    """The greatest of those slices of `data` along the first axis that share a segment.
+    """Compute the maximum of the slices of each segment along the first axis.
 
-    data: any numeric type, rank >= 1; segment_ids: i32 or i64 [first dimension of data], sorted, not negative;
-    num_segments: i32 or i64 scalar, by default one more than the last id. Slices from the first id on that is not
-    below it are dropped. What the specification calls empty_segment_value is fill_mode in OpenVINO and its files.
-    Returns [num_segments, ...rest of data], the type of data; a segment without slices is zero or, with
-    fill_mode LOWEST, the lowest finite value. NaN is never the greatest.
-    Raises InputError where segment_ids do not fit data, are not sorted, or are negative.
-    Spec: SegmentMax-16.
+    Args:
+        data: Any numeric type, rank >= 1.
+        segment_ids: i32 or i64, [first dimension of `data`]. Sorted, not negative.
+        num_segments: i32 or i64 scalar. One more than the last id if omitted. Slices of segments from num_segments
+            on are ignored.
+        fill_mode: The name that OpenVINO and its files use for empty_segment_value; takes precedence.
+        empty_segment_value: Whether segments without slices are zero or the lowest finite value.
+
+    Returns:
+        Shape [num_segments, ...] with the remaining dimensions of `data`, the type of `data`. NaN is ignored.
+
+    Raises:
+        InputError: `segment_ids` do not match `data`, are not sorted, or are negative, or `num_segments` is negative.
+
+    Spec:
+        SegmentMax-16
     """
     if data.ndim == 0 or segment_ids.shape != data.shape[:1]:
         raise InputError(
@@ -62,21 +88,22 @@ def segment_max_16(
     ids = segment_ids.astype(np.int64)
     if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
         raise InputError("segment_ids are negative or not sorted")
-    default = int(ids[-1]) + 1 if ids.size else 0
-    count = default if num_segments is None else to_scalar(num_segments, "num_segments")
+    default_count = int(ids[-1]) + 1 if ids.size else 0
+    count = default_count if num_segments is None else to_scalar(num_segments, "num_segments")
     if count < 0:
-        raise InputError(f"num_segments is {count}, expected none or more")
+        raise InputError(f"num_segments is {count}, expected at least 0")
     check_allocation((count, *data.shape[1:]), data.dtype)
-    values = to_native(data)
-    if is_float(data.dtype):
-        lowest = get_lowest_float(data.dtype)
-    else:
-        lowest = get_integer_limits(data.dtype)[0]
-    fill = 0 if (fill_mode or empty_segment_value) == "ZERO" else lowest
-    result = np.full((count, *data.shape[1:]), fill, values.dtype)
-    kept = int(np.searchsorted(ids, count))
-    if kept:
-        segments, starts = np.unique(ids[:kept], return_index=True)
-        greatest = np.fmax.reduceat(values[:kept], starts, axis=0)
-        result[segments] = np.fmax(greatest, np.asarray(lowest, values.dtype))
-    return result.astype(data.dtype, copy=False)
+    lowest = get_lowest_float(data.dtype) if is_float(data.dtype) else get_integer_limits(data.dtype)[0]
+    fill_value = 0 if (fill_mode or empty_segment_value) == "ZERO" else lowest
+    return _reduce_segments(data, ids, count=count, lowest=lowest, fill_value=fill_value)
+
+
+@compute_in_native_type
+def _reduce_segments(data: Array, ids: Array, *, count: int, lowest: float, fill_value: float) -> Array:
+    result = np.full((count, *data.shape[1:]), fill_value, data.dtype)
+    slice_count = int(np.searchsorted(ids, count))
+    if slice_count:
+        segments, starts = np.unique(ids[:slice_count], return_index=True)
+        maxima = np.fmax.reduceat(data[:slice_count], starts, axis=0)
+        result[segments] = np.fmax(maxima, np.asarray(lowest, data.dtype))
+    return result

@@ -1,14 +1,20 @@
 """Trigonometric and hyperbolic functions, and their inverses.
 
-NumPy's sine and cosine of f32 are off by less than 1.5 units in the last place, and far faster than those of f64.
+NumPy's sine and cosine of f32 are accurate to 1.5 units in the last place, and far faster than those of f64.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from irrun.ops._support.elementwise import unary
-from irrun.ops._support.numerics import Array, get_integer_limits, is_float, to_native, via_float64
+from irrun.ops._support.numerics import (
+    Array,
+    compute_in_float64,
+    get_integer_limits,
+    is_float,
+    to_native,
+    via_float64,
+)
 from irrun.ops._support.registry import op
 
 __all__ = [
@@ -28,149 +34,210 @@ __all__ = [
 
 
 @op("Acos", since=1, folding="elementwise")
+@compute_in_float64()
 def acos_1(data: Array) -> Array:
-    """The angle whose cosine is `data`; NaN outside of [-1, 1].
+    """Compute the inverse cosine; NaN outside [-1, 1].
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are rounded, as in the reference.
-    Spec: Acos-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
+
+    Spec:
+        Acos-1
     """
-    return via_float64(np.arccos, data)
+    return np.asarray(np.arccos(data))
 
 
 @op("Acosh", since=4, folding="elementwise")
+@compute_in_float64()
 def acosh_4(data: Array) -> Array:
-    """The inverse hyperbolic cosine; NaN below 1.
+    """Compute the inverse hyperbolic cosine; NaN below 1.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are rounded, as in the reference.
-    Spec: Acosh-3.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
+
+    Spec:
+        Acosh-3
     """
-    return via_float64(np.arccosh, data)
+    return np.asarray(np.arccosh(data))
 
 
 @op("Asin", since=1, folding="elementwise")
+@compute_in_float64(integers="truncate")
 def asin_1(data: Array) -> Array:
-    """The angle whose sine is `data`; NaN outside of [-1, 1].
+    """Compute the inverse sine; NaN outside [-1, 1].
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are truncated, as in the reference.
-    Spec: Asin-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are truncated, as in the reference implementation.
+
+    Spec:
+        Asin-1
     """
-    return via_float64(np.arcsin, data, integers="truncate")
+    return np.asarray(np.arcsin(data))
 
 
 @op("Asinh", since=4, folding="elementwise")
+@compute_in_float64()
 def asinh_4(data: Array) -> Array:
-    """The inverse hyperbolic sine.
+    """Compute the inverse hyperbolic sine.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are rounded, as in the reference.
-    Spec: Asinh-3.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
+
+    Spec:
+        Asinh-3
     """
-    return via_float64(np.arcsinh, data)
+    return np.asarray(np.arcsinh(data))
 
 
 @op("Atan", since=1, folding="elementwise")
+@compute_in_float64()
 def atan_1(data: Array) -> Array:
-    """The angle whose tangent is `data`.
+    """Compute the inverse tangent.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are rounded, as in the reference.
-    Spec: Atan-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
+
+    Spec:
+        Atan-1
     """
-    return via_float64(np.arctan, data)
+    return np.asarray(np.arctan(data))
 
 
 @op("Atanh", since=4, folding="elementwise")
 def atanh_4(data: Array) -> Array:
-    """The inverse hyperbolic tangent; NaN outside of [-1, 1].
+    """Compute the inverse hyperbolic tangent; NaN outside [-1, 1].
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data. Of integers only 0 has a finite result; the greatest and the lowest integer
-    stand for the infinities, also beyond 1 and -1, as in the reference.
-    Spec: Atanh-3.
+    For integers, only 0 has a finite result. The lowest and the greatest integer represent the infinities, also for
+    values beyond -1 and 1, as in the reference implementation.
+
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        Atanh-3
     """
     if is_float(data.dtype):
         return via_float64(np.arctanh, data)
-    values = to_native(data)
     lowest, greatest = get_integer_limits(data.dtype)
     limits = np.array([lowest, 0, greatest], np.int64 if lowest else np.uint64).astype(data.dtype)
-    return np.asarray(limits[np.sign(values).astype(np.int8) + 1])
+    return np.asarray(limits[np.sign(to_native(data)).astype(np.int8) + 1])
 
 
 @op("Cos", since=1, folding="elementwise")
+@compute_in_float64(only_integers=True)
 def cos_1(data: Array) -> Array:
-    """The cosine of angles in radians.
+    """Compute the cosine of angles in radians.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are rounded, as in the reference.
-    Spec: Cos-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
+
+    Spec:
+        Cos-1
     """
-    return unary(np.cos, data) if is_float(data.dtype) else via_float64(np.cos, data)
+    return np.asarray(np.cos(data))
 
 
 @op("Cosh", since=1, folding="elementwise")
+@compute_in_float64()
 def cosh_1(data: Array) -> Array:
-    """The hyperbolic cosine.
+    """Compute the hyperbolic cosine.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are rounded, as in the reference.
-    Spec: Cosh-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
+
+    Spec:
+        Cosh-1
     """
-    return via_float64(np.cosh, data)
+    return np.asarray(np.cosh(data))
 
 
 @op("Sin", since=1, folding="elementwise")
+@compute_in_float64(integers="truncate", only_integers=True)
 def sin_1(data: Array) -> Array:
-    """The sine of angles in radians.
+    """Compute the sine of angles in radians.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are truncated, as in the reference.
-    Spec: Sin-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are truncated, as in the reference implementation.
+
+    Spec:
+        Sin-1
     """
-    return unary(np.sin, data) if is_float(data.dtype) else via_float64(np.sin, data, integers="truncate")
+    return np.asarray(np.sin(data))
 
 
 @op("Sinh", since=1, folding="elementwise")
+@compute_in_float64()
 def sinh_1(data: Array) -> Array:
-    """The hyperbolic sine.
+    """Compute the hyperbolic sine.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are rounded, as in the reference.
-    Spec: Sinh-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
+
+    Spec:
+        Sinh-1
     """
-    return via_float64(np.sinh, data)
+    return np.asarray(np.sinh(data))
 
 
 @op("Tan", since=1, folding="elementwise")
+@compute_in_float64()
 def tan_1(data: Array) -> Array:
-    """The tangent of angles in radians.
+    """Compute the tangent of angles in radians.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are rounded, as in the reference.
-    Spec: Tan-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
+
+    Spec:
+        Tan-1
     """
-    return via_float64(np.tan, data)
+    return np.asarray(np.tan(data))
 
 
 @op("Tanh", since=1, folding="elementwise")
+@compute_in_float64()
 def tanh_1(data: Array) -> Array:
-    """The hyperbolic tangent.
+    """Compute the hyperbolic tangent.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are rounded, as in the reference.
-    Spec: Tanh-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
+
+    Spec:
+        Tanh-1
     """
-    return via_float64(np.tanh, data)
+    return np.asarray(np.tanh(data))

@@ -1,14 +1,22 @@
-"""Arithmetic of one tensor: signs, rounding, roots, logarithms and the error function."""
+"""Arithmetic operations on one tensor: signs, rounding, roots, logarithms and the error function."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from irrun.ops._support.elementwise import unary
-from irrun.ops._support.numerics import Array, is_float, round_half_away, via_float64
+from irrun.ops._support.numerics import (
+    Array,
+    compute_in_float64,
+    compute_in_native_type,
+    is_float,
+    round_half_away,
+    via_float64,
+)
 from irrun.ops._support.registry import op
 from irrun.ops._support.special_functions import erf, erfinv
 
@@ -25,117 +33,185 @@ __all__ = [
     "sqrt_1",
 ]
 
+Kernel = Callable[..., Array]
+
+
+def _round_floats(kernel: Kernel) -> Kernel:
+    """Decorate a rounding kernel: floats are computed in their native type, others are returned as they are."""
+    native_kernel = compute_in_native_type(kernel)
+
+    @functools.wraps(kernel)
+    def wrapper(data: Array, **attributes: Any) -> Array:
+        return native_kernel(data, **attributes) if is_float(data.dtype) else data
+
+    return wrapper
+
 
 @op("Abs", since=1, folding="elementwise")
+@compute_in_native_type
 def abs_1(data: Array) -> Array:
-    """The absolute value; the lowest integer stays as it is.
+    """Compute the absolute value; the lowest integer is unchanged.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Spec: Abs-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        Abs-1
     """
-    return unary(np.abs, data)
+    return np.asarray(np.abs(data))
 
 
 @op("Negative", since=1, folding="elementwise")
+@compute_in_native_type
 def negative_1(data: Array) -> Array:
-    """`-data`; integers wrap.
+    """Negate `data`; integers wrap.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Spec: Negative-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        Negative-1
     """
-    return unary(np.negative, data)
+    return np.asarray(np.negative(data))
 
 
 @op("Sign", since=1, folding="elementwise")
+@compute_in_native_type
 def sign_1(data: Array) -> Array:
-    """1 for positive values, -1 for negative ones, 0 for zero, NaN for NaN.
+    """Return 1 for positive values, -1 for negative values, 0 for zero and NaN for NaN.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Spec: Sign-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        Sign-1
     """
-    return unary(np.sign, data)
+    return np.asarray(np.sign(data))
 
 
 @op("Ceiling", since=1, folding="elementwise")
+@_round_floats
 def ceiling_1(data: Array) -> Array:
-    """The least whole number that is not below.
+    """Round up to an integer.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Spec: Ceiling-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        Ceiling-1
     """
-    return unary(np.ceil, data) if is_float(data.dtype) else data
+    return np.asarray(np.ceil(data))
 
 
 @op("Floor", since=1, folding="elementwise")
+@_round_floats
 def floor_1(data: Array) -> Array:
-    """The greatest whole number that is not above.
+    """Round down to an integer.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Spec: Floor-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        Floor-1
     """
-    return unary(np.floor, data) if is_float(data.dtype) else data
+    return np.asarray(np.floor(data))
 
 
 @op("Round", since=5, folding="elementwise")
+@_round_floats
 def round_5(data: Array, *, mode: Literal["half_to_even", "half_away_from_zero"] = "half_to_even") -> Array:
-    """The nearest whole number; `mode` says where halves go.
+    """Round to the nearest integer.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Spec: Round-5.
+    Args:
+        data: Any numeric type, any shape.
+        mode: How halves are rounded.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        Round-5
     """
-    if not is_float(data.dtype):
-        return data
-    return unary(np.rint if mode == "half_to_even" else round_half_away, data)
+    return np.asarray(np.rint(data)) if mode == "half_to_even" else round_half_away(data)
 
 
 @op("Sqrt", since=1, folding="elementwise")
+@compute_in_float64(only_integers=True)
 def sqrt_1(data: Array) -> Array:
-    """The square root; NaN below zero.
+    """Compute the square root; NaN below zero.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are rounded, as in the reference.
-    Spec: Sqrt-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
+
+    Spec:
+        Sqrt-1
     """
-    return unary(np.sqrt, data) if is_float(data.dtype) else via_float64(np.sqrt, data)
+    return np.asarray(np.sqrt(data))
 
 
 @op("Log", since=1, folding="elementwise")
+@compute_in_float64(integers="truncate")
 def log_1(data: Array) -> Array:
-    """The natural logarithm; minus infinity at zero, NaN below.
+    """Compute the natural logarithm; minus infinity at zero, NaN below.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are truncated, as in the reference.
-    Spec: Log-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are truncated, as in the reference implementation.
+
+    Spec:
+        Log-1
     """
-    return via_float64(np.log, data, integers="truncate")
+    return np.asarray(np.log(data))
 
 
 @op("Erf", since=1, folding="elementwise")
 def erf_1(data: Array) -> Array:
-    """The error function.
+    """Compute the error function.
 
-    data: any numeric type, any shape.
-    Returns the shape and type of data.
-    Results of integers are rounded, as in the reference.
-    Spec: Erf-1.
+    Args:
+        data: Any numeric type, any shape.
+
+    Returns:
+        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
+
+    Spec:
+        Erf-1
     """
     return via_float64(partial(erf, single=data.dtype != np.float64), data)
 
 
 @op("ErfInv", since=17, folding="elementwise")
+@compute_in_float64()
 def erf_inv_17(data: Array) -> Array:
-    """The inverse of the error function: infinite at 1 and -1, NaN beyond.
+    """Compute the inverse of the error function; infinite at 1 and -1, NaN beyond.
 
-    data: any floating-point type, any shape.
-    Returns the shape and type of data.
-    Spec: ErfInv-17.
+    Args:
+        data: Any floating-point type, any shape.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        ErfInv-17
     """
-    return via_float64(erfinv, data)
+    return erfinv(data)

@@ -11,7 +11,7 @@ from irrun.ops._support.axes import normalize_axis
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.output_type import convert_to_output_type
 from irrun.ops._support.registry import op
-from irrun.ops.activation import gelu_7, swish_4
+from irrun.ops.activation.elementwise import gelu_7, swish_4
 
 __all__ = ["glu", "leaky_relu", "power_static", "rms", "swish_cpu"]
 

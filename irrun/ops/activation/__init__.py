@@ -1,0 +1,5 @@
+"""Activation functions, one module per family."""
+
+from irrun._lazy import lazy_submodules
+
+__getattr__ = lazy_submodules(__name__)
