@@ -1,4 +1,4 @@
-"""What many tests share."""
+"""Fixtures and paths shared by many tests."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ SHARED = Path(__file__).parents[2] / "shared"
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    """The folder of real models beside the checkout; the test is skipped where it is absent."""
+    """Return the folder of real models next to the checkout; skip the test if it is missing."""
     folder = SHARED / "data"
     if not folder.is_dir():
-        pytest.skip("the real models are not here")
+        pytest.skip("the real models are not available")
     return folder

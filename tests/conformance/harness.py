@@ -1,8 +1,8 @@
-"""Holds irrun against OpenVINO: builds one-operation models, runs them on both, compares.
+"""Compare irrun with OpenVINO on models of a single operation.
 
-A generator module in `generators/` says, for each versioned operation, which configurations to try:
+A module in `generators/` yields the cases to test for each versioned operation:
 
-    @configurations("Gather", since=8)
+    @register_cases("Gather", since=8)
     def gather_8(rng):
         for axis in (0, -1):
             yield Case([data, indices, np.array(axis)], {"batch_dims": 0})
@@ -27,31 +27,32 @@ import irrun
 from irrun.element_types import ElementType
 from irrun.ops._support.numerics import is_float, upcast
 
-__all__ = ["GENERATORS", "Case", "configurations", "load_generators", "round_trip_case", "run_case"]
+__all__ = ["GENERATORS", "Case", "check_round_trip", "generate_cases", "load_generators", "register_cases", "run_case"]
 
 EXACT = (0.0, 0.0)
 
 
 @dataclass
 class Case:
-    """One configuration of one operation.
+    """A configuration of one operation: inputs, attributes and how to check the outputs.
 
     Attributes:
-        inputs: the values fed, one per input port; None leaves a port out (only at the end).
-        attributes: as NodeFactory takes them.
-        constants: positions of inputs that are Constants of the model rather than Parameters.
-        dynamic: positions of Parameters that are declared with dynamic dimensions.
-        tolerance: (rtol, atol) for float outputs; None picks by type: a few units in the last place.
-        oracles: which of OpenVINO's ways to compute are asked: "evaluate" (Model.evaluate, the reference
-            implementation) and "cpu" (the CPU plugin in f32). Those that do not implement the configuration
-            are passed over, but one must answer unless `expected` is given.
-        expected: worked values, one per output (None: not checked), compared besides the oracles.
-        build: makes the whole ov.Model instead of NodeFactory; its Parameters take `inputs` in order.
-        opset: the opset asked of NodeFactory, where it is not the operation's first.
-        outputs: positions of outputs to compare; all where None.
-        normalize: applied to the list of outputs of each side before they are compared, where the order or the
-            padding of results is not defined.
-        note: what this configuration is about, printed when it fails.
+        inputs: One value per input port. None omits an optional port at the end.
+        attributes: The attributes, as NodeFactory expects them.
+        constants: Positions of inputs that are Constants of the model. All others are Parameters.
+        dynamic: Positions of Parameters that are declared with dynamic dimensions.
+        tolerance: (rtol, atol) for floating-point outputs. None allows a few units in the last place of the type.
+        oracles: The OpenVINO implementations to compare with: "evaluate" (Model.evaluate, the reference
+            implementation) and "cpu" (the CPU plugin in f32). Those that do not support the configuration are
+            ignored, but at least one must produce outputs unless `expected` is set.
+        expected: Precomputed values, one per output, that are compared in addition to those of the oracles. None
+            skips an output.
+        build: Builds the whole ov.Model in place of NodeFactory. Its Parameters take `inputs` in order.
+        opset: The opset that NodeFactory uses. None is the first opset of the operation.
+        outputs: Positions of the outputs to compare. None compares all.
+        normalize: Applied to both lists of outputs before they are compared, where the order or the padding of the
+            results is undefined.
+        note: What the configuration tests, printed when it fails.
     """
 
     inputs: Sequence[np.ndarray | None] = ()
@@ -67,16 +68,21 @@ class Case:
     normalize: Callable[[list[np.ndarray]], list[np.ndarray]] | None = None
     note: str = ""
 
+    @property
+    def parameter_values(self) -> list[np.ndarray]:
+        """The values of the inputs that are Parameters, in order."""
+        return [x for i, x in enumerate(self.inputs) if x is not None and i not in self.constants]
+
 
 Generator = Callable[[np.random.Generator], Iterator[Case]]
 GENERATORS: dict[tuple[str, int], Generator] = {}
 
 
-def configurations(type: str, since: int) -> Callable[[Generator], Generator]:
-    """Register the decorated generator of cases for one versioned operation; its rng is seeded by the name."""
+def register_cases(type: str, since: int) -> Callable[[Generator], Generator]:
+    """Register the decorated function as the generator of cases for one versioned operation."""
 
     def register(generator: Generator) -> Generator:
-        assert (type, since) not in GENERATORS, f"two generators for {type}-{since}"
+        assert (type, since) not in GENERATORS, f"{type}-{since} has two generators"
         GENERATORS[type, since] = generator
         return generator
 
@@ -84,74 +90,77 @@ def configurations(type: str, since: int) -> Callable[[Generator], Generator]:
 
 
 def load_generators() -> None:
-    """Import every module of `generators`, so that GENERATORS is complete."""
+    """Import every module of `generators`, which fills GENERATORS."""
     from conformance import generators
 
     for module in pkgutil.iter_modules(generators.__path__, "conformance.generators."):
         importlib.import_module(module.name)
 
 
-def cases(type: str, since: int) -> Iterator[Case]:
-    """The seeded configurations of one operation; IRRUN_SEED in the environment gives others."""
+def generate_cases(type: str, since: int) -> Iterator[Case]:
+    """Yield the cases of one operation.
+
+    The seed depends on the operation alone. The environment variable IRRUN_SEED adds an offset to it.
+    """
     seed = zlib.crc32(f"{type}-{since}".encode()) + int(os.environ.get("IRRUN_SEED", "0"))
     return GENERATORS[type, since](np.random.default_rng(seed))
 
 
 def run_case(type: str, since: int, case: Case) -> None:
-    """Run one configuration on irrun and on the oracles.
+    """Run one case on irrun and compare the outputs with those of the oracles.
 
     Raises:
-        AssertionError: outputs differ in number, type, shape or value, or no oracle could answer.
+        AssertionError: Outputs differ in number, type, shape or value, or no oracle supports the configuration.
     """
     import openvino as ov
 
-    model = case.build() if case.build else _build(type, since, case)
-    fed = [x for i, x in enumerate(case.inputs) if x is not None and i not in case.constants]
+    model = _build_model(type, since, case)
+    values = case.parameter_values
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.xml"
         ov.serialize(model, path)
         compiled = irrun.compile_model(path)
-        result = compiled(list(fed))
-        ours = [np.array(result[i]) for i in range(len(compiled.outputs))]
-    answers = []
-    reasons = []
+        result = compiled(list(values))
+        actual = [np.array(result[i]) for i in range(len(compiled.outputs))]
+    references: list[tuple[str, Sequence[np.ndarray | None]]] = []
+    errors = []
     for oracle in case.oracles:
         try:
-            answers.append((oracle, ORACLES[oracle](model, fed, [x.shape for x in ours])))
+            references.append((oracle, ORACLES[oracle](model, values, [x.shape for x in actual])))
         except RuntimeError as error:
-            reasons.append(f"{oracle}: {str(error)[:300]}")
+            errors.append(f"{oracle}: {str(error)[:300]}")
     if case.expected is not None:
-        answers.append(("expected", [None if e is None else np.asarray(e) for e in case.expected]))
-    assert answers, "no oracle answered: " + "; ".join(reasons)
-    for name, theirs in answers:
-        compare(ours, theirs, case, name)
+        references.append(("expected", [None if e is None else np.asarray(e) for e in case.expected]))
+    assert references, "no oracle supports the configuration: " + "; ".join(errors)
+    for name, expected in references:
+        compare_outputs(actual, expected, case, name)
 
 
-def round_trip_case(type: str, since: int, case: Case, same_values: bool = True) -> None:
-    """Let irrun read and write the model of one configuration; OpenVINO must compute the same bits from both.
+def check_round_trip(type: str, since: int, case: Case, same_values: bool = True) -> None:
+    """Check that OpenVINO computes the same bits from a model after irrun has read and written it.
 
-    Configurations that the CPU plugin does not run are passed over.
+    Cases that the CPU plugin does not support are ignored.
 
     Raises:
-        AssertionError: OpenVINO cannot read what irrun wrote, or gives other results for it.
+        AssertionError: OpenVINO cannot read the written model, or computes different outputs from it.
     """
     import openvino as ov
 
-    model = case.build() if case.build else _build(type, since, case)
-    fed = [x for i, x in enumerate(case.inputs) if x is not None and i not in case.constants]
+    model = _build_model(type, since, case)
     if "cpu" not in case.oracles:
         return
+    values = case.parameter_values
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.xml"
         ov.serialize(model, path)
         irrun.save_model(irrun.read_model(path), Path(folder) / "copy.xml")
-        copy = _core().read_model(Path(folder) / "copy.xml")
+        copy = _get_core().read_model(Path(folder) / "copy.xml")
         try:
-            expected = _cpu(_core().read_model(path), fed)
+            expected = _run_on_cpu(_get_core().read_model(path), values)
         except RuntimeError:
             return
-        found = _cpu(copy, fed)
-    for a, b in zip(found, expected, strict=True):
+        actual = _run_on_cpu(copy, values)
+    for a, b in zip(actual, expected, strict=True):
         assert a.dtype == b.dtype
         assert a.shape == b.shape
         if not same_values:
@@ -162,20 +171,22 @@ def round_trip_case(type: str, since: int, case: Case, same_values: bool = True)
             assert a.tobytes() == b.tobytes() or case.normalize or np.array_equal(upcast(a), upcast(b), equal_nan=True)
 
 
-def compare(ours: list[np.ndarray], theirs: Sequence[np.ndarray | None], case: Case, oracle: str = "oracle") -> None:
+def compare_outputs(
+    actual: list[np.ndarray], expected: Sequence[np.ndarray | None], case: Case, oracle: str = "oracle"
+) -> None:
     """Assert that two lists of outputs agree in number, type, shape and value."""
-    assert len(ours) == len(theirs), f"{oracle}: {len(ours)} outputs, expected {len(theirs)}"
+    assert len(actual) == len(expected), f"{oracle}: found {len(actual)} outputs, expected {len(expected)}"
     if case.normalize:
-        ours, theirs = case.normalize(list(ours)), case.normalize(list(theirs))
-    for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        actual, expected = case.normalize(list(actual)), case.normalize(list(expected))
+    for i, (a, b) in enumerate(zip(actual, expected, strict=True)):
         if b is None or (case.outputs is not None and i not in case.outputs):
             continue
         where = f"{oracle}, output {i}"
         same_type = ElementType.of(a.dtype) == ElementType.of(b.dtype)
-        assert same_type, f"{where}: type {a.dtype}, expected {b.dtype}"
-        assert a.shape == b.shape, f"{where}: shape {a.shape}, expected {b.shape}"
+        assert same_type, f"{where}: found type {a.dtype}, expected {b.dtype}"
+        assert a.shape == b.shape, f"{where}: found shape {a.shape}, expected {b.shape}"
         if is_float(a.dtype):
-            rtol, atol = case.tolerance or default_tolerance(a.dtype)
+            rtol, atol = case.tolerance or get_default_tolerance(a.dtype)
             x, y = upcast(a), upcast(b)
             with np.errstate(all="ignore"):
                 np.testing.assert_allclose(x, y, rtol=rtol, atol=atol, err_msg=where)
@@ -183,8 +194,8 @@ def compare(ours: list[np.ndarray], theirs: Sequence[np.ndarray | None], case: C
             np.testing.assert_array_equal(a, b, err_msg=where)
 
 
-def default_tolerance(dtype: np.dtype) -> tuple[float, float]:
-    """(rtol, atol) of a few units in the last place."""
+def get_default_tolerance(dtype: np.dtype) -> tuple[float, float]:
+    """Return (rtol, atol) of a few units in the last place."""
     import ml_dtypes
 
     eps = float(ml_dtypes.finfo(dtype).eps)
@@ -194,15 +205,15 @@ def default_tolerance(dtype: np.dtype) -> tuple[float, float]:
 
 
 def to_tensor(x: np.ndarray) -> Any:
-    """An ov.Tensor with the values of `x`, whatever its element type."""
+    """Convert an array of any element type that is not packed to an ov.Tensor."""
     import openvino as ov
 
-    element = ElementType.of(x.dtype)
-    if element.name == "string":
+    element_type = ElementType.of(x.dtype)
+    if element_type.name == "string":
         return ov.Tensor(np.array(x, dtype=object).astype("U"))
-    if element.is_packed:
-        raise TypeError(f"feed {element} as a Constant made with openvino itself")
-    tensor = ov.Tensor(getattr(ov.Type, element.name), ov.Shape(list(x.shape)))
+    if element_type.is_packed:
+        raise TypeError(f"{element_type} is packed; build a Constant with openvino instead")
+    tensor = ov.Tensor(getattr(ov.Type, element_type.name), ov.Shape(list(x.shape)))
     if x.size:
         flat = np.ascontiguousarray(x).reshape(-1)
         tensor.data.reshape(-1).view(np.uint8)[:] = flat.view(np.uint8)
@@ -210,19 +221,21 @@ def to_tensor(x: np.ndarray) -> Any:
 
 
 def from_tensor(tensor: Any) -> np.ndarray:
-    """The values of an ov.Tensor in irrun's type for them."""
-    element = ElementType.parse(tensor.element_type.get_type_name())
-    if element.name == "string":
+    """Convert an ov.Tensor to an array of the NumPy type that irrun uses for its element type."""
+    element_type = ElementType.parse(tensor.element_type.get_type_name())
+    if element_type.name == "string":
         return np.array(tensor.str_data, dtype=object).reshape(tuple(tensor.shape))
     data = np.array(tensor.data)
-    return data if data.dtype == element.dtype else data.view(element.dtype)
+    return data if data.dtype == element_type.dtype else data.view(element_type.dtype)
 
 
-def _build(type: str, since: int, case: Case) -> Any:
+def _build_model(type: str, since: int, case: Case) -> Any:
     import openvino as ov
     from openvino import op
     from openvino.utils.node_factory import NodeFactory
 
+    if case.build:
+        return case.build()
     parameters, arguments = [], []
     for i, x in enumerate(case.inputs):
         if x is None:
@@ -240,7 +253,7 @@ def _build(type: str, since: int, case: Case) -> Any:
 
 
 @lru_cache(maxsize=1)
-def _core() -> Any:
+def _get_core() -> Any:
     import openvino as ov
 
     core = ov.Core()
@@ -248,22 +261,22 @@ def _core() -> Any:
     return core
 
 
-def _evaluate(model: Any, fed: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+def _evaluate(model: Any, values: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     import openvino as ov
 
-    # Some operations write to outputs of open shape without giving them a size: they get the size of our results.
+    # Some operations do not resize outputs of dynamic shape before they write to them, so they are allocated here.
     outputs = [
         ov.Tensor(o.element_type, o.shape if o.partial_shape.is_static else ov.Shape(list(shape)))
         for o, shape in zip(model.outputs, shapes, strict=True)
     ]
-    if not model.evaluate(outputs, [to_tensor(x) for x in fed]):
+    if not model.evaluate(outputs, [to_tensor(x) for x in values]):
         raise RuntimeError("evaluate is not implemented")
     return [from_tensor(t) for t in outputs]
 
 
-def _cpu(model: Any, fed: Sequence[np.ndarray], _: object = None) -> list[np.ndarray]:
-    request = _core().compile_model(model, "CPU").create_infer_request()
-    for i, x in enumerate(fed):
+def _run_on_cpu(model: Any, values: Sequence[np.ndarray], _: object = None) -> list[np.ndarray]:
+    request = _get_core().compile_model(model, "CPU").create_infer_request()
+    for i, x in enumerate(values):
         request.set_input_tensor(i, to_tensor(x))
     request.infer()
     return [from_tensor(request.get_output_tensor(i)) for i in range(len(model.outputs))]
@@ -271,5 +284,5 @@ def _cpu(model: Any, fed: Sequence[np.ndarray], _: object = None) -> list[np.nda
 
 ORACLES: dict[str, Callable[..., list[np.ndarray]]] = {
     "evaluate": _evaluate,
-    "cpu": _cpu,
+    "cpu": _run_on_cpu,
 }

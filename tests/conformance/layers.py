@@ -1,7 +1,7 @@
-"""Models of one layer that OpenVINO's Python API cannot make: any type, opset, attributes and inputs.
+"""Models of one layer that OpenVINO's Python API cannot build: any type, opset, attributes and inputs.
 
-OpenVINO only writes the file; what the layer should give comes from elsewhere, mostly from a decomposition into
-standard operations that OpenVINO computes.
+OpenVINO only writes the file. The expected outputs come from elsewhere, mostly from a decomposition into standard
+operations that OpenVINO computes.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 from conformance.harness import ORACLES, to_tensor
 from irrun.element_types import ElementType
 
-__all__ = ["computed", "one_layer"]
+__all__ = ["compute_nodes", "define_layer"]
 
 
-def one_layer(
+def define_layer(
     type: str,
     opset: str,
     inputs: Sequence[np.ndarray],
@@ -26,10 +26,15 @@ def one_layer(
     expected: Sequence[np.ndarray],
     constants: Sequence[int] = (),
 ) -> Callable[[], Any]:
-    """What `Case.build` takes: makes a model whose only operation is such a layer.
+    """Return a function for `Case.build` that builds a model with this layer as its only operation.
 
-    inputs become Parameters, or Constants where `constants` names them; expected gives the types and shapes of
-    the outputs.
+    Args:
+        type: The type of the layer.
+        opset: The opset of the layer.
+        inputs: The values of the inputs.
+        attributes: The attributes of the layer.
+        expected: Arrays with the types and shapes of the outputs.
+        constants: Positions of inputs that are Constants of the model. All others are Parameters.
     """
     import openvino as ov
 
@@ -37,24 +42,28 @@ def one_layer(
         ov.Op.__init__(node, node, arguments)
         node.constructor_validate_and_infer_types()
 
-    def declare(node: Any) -> None:
+    def declare_outputs(node: Any) -> None:
         for i, x in enumerate(expected):
             node.set_output_type(i, getattr(ov.Type, ElementType.of(x.dtype).name), ov.PartialShape(list(x.shape)))
 
-    def visit(node: Any, visitor: Any) -> bool:
+    def visit_attributes(node: Any, visitor: Any) -> bool:
         visitor.on_attributes(dict(attributes))
         return True
 
     def build() -> Any:
-        body = {"__init__": create, "validate_and_infer_types": declare, "visit_attributes": visit}
-        node_class = types.new_class(type, (ov.Op,), exec_body=lambda namespace: namespace.update(body))
+        members = {
+            "__init__": create,
+            "validate_and_infer_types": declare_outputs,
+            "visit_attributes": visit_attributes,
+        }
+        node_class = types.new_class(type, (ov.Op,), exec_body=lambda namespace: namespace.update(members))
         parameters, arguments = [], []
         for i, x in enumerate(inputs):
             if i in constants:
                 arguments.append(ov.op.Constant(to_tensor(x)).output(0))
                 continue
-            element = getattr(ov.Type, ElementType.of(x.dtype).name)
-            parameters.append(ov.op.Parameter(element, ov.PartialShape(list(x.shape))))
+            element_type = getattr(ov.Type, ElementType.of(x.dtype).name)
+            parameters.append(ov.op.Parameter(element_type, ov.PartialShape(list(x.shape))))
             arguments.append(parameters[-1].output(0))
         node = node_class(arguments)
         node.get_rt_info()["opset"] = opset
@@ -63,8 +72,8 @@ def one_layer(
     return build
 
 
-def computed(*outputs: Any) -> list[np.ndarray]:
-    """The values of nodes that hang on Constants alone, computed by OpenVINO."""
+def compute_nodes(*nodes: Any) -> list[np.ndarray]:
+    """Compute the values of nodes that depend on Constants only, with OpenVINO's CPU plugin."""
     import openvino as ov
 
-    return ORACLES["cpu"](ov.Model([ov.op.Result(o.output(0)) for o in outputs], []), [])
+    return ORACLES["cpu"](ov.Model([ov.op.Result(node.output(0)) for node in nodes], []), [])

@@ -1,4 +1,4 @@
-"""No operation is without a kernel, and no kernel without configurations."""
+"""Tests that every operation has a kernel and every kernel has conformance cases."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ load_generators()
 NUMBERED = [o for o in registry.list_operations() if o.opset is None and o.kernel.__module__.startswith("irrun.")]
 
 
-def listed():
+def read_operation_list():
     path = SHARED / "opsets.json"
     if not path.is_file():
-        pytest.skip("the list of operations is not here")
+        pytest.skip("the list of operations is not available")
     return json.loads(path.read_text())
 
 
 def test_every_versioned_operation_has_a_kernel():
-    have = {(o.type, o.since): o.category for o in NUMBERED}
-    wanted = {(e["type"], e["since"]): e["category"] for e in listed()}
-    assert len(wanted) == 245
-    assert not wanted.keys() - have.keys()
-    assert {key: have[key] for key in wanted} == wanted
+    categories = {(o.type, o.since): o.category for o in NUMBERED}
+    expected = {(e["type"], e["since"]): e["category"] for e in read_operation_list()}
+    assert len(expected) == 245
+    assert not expected.keys() - categories.keys()
+    assert {key: categories[key] for key in expected} == expected
 
 
-def test_every_versioned_operation_has_configurations():
-    assert not {(e["type"], e["since"]) for e in listed()} - GENERATORS.keys()
+def test_every_versioned_operation_has_conformance_cases():
+    assert not {(e["type"], e["since"]) for e in read_operation_list()} - GENERATORS.keys()
 
 
 @pytest.mark.parametrize("operation", NUMBERED, ids=str)
-def test_each_kernel_has_configurations_and_its_form(operation):
-    """Generators, a docstring that names the source, attributes of known types, the module of its category."""
+def test_kernel_has_cases_and_a_valid_declaration(operation):
+    """Check that it has cases, a `Spec:` section that names it, convertible defaults, and resolves to itself."""
     assert (operation.type, operation.since) in GENERATORS
-    text = inspect.getdoc(operation.kernel)
-    assert text
-    source = text[text.rindex("Spec: ") :]
-    assert f"{operation.type}-".lower() in source.lower()
+    docstring = inspect.getdoc(operation.kernel)
+    assert docstring
+    specification = docstring[docstring.rindex("Spec:") :]
+    assert f"{operation.type}-".lower() in specification.lower()
     for attribute in operation.attributes:
         assert attribute.type_name
         if not attribute.required and isinstance(attribute.default, str):
@@ -49,10 +49,10 @@ def test_each_kernel_has_configurations_and_its_form(operation):
     assert registry.find(operation.type, f"opset{operation.since}") is operation
 
 
-def test_later_opsets_resolve_to_the_newest_version_before_them():
-    for entry in listed():
+def test_later_opsets_resolve_to_the_newest_earlier_version():
+    for entry in read_operation_list():
         for opset in (entry["since"], entry["until"]):
-            found = registry.find(entry["type"], f"opset{opset}")
-            assert found is not None
-            newer = [e["since"] for e in listed() if e["type"] == entry["type"] and e["since"] <= opset]
-            assert found.since == max(newer)
+            operation = registry.find(entry["type"], f"opset{opset}")
+            assert operation is not None
+            versions = [e["since"] for e in read_operation_list() if e["type"] == entry["type"] and e["since"] <= opset]
+            assert operation.since == max(versions)

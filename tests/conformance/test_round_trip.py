@@ -1,4 +1,4 @@
-"""Every operation's models, written by irrun and read by OpenVINO, give the same outputs as the originals."""
+"""Tests that OpenVINO computes the same outputs from models that irrun has read and written."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ import pytest
 
 pytest.importorskip("openvino")
 
-from conformance.harness import GENERATORS, Case, cases, load_generators, round_trip_case
+from conformance.harness import GENERATORS, Case, check_round_trip, generate_cases, load_generators
 
 load_generators()
 OPERATIONS = [key for key in sorted(GENERATORS) if key[1]]
 
 
-def check(type: str, since: int, limit: int | None) -> None:
-    for count, case in enumerate(itertools.islice(cases(type, since), limit), 1):
+def check_cases(type: str, since: int, limit: int | None) -> None:
+    for count, case in enumerate(itertools.islice(generate_cases(type, since), limit), 1):
         try:
-            round_trip_case(type, since, case, same_values=not _is_random(type, case))
+            check_round_trip(type, since, case, same_values=not is_unseeded(type, case))
         except (AssertionError, RuntimeError) as error:
             raise AssertionError(f"[{count}] {case.note} {case.attributes}: {error!s:.800}") from error
 
 
-def _is_random(type: str, case: Case) -> bool:
-    """Whether results differ from run to run: no seed is given."""
+def is_unseeded(type: str, case: Case) -> bool:
+    """Return whether the outputs are random because both seeds are 0."""
     seeds = (case.attributes.get("global_seed", 0), case.attributes.get("op_seed", 0))
     return type in ("RandomUniform", "Multinomial") and seeds == (0, 0)
 
 
 @pytest.mark.parametrize(("type", "since"), OPERATIONS, ids=str)
-def test_first_configurations(type: str, since: int) -> None:
-    check(type, since, 2)
+def test_first_cases_survive_a_round_trip(type: str, since: int) -> None:
+    check_cases(type, since, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("type", "since"), OPERATIONS, ids=str)
-def test_all_configurations(type: str, since: int) -> None:
-    check(type, since, None)
+def test_all_cases_survive_a_round_trip(type: str, since: int) -> None:
+    check_cases(type, since, None)

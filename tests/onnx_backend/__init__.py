@@ -1,1 +1,1 @@
-"""ONNX's backend tests on irrun."""
+"""Run ONNX's backend tests on irrun."""

@@ -1,9 +1,9 @@
 """ONNX's backend tests, converted to IR by OpenVINO and run on irrun and on OpenVINO's CPU plugin.
 
-`onnx.backend.test` brings some 2,000 small models with inputs and expected outputs. `run_test` takes one of them
-through `openvino.Core().read_model`, writes the graph as it is, and holds what irrun and OpenVINO compute from it
-against what ONNX expects. The converter may crash the process on a model, so a `Suite` runs tests in a process of
-its own and goes on in a new one.
+`onnx.backend.test` contains some 2,000 small models with inputs and expected outputs. `run_test` reads one of them
+with `openvino.Core().read_model`, serializes the graph without further transformations, and compares the outputs of
+irrun and of OpenVINO with those that ONNX expects. A conversion may crash the process, so a `Suite` runs the tests in
+a child process, which it replaces after a crash.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KINDS", "Outcome", "Suite", "compare", "list_tests", "run_test"]
+__all__ = ["KINDS", "Outcome", "Suite", "compare_outputs", "list_tests", "run_test"]
 
-#: The tests whose data lies in the package; the others are large models to download.
+#: The kinds of tests whose data is part of the package. Others download large models.
 KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one test.
+    """The outcome of one test.
 
     Attributes:
-        name: kind/name.
-        unconverted: why OpenVINO has no IR for it; "" where it has.
-        irrun, openvino: what went wrong there; "" where the test passes.
-        alike: whether both gave the same outputs, at the test's tolerances, whatever it expects.
-        operations: what the IR consists of, as `str(irrun.ops._support.registry.Operation)`.
+        name: The name of the test, as kind/name.
+        conversion_error: Why OpenVINO could not convert the model, or "".
+        irrun_error: Why the test fails on irrun, or "" if it passes.
+        openvino_error: Why the test fails on OpenVINO's CPU plugin, or "" if it passes.
+        outputs_agree: Whether both computed the same outputs, within the tolerances of the test.
+        operations: The operations of the IR, as `str(Operation)`.
     """
 
     name: str
-    unconverted: str = ""
-    irrun: str = ""
-    openvino: str = ""
-    alike: bool = False
+    conversion_error: str = ""
+    irrun_error: str = ""
+    openvino_error: str = ""
+    outputs_agree: bool = False
     operations: tuple[str, ...] = ()
 
 
 class Suite:
-    """The tests, run one after another in a child process, which may crash."""
+    """Runs tests one after another in a child process, which may crash."""
 
     def __init__(self) -> None:
         self._pool: ProcessPoolExecutor | None = None
@@ -61,13 +62,13 @@ class Suite:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def names(self) -> list[str]:
-        """All tests, sorted."""
+    def list_tests(self) -> list[str]:
+        """Return the names of all tests, sorted."""
         names: list[str] = self._submit(list_tests)
         return names
 
     def run(self, name: str) -> Outcome:
-        """Run one test; where that crashes, without OpenVINO's plugin."""
+        """Run one test. If the process crashes, run it again without OpenVINO's plugin."""
         outcome: Outcome
         for with_plugin in (True, False):
             try:
@@ -75,7 +76,7 @@ class Suite:
             except BrokenProcessPool:
                 continue
             return outcome
-        return Outcome(name, irrun="the process crashes", openvino="the process crashes")
+        return Outcome(name, irrun_error="the process crashes", openvino_error="the process crashes")
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         if self._pool is None:
@@ -88,53 +89,54 @@ class Suite:
 
 
 def list_tests() -> list[str]:
-    """The names of all tests, as kind/name."""
-    return sorted(_tests())
+    """Return the names of all tests, as kind/name."""
+    return sorted(_load_tests())
 
 
 def run_test(name: str, with_plugin: bool = True) -> Outcome:
-    """Convert one test's model and run it on both sides, or on irrun alone."""
+    """Convert the model of one test and run it on irrun and, if `with_plugin`, on OpenVINO's CPU plugin."""
     import onnx
     import openvino as ov
 
-    test = _tests()[name]
+    test = _load_tests()[name]
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         path = Path(folder) / "model.xml"
         try:
             model = test.model if test.model is not None else onnx.load(Path(test.model_dir) / "model.onnx")
-            data_sets = list(_data_sets(test, model))
+            data_sets = list(_load_data_sets(test, model))
             if not data_sets:
-                return Outcome(name, unconverted="the test has no data")
-            if not all(isinstance(v, np.ndarray) for fed, expected in data_sets for v in (*fed.values(), *expected)):
-                return Outcome(name, unconverted="IR has no sequences and no optional values")
+                return Outcome(name, conversion_error="the test has no data")
+            values = [v for inputs, expected in data_sets for v in (*inputs.values(), *expected)]
+            if not all(isinstance(v, np.ndarray) for v in values):
+                return Outcome(name, conversion_error="IR has neither sequences nor optional values")
             onnx.save(model, path.with_suffix(".onnx"))
-            converted = _core().read_model(path.with_suffix(".onnx"))
+            converted = _get_core().read_model(path.with_suffix(".onnx"))
             ov.serialize(converted, path)
         except Exception as error:
-            return Outcome(name, unconverted=str(error).strip())
+            return Outcome(name, conversion_error=str(error).strip())
 
-        results: dict[str, list[list[Any]]] = {}
+        outputs: dict[str, list[list[Any]]] = {}
 
-        def outcome(side: str, run: Callable[[Any, Sequence[Any]], list[list[Any]]], given: Any) -> str:
+        def run_side(side: str, run: Callable[[Any, Sequence[Any]], list[list[Any]]], model: Any) -> str:
             try:
-                results[side] = run(given, data_sets)
-                compare(results[side], [expected for _, expected in data_sets], test.rtol, test.atol)
+                outputs[side] = run(model, data_sets)
+                compare_outputs(outputs[side], [expected for _, expected in data_sets], test.rtol, test.atol)
             except Exception as error:
                 return str(error).replace(str(path), path.name).strip() or type(error).__name__
             return ""
 
-        irrun_says = outcome("irrun", _run_irrun, path)
-        openvino_says = outcome("openvino", _run_openvino, converted) if with_plugin else "the process crashes"
+        irrun_error = run_side("irrun", _run_irrun, path)
+        openvino_error = run_side("openvino", _run_openvino, converted) if with_plugin else "the process crashes"
         try:
-            compare(results["irrun"], results["openvino"], test.rtol, test.atol)
-            alike = True
+            compare_outputs(outputs["irrun"], outputs["openvino"], test.rtol, test.atol)
+            outputs_agree = True
         except (KeyError, AssertionError):
-            alike = False
-        return Outcome(name, "", irrun_says, openvino_says, alike, _operations(path))
+            outputs_agree = False
+        return Outcome(name, "", irrun_error, openvino_error, outputs_agree, _list_operations(path))
 
 
-def _operations(path: Path) -> tuple[str, ...]:
+def _list_operations(path: Path) -> tuple[str, ...]:
     import irrun
     from irrun.ops._support.registry import find
 
@@ -146,16 +148,16 @@ def _operations(path: Path) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def _tests() -> dict[str, Any]:
+def _load_tests() -> dict[str, Any]:
     from onnx.backend.test.loader import load_model_tests
 
     with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # making the expected values overflows here and there, on purpose
+        warnings.simplefilter("ignore")  # some tests overflow on purpose when they compute the expected values
         return {f"{kind}/{t.name}": t for kind in KINDS for t in load_model_tests(kind=kind)}
 
 
 @lru_cache(maxsize=1)
-def _core() -> Any:
+def _get_core() -> Any:
     import openvino as ov
 
     core = ov.Core()
@@ -163,19 +165,20 @@ def _core() -> Any:
     return core
 
 
-def _data_sets(test: Any, model: Any) -> Any:
-    """(name -> value fed, values expected) for each set of data that belongs to a test."""
+def _load_data_sets(test: Any, model: Any) -> Any:
+    """Yield (inputs by name, expected outputs) for each data set of a test."""
     names = [i.name for i in model.graph.input]
     if test.data_sets is not None:
         for inputs, outputs in test.data_sets:
-            yield dict(zip(names, map(_value, inputs), strict=False)), list(map(_value, outputs))
+            yield dict(zip(names, map(_to_value, inputs), strict=False)), list(map(_to_value, outputs))
         return
     for folder in sorted(glob.glob(str(Path(test.model_dir) / "test_data_set_*"))):
-        inputs = _files(folder, "input", [i.type for i in model.graph.input])
-        yield dict(zip(names, inputs, strict=False)), _files(folder, "output", [o.type for o in model.graph.output])
+        inputs = _load_files(folder, "input", [i.type for i in model.graph.input])
+        outputs = _load_files(folder, "output", [o.type for o in model.graph.output])
+        yield dict(zip(names, inputs, strict=False)), outputs
 
 
-def _files(folder: str, prefix: str, types: Sequence[Any]) -> list[Any]:
+def _load_files(folder: str, prefix: str, types: Sequence[Any]) -> list[Any]:
     import onnx
 
     count = len(glob.glob(f"{folder}/{prefix}_*.pb"))
@@ -184,24 +187,24 @@ def _files(folder: str, prefix: str, types: Sequence[Any]) -> list[Any]:
         kind = type_proto.WhichOneof("value")
         proto = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}.get(kind, onnx.TensorProto)()
         proto.ParseFromString((Path(folder) / f"{prefix}_{i}.pb").read_bytes())
-        values.append(_value(proto))
+        values.append(_to_value(proto))
     return values
 
 
-def _value(given: Any) -> Any:
-    """A tensor as an array, a sequence as a list."""
+def _to_value(value: Any) -> Any:
+    """Convert a tensor to an array and a sequence to a list."""
     import onnx
     from onnx import numpy_helper
 
-    if isinstance(given, onnx.TensorProto):
-        given = numpy_helper.to_array(given)
-    elif isinstance(given, onnx.SequenceProto):
-        given = numpy_helper.to_list(given)
-    elif isinstance(given, onnx.OptionalProto):
-        given = numpy_helper.to_optional(given)
-    if isinstance(given, (list, tuple)) or given is None:
-        return given
-    array = np.asarray(given)
+    if isinstance(value, onnx.TensorProto):
+        value = numpy_helper.to_array(value)
+    elif isinstance(value, onnx.SequenceProto):
+        value = numpy_helper.to_list(value)
+    elif isinstance(value, onnx.OptionalProto):
+        value = numpy_helper.to_optional(value)
+    if isinstance(value, (list, tuple)) or value is None:
+        return value
+    array = np.asarray(value)
     return array.astype(object) if array.dtype.kind in "SU" else array
 
 
@@ -209,35 +212,40 @@ def _run_irrun(path: Path, data_sets: Sequence[Any]) -> list[list[Any]]:
     import irrun
 
     compiled = irrun.compile_model(path)
-    found = []
-    for fed, _ in data_sets:
-        result = compiled(dict(enumerate(_arguments([t.names for t in compiled.inputs], fed))))
-        found.append([result[i] for i in range(len(compiled.outputs))])
-    return found
+    outputs = []
+    for inputs, _ in data_sets:
+        result = compiled(dict(enumerate(_match_inputs([t.names for t in compiled.inputs], inputs))))
+        outputs.append([result[i] for i in range(len(compiled.outputs))])
+    return outputs
 
 
 def _run_openvino(model: Any, data_sets: Sequence[Any]) -> list[list[Any]]:
-    request = _core().compile_model(model, "CPU").create_infer_request()
+    request = _get_core().compile_model(model, "CPU").create_infer_request()
     compiled = request.get_compiled_model()
-    found = []
-    for fed, _ in data_sets:
-        for i, value in enumerate(_arguments([port.names for port in compiled.inputs], fed)):
+    outputs = []
+    for inputs, _ in data_sets:
+        for i, value in enumerate(_match_inputs([port.names for port in compiled.inputs], inputs)):
             request.set_input_tensor(i, _to_tensor(value))
         request.infer()
-        found.append([_from_tensor(request.get_output_tensor(i)) for i in range(len(compiled.outputs))])
-    return found
+        outputs.append([_from_tensor(request.get_output_tensor(i)) for i in range(len(compiled.outputs))])
+    return outputs
 
 
-def _arguments(inputs: Sequence[Any], fed: dict[str, Any]) -> list[Any]:
-    """The values for inputs that have these names.
+def _match_inputs(ports: Sequence[Any], values: dict[str, Any]) -> list[Any]:
+    """Return the values of a model's inputs in order.
 
-    The converter gives the input of a layer that it drops the name of that layer's output; then the order tells.
+    When the converter drops a layer, it assigns the name of the layer's output to the input. Values are then matched
+    by position.
+
+    Args:
+        ports: The names of each input.
+        values: Values by the input names of the ONNX model.
     """
-    if all(not set(names).isdisjoint(fed) for names in inputs):
-        return [next(fed[name] for name in names if name in fed) for names in inputs]
-    if len(inputs) != len(fed):
-        raise ValueError(f"{len(inputs)} inputs instead of {len(fed)}")
-    return list(fed.values())
+    if all(not set(names).isdisjoint(values) for names in ports):
+        return [next(values[name] for name in names if name in values) for names in ports]
+    if len(ports) != len(values):
+        raise ValueError(f"{len(ports)} inputs, expected {len(values)}")
+    return list(values.values())
 
 
 def _to_tensor(value: Any) -> Any:
@@ -248,12 +256,12 @@ def _to_tensor(value: Any) -> Any:
     from irrun.packing import pack
 
     if not isinstance(value, np.ndarray):
-        raise TypeError(f"{type(value).__name__} for an input that is a tensor")
-    element = ElementType.of(value.dtype)
-    if not element.is_packed:
+        raise TypeError(f"expected an array for a tensor input, found {type(value).__name__}")
+    element_type = ElementType.of(value.dtype)
+    if not element_type.is_packed:
         return to_tensor(value)
-    tensor = ov.Tensor(getattr(ov.Type, element.name), ov.Shape(list(value.shape)))
-    tensor.data.reshape(-1).view(np.uint8)[:] = np.frombuffer(pack(element, value), np.uint8)
+    tensor = ov.Tensor(getattr(ov.Type, element_type.name), ov.Shape(list(value.shape)))
+    tensor.data.reshape(-1).view(np.uint8)[:] = np.frombuffer(pack(element_type, value), np.uint8)
     return tensor
 
 
@@ -263,34 +271,34 @@ def _from_tensor(tensor: Any) -> np.ndarray[Any, Any]:
     from irrun.element_types import ElementType
     from irrun.packing import unpack
 
-    element = ElementType.parse(tensor.element_type.get_type_name())
-    if not element.is_packed:
+    element_type = ElementType.parse(tensor.element_type.get_type_name())
+    if not element_type.is_packed:
         return from_tensor(tensor)
-    return unpack(element, np.array(tensor.data).reshape(-1).view(np.uint8), tuple(tensor.shape))
+    return unpack(element_type, np.array(tensor.data).reshape(-1).view(np.uint8), tuple(tensor.shape))
 
 
-def compare(found: list[list[Any]], expected: list[list[Any]], rtol: float, atol: float) -> None:
-    """Assert that the outputs of all sets of data agree in number, type, shape and value.
+def compare_outputs(actual: list[list[Any]], expected: list[list[Any]], rtol: float, atol: float) -> None:
+    """Assert that the outputs of all data sets agree in number, type, shape and value.
 
-    bf16 may differ by two units in the last place, as in ONNX's own runner.
+    bf16 may differ by two units in the last place, as in ONNX's own test runner.
     """
     from irrun.ops._support.numerics import is_float, upcast
 
-    for ours, theirs in zip(found, expected, strict=True):
-        assert len(ours) == len(theirs), f"{len(ours)} outputs instead of {len(theirs)}"
-        for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-            where = f"output {i}: " if len(ours) > 1 else ""
-            assert a.dtype == b.dtype, f"{where}{a.dtype} instead of {b.dtype}"
-            assert a.shape == b.shape, f"{where}shape {list(a.shape)} instead of {list(b.shape)}"
+    for actual_set, expected_set in zip(actual, expected, strict=True):
+        assert len(actual_set) == len(expected_set), f"{len(actual_set)} outputs, expected {len(expected_set)}"
+        for i, (a, b) in enumerate(zip(actual_set, expected_set, strict=True)):
+            where = f"output {i}: " if len(actual_set) > 1 else ""
+            assert a.dtype == b.dtype, f"{where}type {a.dtype}, expected {b.dtype}"
+            assert a.shape == b.shape, f"{where}shape {list(a.shape)}, expected {list(b.shape)}"
             if is_float(a.dtype):
                 a, b = upcast(a), upcast(b)
-                relative = max(rtol, 2**-6) if theirs[i].dtype.name == "bfloat16" else rtol
-                wrong = ~np.isclose(a, b, rtol=relative, atol=atol, equal_nan=True)
+                relative = max(rtol, 2**-6) if expected_set[i].dtype.name == "bfloat16" else rtol
+                differs = ~np.isclose(a, b, rtol=relative, atol=atol, equal_nan=True)
             else:
-                wrong = a != b
-            if np.any(wrong):
-                at = tuple(int(k) for k in np.argwhere(wrong)[0])
+                differs = a != b
+            if np.any(differs):
+                first = tuple(int(k) for k in np.argwhere(differs)[0])
                 raise AssertionError(
-                    f"{where}{np.count_nonzero(wrong)} of {a.size} values differ; "
-                    f"first {a[at]} instead of {b[at]} at {list(at)}"
+                    f"{where}{np.count_nonzero(differs)} of {a.size} values differ; "
+                    f"first {a[first]}, expected {b[first]} at {list(first)}"
                 )

@@ -1,4 +1,4 @@
-"""Configurations for the activation functions."""
+"""Conformance cases for the activation functions."""
 
 from __future__ import annotations
 
@@ -13,73 +13,73 @@ from conformance.generators.elementwise import (
     INTEGERS,
     SHAPES,
     SPECIALS,
-    WIDE,
-    unary_cases,
-    uniform,
+    WIDE_INTEGERS,
+    create_sampler,
+    generate_unary_cases,
 )
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
-WIDTH = uniform(-8, 8)
+SAMPLER = create_sampler(-8, 8)
 I32, I64 = np.dtype(np.int32), np.dtype(np.int64)
 
 
-def activation(type, since, *, attributes=({},), **options):
-    """Register the configurations of an activation function, for each of some sets of attributes."""
+def register_activation(type, since, *, attributes=({},), **options):
+    """Register the cases of an activation function for each set of attributes."""
 
-    @configurations(type, since=since)
+    @register_cases(type, since=since)
     def generate(rng):
-        for given in attributes:
-            yield from unary_cases(rng, WIDTH, attributes=given, **options)
+        for attribute_set in attributes:
+            yield from generate_unary_cases(rng, SAMPLER, attributes=attribute_set, **options)
 
     return generate
 
 
-activation("Relu", 1, integers=WIDE)
-activation("Exp", 1, integers=WIDE, integer_make=uniform(0, 12))
+register_activation("Relu", 1, integers=WIDE_INTEGERS)
+register_activation("Exp", 1, integers=WIDE_INTEGERS, integer_sampler=create_sampler(0, 12))
 
 
-@configurations("Sigmoid", since=1)
+@register_cases("Sigmoid", since=1)
 def sigmoid_1(rng):
-    yield from unary_cases(rng, WIDTH, integers=WIDE, integer_make=uniform(0, 12))
-    for dtype in WIDE:
+    yield from generate_unary_cases(rng, SAMPLER, integers=WIDE_INTEGERS, integer_sampler=create_sampler(0, 12))
+    for dtype in WIDE_INTEGERS:
         limits = np.iinfo(dtype)
         ends = [limits.min, limits.min + 1, limits.max - 2, limits.max, limits.max // 2, limits.max // 2 + 1, 0, 1]
-        yield Case([np.array(ends, dtype)], oracles=("evaluate",), note="ends of the range")
+        yield Case([np.array(ends, dtype)], oracles=("evaluate",), note="limits of the type")
 
 
-activation("Gelu", 2, specials=())
-activation("Gelu", 7, attributes=[{"approximation_mode": "ERF"}, {"approximation_mode": "TANH"}])
-activation("Mish", 4)
-activation("SoftPlus", 4, floats=(F16, BFLOAT16, F64))
-activation("SoftSign", 9)
-activation("HSigmoid", 5)
-# Only the CPU plugin computes Elu.
-activation("Elu", 1, attributes=[{"alpha": a} for a in (1.0, 0.3, 0.0, -2.0)], specials=("cpu",))
+register_activation("Gelu", 2, specials=())
+register_activation("Gelu", 7, attributes=[{"approximation_mode": "ERF"}, {"approximation_mode": "TANH"}])
+register_activation("Mish", 4)
+register_activation("SoftPlus", 4, floats=(F16, BFLOAT16, F64))
+register_activation("SoftSign", 9)
+register_activation("HSigmoid", 5)
+# Only the CPU plugin implements Elu.
+register_activation("Elu", 1, attributes=[{"alpha": a} for a in (1.0, 0.3, 0.0, -2.0)], specials=("cpu",))
 
 
-@configurations("HSwish", since=4)
+@register_cases("HSwish", since=4)
 def h_swish_4(rng):
-    yield from unary_cases(rng, WIDTH, specials=())
-    # Beyond that the reference overflows on its way to a result that f32 holds.
+    yield from generate_unary_cases(rng, SAMPLER, specials=())
+    # For larger values an intermediate result of the reference implementation overflows.
     yield Case([SPECIALS[np.isnan(SPECIALS) | ~(np.abs(SPECIALS) > 5e37) | np.isinf(SPECIALS)]], oracles=("evaluate",))
 
 
-@configurations("Identity", since=16)
+@register_cases("Identity", since=16)
 def identity_16(rng):
     for shape in SHAPES:
-        yield Case([WIDTH(rng, shape, F32)])
+        yield Case([SAMPLER(rng, shape, F32)])
     for dtype in [F16, *INTEGERS]:
-        yield Case([uniform(0, 100)(rng, (2, 3), dtype)], oracles=("cpu",))
+        yield Case([create_sampler(0, 100)(rng, (2, 3), dtype)], oracles=("cpu",))
     yield Case([rng.integers(0, 2, (2, 3)).astype(bool)])
-    yield Case([WIDTH(rng, (2, 3), F32)], dynamic=(0,))
+    yield Case([SAMPLER(rng, (2, 3), F32)], dynamic=(0,))
 
 
-@configurations("Clamp", since=1)
+@register_cases("Clamp", since=1)
 def clamp_1(rng):
     for low, high in [(-2.5, 3.5), (0, 6), (-1, -0.5), (2, 2), (-1e30, 1), (float("-inf"), float("inf"))]:
-        given = {"min": low, "max": high}
-        yield from unary_cases(rng, WIDTH, attributes=given, floats=(F16, BFLOAT16))
-    yield Case([WIDTH(rng, (3, 4), F64)], {"min": -2.5, "max": 3.5}, **F64_ON_CPU)
+        attribute_set = {"min": low, "max": high}
+        yield from generate_unary_cases(rng, SAMPLER, attributes=attribute_set, floats=(F16, BFLOAT16))
+    yield Case([SAMPLER(rng, (3, 4), F64)], {"min": -2.5, "max": 3.5}, **F64_ON_CPU)
     for low, high in [(-2.5, 3.5), (-1000.0, 1000.0), (1.0, 1e30), (3.0, 7.0), (-1e30, 2.0)]:
         for dtype in INTEGERS:
             info = np.iinfo(dtype)
@@ -87,7 +87,7 @@ def clamp_1(rng):
             yield Case([values], {"min": low, "max": high}, oracles=("evaluate",))
 
 
-@configurations("PRelu", since=1)
+@register_cases("PRelu", since=1)
 def p_relu_1(rng):
     shapes = [
         ((4,), (1,)),
@@ -113,30 +113,32 @@ def p_relu_1(rng):
     ]
     for data, slope in shapes:
         for dtype in (F32, F16):
-            yield Case([WIDTH(rng, data, dtype), uniform(-1, 1)(rng, slope, dtype)])
-        yield Case([WIDTH(rng, data, F32), uniform(-1, 1)(rng, slope, F32)], constants=(1,))
-    yield Case([WIDTH(rng, (2, 3, 4), F32), uniform(-1, 1)(rng, (3,), F32)], dynamic=(0,))
-    yield Case([WIDTH(rng, (2, 3, 4), BFLOAT16), uniform(-1, 1)(rng, (3,), BFLOAT16)])
+            yield Case([SAMPLER(rng, data, dtype), create_sampler(-1, 1)(rng, slope, dtype)])
+        yield Case([SAMPLER(rng, data, F32), create_sampler(-1, 1)(rng, slope, F32)], constants=(1,))
+    yield Case([SAMPLER(rng, (2, 3, 4), F32), create_sampler(-1, 1)(rng, (3,), F32)], dynamic=(0,))
+    yield Case([SAMPLER(rng, (2, 3, 4), BFLOAT16), create_sampler(-1, 1)(rng, (3,), BFLOAT16)])
     for slope in (0.5, 0.0, -2.0, np.inf, -np.inf, np.nan):
         yield Case([SPECIALS, np.array([slope], F32)], oracles=("evaluate",))
     yield Case([np.array([-1, 0, 2, 3], F32), np.array([np.nan, np.inf, np.nan, -np.inf], F32)])
 
 
-def with_scalars(type, since, formula, pairs, shape=(), specials=("cpu",), run_time=()):
-    """Register the configurations of an activation function that takes scalars besides its data.
+def register_with_scalars(type, since, formula, pairs, shape=(), specials=("cpu",), dynamic_oracles=()):
+    """Register the cases of an activation function with scalar inputs.
 
-    Scalars that come at run time are asked of the oracles `run_time`, or else of `formula` in f64.
+    Constant scalars are compared with all oracles, Parameters with `dynamic_oracles` and with `formula` in f64.
     """
 
-    @configurations(type, since=since)
+    @register_cases(type, since=since)
     def generate(rng):
         for numbers in pairs:
             scalars = [np.full(shape, n, F32) for n in numbers]
-            places = tuple(range(1, len(scalars) + 1))
-            yield from unary_cases(rng, WIDTH, constants=places, more=lambda given=scalars: given, specials=specials)
-            data = WIDTH(rng, (3, 4), F32)
+            positions = tuple(range(1, len(scalars) + 1))
+            yield from generate_unary_cases(
+                rng, SAMPLER, constants=positions, extra_inputs=lambda scalars=scalars: scalars, specials=specials
+            )
+            data = SAMPLER(rng, (3, 4), F32)
             expected = formula(data.astype(F64), *(n.astype(F64) for n in scalars)).astype(F32)
-            yield Case([data, *scalars], oracles=run_time, expected=[expected])
+            yield Case([data, *scalars], oracles=dynamic_oracles, expected=[expected])
 
     return generate
 
@@ -153,25 +155,27 @@ def swish(x, beta=1.0):
     return x / (1 + np.exp(-beta * x))
 
 
-# The CPU plugin, the only one of the oracles that knows HardSigmoid, takes 0 for alpha and beta as "not given".
-with_scalars("HardSigmoid", 1, hard_sigmoid, [(0.2, 0.5), (-0.3, 0.1), (1, 0.25)])
-with_scalars("Selu", 1, selu, [(1.67326, 1.0507), (0.5, 2)], shape=(1,))
-with_scalars("Swish", 4, swish, [(), (1,), (0.4,), (2,), (0,)], specials=("evaluate",), run_time=("evaluate",))
+# Only the CPU plugin implements HardSigmoid, and it replaces an alpha or beta of 0 by the default.
+register_with_scalars("HardSigmoid", 1, hard_sigmoid, [(0.2, 0.5), (-0.3, 0.1), (1, 0.25)])
+register_with_scalars("Selu", 1, selu, [(1.67326, 1.0507), (0.5, 2)], shape=(1,))
+register_with_scalars(
+    "Swish", 4, swish, [(), (1,), (0.4,), (2,), (0,)], specials=("evaluate",), dynamic_oracles=("evaluate",)
+)
 
 
-def softmax(type, since, axes, specials):
-    """Register the configurations of a function along one axis."""
+def register_softmax(type, since, axes, specials):
+    """Register the cases of a softmax function."""
 
-    @configurations(type, since=since)
+    @register_cases(type, since=since)
     def generate(rng):
         for shape in [(5,), (3, 4), (2, 3, 4), (2, 3, 4, 5), (1, 2, 3, 2, 2), (1, 1), (3, 1), (2, 0), ()]:
             for axis in axes(len(shape) or 1):
-                yield Case([WIDTH(rng, shape, F32)], {"axis": axis})
-        yield Case([WIDTH(rng, (2, 3, 4), F32)], {"axis": 2}, dynamic=(0,))
-        yield Case([WIDTH(rng, (2, 3), F32)], note="the axis that OpenVINO writes where none is given")
+                yield Case([SAMPLER(rng, shape, F32)], {"axis": axis})
+        yield Case([SAMPLER(rng, (2, 3, 4), F32)], {"axis": 2}, dynamic=(0,))
+        yield Case([SAMPLER(rng, (2, 3), F32)], note="default axis")
         for dtype in (F16, BFLOAT16, F64):
             extra = F64_ON_CPU if dtype == F64 else {}
-            yield Case([WIDTH(rng, (3, 4), dtype)], {"axis": 1}, **extra)
+            yield Case([SAMPLER(rng, (3, 4), dtype)], {"axis": 1}, **extra)
         yield Case([np.array([[1000, 1001, 999], [-1000, -1001, -999], [80, -80, 0]], F32)], {"axis": 1})
         row = np.array([[-np.inf, 0, 1], [3, -np.inf, -np.inf]], F32)
         yield Case([row], {"axis": 1}, oracles=specials)
@@ -181,6 +185,6 @@ def softmax(type, since, axes, specials):
     return generate
 
 
-softmax("Softmax", 1, lambda rank: range(rank), ("evaluate",))
-softmax("Softmax", 8, lambda rank: range(-rank, rank), ("evaluate",))
-softmax("LogSoftmax", 5, lambda rank: range(-rank, rank), ("cpu",))
+register_softmax("Softmax", 1, lambda rank: range(rank), ("evaluate",))
+register_softmax("Softmax", 8, lambda rank: range(-rank, rank), ("evaluate",))
+register_softmax("LogSoftmax", 5, lambda rank: range(-rank, rank), ("cpu",))

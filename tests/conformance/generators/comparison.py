@@ -1,4 +1,4 @@
-"""Configurations for the comparison operations."""
+"""Conformance cases for the comparison operations."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from conformance.generators.elementwise import (
     INTEGERS,
     SHAPES,
     SPECIALS,
-    binary_cases,
-    mixed,
-    uniform,
+    create_rounding_sampler,
+    create_sampler,
+    generate_binary_cases,
 )
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
-FEW = mixed(uniform(-2, 2))
+REPEATED = create_rounding_sampler(create_sampler(-2, 2))
 
 
-def comparison(type, pdpd=None):
-    """Register the configurations of a comparison of two tensors, on values of which many are equal."""
+def register_comparison(type, pdpd=None):
+    """Register the cases of a comparison, with many equal values."""
 
-    @configurations(type, since=1)
+    @register_cases(type, since=1)
     def generate(rng):
-        yield from binary_cases(rng, FEW, FEW, types=[F16, BFLOAT16, F64, *INTEGERS[:4]], pdpd=pdpd)
-        few = mixed(uniform(0, 2))
-        yield from binary_cases(rng, few, few, first=np.dtype("u1"), types=INTEGERS[4:], modes=False)
+        yield from generate_binary_cases(rng, REPEATED, REPEATED, types=[F16, BFLOAT16, F64, *INTEGERS[:4]], pdpd=pdpd)
+        repeated = create_rounding_sampler(create_sampler(0, 2))
+        yield from generate_binary_cases(rng, repeated, repeated, first=np.dtype("u1"), types=INTEGERS[4:], modes=False)
         finite = SPECIALS[~(np.abs(SPECIALS) > 6e4) | np.isinf(SPECIALS)]
         a, b = np.meshgrid(finite, finite)
         for dtype in (F32, F16):
-            # On the CPU plugin NaN is greater than everything.
+            # The CPU plugin treats NaN as greater than all numbers.
             yield Case([a.astype(dtype), b.astype(dtype)], oracles=("evaluate",))
         if type in ("Equal", "NotEqual"):
             flags = np.array([True, False])
@@ -42,34 +42,34 @@ def comparison(type, pdpd=None):
 
 
 for name in ("Equal", "NotEqual", "Less", "LessEqual"):
-    comparison(name)
-# The oracles exchange the inputs of these two, and then line up the wrong one.
-comparison("Greater", pdpd=np.greater)
-comparison("GreaterEqual", pdpd=np.greater_equal)
+    register_comparison(name)
+# The oracles swap the inputs of these two operations and then align the wrong one.
+register_comparison("Greater", pdpd=np.greater)
+register_comparison("GreaterEqual", pdpd=np.greater_equal)
 
 
-def special(rng, shape):
+def sample_special_values(rng, shape):
     return rng.choice(np.array([np.nan, np.inf, -np.inf, 0, 1, -3e4], F32), shape)
 
 
-def classification(type, attributes=({},)):
-    """Register the configurations of an operation that looks for special values."""
+def register_classification(type, attributes=({},)):
+    """Register the cases of an operation that detects special values."""
 
-    @configurations(type, since=10)
+    @register_cases(type, since=10)
     def generate(rng):
-        for given in attributes:
+        for attribute_set in attributes:
             for shape in SHAPES:
-                yield Case([special(rng, shape)], given)
-            yield Case([special(rng, (2, 3))], given, dynamic=(0,))
+                yield Case([sample_special_values(rng, shape)], attribute_set)
+            yield Case([sample_special_values(rng, (2, 3))], attribute_set, dynamic=(0,))
             for dtype in (F16, BFLOAT16):
-                yield Case([special(rng, (3, 4)).astype(dtype)], given)
+                yield Case([sample_special_values(rng, (3, 4)).astype(dtype)], attribute_set)
 
     return generate
 
 
-classification("IsFinite")
-classification("IsNaN")
-classification(
+register_classification("IsFinite")
+register_classification("IsNaN")
+register_classification(
     "IsInf",
     [{"detect_negative": n, "detect_positive": p} for n in (True, False) for p in (True, False)],
 )

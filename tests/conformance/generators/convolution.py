@@ -1,34 +1,34 @@
-"""Configurations for the convolution operations."""
+"""Conformance cases for the convolution operations."""
 
 from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
 
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
 F32, F16, F64 = np.float32, np.float16, np.float64
-SUMS = (1e-5, 1e-5)  # sums of some dozens of products
+SUMS = (1e-5, 1e-5)  # sums of a few dozen products
 HALF_SUMS = (2e-3, 2e-3)
-#: Sums of products where the CPU plugin computes in f32 or less; f64 is held to f64 by the unit tests.
-ROUGH = {F16: HALF_SUMS, ml_dtypes.bfloat16: (1e-2, 1e-2), F64: SUMS}
+#: Tolerances for types that the CPU plugin computes in f32 or less. The unit tests check f64 at full precision.
+TOLERANCES = {F16: HALF_SUMS, ml_dtypes.bfloat16: (1e-2, 1e-2), F64: SUMS}
 
 
-def values(rng, shape, dtype=F32):
-    """Random values; small whole numbers for integer types."""
+def sample_values(rng, shape, dtype=F32):
+    """Return random values, small ones for integer types."""
     if np.dtype(dtype).kind in "iu":
         return rng.integers(0 if np.dtype(dtype).kind == "u" else -4, 5, shape).astype(dtype)
     return rng.normal(size=shape).astype(dtype)
 
 
-def attributes(rank, *, strides=1, dilations=1, begin=0, end=0, **others):
-    """The attributes all convolutions share; a number stands for the same in every axis."""
-    wide = {"strides": strides, "dilations": dilations, "pads_begin": begin, "pads_end": end}
-    return {k: [v] * rank if isinstance(v, int) else list(v) for k, v in wide.items()} | others
+def make_attributes(rank, *, strides=1, dilations=1, begin=0, end=0, **extra):
+    """Return the attributes that all convolutions have in common. A number applies to every axis."""
+    per_axis = {"strides": strides, "dilations": dilations, "pads_begin": begin, "pads_end": end}
+    return {k: [v] * rank if isinstance(v, int) else list(v) for k, v in per_axis.items()} | extra
 
 
 #: (spatial shape, kernel, attributes) of forward convolutions.
-PLACES = [
+WINDOWS = [
     ((7,), (3,), {}),
     ((7,), (1,), {}),
     ((9,), (3,), {"strides": 2, "begin": 1, "end": 2}),
@@ -57,48 +57,51 @@ PLACES = [
 ]
 
 
-@configurations("Convolution", since=1)
+@register_cases("Convolution", since=1)
 def convolution_1(rng):
-    for i, (spatial, kernel, places) in enumerate(PLACES):
-        data, filters = values(rng, (1 + i % 2, 3, *spatial)), values(rng, (4, 3, *kernel))
+    for i, (spatial, kernel, window) in enumerate(WINDOWS):
+        data, filters = sample_values(rng, (1 + i % 2, 3, *spatial)), sample_values(rng, (4, 3, *kernel))
         yield Case(
             [data, filters],
-            attributes(len(spatial), **places),
+            make_attributes(len(spatial), **window),
             constants=[1] if i % 3 else [],
             dynamic=[0] if i % 4 == 1 else [],
             tolerance=SUMS,
         )
     for dtype in (F16, ml_dtypes.bfloat16, F64):
-        data, filters = values(rng, (2, 2, 5, 5), dtype), values(rng, (3, 2, 3, 3), dtype)
-        yield Case([data, filters], attributes(2, begin=1, end=1), tolerance=ROUGH[dtype])
+        data, filters = sample_values(rng, (2, 2, 5, 5), dtype), sample_values(rng, (3, 2, 3, 3), dtype)
+        yield Case([data, filters], make_attributes(2, begin=1, end=1), tolerance=TOLERANCES[dtype])
     for dtype in (np.int32, np.int64, np.uint32, np.uint64):
-        yield Case([values(rng, (1, 2, 4, 5), dtype), values(rng, (3, 2, 2, 3), dtype)], attributes(2, strides=(1, 2)))
-    many = [values(rng, (2, 40, 9, 9)), values(rng, (5, 40, 3, 3))]
-    yield Case(many, attributes(2, begin=1, end=1), tolerance=(1e-5, 5e-5), note="sums of 360 products")
+        yield Case(
+            [sample_values(rng, (1, 2, 4, 5), dtype), sample_values(rng, (3, 2, 2, 3), dtype)],
+            make_attributes(2, strides=(1, 2)),
+        )
+    many = [sample_values(rng, (2, 40, 9, 9)), sample_values(rng, (5, 40, 3, 3))]
+    yield Case(many, make_attributes(2, begin=1, end=1), tolerance=(1e-5, 5e-5), note="sums of 360 products")
 
 
-@configurations("GroupConvolution", since=1)
+@register_cases("GroupConvolution", since=1)
 def group_convolution_1(rng):
-    for i, (spatial, kernel, places) in enumerate(PLACES):
+    for i, (spatial, kernel, window) in enumerate(WINDOWS):
         groups, c_out, c_in = ((1, 3, 2), (3, 2, 2), (4, 1, 1), (2, 1, 3))[i % 4]
-        data = values(rng, (1 + i % 2, groups * c_in, *spatial))
-        filters = values(rng, (groups, c_out, c_in, *kernel))
+        data = sample_values(rng, (1 + i % 2, groups * c_in, *spatial))
+        filters = sample_values(rng, (groups, c_out, c_in, *kernel))
         yield Case(
             [data, filters],
-            attributes(len(spatial), **places),
+            make_attributes(len(spatial), **window),
             constants=[1] if i % 3 else [],
             dynamic=[0] if i % 5 == 1 else [],
             tolerance=SUMS,
         )
     for dtype in (F16, F64, np.int32, np.int64):
-        data, filters = values(rng, (2, 4, 5, 5), dtype), values(rng, (2, 3, 2, 3, 3), dtype)
-        yield Case([data, filters], attributes(2, begin=1), tolerance=ROUGH.get(dtype))
-    depthwise = [values(rng, (1, 8, 10, 11)), values(rng, (8, 1, 1, 3, 3))]
-    yield Case(depthwise, attributes(2, strides=2, begin=1, end=1), tolerance=SUMS, note="depthwise")
+        data, filters = sample_values(rng, (2, 4, 5, 5), dtype), sample_values(rng, (2, 3, 2, 3, 3), dtype)
+        yield Case([data, filters], make_attributes(2, begin=1), tolerance=TOLERANCES.get(dtype))
+    depthwise = [sample_values(rng, (1, 8, 10, 11)), sample_values(rng, (8, 1, 1, 3, 3))]
+    yield Case(depthwise, make_attributes(2, strides=2, begin=1, end=1), tolerance=SUMS, note="depthwise")
 
 
 #: (spatial shape, kernel, output_shape or None, attributes) of transposed convolutions.
-BACKWARD = [
+BACKPROP_WINDOWS = [
     ((5,), (3,), None, {}),
     ((5,), (3,), None, {"strides": 2, "begin": 1, "end": 1, "output_padding": [1]}),
     ((4,), (3,), (9,), {"strides": 2, "begin": 0, "end": 0}),
@@ -127,112 +130,112 @@ BACKWARD = [
 ]
 
 
-def backward(rng, grouped):
-    """Configurations of a transposed convolution."""
-    for i, (spatial, kernel, shape, places) in enumerate(BACKWARD):
+def generate_backprop_cases(rng, grouped):
+    """Yield the cases of a transposed convolution."""
+    for i, (spatial, kernel, shape, window) in enumerate(BACKPROP_WINDOWS):
         groups, c_in, c_out = ((3, 2, 2), (4, 1, 1), (2, 3, 1))[i % 3] if grouped else (1, 3, 2 + i % 2)
-        lead = (groups, c_in, c_out) if grouped else (c_in, c_out)
-        inputs = [values(rng, (1 + i % 2, groups * c_in, *spatial)), values(rng, (*lead, *kernel))]
+        prefix = (groups, c_in, c_out) if grouped else (c_in, c_out)
+        inputs = [sample_values(rng, (1 + i % 2, groups * c_in, *spatial)), sample_values(rng, (*prefix, *kernel))]
         constants = [1] if i % 3 else []
         if shape is not None:
             inputs.append(np.array(shape, np.int64))
             constants.append(2)
         yield Case(
             inputs,
-            attributes(len(spatial), **places),
+            make_attributes(len(spatial), **window),
             constants=constants,
             dynamic=[0] if i % 4 == 1 else [],
             tolerance=SUMS,
         )
-    lead = (2, 2, 3) if grouped else (4, 3)
+    prefix = (2, 2, 3) if grouped else (4, 3)
     for dtype in (F16, F64, np.int32, np.int64):
-        inputs = [values(rng, (2, 4, 3, 4), dtype), values(rng, (*lead, 3, 3), dtype)]
-        yield Case(inputs, attributes(2, strides=2, begin=1), tolerance=ROUGH.get(dtype))
+        inputs = [sample_values(rng, (2, 4, 3, 4), dtype), sample_values(rng, (*prefix, 3, 3), dtype)]
+        yield Case(inputs, make_attributes(2, strides=2, begin=1), tolerance=TOLERANCES.get(dtype))
     yield Case(
-        [values(rng, (2, 4, 1, 1)), values(rng, (*lead, 1, 1)), np.array([3, 2])],
-        attributes(2, strides=(1, 2), begin=(1, 2)),
+        [sample_values(rng, (2, 4, 1, 1)), sample_values(rng, (*prefix, 1, 1)), np.array([3, 2])],
+        make_attributes(2, strides=(1, 2), begin=(1, 2)),
         constants=[1, 2],
-        note="all of the data is cropped along one axis",
+        note="padding crops all data along one axis",
     )
 
 
-@configurations("ConvolutionBackpropData", since=1)
+@register_cases("ConvolutionBackpropData", since=1)
 def convolution_backprop_data_1(rng):
-    yield from backward(rng, grouped=False)
+    yield from generate_backprop_cases(rng, grouped=False)
 
 
-@configurations("GroupConvolutionBackpropData", since=1)
+@register_cases("GroupConvolutionBackpropData", since=1)
 def group_convolution_backprop_data_1(rng):
-    yield from backward(rng, grouped=True)
+    yield from generate_backprop_cases(rng, grouped=True)
 
 
-@configurations("BinaryConvolution", since=1)
+@register_cases("BinaryConvolution", since=1)
 def binary_convolution_1(rng):
-    for i, (spatial, kernel, places) in enumerate([p for p in PLACES if len(p[0]) == 2]):
-        yield binary(rng, spatial, kernel, places, pad_value=float(i % 2))
+    for i, (spatial, kernel, window) in enumerate([p for p in WINDOWS if len(p[0]) == 2]):
+        yield make_binary_case(rng, spatial, kernel, window, pad_value=float(i % 2))
     for pad_value in (0.0, 1.0, -1.0, 0.5):
-        yield binary(rng, (4, 5), (3, 3), {"begin": 1, "end": (2, 0)}, pad_value)
+        yield make_binary_case(rng, (4, 5), (3, 3), {"begin": 1, "end": (2, 0)}, pad_value)
     for dtype in (F16, np.int32, np.int64):
-        yield binary(rng, (4, 5), (3, 3), {"begin": 1, "end": 1}, 1.0, dtype)
-    yield binary(rng, (4, 5), (3, 3), {"begin": 1, "end": 1}, 0.0, c_in=11)
-    for places, kernel in (({}, (1, 1)), ({"strides": 2}, (1, 1)), ({"begin": 1}, (2, 3)), ({}, (3, 3))):
-        yield binary(rng, (4, 5), kernel, places, 1.0, c_in=8, symmetric=True)
+        yield make_binary_case(rng, (4, 5), (3, 3), {"begin": 1, "end": 1}, 1.0, dtype)
+    yield make_binary_case(rng, (4, 5), (3, 3), {"begin": 1, "end": 1}, 0.0, c_in=11)
+    for window, kernel in (({}, (1, 1)), ({"strides": 2}, (1, 1)), ({"begin": 1}, (2, 3)), ({}, (3, 3))):
+        yield make_binary_case(rng, (4, 5), kernel, window, 1.0, c_in=8, symmetric=True)
 
 
-def binary(rng, spatial, kernel, places, pad_value, dtype=F32, c_in=3, symmetric=False):
-    """One BinaryConvolution, its filters a Constant of bits; worked out by counting the bits that agree.
+def make_binary_case(rng, spatial, kernel, window, pad_value, dtype=F32, c_in=3, symmetric=False):
+    """Return a case of BinaryConvolution whose expected outputs are computed by counting equal bits.
 
-    The CPU plugin takes the bits of a byte from the other end than the reference (and the Constant) does, and lets
-    padding of 0 count for nothing; so it is asked only where every byte is the same from both ends.
+    The CPU plugin reads the bits of a byte in the opposite order of the reference implementation and of Constant, and
+    ignores padding of 0. It is only compared with if every byte of the filters is symmetric.
     """
     import openvino as ov
     from openvino import op
     from openvino.utils.node_factory import NodeFactory
 
-    from irrun.ops._support.windows import place_windows
+    from irrun.ops._support.windows import create_windows
 
     data = rng.integers(0, 2, (2, c_in, *spatial)).astype(dtype)
     bits = rng.integers(0, 2, (4, c_in, *kernel)).astype(np.uint8)
     if symmetric:
         halves = bits.reshape(-1, 8)[:, :4]
         bits = np.concatenate([halves, halves[:, ::-1]], axis=1).reshape(bits.shape)
-    packed = np.packbits(bits.reshape(-1))  # kept by build(): a Tensor does not copy it
-    described = attributes(2, **places) | {"mode": "xnor-popcount", "pad_value": pad_value}
+    packed = np.packbits(bits.reshape(-1))  # referenced by build(), because a Tensor does not copy it
+    attributes = make_attributes(2, **window) | {"mode": "xnor-popcount", "pad_value": pad_value}
 
     def build():
         parameter = op.Parameter(ov.Type(data.dtype), ov.PartialShape(list(data.shape)))
         filters = op.Constant(ov.Tensor(packed, ov.Shape(list(bits.shape)), ov.Type.u1))
-        node = NodeFactory("opset1").create("BinaryConvolution", [parameter.output(0), filters.output(0)], described)
+        node = NodeFactory("opset1").create("BinaryConvolution", [parameter.output(0), filters.output(0)], attributes)
         return ov.Model([op.Result(node.output(0))], [parameter])
 
-    lists = (described[k] for k in ("strides", "dilations", "pads_begin", "pads_end"))
-    windows = place_windows(spatial, kernel, *lists, described.get("auto_pad", "explicit"))
-    padded = windows.covered(data, np.array(pad_value).astype(dtype))
-    expected = np.zeros((2, 4, *windows.out), dtype)
-    for (y, x), seen in windows.taps(padded):
-        agree = seen[:, np.newaxis] == bits[np.newaxis, :, :, y, x, np.newaxis, np.newaxis]
-        expected += (2 * agree.sum(axis=2) - c_in).astype(dtype)
+    arguments = (attributes[k] for k in ("strides", "dilations", "pads_begin", "pads_end"))
+    windows = create_windows(spatial, kernel, *arguments, attributes.get("auto_pad", "explicit"))
+    padded = windows.pad(data, np.array(pad_value).astype(dtype))
+    expected = np.zeros((2, 4, *windows.output_shape), dtype)
+    for (y, x), taps_data in windows.iterate_taps(padded):
+        equal = taps_data[:, np.newaxis] == bits[np.newaxis, :, :, y, x, np.newaxis, np.newaxis]
+        expected += (2 * equal.sum(axis=2) - c_in).astype(dtype)
     return Case(
         [data],
         build=build,
         expected=[expected],
         oracles=("cpu",) if symmetric else (),
-        note=f"{kernel} {described}",
+        note=f"{kernel} {attributes}",
     )
 
 
-@configurations("DeformableConvolution", since=1)
+@register_cases("DeformableConvolution", since=1)
 def deformable_convolution_1(rng):
-    yield from deformable(rng, since=1)
+    yield from generate_deformable_cases(rng, since=1)
 
 
-@configurations("DeformableConvolution", since=8)
+@register_cases("DeformableConvolution", since=8)
 def deformable_convolution_8(rng):
-    yield from deformable(rng, since=8)
+    yield from generate_deformable_cases(rng, since=8)
 
 
-#: (group, deformable_group, kernel, attributes) of deformable convolutions of 4 channels of 6 by 7.
-BENT = [
+#: (group, deformable_group, kernel, attributes) of deformable convolutions of data with 4 channels of 6x7.
+DEFORMABLE_WINDOWS = [
     (1, 1, (3, 3), {}),
     (1, 1, (1, 1), {}),
     (1, 1, (2, 3), {"strides": (2, 1), "begin": (1, 0), "end": (0, 2)}),
@@ -249,37 +252,37 @@ BENT = [
 ]
 
 
-def deformable(rng, since):
-    """Configurations of DeformableConvolution; from -8 on with masks and padded interpolation."""
-    from irrun.ops._support.windows import place_windows
+def generate_deformable_cases(rng, since):
+    """Yield the cases of DeformableConvolution, with masks and padded interpolation for version 8."""
+    from irrun.ops._support.windows import create_windows
 
-    for i, (group, deformable_group, kernel, places) in enumerate(BENT):
-        described = attributes(2, **places)
-        auto_pad = described.get("auto_pad", "explicit")
-        lists = (described[k] for k in ("strides", "dilations", "pads_begin", "pads_end"))
-        out = place_windows((6, 7), kernel, *lists, auto_pad).out
+    for i, (group, deformable_group, kernel, window) in enumerate(DEFORMABLE_WINDOWS):
+        attributes = make_attributes(2, **window)
+        auto_pad = attributes.get("auto_pad", "explicit")
+        arguments = (attributes[k] for k in ("strides", "dilations", "pads_begin", "pads_end"))
+        out = create_windows((6, 7), kernel, *arguments, auto_pad).output_shape
         taps = kernel[0] * kernel[1] * deformable_group
-        described |= {"group": group, "deformable_group": deformable_group}
+        attributes |= {"group": group, "deformable_group": deformable_group}
         scales = (0.0, 0.7, 4.0) if i < 2 else (1.5,)
         for scale in scales:
-            data, filters = values(rng, (2, 4, 6, 7)), values(rng, (4, 4 // group, *kernel))
+            data, filters = sample_values(rng, (2, 4, 6, 7)), sample_values(rng, (4, 4 // group, *kernel))
             offsets = (rng.normal(size=(2, 2 * taps, *out)) * scale).astype(F32)
             if since == 1:
-                yield Case([data, offsets, filters], described, tolerance=SUMS)
+                yield Case([data, offsets, filters], attributes, tolerance=SUMS)
                 continue
             mask = rng.uniform(size=(2, taps, *out)).astype(F32)
             for padded in (False, True):
                 pad = {"bilinear_interpolation_pad": padded}
                 inputs = [data, offsets, filters, mask] if i % 2 or padded else [data, offsets, filters]
-                yield Case(inputs, described | pad, tolerance=SUMS)
-    data, filters = values(rng, (1, 2, 5, 5), F16), values(rng, (2, 2, 2, 2), F16)
+                yield Case(inputs, attributes | pad, tolerance=SUMS)
+    data, filters = sample_values(rng, (1, 2, 5, 5), F16), sample_values(rng, (2, 2, 2, 2), F16)
     offsets = (rng.integers(-2, 3, (1, 8, 4, 4)) / 4).astype(F16)
-    one = attributes(2) | {"group": 1, "deformable_group": 1}
+    one = make_attributes(2) | {"group": 1, "deformable_group": 1}
     yield Case([data, offsets, filters], one, tolerance=HALF_SUMS)
     whole = rng.integers(-2, 3, (1, 8, 4, 4)).astype(F32)
     yield Case(
         [data.astype(F32), whole, filters.astype(F32)],
         one,
         tolerance=SUMS,
-        note="offsets that hit pixels and the border",
+        note="integer offsets, some at the border",
     )

@@ -1,17 +1,19 @@
-"""Configurations for DetectionOutput."""
+"""Conformance cases for DetectionOutput."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
 CORNER = "caffe.PriorBoxParameter.CORNER"
 CENTER = "caffe.PriorBoxParameter.CENTER_SIZE"
 
 
-def _case(rng, version, *, images=2, priors=12, classes=4, dtype=np.float32, aux=False, one_prior_set=True, **own):
-    """Random priors in the image and predictions near them, so that boxes of a class overlap."""
+def _make_case(
+    rng, version, *, images=2, priors=12, classes=4, dtype=np.float32, aux=False, one_prior_set=True, **overrides
+):
+    """Return a case of random priors with predictions close to them, so that boxes of a class overlap."""
     attributes = {
         "background_label_id": 0,
         "top_k": -1,
@@ -29,9 +31,9 @@ def _case(rng, version, *, images=2, priors=12, classes=4, dtype=np.float32, aux
         "input_width": 1,
         "objectness_score": 0.0,
     }
-    note = own.pop("note", "")
-    rest = {key: own.pop(key) for key in ("oracles", "dynamic", "tolerance") if key in own}
-    attributes.update(own)
+    note = overrides.pop("note", "")
+    options = {key: overrides.pop(key) for key in ("oracles", "dynamic", "tolerance") if key in overrides}
+    attributes.update(overrides)
     if version == 1:
         attributes["num_classes"] = classes
     sets = 1 if one_prior_set else images
@@ -56,14 +58,14 @@ def _case(rng, version, *, images=2, priors=12, classes=4, dtype=np.float32, aux
     if aux:
         inputs.append(rng.uniform(0, 1, (images, priors * 2)))
         inputs.append(rng.normal(scale=spread, size=inputs[0].shape))
-    return Case([x.astype(dtype) for x in inputs], attributes, note=note, **rest)
+    return Case([x.astype(dtype) for x in inputs], attributes, note=note, **options)
 
 
-def _all(rng, version):
+def _generate_cases(rng, version):
     for code_type in (CORNER, CENTER):
         for share_location in (True, False):
             for in_target in (True, False):
-                yield _case(
+                yield _make_case(
                     rng,
                     version,
                     code_type=code_type,
@@ -72,17 +74,17 @@ def _all(rng, version):
                 )
     for keep_top_k, top_k in ((3, -1), (3, 4), (100, 2), (-1, -1), (-1, 3), (-1, 50)):
         for decrease in (False, True):
-            yield _case(rng, version, keep_top_k=[keep_top_k], top_k=top_k, decrease_label_id=decrease)
+            yield _make_case(rng, version, keep_top_k=[keep_top_k], top_k=top_k, decrease_label_id=decrease)
     for background in (-1, 0, 1, 3):
-        yield _case(rng, version, background_label_id=background)
-    # With another background the CPU plugin refuses decrease_label_id, and evaluate is not implemented.
-    yield _case(rng, version, share_location=False, decrease_label_id=True)
+        yield _make_case(rng, version, background_label_id=background)
+    # The CPU plugin supports decrease_label_id only with background 0, and evaluate is not implemented.
+    yield _make_case(rng, version, share_location=False, decrease_label_id=True)
     for before in (False, True):
         for after in (False, True):
-            yield _case(rng, version, clip_before_nms=before, clip_after_nms=after, code_type=CORNER)
+            yield _make_case(rng, version, clip_before_nms=before, clip_after_nms=after, code_type=CORNER)
     for code_type in (CORNER, CENTER):
         for in_target in (False, True):
-            yield _case(
+            yield _make_case(
                 rng,
                 version,
                 code_type=code_type,
@@ -92,11 +94,11 @@ def _all(rng, version):
                 input_width=320,
                 note="priors in pixels",
             )
-    yield _case(rng, version, one_prior_set=False, note="priors of their own for every image")
-    yield _case(rng, version, one_prior_set=False, normalized=False, input_height=24, input_width=32)
+    yield _make_case(rng, version, one_prior_set=False, note="separate priors for each image")
+    yield _make_case(rng, version, one_prior_set=False, normalized=False, input_height=24, input_width=32)
     for share_location in (True, False):
         for score in (0.0, 0.4, 2.0):
-            yield _case(
+            yield _make_case(
                 rng,
                 version,
                 aux=True,
@@ -106,30 +108,34 @@ def _all(rng, version):
                 objectness_score=score,
                 note="refined priors",
             )
-    yield _case(rng, version, aux=True, images=1, objectness_score=0.5, clip_before_nms=True, note="refined priors")
-    yield _case(rng, version, aux=True, images=1, objectness_score=0.5, decrease_label_id=True, note="refined, MXNet")
+    yield _make_case(
+        rng, version, aux=True, images=1, objectness_score=0.5, clip_before_nms=True, note="refined priors"
+    )
+    yield _make_case(
+        rng, version, aux=True, images=1, objectness_score=0.5, decrease_label_id=True, note="refined, MXNet"
+    )
     for threshold in (0.0, 0.7, 1.0):
-        yield _case(rng, version, nms_threshold=threshold)
+        yield _make_case(rng, version, nms_threshold=threshold)
     for threshold in (-1.0, 0.9, 2.0):
-        yield _case(rng, version, confidence_threshold=threshold)
-        yield _case(rng, version, confidence_threshold=threshold, decrease_label_id=True)
-    yield _case(rng, version, classes=1, background_label_id=-1)
-    yield _case(rng, version, images=1, priors=1)
-    yield _case(rng, version, priors=60, classes=3, keep_top_k=[40], note="many boxes")
-    equal = _case(rng, version, keep_top_k=[20], top_k=6, note="equal scores go by the prior's number")
+        yield _make_case(rng, version, confidence_threshold=threshold)
+        yield _make_case(rng, version, confidence_threshold=threshold, decrease_label_id=True)
+    yield _make_case(rng, version, classes=1, background_label_id=-1)
+    yield _make_case(rng, version, images=1, priors=1)
+    yield _make_case(rng, version, priors=60, classes=3, keep_top_k=[40], note="many boxes")
+    equal = _make_case(rng, version, keep_top_k=[20], top_k=6, note="equal scores are sorted by prior")
     equal.inputs[1] = np.round(equal.inputs[1] * 4).astype(np.float32) / 4
     yield equal
-    yield _case(rng, version, dynamic=(0, 1, 2), oracles=("cpu",), note="shapes known at run time only")
+    yield _make_case(rng, version, dynamic=(0, 1, 2), oracles=("cpu",), note="dynamic shapes")
     half = {"dtype": np.float16, "oracles": ("cpu",), "note": "computed in f32, unlike evaluate"}
-    yield _case(rng, version, **half)
-    yield _case(rng, version, decrease_label_id=True, share_location=False, **half)
+    yield _make_case(rng, version, **half)
+    yield _make_case(rng, version, decrease_label_id=True, share_location=False, **half)
 
 
-@configurations("DetectionOutput", since=1)
+@register_cases("DetectionOutput", since=1)
 def detection_output_1(rng):
-    yield from _all(rng, 1)
+    yield from _generate_cases(rng, 1)
 
 
-@configurations("DetectionOutput", since=8)
+@register_cases("DetectionOutput", since=8)
 def detection_output_8(rng):
-    yield from _all(rng, 8)
+    yield from _generate_cases(rng, 8)

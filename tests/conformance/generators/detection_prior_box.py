@@ -1,65 +1,70 @@
-"""Configurations for PriorBox and PriorBoxClustered."""
+"""Conformance cases for PriorBox and PriorBoxClustered."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
 FOUR = [0.1, 0.1, 0.2, 0.2]
 
 
-def _sizes(grid, image, dtype=np.int64):
+def _make_sizes(grid, image, dtype=np.int64):
     return [np.array(grid, dtype), np.array(image, dtype)]
 
 
-def _prior_box(*, version_8: bool):
+def _generate_prior_box_cases(*, version_8: bool):
     extra = {"min_max_aspect_ratios_order": True} if version_8 else {}
     common = {"offset": 0.5, "variance": FOUR, **extra}
 
-    def case(attributes, grid=(3, 4), image=(60, 100), dtype=np.int64, **rest):
-        return Case(_sizes(grid, image, dtype), {**common, **attributes}, constants=(0,), **rest)
+    def make_case(attributes, grid=(3, 4), image=(60, 100), dtype=np.int64, **options):
+        return Case(_make_sizes(grid, image, dtype), {**common, **attributes}, constants=(0,), **options)
 
-    some = {"min_size": [16.0], "max_size": [38.46], "aspect_ratio": [2.0], "flip": True}
-    yield case({**some, "step": 16.0})
-    yield case({**some, "step": 0.0})
-    yield case({**some, "step": 16.0, "clip": True})
-    yield case({**some, "step": 16.0, "offset": 0.0})
-    yield case({**some, "flip": False, "aspect_ratio": [2.0, 3.0, 0.5]})
-    yield case({**some, "aspect_ratio": [1.0, 2.0, 2.0, 3.0, 1.5]}, note="1 and duplicates are dropped")
-    yield case({**some, "aspect_ratio": []})
-    yield case({"min_size": [16.0, 30.0], "max_size": [20.0, 40.0], "aspect_ratio": [2.0], "step": 8.0})
-    yield case({"min_size": [16.0, 30.0], "max_size": [20.0], "aspect_ratio": [2.0]}, note="fewer max_size")
-    yield case({"min_size": [256.0], "max_size": [315.0], "aspect_ratio": [2.0], "flip": True}, (2, 2), (300, 300))
+    base = {"min_size": [16.0], "max_size": [38.46], "aspect_ratio": [2.0], "flip": True}
+    yield make_case({**base, "step": 16.0})
+    yield make_case({**base, "step": 0.0})
+    yield make_case({**base, "step": 16.0, "clip": True})
+    yield make_case({**base, "step": 16.0, "offset": 0.0})
+    yield make_case({**base, "flip": False, "aspect_ratio": [2.0, 3.0, 0.5]})
+    yield make_case({**base, "aspect_ratio": [1.0, 2.0, 2.0, 3.0, 1.5]}, note="ratios of 1 and duplicates are ignored")
+    yield make_case({**base, "aspect_ratio": []})
+    yield make_case({"min_size": [16.0, 30.0], "max_size": [20.0, 40.0], "aspect_ratio": [2.0], "step": 8.0})
+    yield make_case(
+        {"min_size": [16.0, 30.0], "max_size": [20.0], "aspect_ratio": [2.0]},
+        note="fewer values in max_size than in min_size",
+    )
+    yield make_case({"min_size": [256.0], "max_size": [315.0], "aspect_ratio": [2.0], "flip": True}, (2, 2), (300, 300))
     for variance in ([], [0.3], FOUR):
-        yield case({**some, "variance": variance})
+        yield make_case({**base, "variance": variance})
     for dtype in (np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32, np.uint64):
-        yield case({**some, "step": 4.0}, dtype=dtype)
-    yield case(some, (0, 3), note="an empty grid")
-    yield case(some, (1, 1), (1, 1))
-    # OpenVINO's evaluate writes past a result whose shape it does not know beforehand, and crashes.
-    yield Case(_sizes((2, 3), (30, 40)), {**common, **some}, oracles=("cpu",), note="the grid at run time")
+        yield make_case({**base, "step": 4.0}, dtype=dtype)
+    yield make_case(base, (0, 3), note="empty grid")
+    yield make_case(base, (1, 1), (1, 1))
+    # OpenVINO's evaluate writes past the end of an output of dynamic shape and crashes.
+    yield Case(_make_sizes((2, 3), (30, 40)), {**common, **base}, oracles=("cpu",), note="dynamic grid")
     for ratios in ([2.0], []):
         mxnet = {"scale_all_sizes": False, "min_size": [0.2, 0.27], "aspect_ratio": ratios, "flip": True}
         for step in (-1.0, 0.0, 0.25):
-            yield case({**mxnet, "step": step}, note="sizes are parts of the image's height")
+            yield make_case({**mxnet, "step": step}, note="sizes relative to the height of the image")
     dense = {"fixed_size": [8.0, 16.7], "density": [2.0, 3.0], "step": 8.0, "clip": False}
-    yield case({**dense, "fixed_ratio": [1.0]}, note="density with one fixed ratio")
-    yield case({**dense, "fixed_ratio": [1.0, 2.0], "aspect_ratio": [2.0]}, note="as many fixed ratios as others")
-    yield case({**dense})
-    yield case({**dense, "aspect_ratio": [2.0], "flip": True})
-    yield case({**dense, "aspect_ratio": [3.0], "clip": True})
-    yield case({**dense, "density": [1.0, 1.0], "step": 0.0})
+    yield make_case({**dense, "fixed_ratio": [1.0]}, note="density with one fixed_ratio")
+    yield make_case(
+        {**dense, "fixed_ratio": [1.0, 2.0], "aspect_ratio": [2.0]}, note="as many fixed_ratio as aspect_ratio values"
+    )
+    yield make_case({**dense})
+    yield make_case({**dense, "aspect_ratio": [2.0], "flip": True})
+    yield make_case({**dense, "aspect_ratio": [3.0], "clip": True})
+    yield make_case({**dense, "density": [1.0, 1.0], "step": 0.0})
 
 
-@configurations("PriorBox", since=1)
+@register_cases("PriorBox", since=1)
 def prior_box_1(rng):
-    yield from _prior_box(version_8=False)
+    yield from _generate_prior_box_cases(version_8=False)
 
 
-@configurations("PriorBox", since=8)
+@register_cases("PriorBox", since=8)
 def prior_box_8(rng):
-    yield from _prior_box(version_8=True)
+    yield from _generate_prior_box_cases(version_8=True)
     for order in (True, False):
         for scale_all in (True, False):
             attributes = {
@@ -73,10 +78,10 @@ def prior_box_8(rng):
                 "scale_all_sizes": scale_all,
                 "min_max_aspect_ratios_order": order,
             }
-            yield Case(_sizes((2, 3), (64, 80), np.int32), attributes, constants=(0,))
+            yield Case(_make_sizes((2, 3), (64, 80), np.int32), attributes, constants=(0,))
 
 
-@configurations("PriorBoxClustered", since=1)
+@register_cases("PriorBoxClustered", since=1)
 def prior_box_clustered_1(rng):
     nine = {
         "width": [86.0, 13.0, 57.0, 39.0, 68.0, 34.0, 142.0, 50.0, 23.0],
@@ -86,14 +91,14 @@ def prior_box_clustered_1(rng):
         for steps in ({"step": 16.0}, {"step_w": 8.0, "step_h": 4.0}, {}, {"step": 16.0, "step_w": 3.0}):
             for offset in (0.5, 0.0):
                 yield Case(
-                    _sizes((3, 4), (180, 320)),
+                    _make_sizes((3, 4), (180, 320)),
                     {**nine, "clip": clip, "offset": offset, "variance": FOUR, **steps},
                     constants=(0,),
                 )
     for variance in ([], [0.3], FOUR):
-        yield Case(_sizes((2, 3), (30, 40)), {**nine, "offset": 0.5, "variance": variance}, constants=(0, 1))
+        yield Case(_make_sizes((2, 3), (30, 40)), {**nine, "offset": 0.5, "variance": variance}, constants=(0, 1))
     one = {"width": [2.5], "height": [3.3], "offset": 0.25, "variance": FOUR, "step": 4.0}
     for dtype in (np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32, np.uint64):
-        yield Case(_sizes((5, 2), (21, 13), dtype), one, constants=(0,))
-    yield Case(_sizes((0, 2), (21, 13)), one, constants=(0,), note="an empty grid")
-    yield Case(_sizes((4, 2), (21, 13)), one, oracles=("cpu",), note="the grid at run time")
+        yield Case(_make_sizes((5, 2), (21, 13), dtype), one, constants=(0,))
+    yield Case(_make_sizes((0, 2), (21, 13)), one, constants=(0,), note="empty grid")
+    yield Case(_make_sizes((4, 2), (21, 13)), one, oracles=("cpu",), note="dynamic grid")

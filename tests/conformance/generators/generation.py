@@ -1,4 +1,4 @@
-"""Configurations for the operations that make tensors."""
+"""Conformance cases for the generation operations."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import itertools
 import ml_dtypes
 import numpy as np
 
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
 BF16 = ml_dtypes.bfloat16
 
 
-@configurations("Range", since=1)
+@register_cases("Range", since=1)
 def range_1(rng):
-    # The CPU plugin adds the step up instead of multiplying it; the reference decides for fractions.
+    # The CPU plugin accumulates the step, so fractional steps are only compared with the reference implementation.
     for start, stop, step, dtype in [
         (0, 10, 1, np.int32),
         (3, -4, -2, np.int64),
@@ -36,26 +36,26 @@ def range_1(rng):
         inputs = [np.array(v, np.float32) for v in (start, stop, step)]
         yield Case(inputs, tolerance=(0, 0))
         yield Case(inputs, constants=(0, 1, 2), tolerance=(0, 0))
-    # Model.evaluate declines f16 and bf16 here, though the CPU plugin computes them in f32.
+    # Model.evaluate does not support f16 and bf16 here; the CPU plugin computes them in f32.
     yield Case([np.array(v, np.float16) for v in (0, 5, 0.5)])
     yield Case([np.array(v, np.int32) for v in (1, 9, 3)], dynamic=())
 
 
-@configurations("Range", since=4)
+@register_cases("Range", since=4)
 def range_4(rng):
-    def case(start, stop, step, dtype, output_type, **more):
+    def make_case(start, stop, step, dtype, output_type, **options):
         inputs = [np.array(v, dtype) for v in (start, stop, step)]
-        return Case(inputs, {"output_type": output_type}, tolerance=(0, 0), **more)
+        return Case(inputs, {"output_type": output_type}, tolerance=(0, 0), **options)
 
     for out in ("i32", "i64", "f32"):
-        yield case(0, 10, 1, np.int32, out)
-        yield case(7, -7, -3, np.int64, out)
-        yield case(3, 3, 1, np.int32, out)
-        yield case(2, 9, 2, np.float32, out, constants=(0, 1, 2))
+        yield make_case(0, 10, 1, np.int32, out)
+        yield make_case(7, -7, -3, np.int64, out)
+        yield make_case(3, 3, 1, np.int32, out)
+        yield make_case(2, 9, 2, np.float32, out, constants=(0, 1, 2))
     for out in ("i8", "i16", "u8", "u16", "u32", "u64", "f64", "f16", "bf16", "i32", "i64", "f32"):
-        yield case(1, 30, 7, np.int32, out, oracles=("evaluate",), note="every output type")
-        yield case(1.25, 40, 7.75, np.float32, out, oracles=("evaluate",), note="fractions are cut off")
-    # The CPU plugin rounds the inputs where the specification cuts fractions off, and adds steps up.
+        yield make_case(1, 30, 7, np.int32, out, oracles=("evaluate",), note="every output type")
+        yield make_case(1.25, 40, 7.75, np.float32, out, oracles=("evaluate",), note="fractions are truncated")
+    # The CPU plugin rounds the inputs, which the specification truncates, and accumulates the step.
     for arguments in [
         (1.7, 9.9, 1.5, np.float32, "i32"),
         (10.9, 1.2, -1.5, np.float32, "i64"),
@@ -73,21 +73,21 @@ def range_4(rng):
         (2040, 2060, 1, np.int32, "f16"),
         (1, 0, 1, np.float32, "f32"),
     ]:
-        yield case(*arguments, oracles=("evaluate",))
-    # The reference's own conversion to bf16 drops half of the fractions it should round up.
-    yield case(0.3, 50, 0.37, BF16, "bf16", oracles=("cpu",))
+        yield make_case(*arguments, oracles=("evaluate",))
+    # The conversion to bf16 in the reference implementation truncates some values that it should round up.
+    yield make_case(0.3, 50, 0.37, BF16, "bf16", oracles=("cpu",))
     mixed = [np.array(1, np.int32), np.array(9.5, np.float32), np.array(2, np.int64)]
     for out in ("f32", "i64"):
         yield Case(mixed, {"output_type": out}, oracles=("evaluate",), tolerance=(0, 0), note="mixed types")
 
 
-@configurations("Eye", since=9)
+@register_cases("Eye", since=9)
 def eye_9(rng):
     for out in ("i8", "i32", "i64", "u8", "f32"):
         for rows, columns, diagonal in [(3, 4, 0), (4, 3, 2), (3, 5, -1)]:
             inputs = [np.array(v, np.int32) for v in (rows, columns, diagonal)]
             yield Case(inputs, {"output_type": out})
-    # f16, bf16 and f64: the plugins turn them into f32; the reference keeps them.
+    # The CPU plugin computes f16, bf16 and f64 in f32. The reference implementation does not.
     for out in ("f16", "bf16", "f64"):
         yield Case([np.array(v, np.int64) for v in (3, 3, 1)], {"output_type": out}, oracles=("evaluate",))
     for rows, columns, diagonal, batch in [
@@ -102,15 +102,15 @@ def eye_9(rng):
         (2, 2, 0, []),
     ]:
         inputs = [np.array([v], np.int64) for v in (rows, columns, diagonal)] + [np.array(batch, np.int64)]
-        # The CPU plugin leaves the ones out where batch_shape is an empty run-time list.
+        # The CPU plugin omits the ones if batch_shape is an empty Parameter.
         oracles = ("evaluate", "cpu") if batch else ("evaluate",)
         yield Case(inputs, {"output_type": "f32"}, oracles=oracles)
         yield Case(inputs, {"output_type": "i32"}, constants=(0, 1, 2, 3))
 
 
-@configurations("RandomUniform", since=8)
+@register_cases("RandomUniform", since=8)
 def random_uniform_8(rng):
-    # The CPU plugin draws f16 and f64 as f32 and i64 as i32, and rounds a product and a sum of f32 only once.
+    # The CPU plugin draws f16 and f64 as f32, draws i64 as i32, and fuses the multiplication and addition of f32.
     for dtype, name in [
         (np.float32, "f32"),
         (np.int32, "i32"),
@@ -121,25 +121,25 @@ def random_uniform_8(rng):
     ]:
         oracles = ("evaluate", "cpu") if name == "i32" else ("evaluate",)
 
-        def case(shape, low, high, dtype=dtype, name=name, oracles=oracles, constants=(0, 1, 2), **attributes):
+        def make_case(shape, low, high, dtype=dtype, name=name, oracles=oracles, constants=(0, 1, 2), **attributes):
             inputs = [np.array(shape, np.int64), np.array(low, dtype), np.array(high, dtype)]
             attributes = {"output_type": name, **attributes}
             return Case(inputs, attributes, constants=constants, oracles=oracles, tolerance=(0, 0))
 
         for alignment in ("tensorflow", "pytorch"):
-            yield case([3, 2, 2], 0, 1, global_seed=150, op_seed=10, alignment=alignment)
-            yield case([5], -3, 8, global_seed=7, op_seed=0, alignment=alignment)
-            yield case([2, 7], 2, 100, global_seed=2**40 + 3, op_seed=2**35 + 1, alignment=alignment)
-            yield case([1], 10, 30, global_seed=1, op_seed=2, alignment=alignment)
-            yield case([3, 3], -50, -2, global_seed=0, op_seed=11, alignment=alignment)
-        yield case([2, 3], 0, 7, global_seed=5, op_seed=6)
-        yield case([30, 50], 0, 64, global_seed=42, op_seed=1, alignment="pytorch")
-        yield case([2, 0, 3], 0, 7, global_seed=5, op_seed=6)
-        # The CPU plugin returns a scalar that it never wrote.
-        yield case([], 0, 7, global_seed=5, op_seed=6, oracles=("evaluate",))
+            yield make_case([3, 2, 2], 0, 1, global_seed=150, op_seed=10, alignment=alignment)
+            yield make_case([5], -3, 8, global_seed=7, op_seed=0, alignment=alignment)
+            yield make_case([2, 7], 2, 100, global_seed=2**40 + 3, op_seed=2**35 + 1, alignment=alignment)
+            yield make_case([1], 10, 30, global_seed=1, op_seed=2, alignment=alignment)
+            yield make_case([3, 3], -50, -2, global_seed=0, op_seed=11, alignment=alignment)
+        yield make_case([2, 3], 0, 7, global_seed=5, op_seed=6)
+        yield make_case([30, 50], 0, 64, global_seed=42, op_seed=1, alignment="pytorch")
+        yield make_case([2, 0, 3], 0, 7, global_seed=5, op_seed=6)
+        # The CPU plugin returns an uninitialized scalar.
+        yield make_case([], 0, 7, global_seed=5, op_seed=6, oracles=("evaluate",))
         if name in ("f32", "bf16"):
-            yield case([5, 5], 0, 1, global_seed=8, op_seed=6, oracles=("evaluate", "cpu"))
-        yield case([2, 5], 0, 7, global_seed=5, op_seed=6, constants=(), oracles=("evaluate",))
+            yield make_case([5, 5], 0, 1, global_seed=8, op_seed=6, oracles=("evaluate", "cpu"))
+        yield make_case([2, 5], 0, 7, global_seed=5, op_seed=6, constants=(), oracles=("evaluate",))
     for alignment in ("tensorflow", "pytorch"):
         attributes = {"global_seed": 3, "op_seed": 4, "alignment": alignment}
         for low, high in ((-5, 2**40), (2**33, 2**34), (-(2**62), 2**62)):
@@ -149,8 +149,8 @@ def random_uniform_8(rng):
         yield Case(inputs, {"output_type": "i32", **attributes}, oracles=("evaluate",), note="all of i32")
 
 
-def _multinomial(probs, samples, attributes):
-    """The reference's algorithm as a loop over samples, with random numbers that OpenVINO draws."""
+def _compute_multinomial(probs, samples, attributes):
+    """Compute Multinomial as the reference implementation does, with random numbers drawn by OpenVINO."""
     import openvino as ov
     from openvino.utils.node_factory import NodeFactory
 
@@ -181,10 +181,10 @@ def _multinomial(probs, samples, attributes):
     return result.reshape(*probs.shape[:-1], samples)
 
 
-@configurations("Multinomial", since=13)
+@register_cases("Multinomial", since=13)
 def multinomial_13(rng):
-    # Only the CPU plugin computes this one, with random numbers of its own, so it serves where they do not
-    # matter; elsewhere the reference's algorithm as a loop gives the values.
+    # Only the CPU plugin implements Multinomial, with other random numbers. It is compared with where they do not
+    # matter. Elsewhere the expected values come from the algorithm of the reference implementation.
     for dtype, replace, logs, out in itertools.product(
         (np.float32, np.float16, np.float64), (True, False), (True, False), ("i32", "i64")
     ):
@@ -193,17 +193,17 @@ def multinomial_13(rng):
         for shape, samples in (((2, 5), 4), ((1, 3), 2), ((3, 40), 30)):
             probs = rng.normal(size=shape) if logs else rng.uniform(0.1, 1, shape)
             probs = probs.astype(dtype)
-            expected = _multinomial(probs, samples, attributes).astype(np.int32 if out == "i32" else np.int64)
+            expected = _compute_multinomial(probs, samples, attributes).astype(np.int32 if out == "i32" else np.int64)
             count = np.array([samples], np.int32 if out == "i32" else np.int64)
             yield Case([probs, count], attributes, constants=(1,), expected=[expected], oracles=())
     for dtype, replace in itertools.product((np.float32, np.float16, BF16), (True, False)):
         attributes = {"convert_type": "i32", "with_replacement": replace, "log_probs": False}
         samples = np.array([5 if replace else 1], np.int32)
-        # A random number of exactly 0 gives the first class, likely or not: without seeds only that one is sure.
+        # A random number of 0 always selects the first class, so without seeds only that class is certain.
         for classes, seeds in (([0, 0, 0, 0], {}), ([0, 5, 2, 3], {"global_seed": 3, "op_seed": 4})):
             sure = np.zeros((4, 6), dtype)
             sure[np.arange(4), classes] = 2
-            yield Case([sure, samples], {**attributes, **seeds}, oracles=("cpu",), note="one class is sure")
+            yield Case([sure, samples], {**attributes, **seeds}, oracles=("cpu",), note="one class is certain")
     attributes = {"convert_type": "i64", "with_replacement": False, "log_probs": True, "global_seed": 5}
     probs = rng.normal(size=(3, 7)).astype(np.float32)
     yield Case(
@@ -211,5 +211,5 @@ def multinomial_13(rng):
         attributes,
         oracles=("cpu",),
         normalize=lambda outputs: [np.sort(outputs[0], axis=1)],
-        note="each class once",
+        note="without replacement, all classes",
     )

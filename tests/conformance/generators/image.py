@@ -1,4 +1,4 @@
-"""Configurations for the operations on images."""
+"""Conformance cases for the image operations."""
 
 from __future__ import annotations
 
@@ -7,72 +7,74 @@ import itertools
 import ml_dtypes
 import numpy as np
 
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
 BF16 = ml_dtypes.bfloat16
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners")
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple")
 
-#: A coordinate of f32 is off by up to its size times 6e-8, and so are the weights made from it.
+#: Coordinates in f32 have a relative error of up to 6e-8, which carries over to the weights computed from them.
 WEIGHTED = (4e-6, 4e-6)
 
 
-def f32(rng, shape):
+def sample_f32(rng, shape):
     return rng.normal(size=shape).astype(np.float32)
 
 
-def u8(rng, shape):
+def sample_u8(rng, shape):
     return rng.integers(0, 256, shape).astype(np.uint8)
 
 
-def i64(*values):
+def make_i64(*values):
     return np.array(values, np.int64)
 
 
-@configurations("Interpolate", since=1)
+@register_cases("Interpolate", since=1)
 def interpolate_1(rng):
-    # Only the CPU plugin computes this version: it has no evaluate.
-    def case(shape, axes, sizes, dtype=np.float32, **attributes):
-        data = rng.normal(size=shape).astype(dtype) if dtype != np.uint8 else u8(rng, shape)
+    # Only the CPU plugin implements this version.
+    def make_case(shape, axes, sizes, dtype=np.float32, **attributes):
+        data = rng.normal(size=shape).astype(dtype) if dtype != np.uint8 else sample_u8(rng, shape)
         attributes = {"mode": "nearest", "axes": axes, **attributes}
         tolerance = WEIGHTED if dtype == np.float32 else None
-        return Case([data, i64(*sizes)], attributes, constants=(1,), oracles=("cpu",), tolerance=tolerance)
+        return Case([data, make_i64(*sizes)], attributes, constants=(1,), oracles=("cpu",), tolerance=tolerance)
 
     for mode, align in itertools.product(("nearest", "linear", "cubic"), (True, False)):
-        yield case((1, 2, 4, 5), [2, 3], (7, 8), mode=mode, align_corners=align)
-        yield case((1, 2, 6, 5), [2, 3], (3, 2), mode=mode, align_corners=align)
-        yield case((1, 2, 6, 5), [2, 3], (12, 10), mode=mode, align_corners=align)
+        yield make_case((1, 2, 4, 5), [2, 3], (7, 8), mode=mode, align_corners=align)
+        yield make_case((1, 2, 6, 5), [2, 3], (3, 2), mode=mode, align_corners=align)
+        yield make_case((1, 2, 6, 5), [2, 3], (12, 10), mode=mode, align_corners=align)
     for align in (True, False):
-        yield case((1, 2, 3, 4, 5), [2, 3, 4], (6, 7, 3), mode="linear", align_corners=align)
-        yield case((1, 2, 3, 4, 5), [2, 3, 4], (2, 7, 10), mode="nearest", align_corners=align)
-    yield case((1, 2, 6, 6), [2, 3], (3, 3), mode="linear", antialias=True, align_corners=False)
-    yield case((1, 2, 4, 4), [2, 3], (9, 7), mode="nearest", pads_begin=[0, 0, 1, 2], pads_end=[0, 0, 1, 0])
-    yield case((1, 2, 4, 4), [2, 3], (9, 7), mode="linear", align_corners=False, pads_begin=[0, 0, 1, 2])
-    yield case((1, 2, 4, 5), [2, 3], (8, 9), np.float16, mode="linear")
-    yield case((1, 2, 4, 5), [2, 3], (8, 9), np.uint8, mode="nearest")
-    yield case((1, 2, 1, 1), [2, 3], (4, 5), mode="linear")
-    yield case((1, 2, 4, 5), [2, 3], (1, 1), mode="linear")
-    yield case((1, 2, 4, 5), [3, 2], (8, 7), mode="nearest", note="axes are a set: sizes come in their order")
-    yield case((2, 3, 4, 5), [1, 2], (6, 7), mode="cubic")
-    yield case((2, 3, 4), [1, 2], (6, 7), mode="nearest")
-    yield case((2, 3, 4), [2], (6,), mode="linear", align_corners=False)
+        yield make_case((1, 2, 3, 4, 5), [2, 3, 4], (6, 7, 3), mode="linear", align_corners=align)
+        yield make_case((1, 2, 3, 4, 5), [2, 3, 4], (2, 7, 10), mode="nearest", align_corners=align)
+    yield make_case((1, 2, 6, 6), [2, 3], (3, 3), mode="linear", antialias=True, align_corners=False)
+    yield make_case((1, 2, 4, 4), [2, 3], (9, 7), mode="nearest", pads_begin=[0, 0, 1, 2], pads_end=[0, 0, 1, 0])
+    yield make_case((1, 2, 4, 4), [2, 3], (9, 7), mode="linear", align_corners=False, pads_begin=[0, 0, 1, 2])
+    yield make_case((1, 2, 4, 5), [2, 3], (8, 9), np.float16, mode="linear")
+    yield make_case((1, 2, 4, 5), [2, 3], (8, 9), np.uint8, mode="nearest")
+    yield make_case((1, 2, 1, 1), [2, 3], (4, 5), mode="linear")
+    yield make_case((1, 2, 4, 5), [2, 3], (1, 1), mode="linear")
+    yield make_case(
+        (1, 2, 4, 5), [3, 2], (8, 7), mode="nearest", note="axes are a set, sizes are in ascending order of axes"
+    )
+    yield make_case((2, 3, 4, 5), [1, 2], (6, 7), mode="cubic")
+    yield make_case((2, 3, 4), [1, 2], (6, 7), mode="nearest")
+    yield make_case((2, 3, 4), [2], (6,), mode="linear", align_corners=False)
 
 
-def _interpolate(rng, since):
-    """Configurations that versions 4 and 11 share; inputs as version 4 takes them."""
+def _generate_interpolate_cases(rng, since):
+    """Yield the cases that versions 4 and 11 have in common, with the inputs of version 4."""
 
-    def case(data, axes, sizes=None, scales=None, oracles=("evaluate", "cpu"), constants=None, **attributes):
+    def make_case(data, axes, sizes=None, scales=None, oracles=("evaluate", "cpu"), constants=None, **attributes):
         by = "sizes" if scales is None else "scales"
-        sizes = i64(*([1] * len(scales) if sizes is None else sizes))
+        sizes = make_i64(*([1] * len(scales) if sizes is None else sizes))
         scales = np.array([1] * len(sizes) if scales is None else scales, np.float32)
         if isinstance(data, tuple):
-            data = f32(rng, data)
+            data = sample_f32(rng, data)
         attributes = {"mode": "nearest", "shape_calculation_mode": by, **attributes}
         if since == 4:
-            inputs = [data, sizes, scales, i64(*axes) if axes is not None else None]
+            inputs = [data, sizes, scales, make_i64(*axes) if axes is not None else None]
             constants = (1, 2, 3) if constants is None else constants
         else:
-            inputs = [data, sizes if by == "sizes" else scales, i64(*axes) if axes is not None else None]
+            inputs = [data, sizes if by == "sizes" else scales, make_i64(*axes) if axes is not None else None]
             constants = (1, 2) if constants is None else constants
         tolerance = WEIGHTED if data.dtype in (np.float32, np.float64) else None
         return Case(inputs, attributes, constants=constants, oracles=oracles, tolerance=tolerance)
@@ -80,7 +82,7 @@ def _interpolate(rng, since):
     # Every coordinate transformation, up and down, for each mode.
     for coordinates in COORDINATES:
         for nearest in NEAREST:
-            yield case(
+            yield make_case(
                 (1, 2, 4, 6),
                 (2, 3),
                 (7, 4),
@@ -89,21 +91,21 @@ def _interpolate(rng, since):
             )
         for mode in ("linear", "linear_onnx", "cubic"):
             attributes = {"mode": mode, "coordinate_transformation_mode": coordinates}
-            yield case((1, 2, 4, 6), (2, 3), (7, 4), **attributes)
-            yield case((2, 1, 5, 3), (2, 3), (2, 9), **attributes)
-            yield case((1, 2, 4, 6), (2, 3), scales=(1.6, 0.45), **attributes)
-            yield case((1, 1, 4, 6), (2, 3), (1, 1), **attributes)
+            yield make_case((1, 2, 4, 6), (2, 3), (7, 4), **attributes)
+            yield make_case((2, 1, 5, 3), (2, 3), (2, 9), **attributes)
+            yield make_case((1, 2, 4, 6), (2, 3), scales=(1.6, 0.45), **attributes)
+            yield make_case((1, 1, 4, 6), (2, 3), (1, 1), **attributes)
     # Scales.
     for mode in ("nearest", "linear", "linear_onnx", "cubic"):
-        yield case((1, 2, 3, 3), (2, 3), scales=(2.0, 2.0), mode=mode)
-        yield case((1, 2, 7, 5), (2, 3), scales=(0.6, 0.8), mode=mode)
-        yield case((1, 1, 3, 6), (2, 3), scales=(1 / 3, 5 / 3), mode=mode)
-        yield case((1, 2, 1, 1), (2, 3), (3, 4), mode=mode)
-        yield case((1, 2, 3, 4), (2, 3), (3, 4), mode=mode, note="nothing changes")
-    # Antialias, which the CPU plugin leaves out for images.
+        yield make_case((1, 2, 3, 3), (2, 3), scales=(2.0, 2.0), mode=mode)
+        yield make_case((1, 2, 7, 5), (2, 3), scales=(0.6, 0.8), mode=mode)
+        yield make_case((1, 1, 3, 6), (2, 3), scales=(1 / 3, 5 / 3), mode=mode)
+        yield make_case((1, 2, 1, 1), (2, 3), (3, 4), mode=mode)
+        yield make_case((1, 2, 3, 4), (2, 3), (3, 4), mode=mode, note="unchanged size")
+    # Antialias, which the CPU plugin ignores for images.
     for sizes in ((2, 3), (3, 9), (8, 9)):
         for coordinates in ("half_pixel", "asymmetric"):
-            yield case(
+            yield make_case(
                 (1, 2, 6, 7),
                 (2, 3),
                 sizes,
@@ -112,66 +114,66 @@ def _interpolate(rng, since):
                 antialias=True,
                 coordinate_transformation_mode=coordinates,
             )
-    # The parameter of cubic.
+    # The coefficient of cubic interpolation.
     for a in (-0.5, -0.75, -0.3, 0.0):
-        yield case((1, 2, 4, 5), (2, 3), (7, 3), mode="cubic", cube_coeff=a)
+        yield make_case((1, 2, 4, 5), (2, 3), (7, 3), mode="cubic", cube_coeff=a)
     # Pads.
     for mode in ("nearest", "linear", "linear_onnx", "cubic"):
         pads = {"pads_begin": [0, 0, 1, 2], "pads_end": [0, 0, 2, 1]}
-        yield case((1, 2, 4, 5), (2, 3), (9, 6), mode=mode, **pads)
-        yield case((1, 2, 4, 5), (2, 3), scales=(1.5, 0.7), mode=mode, **pads)
-    yield case((1, 2, 4, 5), (2, 3), (9, 6), mode="nearest", pads_begin=[0, 0, 1], pads_end=[0])
+        yield make_case((1, 2, 4, 5), (2, 3), (9, 6), mode=mode, **pads)
+        yield make_case((1, 2, 4, 5), (2, 3), scales=(1.5, 0.7), mode=mode, **pads)
+    yield make_case((1, 2, 4, 5), (2, 3), (9, 6), mode="nearest", pads_begin=[0, 0, 1], pads_end=[0])
     # Other axes and ranks.
-    yield case((2, 3, 4, 5), (3, 2), (8, 3), mode="cubic")
-    yield case((2, 3, 4, 5), (1, 3), (5, 7), mode="nearest", oracles=("evaluate",))
-    yield case((2, 3, 4, 5), (1, 2), (5, 7), mode="linear", oracles=("evaluate",))
-    yield case((2, 3, 4, 5), (0, 2), (3, 7), mode="cubic", oracles=("evaluate",))
-    yield case((3, 4), None, (6, 7), mode="linear")
-    yield case((3, 4), (0, 1), (6, 7), mode="linear_onnx")
-    yield case((3, 4), (0, 1), (6, 7), mode="cubic", oracles=("evaluate",))
-    yield case((3, 4), (0, 1), (6, 7), mode="nearest")
-    yield case((5,), (0,), (9,), mode="linear", oracles=("evaluate",))
-    yield case((5,), (0,), (3,), mode="nearest", oracles=("evaluate",))
-    yield case((1, 3, 5), (2,), (9,), mode="linear")
-    yield case((1, 3, 5), (2,), (3,), mode="nearest")
-    yield case((2, 3, 4), None, (2, 6, 5), mode="linear_onnx")
-    yield case((1, 2, 3, 4, 3), (2, 3, 4), (5, 3, 7), mode="linear_onnx")
-    yield case((1, 2, 3, 4, 3), (2, 3, 4), (5, 3, 7), mode="linear")
-    yield case((1, 2, 3, 4, 3), (2, 3, 4), (2, 6, 2), mode="nearest")
-    yield case((1, 2, 4, 6, 5), (2, 3, 4), (2, 3, 4), mode="linear", antialias=True)
-    yield case((1, 2, 2, 2, 2, 3), (4, 5), (5, 4), mode="nearest", oracles=("evaluate",))
-    yield case((1, 2, 2, 2, 2, 3), (4, 5), (5, 4), mode="linear", oracles=("evaluate",))
+    yield make_case((2, 3, 4, 5), (3, 2), (8, 3), mode="cubic")
+    yield make_case((2, 3, 4, 5), (1, 3), (5, 7), mode="nearest", oracles=("evaluate",))
+    yield make_case((2, 3, 4, 5), (1, 2), (5, 7), mode="linear", oracles=("evaluate",))
+    yield make_case((2, 3, 4, 5), (0, 2), (3, 7), mode="cubic", oracles=("evaluate",))
+    yield make_case((3, 4), None, (6, 7), mode="linear")
+    yield make_case((3, 4), (0, 1), (6, 7), mode="linear_onnx")
+    yield make_case((3, 4), (0, 1), (6, 7), mode="cubic", oracles=("evaluate",))
+    yield make_case((3, 4), (0, 1), (6, 7), mode="nearest")
+    yield make_case((5,), (0,), (9,), mode="linear", oracles=("evaluate",))
+    yield make_case((5,), (0,), (3,), mode="nearest", oracles=("evaluate",))
+    yield make_case((1, 3, 5), (2,), (9,), mode="linear")
+    yield make_case((1, 3, 5), (2,), (3,), mode="nearest")
+    yield make_case((2, 3, 4), None, (2, 6, 5), mode="linear_onnx")
+    yield make_case((1, 2, 3, 4, 3), (2, 3, 4), (5, 3, 7), mode="linear_onnx")
+    yield make_case((1, 2, 3, 4, 3), (2, 3, 4), (5, 3, 7), mode="linear")
+    yield make_case((1, 2, 3, 4, 3), (2, 3, 4), (2, 6, 2), mode="nearest")
+    yield make_case((1, 2, 4, 6, 5), (2, 3, 4), (2, 3, 4), mode="linear", antialias=True)
+    yield make_case((1, 2, 2, 2, 2, 3), (4, 5), (5, 4), mode="nearest", oracles=("evaluate",))
+    yield make_case((1, 2, 2, 2, 2, 3), (4, 5), (5, 4), mode="linear", oracles=("evaluate",))
     # Types.
     for dtype in (np.float16, BF16):
         for mode in ("nearest", "linear", "linear_onnx", "cubic"):
-            # The reference's own conversion to bf16 rounds down too often, so only the CPU plugin serves there.
+            # The reference implementation rounds down too often when it converts to bf16.
             oracles = ("evaluate", "cpu") if dtype == np.float16 or mode == "nearest" else ("cpu",)
-            yield case(f32(rng, (1, 2, 4, 5)).astype(dtype), (2, 3), (7, 3), mode=mode, oracles=oracles)
+            yield make_case(sample_f32(rng, (1, 2, 4, 5)).astype(dtype), (2, 3), (7, 3), mode=mode, oracles=oracles)
     for dtype in (np.int32, np.int64, np.float64):
         data = rng.integers(-100, 100, (1, 2, 4, 5)).astype(dtype)
-        yield case(data, (2, 3), (7, 3), mode="nearest")
+        yield make_case(data, (2, 3), (7, 3), mode="nearest")
     # The CPU plugin computes f64 in f32.
     for mode in ("linear", "linear_onnx", "cubic"):
         data = rng.normal(size=(1, 2, 4, 5))
-        yield case(data, (2, 3), (7, 3), mode=mode, oracles=("cpu",))
-    # The CPU plugin rounds 8-bit results where the reference cuts fractions off.
+        yield make_case(data, (2, 3), (7, 3), mode=mode, oracles=("cpu",))
+    # The CPU plugin rounds 8-bit results, the reference implementation truncates them.
     for dtype, mode in itertools.product((np.uint8, np.int8), ("nearest", "linear", "linear_onnx", "cubic")):
         data = rng.integers(30, 90, (1, 2, 4, 5)).astype(dtype)
         oracles = ("evaluate", "cpu") if mode == "nearest" else ("evaluate",)
-        yield case(data, (2, 3), (7, 3), mode=mode, oracles=oracles)
-    yield case(u8(rng, (1, 2, 6, 7)), (2, 3), (3, 4), mode="linear", antialias=True, oracles=("evaluate",))
-    # Infinity and NaN; the CPU plugin skips products with 0.
-    strange = f32(rng, (1, 2, 5, 6))
+        yield make_case(data, (2, 3), (7, 3), mode=mode, oracles=oracles)
+    yield make_case(sample_u8(rng, (1, 2, 6, 7)), (2, 3), (3, 4), mode="linear", antialias=True, oracles=("evaluate",))
+    # Infinity and NaN. The CPU plugin skips products with 0.
+    strange = sample_f32(rng, (1, 2, 5, 6))
     strange[0, 0, 0, 0], strange[0, 0, 3, 2], strange[0, 1, 4, 5] = np.inf, np.nan, -np.inf
     for mode, antialias in itertools.product(("nearest", "linear", "linear_onnx", "cubic"), (False, True)):
         for sizes in ((8, 9), (3, 4)):
-            yield case(strange, (2, 3), sizes, mode=mode, antialias=antialias, oracles=("evaluate",))
+            yield make_case(strange, (2, 3), sizes, mode=mode, antialias=antialias, oracles=("evaluate",))
     # Other types of integers and scales.
     for mode in ("nearest", "cubic"):
         attributes = {"mode": mode, "shape_calculation_mode": "sizes"}
         sizes, axes = np.array([3, 9], np.int32), np.array([2, 3], np.int32)
         scales = np.array([0.75, 2.5], np.float32)
-        data = f32(rng, (1, 2, 4, 5))
+        data = sample_f32(rng, (1, 2, 4, 5))
         inputs = [data, sizes, scales, axes] if since == 4 else [data, sizes, axes]
         yield Case(inputs, attributes, constants=range(1, len(inputs)), tolerance=WEIGHTED)
         attributes = {"mode": mode, "shape_calculation_mode": "scales"}
@@ -179,90 +181,90 @@ def _interpolate(rng, since):
             narrow = scales.astype(dtype)
             inputs = [data, sizes, narrow, axes] if since == 4 else [data, narrow, axes]
             yield Case(inputs, attributes, constants=range(1, len(inputs)), tolerance=WEIGHTED)
-    # Shapes known at run time only.
+    # Dynamic shapes.
     for mode in ("nearest", "linear", "cubic"):
-        yield case((1, 2, 4, 5), (2, 3), (7, 3), mode=mode, constants=(3,) if since == 4 else (2,))
-        yield case((1, 2, 4, 5), (2, 3), scales=(2, 0.5), mode=mode, constants=(3,) if since == 4 else (2,))
+        yield make_case((1, 2, 4, 5), (2, 3), (7, 3), mode=mode, constants=(3,) if since == 4 else (2,))
+        yield make_case((1, 2, 4, 5), (2, 3), scales=(2, 0.5), mode=mode, constants=(3,) if since == 4 else (2,))
 
 
-@configurations("Interpolate", since=4)
+@register_cases("Interpolate", since=4)
 def interpolate_4(rng):
-    yield from _interpolate(rng, 4)
+    yield from _generate_interpolate_cases(rng, 4)
 
 
-@configurations("Interpolate", since=11)
+@register_cases("Interpolate", since=11)
 def interpolate_11(rng):
-    yield from _interpolate(rng, 11)
+    yield from _generate_interpolate_cases(rng, 11)
 
-    def pillow(data, axes, sizes, oracles=("evaluate",), **attributes):
-        data = f32(rng, data) if isinstance(data, tuple) else data
+    def make_pillow_case(data, axes, sizes, oracles=("evaluate",), **attributes):
+        data = sample_f32(rng, data) if isinstance(data, tuple) else data
         attributes = {"mode": "bicubic_pillow", "shape_calculation_mode": "sizes", **attributes}
-        return Case([data, i64(*sizes), i64(*axes)], attributes, constants=(1, 2), oracles=oracles)
+        return Case([data, make_i64(*sizes), make_i64(*axes)], attributes, constants=(1, 2), oracles=oracles)
 
-    # The CPU plugin takes -0.5 for cube_coeff, whatever is asked for.
+    # The CPU plugin always uses -0.5 for cube_coeff.
     both = ("evaluate", "cpu")
     for mode in ("bilinear_pillow", "bicubic_pillow"):
         for sizes in ((7, 9), (2, 3), (9, 2), (4, 6), (4, 3), (8, 6), (1, 1)):
-            yield pillow((1, 2, 4, 6), (2, 3), sizes, both, mode=mode, cube_coeff=-0.5)
+            yield make_pillow_case((1, 2, 4, 6), (2, 3), sizes, both, mode=mode, cube_coeff=-0.5)
         for a in (-0.75, -0.3):
-            yield pillow((1, 2, 5, 6), (2, 3), (3, 8), mode=mode, cube_coeff=a)
+            yield make_pillow_case((1, 2, 5, 6), (2, 3), (3, 8), mode=mode, cube_coeff=a)
         pads = {"pads_begin": [0, 0, 1, 2], "pads_end": [0, 0, 2, 0]}
-        yield pillow((1, 2, 4, 6), (2, 3), (5, 5), mode=mode, cube_coeff=-0.5, **pads)
-        yield pillow((5, 6), (0, 1), (3, 8), mode=mode)
-        strange = f32(rng, (1, 2, 5, 6))
+        yield make_pillow_case((1, 2, 4, 6), (2, 3), (5, 5), mode=mode, cube_coeff=-0.5, **pads)
+        yield make_pillow_case((5, 6), (0, 1), (3, 8), mode=mode)
+        strange = sample_f32(rng, (1, 2, 5, 6))
         strange[0, 0, 0, 0], strange[0, 0, 3, 2], strange[0, 1, 4, 5] = np.inf, np.nan, -np.inf
-        yield pillow(strange, (2, 3), (3, 8), mode=mode)
-        yield pillow(strange, (2, 3), (7, 2), mode=mode)
-        yield pillow((2, 5, 6, 3), (1, 2), (3, 8), mode=mode)
-        yield pillow((2, 5, 6, 3), (1, 3), (3, 8), mode=mode)
-        yield pillow(u8(rng, (1, 2, 7, 6)), (2, 3), (4, 9), mode=mode)
-        yield pillow(rng.integers(-128, 128, (1, 2, 7, 6)).astype(np.int8), (2, 3), (4, 9), mode=mode)
-        yield pillow(f32(rng, (1, 2, 7, 6)).astype(np.float16), (2, 3), (4, 9), mode=mode)
+        yield make_pillow_case(strange, (2, 3), (3, 8), mode=mode)
+        yield make_pillow_case(strange, (2, 3), (7, 2), mode=mode)
+        yield make_pillow_case((2, 5, 6, 3), (1, 2), (3, 8), mode=mode)
+        yield make_pillow_case((2, 5, 6, 3), (1, 3), (3, 8), mode=mode)
+        yield make_pillow_case(sample_u8(rng, (1, 2, 7, 6)), (2, 3), (4, 9), mode=mode)
+        yield make_pillow_case(rng.integers(-128, 128, (1, 2, 7, 6)).astype(np.int8), (2, 3), (4, 9), mode=mode)
+        yield make_pillow_case(sample_f32(rng, (1, 2, 7, 6)).astype(np.float16), (2, 3), (4, 9), mode=mode)
         scales = np.array([0.6, 1.7], np.float32)
         attributes = {"mode": mode, "shape_calculation_mode": "scales"}
-        yield Case([f32(rng, (1, 2, 5, 4)), scales, i64(2, 3)], attributes, oracles=("evaluate",))
+        yield Case([sample_f32(rng, (1, 2, 5, 4)), scales, make_i64(2, 3)], attributes, oracles=("evaluate",))
 
 
-@configurations("GridSample", since=9)
+@register_cases("GridSample", since=9)
 def grid_sample_9(rng):
     for mode, padding, align in itertools.product(
         ("bilinear", "bicubic", "nearest"), ("zeros", "border", "reflection"), (False, True)
     ):
         attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
         places = rng.uniform(-1, 1, (2, 3, 4, 2)).astype(np.float32)
-        yield Case([f32(rng, (2, 3, 5, 7)), places], attributes, tolerance=WEIGHTED)
+        yield Case([sample_f32(rng, (2, 3, 5, 7)), places], attributes, tolerance=WEIGHTED)
         outside = places * np.float32(3)
-        yield Case([f32(rng, (2, 2, 4, 3)), outside], attributes, tolerance=WEIGHTED, note="outside")
-        yield Case([f32(rng, (1, 2, 1, 1)), 2 * places[:1]], attributes, note="one pixel")
+        yield Case([sample_f32(rng, (2, 2, 4, 3)), outside], attributes, tolerance=WEIGHTED, note="outside")
+        yield Case([sample_f32(rng, (1, 2, 1, 1)), 2 * places[:1]], attributes, note="one pixel")
         corners = np.array([[[[-1, -1], [1, 1], [-1, 1], [0, 0], [0.5, -0.5]]]], np.float32)
-        yield Case([f32(rng, (1, 2, 4, 6)), corners], attributes, note="edges")
+        yield Case([sample_f32(rng, (1, 2, 4, 6)), corners], attributes, note="edges")
     for mode in ("bilinear", "bicubic", "nearest"):
         places = rng.uniform(-1.2, 1.2, (1, 3, 4, 2)).astype(np.float32)
-        yield Case([f32(rng, (1, 2, 5, 6)).astype(np.float16), places], {"mode": mode})
-        yield Case([f32(rng, (1, 2, 5, 6)).astype(BF16), places], {"mode": mode})
-        yield Case([f32(rng, (1, 2, 5, 6)), places], {"mode": mode}, dynamic=(0, 1))
+        yield Case([sample_f32(rng, (1, 2, 5, 6)).astype(np.float16), places], {"mode": mode})
+        yield Case([sample_f32(rng, (1, 2, 5, 6)).astype(BF16), places], {"mode": mode})
+        yield Case([sample_f32(rng, (1, 2, 5, 6)), places], {"mode": mode}, dynamic=(0, 1))
         # The CPU plugin computes f64 in f32.
         yield Case([rng.normal(size=(1, 2, 5, 6)), places], {"mode": mode}, tolerance=WEIGHTED)
         yield Case([rng.integers(-99, 99, (1, 2, 5, 6)).astype(np.int32), places], {"mode": mode})
-        # The CPU plugin rounds 8-bit results where the reference cuts fractions off.
+        # The CPU plugin rounds 8-bit results, the reference implementation truncates them.
         for dtype in (np.int64, np.int16) if mode != "nearest" else (np.int8, np.uint8, np.int64, np.bool_):
             yield Case([rng.integers(0, 99, (1, 2, 5, 6)).astype(dtype), places], {"mode": mode})
-        yield Case([f32(rng, (1, 2, 5, 6)), places.astype(np.float16)], {"mode": mode})
+        yield Case([sample_f32(rng, (1, 2, 5, 6)), places.astype(np.float16)], {"mode": mode})
         for padding in ("zeros", "border", "reflection"):
             strange = np.array([[[[1e9, 0], [0, -1e9], [1e12, 0.3], [1e4, -1e4]]]], np.float32)
             attributes = {"mode": mode, "padding_mode": padding}
-            yield Case([f32(rng, (1, 2, 5, 6)), strange], attributes, oracles=("evaluate",), note="far away")
-    yield Case([f32(rng, (1, 2, 5, 6)), np.zeros((1, 0, 3, 2), np.float32)], {}, oracles=("evaluate",))
+            yield Case([sample_f32(rng, (1, 2, 5, 6)), strange], attributes, oracles=("evaluate",), note="far away")
+    yield Case([sample_f32(rng, (1, 2, 5, 6)), np.zeros((1, 0, 3, 2), np.float32)], {}, oracles=("evaluate",))
 
 
-def _rounded(x, dtype):
-    """One channel as the reference makes it: from 0 to 255, halves of integers away from zero."""
+def _round_channel(x, dtype):
+    """Clip a channel to [0, 255]; for integers, round halves away from zero, as the reference implementation does."""
     x = min(max(np.float32(x), np.float32(0)), np.float32(255))
     return np.float32(np.floor(np.float64(x) + 0.5)) if dtype == np.uint8 else x
 
 
-def _rgb(y, u, v, order):
-    """A loop over the pixels by the formulas; y [N, H, W], u and v [N, H / 2, W / 2]."""
+def _convert_to_rgb(y, u, v, order):
+    """Convert pixel by pixel. y has the shape [N, H, W], u and v have the shape [N, H / 2, W / 2]."""
     f = np.float32
     image = np.zeros((*y.shape, 3), y.dtype)
     for n, row, column in np.ndindex(y.shape):
@@ -272,56 +274,59 @@ def _rgb(y, u, v, order):
         green = f(1.164) * c - f(0.391) * d - f(0.813) * e
         blue = f(1.164) * c + f(2.018) * d
         pixel = [red, green, blue] if order == "rgb" else [blue, green, red]
-        image[n, row, column] = [_rounded(x, y.dtype) for x in pixel]
+        image[n, row, column] = [_round_channel(x, y.dtype) for x in pixel]
     return image
 
 
-def _yuv(rng, layout, order):
-    """Images in one piece and in planes. The CPU plugin rounds halves to even, the reference away from zero."""
+def _generate_yuv_cases(rng, layout, order):
+    """Yield images in one tensor and in planes.
+
+    The CPU plugin rounds halves to even, the reference implementation away from zero.
+    """
     shapes = ((1, 2, 2), (1, 4, 6), (3, 6, 4), (2, 16, 16))
     for dtype, (n, height, width) in itertools.product((np.uint8, np.float32), shapes):
 
-        def plane(*shape, dtype=dtype):
-            return u8(rng, shape) if dtype == np.uint8 else rng.uniform(0, 255, shape).astype(np.float32)
+        def sample_plane(*shape, dtype=dtype):
+            return sample_u8(rng, shape) if dtype == np.uint8 else rng.uniform(0, 255, shape).astype(np.float32)
 
-        y, u, v = plane(n, height, width), *(plane(n, height // 2, width // 2) for _ in "uv")
+        y, u, v = sample_plane(n, height, width), *(sample_plane(n, height // 2, width // 2) for _ in "uv")
         uv = np.stack([u, v], axis=-1)
         below = uv if layout == "nv12" else np.stack([u, v], axis=1)
         single = np.concatenate([y, below.reshape(n, height // 2, width)], axis=1)[..., None]
         planes = [y[..., None], *([uv] if layout == "nv12" else [u[..., None], v[..., None]])]
         for inputs in ([single], planes):
             if dtype == np.uint8:
-                yield Case(inputs, oracles=(), expected=[_rgb(y, u, v, order)])
+                yield Case(inputs, oracles=(), expected=[_convert_to_rgb(y, u, v, order)])
             else:
                 yield Case(inputs, oracles=("cpu",))
     for dtype in (np.float16, BF16):
-        yield Case([u8(rng, (1, 6, 4, 1)).astype(dtype)], oracles=("cpu",))
+        yield Case([sample_u8(rng, (1, 6, 4, 1)).astype(dtype)], oracles=("cpu",))
 
 
-@configurations("NV12toRGB", since=8)
+@register_cases("NV12toRGB", since=8)
 def nv12_to_rgb_8(rng):
-    yield from _yuv(rng, "nv12", "rgb")
+    yield from _generate_yuv_cases(rng, "nv12", "rgb")
 
 
-@configurations("NV12toBGR", since=8)
+@register_cases("NV12toBGR", since=8)
 def nv12_to_bgr_8(rng):
-    yield from _yuv(rng, "nv12", "bgr")
+    yield from _generate_yuv_cases(rng, "nv12", "bgr")
 
 
-@configurations("I420toRGB", since=8)
+@register_cases("I420toRGB", since=8)
 def i420_to_rgb_8(rng):
-    yield from _yuv(rng, "i420", "rgb")
+    yield from _generate_yuv_cases(rng, "i420", "rgb")
 
 
-@configurations("I420toBGR", since=8)
+@register_cases("I420toBGR", since=8)
 def i420_to_bgr_8(rng):
-    yield from _yuv(rng, "i420", "bgr")
+    yield from _generate_yuv_cases(rng, "i420", "bgr")
 
 
-def _to_nv12(rng, order):
-    """No part of OpenVINO computes this one, so a loop over the pixels by the formulas gives the values."""
+def _generate_nv12_cases(rng, order):
+    """Yield cases whose expected values are computed pixel by pixel, because OpenVINO has no implementation."""
 
-    def expected(image):
+    def compute_expected(image):
         n, height, width, _ = image.shape
         f, dtype = np.float32, image.dtype
         y, uv = np.zeros((n, height, width, 1), dtype), np.zeros((n, height // 2, width // 2, 2), dtype)
@@ -330,29 +335,29 @@ def _to_nv12(rng, order):
             for dy, dx in np.ndindex(2, 2):
                 pixel = [f(p) for p in image[i, 2 * row + dy, 2 * column + dx]]
                 r, g, b = pixel if order == "rgb" else pixel[::-1]
-                luma = _rounded(f(0.257) * r + f(0.504) * g + f(0.098) * b + f(16), dtype)
+                luma = _round_channel(f(0.257) * r + f(0.504) * g + f(0.098) * b + f(16), dtype)
                 y[i, 2 * row + dy, 2 * column + dx, 0] = luma
-                total_u += _rounded(f(-0.148) * r - f(0.291) * g + f(0.439) * b + f(128), dtype)
-                total_v += _rounded(f(0.439) * r - f(0.368) * g - f(0.071) * b + f(128), dtype)
-            uv[i, row, column] = [_rounded(total / f(4), dtype) for total in (total_u, total_v)]
+                total_u += _round_channel(f(-0.148) * r - f(0.291) * g + f(0.439) * b + f(128), dtype)
+                total_v += _round_channel(f(0.439) * r - f(0.368) * g - f(0.071) * b + f(128), dtype)
+            uv[i, row, column] = [_round_channel(total / f(4), dtype) for total in (total_u, total_v)]
         return y, uv
 
     for dtype, shape, single in itertools.product(
         (np.uint8, np.float32), ((1, 2, 2, 3), (1, 4, 6, 3), (2, 6, 4, 3)), (True, False)
     ):
-        image = u8(rng, shape) if dtype == np.uint8 else rng.uniform(0, 255, shape).astype(np.float32)
-        y, uv = expected(image)
+        image = sample_u8(rng, shape) if dtype == np.uint8 else rng.uniform(0, 255, shape).astype(np.float32)
+        y, uv = compute_expected(image)
         n, height, width, _ = shape
         below = uv.reshape(n, height // 2, width, 1)
         outputs = [np.concatenate([y, below], axis=1)] if single else [y, uv]
         yield Case([image], {"single_plane": single}, expected=outputs, oracles=())
 
 
-@configurations("RGBtoNV12", since=17)
+@register_cases("RGBtoNV12", since=17)
 def rgb_to_nv12_17(rng):
-    yield from _to_nv12(rng, "rgb")
+    yield from _generate_nv12_cases(rng, "rgb")
 
 
-@configurations("BGRtoNV12", since=17)
+@register_cases("BGRtoNV12", since=17)
 def bgr_to_nv12_17(rng):
-    yield from _to_nv12(rng, "bgr")
+    yield from _generate_nv12_cases(rng, "bgr")

@@ -1,14 +1,14 @@
-"""Configurations for Transpose, Broadcast, Tile, Reverse, ReverseSequence, Roll and Unique."""
+"""Conformance cases for Transpose, Broadcast, Tile, Reverse, ReverseSequence, Roll and Unique."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from conformance.generators.movement_samples import DTYPES, Exact, i64, index, sample
-from conformance.harness import configurations
+from conformance.generators.movement_samples import DTYPES, ExactCase, make_i64, sample_indices, sample_values
+from conformance.harness import register_cases
 
 
-@configurations("Transpose", since=1)
+@register_cases("Transpose", since=1)
 def transpose_1(rng):
     for shape, order in [
         ((3,), [0]),
@@ -24,12 +24,12 @@ def transpose_1(rng):
         ((2, 1, 3, 2, 4), [4, 2, 0, 1, 3]),
         ((2, 1, 3, 2, 2, 3), [5, 0, 4, 1, 3, 2]),
     ]:
-        yield Exact([sample(rng, shape), i64(*order)], constants=(1,))
+        yield ExactCase([sample_values(rng, shape), make_i64(*order)], constants=(1,))
         oracles = ("evaluate", "cpu") if order else ("evaluate",)
-        yield Exact([sample(rng, shape), np.array(order, np.int32)], dynamic=(0,), oracles=oracles)
-    yield Exact([sample(rng, (2, 0, 3)), i64(2, 1, 0)], constants=(1,), oracles=("evaluate",))
+        yield ExactCase([sample_values(rng, shape), np.array(order, np.int32)], dynamic=(0,), oracles=oracles)
+    yield ExactCase([sample_values(rng, (2, 0, 3)), make_i64(2, 1, 0)], constants=(1,), oracles=("evaluate",))
     for dtype in (*DTYPES, object):
-        yield Exact([sample(rng, (3, 4), dtype), i64(1, 0)], constants=(1,))
+        yield ExactCase([sample_values(rng, (3, 4), dtype), make_i64(1, 0)], constants=(1,))
 
 
 #: Shape and target.
@@ -60,28 +60,28 @@ EXPLICIT = [
 ]
 
 
-def broadcast(rng):
+def generate_broadcast_cases(rng):
     for n, (shape, target) in enumerate(NUMPY):
         dtype = (np.int64, np.int32)[n % 2]
-        yield Exact([sample(rng, shape), np.array(target, dtype)], {"mode": "numpy"}, constants=(1,))
+        yield ExactCase([sample_values(rng, shape), np.array(target, dtype)], {"mode": "numpy"}, constants=(1,))
         if 0 not in target:
-            yield Exact([sample(rng, shape), np.array(target, dtype)], {"mode": "numpy"}, dynamic=(0,))
+            yield ExactCase([sample_values(rng, shape), np.array(target, dtype)], {"mode": "numpy"}, dynamic=(0,))
     for shape, target, axes in EXPLICIT:
-        inputs = [sample(rng, shape), i64(*target), i64(*axes)]
-        yield Exact(inputs, {"mode": "explicit"}, constants=(1, 2))
-        yield Exact(inputs, {"mode": "explicit"}, oracles=("evaluate",), note="shapes at run time")
+        inputs = [sample_values(rng, shape), make_i64(*target), make_i64(*axes)]
+        yield ExactCase(inputs, {"mode": "explicit"}, constants=(1, 2))
+        yield ExactCase(inputs, {"mode": "explicit"}, oracles=("evaluate",), note="dynamic shapes")
     for dtype in DTYPES:
-        yield Exact([sample(rng, (3, 1), dtype), i64(2, 3, 2)], {"mode": "numpy"}, constants=(1,))
+        yield ExactCase([sample_values(rng, (3, 1), dtype), make_i64(2, 3, 2)], {"mode": "numpy"}, constants=(1,))
 
 
-@configurations("Broadcast", since=1)
+@register_cases("Broadcast", since=1)
 def broadcast_1(rng):
-    yield from broadcast(rng)
+    yield from generate_broadcast_cases(rng)
 
 
-@configurations("Broadcast", since=3)
+@register_cases("Broadcast", since=3)
 def broadcast_3(rng):
-    yield from broadcast(rng)
+    yield from generate_broadcast_cases(rng)
     for shape, target in [
         *[(shape, target) for shape, target in NUMPY if 0 not in target],
         ((16, 1, 1), [1, 1, 50, 50]),
@@ -92,12 +92,12 @@ def broadcast_3(rng):
         ((1, 4), [5, 1]),
         ((4, 1), [2, 1, 3]),
     ]:
-        yield Exact([sample(rng, shape), i64(*target)], {"mode": "bidirectional"}, constants=(1,))
-        inputs = [sample(rng, shape), np.array(target, np.int32)]
-        yield Exact(inputs, {"mode": "bidirectional"}, dynamic=(0,), note="target at run time")
+        yield ExactCase([sample_values(rng, shape), make_i64(*target)], {"mode": "bidirectional"}, constants=(1,))
+        inputs = [sample_values(rng, shape), np.array(target, np.int32)]
+        yield ExactCase(inputs, {"mode": "bidirectional"}, dynamic=(0,), note="target shape as a Parameter")
 
 
-@configurations("Tile", since=1)
+@register_cases("Tile", since=1)
 def tile_1(rng):
     for shape, repeats in [
         ((3,), [2]),
@@ -111,15 +111,15 @@ def tile_1(rng):
         ((2, 3), [2, 1, 1, 2]),
         ((2, 2, 1, 3), [1, 2, 3, 1]),
     ]:
-        yield Exact([sample(rng, shape), i64(*repeats)], constants=(1,))
-        yield Exact([sample(rng, shape), np.array(repeats, np.int32)], dynamic=(0,))
+        yield ExactCase([sample_values(rng, shape), make_i64(*repeats)], constants=(1,))
+        yield ExactCase([sample_values(rng, shape), np.array(repeats, np.int32)], dynamic=(0,))
     for repeats in ([0, 2], [-1, 2], []):
-        yield Exact([sample(rng, (2, 3)), i64(*repeats)], constants=(1,), oracles=("evaluate",))
+        yield ExactCase([sample_values(rng, (2, 3)), make_i64(*repeats)], constants=(1,), oracles=("evaluate",))
     for dtype in DTYPES:
-        yield Exact([sample(rng, (2, 3), dtype), i64(2, 2)], constants=(1,))
+        yield ExactCase([sample_values(rng, (2, 3), dtype), make_i64(2, 2)], constants=(1,))
 
 
-@configurations("Reverse", since=1)
+@register_cases("Reverse", since=1)
 def reverse_1(rng):
     for shape, axes in [
         ((4,), [0]),
@@ -132,18 +132,18 @@ def reverse_1(rng):
         ((2, 3, 4), [2, 1, 0]),
         ((2, 1, 3, 2), [1, 2]),
     ]:
-        yield Exact([sample(rng, shape), i64(*axes)], {"mode": "index"}, constants=(1,))
-        yield Exact([sample(rng, shape), np.array(axes, np.int32)], {"mode": "index"})
+        yield ExactCase([sample_values(rng, shape), make_i64(*axes)], {"mode": "index"}, constants=(1,))
+        yield ExactCase([sample_values(rng, shape), np.array(axes, np.int32)], {"mode": "index"})
         mask = np.array([i in axes for i in range(len(shape))])
-        yield Exact([sample(rng, shape), mask], {"mode": "mask"}, constants=(1,))
-        yield Exact([sample(rng, shape), mask], {"mode": "mask"})
+        yield ExactCase([sample_values(rng, shape), mask], {"mode": "mask"}, constants=(1,))
+        yield ExactCase([sample_values(rng, shape), mask], {"mode": "mask"})
     for dtype in DTYPES:
-        yield Exact([sample(rng, (3, 4), dtype), i64(1)], {"mode": "index"}, constants=(1,))
+        yield ExactCase([sample_values(rng, (3, 4), dtype), make_i64(1)], {"mode": "index"}, constants=(1,))
 
 
-@configurations("ReverseSequence", since=1)
+@register_cases("ReverseSequence", since=1)
 def reverse_sequence_1(rng):
-    # Model.evaluate lacks the operation.
+    # Model.evaluate does not implement the operation.
     for shape, lengths, batch_axis, seq_axis in [
         ((2, 4), [4, 4], 0, 1),
         ((2, 4), [1, 3], 0, 1),
@@ -158,19 +158,19 @@ def reverse_sequence_1(rng):
         ((2, 3, 1, 4, 2), [4, 3], 0, 3),
     ]:
         attributes = {"batch_axis": batch_axis, "seq_axis": seq_axis}
-        yield Exact([sample(rng, shape), i64(*lengths)], attributes)
-        yield Exact([sample(rng, shape), np.array(lengths, np.int32)], attributes, constants=(1,))
+        yield ExactCase([sample_values(rng, shape), make_i64(*lengths)], attributes)
+        yield ExactCase([sample_values(rng, shape), np.array(lengths, np.int32)], attributes, constants=(1,))
     for dtype in (np.float16, np.int32, np.int8, np.uint8, np.int64):
         # The CPU plugin moves integers as f32.
-        yield Exact([index(rng, 0, 100, (2, 4), dtype), i64(3, 2)], {"batch_axis": 0, "seq_axis": 1})
-    yield Exact([sample(rng, (2, 4)), np.array([3, 2], np.float32)], {"batch_axis": 0, "seq_axis": 1})
-    yield Exact([sample(rng, (2, 4)), i64(3, 2)], {"batch_axis": 0, "seq_axis": 1}, dynamic=(0, 1))
-    yield Exact([sample(rng, (2, 4)), i64(3, 2)], note="default axes")
+        yield ExactCase([sample_indices(rng, 0, 100, (2, 4), dtype), make_i64(3, 2)], {"batch_axis": 0, "seq_axis": 1})
+    yield ExactCase([sample_values(rng, (2, 4)), np.array([3, 2], np.float32)], {"batch_axis": 0, "seq_axis": 1})
+    yield ExactCase([sample_values(rng, (2, 4)), make_i64(3, 2)], {"batch_axis": 0, "seq_axis": 1}, dynamic=(0, 1))
+    yield ExactCase([sample_values(rng, (2, 4)), make_i64(3, 2)], note="default axes")
 
 
-@configurations("Roll", since=7)
+@register_cases("Roll", since=7)
 def roll_7(rng):
-    # Model.evaluate lacks the operation.
+    # Model.evaluate does not implement the operation.
     for shape, shift, axes in [
         ((5,), [2], [0]),
         ((5,), [-1], [0]),
@@ -183,36 +183,42 @@ def roll_7(rng):
         ((2, 3, 4), [1, 1, 1], [2, 0, 1]),
         ((2, 3, 4, 2), [3, 2], [2, -1]),
     ]:
-        yield Exact([sample(rng, shape), i64(*shift), i64(*axes)])
-        yield Exact([sample(rng, shape), np.array(shift, np.int32), np.array(axes, np.int32)], constants=(1, 2))
-    yield Exact([sample(rng, (3, 4)), np.array(2), np.array(1)], note="scalars")
-    yield Exact([sample(rng, (3, 4)), np.array(2), i64(1)], note="a scalar and a list")
+        yield ExactCase([sample_values(rng, shape), make_i64(*shift), make_i64(*axes)])
+        yield ExactCase(
+            [sample_values(rng, shape), np.array(shift, np.int32), np.array(axes, np.int32)], constants=(1, 2)
+        )
+    yield ExactCase([sample_values(rng, (3, 4)), np.array(2), np.array(1)], note="scalars")
+    yield ExactCase([sample_values(rng, (3, 4)), np.array(2), make_i64(1)], note="a scalar and a list")
     for axes in ([0], [-1], [0, 0]):
-        yield Exact([sample(rng, ()), i64(*(2 for _ in axes)), i64(*axes)], constants=(1, 2), note="a scalar rolled")
+        yield ExactCase(
+            [sample_values(rng, ()), make_i64(*(2 for _ in axes)), make_i64(*axes)],
+            constants=(1, 2),
+            note="scalar data",
+        )
     for dtype in (np.float16, np.int32, np.int8, np.uint8, np.int64, np.uint32):
-        yield Exact([sample(rng, (3, 4), dtype), i64(1, 1), i64(0, 1)])
-    yield Exact([sample(rng, (3, 4)), i64(1, 1), i64(0, 1)], dynamic=(0,))
+        yield ExactCase([sample_values(rng, (3, 4), dtype), make_i64(1, 1), make_i64(0, 1)])
+    yield ExactCase([sample_values(rng, (3, 4)), make_i64(1, 1), make_i64(0, 1)], dynamic=(0,))
 
 
-def unique_slices(data, axis, sort):
-    """The outputs of Unique, found by comparing slice by slice."""
+def compute_unique(data, axis, sort):
+    """Compute the outputs of Unique by comparing slices."""
     slices = [tuple(np.take(data, i, axis).reshape(-1).tolist()) for i in range(data.shape[axis])]
-    found = list(dict.fromkeys(slices))
+    unique = list(dict.fromkeys(slices))
     if sort:
-        found.sort()
-    first = i64(*(slices.index(s) for s in found))
-    inverse = i64(*(found.index(s) for s in slices))
-    return [np.take(data, first, axis), first, inverse, i64(*(slices.count(s) for s in found))]
+        unique.sort()
+    first = make_i64(*(slices.index(s) for s in unique))
+    inverse = make_i64(*(unique.index(s) for s in slices))
+    return [np.take(data, first, axis), first, inverse, make_i64(*(slices.count(s) for s in unique))]
 
 
-@configurations("Unique", since=10)
+@register_cases("Unique", since=10)
 def unique_10(rng):
-    # Model.evaluate lacks the operation.
+    # Model.evaluate does not implement the operation.
     for sorted_ in (True, False):
         for shape in [(), (1,), (6,), (20,), (3, 4), (2, 3, 4), (1, 1, 1)]:
             for types in ({}, {"index_element_type": "i32", "count_element_type": "i32"}):
-                data = index(rng, -3, 4, shape, np.float32)
-                yield Exact([data], {"sorted": sorted_, **types})
+                data = sample_indices(rng, -3, 4, shape, np.float32)
+                yield ExactCase([data], {"sorted": sorted_, **types})
         for shape, axis in [
             ((6,), 0),
             ((8, 2), 0),
@@ -224,14 +230,14 @@ def unique_10(rng):
             ((1, 1, 9, 2), 2),
         ]:
             for dtype in (np.float32, np.int32):
-                data = index(rng, 0, 2, shape, dtype)
+                data = sample_indices(rng, 0, 2, shape, dtype)
                 oracles, expected = ("cpu",), None
-                if axis:  # off axis 0 the CPU plugin finds more slices than there can be
-                    oracles, expected = (), unique_slices(data, axis, sorted_)
+                if axis:  # along other axes the CPU plugin returns too many slices
+                    oracles, expected = (), compute_unique(data, axis, sorted_)
                 inputs = [data, np.array(axis) if dtype == np.int32 else np.array([axis], np.int32)]
-                yield Exact(inputs, {"sorted": sorted_}, constants=(1,), oracles=oracles, expected=expected)
+                yield ExactCase(inputs, {"sorted": sorted_}, constants=(1,), oracles=oracles, expected=expected)
         for dtype in (np.int8, np.uint8, np.int32, np.float32):
-            yield Exact([index(rng, 0, 5, (4, 5), dtype)], {"sorted": sorted_})
-        yield Exact([index(rng, -3, 4, (12,), np.float32)], {"sorted": sorted_}, dynamic=(0,))
+            yield ExactCase([sample_indices(rng, 0, 5, (4, 5), dtype)], {"sorted": sorted_})
+        yield ExactCase([sample_indices(rng, -3, 4, (12,), np.float32)], {"sorted": sorted_}, dynamic=(0,))
     data = np.array([1, np.nan, 0, np.nan, 1], np.float32)
-    yield Exact([data], {"sorted": False}, note="a NaN is equal to nothing")
+    yield ExactCase([data], {"sorted": False}, note="NaN is not equal to itself")

@@ -1,4 +1,4 @@
-"""Random data for the generators of the data movement operations."""
+"""Random data for the cases of data movement operations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from conformance.harness import Case
 
-#: Movement never changes a bit, so nothing is tolerated.
-Exact = partial(Case, tolerance=(0.0, 0.0))
+#: A case without tolerance, because data movement does not change values.
+ExactCase = partial(Case, tolerance=(0.0, 0.0))
 
-#: Element types that OpenVINO's tensors take as they are.
+#: Element types that are not packed and that NumPy can exchange with OpenVINO's tensors.
 DTYPES = [
     np.dtype(t)
     for t in (
@@ -33,10 +33,10 @@ DTYPES = [
 ]
 
 
-def sample(rng, shape, dtype=np.float32):
-    """Random values over the range of `dtype`, NaN and infinities left out; strings for object.
+def sample_values(rng, shape, dtype=np.float32):
+    """Return random finite values over the range of `dtype`, or strings for object.
 
-    f64, i64 and u64 hold what f32 and i32 can, in which the CPU plugin computes them.
+    Values of f64, i64 and u64 are representable in f32 and i32, which the CPU plugin uses for them.
     """
     dtype = np.dtype(dtype)
     if dtype.kind == "O":
@@ -52,11 +52,11 @@ def sample(rng, shape, dtype=np.float32):
     return np.asarray(rng.normal(size=shape) * 10).astype(np.float32).astype(dtype)
 
 
-def index(rng, low, high, shape=(), dtype=np.int64):
-    """Random indices in [low, high)."""
+def sample_indices(rng, low, high, shape=(), dtype=np.int64):
+    """Return random indices in [low, high)."""
     return np.asarray(rng.integers(low, high, shape)).astype(dtype)
 
 
-def i64(*values):
-    """A list of integers as a run-time input."""
+def make_i64(*values):
+    """Return a one-dimensional i64 array."""
     return np.array(values, np.int64)

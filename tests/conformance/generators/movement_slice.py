@@ -1,11 +1,11 @@
-"""Configurations for Slice, StridedSlice, Split, VariadicSplit, Concat and Pad."""
+"""Conformance cases for Slice, StridedSlice, Split, VariadicSplit, Concat and Pad."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from conformance.generators.movement_samples import DTYPES, Exact, i64, sample
-from conformance.harness import configurations
+from conformance.generators.movement_samples import DTYPES, ExactCase, make_i64, sample_values
+from conformance.harness import register_cases
 
 BIG = 2**31 - 1
 
@@ -38,20 +38,24 @@ SLICES = [
 ]
 
 
-@configurations("Slice", since=8)
+@register_cases("Slice", since=8)
 def slice_8(rng):
     for n, (shape, *bounds, axes) in enumerate(SLICES):
         dtype = (np.int64, np.int32)[n % 2]
-        inputs = [sample(rng, shape), *(np.array(b, dtype) for b in bounds), None if axes is None else i64(*axes)]
-        yield Exact(inputs, constants=(1, 2, 3) if axes is None else (1, 2, 3, 4))
-        yield Exact(inputs, dynamic=(0,), note="bounds at run time")
+        inputs = [
+            sample_values(rng, shape),
+            *(np.array(b, dtype) for b in bounds),
+            None if axes is None else make_i64(*axes),
+        ]
+        yield ExactCase(inputs, constants=(1, 2, 3) if axes is None else (1, 2, 3, 4))
+        yield ExactCase(inputs, dynamic=(0,), note="bounds as Parameters")
     for dtype in DTYPES:
-        inputs = [sample(rng, (4, 5), dtype), i64(0, 4), i64(3, 0), i64(2, -1)]
-        yield Exact(inputs, constants=(1, 2, 3))
-    inputs = [sample(rng, (4, 5)), *(np.array([v], np.int8) for v in (1, 4, 2))]
-    yield Exact(inputs, constants=(1, 2, 3), note="bounds in i8")
-    inputs = [sample(rng, (0, 5)), i64(0, 1), i64(3, 4), i64(1, 1)]
-    yield Exact(inputs, constants=(1, 2, 3), oracles=("evaluate",), note="no data")
+        inputs = [sample_values(rng, (4, 5), dtype), make_i64(0, 4), make_i64(3, 0), make_i64(2, -1)]
+        yield ExactCase(inputs, constants=(1, 2, 3))
+    inputs = [sample_values(rng, (4, 5)), *(np.array([v], np.int8) for v in (1, 4, 2))]
+    yield ExactCase(inputs, constants=(1, 2, 3), note="bounds in i8")
+    inputs = [sample_values(rng, (0, 5)), make_i64(0, 1), make_i64(3, 4), make_i64(1, 1)]
+    yield ExactCase(inputs, constants=(1, 2, 3), oracles=("evaluate",), note="empty data")
 
 
 #: Shape, begin, end, stride, and the masks begin, end, new_axis, shrink_axis, ellipsis.
@@ -94,26 +98,30 @@ STRIDED = [
 ]
 
 
-@configurations("StridedSlice", since=1)
+@register_cases("StridedSlice", since=1)
 def strided_slice_1(rng):
     names = ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     for n, (shape, begin, end, stride, *masks) in enumerate(STRIDED):
         dtype = (np.int64, np.int32)[n % 2]
         bounds = [None if b is None else np.array(b, dtype) for b in (begin, end, stride)]
         attributes = dict(zip(names, masks, strict=True))
-        inputs = [sample(rng, shape), *bounds]
-        yield Exact(inputs, attributes, constants=(1, 2) if stride is None else (1, 2, 3))
-        # At run time the CPU plugin takes neither shrunk axes nor new ones beside an ellipsis.
+        inputs = [sample_values(rng, shape), *bounds]
+        yield ExactCase(inputs, attributes, constants=(1, 2) if stride is None else (1, 2, 3))
+        # With bounds as Parameters the CPU plugin supports neither shrunk nor new axes together with an ellipsis.
         if stride is not None and not any(masks[3]) and not (any(masks[2]) and any(masks[4])):
-            yield Exact(inputs, attributes, dynamic=(0,), note="bounds at run time")
+            yield ExactCase(inputs, attributes, dynamic=(0,), note="bounds as Parameters")
         else:
-            yield Exact(inputs, attributes, oracles=("evaluate",), note="bounds at run time")
+            yield ExactCase(inputs, attributes, oracles=("evaluate",), note="bounds as Parameters")
     attributes = {"begin_mask": [1, 0], "end_mask": [1, 0]}
     for dtype in DTYPES:
-        yield Exact([sample(rng, (4, 5), dtype), i64(0, 4), i64(0, 1), i64(-1, -2)], attributes, constants=(1, 2, 3))
+        yield ExactCase(
+            [sample_values(rng, (4, 5), dtype), make_i64(0, 4), make_i64(0, 1), make_i64(-1, -2)],
+            attributes,
+            constants=(1, 2, 3),
+        )
 
 
-@configurations("Split", since=1)
+@register_cases("Split", since=1)
 def split_1(rng):
     for shape, axis, parts in [
         ((6,), 0, 1),
@@ -126,14 +134,16 @@ def split_1(rng):
         ((2, 3, 4, 2), -2, 2),
         ((1, 2, 3, 2, 4), 4, 2),
     ]:
-        yield Exact([sample(rng, shape), np.array(axis)], {"num_splits": parts}, constants=(1,))
+        yield ExactCase([sample_values(rng, shape), np.array(axis)], {"num_splits": parts}, constants=(1,))
     for dtype in DTYPES:
-        yield Exact([sample(rng, (4, 6), dtype), np.array(1, np.int32)], {"num_splits": 3}, constants=(1,))
-    yield Exact([sample(rng, (4, 6)), np.array(1)], {"num_splits": 2}, constants=(1,), dynamic=(0,))
-    yield Exact([sample(rng, (4, 6)), np.array(-2)], {"num_splits": 2}, oracles=("evaluate",), note="axis at run time")
+        yield ExactCase([sample_values(rng, (4, 6), dtype), np.array(1, np.int32)], {"num_splits": 3}, constants=(1,))
+    yield ExactCase([sample_values(rng, (4, 6)), np.array(1)], {"num_splits": 2}, constants=(1,), dynamic=(0,))
+    yield ExactCase(
+        [sample_values(rng, (4, 6)), np.array(-2)], {"num_splits": 2}, oracles=("evaluate",), note="axis as a Parameter"
+    )
 
 
-@configurations("VariadicSplit", since=1)
+@register_cases("VariadicSplit", since=1)
 def variadic_split_1(rng):
     for shape, axis, lengths in [
         ((6,), 0, [6]),
@@ -148,15 +158,17 @@ def variadic_split_1(rng):
         ((2, 3, 4, 2), -2, [1, 1, 2]),
         ((1, 2, 3, 2, 4), 4, [3, 1]),
     ]:
-        inputs = [sample(rng, shape), np.array(axis), i64(*lengths)]
-        yield Exact(inputs, constants=(1, 2))
-        yield Exact([inputs[0], i64(axis), np.array(lengths, np.int32)], constants=(1, 2), oracles=("evaluate",))
+        inputs = [sample_values(rng, shape), np.array(axis), make_i64(*lengths)]
+        yield ExactCase(inputs, constants=(1, 2))
+        yield ExactCase(
+            [inputs[0], make_i64(axis), np.array(lengths, np.int32)], constants=(1, 2), oracles=("evaluate",)
+        )
     for dtype in DTYPES:
-        yield Exact([sample(rng, (4, 6), dtype), np.array(1), i64(1, 5)], constants=(1, 2))
-    yield Exact([sample(rng, (4, 6)), np.array(1), i64(1, 5)], constants=(1, 2), dynamic=(0,))
+        yield ExactCase([sample_values(rng, (4, 6), dtype), np.array(1), make_i64(1, 5)], constants=(1, 2))
+    yield ExactCase([sample_values(rng, (4, 6)), np.array(1), make_i64(1, 5)], constants=(1, 2), dynamic=(0,))
 
 
-@configurations("Concat", since=1)
+@register_cases("Concat", since=1)
 def concat_1(rng):
     for axis, *shapes in [
         (0, (3,)),
@@ -172,16 +184,16 @@ def concat_1(rng):
         (3, (1, 2, 1, 2, 2), (1, 2, 1, 3, 2)),
         (1, (2, 3), (2, 0), (2, 1)),
     ]:
-        yield Exact([sample(rng, s) for s in shapes], {"axis": axis})
+        yield ExactCase([sample_values(rng, s) for s in shapes], {"axis": axis})
     for dtype in (*DTYPES, object):
-        yield Exact([sample(rng, s, dtype) for s in ((2, 3), (2, 2))], {"axis": 1})
-    yield Exact([sample(rng, s) for s in ((2, 3), (2, 2), (2, 1))], {"axis": 1}, constants=(1,))
-    yield Exact([sample(rng, s) for s in ((2, 3), (2, 2))], {"axis": 1}, dynamic=(0, 1))
+        yield ExactCase([sample_values(rng, s, dtype) for s in ((2, 3), (2, 2))], {"axis": 1})
+    yield ExactCase([sample_values(rng, s) for s in ((2, 3), (2, 2), (2, 1))], {"axis": 1}, constants=(1,))
+    yield ExactCase([sample_values(rng, s) for s in ((2, 3), (2, 2))], {"axis": 1}, dynamic=(0, 1))
     values = np.array([np.nan, -0.0, np.inf, -np.inf, 1e-45], np.float32)
-    yield Exact([values, values[::-1].copy()], {"axis": 0}, note="NaN, infinities, denormal numbers")
+    yield ExactCase([values, values[::-1].copy()], {"axis": 0}, note="NaN, infinities, denormal numbers")
 
 
-#: Shape, pads_begin, pads_end; the first list only for edge and constant, where any size goes.
+#: Shape, pads_begin, pads_end. The first list applies only to "edge" and "constant", which allow any size.
 WIDE_PADS = [((3,), [4], [5]), ((2, 3), [3, 0], [2, 5]), ((1, 2), [2, 2], [1, 3])]
 PADS = [
     ((4,), [2], [3]),
@@ -202,44 +214,54 @@ CROPS = [
 ]
 
 
-def pads(rng, shapes, mode, cropped=False):
+def generate_pad_mode_cases(rng, shapes, mode, cropped=False):
     for n, (shape, begin, end) in enumerate(shapes):
         dtype = (np.int64, np.int32)[n % 2]
-        inputs = [sample(rng, shape), np.array(begin, dtype), np.array(end, dtype)]
+        inputs = [sample_values(rng, shape), np.array(begin, dtype), np.array(end, dtype)]
         if mode == "constant":
             value = [None, np.array(0, np.float32), np.array(-2.5, np.float32)][n % 3]
             inputs.append(value)
-        yield Exact(inputs, {"pad_mode": mode}, constants=(1, 2, 3))
+        yield ExactCase(inputs, {"pad_mode": mode}, constants=(1, 2, 3))
         if mode == "constant":
             inputs[3] = np.array(3, np.float32)
-        # The CPU plugin reads out of bounds where pads at run time crop.
+        # The CPU plugin reads out of bounds if negative pads are Parameters.
         oracles = ("evaluate",) if cropped else ("evaluate", "cpu")
-        yield Exact(inputs, {"pad_mode": mode}, dynamic=(0,), oracles=oracles, note="pads at run time")
+        yield ExactCase(inputs, {"pad_mode": mode}, dynamic=(0,), oracles=oracles, note="pads as Parameters")
 
 
-def pad(rng, negative):
+def generate_pad_cases(rng, negative):
     for mode in ("constant", "edge", "reflect", "symmetric"):
-        yield from pads(rng, PADS, mode)
+        yield from generate_pad_mode_cases(rng, PADS, mode)
         if mode in ("constant", "edge"):
-            yield from pads(rng, WIDE_PADS, mode)
+            yield from generate_pad_mode_cases(rng, WIDE_PADS, mode)
         if negative:
-            yield from pads(rng, CROPS, mode, cropped=True)
+            yield from generate_pad_mode_cases(rng, CROPS, mode, cropped=True)
         for dtype in DTYPES:
-            inputs = [sample(rng, (3, 4), dtype), i64(1, 0), i64(0, 2)]
+            inputs = [sample_values(rng, (3, 4), dtype), make_i64(1, 0), make_i64(0, 2)]
             if mode == "constant":
                 inputs.append(np.array(1, dtype))
-            yield Exact(inputs, {"pad_mode": mode}, constants=(1, 2, 3))
-    yield Exact([sample(rng, (4,)), i64(4), i64(4)], {"pad_mode": "symmetric"}, constants=(1, 2), note="the most")
-    yield Exact([sample(rng, (4,)), i64(3), i64(3)], {"pad_mode": "reflect"}, constants=(1, 2), note="the most")
-    inputs = [sample(rng, (0, 2)), i64(1, 0), i64(1, 1), np.array(7, np.float32)]
-    yield Exact(inputs, {"pad_mode": "constant"}, constants=(1, 2), oracles=("evaluate",), note="no data")
+            yield ExactCase(inputs, {"pad_mode": mode}, constants=(1, 2, 3))
+    yield ExactCase(
+        [sample_values(rng, (4,)), make_i64(4), make_i64(4)],
+        {"pad_mode": "symmetric"},
+        constants=(1, 2),
+        note="largest pads",
+    )
+    yield ExactCase(
+        [sample_values(rng, (4,)), make_i64(3), make_i64(3)],
+        {"pad_mode": "reflect"},
+        constants=(1, 2),
+        note="largest pads",
+    )
+    inputs = [sample_values(rng, (0, 2)), make_i64(1, 0), make_i64(1, 1), np.array(7, np.float32)]
+    yield ExactCase(inputs, {"pad_mode": "constant"}, constants=(1, 2), oracles=("evaluate",), note="empty data")
 
 
-@configurations("Pad", since=1)
+@register_cases("Pad", since=1)
 def pad_1(rng):
-    yield from pad(rng, negative=False)
+    yield from generate_pad_cases(rng, negative=False)
 
 
-@configurations("Pad", since=12)
+@register_cases("Pad", since=12)
 def pad_12(rng):
-    yield from pad(rng, negative=True)
+    yield from generate_pad_cases(rng, negative=True)

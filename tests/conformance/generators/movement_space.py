@@ -1,14 +1,14 @@
-"""Configurations for moving data between batch, channels, space and patches."""
+"""Conformance cases for operations that move data between batch, channels, space and patches."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from conformance.generators.movement_samples import DTYPES, Exact, i64, sample
-from conformance.harness import Case, configurations
+from conformance.generators.movement_samples import DTYPES, ExactCase, make_i64, sample_values
+from conformance.harness import Case, register_cases
 
 
-@configurations("BatchToSpace", since=2)
+@register_cases("BatchToSpace", since=2)
 def batch_to_space_2(rng):
     for shape, blocks, begin, end in [
         ((4, 3), [1, 2], [0, 0], [0, 0]),
@@ -21,17 +21,22 @@ def batch_to_space_2(rng):
         ((8, 2, 1, 2, 3), [1, 1, 2, 2, 2], [0, 0, 0, 1, 0], [0, 0, 1, 0, 2]),
         ((48, 3, 3, 1, 3), [1, 2, 4, 3, 1], [0, 0, 1, 0, 0], [0, 0, 1, 0, 0]),
     ]:
-        inputs = [sample(rng, shape), i64(*blocks), i64(*begin), i64(*end)]
-        yield Exact(inputs, constants=(1, 2, 3))
-        yield Exact(inputs, dynamic=(0,))
-        # Model.evaluate reads lists of i32 as if they were i64.
-        yield Exact([inputs[0], *(x.astype(np.int32) for x in inputs[1:])], constants=(1, 2, 3), oracles=("cpu",))
+        inputs = [sample_values(rng, shape), make_i64(*blocks), make_i64(*begin), make_i64(*end)]
+        yield ExactCase(inputs, constants=(1, 2, 3))
+        yield ExactCase(inputs, dynamic=(0,))
+        # Model.evaluate reads i32 inputs as i64.
+        yield ExactCase([inputs[0], *(x.astype(np.int32) for x in inputs[1:])], constants=(1, 2, 3), oracles=("cpu",))
     for dtype in DTYPES:
-        inputs = [sample(rng, (4, 3, 1, 2), dtype), i64(1, 1, 2, 2), i64(0, 0, 0, 1), i64(0, 0, 0, 0)]
-        yield Exact(inputs, constants=(1, 2, 3))
+        inputs = [
+            sample_values(rng, (4, 3, 1, 2), dtype),
+            make_i64(1, 1, 2, 2),
+            make_i64(0, 0, 0, 1),
+            make_i64(0, 0, 0, 0),
+        ]
+        yield ExactCase(inputs, constants=(1, 2, 3))
 
 
-@configurations("SpaceToBatch", since=2)
+@register_cases("SpaceToBatch", since=2)
 def space_to_batch_2(rng):
     for shape, blocks, begin, end in [
         ((2, 6), [1, 2], [0, 0], [0, 0]),
@@ -44,17 +49,22 @@ def space_to_batch_2(rng):
         ((1, 2, 3, 4, 3), [1, 1, 2, 2, 2], [0, 0, 0, 1, 0], [0, 0, 1, 1, 1]),
         ((2, 3, 2, 3, 4), [1, 3, 1, 2, 2], [0, 2, 0, 1, 0], [0, 1, 0, 0, 0]),
     ]:
-        inputs = [sample(rng, shape), i64(*blocks), i64(*begin), i64(*end)]
-        yield Exact(inputs, constants=(1, 2, 3))
-        yield Exact(inputs, dynamic=(0,))
-        # Model.evaluate reads lists of i32 as if they were i64.
-        yield Exact([inputs[0], *(x.astype(np.int32) for x in inputs[1:])], constants=(1, 2, 3), oracles=("cpu",))
+        inputs = [sample_values(rng, shape), make_i64(*blocks), make_i64(*begin), make_i64(*end)]
+        yield ExactCase(inputs, constants=(1, 2, 3))
+        yield ExactCase(inputs, dynamic=(0,))
+        # Model.evaluate reads i32 inputs as i64.
+        yield ExactCase([inputs[0], *(x.astype(np.int32) for x in inputs[1:])], constants=(1, 2, 3), oracles=("cpu",))
     for dtype in DTYPES:
-        inputs = [sample(rng, (1, 3, 2, 3), dtype), i64(1, 1, 2, 2), i64(0, 0, 0, 1), i64(0, 0, 0, 0)]
-        yield Exact(inputs, constants=(1, 2, 3))
+        inputs = [
+            sample_values(rng, (1, 3, 2, 3), dtype),
+            make_i64(1, 1, 2, 2),
+            make_i64(0, 0, 0, 1),
+            make_i64(0, 0, 0, 0),
+        ]
+        yield ExactCase(inputs, constants=(1, 2, 3))
 
 
-@configurations("DepthToSpace", since=1)
+@register_cases("DepthToSpace", since=1)
 def depth_to_space_1(rng):
     for mode in ("blocks_first", "depth_first"):
         for shape, block in [
@@ -67,13 +77,15 @@ def depth_to_space_1(rng):
             ((1, 8, 2, 1, 2), 2),
             ((2, 16, 1, 2, 2), 2),
         ]:
-            yield Exact([sample(rng, shape)], {"mode": mode, "block_size": block})
+            yield ExactCase([sample_values(rng, shape)], {"mode": mode, "block_size": block})
         for dtype in DTYPES:
-            yield Exact([sample(rng, (1, 8, 2, 2), dtype)], {"mode": mode, "block_size": 2})
-        yield Exact([sample(rng, (1, 8, 2, 2))], {"mode": mode, "block_size": 2}, dynamic=(0,), oracles=("cpu",))
+            yield ExactCase([sample_values(rng, (1, 8, 2, 2), dtype)], {"mode": mode, "block_size": 2})
+        yield ExactCase(
+            [sample_values(rng, (1, 8, 2, 2))], {"mode": mode, "block_size": 2}, dynamic=(0,), oracles=("cpu",)
+        )
 
 
-@configurations("SpaceToDepth", since=1)
+@register_cases("SpaceToDepth", since=1)
 def space_to_depth_1(rng):
     for mode in ("blocks_first", "depth_first"):
         for shape, block in [
@@ -86,13 +98,15 @@ def space_to_depth_1(rng):
             ((1, 1, 4, 2, 4), 2),
             ((2, 2, 2, 4, 4), 2),
         ]:
-            yield Exact([sample(rng, shape)], {"mode": mode, "block_size": block})
+            yield ExactCase([sample_values(rng, shape)], {"mode": mode, "block_size": block})
         for dtype in DTYPES:
-            yield Exact([sample(rng, (1, 2, 4, 4), dtype)], {"mode": mode, "block_size": 2})
-        yield Exact([sample(rng, (1, 2, 4, 4))], {"mode": mode, "block_size": 2}, dynamic=(0,), oracles=("cpu",))
+            yield ExactCase([sample_values(rng, (1, 2, 4, 4), dtype)], {"mode": mode, "block_size": 2})
+        yield ExactCase(
+            [sample_values(rng, (1, 2, 4, 4))], {"mode": mode, "block_size": 2}, dynamic=(0,), oracles=("cpu",)
+        )
 
 
-@configurations("ShuffleChannels", since=1)
+@register_cases("ShuffleChannels", since=1)
 def shuffle_channels_1(rng):
     for shape, axis, group in [
         ((1, 6), 1, 2),
@@ -106,16 +120,16 @@ def shuffle_channels_1(rng):
         ((1, 4, 2, 1, 3), 1, 2),
         ((2, 2, 1, 3, 6), 4, 3),
     ]:
-        yield Exact([sample(rng, shape)], {"axis": axis, "group": group})
+        yield ExactCase([sample_values(rng, shape)], {"axis": axis, "group": group})
     for dtype in DTYPES:
-        yield Exact([sample(rng, (1, 6, 2, 2), dtype)], {"axis": 1, "group": 3})
-    yield Exact([sample(rng, (1, 6, 2, 2))], {"axis": 1, "group": 3}, dynamic=(0,))
-    yield Exact([sample(rng, (1, 6, 2, 2))], note="default attributes")
+        yield ExactCase([sample_values(rng, (1, 6, 2, 2), dtype)], {"axis": 1, "group": 3})
+    yield ExactCase([sample_values(rng, (1, 6, 2, 2))], {"axis": 1, "group": 3}, dynamic=(0,))
+    yield ExactCase([sample_values(rng, (1, 6, 2, 2))], note="default attributes")
 
 
-@configurations("ExtractImagePatches", since=3)
+@register_cases("ExtractImagePatches", since=3)
 def extract_image_patches_3(rng):
-    # Model.evaluate lacks the operation.
+    # Model.evaluate does not implement the operation.
     for auto_pad in ("valid", "same_upper", "same_lower"):
         for shape, sizes, strides, rates in [
             ((1, 1, 10, 10), [3, 3], [5, 5], [1, 1]),
@@ -129,18 +143,18 @@ def extract_image_patches_3(rng):
             ((1, 1, 3, 8), [2, 2], [3, 3], [1, 1]),
         ]:
             attributes = {"sizes": sizes, "strides": strides, "rates": rates, "auto_pad": auto_pad}
-            yield Exact([sample(rng, shape)], attributes)
+            yield ExactCase([sample_values(rng, shape)], attributes)
         attributes = {"sizes": [2, 2], "strides": [2, 2], "rates": [1, 1], "auto_pad": auto_pad}
         for dtype in DTYPES:
             if dtype.itemsize < 8 and dtype != np.bool_:
-                yield Exact([sample(rng, (1, 2, 5, 4), dtype)], attributes)
-        yield Exact([sample(rng, (1, 2, 5, 4))], attributes, dynamic=(0,))
-        yield Exact([sample(rng, (1, 2, 0, 10))], {**attributes, "strides": [5, 5]}, note="no rows")
+                yield ExactCase([sample_values(rng, (1, 2, 5, 4), dtype)], attributes)
+        yield ExactCase([sample_values(rng, (1, 2, 5, 4))], attributes, dynamic=(0,))
+        yield ExactCase([sample_values(rng, (1, 2, 0, 10))], {**attributes, "strides": [5, 5]}, note="empty output")
 
 
-@configurations("Col2Im", since=15)
+@register_cases("Col2Im", since=15)
 def col2im_15(rng):
-    # All attributes are given: NodeFactory crashes where one is left out.
+    # NodeFactory crashes if an attribute is omitted.
     for batch, channels, size, kernel, attributes in [
         ((), 1, [4, 4], [2, 2], {}),
         ((2,), 3, [4, 5], [2, 3], {}),
@@ -169,10 +183,10 @@ def col2im_15(rng):
         lists = zip(size, kernel, *attributes.values(), strict=True)
         blocks = [(n + b + e - d * (k - 1) - 1) // s + 1 for n, k, s, d, b, e in lists]
         shape = (*batch, channels * kernel[0] * kernel[1], int(np.prod(blocks)))
-        yield Case([sample(rng, shape), i64(*size), i64(*kernel)], attributes, constants=(1, 2))
-        inputs = [sample(rng, shape), np.array(size, np.int32), np.array(kernel, np.int32)]
-        yield Case(inputs, attributes, note="sizes at run time")
+        yield Case([sample_values(rng, shape), make_i64(*size), make_i64(*kernel)], attributes, constants=(1, 2))
+        inputs = [sample_values(rng, shape), np.array(size, np.int32), np.array(kernel, np.int32)]
+        yield Case(inputs, attributes, note="sizes as Parameters")
     for dtype in (np.float16, np.int32, np.int8, np.uint8, np.int64):
         data = rng.integers(0, 9, (2, 8, 9)).astype(dtype)
         plain = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
-        yield Case([data, i64(4, 4), i64(2, 2)], plain, constants=(1, 2))
+        yield Case([data, make_i64(4, 4), make_i64(2, 2)], plain, constants=(1, 2))

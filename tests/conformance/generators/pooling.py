@@ -1,31 +1,31 @@
-"""Configurations for the pooling operations."""
+"""Conformance cases for the pooling operations."""
 
 from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
 
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
 F32, F16, F64, BF16 = np.float32, np.float16, np.float64, ml_dtypes.bfloat16
 EVALUATE = ("evaluate",)
 
 
-def values(rng, shape, dtype=F32):
-    """Random values with many equal ones, so that the first maximum matters."""
+def sample_values(rng, shape, dtype=F32):
+    """Return random values with many duplicates, so that the choice among equal maxima matters."""
     low = 0 if np.dtype(dtype).kind == "u" else -20
     return (rng.integers(low, 21, shape) / (4 if np.dtype(dtype).kind not in "iu" else 1)).astype(dtype)
 
 
-def attributes(rank, kernel, *, strides=1, begin=0, end=0, **others):
-    """The attributes all poolings share; a number stands for the same in every axis."""
-    wide = {"strides": strides, "pads_begin": begin, "pads_end": end}
-    wide = {k: [v] * rank if isinstance(v, int) else list(v) for k, v in wide.items()}
-    return {"kernel": list(kernel)} | wide | others
+def make_attributes(rank, kernel, *, strides=1, begin=0, end=0, **extra):
+    """Return the attributes that all pooling operations have in common. A number applies to every axis."""
+    per_axis = {"strides": strides, "pads_begin": begin, "pads_end": end}
+    per_axis = {k: [v] * rank if isinstance(v, int) else list(v) for k, v in per_axis.items()}
+    return {"kernel": list(kernel)} | per_axis | extra
 
 
 #: (spatial shape, kernel, attributes).
-PLACES = [
+WINDOWS = [
     ((7,), (3,), {}),
     ((8,), (3,), {"strides": 2, "begin": 1, "end": 0}),
     ((8,), (3,), {"strides": 2, "rounding_type": "ceil"}),
@@ -55,8 +55,8 @@ PLACES = [
     ((4, 5, 6), (2, 3, 2), {"auto_pad": "same_lower", "strides": 2}),
 ]
 
-#: The same where the last window could begin in the padding.
-TORCH = [
+#: Windows of which the last one could start in the padding.
+TORCH_WINDOWS = [
     ((8,), (2,), {"strides": 3, "begin": 1, "end": 1}),
     ((5,), (1,), {"strides": 3, "begin": 0, "end": 0}),
     ((7, 8), (2, 2), {"strides": (3, 4)}),
@@ -66,10 +66,12 @@ TORCH = [
     ((4, 5, 6), (2, 2, 3), {"strides": (2, 3, 2), "begin": 1, "end": 1}),
     ((4, 5, 6), (2, 2, 3), {"strides": 2}),
 ]
-TORCH = [(spatial, kernel, places | {"rounding_type": "ceil_torch"}) for spatial, kernel, places in TORCH]
+TORCH_WINDOWS = [
+    (spatial, kernel, window | {"rounding_type": "ceil_torch"}) for spatial, kernel, window in TORCH_WINDOWS
+]
 
-#: The same with elements of a window apart.
-DILATED = [
+#: Windows with dilations.
+DILATED_WINDOWS = [
     ((9,), (3,), {"dilations": [2]}),
     ((9,), (2,), {"dilations": [3], "strides": 2, "begin": 1, "end": 1}),
     ((7, 8), (3, 2), {"dilations": [2, 3]}),
@@ -81,124 +83,124 @@ DILATED = [
 ]
 
 
-@configurations("MaxPool", since=1)
+@register_cases("MaxPool", since=1)
 def max_pool_1(rng):
-    for i, (spatial, kernel, places) in enumerate(PLACES):
-        dynamic = i % 4 == 1 and "auto_pad" not in places
+    for i, (spatial, kernel, window) in enumerate(WINDOWS):
+        dynamic = i % 4 == 1 and "auto_pad" not in window
         yield Case(
-            [values(rng, (1 + i % 2, 3, *spatial))],
-            attributes(len(spatial), kernel, **places),
+            [sample_values(rng, (1 + i % 2, 3, *spatial))],
+            make_attributes(len(spatial), kernel, **window),
             dynamic=[0] if dynamic else [],
         )
     for dtype in (F16, BF16, F64, np.int32, np.int64, np.uint32, np.uint64, np.int8, np.uint8):
-        yield Case([values(rng, (1, 2, 5, 6), dtype)], attributes(2, (3, 3), strides=2, begin=1, end=1))
+        yield Case([sample_values(rng, (1, 2, 5, 6), dtype)], make_attributes(2, (3, 3), strides=2, begin=1, end=1))
 
 
-@configurations("MaxPool", since=8)
+@register_cases("MaxPool", since=8)
 def max_pool_8(rng):
-    yield from max_pool_indices(rng, PLACES + DILATED)
+    yield from generate_max_pool_cases(rng, WINDOWS + DILATED_WINDOWS)
 
 
-@configurations("MaxPool", since=14)
+@register_cases("MaxPool", since=14)
 def max_pool_14(rng):
-    yield from max_pool_indices(rng, PLACES + DILATED + TORCH)
+    yield from generate_max_pool_cases(rng, WINDOWS + DILATED_WINDOWS + TORCH_WINDOWS)
 
 
-def max_pool_indices(rng, table):
-    """Configurations of max pooling with two outputs.
+def generate_max_pool_cases(rng, table):
+    """Yield the cases of max pooling with two outputs.
 
-    With dynamic shapes, OpenVINO's evaluate writes the positions past the end of their tensor, and the CPU plugin
-    takes padding of auto_pad as zero.
+    With dynamic shapes OpenVINO's evaluate writes the indices past the end of their tensor, and the CPU plugin treats
+    the padding of auto_pad as zero.
     """
-    for i, (spatial, kernel, places) in enumerate(table):
+    for i, (spatial, kernel, window) in enumerate(table):
         rank = len(spatial)
-        described = attributes(rank, kernel, **{"dilations": [1] * rank} | places)
-        described["axis"] = (0, 2, 1, -1, -rank)[i % 5]
-        described["index_element_type"] = ("i64", "i32")[i % 2]
-        dynamic = i % 4 == 1 and "auto_pad" not in places
+        attributes = make_attributes(rank, kernel, **{"dilations": [1] * rank} | window)
+        attributes["axis"] = (0, 2, 1, -1, -rank)[i % 5]
+        attributes["index_element_type"] = ("i64", "i32")[i % 2]
+        dynamic = i % 4 == 1 and "auto_pad" not in window
         yield Case(
-            [values(rng, (1 + i % 2, 3, *spatial))],
-            described,
+            [sample_values(rng, (1 + i % 2, 3, *spatial))],
+            attributes,
             dynamic=[0] if dynamic else [],
             oracles=("cpu",) if dynamic else ("evaluate", "cpu"),
         )
-    described = attributes(2, (3, 3), strides=2, begin=1, end=1, dilations=[1, 1], axis=0)
-    described["index_element_type"] = "i64"
+    attributes = make_attributes(2, (3, 3), strides=2, begin=1, end=1, dilations=[1, 1], axis=0)
+    attributes["index_element_type"] = "i64"
     for dtype in (F16, F64, np.int32, np.int64, np.uint32, np.uint64, np.int8, np.uint8):
-        yield Case([values(rng, (2, 2, 5, 6), dtype)], described)
-    special = values(rng, (2, 2, 5, 6))
+        yield Case([sample_values(rng, (2, 2, 5, 6), dtype)], attributes)
+    special = sample_values(rng, (2, 2, 5, 6))
     special[0, 0, :3] = -np.inf
     special[0, 1, 2:] = np.finfo(F32).min
     special[1, 0, 1:4, 2:5] = np.inf
-    yield Case([special], described, oracles=EVALUATE, note="infinities")
+    yield Case([special], attributes, oracles=EVALUATE, note="infinities")
     special[1, 1, ::2] = np.nan
-    yield Case([special], described, oracles=EVALUATE, note="NaN")
+    yield Case([special], attributes, oracles=EVALUATE, note="NaN")
 
 
-def avg_pool(rng, table, more=None):
+def generate_avg_pool_cases(rng, table, extra_attributes=None):
     """Configurations of average pooling; `more` are attributes of the two-dimensional ones for element types."""
-    for i, (spatial, kernel, places) in enumerate(table):
+    for i, (spatial, kernel, window) in enumerate(table):
         for exclude in (False, True):
-            described = attributes(len(spatial), kernel, **places) | {"exclude-pad": exclude}
-            empty = beyond(spatial, described)
+            attributes = make_attributes(len(spatial), kernel, **window) | {"exclude-pad": exclude}
+            empty = has_empty_window(spatial, attributes)
             yield Case(
-                [values(rng, (1 + i % 2, 3, *spatial))],
-                described,
+                [sample_values(rng, (1 + i % 2, 3, *spatial))],
+                attributes,
                 dynamic=[0] if i % 4 == 1 else [],
-                normalize=zero_for_nan if empty else None,
-                note="the CPU plugin divides 0 by 0 for windows without elements" if empty else "",
+                normalize=replace_nan if empty else None,
+                note="the CPU plugin divides 0 by 0 in empty windows" if empty else "",
             )
-    described = attributes(2, (3, 2), strides=2, begin=1, end=1, **more or {}) | {"exclude-pad": True}
-    for dtype in (np.int8, np.uint8):  # the CPU plugin rounds; the reference divides as unsigned 64-bit integers
+    attributes = make_attributes(2, (3, 2), strides=2, begin=1, end=1, **extra_attributes or {}) | {"exclude-pad": True}
+    for dtype in (np.int8, np.uint8):  # the CPU plugin rounds, the reference implementation divides as u64
         whole = np.iinfo(dtype)
-        yield Case([rng.integers(whole.min, whole.max, (1, 2, 5, 6), dtype, endpoint=True)], described)
+        yield Case([rng.integers(whole.min, whole.max, (1, 2, 5, 6), dtype, endpoint=True)], attributes)
     for dtype in (F16, BF16, F64):
         tolerance = (1e-6, 1e-6) if dtype is F64 else None  # the CPU plugin computes in f32
-        yield Case([values(rng, (1, 2, 5, 6), dtype)], described, tolerance=tolerance)
+        yield Case([sample_values(rng, (1, 2, 5, 6), dtype)], attributes, tolerance=tolerance)
     for dtype in (np.int32, np.int64, np.uint32, np.uint64):
-        data = values(rng, (1, 2, 6, 4), dtype)
+        data = sample_values(rng, (1, 2, 6, 4), dtype)
         total = data.reshape(1, 2, 2, 3, 2, 2).sum(axis=(3, 5), dtype=dtype)
         sign = np.sign(total.astype(np.int64)).astype(dtype)
-        whole = attributes(2, (3, 2), strides=(3, 2), **more or {}) | {"exclude-pad": False}
+        whole = make_attributes(2, (3, 2), strides=(3, 2), **extra_attributes or {}) | {"exclude-pad": False}
         yield Case(
             [data],
             whole,
             oracles=(),
             expected=[sign * (sign * total // dtype(6))],
-            note="the reference cuts the quotient of integers off, the CPU plugin rounds it",
+            note="the reference implementation truncates the quotient of integers, the CPU plugin rounds it",
         )
 
 
-def beyond(spatial, described):
-    """Whether some window has no element of the data, so that the mean of nothing is asked (0, says the reference)."""
-    if described.get("rounding_type") != "ceil" or "auto_pad" in described:
+def has_empty_window(spatial, attributes):
+    """Return whether a window contains only padding. The reference implementation returns 0 as its average."""
+    if attributes.get("rounding_type") != "ceil" or "auto_pad" in attributes:
         return False
-    lists = (described[k] for k in ("kernel", "strides", "pads_begin", "pads_end"))
-    for n, k, s, b, e in zip(spatial, *lists, strict=True):
+    arguments = (attributes[k] for k in ("kernel", "strides", "pads_begin", "pads_end"))
+    for n, k, s, b, e in zip(spatial, *arguments, strict=True):
         last = -(-(n + b + e - k) // s) * s
         if last >= n + b:
             return True
     return False
 
 
-def zero_for_nan(outputs):
+def replace_nan(outputs):
     return [np.nan_to_num(x) for x in outputs]
 
 
-@configurations("AvgPool", since=1)
+@register_cases("AvgPool", since=1)
 def avg_pool_1(rng):
-    yield from avg_pool(rng, PLACES)
+    yield from generate_avg_pool_cases(rng, WINDOWS)
 
 
-@configurations("AvgPool", since=14)
+@register_cases("AvgPool", since=14)
 def avg_pool_14(rng):
-    yield from avg_pool(rng, PLACES + TORCH)
+    yield from generate_avg_pool_cases(rng, WINDOWS + TORCH_WINDOWS)
 
 
-@configurations("AvgPool", since=16)
+@register_cases("AvgPool", since=16)
 def avg_pool_16(rng):
-    table = [(s, k, {"dilations": [1] * len(s)} | places) for s, k, places in PLACES + TORCH + DILATED]
-    yield from avg_pool(rng, table, {"dilations": [1, 1]})
+    table = [(s, k, {"dilations": [1] * len(s)} | window) for s, k, window in WINDOWS + TORCH_WINDOWS + DILATED_WINDOWS]
+    yield from generate_avg_pool_cases(rng, table, {"dilations": [1, 1]})
 
 
 #: (spatial shape, output shape) of adaptive pooling.
@@ -220,41 +222,44 @@ ADAPTIVE = [
 ]
 
 
-@configurations("AdaptiveAvgPool", since=8)
+@register_cases("AdaptiveAvgPool", since=8)
 def adaptive_avg_pool_8(rng):
     for i, (spatial, shape) in enumerate(ADAPTIVE):
         yield Case(
-            [values(rng, (1 + i % 2, 3, *spatial)), np.array(shape, (np.int64, np.int32)[i % 2])],
+            [sample_values(rng, (1 + i % 2, 3, *spatial)), np.array(shape, (np.int64, np.int32)[i % 2])],
             constants=[1] if i % 3 else [],
         )
     for dtype in (F16, BF16, F64):
         tolerance = (1e-6, 1e-6) if dtype is F64 else None  # the CPU plugin computes in f32
-        yield Case([values(rng, (2, 2, 5, 6), dtype), np.array([2, 4])], constants=[1], tolerance=tolerance)
+        yield Case([sample_values(rng, (2, 2, 5, 6), dtype), np.array([2, 4])], constants=[1], tolerance=tolerance)
 
 
-@configurations("AdaptiveMaxPool", since=8)
+@register_cases("AdaptiveMaxPool", since=8)
 def adaptive_max_pool_8(rng):
     for i, (spatial, shape) in enumerate(ADAPTIVE):
-        yield adaptive_max(rng, spatial, shape, F32, ("i64", "i32")[i // 2 % 2], [1] if i % 3 else [])
+        yield make_adaptive_max_case(rng, spatial, shape, F32, ("i64", "i32")[i // 2 % 2], [1] if i % 3 else [])
     for dtype in (F16, BF16, F64, np.int32, np.int64, np.uint8):
-        yield adaptive_max(rng, (5, 6), (2, 4), dtype, "i64", [1])
+        yield make_adaptive_max_case(rng, (5, 6), (2, 4), dtype, "i64", [1])
 
 
-def adaptive_max(rng, spatial, shape, dtype, index_type, constants):
-    """One AdaptiveMaxPool, worked out window by window: no oracle gives positions in i64."""
-    data = values(rng, (2, 3, *spatial), dtype)
+def make_adaptive_max_case(rng, spatial, shape, dtype, index_type, constants):
+    """Return a case of AdaptiveMaxPool with expected outputs computed window by window.
+
+    No oracle returns indices in i64.
+    """
+    data = sample_values(rng, (2, 3, *spatial), dtype)
     maxima = np.zeros((2, 3, *shape), dtype)
-    places = np.zeros(maxima.shape, {"i64": np.int64, "i32": np.int32}[index_type])
-    numbers = np.arange(np.prod(spatial)).reshape(spatial)
-    for place in np.ndindex(*shape):
-        window = tuple(slice(p * n // m, -(-(p + 1) * n // m)) for p, n, m in zip(place, spatial, shape, strict=True))
-        seen = data[(..., *window)].reshape(2, 3, -1)
-        first = seen.argmax(axis=2)
-        maxima[(..., *place)] = np.take_along_axis(seen, first[..., np.newaxis], 2)[..., 0]
-        places[(..., *place)] = numbers[window].reshape(-1)[first]
+    positions = np.zeros(maxima.shape, {"i64": np.int64, "i32": np.int32}[index_type])
+    indices = np.arange(np.prod(spatial)).reshape(spatial)
+    for cell in np.ndindex(*shape):
+        window = tuple(slice(p * n // m, -(-(p + 1) * n // m)) for p, n, m in zip(cell, spatial, shape, strict=True))
+        values = data[(..., *window)].reshape(2, 3, -1)
+        first = values.argmax(axis=2)
+        maxima[(..., *cell)] = np.take_along_axis(values, first[..., np.newaxis], 2)[..., 0]
+        positions[(..., *cell)] = indices[window].reshape(-1)[first]
     return Case(
         [data, np.array(shape, np.int64)],
         {"index_element_type": index_type},
         constants=constants,
-        expected=[maxima, places],
+        expected=[maxima, positions],
     )

@@ -1,20 +1,23 @@
-"""Configurations for the quantization operations."""
+"""Conformance cases for the quantization operations."""
 
 from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
 
-from conformance.harness import EXACT, Case, configurations
+from conformance.harness import EXACT, Case, register_cases
 
 F32, F16, BF16 = np.float32, np.float16, ml_dtypes.bfloat16
 REFERENCE = ("evaluate",)
 
 
-@configurations("FakeQuantize", since=1)
+@register_cases("FakeQuantize", since=1)
 def fake_quantize_1(rng):
-    """Exactly as the reference; the CPU plugin, which multiplies by reciprocals, may land one level beside it."""
-    table = [  # shapes of data, of the input limits, of the output limits
+    """Compare with the reference implementation.
+
+    The CPU plugin multiplies by reciprocals, so its results may differ by one level.
+    """
+    table = [  # shapes of the data, the input limits and the output limits
         ((2, 3, 4), (), ()),
         ((2, 3, 4), (1,), (1,)),
         ((2, 3, 4), (1, 1, 1), (1, 1, 1)),
@@ -33,32 +36,34 @@ def fake_quantize_1(rng):
     for i, (shape, inputs, outputs) in enumerate(table):
         for levels in (2, 16, 255, 256, 65536):
             yield Case(
-                fake_quantize_inputs(rng, shape, inputs, outputs),
+                sample_fake_quantize_inputs(rng, shape, inputs, outputs),
                 {"levels": levels},
                 constants=[1, 2, 3, 4] if i % 2 else [],
                 oracles=REFERENCE,
                 tolerance=EXACT,
             )
-    data, low, high, out_low, out_high = fake_quantize_inputs(rng, (4, 50), (1,), (1,))
+    data, low, high, out_low, out_high = sample_fake_quantize_inputs(rng, (4, 50), (1,), (1,))
     yield Case(
         [data, high, low, out_low, out_high], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="low > high"
     )
     yield Case(
         [data, low, high, out_high, out_low], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="descending"
     )
-    yield Case([data, low, low, out_low, out_high], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="no range")
+    yield Case(
+        [data, low, low, out_low, out_high], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="empty range"
+    )
     halves = (np.arange(-8, 24) / 2).astype(F32)
     limits = [np.array([x], F32) for x in (0, 15, 0, 15)]
     yield Case([halves, *limits], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="ties")
     special = np.array([np.inf, -np.inf, np.nan, 0, -0.0, 3e38, 1e-45], F32)
-    yield Case([special, *limits], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="not finite")
+    yield Case([special, *limits], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="infinities and NaN")
     yield Case([halves.astype(F16), *[x.astype(F16) for x in limits]], {"levels": 16}, tolerance=EXACT)
     for broadcast in ("numpy", "none", "pdpd"):
         shape = (2, 3, 4)
-        inputs = fake_quantize_inputs(rng, shape, shape, shape)
+        inputs = sample_fake_quantize_inputs(rng, shape, shape, shape)
         yield Case(inputs, {"levels": 256, "auto_broadcast": broadcast}, oracles=REFERENCE, tolerance=EXACT)
     for levels in (2, 16, 256):
-        data, *limits = fake_quantize_inputs(rng, (1, 3, 5, 5), (1, 3, 1, 1), (1, 3, 1, 1))
+        data, *limits = sample_fake_quantize_inputs(rng, (1, 3, 5, 5), (1, 3, 1, 1), (1, 3, 1, 1))
         step = np.max((limits[3] - limits[2]) / (levels - 1))
         yield Case(
             [data, *limits],
@@ -68,12 +73,12 @@ def fake_quantize_1(rng):
             tolerance=(1e-5, float(step) * 1.001),
         )
     for dtype in (F16, BF16):
-        inputs = [x.astype(dtype) for x in fake_quantize_inputs(rng, (2, 3, 4), (3, 1), (3, 1))]
+        inputs = [x.astype(dtype) for x in sample_fake_quantize_inputs(rng, (2, 3, 4), (3, 1), (3, 1))]
         yield Case(inputs, {"levels": 16}, oracles=REFERENCE, tolerance=EXACT if dtype is F16 else None)
 
 
-def fake_quantize_inputs(rng, shape, inputs, outputs):
-    """Data of which some is outside of the limits."""
+def sample_fake_quantize_inputs(rng, shape, inputs, outputs):
+    """Return random inputs of FakeQuantize, with some data outside of the limits."""
     middle, reach = rng.normal(size=inputs), rng.uniform(0.5, 2, inputs)
     out_middle, out_reach = rng.normal(size=outputs), rng.uniform(0.5, 9, outputs)
     arrays = (
@@ -86,13 +91,13 @@ def fake_quantize_inputs(rng, shape, inputs, outputs):
     return [np.asarray(x, F32) for x in arrays]
 
 
-@configurations("FakeConvert", since=13)
+@register_cases("FakeConvert", since=13)
 def fake_convert_13(rng):
     every = np.arange(0, 1 << 16, 7, dtype=np.uint16).view(F16)
     for kind in ("f8e4m3", "f8e5m2"):
         described = {"destination_type": kind}
         one, none = np.ones(1, F16), np.zeros(1, F16)
-        yield Case([every, one, none], described, tolerance=EXACT, oracles=REFERENCE, note="bits of f16")
+        yield Case([every, one, none], described, tolerance=EXACT, oracles=REFERENCE, note="all bit patterns of f16")
         yield Case([every, one], described, tolerance=EXACT, oracles=REFERENCE)
         with np.errstate(over="ignore", invalid="ignore"):
             wide = every.astype(F32)
@@ -119,7 +124,7 @@ def fake_convert_13(rng):
                 described,
                 oracles=REFERENCE,
                 tolerance=EXACT if dtype is F16 else (0.025, 0.025),
-                note="the oracle's bf16 is cut off after each of the four operations, not rounded",
+                note="the oracle truncates bf16 after each of the four operations instead of rounding",
             )
         scalars = [np.array(x, F16) for x in (-3.3, 0.7, 0.2)]
         yield Case(scalars, described, oracles=REFERENCE, tolerance=EXACT, note="scalars")

@@ -1,4 +1,4 @@
-"""Configurations for CTCGreedyDecoder, CTCGreedyDecoderSeqLen and CTCLoss."""
+"""Conformance cases for CTCGreedyDecoder, CTCGreedyDecoderSeqLen and CTCLoss."""
 
 from __future__ import annotations
 
@@ -6,31 +6,33 @@ from itertools import product
 
 import numpy as np
 
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
 F32 = np.float32
 
 
-def mask(lengths, time, dtype=F32):
+def make_mask(lengths, time, dtype=F32):
     return (np.arange(time)[:, None] < np.asarray(lengths)).astype(dtype)
 
 
-@configurations("CTCGreedyDecoder", since=1)
+@register_cases("CTCGreedyDecoder", since=1)
 def ctc_greedy_decoder_1(rng):
     for merge, (time, batch, classes) in product((True, False), [(5, 2, 3), (12, 3, 4), (1, 1, 2), (6, 1, 8)]):
         data = rng.normal(size=(time, batch, classes)).astype(F32)
         attributes = {"ctc_merge_repeated": merge}
         yield Case([data, np.ones((time, batch), F32)], attributes)
         lengths = rng.integers(1, time + 1, batch)
-        yield Case([data, mask(lengths, time)], attributes, dynamic=[0, 1], note="sequences of different lengths")
+        yield Case([data, make_mask(lengths, time)], attributes, dynamic=[0, 1], note="sequences of different lengths")
         ties = rng.integers(0, 2, data.shape).astype(F32)
-        yield Case([ties, mask(lengths, time)], attributes, note="equal scores: the first class wins")
+        yield Case([ties, make_mask(lengths, time)], attributes, note="first of equal scores")
     data = rng.normal(size=(5, 2, 4)).astype(np.float16)
-    yield Case([data, mask([5, 3], 5, np.float16)], {"ctc_merge_repeated": True})
-    yield Case([rng.normal(size=(4, 1, 3)).astype(F32), mask([0], 4)], {"ctc_merge_repeated": True}, note="empty")
+    yield Case([data, make_mask([5, 3], 5, np.float16)], {"ctc_merge_repeated": True})
+    yield Case(
+        [rng.normal(size=(4, 1, 3)).astype(F32), make_mask([0], 4)], {"ctc_merge_repeated": True}, note="empty sequence"
+    )
 
 
-@configurations("CTCGreedyDecoderSeqLen", since=6)
+@register_cases("CTCGreedyDecoderSeqLen", since=6)
 def ctc_greedy_decoder_seq_len_6(rng):
     for merge, classes_type, lengths_type in product((True, False), ("i32", "i64"), ("i32", "i64")):
         attributes = {
@@ -48,12 +50,12 @@ def ctc_greedy_decoder_seq_len_6(rng):
     data = rng.normal(size=(2, 6, 4)).astype(np.float16)
     yield Case([data, np.array([6, 2], np.int32)], attributes)
     ties = rng.integers(0, 2, (3, 7, 4)).astype(F32)
-    yield Case([ties, np.array([7, 7, 4], np.int32)], attributes, note="equal scores: the first class wins")
-    yield Case([data.astype(F32), np.array([0, 3], np.int32)], attributes, note="an empty sequence")
+    yield Case([ties, np.array([7, 7, 4], np.int32)], attributes, note="first of equal scores")
+    yield Case([data.astype(F32), np.array([0, 3], np.int32)], attributes, note="empty sequence")
     yield Case([data.astype(F32), np.array([4, 3], np.int32)], attributes, dynamic=[0, 1])
 
 
-@configurations("CTCLoss", since=4)
+@register_cases("CTCLoss", since=4)
 def ctc_loss_4(rng):
     for collapse, merge, unique in product((False, True), repeat=3):
         attributes = {
@@ -77,7 +79,7 @@ def ctc_loss_4(rng):
     attributes = {"preprocess_collapse_repeated": False, "ctc_merge_repeated": True, "unique": False}
     labels, lengths = np.zeros((1, 4), np.int32), np.array([4], np.int32)
     logits = rng.normal(size=(1, 4, 3)).astype(F32)
-    yield Case([logits, lengths, labels, np.array([3], np.int32)], attributes, note="no path: infinity")
+    yield Case([logits, lengths, labels, np.array([3], np.int32)], attributes, note="no valid path, infinite loss")
     yield Case([logits, lengths, labels, np.array([2], np.int32)], attributes, tolerance=(1e-5, 1e-5))
     yield Case(
         [logits.astype(np.float16), lengths, labels, np.array([2], np.int32)], attributes, tolerance=(4e-3, 1e-3)

@@ -1,4 +1,4 @@
-"""Configurations for OneHot."""
+"""Conformance cases for OneHot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import product
 import ml_dtypes
 import numpy as np
 
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
 VALUES = [
     np.float32,
@@ -24,7 +24,7 @@ VALUES = [
 ]
 
 
-def one_hot_cases(rng, lowest, **attributes):
+def generate_one_hot_cases(rng, lowest, **attributes):
     for shape in [(), (0,), (4,), (2, 3), (2, 1, 3), (1, 2, 1, 2)]:
         for axis in range(-len(shape) - 1, len(shape) + 1):
             indices = rng.integers(lowest, 6, shape)
@@ -36,17 +36,17 @@ def one_hot_cases(rng, lowest, **attributes):
         yield Case(inputs, {"axis": 1, **attributes}, constants=[1])
     inputs = [rng.integers(lowest, 4, (3, 2)), np.array(3), np.array(1.0, np.float32), np.array(0.5, np.float32)]
     yield Case(inputs, {"axis": -1, **attributes}, constants=[1, 2, 3], note="constant values")
-    yield Case(inputs, {"axis": -1, **attributes}, dynamic=[0], note="depth at run time")
+    yield Case(inputs, {"axis": -1, **attributes}, dynamic=[0], note="depth as a Parameter")
     yield Case(inputs, {"axis": 0, **attributes}, constants=[1], dynamic=[0])
 
 
-@configurations("OneHot", since=1)
+@register_cases("OneHot", since=1)
 def one_hot_1(rng):
-    yield from one_hot_cases(rng, 0)
-    yield from one_hot_cases(rng, -3)
+    yield from generate_one_hot_cases(rng, 0)
+    yield from generate_one_hot_cases(rng, -3)
 
 
-@configurations("OneHot", since=16)
+@register_cases("OneHot", since=16)
 def one_hot_16(rng):
-    yield from one_hot_cases(rng, -3, negative_indices_mode="ignore_negative")
-    yield from one_hot_cases(rng, -6, negative_indices_mode="normalize")
+    yield from generate_one_hot_cases(rng, -3, negative_indices_mode="ignore_negative")
+    yield from generate_one_hot_cases(rng, -6, negative_indices_mode="normalize")

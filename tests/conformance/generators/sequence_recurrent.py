@@ -1,4 +1,4 @@
-"""Configurations for the recurrent cells and sequences."""
+"""Conformance cases for the recurrent cells and sequences."""
 
 from __future__ import annotations
 
@@ -6,95 +6,98 @@ from itertools import product
 
 import numpy as np
 
-from conformance.harness import Case, configurations
-from conformance.layers import computed, one_layer
+from conformance.harness import Case, register_cases
+from conformance.layers import compute_nodes, define_layer
 
 F32 = np.float32
 
 
-def normal(rng, *shape, dtype=F32):
+def sample_normal(rng, *shape, dtype=F32):
     return rng.normal(size=shape).astype(dtype)
 
 
-def tolerance(dtype):
-    """Sums over a dozen terms, carried along a few steps; the reference rounds f16 after each operation."""
+def get_tolerance(dtype):
+    """Return tolerances for sums of a dozen terms over a few steps.
+
+    The reference implementation rounds f16 after each operation.
+    """
     return {np.float16: (1e-2, 5e-3)}.get(dtype, (1e-5, 2e-6))
 
 
-def cell(rng, gates, states, batch=3, size=5, hidden=4, dtype=F32, biases=None):
-    """X, states, W, R, B of a cell."""
+def sample_cell_inputs(rng, gates, states, batch=3, size=5, hidden=4, dtype=F32, biases=None):
+    """Return random inputs of a cell: X, states, W, R, B."""
     return [
-        normal(rng, batch, size, dtype=dtype),
-        *(normal(rng, batch, hidden, dtype=dtype) for _ in range(states)),
-        normal(rng, gates * hidden, size, dtype=dtype),
-        normal(rng, gates * hidden, hidden, dtype=dtype),
-        normal(rng, (biases or gates) * hidden, dtype=dtype),
+        sample_normal(rng, batch, size, dtype=dtype),
+        *(sample_normal(rng, batch, hidden, dtype=dtype) for _ in range(states)),
+        sample_normal(rng, gates * hidden, size, dtype=dtype),
+        sample_normal(rng, gates * hidden, hidden, dtype=dtype),
+        sample_normal(rng, (biases or gates) * hidden, dtype=dtype),
     ]
 
 
-def cell_cases(rng, gates, states, activations, **fixed):
-    """What all cells have in common; NodeFactory has no default for activations."""
+def generate_cell_cases(rng, gates, states, activations, **fixed):
+    """Yield the cases that all cells have in common. NodeFactory has no default for activations."""
     fixed = {"activations": activations, **fixed}
     for batch, size, hidden in [(1, 1, 1), (3, 5, 4), (2, 16, 128), (7, 3, 2)]:
-        inputs = cell(rng, gates, states, batch, size, hidden)
-        yield Case(inputs, {"hidden_size": hidden, **fixed}, tolerance=tolerance(F32))
+        inputs = sample_cell_inputs(rng, gates, states, batch, size, hidden)
+        yield Case(inputs, {"hidden_size": hidden, **fixed}, tolerance=get_tolerance(F32))
     yield Case(
-        cell(rng, gates, states, dtype=np.float16),
+        sample_cell_inputs(rng, gates, states, dtype=np.float16),
         {"hidden_size": 4, **fixed},
-        tolerance=tolerance(np.float16),
+        tolerance=get_tolerance(np.float16),
     )
-    inputs = cell(rng, gates, states)
+    inputs = sample_cell_inputs(rng, gates, states)
     yield Case(
         inputs,
         {"hidden_size": 4, **fixed},
         constants=range(states + 1, len(inputs)),
         dynamic=range(states + 1),
-        tolerance=tolerance(F32),
+        tolerance=get_tolerance(F32),
         note="constant weights, dynamic data",
     )
     for clip in (0.3, 1.5, 100.0):
-        inputs = cell(rng, gates, states)
-        yield Case(inputs, {"hidden_size": 4, "clip": clip, **fixed}, tolerance=tolerance(F32))
+        inputs = sample_cell_inputs(rng, gates, states)
+        yield Case(inputs, {"hidden_size": 4, "clip": clip, **fixed}, tolerance=get_tolerance(F32))
     for names in product(["relu", "sigmoid", "tanh"], repeat=len(activations)):
         yield Case(
-            cell(rng, gates, states),
+            sample_cell_inputs(rng, gates, states),
             {"hidden_size": 4, **fixed, "activations": list(names)},
-            tolerance=tolerance(F32),
+            tolerance=get_tolerance(F32),
         )
 
 
-@configurations("RNNCell", since=1)
+@register_cases("RNNCell", since=1)
 def rnn_cell_1(rng):
-    yield from cell_cases(rng, 1, 1, ["tanh"])
+    yield from generate_cell_cases(rng, 1, 1, ["tanh"])
 
 
-@configurations("GRUCell", since=3)
+@register_cases("GRUCell", since=3)
 def gru_cell_3(rng):
-    yield from cell_cases(rng, 3, 1, ["sigmoid", "tanh"])
+    yield from generate_cell_cases(rng, 3, 1, ["sigmoid", "tanh"])
     for clip, names in product((0.0, 0.4), (["sigmoid", "tanh"], ["relu", "sigmoid"])):
         yield Case(
-            cell(rng, 3, 1, biases=4),
+            sample_cell_inputs(rng, 3, 1, biases=4),
             {"hidden_size": 4, "linear_before_reset": True, "clip": clip, "activations": names},
-            tolerance=tolerance(F32),
+            tolerance=get_tolerance(F32),
         )
     yield Case(
-        cell(rng, 3, 1, biases=4, dtype=np.float16),
+        sample_cell_inputs(rng, 3, 1, biases=4, dtype=np.float16),
         {"hidden_size": 4, "linear_before_reset": True, "activations": ["sigmoid", "tanh"]},
-        tolerance=tolerance(np.float16),
+        tolerance=get_tolerance(np.float16),
     )
 
 
-@configurations("LSTMCell", since=1)
+@register_cases("LSTMCell", since=1)
 def lstm_cell_1(rng):
-    # Where it is not given, OpenVINO writes weights_format "ifco"; the order is f, i, c, o all the same.
-    yield from cell_cases(rng, 4, 2, ["sigmoid", "tanh", "tanh"])
+    # By default OpenVINO writes the weights_format "ifco", but the order is f, i, c, o in any case.
+    yield from generate_cell_cases(rng, 4, 2, ["sigmoid", "tanh", "tanh"])
     for weights_format in ("fico", "icof", "ifco", "ifoc", "iofc"):
         attributes = {"hidden_size": 4, "weights_format": weights_format, "activations": ["sigmoid", "tanh", "tanh"]}
-        yield Case(cell(rng, 4, 2), attributes, tolerance=tolerance(F32))
-    # OpenVINO never writes the input P, whatever made the layer: tests/ops/test_sequence.py tests it.
+        yield Case(sample_cell_inputs(rng, 4, 2), attributes, tolerance=get_tolerance(F32))
+    # OpenVINO never writes the input P. It is tested in tests/ops/test_sequence.py.
     for forget, clip in product((False, True), (0.0, 0.5)):
-        inputs = cell(rng, 4, 2)
-        expected = peephole_lstm([*inputs, np.zeros(12, F32)], clip, forget)
+        inputs = sample_cell_inputs(rng, 4, 2)
+        expected = compute_peephole_lstm([*inputs, np.zeros(12, F32)], clip, forget)
         attributes = {
             "hidden_size": 4,
             "input_forget": forget,
@@ -104,94 +107,99 @@ def lstm_cell_1(rng):
         yield Case(
             inputs,
             attributes,
-            tolerance=tolerance(F32),
+            tolerance=get_tolerance(F32),
             oracles=(),
             expected=expected,
-            build=one_layer("LSTMCell", "opset1", inputs, attributes, expected),
-            note="the CPU plugin ignores input_forget; held against a decomposition",
+            build=define_layer("LSTMCell", "opset1", inputs, attributes, expected),
+            note="the CPU plugin ignores input_forget",
         )
 
 
-def peephole_lstm(inputs, clip, input_forget):
-    """The formula of the specification in standard operations, gate by gate, computed by OpenVINO."""
+def compute_peephole_lstm(inputs, clip, input_forget):
+    """Compute the formula of the specification gate by gate, in standard operations of OpenVINO."""
     from openvino import opset8 as ops
 
     X, H, C, W, R, B, P = (ops.constant(x) for x in inputs)
 
-    def gate(k, peephole=None, cell=None):
-        picked = [ops.gather(x, range_of(k, 4), ops.constant(0)) for x in (W, R, B)]
+    def compute_gate(k, peephole=None, cell=None):
+        picked = [ops.gather(x, get_range(k, 4), ops.constant(0)) for x in (W, R, B)]
         total = ops.matmul(X, picked[0], False, True) + ops.matmul(H, picked[1], False, True) + picked[2]
         if peephole is not None:
-            total = total + ops.gather(P, range_of(peephole, 4), ops.constant(0)) * cell
+            total = total + ops.gather(P, get_range(peephole, 4), ops.constant(0)) * cell
         return ops.clamp(total, -clip, clip) if clip else total
 
-    def range_of(k, size):
+    def get_range(k, size):
         return ops.constant(np.arange(k * size, (k + 1) * size))
 
-    forget = ops.sigmoid(gate(0, 0, C))
-    admit = ops.constant(F32(1)) - forget if input_forget else ops.sigmoid(gate(1, 1, C))
-    cell = forget * C + admit * ops.tanh(gate(2))
-    hidden = ops.sigmoid(gate(3, 2, cell)) * ops.tanh(cell)
-    return computed(hidden, cell)
+    forget = ops.sigmoid(compute_gate(0, 0, C))
+    admit = ops.constant(F32(1)) - forget if input_forget else ops.sigmoid(compute_gate(1, 1, C))
+    cell = forget * C + admit * ops.tanh(compute_gate(2))
+    hidden = ops.sigmoid(compute_gate(3, 2, cell)) * ops.tanh(cell)
+    return compute_nodes(hidden, cell)
 
 
-@configurations("LSTMCell", since=4)
+@register_cases("LSTMCell", since=4)
 def lstm_cell_4(rng):
-    yield from cell_cases(rng, 4, 2, ["sigmoid", "tanh", "tanh"])
+    yield from generate_cell_cases(rng, 4, 2, ["sigmoid", "tanh", "tanh"])
 
 
-def sequence(rng, gates, states, batch, time, size, hidden, directions, dtype=F32, biases=None, lengths=None):
-    """X, states, sequence_lengths, W, R, B of a sequence; weights that do not make relu run away."""
+def sample_sequence_inputs(
+    rng, gates, states, batch, time, size, hidden, directions, dtype=F32, biases=None, lengths=None
+):
+    """Return random inputs of a sequence: X, states, sequence_lengths, W, R, B.
+
+    The weights are small, so that Relu does not diverge.
+    """
     if lengths is None:
         lengths = np.full(batch, time, np.int32)
     return [
-        normal(rng, batch, time, size, dtype=dtype),
-        *(normal(rng, batch, directions, hidden, dtype=dtype) for _ in range(states)),
+        sample_normal(rng, batch, time, size, dtype=dtype),
+        *(sample_normal(rng, batch, directions, hidden, dtype=dtype) for _ in range(states)),
         np.asarray(lengths),
-        normal(rng, directions, gates * hidden, size, dtype=dtype) / dtype(2),
-        normal(rng, directions, gates * hidden, hidden, dtype=dtype) / dtype(2),
-        normal(rng, directions, (biases or gates) * hidden, dtype=dtype),
+        sample_normal(rng, directions, gates * hidden, size, dtype=dtype) / dtype(2),
+        sample_normal(rng, directions, gates * hidden, hidden, dtype=dtype) / dtype(2),
+        sample_normal(rng, directions, (biases or gates) * hidden, dtype=dtype),
     ]
 
 
-def sequence_cases(rng, gates, states, activations, biases=None, **fixed):
-    """What all sequences have in common; NodeFactory has no default for activations."""
+def generate_sequence_cases(rng, gates, states, activations, biases=None, **fixed):
+    """Yield the cases that all sequences have in common. NodeFactory has no default for activations."""
     fixed = {"activations": activations, **fixed}
 
-    def case(direction, shape=(2, 5, 3, 4), dtype=F32, lengths=None, case_options=None, **attributes):
+    def make_case(direction, shape=(2, 5, 3, 4), dtype=F32, lengths=None, case_options=None, **attributes):
         directions = 2 if direction == "bidirectional" else 1
-        inputs = sequence(rng, gates, states, *shape, directions, dtype, biases, lengths)
+        inputs = sample_sequence_inputs(rng, gates, states, *shape, directions, dtype, biases, lengths)
         return Case(
             inputs,
             {"hidden_size": shape[3], "direction": direction, **fixed, **attributes},
-            tolerance=tolerance(dtype),
+            tolerance=get_tolerance(dtype),
             **(case_options or {}),
         )
 
     for direction in ("forward", "reverse", "bidirectional"):
         for shape in [(1, 1, 1, 1), (2, 5, 3, 4), (4, 2, 7, 16), (1, 12, 2, 3)]:
-            yield case(direction, shape)
-        yield case(direction, (3, 6, 2, 3), lengths=np.array([2, 6, 1], np.int32))
-        yield case(direction, (3, 6, 2, 3), lengths=np.array([4, 3, 3], np.int64))
-        yield case(direction, dtype=np.float16)
-        yield case(direction, clip=0.5)
+            yield make_case(direction, shape)
+        yield make_case(direction, (3, 6, 2, 3), lengths=np.array([2, 6, 1], np.int32))
+        yield make_case(direction, (3, 6, 2, 3), lengths=np.array([4, 3, 3], np.int64))
+        yield make_case(direction, dtype=np.float16)
+        yield make_case(direction, clip=0.5)
         weights = range(states + 2, states + 5)
-        yield case(direction, case_options={"constants": weights, "dynamic": range(states + 2)})
+        yield make_case(direction, case_options={"constants": weights, "dynamic": range(states + 2)})
         for i, name in product(range(len(activations)), ("relu", "sigmoid", "tanh")):
-            yield case(direction, activations=[*activations[:i], name, *activations[i + 1 :]])
+            yield make_case(direction, activations=[*activations[:i], name, *activations[i + 1 :]])
 
 
-@configurations("RNNSequence", since=5)
+@register_cases("RNNSequence", since=5)
 def rnn_sequence_5(rng):
-    yield from sequence_cases(rng, 1, 1, ["tanh"])
+    yield from generate_sequence_cases(rng, 1, 1, ["tanh"])
 
 
-@configurations("GRUSequence", since=5)
+@register_cases("GRUSequence", since=5)
 def gru_sequence_5(rng):
-    yield from sequence_cases(rng, 3, 1, ["sigmoid", "tanh"])
-    yield from sequence_cases(rng, 3, 1, ["sigmoid", "tanh"], biases=4, linear_before_reset=True)
+    yield from generate_sequence_cases(rng, 3, 1, ["sigmoid", "tanh"])
+    yield from generate_sequence_cases(rng, 3, 1, ["sigmoid", "tanh"], biases=4, linear_before_reset=True)
 
 
-@configurations("LSTMSequence", since=5)
+@register_cases("LSTMSequence", since=5)
 def lstm_sequence_5(rng):
-    yield from sequence_cases(rng, 4, 2, ["sigmoid", "tanh", "tanh"])
+    yield from generate_sequence_cases(rng, 4, 2, ["sigmoid", "tanh", "tanh"])

@@ -1,4 +1,4 @@
-"""Configurations for SearchSorted."""
+"""Conformance cases for SearchSorted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import product
 import ml_dtypes
 import numpy as np
 
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
 TYPES = [
     np.float32,
@@ -25,7 +25,7 @@ TYPES = [
 ]
 
 
-@configurations("SearchSorted", since=15)
+@register_cases("SearchSorted", since=15)
 def search_sorted_15(rng):
     for right_mode, output_type in product((False, True), ("i32", "i64")):
         attributes = {"right_mode": right_mode, "output_type": output_type}
@@ -51,5 +51,5 @@ def search_sorted_15(rng):
     yield Case([special, values], attributes, note="infinities and NaN")
     unsorted = rng.permutation(9).astype(np.float32)
     values = np.arange(9).astype(np.float32)
-    yield Case([unsorted, values], attributes, note="not sorted: same steps")
+    yield Case([unsorted, values], attributes, note="unsorted, same search steps")
     yield Case([special, np.arange(4).astype(np.float32)], attributes, constants=[0], dynamic=[1])

@@ -1,4 +1,4 @@
-"""Configurations for TopK."""
+"""Conformance cases for TopK."""
 
 from __future__ import annotations
 
@@ -6,46 +6,48 @@ from itertools import product
 
 import numpy as np
 
-from conformance.harness import Case, configurations
+from conformance.harness import Case, register_cases
 
 FLOATS = [np.float32, np.float16, np.float64]
 INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
 
 
-def distinct(rng, *shape, dtype=np.float32):
-    """Values that do not repeat, in any order."""
+def sample_distinct(rng, *shape, dtype=np.float32):
+    """Return distinct values in random order."""
     values = rng.permutation(int(np.prod(shape))).reshape(shape)
     return (values - values.size // 2 if np.dtype(dtype).kind != "u" else values).astype(dtype)
 
 
-def by_index(outputs):
-    """Elements in the order of their indices, where the operation leaves it open (axis is the last)."""
+def sort_by_index(outputs):
+    """Sort elements along the last axis by index, where the operation does not define their order."""
     order = np.argsort(outputs[1], axis=-1)
     return [np.take_along_axis(x, order, -1) for x in outputs]
 
 
-def topk_cases(rng, k_types):
+def generate_topk_cases(rng, k_types):
     for mode, sort, index in product(("max", "min"), ("value", "index"), ("i32", "i64")):
         attributes = {"axis": 1, "mode": mode, "sort": sort, "index_element_type": index}
         for k in (1, 3, 6):
-            yield Case([distinct(rng, 2, 6, 3), np.array(k, k_types[0])], attributes, constants=[1])
+            yield Case([sample_distinct(rng, 2, 6, 3), np.array(k, k_types[0])], attributes, constants=[1])
         yield Case(
             [rng.integers(0, 3, (4, 9)).astype(np.float32), np.array(5, k_types[0])],
             attributes,
             constants=[1],
             oracles=("evaluate",),
-            note="equal elements, in the order of the reference",
+            note="equal elements, in the order of the reference implementation",
         )
     for mode, k in product(("max", "min"), (1, 3, 5)):
         attributes = {"axis": -1, "mode": mode, "sort": "none"}
-        yield Case([distinct(rng, 2, 5), np.array(k, k_types[0])], attributes, constants=[1], normalize=by_index)
+        yield Case(
+            [sample_distinct(rng, 2, 5), np.array(k, k_types[0])], attributes, constants=[1], normalize=sort_by_index
+        )
     for axis, shape in [(0, (7,)), (0, (4, 2)), (-2, (3, 4, 2)), (3, (2, 1, 2, 3, 2)), (-1, (1, 1))]:
         attributes = {"axis": axis, "mode": "max", "sort": "value"}
         k = min(2, shape[axis])
-        yield Case([distinct(rng, *shape), np.array(k, k_types[0])], attributes, constants=[1])
+        yield Case([sample_distinct(rng, *shape), np.array(k, k_types[0])], attributes, constants=[1])
     for dtype, mode in product(FLOATS + INTEGERS, ("max", "min")):
         attributes = {"axis": 1, "mode": mode, "sort": "value"}
-        yield Case([distinct(rng, 3, 8, dtype=dtype), np.array(3, k_types[0])], attributes, constants=[1])
+        yield Case([sample_distinct(rng, 3, 8, dtype=dtype), np.array(3, k_types[0])], attributes, constants=[1])
     for dtype in (np.int32, np.uint64):
         info = np.iinfo(dtype)
         data = np.array([[0, info.max, info.min, 5, info.max - 1, 1]], dtype)
@@ -55,47 +57,47 @@ def topk_cases(rng, k_types):
                 {"axis": 1, "mode": mode, "sort": "value"},
                 constants=[1],
                 oracles=("evaluate",),
-                note="extremes; the CPU plugin computes with narrower integers",
+                note="extreme values, which the CPU plugin computes in narrower types",
             )
     special = np.array([[0.0, -np.inf, 3.0, np.inf, -2.0, 1e-40, -5.0]], np.float32)
     for mode in ("max", "min"):
         yield Case([special, np.array(5, k_types[0])], {"axis": 1, "mode": mode, "sort": "value"}, constants=[1])
     for dtype in k_types:
         attributes = {"axis": 0, "mode": "min", "sort": "value"}
-        yield Case([distinct(rng, 5, 2), np.array(2, dtype)], attributes, constants=[1])
+        yield Case([sample_distinct(rng, 5, 2), np.array(2, dtype)], attributes, constants=[1])
     yield Case(
-        [distinct(rng, 3, 200), np.array(4, k_types[0])],
+        [sample_distinct(rng, 3, 200), np.array(4, k_types[0])],
         {"axis": 1, "mode": "max", "sort": "value"},
         dynamic=[0],
-        note="few of many; k at run time",
+        note="few of many elements, k as a Parameter",
     )
     yield Case(
         [rng.integers(0, 20, (3, 200)).astype(np.int32), np.array(9, k_types[0])],
         {"axis": 1, "mode": "max", "sort": "index"},
         constants=[1],
         oracles=("evaluate",),
-        note="few of many, with equal elements",
+        note="few of many elements, some equal",
     )
 
 
-@configurations("TopK", since=1)
+@register_cases("TopK", since=1)
 def topk_1(rng):
-    yield from topk_cases(rng, [np.int64, np.int32, np.int8])
+    yield from generate_topk_cases(rng, [np.int64, np.int32, np.int8])
 
 
-@configurations("TopK", since=3)
+@register_cases("TopK", since=3)
 def topk_3(rng):
-    yield from topk_cases(rng, [np.int64, np.int32, np.int8])
+    yield from generate_topk_cases(rng, [np.int64, np.int32, np.int8])
 
 
-@configurations("TopK", since=11)
+@register_cases("TopK", since=11)
 def topk_11(rng):
-    yield from topk_cases(rng, [np.int64, np.int32, np.int8])
+    yield from generate_topk_cases(rng, [np.int64, np.int32, np.int8])
     for mode, sort, k, dtype in product(("max", "min"), ("value", "index"), (2, 7), (np.float32, np.int32)):
         yield Case(
             [rng.integers(0, 4, (3, 9)).astype(dtype), np.array(k)],
             {"axis": 1, "mode": mode, "sort": sort, "stable": True},
             constants=[1],
             oracles=("evaluate", "cpu") if sort == "value" else ("evaluate",),
-            note="equal elements, stable; sorted by index, the CPU plugin picks others among equal ones",
+            note="stable, equal elements; sorted by index, the CPU plugin selects others of them",
         )

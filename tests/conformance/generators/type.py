@@ -1,4 +1,4 @@
-"""Configurations for the type operations."""
+"""Conformance cases for the type operations."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import itertools
 import numpy as np
 
 from conformance.generators.elementwise import SHAPES
-from conformance.harness import EXACT, Case, configurations
+from conformance.harness import EXACT, Case, register_cases
 from irrun.element_types import ELEMENT_TYPES
 from irrun.packing import pack
 
 NUMERIC = [name for name in ELEMENT_TYPES if name != "string"]
-#: Types that outputs of OpenVINO are not read in, and a type that holds all of their values.
+#: Types that outputs of OpenVINO cannot be read in -> a type that represents all of their values.
 WIDER = {
     **dict.fromkeys(("u1", "u2", "u3", "u4", "u6", "i4"), "i32"),
     **dict.fromkeys(("nf4", "f4e2m1", "f8e8m0"), "f32"),
 }
-#: What OpenVINO's reference converts these from and to; between all other types it converts directly.
+#: Types that the reference implementation converts directly to and from these. All others convert directly.
 NARROW = {
     "nf4": ({"f16"}, {"f16", "f32", "bf16"}),
     "f4e2m1": ({"f16", "f32", "bf16"}, {"f16", "f32", "bf16"}),
@@ -25,21 +25,21 @@ NARROW = {
 }
 
 
-def direct(source, target):
-    """Whether the reference converts `source` to `target` in one step."""
+def is_direct(source, target):
+    """Return whether the reference implementation converts `source` to `target` directly."""
     if source == target:
         return True
     return source in NARROW.get(target, ({source},))[0] and target in NARROW.get(source, (0, {target}))[1]
 
 
-def samples(rng, name):
-    """Values of one type: all it has where these are few, otherwise those where conversions change."""
+def make_samples(rng, name):
+    """Return all values of a narrow type, or those values of a wider one at which conversions change behavior."""
     element = ELEMENT_TYPES[name]
     if name == "boolean":
         return np.array([False, True, True])
     if element.bits <= 8:
         values = np.arange(1 << element.bits, dtype=np.uint8).view(element.dtype)
-        # Of NaN the reference keeps what fits of its bits, which may be infinity, or nothing.
+        # The reference implementation truncates the bits of NaN, which may result in infinity or zero.
         return values[~np.isnan(values.astype(np.float32))] if name.startswith("f8") else values
     if element.is_integer:
         info = np.iinfo(element.dtype)
@@ -55,8 +55,8 @@ def samples(rng, name):
     return np.concatenate([values, -values]).astype(np.float16).astype(element.dtype)
 
 
-def conversions(source, values, targets, through=None):
-    """A model that converts `values` to each of `targets`, by way of the type `through`."""
+def build_conversion_model(source, values, targets, through=None):
+    """Build a model that converts `values` to each of `targets`, via the type `through`."""
     import openvino as ov
     from openvino import opset13 as opset
 
@@ -71,36 +71,36 @@ def conversions(source, values, targets, through=None):
             converted = opset.convert(converted, WIDER[target])
         results.append(ov.op.Result(converted.output(0)))
     model = ov.Model(results, [])
-    model.memory = raw  # the constant does not own it
+    model.memory = raw  # the constant does not copy the data
     return model
 
 
-def evaluated(model):
-    """What the reference answers."""
+def evaluate_model(model):
+    """Compute the outputs of a model with the reference implementation."""
     from conformance.harness import _evaluate
 
     return _evaluate(model, [], [()] * len(model.outputs))
 
 
-@configurations("Convert", since=1)
+@register_cases("Convert", since=1)
 def convert_1(rng):
     for source in NUMERIC:
-        values = samples(rng, source)
+        values = make_samples(rng, source)
 
-        def model(targets, source=source, values=values):
-            return lambda: conversions(source, values, targets)
+        def build_model(targets, source=source, values=values):
+            return lambda: build_conversion_model(source, values, targets)
 
-        exact = [t for t in NUMERIC if t != "bf16" and direct(source, t)]
-        yield Case(build=model(exact), oracles=("evaluate",), tolerance=EXACT, note=f"{source} to {exact}")
+        exact = [t for t in NUMERIC if t != "bf16" and is_direct(source, t)]
+        yield Case(build=build_model(exact), oracles=("evaluate",), tolerance=EXACT, note=f"{source} to {exact}")
         note = f"{source} to bf16; the reference does not round to nearest"
-        if direct(source, "bf16"):
-            yield Case(build=model(["bf16"]), oracles=("evaluate",), note=note)
-        indirect = [t for t in NUMERIC if t != "bf16" and not direct(source, t)]
+        if is_direct(source, "bf16"):
+            yield Case(build=build_model(["bf16"]), oracles=("evaluate",), note=note)
+        indirect = [t for t in NUMERIC if t != "bf16" and not is_direct(source, t)]
         for middle, chosen in itertools.groupby(indirect, lambda t: "f16" if t == "nf4" else "f32"):
             targets = list(chosen)
-            expected = evaluated(conversions(source, values, targets, through=middle))
+            expected = evaluate_model(build_conversion_model(source, values, targets, through=middle))
             note = f"{source} to {targets}, which the reference does by way of {middle}"
-            yield Case(build=model(targets), oracles=(), expected=expected, tolerance=EXACT, note=note)
+            yield Case(build=build_model(targets), oracles=(), expected=expected, tolerance=EXACT, note=note)
     for source, target in [("f32", "i32"), ("f32", "u8"), ("i64", "i32"), ("i32", "f32"), ("f32", "f16")]:
         for shape in SHAPES:
             values = rng.uniform(0, 200, shape).astype(ELEMENT_TYPES[source].dtype)
@@ -115,7 +115,7 @@ def convert_1(rng):
         yield Case([large], {"destination_type": target}, oracles=("evaluate",), note=note)
 
 
-@configurations("ConvertLike", since=1)
+@register_cases("ConvertLike", since=1)
 def convert_like_1(rng):
     names = ["f32", "f16", "i32", "u8", "i64", "boolean"]
     for source, target in itertools.product(names, names):
@@ -125,13 +125,13 @@ def convert_like_1(rng):
         yield Case([rng.uniform(-9, 9, shape).astype(np.float32), np.array(0, np.int32)], constants=(1,))
 
 
-@configurations("ConvertPromoteTypes", since=14)
+@register_cases("ConvertPromoteTypes", since=14)
 def convert_promote_types_14(rng):
     everything = ["boolean", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64"]
     for a, b in itertools.combinations_with_replacement(everything, 2):
         x = rng.uniform(0, 90, (2, 3)).astype(ELEMENT_TYPES[a].dtype)
         y = rng.uniform(0, 90, (2,)).astype(ELEMENT_TYPES[b].dtype)
-        tolerance = (1e-7, 0) if "f64" in (a, b) else None  # the oracle computes f64 in f32
+        tolerance = (1e-7, 0) if "f64" in (a, b) else None  # the CPU plugin computes f64 in f32
         yield Case([x, y], {"promote_unsafe": True}, tolerance=tolerance)
     few = ["i8", "i32", "u8", "u32"]
     for a, b in itertools.product(few, few):
@@ -160,29 +160,29 @@ TEXTS = [
 ]
 
 
-def strings(nested):
+def generate_string_cases(nested):
     return np.array(nested, dtype=object) if nested != [] else np.empty((0,), object)
 
 
-@configurations("StringTensorUnpack", since=15)
+@register_cases("StringTensorUnpack", since=15)
 def string_tensor_unpack_15(rng):
     for nested in TEXTS:
-        yield Case([strings(nested)])
-    yield Case([strings(["dynamic", "shape"])], dynamic=(0,))
+        yield Case([generate_string_cases(nested)])
+    yield Case([generate_string_cases(["dynamic", "shape"])], dynamic=(0,))
 
 
-@configurations("StringTensorPack", since=15)
+@register_cases("StringTensorPack", since=15)
 def string_tensor_pack_15(rng):
     for nested in TEXTS:
-        encoded = [text.encode() for text in strings(nested).reshape(-1)]
+        encoded = [text.encode() for text in generate_string_cases(nested).reshape(-1)]
         bounds = np.cumsum([0, *map(len, encoded)])
-        shape = strings(nested).shape
+        shape = generate_string_cases(nested).shape
         symbols = np.frombuffer(b"".join(encoded), np.uint8)
         for dtype in (np.int32, np.int64):
             begins, ends = bounds[:-1].astype(dtype).reshape(shape), bounds[1:].astype(dtype).reshape(shape)
             yield Case([begins, ends, symbols])
     text = np.frombuffer(b"123456789", np.uint8)
-    yield Case([np.array([0, 8]), np.array([1, 9]), text], note="symbols between the strings are skipped")
-    yield Case([np.array([3, 0, 2]), np.array([6, 9, 2]), text], note="strings overlap")
+    yield Case([np.array([0, 8]), np.array([1, 9]), text], note="symbols between the strings are ignored")
+    yield Case([np.array([3, 0, 2]), np.array([6, 9, 2]), text], note="overlapping strings")
     yield Case([np.array([[0], [4]]), np.array([[4], [9]]), text], constants=(0, 1))
     yield Case([np.array([1, 2]), np.array([2, 3]), text], dynamic=(0, 1, 2))
