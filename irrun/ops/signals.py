@@ -1,6 +1,6 @@
-"""Signal processing: discrete Fourier transforms of whole tensors and of short frames.
+"""Signal processing: discrete Fourier transforms of tensors and of short frames.
 
-A complex tensor is a real one whose last dimension is 2: real and imaginary parts.
+A complex tensor is stored as a real tensor whose last dimension is 2, the real and imaginary parts.
 """
 
 from __future__ import annotations
@@ -23,101 +23,151 @@ __all__ = ["dft_7", "idft_7", "irdft_9", "istft_16", "rdft_9", "stft_15"]
 @op("DFT", since=7)
 @compute_in_float32
 def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
-    """The discrete Fourier transform of complex `data` along `axes`.
+    """Compute the discrete Fourier transform of complex `data` along `axes`.
 
-    data: float [..., 2], complex; axes: integer 1D, different axes of the complex tensor;
-    signal_size: integer, as many as axes: lengths to which data is cut or filled with zeros, -1 to keep one.
-    Returns the type of data, complex.
-    Raises InputError where data is not complex, or axes and sizes do not fit.
-    Spec: DFT-7.
+    Args:
+        data: Float [..., 2], complex.
+        axes: Integer, 1D, distinct axes of the complex tensor.
+        signal_size: Integer, one element per axis: the size to which `data` is cropped or padded with zeros, or -1 to
+            keep its size. All -1 if omitted.
+
+    Returns:
+        The type of `data`, complex.
+
+    Raises:
+        InputError: `data` is not complex, an axis is out of range or repeated, or a size is invalid.
+
+    Spec:
+        DFT-7
     """
-    values, where, sizes = _complex_arguments(data, axes, signal_size)
+    values, transform_axes, sizes = _read_complex_inputs(data, axes, signal_size)
     if 0 in sizes:
-        return _as_real(_without_elements(values, sizes, where), data.dtype)
-    return _as_real(np.fft.fftn(values, sizes, where), data.dtype)
+        return _to_real(_create_empty(values, sizes, transform_axes), data.dtype)
+    return _to_real(np.fft.fftn(values, sizes, transform_axes), data.dtype)
 
 
 @op("IDFT", since=7)
 @compute_in_float32
 def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
-    """The inverse discrete Fourier transform of complex `data` along `axes`.
+    """Compute the inverse discrete Fourier transform of complex `data` along `axes`.
 
-    data, axes, signal_size: as for DFT.
-    Returns the type of data, complex.
-    Raises InputError where data is not complex, or axes and sizes do not fit.
-    Spec: IDFT-7.
+    Args:
+        data: Float [..., 2], complex.
+        axes: Integer, 1D, distinct axes of the complex tensor.
+        signal_size: Integer, one element per axis: the size to which `data` is cropped or padded with zeros, or -1 to
+            keep its size. All -1 if omitted.
+
+    Returns:
+        The type of `data`, complex.
+
+    Raises:
+        InputError: `data` is not complex, an axis is out of range or repeated, or a size is invalid.
+
+    Spec:
+        IDFT-7
     """
-    values, where, sizes = _complex_arguments(data, axes, signal_size)
+    values, transform_axes, sizes = _read_complex_inputs(data, axes, signal_size)
     if 0 in sizes:
-        return _as_real(_without_elements(values, sizes, where), data.dtype)
-    return _as_real(np.fft.ifftn(values, sizes, where), data.dtype)
+        return _to_real(_create_empty(values, sizes, transform_axes), data.dtype)
+    return _to_real(np.fft.ifftn(values, sizes, transform_axes), data.dtype)
 
 
 @op("RDFT", since=9)
 @compute_in_float32
 def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
-    """The discrete Fourier transform of real `data` along `axes`, without the half that symmetry gives.
+    """Compute the discrete Fourier transform of real `data` along `axes`, without its redundant half.
 
-    data: float, real; axes: integer 1D, different axes of data; signal_size: as for DFT.
-    Returns the type of data, complex, with n // 2 + 1 elements along the last of the axes, none where n is 0.
-    Raises InputError where axes and sizes do not fit.
-    Spec: RDFT-9.
+    Args:
+        data: Float, real.
+        axes: Integer, 1D, distinct axes of `data`.
+        signal_size: Integer, one element per axis: the size to which `data` is cropped or padded with zeros, or -1 to
+            keep its size. All -1 if omitted.
+
+    Returns:
+        The type of `data`, complex. The last of the axes has n // 2 + 1 elements, or none if n is 0.
+
+    Raises:
+        InputError: An axis is out of range or repeated, or a size is invalid.
+
+    Spec:
+        RDFT-9
     """
-    where = normalize_axes(to_int_list(axes), data.ndim)
-    sizes = _sizes(data.shape, where, [data.shape[axis] for axis in where], signal_size)
-    if not where:
-        return _as_real(data, data.dtype)
+    transform_axes = normalize_axes(to_int_list(axes), data.ndim)
+    sizes = _read_sizes(data.shape, transform_axes, [data.shape[axis] for axis in transform_axes], signal_size)
+    if not transform_axes:
+        return _to_real(data, data.dtype)
     if 0 in sizes:
         half = [*sizes[:-1], sizes[-1] // 2 + 1 if sizes[-1] else 0]
-        return _as_real(_without_elements(data, half, where), data.dtype)
-    return _as_real(np.fft.rfftn(data, sizes, where), data.dtype)
+        return _to_real(_create_empty(data, half, transform_axes), data.dtype)
+    return _to_real(np.fft.rfftn(data, sizes, transform_axes), data.dtype)
 
 
 @op("IRDFT", since=9)
 @compute_in_float32
 def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
-    """The inverse of RDFT: real data from the half of a symmetric complex spectrum.
+    """Compute the inverse of RDFT: real data from one half of a symmetric spectrum.
 
-    data: float [..., 2], complex; axes, signal_size: as for DFT; the default size along the last of the axes
-    is 2 * (n - 1).
-    Returns the type of data, real.
-    Raises InputError where data is not complex, or axes and sizes do not fit.
-    Spec: IRDFT-9.
+    Args:
+        data: Float [..., 2], complex.
+        axes: Integer, 1D, distinct axes of the complex tensor.
+        signal_size: Integer, one element per axis: the size of the result, or -1 for the default. The default is the
+            size n of `data`, but 2 * (n - 1) for the last of the axes. All -1 if omitted.
+
+    Returns:
+        The type of `data`, real.
+
+    Raises:
+        InputError: `data` is not complex, an axis is out of range or repeated, or a size is invalid.
+
+    Spec:
+        IRDFT-9
     """
-    values = _as_complex(data)
-    where = normalize_axes(to_int_list(axes), values.ndim)
-    if not where:
+    values = _to_complex(data)
+    transform_axes = normalize_axes(to_int_list(axes), values.ndim)
+    if not transform_axes:
         return values.real
-    defaults = [values.shape[axis] for axis in where]
+    defaults = [values.shape[axis] for axis in transform_axes]
     defaults[-1] = max(0, 2 * (defaults[-1] - 1))
-    sizes = _sizes(values.shape, where, defaults, signal_size)
+    sizes = _read_sizes(values.shape, transform_axes, defaults, signal_size)
     if 0 in sizes:
-        return _without_elements(data[..., 0], sizes, where)
-    result: Array = np.fft.irfftn(values, sizes, where)
+        return _create_empty(data[..., 0], sizes, transform_axes)
+    result: Array = np.fft.irfftn(values, sizes, transform_axes)
     return result.astype(data.dtype, copy=False)
 
 
 @op("STFT", since=15)
 @compute_in_float32
 def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, *, transpose_frames: bool) -> Array:
-    """The transform (RDFT) of overlapping frames of `signal`, each times the window.
+    """Compute the RDFT of overlapping frames of `signal`, multiplied by `window`.
 
-    signal: float [length] or [batch, length]; window: float [<= frame_size], put into the middle of a frame;
-    frame_size, frame_step: integer scalars.
-    Returns the type of signal, complex: [batch, frames, frame_size // 2 + 1, 2]; with `transpose_frames`
-    [batch, frame_size // 2 + 1, frames, 2]; no batch where signal has none.
-    Raises InputError where the sizes do not fit.
-    Spec: STFT-15.
+    Args:
+        signal: Float [length] or [batch, length].
+        window: Float [n], n <= frame_size. It is centered in a frame and padded with zeros.
+        frame_size: Integer scalar, the number of elements of a frame.
+        frame_step: Integer scalar, the distance between frames.
+        transpose_frames: Whether the axis of the frequencies precedes that of the frames.
+
+    Returns:
+        Shape [batch, frames, frame_size // 2 + 1, 2], or with `transpose_frames` [batch, frame_size // 2 + 1, frames,
+        2]; without batch if `signal` has none. The type of `signal`, complex.
+
+    Raises:
+        InputError: `frame_size` or `frame_step` is not positive, `signal` is shorter than a frame, or `window` longer.
+
+    Spec:
+        STFT-15
     """
-    size, step = _frame(frame_size, frame_step)
+    size, step = _read_frame(frame_size, frame_step)
     if signal.ndim not in (1, 2) or signal.shape[-1] < size:
-        raise InputError(f"a signal of shape {list(signal.shape)} has no frames of {size}")
+        raise InputError(
+            f"signal has shape {list(signal.shape)}, expected [length] or [batch, length], length >= {size}"
+        )
     frames = sliding_window_view(signal, size, axis=-1)[..., ::step, :]
     check_allocation(frames.shape, signal.dtype)
-    spectrum = np.fft.rfft(frames * _centered(window, size), axis=-1)
+    spectrum = np.fft.rfft(frames * _center_window(window, size), axis=-1)
     if transpose_frames:
         spectrum = spectrum.swapaxes(-1, -2)
-    return _as_real(spectrum, signal.dtype)
+    return _to_real(spectrum, signal.dtype)
 
 
 @op("ISTFT", since=16)
@@ -132,67 +182,86 @@ def istft_16(
     center: bool,
     normalized: bool,
 ) -> Array:
-    """The signal that has the short-time spectrum `data`: frames are added where they overlap.
+    """Compute the inverse of STFT: overlapping frames are added up.
 
-    data: float [frame_size // 2 + 1, frames, 2] or with a batch in front, complex; window, frame_size,
-    frame_step: as for STFT; signal_length: integer scalar, the length to cut or to fill up with zeros.
-    `center` drops frame_size // 2 elements at both ends: an odd frame_size leaves one more than the specification
-    counts. `normalized` says that the spectrum was divided by sqrt(frame_size).
-    Returns the type of data: [length] or [batch, length].
-    Raises InputError where the sizes do not fit.
-    Spec: ISTFT-16.
+    Args:
+        data: Float [batch, frame_size // 2 + 1, frames, 2], or the same without batch, complex.
+        window: Float [n], n <= frame_size. It is centered in a frame and padded with zeros.
+        frame_size: Integer scalar, the number of elements of a frame.
+        frame_step: Integer scalar, the distance between frames.
+        signal_length: Integer scalar, the length to which the result is cropped or padded with zeros. Not used if
+            omitted or not positive.
+        center: Whether frame_size // 2 elements are removed at both ends. If frame_size is odd, the result has one
+            element more than in the specification.
+        normalized: Whether the spectrum was divided by sqrt(frame_size).
+
+    Returns:
+        Shape [length] or [batch, length], the type of `data`.
+
+    Raises:
+        InputError: `frame_size` or `frame_step` is not positive, `data` does not match `frame_size`, or `window` is
+            longer than a frame.
+
+    Spec:
+        ISTFT-16
     """
-    size, step = _frame(frame_size, frame_step)
-    spectrum = _as_complex(data)
+    size, step = _read_frame(frame_size, frame_step)
+    spectrum = _to_complex(data)
     if spectrum.ndim not in (2, 3) or spectrum.shape[-2] != size // 2 + 1:
         raise InputError(
-            f"data has shape {list(data.shape)}, expected [batch, {size // 2 + 1}, frames, 2] for frames of {size}"
+            f"data has shape {list(data.shape)}, expected [batch, {size // 2 + 1}, frames, 2] for frames of size {size}"
         )
-    weight = _centered(window, size)
+    weight = _center_window(window, size)
     frames = np.fft.irfft(spectrum.swapaxes(-1, -2), size, axis=-1).astype(data.dtype, copy=False)
-    total = _overlapped(frames * weight, step)
+    total = _add_overlapping(frames * weight, step)
     if normalized:
         total = total * total.dtype.type(np.sqrt(size))
-    share = _overlapped(np.broadcast_to(weight * weight, (spectrum.shape[-1], size)), step)
-    result: Array = np.where(share == 0, total.dtype.type(0), total / share)
+    total_weight = _add_overlapping(np.broadcast_to(weight * weight, (spectrum.shape[-1], size)), step)
+    result: Array = np.where(total_weight == 0, total.dtype.type(0), total / total_weight)
     margin = size // 2 if center else 0
     length = 0 if signal_length is None else to_scalar(signal_length, "signal_length")
     if length <= 0:
         return result[..., margin : result.shape[-1] - margin]
-    # A length takes the place of the margin at the end.
-    kept = result[..., margin : margin + length]
-    check_allocation((*kept.shape[:-1], length), kept.dtype)
-    filled = np.zeros((*kept.shape[:-1], length), kept.dtype)
-    filled[..., : kept.shape[-1]] = kept
-    return filled
+    # signal_length replaces the margin at the end.
+    cropped = result[..., margin : margin + length]
+    check_allocation((*cropped.shape[:-1], length), cropped.dtype)
+    padded = np.zeros((*cropped.shape[:-1], length), cropped.dtype)
+    padded[..., : cropped.shape[-1]] = cropped
+    return padded
 
 
-def _complex_arguments(data: Array, axes: Array, signal_size: Array | None) -> tuple[Array, tuple[int, ...], list[int]]:
-    values = _as_complex(data)
-    where = normalize_axes(to_int_list(axes), values.ndim)
-    return values, where, _sizes(values.shape, where, [values.shape[axis] for axis in where], signal_size)
+def _read_complex_inputs(
+    data: Array, axes: Array, signal_size: Array | None
+) -> tuple[Array, tuple[int, ...], list[int]]:
+    """Return complex values, the axes to transform, and the size along each."""
+    values = _to_complex(data)
+    transform_axes = normalize_axes(to_int_list(axes), values.ndim)
+    defaults = [values.shape[axis] for axis in transform_axes]
+    return values, transform_axes, _read_sizes(values.shape, transform_axes, defaults, signal_size)
 
 
-def _sizes(shape: Sequence[int], axes: Sequence[int], defaults: Sequence[int], signal_size: Array | None) -> list[int]:
-    """The length along each of the axes of a tensor of `shape`; -1 stands for the default."""
-    sizes = [-1] * len(axes) if signal_size is None else to_int_list(signal_size)
-    if len(sizes) != len(axes):
-        raise InputError(f"{len(sizes)} signal sizes were given for {len(axes)} axes")
-    found = [default if size == -1 else size for size, default in zip(sizes, defaults, strict=True)]
-    if found and min(found) < 0:
-        raise InputError(f"a transform of sizes {found} along axes {list(axes)} is impossible")
-    lengths = dict(enumerate(shape)) | dict(zip(axes, found, strict=True))
+def _read_sizes(
+    shape: Sequence[int], axes: Sequence[int], defaults: Sequence[int], signal_size: Array | None
+) -> list[int]:
+    """Return the size along each of the axes of a tensor of `shape`, where -1 stands for the default."""
+    requested = [-1] * len(axes) if signal_size is None else to_int_list(signal_size)
+    if len(requested) != len(axes):
+        raise InputError(f"signal_size has {len(requested)} elements, expected {len(axes)}, one for each axis")
+    sizes = [default if size == -1 else size for size, default in zip(requested, defaults, strict=True)]
+    if sizes and min(sizes) < 0:
+        raise InputError(f"signal_size is {requested}, expected non-negative numbers or -1")
+    lengths = dict(enumerate(shape)) | dict(zip(axes, sizes, strict=True))
     check_allocation(lengths.values(), np.dtype(np.complex64))
-    return found
+    return sizes
 
 
-def _without_elements(values: Array, sizes: Sequence[int], axes: Sequence[int]) -> Array:
-    """What a transform with no elements along an axis gives; NumPy refuses it."""
+def _create_empty(values: Array, sizes: Sequence[int], axes: Sequence[int]) -> Array:
+    """Return the result of a transform without elements, which NumPy does not support."""
     lengths = dict(enumerate(values.shape)) | dict(zip(axes, sizes, strict=True))
     return np.empty(tuple(lengths.values()), values.dtype)
 
 
-def _as_complex(data: Array) -> Array:
+def _to_complex(data: Array) -> Array:
     if data.ndim < 1 or data.shape[-1] != 2:
         raise InputError(f"data has shape {list(data.shape)}, expected [..., 2] for complex numbers")
     dtype = np.complex128 if data.dtype == np.float64 else np.complex64
@@ -200,35 +269,36 @@ def _as_complex(data: Array) -> Array:
     return result
 
 
-def _as_real(values: Array, dtype: np.dtype[Any]) -> Array:
+def _to_real(values: Array, dtype: np.dtype[Any]) -> Array:
     return np.stack([values.real, values.imag], axis=-1).astype(dtype, copy=False)
 
 
-def _frame(frame_size: Array, frame_step: Array) -> tuple[int, int]:
+def _read_frame(frame_size: Array, frame_step: Array) -> tuple[int, int]:
     size, step = to_scalar(frame_size, "frame_size"), to_scalar(frame_step, "frame_step")
     if size < 1 or step < 1:
-        raise InputError(f"frames of {size} every {step} elements, expected at least 1")
+        raise InputError(f"frame_size and frame_step are {size} and {step}, expected positive numbers")
     return size, step
 
 
-def _centered(window: Array, size: int) -> Array:
-    """`window` in the middle of `size` elements, zeros around."""
+def _center_window(window: Array, size: int) -> Array:
+    """Pad `window` with zeros on both sides to `size` elements."""
     if window.ndim != 1 or not 0 < window.size <= size:
-        raise InputError(f"the window has shape {list(window.shape)}, expected [1] to [{size}]")
+        raise InputError(f"window has shape {list(window.shape)}, expected [1] to [{size}]")
     before = (size - window.size) // 2
     return np.pad(window, (before, size - window.size - before))
 
 
-def _overlapped(frames: Array, step: int) -> Array:
-    """The sum of `frames` [..., frames, size], each `step` behind the one before it: [..., length]."""
+def _add_overlapping(frames: Array, step: int) -> Array:
+    """Add up frames [..., frames, size] at a distance of `step` elements; the result is [..., length]."""
     *batch, count, size = frames.shape
     length = (count - 1) * step + size if count else 0
+    # Frames are divided into pieces of `step` elements, which do not overlap each other partially.
     pieces = -(-size // step)
     padded = np.zeros((*batch, count, pieces * step), frames.dtype)
     padded[..., :size] = frames
     padded = padded.reshape(*batch, count, pieces, step)
     total = np.zeros((*batch, count + pieces - 1, step), frames.dtype)
-    # The last pieces first: then every element is summed in the order of the frames.
+    # In this order, every element is summed in the order of the frames.
     for piece in reversed(range(pieces)):
         total[..., piece : piece + count, :] += padded[..., piece, :]
     return total.reshape(*batch, (count + pieces - 1) * step)[..., :length]

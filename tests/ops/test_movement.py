@@ -366,7 +366,7 @@ def test_batches_of_gather_nd_broadcast():
     expected = gather_nd_8(np.repeat(data, 2, axis=1), np.repeat(indices, 3, axis=0), batch_dims=2)
     np.testing.assert_array_equal(gather_nd_8(data, indices, batch_dims=2), expected)
     np.testing.assert_array_equal(gather_nd_5(data, indices, batch_dims=2), expected.reshape(6))
-    with pytest.raises(InputError, match="do not broadcast"):
+    with pytest.raises(InputError, match="cannot be broadcast"):
         gather_nd_8(data, np.zeros((2, 1, 1), int), batch_dims=1)
 
 
@@ -805,11 +805,11 @@ class TestScatter:
             scatter_nd_update_4(data, np.array([[-3]]), data[:1])
         with pytest.raises(InputError, match="index -1"):
             scatter_update_3(data, i64(-1), data[:1], np.array(0))
-        with pytest.raises(InputError, match="not defined for bool"):
+        with pytest.raises(InputError, match="undefined for bool"):
             scatter_elements_update_3(data > 1, i64(0, 0, 0)[None], data[:1] > 1, np.array(0), reduction="mean")
         with pytest.raises(InputError, match=r"updates have shape \[1, 2\], expected \[1, 3\]"):
             slice_scatter_15(data, data[:1, :2], i64(0), i64(1), i64(1))
-        with pytest.raises(InputError, match="beyond data"):
+        with pytest.raises(InputError, match=r"expected at most \[2, 3\]"):
             scatter_elements_update_3(data, np.zeros((3, 3), int), numbers(3, 3), np.array(1))
 
 

@@ -1,30 +1,42 @@
-"""The weights of cubic interpolation."""
+"""Weights of cubic interpolation."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from irrun.ops._support.numerics import Array
 
-__all__ = ["cubic_weights"]
+__all__ = ["compute_cubic_weights"]
 
 
-def cubic_weights(d: Array, a: Any) -> Array:
-    """[4, ...]: weights of the four neighbours of places that lie `d` (0 to 1) behind the second of them.
+def compute_cubic_weights(distance: Array, coefficient: float) -> Array:
+    """Compute the weights of the four samples around each coordinate.
 
-    `a` is the slope of the kernel at 1. Computed in the type of `d`, in the order of the reference.
+    The weights are computed in the type of `distance`, in the order of operations of the reference implementation.
+
+    Args:
+        distance: Distance of each coordinate from the second sample, in [0, 1].
+        coefficient: Slope of the kernel at 1, usually called a or cube_coeff.
+
+    Returns:
+        Shape [4, *distance.shape].
     """
-    f = d.dtype.type
-    a, one, two = f(a), f(1), f(2)
+    f = distance.dtype.type
+    a, one, two = f(coefficient), f(1), f(2)
 
-    def near(x: Array) -> Array:
+    def compute_inner(x: Array) -> Array:
         weight: Array = ((a + two) * x - (a + f(3))) * x * x + one
         return weight
 
-    def far(x: Array) -> Array:
+    def compute_outer(x: Array) -> Array:
         weight: Array = ((a * x - f(5) * a) * x + f(8) * a) * x - f(4) * a
         return weight
 
-    return np.stack([far(d + one), near(d), near(one - d), far(two - d)])
+    return np.stack(
+        [
+            compute_outer(distance + one),
+            compute_inner(distance),
+            compute_inner(one - distance),
+            compute_outer(two - distance),
+        ]
+    )

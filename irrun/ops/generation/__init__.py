@@ -1,4 +1,4 @@
-"""Operations that make tensors: Range, Eye, RandomUniform, Multinomial."""
+"""Operations that generate tensors: Range, Eye, RandomUniform, Multinomial."""
 
 from irrun._lazy import lazy_submodules
 

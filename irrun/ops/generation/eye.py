@@ -23,19 +23,30 @@ def eye_9(
     *,
     output_type: ElementType,
 ) -> Array:
-    """Matrices of zeros with ones at `[i, i + diagonal_index]`.
+    """Generate matrices of zeros with ones at `[i, i + diagonal_index]`.
 
-    num_rows, num_columns, diagonal_index: integer, one element each; batch_shape: integer, 1D.
-    Returns batch_shape + [num_rows, num_columns] of type output_type.
-    Raises InputError where a dimension is negative.
-    Spec: Eye-9.
+    Args:
+        num_rows: Integer, one element.
+        num_columns: Integer, one element.
+        diagonal_index: Integer, one element. Positive values select diagonals above the main one.
+        batch_shape: Integer, 1D. Empty if omitted.
+        output_type: Type of the result.
+
+    Returns:
+        Shape batch_shape + [num_rows, num_columns], the type `output_type`.
+
+    Raises:
+        InputError: A dimension is negative.
+
+    Spec:
+        Eye-9
     """
     batch = [] if batch_shape is None else to_int_list(batch_shape)
     rows, columns = to_scalar(num_rows, "num_rows"), to_scalar(num_columns, "num_columns")
     diagonal = to_scalar(diagonal_index, "diagonal_index")
     shape = (*batch, rows, columns)
     if min(shape) < 0:
-        raise InputError(f"the shape {list(shape)} has a negative dimension")
+        raise InputError(f"the shape is {list(shape)}, expected no negative dimension")
     check_allocation(shape, output_type.dtype)
     matrix = np.equal.outer(np.arange(rows) + diagonal, np.arange(columns))
     return np.broadcast_to(matrix.astype(output_type.dtype), shape)

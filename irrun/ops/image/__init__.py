@@ -1,4 +1,4 @@
-"""Operations on images: Interpolate, GridSample, conversion of colours."""
+"""Operations on images: Interpolate, GridSample, color conversion."""
 
 from irrun._lazy import lazy_submodules
 

@@ -1,6 +1,8 @@
-"""Conversion between RGB and the two layouts of YUV 4:2:0: NV12 (UV interleaved) and I420 (U and V apart)."""
+"""Conversion between RGB and YUV 4:2:0 in the layouts NV12 (one plane for U and V) and I420 (separate planes)."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -21,170 +23,227 @@ __all__ = [
 @op("NV12toRGB", since=8)
 @compute_in_float32
 def nv12_to_rgb_8(arg: Array, arg_uv: Array | None = None) -> Array:
-    """An NV12 image as RGB.
+    """Convert an NV12 image to RGB.
 
-    arg: u8 or float [N, H, W, 1] beside arg_uv [N, H / 2, W / 2, 2] of the same type,
-    or alone [N, H * 3 / 2, W, 1] with the UV plane below the Y plane.
-    Returns [N, H, W, 3] of the same type, with values from 0 to 255.
-    Raises InputError where the shapes do not fit.
-    Spec: NV12toRGB-8.
+    Args:
+        arg: u8 or float. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the UV plane
+            below the Y plane.
+        arg_uv: The type of `arg`, [N, H / 2, W / 2, 2].
+
+    Returns:
+        Shape [N, H, W, 3], the type of `arg`, values from 0 to 255.
+
+    Raises:
+        InputError: The shapes do not match.
+
+    Spec:
+        NV12toRGB-8
     """
-    return _to_rgb(*_nv12_planes(arg, arg_uv))
+    return _convert_yuv_to_rgb(*_split_nv12(arg, arg_uv))
 
 
 @op("NV12toBGR", since=8)
 @compute_in_float32
 def nv12_to_bgr_8(arg: Array, arg_uv: Array | None = None) -> Array:
-    """An NV12 image as BGR.
+    """Convert an NV12 image to BGR.
 
-    arg, arg_uv: as for NV12toRGB.
-    Returns [N, H, W, 3] of the same type, with values from 0 to 255.
-    Raises InputError where the shapes do not fit.
-    Spec: NV12toBGR-8.
+    Args:
+        arg: u8 or float. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the UV plane
+            below the Y plane.
+        arg_uv: The type of `arg`, [N, H / 2, W / 2, 2].
+
+    Returns:
+        Shape [N, H, W, 3], the type of `arg`, values from 0 to 255.
+
+    Raises:
+        InputError: The shapes do not match.
+
+    Spec:
+        NV12toBGR-8
     """
-    return _to_rgb(*_nv12_planes(arg, arg_uv))[..., ::-1]
+    return _convert_yuv_to_rgb(*_split_nv12(arg, arg_uv))[..., ::-1]
 
 
 @op("I420toRGB", since=8)
 @compute_in_float32
 def i420_to_rgb_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = None) -> Array:
-    """An I420 image as RGB.
+    """Convert an I420 image to RGB.
 
-    arg: u8 or float [N, H, W, 1] beside arg_u and arg_v [N, H / 2, W / 2, 1] of the same type,
-    or alone [N, H * 3 / 2, W, 1] with the U plane and the V plane below the Y plane.
-    Returns [N, H, W, 3] of the same type, with values from 0 to 255.
-    Raises InputError where the shapes do not fit.
-    Spec: I420toRGB-8.
+    Args:
+        arg: u8 or float. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the U and V
+            planes below the Y plane.
+        arg_u: The type of `arg`, [N, H / 2, W / 2, 1].
+        arg_v: The type of `arg`, [N, H / 2, W / 2, 1].
+
+    Returns:
+        Shape [N, H, W, 3], the type of `arg`, values from 0 to 255.
+
+    Raises:
+        InputError: The shapes do not match.
+
+    Spec:
+        I420toRGB-8
     """
-    return _to_rgb(*_i420_planes(arg, arg_u, arg_v))
+    return _convert_yuv_to_rgb(*_split_i420(arg, arg_u, arg_v))
 
 
 @op("I420toBGR", since=8)
 @compute_in_float32
 def i420_to_bgr_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = None) -> Array:
-    """An I420 image as BGR.
+    """Convert an I420 image to BGR.
 
-    arg, arg_u, arg_v: as for I420toRGB.
-    Returns [N, H, W, 3] of the same type, with values from 0 to 255.
-    Raises InputError where the shapes do not fit.
-    Spec: I420toBGR-8.
+    Args:
+        arg: u8 or float. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the U and V
+            planes below the Y plane.
+        arg_u: The type of `arg`, [N, H / 2, W / 2, 1].
+        arg_v: The type of `arg`, [N, H / 2, W / 2, 1].
+
+    Returns:
+        Shape [N, H, W, 3], the type of `arg`, values from 0 to 255.
+
+    Raises:
+        InputError: The shapes do not match.
+
+    Spec:
+        I420toBGR-8
     """
-    return _to_rgb(*_i420_planes(arg, arg_u, arg_v))[..., ::-1]
+    return _convert_yuv_to_rgb(*_split_i420(arg, arg_u, arg_v))[..., ::-1]
 
 
 @op("RGBtoNV12", since=17)
 @compute_in_float32
 def rgb_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Array, Array]:
-    """An RGB image as NV12; each U and V is the mean over two by two pixels.
+    """Convert an RGB image to NV12. Each U and V is the mean over 2x2 pixels.
 
-    arg: u8 or float [N, H, W, 3], H and W even.
-    Returns [N, H * 3 / 2, W, 1] of the same type with the UV plane below the Y plane; where `single_plane` is
-    false Y [N, H, W, 1] and UV [N, H / 2, W / 2, 2].
-    Raises InputError where the shape does not fit.
-    Spec: RGBtoNV12-17.
+    Args:
+        arg: u8 or float, [N, H, W, 3], H and W even.
+        single_plane: Whether the result is one tensor.
+
+    Returns:
+        Shape [N, H * 3 / 2, W, 1] with the UV plane below the Y plane; or if `single_plane` is false, Y [N, H, W, 1]
+        and UV [N, H / 2, W / 2, 2]. The type of `arg`.
+
+    Raises:
+        InputError: The shape does not match.
+
+    Spec:
+        RGBtoNV12-17
     """
-    return _to_nv12(arg, single_plane)
+    return _convert_rgb_to_nv12(arg, single_plane)
 
 
 @op("BGRtoNV12", since=17)
 @compute_in_float32
 def bgr_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Array, Array]:
-    """A BGR image as NV12; each U and V is the mean over two by two pixels.
+    """Convert a BGR image to NV12. Each U and V is the mean over 2x2 pixels.
 
-    arg: u8 or float [N, H, W, 3], H and W even.
-    Returns as RGBtoNV12.
-    Raises InputError where the shape does not fit.
-    Spec: BGRtoNV12-17.
+    Args:
+        arg: u8 or float, [N, H, W, 3], H and W even.
+        single_plane: Whether the result is one tensor.
+
+    Returns:
+        Shape [N, H * 3 / 2, W, 1] with the UV plane below the Y plane; or if `single_plane` is false, Y [N, H, W, 1]
+        and UV [N, H / 2, W / 2, 2]. The type of `arg`.
+
+    Raises:
+        InputError: The shape does not match.
+
+    Spec:
+        BGRtoNV12-17
     """
-    return _to_nv12(arg[..., ::-1], single_plane)
+    return _convert_rgb_to_nv12(arg[..., ::-1], single_plane)
 
 
-def _nv12_planes(arg: Array, arg_uv: Array | None) -> tuple[Array, Array, Array]:
-    """Y [N, H, W], U and V [N, H / 2, W / 2]."""
+def _split_nv12(arg: Array, arg_uv: Array | None) -> tuple[Array, Array, Array]:
+    """Return Y [N, H, W], U and V [N, H / 2, W / 2]."""
     if arg_uv is None:
-        y, below = _split_plane(arg)
+        y, chroma = _split_single_plane(arg)
         n, height, width = y.shape
-        uv = below.reshape(n, height // 2, width // 2, 2)
+        uv = chroma.reshape(n, height // 2, width // 2, 2)
     else:
-        n, height, width = _check_plane(arg)
+        n, height, width = _check_y_plane(arg)
         y, uv = arg[..., 0], arg_uv
-        _check_shape("the UV plane", uv, (n, height // 2, width // 2, 2))
+        _check_plane("the UV plane", uv, (n, height // 2, width // 2, 2))
     return y, uv[..., 0], uv[..., 1]
 
 
-def _i420_planes(arg: Array, arg_u: Array | None, arg_v: Array | None) -> tuple[Array, Array, Array]:
-    """Y [N, H, W], U and V [N, H / 2, W / 2]."""
+def _split_i420(arg: Array, arg_u: Array | None, arg_v: Array | None) -> tuple[Array, Array, Array]:
+    """Return Y [N, H, W], U and V [N, H / 2, W / 2]."""
     if (arg_u is None) != (arg_v is None):
-        raise InputError("2 planes are given, expected 1 or 3")
+        raise InputError("found 2 planes, expected 1 or 3")
     if arg_u is None or arg_v is None:
-        y, below = _split_plane(arg)
+        y, chroma = _split_single_plane(arg)
         n, height, width = y.shape
-        u, v = below.reshape(n, 2, height // 2, width // 2).swapaxes(0, 1)
+        u, v = chroma.reshape(n, 2, height // 2, width // 2).swapaxes(0, 1)
         return y, u, v
-    n, height, width = _check_plane(arg)
+    n, height, width = _check_y_plane(arg)
     for name, plane in (("the U plane", arg_u), ("the V plane", arg_v)):
-        _check_shape(name, plane, (n, height // 2, width // 2, 1))
+        _check_plane(name, plane, (n, height // 2, width // 2, 1))
     return arg[..., 0], arg_u[..., 0], arg_v[..., 0]
 
 
-def _split_plane(arg: Array) -> tuple[Array, Array]:
-    """Y [N, H, W], and the H / 2 rows below it [N, H / 2, W]."""
+def _split_single_plane(arg: Array) -> tuple[Array, Array]:
+    """Return Y [N, H, W], and the rows of chroma below it [N, H / 2, W]."""
     if arg.ndim != 4 or arg.shape[3] != 1 or arg.shape[1] % 3 or arg.shape[2] % 2:
         raise InputError(f"the image has shape {list(arg.shape)}, expected [N, H * 3 / 2, W, 1], H and W even")
     height = arg.shape[1] // 3 * 2
     return arg[:, :height, :, 0], arg[:, height:, :, 0]
 
 
-def _check_plane(arg: Array) -> tuple[int, int, int]:
+def _check_y_plane(arg: Array) -> tuple[int, int, int]:
+    """Return N, H and W of a Y plane.
+
+    Raises:
+        InputError: Its shape is invalid.
+    """
     if arg.ndim != 4 or arg.shape[3] != 1 or arg.shape[1] % 2 or arg.shape[2] % 2:
         raise InputError(f"the Y plane has shape {list(arg.shape)}, expected [N, H, W, 1], H and W even")
     return arg.shape[0], arg.shape[1], arg.shape[2]
 
 
-def _check_shape(name: str, plane: Array, shape: tuple[int, ...]) -> None:
+def _check_plane(name: str, plane: Array, shape: tuple[int, ...]) -> None:
     if plane.shape != shape:
         raise InputError(f"{name} has shape {list(plane.shape)}, expected {list(shape)}")
 
 
-def _to_rgb(y: Array, u: Array, v: Array) -> Array:
-    dtype = y.dtype
+def _convert_yuv_to_rgb(y: Array, u: Array, v: Array) -> Array:
     f = np.float32
     c = f(1.164) * (y.astype(np.float32) - f(16))
-    d, e = (_doubled(plane.astype(np.float32) - f(128)) for plane in (u, v))
+    d, e = (_repeat_pixels(plane.astype(np.float32) - f(128)) for plane in (u, v))
     red = c + f(1.596) * e
     green = c - f(0.391) * d - f(0.813) * e
     blue = c + f(2.018) * d
-    return _channel(np.stack([red, green, blue], axis=-1), dtype)
+    return _clip_channel(np.stack([red, green, blue], axis=-1), y.dtype)
 
 
-def _doubled(plane: Array) -> Array:
+def _repeat_pixels(plane: Array) -> Array:
     return plane.repeat(2, axis=1).repeat(2, axis=2)
 
 
-def _to_nv12(rgb: Array, single_plane: bool) -> Array | tuple[Array, Array]:
+def _convert_rgb_to_nv12(rgb: Array, single_plane: bool) -> Array | tuple[Array, Array]:
     if rgb.ndim != 4 or rgb.shape[3] != 3 or rgb.shape[1] % 2 or rgb.shape[2] % 2:
         raise InputError(f"the image has shape {list(rgb.shape)}, expected [N, H, W, 3], H and W even")
     n, height, width, _ = rgb.shape
     dtype = rgb.dtype
     f = np.float32
     r, g, b = np.moveaxis(rgb.astype(np.float32), -1, 0)
-    y = _channel(f(0.257) * r + f(0.504) * g + f(0.098) * b + f(16), dtype)
-    u = _channel(f(-0.148) * r - f(0.291) * g + f(0.439) * b + f(128), dtype)
-    v = _channel(f(0.439) * r - f(0.368) * g - f(0.071) * b + f(128), dtype)
-    uv = np.stack([_halved(u), _halved(v)], axis=-1)
+    y = _clip_channel(f(0.257) * r + f(0.504) * g + f(0.098) * b + f(16), dtype)
+    u = _clip_channel(f(-0.148) * r - f(0.291) * g + f(0.439) * b + f(128), dtype)
+    v = _clip_channel(f(0.439) * r - f(0.368) * g - f(0.071) * b + f(128), dtype)
+    uv = np.stack([_average_pixels(u), _average_pixels(v)], axis=-1)
     if not single_plane:
         return y[..., None], uv
     return np.concatenate([y, uv.reshape(n, height // 2, width)], axis=1)[..., None]
 
 
-def _halved(plane: Array) -> Array:
-    """The mean over two by two pixels, added in the order of rows, in the type of `plane`."""
+def _average_pixels(plane: Array) -> Array:
+    """Return the means over 2x2 pixels in the type of `plane`. The pixels are added row by row."""
     x = plane.astype(np.float32)
     mean = (x[:, ::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, ::2] + x[:, 1::2, 1::2]) / np.float32(4)
-    return _channel(mean, plane.dtype)
+    return _clip_channel(mean, plane.dtype)
 
 
-def _channel(x: Array, dtype: np.dtype[np.generic]) -> Array:
-    """`x` from 0 to 255; rounded, halves away from zero, where `dtype` is an integer."""
+def _clip_channel(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Clip `x` to [0, 255] and convert it to `dtype`. Integers are rounded, halves away from zero."""
     x = np.clip(x, np.float32(0), np.float32(255))
     return truncate_to(round_half_away(x) if is_integer(dtype) else x, dtype)

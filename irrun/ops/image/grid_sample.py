@@ -1,22 +1,24 @@
-"""GridSample: values of an image at given places."""
+"""GridSample: interpolation of an image at arbitrary coordinates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops._support.cubic_interpolation import cubic_weights
-from irrun.ops._support.numerics import Array, is_integer, truncate_to, upcast
+from irrun.ops._support.cubic_interpolation import compute_cubic_weights
+from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, truncate_to, upcast
 from irrun.ops._support.registry import op
 
 __all__ = ["grid_sample_9"]
 
+Mode = Literal["bilinear", "bicubic", "nearest"]
 PaddingMode = Literal["zeros", "border", "reflection"]
 
-#: Where a tap reads, and its weight.
+#: Indices and weights of the samples along one axis.
 Taps = Sequence[tuple[Array, Array]]
 
 
@@ -26,108 +28,131 @@ def grid_sample_9(
     grid: Array,
     *,
     align_corners: bool = False,
-    mode: Literal["bilinear", "bicubic", "nearest"] = "bilinear",
+    mode: Mode = "bilinear",
     padding_mode: PaddingMode = "zeros",
 ) -> Array:
-    """Values of `data` at the places in `grid`, interpolated.
+    """Interpolate `data` at the coordinates in `grid`.
 
-    data: any numeric type or boolean, [N, C, H, W]; grid: float [N, H_out, W_out, 2], pairs (x, y) that run
-    from -1 to 1 over the image.
-    Returns [N, C, H_out, W_out] of the type of data; fractions are cut off for integers and for booleans.
-    Raises InputError where the shapes do not fit, or data has no pixels and what is outside is not zero.
-    Spec: GridSample-9.
+    Args:
+        data: Any numeric type or boolean, [N, C, H, W].
+        grid: Float, [N, H_out, W_out, 2]. Pairs (x, y), where -1 and 1 are the edges of the image.
+        align_corners: Whether -1 and 1 are the centers of the pixels at the edges instead of their outer sides.
+        mode: Interpolation method.
+        padding_mode: Values outside of the image: zeros, the nearest pixel of the edge, or the image mirrored.
+
+    Returns:
+        Shape [N, C, H_out, W_out], the type of `data`. Integers and booleans are truncated.
+
+    Raises:
+        InputError: The shapes do not match, or `data` has no pixels and `padding_mode` is not "zeros".
+
+    Spec:
+        GridSample-9
     """
     if data.ndim != 4 or grid.ndim != 4 or grid.shape[3] != 2 or data.shape[0] != grid.shape[0]:
         raise InputError(
             f"data has shape {list(data.shape)} and grid {list(grid.shape)}, "
             "expected [N, C, H, W] and [N, H_out, W_out, 2]"
         )
-    if data.dtype == np.bool_:
-        numbers = grid_sample_9(
-            data.view(np.int8), grid, align_corners=align_corners, mode=mode, padding_mode=padding_mode
-        )
-        return numbers.astype(np.bool_)
     n, channels, height, width = data.shape
     shape = (n, channels, *grid.shape[1:3])
     if 0 in shape or (0 in (height, width) and padding_mode == "zeros"):
         return np.zeros(shape, data.dtype)
     if 0 in (height, width):
-        raise InputError(f"there is nothing to sample in data of shape {list(data.shape)}")
-    places = upcast(grid).reshape(n, -1, 2)
-    x = _denormalized(places[..., 0], width, align_corners)
-    y = _denormalized(places[..., 1], height, align_corners)
-    sample = _sampler(data, padding_mode, align_corners)
-    if mode == "nearest":
-        return sample(_whole(np.rint(y)), _whole(np.rint(x))).reshape(shape)
-    taps = _linear_taps if mode == "bilinear" else _cubic_taps
-    columns = taps(x)
-    lines = [(_weighted([(sample(row, column), w) for column, w in columns]), w_y) for row, w_y in taps(y)]
-    return truncate_to(_weighted(lines), data.dtype).reshape(shape)
+        raise InputError(f"data has shape {list(data.shape)}, expected at least one pixel")
+    coordinates = upcast(grid).reshape(n, -1, 2)
+    x = _denormalize(coordinates[..., 0], width, align_corners)
+    y = _denormalize(coordinates[..., 1], height, align_corners)
+    pixels = data.view(np.int8) if data.dtype == np.bool_ else data
+    result: Array = _interpolate(pixels, x, y, mode=mode, padding_mode=padding_mode, align_corners=align_corners)
+    return result.reshape(shape).astype(data.dtype, copy=False)
 
 
-def _denormalized(place: Array, size: int, align_corners: bool) -> Array:
-    """Places from -1 to 1 as coordinates of pixels."""
-    one, two, pixels = (place.dtype.type(x) for x in (1, 2, size))
-    if align_corners:
-        place = (place + one) * (pixels - one) / two
-    else:
-        place = ((place + one) * pixels - one) / two
-    return place
+def _denormalize(coordinate: Array, size: int, align_corners: bool) -> Array:
+    """Convert coordinates in [-1, 1] to pixels."""
+    one, two, pixels = (coordinate.dtype.type(value) for value in (1, 2, size))
+    scaled = (coordinate + one) * (pixels - one) if align_corners else (coordinate + one) * pixels - one
+    return np.asarray(scaled / two)
 
 
-def _sampler(data: Array, padding_mode: PaddingMode, align_corners: bool) -> Callable[[Array, Array], Array]:
-    """A function that reads pixels [N, C, P] at whole rows and columns [N, P], inside the image or not."""
+@compute_in_float32
+def _interpolate(
+    data: Array, x: Array, y: Array, *, mode: Mode, padding_mode: PaddingMode, align_corners: bool
+) -> Array:
+    """Interpolate `data` at the pixels (x, y), each [N, P]. The result has shape [N, C, P]."""
     n, channels, height, width = data.shape
-    flat = data.reshape(n, channels, height * width)
-
-    def inner(place: Array, size: int) -> Array:
-        if padding_mode == "reflection":
-            return _reflected(place, size, align_corners)
-        return np.clip(place, 0, size - 1)
-
-    def sample(rows: Array, columns: Array) -> Array:
-        index = inner(rows, height) * width + inner(columns, width)
-        value = np.take_along_axis(flat, index[:, None], axis=2)
-        if padding_mode == "zeros":
-            outside = (rows < 0) | (rows >= height) | (columns < 0) | (columns >= width)
-            value[np.broadcast_to(outside[:, None], value.shape)] = 0
-        return value
-
-    return sample
+    image = _Image(data.reshape(n, channels, height * width), height, width, padding_mode, align_corners)
+    if mode == "nearest":
+        return image.sample(_to_index(np.rint(y)), _to_index(np.rint(x)))
+    compute_taps = _compute_linear_taps if mode == "bilinear" else _compute_cubic_taps
+    columns = compute_taps(x)
+    rows = [
+        (_compute_weighted_sum([(image.sample(row, column), weight) for column, weight in columns]), row_weight)
+        for row, row_weight in compute_taps(y)
+    ]
+    return truncate_to(_compute_weighted_sum(rows), data.dtype)
 
 
-def _reflected(place: Array, size: int, align_corners: bool) -> Array:
-    """Whole coordinates mirrored into the image: at the edges' pixels or, not aligned, between pixels."""
-    if align_corners:
-        period = max(1, 2 * (size - 1))
-        place = np.abs(place) % period
-        return np.where(place >= size, period - place, place)
-    place = place % (2 * size)
-    return np.where(place >= size, 2 * size - 1 - place, place)
+@dataclass(frozen=True)
+class _Image:
+    """An image that can be sampled anywhere.
+
+    Attributes:
+        pixels: The data [N, C, height * width].
+        height: Number of rows.
+        width: Number of columns.
+        padding_mode: Values outside of the image.
+        align_corners: Whether reflection is at the centers of the pixels at the edges.
+    """
+
+    pixels: Array
+    height: int
+    width: int
+    padding_mode: PaddingMode
+    align_corners: bool
+
+    def sample(self, rows: Array, columns: Array) -> Array:
+        """Return the pixels [N, C, P] at integer coordinates [N, P], inside or outside of the image."""
+        index = self._move_inside(rows, self.height) * self.width + self._move_inside(columns, self.width)
+        values = np.take_along_axis(self.pixels, index[:, None], axis=2)
+        if self.padding_mode == "zeros":
+            outside = (rows < 0) | (rows >= self.height) | (columns < 0) | (columns >= self.width)
+            values[np.broadcast_to(outside[:, None], values.shape)] = 0
+        return values
+
+    def _move_inside(self, index: Array, size: int) -> Array:
+        if self.padding_mode != "reflection":
+            return np.clip(index, 0, size - 1)
+        if self.align_corners:
+            period = max(1, 2 * (size - 1))
+            index = np.abs(index) % period
+            return np.where(index >= size, period - index, index)
+        index = index % (2 * size)
+        return np.where(index >= size, 2 * size - 1 - index, index)
 
 
-def _linear_taps(x: Array) -> Taps:
+def _compute_linear_taps(x: Array) -> Taps:
     start = np.floor(x)
-    d = x - start
+    distance = x - start
     one = x.dtype.type(1)
-    return [(_whole(start), one - d), (_whole(start + one), d)]
+    return [(_to_index(start), one - distance), (_to_index(start + one), distance)]
 
 
-def _cubic_taps(x: Array) -> Taps:
+def _compute_cubic_taps(x: Array) -> Taps:
     start = np.floor(x)
-    first = _whole(start - x.dtype.type(1))
-    return [(first + i, weight) for i, weight in enumerate(cubic_weights(x - start, -0.75))]
+    first = _to_index(start - x.dtype.type(1))
+    return [(first + i, weight) for i, weight in enumerate(compute_cubic_weights(x - start, -0.75))]
 
 
-def _whole(x: Array) -> Array:
+def _to_index(x: Array) -> Array:
     return x.astype(np.int64)
 
 
-def _weighted(terms: Sequence[tuple[Array, Array]]) -> Array:
-    """The sum of values [N, C, P] times weights [N, P], in the order given."""
+def _compute_weighted_sum(terms: Sequence[tuple[Array, Array]]) -> Array:
+    """Add up values [N, C, P] times weights [N, P], in order, in f32 or for f64 in f64."""
     total: Array | None = None
-    for value, weight in terms:
-        wide = value.astype(np.float32) if is_integer(value.dtype) else upcast(value)
+    for values, weight in terms:
+        wide = values.astype(np.float32) if is_integer(values.dtype) else values
         term = weight[:, None].astype(wide.dtype, copy=False) * wide
         total = term if total is None else total + term
     assert total is not None

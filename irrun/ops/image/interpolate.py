@@ -1,8 +1,8 @@
 """Interpolate: resizing along any axes.
 
-Along each axis every output element is a weighted sum of a few input elements, its taps. A mode says which
-taps and weights; the rest is the same for all modes. Coordinates and weights are f32, as in the reference, and
-f64 in the pillow modes.
+Along each axis, every element of the result is a weighted sum of a few input elements, its taps. The modes differ in
+the indices and weights of the taps. Coordinates and weights are computed in f32, as in the reference implementation,
+and in the pillow modes in f64.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axes, to_int_list
-from irrun.ops._support.cubic_interpolation import cubic_weights
-from irrun.ops._support.numerics import Array, is_integer, round_half_away, truncate_to, upcast
+from irrun.ops._support.cubic_interpolation import compute_cubic_weights
+from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, round_half_away, truncate_to
+from irrun.ops._support.padding import pad_with_constant
 from irrun.ops._support.registry import op
 
 __all__ = ["interpolate_1", "interpolate_4", "interpolate_11"]
@@ -33,8 +34,8 @@ F = np.float32
 #: Added to a scale before the size is rounded down, so that 1 / 3 * 3 is 1.
 EPSILON = F(1e-6)
 
-#: Elements of the result that are computed at a time, so that what is computed on the way stays in the caches.
-BLOCK = 1 << 15
+#: Elements of the result that are computed at a time, few enough for intermediate results to stay in the cache.
+BLOCK_SIZE = 1 << 15
 
 
 @op("Interpolate", since=1)
@@ -46,41 +47,56 @@ def interpolate_1(
     mode: Literal["nearest", "linear", "linear_onnx", "cubic"],
     align_corners: bool = True,
     antialias: bool = False,
-    pads_begin: list[int] = [],  # noqa: B006  (never changed)
+    pads_begin: list[int] = [],  # noqa: B006 (never modified)
     pads_end: list[int] = [],  # noqa: B006
 ) -> Array:
-    """`image` resized to `target_spatial_shape` along `axes`.
+    """Resize `image` to `target_spatial_shape` along `axes`.
 
-    image: any numeric type and shape; target_spatial_shape: integer [number of axes].
-    Returns the type of image.
-    Raises InputError where the shapes do not fit.
-    A single pad is for each of `axes`, as the specification says; otherwise there is one for each dimension, and
-    those of other dimensions have no meaning. The specification leaves open which coordinates "linear" uses and
-    what "area" means; the reference decides on the first, and has no "area". It takes the sizes in the ascending
-    order of the axes, where the specification pairs them as they come.
-    Spec: Interpolate-1.
+    The specification leaves undefined which coordinates "linear" uses and what "area" means. The reference
+    implementation decides on the coordinates and does not support "area". It assigns the sizes to the axes in
+    ascending order, where the specification assigns them in the order of `axes`.
+
+    Args:
+        image: Any numeric type, any shape.
+        target_spatial_shape: Integer [number of axes].
+        axes: Axes to resize, in [-rank, rank).
+        mode: Interpolation method.
+        align_corners: Whether the centers of the corner elements of input and result coincide.
+        antialias: Whether "linear" averages over more elements when it reduces the size.
+        pads_begin: Padding before each dimension. A single value applies to all of `axes`, as the specification says.
+            Values for other dimensions are ignored.
+        pads_end: Padding after each dimension, as `pads_begin`.
+
+    Returns:
+        The type of `image`.
+
+    Raises:
+        InputError: An axis is out of range or repeated, or the sizes do not match.
+
+    Spec:
+        Interpolate-1
     """
-    # The axes are a set in the reference: sizes belong to them in ascending order.
-    where = sorted(normalize_axes(axes, image.ndim))
-    begin, end = (_spatial_pads(pads, where, image.ndim) for pads in (pads_begin, pads_end))
-    padded = any(begin) or any(end)
+    # The reference implementation stores the axes in a set, so the sizes belong to them in ascending order.
+    resized_axes = sorted(normalize_axes(axes, image.ndim))
+    begin, end = (_expand_pads(pads, resized_axes, image.ndim) for pads in (pads_begin, pads_end))
+    is_padded = any(begin) or any(end)
     method: str = mode
     if mode == "linear" and image.ndim < 5:
         method = "linear_onnx"
     coordinates: Coordinates = "asymmetric"
     if align_corners:
         coordinates = "align_corners"
-    elif mode.startswith("linear") and not padded and not (image.ndim == 4 and where == [2, 3]):
+    elif mode.startswith("linear") and not is_padded and not (image.ndim == 4 and resized_axes == [2, 3]):
         coordinates = "half_pixel"
-    data = _padded(image, begin, end)
-    resizing = _Resizing.to_sizes(data.shape, where, to_int_list(target_spatial_shape))
-    return _resized(data, resizing, method, coordinates, "simple", antialias, -0.75)
+    data = _pad(image, begin, end)
+    axes_to_resize = _create_axes_from_sizes(data.shape, resized_axes, to_int_list(target_spatial_shape))
+    return _resize(data, axes_to_resize, method, coordinates, "simple", antialias, -0.75)
 
 
-def _spatial_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[int]:
-    """One pad for each dimension, 0 for those that are not resized."""
-    each = [*pads] * rank if len(pads) == 1 else [*pads, *[0] * rank]
-    return [each[axis] if axis in axes else 0 for axis in range(rank)]
+def _expand_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[int]:
+    """Return one pad per dimension, 0 for those that are not in `axes`."""
+    expanded = [*pads] * rank if len(pads) == 1 else [*pads, *[0] * rank]
+    return [expanded[axis] if axis in axes else 0 for axis in range(rank)]
 
 
 @op("Interpolate", since=4)
@@ -95,19 +111,37 @@ def interpolate_4(
     coordinate_transformation_mode: Coordinates = "half_pixel",
     nearest_mode: Nearest = "round_prefer_floor",
     antialias: bool = False,
-    pads_begin: list[int] = [],  # noqa: B006  (never changed)
+    pads_begin: list[int] = [],  # noqa: B006 (never modified)
     pads_end: list[int] = [],  # noqa: B006
     cube_coeff: float = -0.75,
 ) -> Array:
-    """`data` resized along `axes`: to `sizes`, or by `scales`.
+    """Resize `data` along `axes`, to `sizes` or by `scales`.
 
-    data: any numeric type and shape; sizes: integer [number of axes]; scales: float [number of axes];
-    axes: integer 1D, all axes where left out.
-    Returns the type of data.
-    Raises InputError where the shapes do not fit.
-    Integers: "linear" rounds halves away from zero, "linear_onnx" and "cubic" cut fractions off, as the
-    reference does.
-    Spec: Interpolate-4.
+    For integers, "linear" rounds halves away from zero, and "linear_onnx" and "cubic" truncate, as the reference
+    implementation does.
+
+    Args:
+        data: Any numeric type, any shape.
+        sizes: Integer [number of axes]. Used if `shape_calculation_mode` is "sizes".
+        scales: Float [number of axes]. Used if `shape_calculation_mode` is "scales".
+        axes: Integer, 1D. All axes if omitted.
+        mode: Interpolation method.
+        shape_calculation_mode: Whether `sizes` or `scales` determines the shape of the result.
+        coordinate_transformation_mode: How coordinates of the result are mapped to the input.
+        nearest_mode: How "nearest" rounds coordinates.
+        antialias: Whether "linear" averages over more elements when it reduces the size.
+        pads_begin: Padding before each dimension. Missing values are 0, values beyond the rank are ignored.
+        pads_end: Padding after each dimension, as `pads_begin`.
+        cube_coeff: The coefficient a of cubic interpolation.
+
+    Returns:
+        The type of `data`.
+
+    Raises:
+        InputError: An axis is out of range or repeated, or the sizes, scales or pads are invalid.
+
+    Spec:
+        Interpolate-4
     """
     return interpolate_11(
         data,
@@ -135,32 +169,57 @@ def interpolate_11(
     coordinate_transformation_mode: Coordinates = "half_pixel",
     nearest_mode: Nearest = "round_prefer_floor",
     antialias: bool = False,
-    pads_begin: list[int] = [],  # noqa: B006  (never changed)
+    pads_begin: list[int] = [],  # noqa: B006 (never modified)
     pads_end: list[int] = [],  # noqa: B006
     cube_coeff: float = -0.75,
 ) -> Array:
-    """`image` resized along `axes`: to sizes or by scales.
+    """Resize `image` along `axes`, to sizes or by scales.
 
-    image: any numeric type and shape; scales_or_sizes: float or integer [number of axes];
-    axes: integer 1D, all axes where left out.
-    Returns the type of image.
-    Raises InputError where the shapes do not fit, or a pillow mode is asked for other than two axes.
-    Integers: "linear" and the pillow modes round halves away from zero, "linear_onnx" and "cubic" cut
-    fractions off, as the reference does.
-    Spec: Interpolate-11.
+    For integers, "linear" and the pillow modes round halves away from zero, and "linear_onnx" and "cubic" truncate,
+    as the reference implementation does.
+
+    Args:
+        image: Any numeric type, any shape.
+        scales_or_sizes: Float or integer [number of axes].
+        axes: Integer, 1D. All axes if omitted. The pillow modes require two axes.
+        mode: Interpolation method.
+        shape_calculation_mode: Whether `scales_or_sizes` holds sizes or scales.
+        coordinate_transformation_mode: How coordinates of the result are mapped to the input.
+        nearest_mode: How "nearest" rounds coordinates.
+        antialias: Whether "linear" averages over more elements when it reduces the size.
+        pads_begin: Padding before each dimension. Missing values are 0, values beyond the rank are ignored.
+        pads_end: Padding after each dimension, as `pads_begin`.
+        cube_coeff: The coefficient a of cubic interpolation.
+
+    Returns:
+        The type of `image`.
+
+    Raises:
+        InputError: An axis is out of range or repeated, the sizes, scales or pads are invalid, or a pillow mode does
+            not resize two axes.
+
+    Spec:
+        Interpolate-11
     """
-    data = _padded(image, pads_begin, pads_end)
-    where = list(range(data.ndim)) if axes is None else list(normalize_axes(to_int_list(axes), data.ndim))
+    data = _pad(image, pads_begin, pads_end)
+    resized_axes = range(data.ndim) if axes is None else normalize_axes(to_int_list(axes), data.ndim)
     if shape_calculation_mode == "sizes":
-        resizing = _Resizing.to_sizes(data.shape, where, to_int_list(scales_or_sizes))
+        axes_to_resize = _create_axes_from_sizes(data.shape, resized_axes, to_int_list(scales_or_sizes))
     else:
-        resizing = _Resizing.by_scales(data.shape, where, scales_or_sizes.reshape(-1).astype(F))
-    return _resized(data, resizing, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
+        axes_to_resize = _create_axes_from_scales(data.shape, resized_axes, scales_or_sizes.reshape(-1).astype(F))
+    return _resize(data, axes_to_resize, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
 
 
 @dataclass(frozen=True)
 class _Axis:
-    """One axis to resize: from `size` to `target` elements, by `scale` (f32)."""
+    """An axis to resize.
+
+    Attributes:
+        number: The axis.
+        size: Number of its elements.
+        target: Number of elements in the result.
+        scale: Ratio of the sizes, f32.
+    """
 
     number: int
     size: int
@@ -168,57 +227,48 @@ class _Axis:
     scale: Any
 
 
-class _Resizing(list[_Axis]):
-    """The axes to resize, in the order given."""
-
-    @classmethod
-    def to_sizes(cls, shape: Sequence[int], axes: Sequence[int], sizes: Sequence[int]) -> _Resizing:
-        _check_count("sizes", len(sizes), len(axes))
-        if sizes and min(sizes) < 0:
-            raise InputError(f"sizes {list(sizes)} are negative")
-        return cls(
-            _Axis(axis, shape[axis], size, F(size) / F(shape[axis] or 1))
-            for axis, size in zip(axes, sizes, strict=False)
-        )
-
-    @classmethod
-    def by_scales(cls, shape: Sequence[int], axes: Sequence[int], scales: Array) -> _Resizing:
-        _check_count("scales", len(scales), len(axes))
-        if not np.all(np.isfinite(scales) & (scales >= 0)):
-            raise InputError(f"scales {scales.tolist()} are not all finite and positive")
-        return cls(
-            _Axis(axis, shape[axis], math.floor(F(shape[axis]) * (scale + EPSILON)), scale)
-            for axis, scale in zip(axes, scales, strict=False)
-        )
+def _create_axes_from_sizes(shape: Sequence[int], axes: Sequence[int], sizes: Sequence[int]) -> list[_Axis]:
+    _check_count("sizes", len(sizes), len(axes))
+    if sizes and min(sizes) < 0:
+        raise InputError(f"sizes are {list(sizes)}, expected no negative number")
+    return [
+        _Axis(axis, shape[axis], size, F(size) / F(shape[axis] or 1)) for axis, size in zip(axes, sizes, strict=False)
+    ]
 
 
-def _check_count(name: str, found: int, axes: int) -> None:
-    if found < axes:
-        raise InputError(f"{found} {name} were given for {axes} axes")
+def _create_axes_from_scales(shape: Sequence[int], axes: Sequence[int], scales: Array) -> list[_Axis]:
+    _check_count("scales", len(scales), len(axes))
+    if not np.all(np.isfinite(scales) & (scales >= 0)):
+        raise InputError(f"scales are {scales.tolist()}, expected finite non-negative numbers")
+    return [
+        _Axis(axis, shape[axis], math.floor(F(shape[axis]) * (scale + EPSILON)), scale)
+        for axis, scale in zip(axes, scales, strict=False)
+    ]
 
 
-def _padded(x: Array, pads_begin: Sequence[int], pads_end: Sequence[int]) -> Array:
-    """`x` with zeros around; missing pads are 0, those beyond the rank are dropped."""
+def _check_count(name: str, count: int, axis_count: int) -> None:
+    if count < axis_count:
+        raise InputError(f"found {count} {name} for {axis_count} axes, expected one for each axis")
+
+
+def _pad(x: Array, pads_begin: Sequence[int], pads_end: Sequence[int]) -> Array:
+    """Pad `x` with zeros. Missing pads are 0, those beyond the rank are ignored."""
     begin, end = ((*pads, *[0] * x.ndim)[: x.ndim] for pads in (pads_begin, pads_end))
     if not any(begin) and not any(end):
         return x
     if min(*begin, *end) < 0:
-        raise InputError(f"pads {list(begin)} and {list(end)} must not be negative")
-    sizes = [b + size + e for b, size, e in zip(begin, x.shape, end, strict=True)]
-    check_allocation(sizes, x.dtype)
-    result = np.zeros(sizes, x.dtype)
-    result[tuple(slice(b, b + size) for b, size in zip(begin, x.shape, strict=True))] = x
-    return result
+        raise InputError(f"pads_begin and pads_end are {list(begin)} and {list(end)}, expected no negative number")
+    return pad_with_constant(x, begin, [b + size + e for b, size, e in zip(begin, x.shape, end, strict=True)])
 
 
 @dataclass(frozen=True)
 class _Taps:
-    """What the elements along one axis of the result are made of.
+    """The input elements whose weighted sums are the elements of the result, along one axis.
 
     Attributes:
-        axis: the axis.
-        index: [taps, size of the result] which input elements; -1 for taps outside the input.
-        weight: [taps, size of the result] how much of each; 0 for taps outside the input.
+        axis: The axis.
+        index: Index of each tap, [taps, size of the result]; -1 for taps outside of the input.
+        weight: Weight of each tap, [taps, size of the result]; 0 for taps outside of the input.
     """
 
     axis: int
@@ -226,112 +276,123 @@ class _Taps:
     weight: Array
 
 
-def _resized(
+def _resize(
     data: Array,
-    resizing: _Resizing,
+    axes: Sequence[_Axis],
     mode: str,
     coordinates: Coordinates,
     nearest_mode: Nearest,
     antialias: bool,
     cube_coeff: float,
 ) -> Array:
-    lengths = dict(enumerate(data.shape)) | {axis.number: axis.target for axis in resizing}
-    check_allocation(lengths.values(), np.dtype(np.float32))
-    if 0 in lengths.values():
-        return np.empty(tuple(lengths.values()), data.dtype)
-    empty = [axis for axis in resizing if axis.size == 0]
+    sizes = dict(enumerate(data.shape)) | {axis.number: axis.target for axis in axes}
+    check_allocation(sizes.values(), np.dtype(np.float32))
+    if 0 in sizes.values():
+        return np.empty(tuple(sizes.values()), data.dtype)
+    empty = [axis for axis in axes if axis.size == 0]
     if empty:
-        raise InputError(f"axis {empty[0].number} is empty, it cannot be resized to {empty[0].target}")
+        raise InputError(f"axis {empty[0].number} is empty and cannot be resized to {empty[0].target}")
     if mode == "nearest":
-        for axis in resizing:
-            data = data.take(_nearest(axis, coordinates, nearest_mode), axis.number)
+        for axis in axes:
+            data = data.take(_compute_nearest_index(axis, coordinates, nearest_mode), axis.number)
         return data
     if mode.endswith("_pillow"):
-        if len(resizing) != 2:
-            raise InputError(f"mode {mode} resizes two axes, not {len(resizing)}")
-        return _pillow(data, resizing, mode == "bicubic_pillow", cube_coeff)
-    if mode == "linear":
-        antialias = antialias and any(axis.scale < 1 for axis in resizing)
-        taps = [_linear(axis, coordinates, antialias) for axis in resizing]
-    elif mode == "linear_onnx":
-        taps = [_linear_onnx(axis, coordinates) for axis in resizing]
-    else:
-        taps = [_cubic(axis, coordinates, cube_coeff) for axis in resizing]
+        if len(axes) != 2:
+            raise InputError(f"mode {mode} requires two axes, found {len(axes)}")
+        return _resize_as_pillow(data, axes=axes, is_cubic=mode == "bicubic_pillow", cube_coeff=cube_coeff)
+    taps = _compute_taps(axes, mode, coordinates, antialias, cube_coeff)
     if is_integer(data.dtype):
-        return _joint_sum(data, taps, normalized=mode == "linear")
+        return _sum_jointly(data, taps, normalize=mode == "linear")
     if mode == "linear":
-        taps = [_normalized(tap) for tap in taps]
-    return _axis_by_axis(data, taps, list(lengths.values()))
+        taps = [_normalize_weights(t) for t in taps]
+    return _sum_by_axis(data, taps, list(sizes.values()))
 
 
-def _normalized(taps: _Taps) -> _Taps:
-    """With weights that sum up to 1, or 0 where they all are."""
+def _compute_taps(
+    axes: Sequence[_Axis], mode: str, coordinates: Coordinates, antialias: bool, cube_coeff: float
+) -> list[_Taps]:
+    if mode == "linear":
+        antialias = antialias and any(axis.scale < 1 for axis in axes)
+        return [_compute_linear_taps(axis, coordinates, antialias) for axis in axes]
+    if mode == "linear_onnx":
+        return [_compute_linear_onnx_taps(axis, coordinates) for axis in axes]
+    return [_compute_cubic_taps(axis, coordinates, cube_coeff) for axis in axes]
+
+
+def _normalize_weights(taps: _Taps) -> _Taps:
+    """Scale weights so that they add up to 1, or to 0 if all are 0."""
     total = taps.weight.sum(axis=0)
     return _Taps(taps.axis, taps.index, np.where(total == 0, F(0), taps.weight / total))
 
 
-def _axis_by_axis(data: Array, axes: Sequence[_Taps], shape: Sequence[int]) -> Array:
-    """The sums over the taps along one axis after the other, of a block of the axes before the first one at a time."""
-    lead = min((taps.axis for taps in axes), default=0)
-    rows = data.reshape(math.prod(data.shape[:lead]), *data.shape[lead:])
-    result = np.empty((len(rows), *shape[lead:]), data.dtype)
-    step = max(1, BLOCK // max(1, math.prod(shape[lead:])))
+def _sum_by_axis(data: Array, taps: Sequence[_Taps], shape: Sequence[int]) -> Array:
+    """Compute weighted sums along one axis after the other, in blocks of the dimensions before the first axis."""
+    first_axis = min((t.axis for t in taps), default=0)
+    rows = data.reshape(math.prod(data.shape[:first_axis]), *data.shape[first_axis:])
+    result = np.empty((len(rows), *shape[first_axis:]), data.dtype)
+    row_taps = [_Taps(t.axis - first_axis + 1, t.index, t.weight) for t in taps]
+    step = max(1, BLOCK_SIZE // max(1, math.prod(shape[first_axis:])))
     for start in range(0, len(rows), step):
-        block = upcast(rows[start : start + step])
-        for taps in axes:
-            block = _weighted_sum(block, _Taps(taps.axis - lead + 1, taps.index, taps.weight))
-        result[start : start + step] = truncate_to(block, data.dtype)
+        result[start : start + step] = _sum_block(rows[start : start + step], taps=row_taps)
     return result.reshape(shape)
 
 
-def _weighted_sum(x: Array, taps: _Taps) -> Array:
-    """The sum over the taps along their axis, in the wider type of `x` and the weights."""
+@compute_in_float32
+def _sum_block(block: Array, *, taps: Sequence[_Taps]) -> Array:
+    for t in taps:
+        block = _compute_weighted_sum(block, t)
+    return block
+
+
+def _compute_weighted_sum(x: Array, taps: _Taps) -> Array:
+    """Compute the weighted sum along one axis, in the wider type of `x` and the weights."""
     dtype = np.result_type(x.dtype, taps.weight.dtype)
     total = np.zeros((*x.shape[: taps.axis], taps.index.shape[1], *x.shape[taps.axis + 1 :]), dtype)
     for index, weight in zip(taps.index, taps.weight, strict=True):
-        total += _taken(x, taps.axis, index) * _along(weight, taps.axis, x.ndim)
+        total += _take_or_zero(x, taps.axis, index) * _align(weight, taps.axis, x.ndim)
     return total
 
 
-def _taken(x: Array, axis: int, index: Array) -> Array:
-    """The elements of `x` at `index` along `axis`, zeros where it is -1."""
-    found = x.take(index, axis)
+def _take_or_zero(x: Array, axis: int, index: Array) -> Array:
+    """Take the elements of `x` at `index` along `axis`, zeros where the index is -1."""
+    values = x.take(index, axis)
     outside = np.flatnonzero(index < 0)  # their weights are 0, but 0 times infinity would be NaN
     if outside.size:
-        found[(slice(None),) * axis + (outside,)] = 0
-    return found
+        values[(slice(None),) * axis + (outside,)] = 0
+    return values
 
 
-def _along(weight: Array, axis: int, rank: int) -> Array:
+def _align(weight: Array, axis: int, rank: int) -> Array:
+    """Reshape weights [n] so that they broadcast along `axis`."""
     return weight.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
-def _joint_sum(data: Array, axes: Sequence[_Taps], normalized: bool) -> Array:
-    """The sum over all combinations of taps, in f32 and in the order of the reference.
+def _sum_jointly(data: Array, taps: Sequence[_Taps], normalize: bool) -> Array:
+    """Compute the sum over all combinations of taps, in f32 and in the order of the reference implementation.
 
-    Cutting off and rounding make a difference in the last place one of a whole number, so integers cannot be
-    summed axis by axis.
+    For integers, a difference in the last place of a sum may change the result by one. They are therefore not summed
+    axis by axis.
     """
     x = data.astype(F)
     total: Array | None = None
-    weights: Array | None = None
-    for combination in itertools.product(*(range(len(taps.index)) for taps in axes)):
+    total_weight: Array | None = None
+    for combination in itertools.product(*(range(len(t.index)) for t in taps)):
         value = x
         weight = np.ones((1,) * x.ndim, F)
-        for taps, tap in zip(axes, combination, strict=True):
-            value = _taken(value, taps.axis, taps.index[tap])
-            weight = weight * _along(taps.weight[tap], taps.axis, x.ndim)
+        for t, i in zip(taps, combination, strict=True):
+            value = _take_or_zero(value, t.axis, t.index[i])
+            weight = weight * _align(t.weight[i], t.axis, x.ndim)
         total = weight * value if total is None else total + weight * value
-        weights = weight if weights is None else weights + weight
+        total_weight = weight if total_weight is None else total_weight + weight
     assert total is not None
-    assert weights is not None
-    if normalized:
-        total = round_half_away(np.where(weights == 0, F(0), total / weights))
+    assert total_weight is not None
+    if normalize:
+        total = round_half_away(np.where(total_weight == 0, F(0), total / total_weight))
     return truncate_to(total, data.dtype)
 
 
-def _source(axis: _Axis, coordinates: Coordinates) -> Array:
-    """Where in the input the elements of the result lie, in f32."""
+def _compute_source_coordinates(axis: _Axis, coordinates: Coordinates) -> Array:
+    """Compute the coordinates in the input of the elements of the result, in f32."""
     x: Array = np.arange(axis.target, dtype=F)
     if axis.scale == 1 or axis.target == axis.size:
         return x
@@ -343,13 +404,13 @@ def _source(axis: _Axis, coordinates: Coordinates) -> Array:
         x = x * F(axis.size - 1) / F(axis.target - 1)
     elif coordinates == "half_pixel" or axis.target > 1:
         x = (x + F(0.5)) / axis.scale - F(0.5)
-    else:  # one element, align_corners or pytorch_half_pixel
+    else:  # align_corners or pytorch_half_pixel with a single element
         x = np.zeros_like(x)
     return x
 
 
-def _nearest(axis: _Axis, coordinates: Coordinates, mode: Nearest) -> Array:
-    x = _source(axis, coordinates)
+def _compute_nearest_index(axis: _Axis, coordinates: Coordinates, mode: Nearest) -> Array:
+    x = _compute_source_coordinates(axis, coordinates)
     if mode == "floor":
         x = np.floor(x)
     elif mode == "ceil":
@@ -363,68 +424,68 @@ def _nearest(axis: _Axis, coordinates: Coordinates, mode: Nearest) -> Array:
     return np.clip(x.astype(np.int64), 0, axis.size - 1)
 
 
-def _linear(axis: _Axis, coordinates: Coordinates, antialias: bool) -> _Taps:
-    """A triangle around each source coordinate; with antialias as wide as the elements of the result."""
-    x = _source(axis, coordinates)
+def _compute_linear_taps(axis: _Axis, coordinates: Coordinates, antialias: bool) -> _Taps:
+    """Compute triangular weights around each coordinate. With antialias, they are as wide as a result element."""
+    x = _compute_source_coordinates(axis, coordinates)
     slope = axis.scale if antialias else F(1)
-    reach = 2 if axis.scale > 1 else math.ceil(F(2) / slope)
-    offsets = np.arange(-reach, reach + 1)[:, None]
+    radius = 2 if axis.scale > 1 else math.ceil(F(2) / slope)
+    offsets = np.arange(-radius, radius + 1)[:, None]
     index = round_half_away(x).astype(np.int64) + offsets
     weight = np.maximum(F(0), F(1) - np.abs(slope * (x - index.astype(F))))
-    inside = (index >= 0) & (index < axis.size)
-    return _Taps(axis.number, np.where(inside, index, -1), np.where(inside, weight, F(0)))
+    is_inside = (index >= 0) & (index < axis.size)
+    return _Taps(axis.number, np.where(is_inside, index, -1), np.where(is_inside, weight, F(0)))
 
 
-def _linear_onnx(axis: _Axis, coordinates: Coordinates) -> _Taps:
-    """The two neighbours, which are one at the edges."""
+def _compute_linear_onnx_taps(axis: _Axis, coordinates: Coordinates) -> _Taps:
+    """Compute two neighbors, which are the same element at the edges."""
     last = axis.size - 1
-    x = np.clip(_source(axis, coordinates), F(0), F(last))
+    x = np.clip(_compute_source_coordinates(axis, coordinates), F(0), F(last))
     low = np.minimum(x.astype(np.int64), last)
     high = np.minimum(low + 1, last)
-    distance = np.where(low == high, F(0.5), [np.abs(x - high.astype(F)), np.abs(x - low.astype(F))])
-    return _Taps(axis.number, np.stack([low, high]), distance.astype(F))
+    weight = np.where(low == high, F(0.5), [np.abs(x - high.astype(F)), np.abs(x - low.astype(F))])
+    return _Taps(axis.number, np.stack([low, high]), weight.astype(F))
 
 
-def _cubic(axis: _Axis, coordinates: Coordinates, a: float) -> _Taps:
-    """Four neighbours, those outside the input replaced by the edge."""
-    x = _source(axis, coordinates)
+def _compute_cubic_taps(axis: _Axis, coordinates: Coordinates, cube_coeff: float) -> _Taps:
+    """Compute four neighbors. Those outside of the input are replaced by its edge."""
+    x = _compute_source_coordinates(axis, coordinates)
     start = np.floor(x)
     index = start.astype(np.int64) + np.arange(-1, 3)[:, None]
-    return _Taps(axis.number, np.clip(index, 0, axis.size - 1), cubic_weights(x - start, a))
+    return _Taps(axis.number, np.clip(index, 0, axis.size - 1), compute_cubic_weights(x - start, cube_coeff))
 
 
-def _pillow(data: Array, resizing: _Resizing, cubic: bool, a: float) -> Array:
-    """As Pillow resizes: always with antialias, the second axis first, rounded in between."""
-    result = upcast(data)
-    for axis in reversed(resizing):
+@compute_in_float32
+def _resize_as_pillow(data: Array, *, axes: Sequence[_Axis], is_cubic: bool, cube_coeff: float) -> Array:
+    """Resize as Pillow does: always with antialias, the second axis first, and with rounding after each axis."""
+    for axis in reversed(axes):
         if axis.size == axis.target:
             continue
-        total = _weighted_sum(result, _pillow_taps(axis, cubic, a))
-        if is_integer(result.dtype):
-            limits = np.iinfo(result.dtype)
+        total = _compute_weighted_sum(data, _compute_pillow_taps(axis, is_cubic, cube_coeff))
+        if is_integer(data.dtype):
+            limits = np.iinfo(data.dtype)
             total = np.clip(np.trunc(total + np.copysign(0.5, total)), limits.min, limits.max)
-        result = truncate_to(total, result.dtype)
-    return truncate_to(result, data.dtype)
+        data = truncate_to(total, data.dtype)
+    return data
 
 
-def _pillow_taps(axis: _Axis, cubic: bool, a: float) -> _Taps:
+def _compute_pillow_taps(axis: _Axis, is_cubic: bool, cube_coeff: float) -> _Taps:
     scale = axis.size / axis.target
     stretch = max(1.0, scale)
-    support = (2.0 if cubic else 1.0) * stretch
+    support = (2.0 if is_cubic else 1.0) * stretch
     center = (np.arange(axis.target) + 0.5) * scale
     first = np.maximum(0, np.trunc(center - support + 0.5)).astype(np.int64)
     end = np.minimum(axis.size, np.trunc(center + support + 0.5)).astype(np.int64)
     index = first + np.arange(math.ceil(support) * 2 + 1)[:, None]
-    d = np.abs((index - center + 0.5) * (1.0 / stretch))
-    if cubic:
-        near = ((a + 2.0) * d - (a + 3.0)) * d * d + 1
-        far = (((d - 5) * d + 8) * d - 4) * a
-        weight = np.where(d < 1, near, np.where(d < 2, far, 0.0))
+    distance = np.abs((index - center + 0.5) * (1.0 / stretch))
+    if is_cubic:
+        inner = ((cube_coeff + 2.0) * distance - (cube_coeff + 3.0)) * distance * distance + 1
+        outer = (((distance - 5) * distance + 8) * distance - 4) * cube_coeff
+        weight = np.where(distance < 1, inner, np.where(distance < 2, outer, 0.0))
     else:
-        weight = np.maximum(0.0, 1.0 - d)
-    inside = index < end
-    weight = np.where(inside, weight, 0.0)
-    # Added one by one, as the reference does.
+        weight = np.maximum(0.0, 1.0 - distance)
+    is_inside = index < end
+    weight = np.where(is_inside, weight, 0.0)
+    # np.cumsum adds the weights one by one, as the reference implementation does.
     total = np.cumsum(weight, axis=0)[-1]
     weight = np.where(total == 0, weight, weight / np.where(total == 0, 1.0, total))
-    return _Taps(axis.number, np.where(inside, index, -1), weight)
+    return _Taps(axis.number, np.where(is_inside, index, -1), weight)

@@ -1,4 +1,4 @@
-"""Repeating data: Broadcast, Tile."""
+"""Operations that repeat data: Broadcast, Tile."""
 
 from __future__ import annotations
 
@@ -25,13 +25,24 @@ def broadcast_1(
     mode: Literal["numpy", "explicit", "pdpd", "none"] = "numpy",
     axis: int = 0,
 ) -> Array:
-    """`data` repeated to fill `target_shape`.
+    """Broadcast `data` to `target_shape`.
 
-    data: any type and shape; target_shape: integer [n]; axes_mapping: integer [rank of data], for mode
-    "explicit" only: which axis of the result each axis of data is.
-    Returns the type of data, a view.
-    Raises InputError where data does not fit the target.
-    Spec: Broadcast-1.
+    Args:
+        data: Any type, any shape.
+        target_shape: Integer [n].
+        axes_mapping: Integer [rank of data], for mode "explicit" only: the axis of the result that each axis of
+            `data` becomes.
+        mode: Broadcasting rule. "none" is a synonym of "explicit".
+        axis: First axis of the result that "pdpd" matches with `data`. -1 aligns the last axes.
+
+    Returns:
+        Shape target_shape, the type of `data`.
+
+    Raises:
+        InputError: `data` does not broadcast to `target_shape`.
+
+    Spec:
+        Broadcast-1
     """
     return _broadcast(data, to_int_list(target_shape), axes_mapping, mode, axis)
 
@@ -45,85 +56,106 @@ def broadcast_3(
     mode: Literal["numpy", "explicit", "bidirectional", "pdpd", "none"] = "numpy",
     axis: int = 0,
 ) -> Array:
-    """`data` repeated to fill `target_shape`, or in mode "bidirectional" the two broadcast to each other.
+    """Broadcast `data` to `target_shape`, or both to each other.
 
-    data: any type and shape; target_shape: integer [n]; axes_mapping: integer [rank of data], for mode
-    "explicit" only: which axis of the result each axis of data is.
-    Returns the type of data, a view.
-    Raises InputError where data does not fit the target.
-    Spec: Broadcast-3.
+    Args:
+        data: Any type, any shape.
+        target_shape: Integer [n].
+        axes_mapping: Integer [rank of data], for mode "explicit" only: the axis of the result that each axis of
+            `data` becomes.
+        mode: Broadcasting rule. "bidirectional" broadcasts the shape of `data` and `target_shape` to each other.
+            "none" is a synonym of "explicit".
+        axis: First axis of the result that "pdpd" matches with `data`. -1 aligns the last axes.
+
+    Returns:
+        The type of `data`, shape target_shape, or for "bidirectional" the common shape.
+
+    Raises:
+        InputError: `data` does not broadcast to `target_shape`.
+
+    Spec:
+        Broadcast-3
     """
     target = to_int_list(target_shape)
     if mode == "bidirectional":
         try:
             target = list(np.broadcast_shapes(data.shape, tuple(target)))
         except ValueError:
-            raise _misfit(data, target) from None
+            raise _create_mismatch_error(data, target) from None
     return _broadcast(data, target, axes_mapping, mode, axis)
 
 
 def _broadcast(data: Array, target: list[int], axes_mapping: Array | None, mode: str, axis: int) -> Array:
     if min(target, default=0) < 0:
-        raise InputError(f"target_shape {target} holds a negative size")
+        raise InputError(f"target_shape is {target}, expected no negative dimension")
     if mode in ("explicit", "none"):
-        data = data.reshape(_spread(data, target, axes_mapping))
+        data = data.reshape(_get_explicit_shape(data, target, axes_mapping))
     elif mode == "pdpd":
-        data = data.reshape(_placed(data, target, axis))
+        data = data.reshape(_get_pdpd_shape(data, target, axis))
     check_allocation(target, data.dtype)
     try:
         return np.broadcast_to(data, tuple(target))
     except ValueError:
-        raise _misfit(data, target) from None
+        raise _create_mismatch_error(data, target) from None
 
 
-def _spread(data: Array, target: list[int], axes_mapping: Array | None) -> list[int]:
-    """The shape of `data` with ones put in, so that its axes are those that `axes_mapping` names."""
+def _get_explicit_shape(data: Array, target: list[int], axes_mapping: Array | None) -> list[int]:
+    """Return the shape of `data` with ones inserted so that its axes are those of `axes_mapping`."""
     if axes_mapping is None:
-        raise InputError("mode 'explicit' needs the input axes_mapping")
+        raise InputError('mode "explicit" requires the input axes_mapping')
     axes = to_int_list(axes_mapping)
-    if data.ndim == 0 and len(axes) == 1:  # the reference implementation takes a scalar for a vector of one
+    if data.ndim == 0 and len(axes) == 1:  # the reference implementation treats a scalar as a vector of one element
         axes = []
     if len(axes) != data.ndim or axes != sorted(set(axes)) or any(not 0 <= a < len(target) for a in axes):
         raise InputError(
-            f"axes_mapping {axes} does not map data of shape {list(data.shape)} to {target}:"
-            " expected one axis of the target for each of data, in ascending order"
+            f"axes_mapping is {axes}, expected one axis of the target {target} for each axis of data"
+            f" {list(data.shape)}, in ascending order"
         )
     shape = [1] * len(target)
-    for a, size in zip(axes, data.shape, strict=True):
-        shape[a] = size
+    for axis, size in zip(axes, data.shape, strict=True):
+        shape[axis] = size
     return shape
 
 
-def _placed(data: Array, target: list[int], axis: int) -> list[int]:
-    """The shape of `data` with ones around it, so that it begins at `axis` of the target."""
-    start = len(target) - data.ndim if axis == -1 else axis
-    after = len(target) - start - data.ndim
-    if start < 0 or after < 0:
-        raise _misfit(data, target)
-    return [1] * start + list(data.shape) + [1] * after
+def _get_pdpd_shape(data: Array, target: list[int], axis: int) -> list[int]:
+    """Return the shape of `data` with ones added on both sides so that it starts at `axis` of the target."""
+    before = len(target) - data.ndim if axis == -1 else axis
+    after = len(target) - before - data.ndim
+    if before < 0 or after < 0:
+        raise _create_mismatch_error(data, target)
+    return [1] * before + list(data.shape) + [1] * after
 
 
-def _misfit(data: Array, target: list[int]) -> InputError:
+def _create_mismatch_error(data: Array, target: list[int]) -> InputError:
     return InputError(f"data of shape {list(data.shape)} does not broadcast to {target}")
 
 
 @op("Tile", since=1, folding="linear")
 def tile_1(data: Array, repeats: Array) -> Array:
-    """`data` repeated as a whole along each axis.
+    """Repeat `data` along each axis.
 
-    data: any type and shape; repeats: integer [n]; the shorter of data's shape and repeats is filled with
-    ones at the front.
-    Returns the type of data. A negative number of repeats counts as 0, as in the reference implementation.
-    Spec: Tile-1.
+    Args:
+        data: Any type, any shape.
+        repeats: Integer [n]. A negative number counts as 0, as in the reference implementation. The shorter of
+            `repeats` and the shape of `data` is extended with leading ones.
+
+    Returns:
+        The type of `data`.
+
+    Raises:
+        InputError: The result is too large.
+
+    Spec:
+        Tile-1
     """
-    times = [max(0, n) for n in to_int_list(repeats)]
-    rank = max(data.ndim, len(times))
-    times = [1] * (rank - len(times)) + times
+    counts = [max(0, count) for count in to_int_list(repeats)]
+    rank = max(data.ndim, len(counts))
+    counts = [1] * (rank - len(counts)) + counts
     sizes = [1] * (rank - data.ndim) + list(data.shape)
-    pairs = list(zip(times, sizes, strict=True))
-    shape = [n * size for n, size in pairs]
+    pairs = list(zip(counts, sizes, strict=True))
+    shape = [count * size for count, size in pairs]
     check_allocation(shape, data.dtype)
-    if math.prod(times) == 1:
+    if math.prod(counts) == 1:
         return data.reshape(shape)
-    spread = data.reshape([d for size in sizes for d in (1, size)])
-    return np.broadcast_to(spread, [d for pair in pairs for d in pair]).reshape(shape)
+    expanded = data.reshape([d for size in sizes for d in (1, size)])
+    return np.broadcast_to(expanded, [d for pair in pairs for d in pair]).reshape(shape)

@@ -1,8 +1,9 @@
-"""Between images and patches of them: Col2Im, ExtractImagePatches."""
+"""Operations that convert between images and patches: Col2Im, ExtractImagePatches."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -24,33 +25,44 @@ def col2im_15(
     output_size: Array,
     kernel_size: Array,
     *,
-    strides: list[int] = [1, 1],  # noqa: B006 (never changed)
+    strides: list[int] = [1, 1],  # noqa: B006 (never modified)
     dilations: list[int] = [1, 1],  # noqa: B006
     pads_begin: list[int] = [0, 0],  # noqa: B006
     pads_end: list[int] = [0, 0],  # noqa: B006
 ) -> Array:
-    """The image whose sliding blocks are the columns of `data`, overlapping elements added up.
+    """Combine columns into an image, adding up overlapping elements.
 
-    data: any numeric type, [batch, channels * prod(kernel_size), blocks] or without batch; output_size,
-    kernel_size: integer [2]. (The specification calls the two attributes, and `strides` and `dilations` in places
-    stride and dilation; the reference implementation has them so.)
-    Returns [batch, channels, *output_size] or without batch, the type of data.
-    Raises InputError where a size, stride or dilation does not hold two positive numbers or a padding two that
-    are not negative, or the number of blocks or channels does not fit.
-    Spec: Col2Im-15.
+    The specification calls output_size and kernel_size attributes, and strides and dilations in places stride and
+    dilation. The reference implementation has the inputs and attributes of this kernel.
+
+    Args:
+        data: Any numeric type, [batch, channels * prod(kernel_size), blocks], or the same without batch.
+        output_size: Integer [2], the size of the image.
+        kernel_size: Integer [2], the size of a block.
+        strides: Distance between blocks on each axis.
+        dilations: Distance between elements of a block on each axis.
+        pads_begin: Padding before each axis.
+        pads_end: Padding after each axis.
+
+    Returns:
+        Shape [batch, channels, *output_size], or the same without batch, the type of `data`.
+
+    Raises:
+        InputError: A size, stride or dilation is not a pair of positive numbers, a padding is not a pair of
+            non-negative numbers, or the number of blocks or channels does not match.
+
+    Spec:
+        Col2Im-15
     """
     size, kernel = to_int_list(output_size), to_int_list(kernel_size)
-    positive = {"output_size": size, "kernel_size": kernel, "strides": strides, "dilations": dilations}
-    for name, pair in positive.items():
-        if len(pair) != 2 or min(pair) < 1:
-            raise InputError(f"{name} is {pair}, expected two positive numbers")
+    _check_positive_pairs(output_size=size, kernel_size=kernel, strides=strides, dilations=dilations)
     for name, pair in (("pads_begin", pads_begin), ("pads_end", pads_end)):
         if len(pair) != 2 or min(pair) < 0:
-            raise InputError(f"{name} is {pair}, expected two numbers, none negative")
+            raise InputError(f"{name} is {pair}, expected two non-negative numbers")
     if data.ndim not in (2, 3) or data.shape[-2] % math.prod(kernel):
         raise InputError(
             f"data has shape {list(data.shape)}, expected [batch, channels * {math.prod(kernel)}, blocks]"
-            " or without batch"
+            f" or [channels * {math.prod(kernel)}, blocks]"
         )
     height, width = size
     padded = [n + b + e for n, b, e in zip(size, pads_begin, pads_end, strict=True)]
@@ -78,6 +90,12 @@ def col2im_15(
     return image[:, :, top : top + height, left : left + width].reshape(*data.shape[:-2], channels, height, width)
 
 
+def _check_positive_pairs(**pairs: Sequence[int]) -> None:
+    for name, pair in pairs.items():
+        if len(pair) != 2 or min(pair) < 1:
+            raise InputError(f"{name} is {pair}, expected two positive numbers")
+
+
 @op("ExtractImagePatches", since=3)
 def extract_image_patches_3(
     data: Array,
@@ -87,37 +105,45 @@ def extract_image_patches_3(
     rates: list[int],
     auto_pad: Literal["valid", "same_upper", "same_lower"],
 ) -> Array:
-    """Patches of an image, each stacked into the channels of one pixel.
+    """Extract patches of an image and stack each into the channels of one pixel.
 
-    data: any type, [N, C, H, W].
-    Returns [N, sizes[0] * sizes[1] * C, rows, columns], the type of data; what lies outside of the image
-    is 0. An image of height and width 0 is returned as it is, as by OpenVINO.
-    Raises InputError where data is not of rank 4 or an attribute does not hold two positive numbers.
-    Spec: ExtractImagePatches-3.
+    Args:
+        data: Any type, [N, C, H, W]. An image of height and width 0 is returned unchanged, as by OpenVINO.
+        sizes: Height and width of a patch.
+        strides: Distance between patches on each axis.
+        rates: Distance between elements of a patch on each axis.
+        auto_pad: "valid" for no padding, or the side on which an odd element of padding is added.
+
+    Returns:
+        Shape [N, sizes[0] * sizes[1] * C, rows, columns], the type of `data`. Elements in the padding are 0.
+
+    Raises:
+        InputError: `data` is not of rank 4, or an attribute is not a pair of positive numbers.
+
+    Spec:
+        ExtractImagePatches-3
     """
-    for name, values in (("sizes", sizes), ("strides", strides), ("rates", rates)):
-        if len(values) != 2 or min(values) < 1:
-            raise InputError(f"{name} is {values}, expected two positive numbers")
+    _check_positive_pairs(sizes=sizes, strides=strides, rates=rates)
     if data.ndim != 4:
         raise InputError(f"data has shape {list(data.shape)}, expected rank 4")
     if not any(data.shape[2:]):
         return data
     rows, columns = (
-        _positions(n, size, stride, rate, auto_pad)
+        _compute_patch_index(n, size, stride, rate, auto_pad)
         for n, size, stride, rate in zip(data.shape[2:], sizes, strides, rates, strict=True)
     )
     n, c, height, width = data.shape
     # [N, C, sizes[0], sizes[1], rows, columns]
-    at_row, at_column = rows[:, None, :, None], columns[None, :, None, :]
-    patches = data[:, :, np.clip(at_row, 0, height - 1), np.clip(at_column, 0, width - 1)]
-    outside = (at_row < 0) | (at_row >= height) | (at_column < 0) | (at_column >= width)
+    row_index, column_index = rows[:, None, :, None], columns[None, :, None, :]
+    patches = data[:, :, np.clip(row_index, 0, height - 1), np.clip(column_index, 0, width - 1)]
+    outside = (row_index < 0) | (row_index >= height) | (column_index < 0) | (column_index >= width)
     patches[:, :, outside] = get_fill_value(data.dtype)
     stacked = np.transpose(patches, (0, 2, 3, 1, 4, 5))
     return stacked.reshape([n, sizes[0] * sizes[1] * c, rows.shape[1], columns.shape[1]])
 
 
-def _positions(n: int, size: int, stride: int, rate: int, auto_pad: str) -> Array:
-    """[size, patches]: which element of an axis each element of each patch is; outside of it in the padding."""
+def _compute_patch_index(n: int, size: int, stride: int, rate: int, auto_pad: str) -> Array:
+    """Compute the index on an axis of each element of each patch, [size, patches]. It is out of range in padding."""
     span = (size - 1) * rate + 1
     before = 0
     if auto_pad == "valid":
@@ -125,7 +151,7 @@ def _positions(n: int, size: int, stride: int, rate: int, auto_pad: str) -> Arra
     else:
         count = (n - 1) // stride + 1
         padding = (count - 1) * stride + span - n
-        if 0 < padding < span:  # the reference pads by less than a patch, or not at all
+        if 0 < padding < span:  # the reference implementation pads by less than a patch, or not at all
             before = (padding + 1) // 2 if auto_pad == "same_lower" else padding // 2
-    offsets: Array = np.arange(size)[:, None] * rate + np.arange(count) * stride - before
-    return offsets
+    index: Array = np.arange(size)[:, None] * rate + np.arange(count) * stride - before
+    return index

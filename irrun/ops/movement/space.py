@@ -1,4 +1,4 @@
-"""Between batch, channels and space: BatchToSpace, DepthToSpace, their inverses, ShuffleChannels."""
+"""Operations that move blocks of elements between axes: BatchToSpace, DepthToSpace, their inverses, ShuffleChannels."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.ops._support.axes import normalize_axis, to_int_list
 from irrun.ops._support.numerics import Array
+from irrun.ops._support.padding import pad_with_constant
 from irrun.ops._support.registry import op
-from irrun.ops.movement.pad import pad_constant
 
 __all__ = [
     "batch_to_space_2",
@@ -26,128 +26,179 @@ Mode = Literal["blocks_first", "depth_first"]
 
 @op("BatchToSpace", since=2)
 def batch_to_space_2(data: Array, block_shape: Array, crops_begin: Array, crops_end: Array) -> Array:
-    """Blocks that lie along the batch axis put together in space, and the edges cropped.
+    """Move blocks from the batch axis to the spatial axes, and crop the result.
 
-    data: any type, [batch, d1..dN-1], N >= 2; block_shape, crops_begin, crops_end: integer [N],
-    block_shape[0] 1.
-    Returns `[batch / prod(block_shape), d1 * block_shape[1] - crops_begin[1] - crops_end[1], ...]`.
-    Raises InputError where the batch is no multiple of the blocks or the crops take too much.
-    Spec: BatchToSpace-2.
+    Args:
+        data: Any type, [batch, d1, ..., dN-1], N >= 2.
+        block_shape: Integer [N], the size of a block on each axis. The first element is 1.
+        crops_begin: Integer [N], the number of elements to remove at the beginning of each axis.
+        crops_end: Integer [N], the number of elements to remove at the end of each axis.
+
+    Returns:
+        Shape [batch / prod(block_shape), d1 * block_shape[1] - crops_begin[1] - crops_end[1], ...], the type of
+        `data`.
+
+    Raises:
+        InputError: The batch is not a multiple of the product of `block_shape`, or the crops exceed the result.
+
+    Spec:
+        BatchToSpace-2
     """
-    blocks, begins, ends = _per_axis(data, block_shape, crops_begin, crops_end)
-    count = math.prod(blocks)
-    if data.shape[0] % count:
-        raise InputError(f"a batch of {data.shape[0]} is no multiple of {count}, the product of block_shape")
-    batch = data.shape[0] // count
+    blocks, begins, ends = _read_lists(data, block_shape, crops_begin, crops_end)
+    block_count = math.prod(blocks)
+    if data.shape[0] % block_count:
+        raise InputError(f"batch {data.shape[0]} is not a multiple of {block_count}, the product of block_shape")
+    batch = data.shape[0] // block_count
     split = data.reshape([*blocks[1:], batch, *data.shape[1:]])
     n = data.ndim - 1
-    # [B1..Bn, batch, D1..Dn] -> [batch, D1, B1, .. Dn, Bn]
-    joined = np.transpose(split, [n] + [a for i in range(n) for a in (n + 1 + i, i)])
-    sizes = [batch] + [d * b for d, b in zip(data.shape[1:], blocks[1:], strict=True)]
-    if any(b + e > size or b < 0 or e < 0 for b, e, size in zip(begins, ends, sizes, strict=True)):
-        raise InputError(f"crops {begins} and {ends} do not fit the shape {sizes}")
-    return joined.reshape(sizes)[tuple(slice(b, size - e) for b, e, size in zip(begins, ends, sizes, strict=True))]
+    # [B1, ..., Bn, batch, D1, ..., Dn] -> [batch, D1, B1, ..., Dn, Bn]
+    transposed = np.transpose(split, [n] + [a for i in range(n) for a in (n + 1 + i, i)])
+    shape = [batch] + [d * b for d, b in zip(data.shape[1:], blocks[1:], strict=True)]
+    if any(b + e > size or b < 0 or e < 0 for b, e, size in zip(begins, ends, shape, strict=True)):
+        raise InputError(f"crops {begins} and {ends} are out of range for shape {shape}")
+    crops = tuple(slice(b, size - e) for b, e, size in zip(begins, ends, shape, strict=True))
+    return transposed.reshape(shape)[crops]
 
 
 @op("SpaceToBatch", since=2)
 def space_to_batch_2(data: Array, block_shape: Array, pads_begin: Array, pads_end: Array) -> Array:
-    """`data` padded with zeros and cut into blocks, the places in a block spread along the batch axis.
+    """Pad `data` with zeros and move blocks from the spatial axes to the batch axis.
 
-    data: any type, [batch, d1..dN-1], N >= 2; block_shape, pads_begin, pads_end: integer [N],
-    block_shape[0] 1.
-    Returns `[batch * prod(block_shape), (pads_begin[1] + d1 + pads_end[1]) / block_shape[1], ...]`.
-    Raises InputError where a padded dimension is no multiple of its block.
-    Spec: SpaceToBatch-2.
+    Args:
+        data: Any type, [batch, d1, ..., dN-1], N >= 2.
+        block_shape: Integer [N], the size of a block on each axis. The first element is 1.
+        pads_begin: Integer [N], the number of elements to add before each axis.
+        pads_end: Integer [N], the number of elements to add after each axis.
+
+    Returns:
+        Shape [batch * prod(block_shape), (pads_begin[1] + d1 + pads_end[1]) / block_shape[1], ...], the type of
+        `data`.
+
+    Raises:
+        InputError: A pad is negative, or a padded dimension is not a multiple of its block.
+
+    Spec:
+        SpaceToBatch-2
     """
-    blocks, begins, ends = _per_axis(data, block_shape, pads_begin, pads_end)
+    blocks, begins, ends = _read_lists(data, block_shape, pads_begin, pads_end)
     if min(begins + ends, default=0) < 0:
-        raise InputError(f"pads {begins} and {ends} must not be negative")
-    sizes = [b + d + e for b, d, e in zip(begins, data.shape, ends, strict=True)]
-    if any(size % block for size, block in zip(sizes, blocks, strict=True)):
-        raise InputError(f"the padded shape {sizes} is no multiple of block_shape {blocks}")
-    padded = pad_constant(data, begins, sizes, None)
-    pairs = [n for size, block in zip(sizes[1:], blocks[1:], strict=True) for n in (size // block, block)]
+        raise InputError(f"pads_begin and pads_end are {begins} and {ends}, expected no negative number")
+    shape = [b + d + e for b, d, e in zip(begins, data.shape, ends, strict=True)]
+    if any(size % block for size, block in zip(shape, blocks, strict=True)):
+        raise InputError(f"the padded shape {shape} is not a multiple of block_shape {blocks}")
+    padded = pad_with_constant(data, begins, shape)
+    pairs = [n for size, block in zip(shape[1:], blocks[1:], strict=True) for n in (size // block, block)]
     n = data.ndim - 1
-    # [batch, D1, B1, .. Dn, Bn] -> [B1..Bn, batch, D1..Dn]
+    # [batch, D1, B1, ..., Dn, Bn] -> [B1, ..., Bn, batch, D1, ..., Dn]
     order = [2 + 2 * i for i in range(n)] + [0] + [1 + 2 * i for i in range(n)]
-    split = np.transpose(padded.reshape([sizes[0], *pairs]), order)
-    return split.reshape([sizes[0] * math.prod(blocks), *pairs[::2]])
+    transposed = np.transpose(padded.reshape([shape[0], *pairs]), order)
+    return transposed.reshape([shape[0] * math.prod(blocks), *pairs[::2]])
 
 
-def _per_axis(data: Array, *lists: Array) -> list[list[int]]:
-    found = [to_int_list(values) for values in lists]
-    if data.ndim < 2 or any(len(values) != data.ndim for values in found):
+def _read_lists(data: Array, *inputs: Array) -> list[list[int]]:
+    """Return `inputs`, of which the first is block_shape, as lists with one element per axis of `data`."""
+    lists = [to_int_list(values) for values in inputs]
+    if data.ndim < 2 or any(len(values) != data.ndim for values in lists):
         raise InputError(
-            f"the lists have {', '.join(str(len(v)) for v in found)} elements,"
-            f" expected one for each axis of data {list(data.shape)}, which has at least 2"
+            f"the inputs after data have {', '.join(str(len(v)) for v in lists)} elements,"
+            f" expected one for each axis of data, and data {list(data.shape)} of at least rank 2"
         )
-    if min(found[0]) < 1 or found[0][0] != 1:
-        raise InputError(f"block_shape {found[0]} must begin with 1 and hold nothing below 1")
-    return found
+    if min(lists[0]) < 1 or lists[0][0] != 1:
+        raise InputError(f"block_shape is {lists[0]}, expected positive numbers of which the first is 1")
+    return lists
 
 
 @op("DepthToSpace", since=1)
 def depth_to_space_1(data: Array, *, mode: Mode, block_size: int = 1) -> Array:
-    """Channels rearranged into blocks of space, `block_size` in each spatial axis.
+    """Move blocks from the channels to the spatial axes.
 
-    data: any type, [N, C, d1..dK], K >= 1.
-    Returns `[N, C / block_size**K, d1 * block_size, ...]`. Mode "blocks_first": the place in the block is the
-    slower part of the channel number; "depth_first": the faster.
-    Raises InputError where C is no multiple of the block.
-    Spec: DepthToSpace-1.
+    Args:
+        data: Any type, [N, C, d1, ..., dK], K >= 1.
+        mode: Whether the position in the block is the slower ("blocks_first") or the faster ("depth_first") part of
+            the channel index.
+        block_size: Size of a block on each spatial axis.
+
+    Returns:
+        Shape [N, C / block_size**K, d1 * block_size, ..., dK * block_size], the type of `data`.
+
+    Raises:
+        InputError: C is not a multiple of block_size**K, or the rank or `block_size` is too small.
+
+    Spec:
+        DepthToSpace-1
     """
-    k, block = _spatial(data, block_size)
-    if data.shape[1] % block**k:
-        raise InputError(f"{data.shape[1]} channels are no multiple of {block}**{k}")
-    depth = data.shape[1] // block**k
-    cells = [block] * k
-    channels = [*cells, depth] if mode == "blocks_first" else [depth, *cells]
+    _check_blocks(data, block_size)
+    k = data.ndim - 2
+    if data.shape[1] % block_size**k:
+        raise InputError(f"{data.shape[1]} channels are not a multiple of {block_size**k}, the size of a block")
+    depth = data.shape[1] // block_size**k
+    block = [block_size] * k
+    channels = [*block, depth] if mode == "blocks_first" else [depth, *block]
     split = data.reshape([data.shape[0], *channels, *data.shape[2:]])
-    first_cell, channel = (1, 1 + k) if mode == "blocks_first" else (2, 1)
-    order = [0, channel] + [a for i in range(k) for a in (2 + k + i, first_cell + i)]
-    return np.transpose(split, order).reshape([data.shape[0], depth, *[d * block for d in data.shape[2:]]])
+    block_axis, depth_axis = (1, 1 + k) if mode == "blocks_first" else (2, 1)
+    order = [0, depth_axis] + [a for i in range(k) for a in (2 + k + i, block_axis + i)]
+    return np.transpose(split, order).reshape([data.shape[0], depth, *[d * block_size for d in data.shape[2:]]])
 
 
 @op("SpaceToDepth", since=1)
 def space_to_depth_1(data: Array, *, mode: Mode, block_size: int = 1) -> Array:
-    """Blocks of space rearranged into channels, the inverse of DepthToSpace.
+    """Move blocks from the spatial axes to the channels; the inverse of DepthToSpace.
 
-    data: any type, [N, C, d1..dK], K >= 1.
-    Returns `[N, C * block_size**K, d1 / block_size, ...]`.
-    Raises InputError where a spatial dimension is no multiple of the block.
-    Spec: SpaceToDepth-1.
+    Args:
+        data: Any type, [N, C, d1, ..., dK], K >= 1.
+        mode: Whether the position in the block is the slower ("blocks_first") or the faster ("depth_first") part of
+            the channel index.
+        block_size: Size of a block on each spatial axis.
+
+    Returns:
+        Shape [N, C * block_size**K, d1 / block_size, ..., dK / block_size], the type of `data`.
+
+    Raises:
+        InputError: A spatial dimension is not a multiple of `block_size`, or the rank or `block_size` is too small.
+
+    Spec:
+        SpaceToDepth-1
     """
-    k, block = _spatial(data, block_size)
-    if any(d % block for d in data.shape[2:]):
-        raise InputError(f"the spatial part of {list(data.shape)} is no multiple of block_size {block}")
-    sizes = [d // block for d in data.shape[2:]]
-    split = data.reshape([*data.shape[:2], *[n for d in sizes for n in (d, block)]])
-    places = [3 + 2 * i for i in range(k)]
-    channels = [*places, 1] if mode == "blocks_first" else [1, *places]
+    _check_blocks(data, block_size)
+    k = data.ndim - 2
+    if any(d % block_size for d in data.shape[2:]):
+        raise InputError(f"spatial dimensions {list(data.shape[2:])} are not multiples of block_size {block_size}")
+    sizes = [d // block_size for d in data.shape[2:]]
+    split = data.reshape([*data.shape[:2], *[n for d in sizes for n in (d, block_size)]])
+    block_axes = [3 + 2 * i for i in range(k)]
+    channels = [*block_axes, 1] if mode == "blocks_first" else [1, *block_axes]
     order = [0, *channels, *[2 + 2 * i for i in range(k)]]
-    return np.transpose(split, order).reshape([data.shape[0], data.shape[1] * block**k, *sizes])
+    return np.transpose(split, order).reshape([data.shape[0], data.shape[1] * block_size**k, *sizes])
 
 
-def _spatial(data: Array, block_size: int) -> tuple[int, int]:
+def _check_blocks(data: Array, block_size: int) -> None:
     if data.ndim < 3:
         raise InputError(f"data has shape {list(data.shape)}, expected at least rank 3")
     if block_size < 1:
         raise InputError(f"block_size is {block_size}, expected at least 1")
-    return data.ndim - 2, block_size
 
 
 @op("ShuffleChannels", since=1)
 def shuffle_channels_1(data: Array, *, axis: int = 1, group: int = 1) -> Array:
-    """The channels split into `group` groups, and taken one from each group in turn.
+    """Divide the channels into groups and interleave them.
 
-    data: any type, rank >= 1.
-    Returns the type and shape of data.
-    Raises InputError where axis is out of range or its size no multiple of group.
-    Spec: ShuffleChannels-1.
+    Args:
+        data: Any type, rank >= 1.
+        axis: Axis of the channels, in [-rank, rank).
+        group: Number of groups. It must divide the size of `axis`.
+
+    Returns:
+        The type and shape of `data`.
+
+    Raises:
+        InputError: `axis` is out of range, or its size is not a multiple of `group`.
+
+    Spec:
+        ShuffleChannels-1
     """
-    along = normalize_axis(axis, data.ndim)
-    size = data.shape[along]
+    axis = normalize_axis(axis, data.ndim)
+    size = data.shape[axis]
     if group < 1 or size % group:
-        raise InputError(f"{size} channels cannot be split into {group} groups")
-    split = data.reshape([*data.shape[:along], group, size // group, *data.shape[along + 1 :]])
-    return np.reshape(np.swapaxes(split, along, along + 1), data.shape)
+        raise InputError(f"{size} channels cannot be divided into {group} groups")
+    split = data.reshape([*data.shape[:axis], group, size // group, *data.shape[axis + 1 :]])
+    return np.reshape(np.swapaxes(split, axis, axis + 1), data.shape)

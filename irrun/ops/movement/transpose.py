@@ -1,4 +1,4 @@
-"""Rearranging axes: Transpose."""
+"""Transpose: permutation of axes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,21 @@ __all__ = ["transpose_1"]
 
 @op("Transpose", since=1, folding="linear")
 def transpose_1(arg: Array, input_order: Array) -> Array:
-    """`arg` with its axes in the order `input_order`; an empty order reverses them.
+    """Permute the axes of `arg`.
 
-    arg: any type and shape; input_order: integer [rank of arg] or [0]; negative axes, which the specification
-    does not have, count from the end.
-    Returns the type of arg.
-    Raises InputError where the order is no permutation of the axes.
-    Spec: Transpose-1.
+    Args:
+        arg: Any type, any shape.
+        input_order: Integer [rank of arg], a permutation of the axes, or [0] to reverse them. Negative values, which
+            the specification does not allow, count from the last axis.
+
+    Returns:
+        The type of `arg`.
+
+    Raises:
+        InputError: `input_order` is not a permutation of the axes.
+
+    Spec:
+        Transpose-1
     """
     order = to_int_list(input_order)
     if not order:
