@@ -1,4 +1,4 @@
-"""Operations that make tensors, where conformance does not reach: errors, state, distributions."""
+"""Tests of operations that generate tensors, for what conformance tests do not cover: errors, state, distributions."""
 
 from __future__ import annotations
 
@@ -28,46 +28,46 @@ def draw(shape, low, high, name="f32", state=None, **attributes):
 
 
 @pytest.mark.parametrize(
-    ("start", "stop", "step", "what"),
+    ("start", "stop", "step", "message"),
     [(0, 1, 0, "step is 0"), (0, np.inf, 1, "stop is inf"), (np.nan, 1, 1, "start is nan")],
 )
-def test_range_needs_finite_numbers_and_a_step(start, stop, step, what):
-    with pytest.raises(InputError, match=what):
+def test_range_requires_finite_numbers_and_nonzero_step(start, stop, step, message):
+    with pytest.raises(InputError, match=message):
         range_1(*(np.array(v, np.float32) for v in (start, stop, step)))
 
 
-def test_range_refuses_more_elements_than_openvino_can_count():
+def test_range_with_too_many_elements_is_reported():
     with pytest.raises(InputError, match="elements"):
         range_1(np.array(0, np.int64), np.array(2**62), np.array(1))
 
 
-def test_range_step_below_one_is_no_step_for_integers():
+def test_range_step_below_one_is_reported_for_integers():
     arguments = (np.array(v, np.float32) for v in (1, 5, 0.5))
     with pytest.raises(InputError, match="after truncation"):
         range_4(*arguments, output_type=ELEMENT_TYPES["i64"])
 
 
-def test_range_counts_beyond_the_precision_of_f64():
+def test_range_of_large_integers_is_exact():
     values = [np.array(v, np.int64) for v in (2**62, 2**62 + 5, 2)]
     assert range_1(*values).tolist() == [2**62, 2**62 + 2, 2**62 + 4]
 
 
-def test_eye_refuses_negative_dimensions():
+def test_eye_negative_dimension_is_reported():
     with pytest.raises(InputError, match="negative"):
         eye_9(np.array(2), np.array(-1), np.array(0), output_type=ELEMENT_TYPES["f32"])
 
 
-def test_eye_of_the_specification():
+def test_eye_matches_specification():
     three, four, i32 = np.array(3), np.array(4), ELEMENT_TYPES["i32"]
     upper = eye_9(three, four, np.array(2), output_type=i32)
     assert upper.tolist() == [[0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]]
     lower = eye_9(three, four, np.array([-1]), output_type=i32)
     assert lower.tolist() == [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0]]
-    none = eye_9(np.array(2), np.array(2), np.array(5), np.array([1, 2]), output_type=ELEMENT_TYPES["f16"])
-    assert none.tolist() == np.zeros((1, 2, 2, 2)).tolist()
+    zeros = eye_9(np.array(2), np.array(2), np.array(5), np.array([1, 2]), output_type=ELEMENT_TYPES["f16"])
+    assert zeros.tolist() == np.zeros((1, 2, 2, 2)).tolist()
 
 
-def test_ranges_of_the_specification():
+def test_range_matches_specification():
     up, down = ([np.array(v) for v in values] for values in ((2, 23, 3), (23, 2, -3)))
     for result in (range_1(*up), range_4(*up, output_type=ELEMENT_TYPES["i32"])):
         assert result.tolist() == [2, 5, 8, 11, 14, 17, 20]
@@ -77,7 +77,7 @@ def test_ranges_of_the_specification():
     assert range_4(*halves, output_type=ELEMENT_TYPES["f32"]).tolist() == [1, 1.5, 2]
 
 
-def test_random_numbers_of_the_specification():
+def test_random_uniform_matches_specification():
     first = draw([3, 3], 0, 1, global_seed=150, op_seed=10)
     expected = [0.7011236, 0.30539632, 0.93931055, 0.9456035, 0.11694777, 0.50770056, 0.5197197, 0.22727466, 0.991374]
     np.testing.assert_allclose(first.reshape(-1), expected, rtol=1e-6)
@@ -87,14 +87,14 @@ def test_random_numbers_of_the_specification():
     assert draw([2, 3], 50, 100, "i32", **seeds).tolist() == [[65, 70, 56], [59, 82, 92]]
 
 
-def test_random_numbers_are_those_of_pytorch():
-    # torch.manual_seed(80), then rand(3) and empty(3, dtype=int32).random_(50, 100); the page has other numbers.
+def test_random_uniform_matches_pytorch():
+    # torch.manual_seed(80), then rand(3) and empty(3, dtype=int32).random_(50, 100); not the numbers of the specification.
     fractions = draw([3], 0, 1, global_seed=80, alignment="pytorch")
     np.testing.assert_allclose(fractions, [0.610423028, 0.0960195065, 0.0480293036], rtol=1e-7)
     assert draw([6], 50, 100, "i32", global_seed=80, alignment="pytorch").tolist() == [77, 58, 62, 69, 60, 94]
 
 
-def test_philox_gives_the_published_numbers():
+def test_philox_matches_published_numbers():
     assert generate_philox(1, 0, 0, 0).tolist() == [[0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]]
     ones = 2**64 - 1
     assert generate_philox(1, ones, ones, ones).tolist() == [[0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]]
@@ -104,7 +104,7 @@ def test_philox_carries_into_the_upper_half():
     assert generate_philox(3, 9, 5, 2**64 - 1)[1:].tolist() == generate_philox(2, 9, 6, 0).tolist()
 
 
-def test_mersenne_twister_gives_the_published_numbers():
+def test_mersenne_twister_matches_published_numbers():
     numbers = generate_mersenne_twister(10_000, 5489)
     assert numbers[0] == 3499211612
     assert numbers[9_999] == 4123659995
@@ -112,7 +112,7 @@ def test_mersenne_twister_gives_the_published_numbers():
 
 @pytest.mark.parametrize("alignment", ["tensorflow", "pytorch"])
 @pytest.mark.parametrize("name", ["f32", "f64", "i32", "i64"])
-def test_random_numbers_go_on_from_run_to_run_as_in_openvino(name, alignment):
+def test_random_uniform_continues_in_next_run_as_openvino(name, alignment):
     ov = pytest.importorskip("openvino")
     from openvino.utils.node_factory import NodeFactory
 
@@ -125,26 +125,26 @@ def test_random_numbers_go_on_from_run_to_run_as_in_openvino(name, alignment):
     model = ov.Model([ov.op.Result(node.output(0))], [])
     state = State()
     for _ in range(3):
-        theirs = [ov.Tensor(element, ov.Shape([7]))]
-        assert model.evaluate(theirs, [])
-        np.testing.assert_array_equal(draw([7], -3, 50, name, state, **attributes), theirs[0].data)
+        expected = [ov.Tensor(element, ov.Shape([7]))]
+        assert model.evaluate(expected, [])
+        np.testing.assert_array_equal(draw([7], -3, 50, name, state, **attributes), expected[0].data)
 
 
 @pytest.mark.parametrize("alignment", ["tensorflow", "pytorch"])
 @pytest.mark.parametrize("name", ["f32", "f16", "i64"])
-def test_random_numbers_without_seeds_fill_the_range_and_differ(name, alignment):
+def test_random_uniform_without_seeds_is_uniform_and_not_reproducible(name, alignment):
     first, second = (draw([100, 100], -2, 6, name, alignment=alignment) for _ in range(2))
     assert first.dtype == ELEMENT_TYPES[name].dtype
     assert not np.array_equal(first, second)
     values = first.astype(np.float64)
     assert values.min() >= -2
     assert values.max() <= 6
-    # The mean of 10,000 numbers is off by more than 0.15 once in 10**10 times.
+    # The mean of 10,000 numbers deviates by more than 0.15 with a probability of 1e-10.
     assert abs(values.mean() - (1.5 if name == "i64" else 2)) < 0.15
     assert np.histogram(values, 8)[0].min() > 1000
 
 
-def test_random_numbers_need_bounds_of_the_output_type_and_a_range():
+def test_random_uniform_invalid_inputs_are_reported():
     with pytest.raises(InputError, match="maxval is float64"):
         random_uniform_8(
             np.array([2]), np.float32(0).reshape(()), np.array(1.0), output_type=ELEMENT_TYPES["f32"], state=State()
@@ -167,7 +167,7 @@ def sample(probs, samples, replace, **attributes):
     )
 
 
-def test_multinomial_without_seeds_follows_the_probabilities():
+def test_multinomial_without_seeds_follows_probabilities():
     drawn = sample([1, 2, 5], 20_000, True)
     assert drawn.dtype == np.int32
     assert np.abs(np.bincount(drawn) / 20_000 - [0.125, 0.25, 0.625]).max() < 0.025
@@ -180,18 +180,18 @@ def test_multinomial_without_replacement_draws_each_class_once():
     assert (np.sort(drawn, axis=1) == np.arange(12)).all()
 
 
-def test_classes_of_the_specification():
-    sums = np.array([[0.1, 0.6, 1]], np.float32)
-    places = np.array([[0.2, 0.4, 0.6, 0.8, 1]], np.float32)
-    assert _draw_with_replacement(sums, places).tolist() == [[1, 1, 1, 2, 2]]
+def test_multinomial_classes_match_specification():
+    cumulative = np.array([[0.1, 0.6, 1]], np.float32)
+    thresholds = np.array([[0.2, 0.4, 0.6, 0.8, 1]], np.float32)
+    assert _draw_with_replacement(cumulative, thresholds).tolist() == [[1, 1, 1, 2, 2]]
     steep = np.array([[0.03, 0.29, 1], [1, 1, 1]], np.float32)
-    places = np.tile(np.arange(1, 11, dtype=np.float32) / 10, (2, 1))
-    assert _draw_with_replacement(steep, places).tolist() == [[1, 1, 2, 2, 2, 2, 2, 2, 2, 2], [0] * 10]
-    # As the page says, "only the class with idx 0 can be selected" in the end; its result has 2 there.
-    assert _draw_without_replacement(sums, np.array([[0.3, 0.2]], np.float32)).tolist() == [[1, 0]]
+    thresholds = np.tile(np.arange(1, 11, dtype=np.float32) / 10, (2, 1))
+    assert _draw_with_replacement(steep, thresholds).tolist() == [[1, 1, 2, 2, 2, 2, 2, 2, 2, 2], [0] * 10]
+    # The specification says "only the class with idx 0 can be selected" in the end, but its result has 2 there.
+    assert _draw_without_replacement(cumulative, np.array([[0.3, 0.2]], np.float32)).tolist() == [[1, 0]]
 
 
-def test_multinomial_needs_enough_classes():
+def test_multinomial_without_enough_classes_is_reported():
     with pytest.raises(InputError, match="4 different classes"):
         sample([0.5, 0.5], 4, False)
     with pytest.raises(InputError, match="shape"):

@@ -1,4 +1,4 @@
-"""Operations on images, where conformance does not reach: errors, worked values, other peers."""
+"""Tests of image operations that conformance tests do not cover: errors, known values, comparison with Pillow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def resize(x, target, axes=(2, 3), by="sizes", **attributes):
     return interpolate_11(x, target, np.array(axes), **attributes)
 
 
-def test_interpolate_takes_the_attributes_as_files_spell_them():
+def test_interpolate_accepts_attributes_as_written_in_files():
     operation = registry.find("Interpolate", "opset4")
     bound = operation.bind(
         {
@@ -34,28 +34,28 @@ def test_interpolate_takes_the_attributes_as_files_spell_them():
     x = np.ones((1, 1, 2, 2), np.float32)
     result = operation.kernel(x, np.array([1, 1]), np.array([2, 2], np.float32), np.array([2, 3]), **bound)
     assert result.shape == (1, 1, 6, 6)
-    old = registry.find("Interpolate", "opset1")
-    bound = old.bind({"axes": "2,3", "mode": "nearest", "align_corners": "0", "pads_begin": "0", "pads_end": "0"})
-    assert old.kernel(x, np.array([3, 4]), **bound).shape == (1, 1, 3, 4)
+    operation = registry.find("Interpolate", "opset1")
+    bound = operation.bind({"axes": "2,3", "mode": "nearest", "align_corners": "0", "pads_begin": "0", "pads_end": "0"})
+    assert operation.kernel(x, np.array([3, 4]), **bound).shape == (1, 1, 3, 4)
 
 
 @pytest.mark.parametrize("mode", ["bilinear_pillow", "bicubic_pillow"])
-def test_pillow_modes_resize_as_pillow_does(mode):
+def test_interpolate_pillow_modes_match_pillow(mode):
     image = pytest.importorskip("PIL.Image")
     method = image.Resampling.BILINEAR if mode == "bilinear_pillow" else image.Resampling.BICUBIC
     x = np.random.default_rng(0).normal(size=(13, 17)).astype(np.float32)
     for height, width in ((5, 7), (26, 9), (13, 30)):
-        theirs = np.asarray(image.fromarray(x).resize((width, height), method))
-        ours = resize(x, (height, width), (0, 1), mode=mode, cube_coeff=-0.5)
-        np.testing.assert_allclose(ours, theirs, atol=1e-6)
+        expected = np.asarray(image.fromarray(x).resize((width, height), method))
+        result = resize(x, (height, width), (0, 1), mode=mode, cube_coeff=-0.5)
+        np.testing.assert_allclose(result, expected, atol=1e-6)
 
 
-def test_nearest_moves_any_type_unchanged():
+def test_interpolate_nearest_keeps_values_of_any_type():
     x = np.arange(4, dtype=np.uint64).reshape(2, 2) + 2**63
     assert resize(x, (4, 2), (0, 1)).tolist() == x.repeat(2, axis=0).tolist()
 
 
-def test_interpolate_to_nothing_is_empty_and_from_nothing_is_an_error():
+def test_interpolate_to_size_zero_is_empty_but_from_size_zero_is_reported():
     assert resize(np.zeros((1, 1, 3, 3), np.float32), (0, 5), mode="cubic").shape == (1, 1, 0, 5)
     assert resize(np.zeros((0, 1, 0, 3), np.float32), (2, 2)).shape == (0, 1, 2, 2)
     with pytest.raises(InputError, match="empty"):
@@ -63,7 +63,7 @@ def test_interpolate_to_nothing_is_empty_and_from_nothing_is_an_error():
 
 
 @pytest.mark.parametrize(
-    ("attributes", "target", "axes", "what"),
+    ("attributes", "target", "axes", "message"),
     [
         ({}, (2,), (2, 3), "found 1 sizes for 2 axes"),
         ({}, (2, -1), (2, 3), "negative"),
@@ -74,19 +74,19 @@ def test_interpolate_to_nothing_is_empty_and_from_nothing_is_an_error():
         ({"mode": "bicubic_pillow"}, (2,), (2,), "two axes"),
     ],
 )
-def test_interpolate_names_what_does_not_fit(attributes, target, axes, what):
-    with pytest.raises(InputError, match=what):
+def test_interpolate_invalid_inputs_are_reported(attributes, target, axes, message):
+    with pytest.raises(InputError, match=message):
         resize(np.zeros((1, 1, 4, 4), np.float32), target, axes, **attributes)
 
 
-def test_interpolate_4_picks_sizes_or_scales():
+def test_interpolate_4_uses_sizes_or_scales():
     x = np.arange(4, dtype=np.float32)
     arguments = x, np.array([8]), np.array([0.5], np.float32)
     assert interpolate_4(*arguments, mode="nearest", shape_calculation_mode="sizes").shape == (8,)
     assert interpolate_4(*arguments, mode="nearest", shape_calculation_mode="scales").shape == (2,)
 
 
-def test_interpolate_1_keeps_the_other_axes_without_padding():
+def test_interpolate_1_ignores_pads_of_other_axes():
     x = np.ones((2, 3, 4, 4), np.float32)
     result = interpolate_1(
         x, np.array([8, 8]), axes=[2, 3], mode="nearest", pads_begin=[1, 0, 0, 0], pads_end=[0, 1, 0, 0]
@@ -95,19 +95,19 @@ def test_interpolate_1_keeps_the_other_axes_without_padding():
     assert (result == 1).all()
 
 
-def test_interpolate_1_pads_each_axis_that_it_resizes_by_a_single_pad():
+def test_interpolate_1_applies_single_pad_to_all_resized_axes():
     x = np.arange(1, 9, dtype=np.float32).reshape(2, 1, 2, 2)
     result = interpolate_1(x, np.array([4, 4]), axes=[2, 3], mode="nearest", pads_begin=[1], pads_end=[1])
     np.testing.assert_array_equal(result, np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))))
 
 
-def test_halves_are_rounded_away_from_zero():
+def test_round_half_away_rounds_away_from_zero():
     x = np.array([0.5, 1.5, -0.5, -2.5, 0.49999997, 8388609.0], np.float32)
     assert round_half_away(x).tolist() == [1, 2, -1, -3, 0, 8388609]
 
 
-def test_colors_of_worked_examples():
-    # From OpenVINO's tests, which allow for a difference of 2.
+def test_color_conversion_has_known_values():
+    # From OpenVINO's tests, which tolerate a difference of 2.
     red = np.array([0x51] * 4 + [0x5A, 0xF0], np.uint8).reshape(1, 3, 2, 1)
     for rgb in (nv12_to_rgb_8(red), i420_to_rgb_8(red)):
         assert np.abs(rgb.reshape(4, 3).astype(int) - [255, 0, 0]).max() <= 2
@@ -117,16 +117,16 @@ def test_colors_of_worked_examples():
     assert nv12_to_rgb_8(red).tolist() == [[[[254, 0, 0]] * 2] * 2]
 
 
-def test_nv12_there_and_back():
-    # Colours that are constant over two by two pixels survive but for rounding.
+def test_nv12_round_trip_preserves_colors():
+    # Colors that are constant over 2x2 pixels change only by rounding.
     rgb = np.random.default_rng(0).integers(40, 200, (1, 4, 4, 3)).repeat(2, 1).repeat(2, 2).astype(np.uint8)
-    back = nv12_to_rgb_8(rgb_to_nv12_17(rgb))
-    assert np.abs(back.astype(int) - rgb).max() <= 3
+    result = nv12_to_rgb_8(rgb_to_nv12_17(rgb))
+    assert np.abs(result.astype(int) - rgb).max() <= 3
     planes = bgr_to_nv12_17(rgb[..., ::-1], single_plane=False)
-    np.testing.assert_array_equal(nv12_to_rgb_8(*planes), back)
+    np.testing.assert_array_equal(nv12_to_rgb_8(*planes), result)
 
 
-def test_color_conversions_refuse_other_shapes():
+def test_color_conversion_invalid_shapes_are_reported():
     zeros = np.zeros
     with pytest.raises(InputError, match="H and W even"):
         nv12_to_rgb_8(zeros((1, 4, 2, 1), np.uint8))
@@ -140,19 +140,19 @@ def test_color_conversions_refuse_other_shapes():
         rgb_to_nv12_17(zeros((1, 3, 4, 3), np.uint8))
 
 
-def test_grid_sample_refuses_other_shapes_and_takes_nan():
+def test_grid_sample_reports_invalid_shapes_and_accepts_nan():
     data = np.ones((1, 2, 3, 4), np.float32)
     with pytest.raises(InputError, match="grid"):
         grid_sample_9(data, np.zeros((1, 2, 2, 3), np.float32))
     with pytest.raises(InputError, match="at least one pixel"):
         grid_sample_9(data[:, :, :0], np.zeros((1, 2, 2, 2), np.float32), padding_mode="border")
     assert not grid_sample_9(data[:, :, :0], np.zeros((1, 2, 2, 2), np.float32)).any()
-    nowhere = np.full((1, 1, 1, 2), np.nan, np.float32)
+    grid = np.full((1, 1, 1, 2), np.nan, np.float32)
     with np.errstate(all="ignore"):
-        assert grid_sample_9(data, nowhere, mode="nearest").tolist() == [[[[0]], [[0]]]]
+        assert grid_sample_9(data, grid, mode="nearest").tolist() == [[[[0]], [[0]]]]
 
 
-def test_grid_sample_cuts_off_fractions_of_booleans():
+def test_grid_sample_truncates_booleans():
     data = np.array([True, True, False]).reshape(1, 1, 1, 3)
     grid = np.array([[-1, 0], [-0.5, 0], [0, 0], [0.5, 0], [1, 0]], np.float32).reshape(1, 1, 5, 2)
     result = grid_sample_9(data, grid, align_corners=True)
@@ -160,7 +160,7 @@ def test_grid_sample_cuts_off_fractions_of_booleans():
     assert result.reshape(-1).tolist() == [True, True, True, False, False]
 
 
-def test_inputs_stay_as_they_are():
+def test_inputs_are_not_modified():
     x = np.random.default_rng(0).normal(size=(1, 1, 4, 4)).astype(np.float32)
     before = x.copy()
     x.flags.writeable = False
@@ -170,7 +170,7 @@ def test_inputs_stay_as_they_are():
     np.testing.assert_array_equal(x, before)
 
 
-def test_scales_that_leave_nothing_give_an_empty_image():
+def test_interpolate_by_small_scales_is_empty():
     image = np.ones((1, 1, 2, 2), np.float32)
     for mode in ("nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow"):
         result = interpolate_11(

@@ -1,4 +1,4 @@
-"""Sparse operations: worked examples and errors."""
+"""Tests of sparse operations: examples of the specification and errors."""
 
 from __future__ import annotations
 
@@ -75,78 +75,78 @@ BAGS = np.array([[0, 2], [1, 2], [3, 4]])
         ),
     ],
 )
-def test_examples_of_bags(type, version, attributes, inputs, expected):
+def test_embedding_bags_match_specification(type, version, attributes, inputs, expected):
     operation = registry.find(type, f"opset{version}")
     assert not operation.find_unknown(attributes)
     result = operation.kernel(TABLE, *inputs, **operation.bind(attributes))
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-7)
 
 
-def test_bags_that_offsets_make():
+def test_offsets_divide_indices_into_bags():
     table = np.eye(8, dtype=np.int32)
     result = embedding_bag_offsets_15(table, np.arange(8), i64(0, 3, 4, 4, 6))
     assert result.sum(axis=1).tolist() == [3, 1, 0, 2, 2]
 
 
-def test_example_of_segments():
+def test_segments_match_specification():
     weights = np.full(4, 0.5, np.float32)
     inputs = (i64(0, 2, 3, 4), i64(0, 0, 2, 2), np.array(3), np.array(0), weights)
     result = embedding_segments_sum_3(TABLE, *inputs)
     np.testing.assert_allclose(result, [[-1.05, -1.2], [-0.2, -0.6], [-0.1, 0.4]], rtol=1e-6)
 
 
-def test_unsorted_segments():
+def test_segments_may_be_unsorted():
     result = embedding_segments_sum_3(TABLE, i64(0, 1, 2), i64(2, 0, 2), np.array(3))
     np.testing.assert_array_equal(result, [TABLE[1], [0, 0], TABLE[0] + TABLE[2]])
 
 
-def test_offset_at_the_end_makes_an_empty_bag():
+def test_offset_at_the_end_starts_an_empty_bag():
     result = embedding_bag_offsets_15(TABLE, i64(0, 1), i64(0, 2), np.array(3))
     np.testing.assert_array_equal(result, [TABLE[0] + TABLE[1], TABLE[3]])
 
 
-def test_narrow_floats_are_rounded_once():
+def test_low_precision_sums_are_rounded_once():
     table = np.array([[256], [1], [1]], ml_dtypes.bfloat16)  # 256 + 1 rounds back to 256
     result = embedding_bag_packed_15(table, np.array([[0, 1, 2]]))
     assert result.dtype == ml_dtypes.bfloat16
     assert result.astype(int).tolist() == [[258]]
 
 
-def test_mean_of_integers_is_cut_off():
+def test_mean_of_integers_is_truncated():
     table = np.array([[-3], [2]], np.int8)
     assert embedding_bag_packed_15(table, np.array([[0, 1]]), reduction="mean").tolist() == [[0]]
     assert embedding_bag_packed_15(table, np.array([[0, 0, 1]]), reduction="mean").tolist() == [[-1]]
 
 
-def test_integers_wrap_around():
+def test_sums_of_integers_wrap():
     assert embedding_bag_packed_15(np.array([[100]], np.int8), np.array([[0, 0]])).tolist() == [[-56]]
 
 
-def test_nothing():
+def test_empty_bags_are_zeros():
     assert embedding_bag_offsets_15(TABLE, i64(0), i64()).shape == (0, 2)
     assert embedding_bag_packed_15(TABLE, np.zeros((2, 0), int)).tolist() == [[0, 0], [0, 0]]
 
 
-def test_fill_empty_rows():
+def test_sparse_fill_empty_rows_sorts_and_fills():
     values = np.array(["x", "y", "z"], object)
-    places = np.array([[3, 1], [0, 2], [3, 0]], np.int32)
+    positions = np.array([[3, 1], [0, 2], [3, 0]], np.int32)
     default = np.array("none", object)
-    indices, filled, empty = sparse_fill_empty_rows_16(values, i64(5, 4), places, default)
+    indices, filled, empty = sparse_fill_empty_rows_16(values, i64(5, 4), positions, default)
     assert indices.dtype == np.int32
     assert indices.tolist() == [[0, 2], [1, 0], [2, 0], [3, 0], [3, 1], [4, 0]]
     assert filled.tolist() == ["y", "none", "none", "z", "x", "none"]
     assert empty.tolist() == [False, True, True, False, True]
 
 
-def test_examples_of_fill_empty_rows():
-    places, values = np.array([[0, 1], [0, 3], [2, 0], [3, 1]]), np.array(["a", "b", "c", "d"], object)
-    indices, filled, empty = sparse_fill_empty_rows_16(values, i64(5, 6), places, np.array("-", object))
+def test_sparse_fill_empty_rows_matches_specification():
+    positions, values = np.array([[0, 1], [0, 3], [2, 0], [3, 1]]), np.array(["a", "b", "c", "d"], object)
+    indices, filled, empty = sparse_fill_empty_rows_16(values, i64(5, 6), positions, np.array("-", object))
     assert indices.tolist() == [[0, 1], [0, 3], [1, 0], [2, 0], [3, 1], [4, 0]]
     assert filled.tolist() == ["a", "b", "-", "c", "d", "-"]
     assert empty.tolist() == [False, True, False, False, True]
-    places = np.array([[0, 0], [2, 2]], np.int32)
+    positions = np.array([[0, 0], [2, 2]], np.int32)
     indices, filled, empty = sparse_fill_empty_rows_16(
-        np.array([1, 3], np.float32), np.array([3, 3], np.int32), places, np.float32(42).reshape(())
+        np.array([1, 3], np.float32), np.array([3, 3], np.int32), positions, np.float32(42).reshape(())
     )
     assert filled.tolist() == [1, 42, 3]
     assert (indices.dtype, filled.dtype, empty.dtype) == (np.int32, np.float32, np.bool_)
@@ -169,6 +169,6 @@ def test_examples_of_fill_empty_rows():
         lambda: sparse_fill_empty_rows_16(TABLE[0], i64(2, 2), np.array([[0, 0]]), TABLE[0, 0].reshape(())),
     ],
 )
-def test_what_does_not_fit_is_reported(call):
+def test_invalid_inputs_are_reported(call):
     with pytest.raises(InputError):
         call()
