@@ -1,17 +1,22 @@
-"""Memory layers: pairs of one `id`, of which one gives what the other was given in the run before."""
+"""Memory layers: pairs with the same `id`, of which one reads the value that the other stored in the previous run."""
 
 from __future__ import annotations
 
 from irrun.ir.legacy.builder import Builder
 from irrun.ir.legacy.layer import LegacyLayer, Value
+from irrun.shapes import PartialShape
 
 __all__ = ["Memories"]
 
 
 class Memories:
-    """Turns Memory layers into ReadValue and Assign of a variable named by their `id`.
+    """Converts Memory layers to ReadValue and Assign of a variable named by their `id`.
 
-    The layer with an output reads, the one with an input is set; before the first run the value is zero.
+    The layer with an output reads the variable, the layer with an input assigns it. Its initial value is zero.
+
+    Attributes:
+        readers: The layer that reads each variable.
+        writers: The layer that assigns each variable.
     """
 
     def __init__(self) -> None:
@@ -19,36 +24,51 @@ class Memories:
         self.writers: dict[str, LegacyLayer] = {}
 
     def convert(self, builder: Builder, layer: LegacyLayer) -> list[Value]:
-        """One of the two layers of a pair."""
-        variable = layer.text("id")
-        reads = bool(layer.outputs)
-        found = self.readers if reads else self.writers
-        if variable in found:
-            raise layer.error(f"two Memory layers {'read' if reads else 'set'} the variable {variable!r}")
-        if reads == bool(layer.inputs):
-            raise layer.error("has both inputs and outputs" if reads else "has neither inputs nor outputs")
-        found[variable] = layer
-        if not reads:
-            value = layer.input(0)
-            self._layer(builder, "Assign", variable, value, layer)
-            return []
-        zero = builder.filled(0, layer.out_shape(), layer.out_type())
-        return [self._layer(builder, "ReadValue", variable, zero, layer)]
+        """Convert one of the two layers of a pair.
 
-    @staticmethod
-    def _layer(builder: Builder, type: str, variable: str, value: Value, layer: LegacyLayer) -> Value:
-        attributes = {"variable_id": variable}
-        if type == "ReadValue" and value.type is not None:
-            attributes["variable_type"] = value.type.name
-            attributes["variable_shape"] = ",".join(map(str, value.shape or ()))
-        made = builder.layer(type, [value], [(value.type, value.shape)], attributes, version="opset6", name=layer.name)
-        return Value(made, made.outputs[0])
+        Args:
+            builder: The graph under construction.
+            layer: A Memory layer.
 
-    def finish(self) -> None:
-        """Raise ModelError where a variable is set that nobody reads, or read that nobody sets."""
-        for own, other, what in (
-            (self.readers, self.writers, "sets"),
+        Returns:
+            The value of the variable for a reader, and nothing for a writer.
+
+        Raises:
+            ModelError: The pair has two readers or writers, or the layer has both inputs and outputs, or neither.
+        """
+        variable = layer.get_text("id")
+        is_reader = bool(layer.outputs)
+        layers = self.readers if is_reader else self.writers
+        if variable in layers:
+            raise layer.make_error(f"two Memory layers {'read' if is_reader else 'assign'} the variable {variable!r}")
+        if is_reader == bool(layer.inputs):
+            raise layer.make_error("has both inputs and outputs" if is_reader else "has neither inputs nor outputs")
+        layers[variable] = layer
+        attributes: dict[str, object] = {"variable_id": variable}
+        if is_reader:
+            value = builder.fill(0, layer.get_output_shape(), layer.get_output_type())
+            attributes |= {"variable_type": layer.get_output_type(), "variable_shape": PartialShape(layer.get_output_shape())}
+        else:
+            value = layer.get_input(0)
+        converted = builder.add_layer(
+            "ReadValue" if is_reader else "Assign",
+            [value],
+            [(value.type, value.shape)],
+            attributes,
+            version="opset6",
+            name=layer.name,
+        )
+        return [Value(converted, converted.outputs[0])] if is_reader else []
+
+    def check_pairs(self) -> None:
+        """Check that each variable is both read and assigned.
+
+        Raises:
+            ModelError: A variable is only read or only assigned.
+        """
+        for layers, counterparts, verb in (
+            (self.readers, self.writers, "assigns"),
             (self.writers, self.readers, "reads"),
         ):
-            for variable in own.keys() - other.keys():
-                raise own[variable].error(f"no Memory layer {what} the variable {variable!r}")
+            for variable in layers.keys() - counterparts.keys():
+                raise layers[variable].make_error(f"no Memory layer {verb} the variable {variable!r}")

@@ -1,4 +1,4 @@
-"""The elements of IR v2 to v7: layers, ports, blobs, edges, port maps."""
+"""The XML elements of IR v2 to v7: layers, ports, blobs, edges and port maps."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from typing import Any
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import ModelError
-from irrun.ir.legacy.layer import F32, Blob, Declared
+from irrun.ir.legacy.layer import F32, Blob, PortDeclaration
 from irrun.ir.model import Edge, Layer, Port, PortMapEntry
-from irrun.ir.xml import MOST_ATTRIBUTES
+from irrun.ir.xml import MAX_ATTRIBUTES
 from irrun.shapes import PartialShape
 
 __all__ = [
-    "End",
-    "RawLayer",
-    "attributes_of",
-    "children",
-    "integer",
-    "malformed",
-    "number",
+    "LayerElement",
+    "PortKey",
+    "create_error",
+    "find_children",
+    "parse_float",
+    "parse_int",
+    "parse_precision",
     "read_edge",
-    "read_map_entry",
-    "stored_type",
+    "read_port_map_entry",
 ]
 
-#: Where the attributes of a layer are, besides `data`, in the oldest files.
+#: The elements that hold the attributes of a layer in the oldest files, instead of `data`.
 _DATA_TAGS = {
     "fullyconnected": ("fc", "fc_data"),
     "innerproduct": ("fc", "fc_data"),
@@ -37,146 +36,205 @@ _DATA_TAGS = {
     "eltwise": ("elementwise", "elementwise_data"),
 }
 
-End = tuple[int, int]  #: a layer and one of its ports, by their ids in the file
+#: A port: the id of its layer and its own id, as in the file.
+PortKey = tuple[int, int]
 
 
-def children(parent: Any, section: str, tag: str) -> Sequence[Any]:
-    """The `tag` elements in the `section` of an element; none where it has no such section."""
-    found = parent.find(section)
-    return [] if found is None else list(found.iterchildren(tag))
+def find_children(parent: Any, section: str, tag: str) -> Sequence[Any]:
+    """Return the children of a section of an element.
+
+    Args:
+        parent: The element.
+        section: Tag of the section, such as "layers". The element may lack it.
+        tag: Tag of the children, such as "layer".
+
+    Returns:
+        The children, in the order of the file.
+    """
+    element = parent.find(section)
+    return [] if element is None else list(element.iterchildren(tag))
 
 
 @dataclass
-class RawLayer:
-    """A layer as the XML has it, its ports ordered by their ids.
+class LayerElement:
+    """A `layer` element.
 
     Attributes:
-        precision: what its element states, or what encloses it, or its first output (late files of IR v7).
-        inputs, outputs: what its ports declare, by their ids.
+        element: The XML element.
+        layer: The layer, with the ids, attributes and ports of the file. Its ports are ordered by their ids.
+        precision: The precision of the layer: its own, that of the enclosing element, or that of its first output.
+        inputs: The declarations of the input ports, by port id.
+        outputs: The declarations of the output ports, by port id.
     """
 
     element: Any
     layer: Layer
     precision: str | None
-    inputs: dict[int, Declared] = field(default_factory=dict)
-    outputs: dict[int, Declared] = field(default_factory=dict)
+    inputs: dict[int, PortDeclaration] = field(default_factory=dict)
+    outputs: dict[int, PortDeclaration] = field(default_factory=dict)
 
     @staticmethod
-    def read(element: Any, precision: str | None) -> RawLayer:
-        """From a `layer` element.
+    def read(element: Any, precision: str | None) -> LayerElement:
+        """Read a `layer` element.
+
+        Args:
+            element: The XML element.
+            precision: The precision that the enclosing element states, if any.
+
+        Returns:
+            The layer.
 
         Raises:
-            ModelError: it has no type, or numbers that are none.
+            ModelError: The type is missing, or a number is invalid.
         """
-        kind = element.get("type")
-        if not kind:
-            raise malformed(element, "a layer needs a type")
-        id = integer(element, "id", element.get("id"))
-        layer = Layer(id, element.get("name", ""), kind, "legacy", line=element.sourceline or 0)
-        layer.attributes = attributes_of(element, kind)
-        first = element.find("output/port[@precision]")
-        inferred = None if first is None else first.get("precision")
-        raw = RawLayer(element, layer, element.get("precision") or precision or inferred)
-        for section, found in (("input", raw.inputs), ("output", raw.outputs)):
-            for port in children(element, section, "port"):
-                stated = port.get("precision")
-                shape = tuple(integer(d, "dimension", d.text) for d in port.iterchildren("dim"))
-                if any(n < 0 for n in shape):
-                    raise malformed(port, f"the shape {list(shape)} has a negative dimension")
-                port_id = integer(port, "port id", port.get("id"))
-                type = used_type(port, stated or raw.precision)
-                found[port_id] = Declared(type, shape, explicit=bool(stated))
-        layer.inputs = [Port(i, d.type, PartialShape(d.shape)) for i, d in sorted(raw.inputs.items())]
-        layer.outputs = [Port(i, d.type, PartialShape(d.shape)) for i, d in sorted(raw.outputs.items())]
-        return raw
+        layer_type = element.get("type")
+        if not layer_type:
+            raise create_error(element, "a layer requires the attribute type")
+        layer_id = parse_int(element, "id", element.get("id"))
+        layer = Layer(layer_id, element.get("name", ""), layer_type, "legacy", line=element.sourceline or 0)
+        layer.attributes = _read_attributes(element, layer_type)
+        # In late files of IR v7 only ports and blobs have a precision.
+        port = element.find("output/port[@precision]")
+        port_precision = None if port is None else port.get("precision")
+        result = LayerElement(element, layer, element.get("precision") or precision or port_precision)
+        result._read_ports()
+        return result
+
+    def _read_ports(self) -> None:
+        for section, ports in (("input", self.inputs), ("output", self.outputs)):
+            for port in find_children(self.element, section, "port"):
+                precision = port.get("precision")
+                shape = tuple(parse_int(d, "dimension", d.text) for d in port.iterchildren("dim"))
+                if any(size < 0 for size in shape):
+                    raise create_error(port, f"the shape {list(shape)} has a negative dimension")
+                port_id = parse_int(port, "port id", port.get("id"))
+                element_type = _get_compute_type(port, precision or self.precision)
+                ports[port_id] = PortDeclaration(element_type, shape, explicit=bool(precision))
+        self.layer.inputs = [Port(i, d.type, PartialShape(d.shape)) for i, d in sorted(self.inputs.items())]
+        self.layer.outputs = [Port(i, d.type, PartialShape(d.shape)) for i, d in sorted(self.outputs.items())]
 
     @property
     def kind(self) -> str:
-        """Its type in lower case: old readers did not tell cases apart."""
+        """The type in lower case; legacy readers ignored case."""
         return self.layer.type.lower()
 
-    def data_name(self, position: int) -> str:
-        """What old readers called the data of an output: the layer's name, numbered where there are several."""
+    def get_output_name(self, position: int) -> str:
+        """Return the name of an output: the name of the layer, with a number if the layer has several outputs."""
         name = self.layer.name
         return name if len(self.layer.outputs) == 1 else f"{name}.{position}"
 
-    def input_name(self, port_id: int) -> str:
-        """The same for an input that no edge leads into."""
-        ids = [p.id for p in self.layer.inputs]
-        return self.layer.name if len(ids) == 1 else f"{self.layer.name}.{ids.index(port_id)}"
+    def get_input_name(self, port_id: int) -> str:
+        """Return the name of an input without an edge: the name of the layer, numbered if it has several inputs."""
+        port_ids = [port.id for port in self.layer.inputs]
+        return self.layer.name if len(port_ids) == 1 else f"{self.layer.name}.{port_ids.index(port_id)}"
 
-    def blobs(self) -> dict[str, Blob]:
-        """The segments of the .bin that belong to it, by name."""
-        element, stated = self.element, self.precision
+    def read_blobs(self) -> dict[str, Blob]:
+        """Return the blobs of the layer, by name.
+
+        Raises:
+            ModelError: An offset, size or precision is invalid.
+        """
+        element, precision = self.element, self.precision
         if self.kind == "const":
             port = element.find("output/port")
-            stated = (port.get("precision") if port is not None else None) or stated
-        segments = [*element.iterchildren("biases"), *element.iterchildren("weights")]
+            precision = (port.get("precision") if port is not None else None) or precision
+        blob_elements = [*element.iterchildren("biases"), *element.iterchildren("weights")]
         section = element.find("blobs")
-        segments += [] if section is None else [e for e in section if isinstance(e.tag, str)]
-        found = {}
-        for segment in segments:
-            size, offset = (integer(segment, k, segment.get(k, "0")) for k in ("size", "offset"))
+        blob_elements += [] if section is None else [child for child in section if isinstance(child.tag, str)]
+        blobs = {}
+        for blob in blob_elements:
+            size, offset = (parse_int(blob, name, blob.get(name, "0")) for name in ("size", "offset"))
             if size:
-                type = stored_type(segment, segment.get("precision") or stated) or F32
-                found[segment.tag] = Blob(type, offset, size)
-        return found
+                element_type = parse_precision(blob, blob.get("precision") or precision) or F32
+                blobs[blob.tag] = Blob(element_type, offset, size)
+        return blobs
 
 
-def used_type(element: Any, text: str | None) -> ElementType | None:
-    """The type that arithmetic uses for a precision: f32 for FP16."""
-    found = stored_type(element, text)
-    return F32 if found is not None and found.name == "f16" else found
+def _get_compute_type(element: Any, precision: str | None) -> ElementType | None:
+    """Return the element type in which a precision is computed: f32 for FP16."""
+    element_type = parse_precision(element, precision)
+    return F32 if element_type is not None and element_type.name == "f16" else element_type
 
 
-def attributes_of(element: Any, kind: str) -> dict[str, str]:
-    """The attributes of its data element; those of the `crop` elements of the oldest Crop layers as lists."""
-    lowered = kind.lower()
-    tags = (*_DATA_TAGS.get(lowered, ()), "data", f"{lowered}_data", lowered)
-    data = next((d for d in (element.find(tag) for tag in tags) if d is not None), None)
+def _read_attributes(element: Any, layer_type: str) -> dict[str, str]:
+    """Return the attributes of a layer; those of the `crop` elements of the oldest Crop layers are joined to lists."""
+    kind = layer_type.lower()
+    tags = (*_DATA_TAGS.get(kind, ()), "data", f"{kind}_data", kind)
+    data = next((child for child in (element.find(tag) for tag in tags) if child is not None), None)
     if data is None:
         return {}
-    if len(data.attrib) > MOST_ATTRIBUTES:
-        raise malformed(data, f"{len(data.attrib)} attributes, expected at most {MOST_ATTRIBUTES}")
-    found = dict(data.attrib)
-    crops = list(data.iterchildren("crop")) if lowered == "crop" else []
+    if len(data.attrib) > MAX_ATTRIBUTES:
+        raise create_error(data, f"{len(data.attrib)} attributes, expected at most {MAX_ATTRIBUTES}")
+    attributes = dict(data.attrib)
+    crops = list(data.iterchildren("crop")) if kind == "crop" else []
     for name in ("axis", "offset", "dim") if crops else ():
-        if name != "dim" or all(c.get(name) is not None for c in crops):
-            found[name] = ",".join(c.get(name, "0") for c in crops)
-    return found
+        if name != "dim" or all(crop.get(name) is not None for crop in crops):
+            attributes[name] = ",".join(crop.get(name, "0") for crop in crops)
+    return attributes
 
 
-def read_map_entry(element: Any) -> tuple[PortMapEntry, End]:
-    """An entry of a port map, and the port of the body that it names; its own ids are still those of the file."""
+def read_port_map_entry(element: Any) -> tuple[PortMapEntry, PortKey]:
+    """Read an entry of a port map.
 
-    def attribute(name: str, default: str | None = None) -> int:
-        return integer(element, name, element.get(name, default))
+    Args:
+        element: An `input` or `output` element.
 
-    axis = attribute("axis", "-1")
-    end = (attribute("internal_layer_id"), attribute("internal_port_id", "0"))
-    stride = attribute("stride", "1")
-    start, stop = ("0", "-1") if stride > 0 else ("-1", "0")
+    Returns:
+        The entry, whose ids are those of the file, and the port of the body that it names.
+
+    Raises:
+        ModelError: An attribute is missing or not an integer.
+    """
+
+    def read_int(name: str, default: str | None = None) -> int:
+        return parse_int(element, name, element.get(name, default))
+
+    axis = read_int("axis", "-1")
+    port = (read_int("internal_layer_id"), read_int("internal_port_id", "0"))
+    stride = read_int("stride", "1")
+    start, end = ("0", "-1") if stride > 0 else ("-1", "0")
     entry = PortMapEntry(
-        external_port_id=attribute("external_port_id"),
-        internal_layer_id=end[0],
+        external_port_id=read_int("external_port_id"),
+        internal_layer_id=port[0],
         axis=None if axis < 0 else axis,
-        start=attribute("start", start),
-        end=attribute("end", stop),
+        start=read_int("start", start),
+        end=read_int("end", end),
         stride=stride,
-        part_size=abs(stride),  # what the plugins went by, whatever the file says
+        part_size=abs(stride),  # legacy plugins ignored the attribute part_size
         line=element.sourceline or 0,
     )
-    return entry, end
+    return entry, port
 
 
 def read_edge(element: Any) -> Edge:
-    """An edge, or a back edge, by the ids of the file."""
+    """Read an edge or a back edge; its ids are those of the file.
+
+    Args:
+        element: An `edge` element.
+
+    Returns:
+        The edge.
+
+    Raises:
+        ModelError: An attribute is missing or not an integer.
+    """
     names = ("from-layer", "from-port", "to-layer", "to-port")
-    return Edge(*(integer(element, name, element.get(name)) for name in names))
+    return Edge(*(parse_int(element, name, element.get(name)) for name in names))
 
 
-def stored_type(element: Any, text: str | None) -> ElementType | None:
-    """The type that a precision names, or None where it leaves that open."""
+def parse_precision(element: Any, text: str | None) -> ElementType | None:
+    """Parse a precision.
+
+    Args:
+        element: The element that states it, for the error message.
+        text: A precision such as "FP16".
+
+    Returns:
+        The element type, or None if the precision does not determine it.
+
+    Raises:
+        ModelError: The precision is unknown.
+    """
     if text is None or text in ("UNSPECIFIED", "MIXED", ""):
         return None
     if text == "BIN":
@@ -184,25 +242,56 @@ def stored_type(element: Any, text: str | None) -> ElementType | None:
     try:
         return ElementType.parse(text)
     except ValueError as error:
-        raise malformed(element, str(error)) from None
+        raise create_error(element, str(error)) from None
 
 
-def integer(element: Any, name: str, text: str | None) -> int:
-    """The text as an integer; `name` is what it is called in the message of the ModelError otherwise."""
+def parse_int(element: Any, name: str, text: str | None) -> int:
+    """Parse an integer.
+
+    Args:
+        element: The element that states it, for the error message.
+        name: What the integer is, for the error message.
+        text: The integer.
+
+    Returns:
+        The integer.
+
+    Raises:
+        ModelError: The text is missing or not an integer.
+    """
     try:
         return int(text or "")
     except ValueError:
-        raise malformed(element, f"{name} {text!r} of <{element.tag}> is no integer") from None
+        raise create_error(element, f"{name} {text!r} of <{element.tag}> is not an integer") from None
 
 
-def number(element: Any, text: str) -> float:
-    """The text as a number, or a ModelError."""
+def parse_float(element: Any, text: str) -> float:
+    """Parse a number.
+
+    Args:
+        element: The element that states it, for the error message.
+        text: The number.
+
+    Returns:
+        The number.
+
+    Raises:
+        ModelError: The text is not a number.
+    """
     try:
         return float(text)
     except ValueError:
-        raise malformed(element, f"{text!r} of <{element.tag}> is no number") from None
+        raise create_error(element, f"{text!r} of <{element.tag}> is not a number") from None
 
 
-def malformed(element: Any, message: str) -> ModelError:
-    """A ModelError that names the line of the element."""
+def create_error(element: Any, message: str) -> ModelError:
+    """Return a ModelError with the line of an element.
+
+    Args:
+        element: The element that is invalid.
+        message: The message.
+
+    Returns:
+        The error.
+    """
     return ModelError(message, line=element.sourceline or None)
