@@ -88,7 +88,7 @@ def test_random_uniform_matches_specification():
 
 
 def test_random_uniform_matches_pytorch():
-    # torch.manual_seed(80), then rand(3) and empty(3, dtype=int32).random_(50, 100); not the numbers of the specification.
+    # torch.manual_seed(80), then rand(3) and empty(3, dtype=int32).random_(50, 100); the specification has others.
     fractions = draw([3], 0, 1, global_seed=80, alignment="pytorch")
     np.testing.assert_allclose(fractions, [0.610423028, 0.0960195065, 0.0480293036], rtol=1e-7)
     assert draw([6], 50, 100, "i32", global_seed=80, alignment="pytorch").tolist() == [77, 58, 62, 69, 60, 94]
