@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -50,17 +50,25 @@ class RequestState:
 
     Attributes:
         variables: The variables of the request.
+        layer_states: What single layers keep between runs, by layer and parameter of the kernel.
         observers: The observers of the current run.
         observer_error: The exception that an observer raised, which reaches the caller unchanged.
     """
 
     def __init__(self) -> None:
         self.variables = Variables()
+        self.layer_states: dict[tuple[int, str], State] = {}
         self.observers: list[Observer] = []
         self.observer_error: Exception | None = None
 
+    def reset(self) -> None:
+        """Discard everything that the request keeps between runs."""
+        self.variables.values.clear()
+        for state in self.layer_states.values():
+            state.clear()
 
-_Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], tuple[int, ...], Layer]
+
+_Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], tuple[int, ...], Instruction]
 
 
 class Executor:
@@ -69,24 +77,32 @@ class Executor:
     Args:
         program: Shared between requests; never changed.
         state: The state of the request.
+        parent: For a body, the executor of the program that contains its layer.
+        owner: For a body, its layer.
     """
 
-    def __init__(self, program: Program, state: RequestState) -> None:
+    def __init__(
+        self, program: Program, state: RequestState, parent: Executor | None = None, owner: Layer | None = None
+    ) -> None:
         self._program = program
         self._state = state
-        self._scope: Scope = ()
-        self._layer_states: list[State] = []
-        self._children: list[Executor] = []
+        self._parent = parent
+        self._owner = owner
+        self._iteration = 0
         self._steps: list[_Step] = [
-            (self._bind_kernel(i), i.inputs, i.outputs, i.frees, i.layer) for i in program.instructions
+            (self._bind_kernel(i), i.inputs, i.outputs, i.frees, i) for i in program.instructions
         ]
+        self._invariant_steps = self._steps[: program.invariant_count]
+        self._variant_steps = self._steps[program.invariant_count :]
+        self._invariant_values: list[Any] = program.initial
 
-    def run(self, arguments: Sequence[Array | None], scope: Scope = ()) -> list[Array]:
+    def run(self, arguments: Sequence[Array | None], iteration: int = 0) -> list[Array]:
         """Run the program.
 
         Args:
             arguments: One value per Parameter.
-            scope: For a body, where it runs.
+            iteration: For a body, the number of the iteration. Instructions that do not depend on it run in
+                iteration 0.
 
         Returns:
             The value of every Result, in order.
@@ -95,20 +111,32 @@ class Executor:
             IrrunError: A kernel failed. The error names the layer.
         """
         program = self._program
-        values: list[Any] = program.initial.copy()
+        self._iteration = iteration
+        steps = self._variant_steps
+        values: list[Any] = (self._invariant_values if iteration else program.initial).copy()
         for slot, argument in zip(program.parameters, arguments, strict=True):
             values[slot] = argument
-        self._scope = scope
-        layer: Layer | None = None
-        inputs: tuple[int, ...] = ()
+        if self._state.observers:
+            self._run_observed(values)
+        else:
+            if not iteration and program.invariant_count:
+                self._run_steps(self._invariant_steps, values)
+                self._invariant_values = values.copy()
+            self._run_steps(steps, values)
+        return [values[slot] for slot in program.results]
+
+    def get_scope(self) -> Scope:
+        """Return the layers whose bodies contain this program, outermost first, each with its iteration."""
+        if self._parent is None or self._owner is None:
+            return ()
+        return (*self._parent.get_scope(), (self._owner, self._iteration))
+
+    def _run_steps(self, steps: Sequence[_Step], values: list[Any]) -> None:
         ndarray = np.ndarray
-        try:
-            if self._state.observers:
-                for step in self._steps:
-                    _, inputs, _, _, layer = step
-                    self._run_observed(step, values)
-            else:
-                for kernel, inputs, outputs, frees, layer in self._steps:  # noqa: B007
+        remaining = iter(steps)
+        while True:
+            try:
+                for kernel, inputs, outputs, frees, instruction in remaining:  # noqa: B007
                     result = kernel(*[values[slot] for slot in inputs])
                     if type(result) is ndarray and len(outputs) == 1:
                         values[outputs[0]] = result
@@ -116,42 +144,62 @@ class Executor:
                         _store_outputs(values, outputs, result)
                     for slot in frees:
                         values[slot] = None
-        except IrrunError as error:
-            _add_location(error, layer, scope)
-            raise
-        except Exception as error:
-            if error is self._state.observer_error:
-                raise
-            message = f"{type(error).__name__}: {error}" if not isinstance(error, MemoryError) else "out of memory"
-            shown = ", ".join(_describe_value(values[slot]) for slot in inputs)
-            wrapped = ExecutionError(f"{message}, for inputs {shown or 'none'}")
-            _add_location(wrapped, layer, scope)
-            raise wrapped from error
-        return [values[slot] for slot in program.results]
+                return
+            except Exception as error:
+                if not instruction.plain:
+                    self._raise_located(error, instruction, values)
+                self._run_plain(instruction, values)
 
-    def reset(self) -> None:
-        """Discard what layers keep between runs, apart from variables."""
-        for state in self._layer_states:
-            state.clear()
-        for child in self._children:
-            child.reset()
-
-    def _run_observed(self, step: _Step, values: list[Any]) -> None:
-        kernel, inputs, outputs, frees, layer = step
-        arguments = [values[slot] for slot in inputs]
-        start = perf_counter()
-        result = kernel(*arguments)
-        seconds = perf_counter() - start
-        _store_outputs(values, outputs, result)
-        results = [values[slot] for slot in outputs]
-        try:
-            for observer in self._state.observers:
-                observer(layer, arguments, results, seconds, self._scope)
-        except Exception as error:
-            self._state.observer_error = error
-            raise
-        for slot in frees:
+    def _run_plain(self, instruction: Instruction, values: list[Any]) -> None:
+        """Run the plain definitions of an instruction whose faster kernel failed."""
+        for plain in instruction.plain:
+            try:
+                result = self._bind_kernel(plain)(*[values[slot] for slot in plain.inputs])
+            except Exception as error:
+                self._raise_located(error, plain, values)
+            _store_outputs(values, plain.outputs, result)
+        for slot in instruction.frees:
             values[slot] = None
+
+    def _run_observed(self, values: list[Any]) -> None:
+        scope = self.get_scope()
+        for kernel, inputs, outputs, frees, instruction in self._steps:
+            arguments = [values[slot] for slot in inputs]
+            start = perf_counter()
+            try:
+                result = kernel(*arguments)
+                seconds = perf_counter() - start
+                _store_outputs(values, outputs, result)
+            except Exception as error:
+                if error is self._state.observer_error:  # raised in a body
+                    raise
+                self._raise_located(error, instruction, values)
+            results = [values[slot] for slot in outputs]
+            try:
+                for observer in self._state.observers:
+                    observer(instruction.layer, arguments, results, seconds, scope)
+            except Exception as error:
+                self._state.observer_error = error
+                raise
+            for slot in frees:
+                values[slot] = None
+
+    def _raise_located(self, error: Exception, instruction: Instruction, values: list[Any]) -> NoReturn:
+        """Raise what a kernel raised as an error that names its layer.
+
+        Raises:
+            IrrunError: Always, unless an observer in a body raised the exception.
+        """
+        if error is self._state.observer_error:
+            raise error
+        if isinstance(error, IrrunError):
+            _add_location(error, instruction.layer, self.get_scope())
+            raise error
+        message = f"{type(error).__name__}: {error}" if not isinstance(error, MemoryError) else "out of memory"
+        shown = ", ".join(_describe_value(values[slot]) for slot in instruction.inputs)
+        located = ExecutionError(f"{message}, for inputs {shown or 'none'}")
+        _add_location(located, instruction.layer, self.get_scope())
+        raise located from error
 
     def _bind_kernel(self, instruction: Instruction) -> Callable[..., Any]:
         """Return the kernel with its attributes and what this request provides."""
@@ -160,23 +208,16 @@ class Executor:
             if kind is Variables:
                 keywords[name] = self._state.variables
             else:
-                keywords[name] = State()
-                self._layer_states.append(keywords[name])
+                keywords[name] = self._state.layer_states.setdefault((id(instruction.layer), name), State())
         for name, body in instruction.bodies.items():
             keywords[name] = self._make_runner(body, instruction.layer)
         return functools.partial(instruction.kernel, **keywords) if keywords else instruction.kernel
 
     def _make_runner(self, body: BodyProgram, owner: Layer) -> BodyRunner:
-        executor = Executor(body.program, self._state)
-        self._children.append(executor)
-
-        def run(arguments: Sequence[Array | None], iteration: int) -> list[Array]:
-            return executor.run(arguments, (*self._scope, (owner, iteration)))
-
         result_ports = [r.inputs[0] for r in body.program.result_layers]
         parameter_ports = [p.outputs[0] for p in body.program.parameter_layers]
         return BodyRunner(
-            run=run,
+            run=Executor(body.program, self._state, self, owner).run,
             parameter_count=len(body.program.parameters),
             output_count=body.output_count,
             inputs=body.inputs,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Instruction:
         frees: Slots whose values are not needed after this instruction.
         bodies: Bodies that the kernel is passed, by the name of its parameter.
         provided: What else the kernel is passed for each request, by the name of its parameter: variables, state.
+        plain: The instructions that a faster one replaces. They run instead if its kernel raises an exception.
     """
 
     kernel: Callable[..., Any]
@@ -43,6 +44,7 @@ class Instruction:
     frees: tuple[int, ...] = ()
     bodies: dict[str, BodyProgram] = field(default_factory=dict)
     provided: dict[str, type] = field(default_factory=dict)
+    plain: tuple[Instruction, ...] = ()
 
 
 @dataclass(slots=True)
@@ -57,6 +59,8 @@ class Program:
         parameter_layers: The Parameters.
         result_layers: The Results.
         constant_layers: For each slot that holds a constant, the layer that produced it.
+        invariant_count: In the body of a loop, the number of leading instructions that run in the first iteration
+            only.
     """
 
     instructions: list[Instruction]
@@ -66,6 +70,19 @@ class Program:
     parameter_layers: list[Layer]
     result_layers: list[Layer]
     constant_layers: dict[int, Layer] = field(default_factory=dict)
+    invariant_count: int = 0
+
+    def copy(self) -> Program:
+        """Return a program that shares layers and constants with this one, but not instructions."""
+        return replace(
+            self,
+            instructions=[
+                replace(i, bodies={name: replace(b, program=b.program.copy()) for name, b in i.bodies.items()})
+                for i in self.instructions
+            ],
+            initial=self.initial.copy(),
+            constant_layers=dict(self.constant_layers),
+        )
 
     def free_after_last_use(self) -> None:
         """Set `frees` of every instruction, so that each value is freed after its last consumer."""

@@ -14,6 +14,7 @@ from irrun.ir.model import Model, TensorSpec, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.weights import WeightsSource
 from irrun.ops._support.operation import Operation
+from irrun.runtime import passes
 from irrun.runtime.declarations import DeclarationCheck, Mismatch
 from irrun.runtime.executor import Executor, Observer, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
@@ -43,6 +44,7 @@ def compile_model(
     check: bool = False,
     fold_limit: int = DEFAULT_LIMIT,
     operations: Sequence[Operation] = (),
+    optimize: bool = True,
 ) -> CompiledModel:
     """Prepare a model for execution.
 
@@ -55,6 +57,8 @@ def compile_model(
         fold_limit: Bytes that values computed from constants alone, mostly decompressed weights, may take. What
             exceeds them is computed in each run and freed after its last use. 0 disables constant folding.
         operations: Custom operations for this model; they take precedence over registered ones.
+        optimize: Whether runs without observers use faster implementations. Otherwise, and in runs with observers,
+            the plain definitions of `irrun.ops` compute every intermediate value.
 
     Returns:
         A model that can be called.
@@ -70,7 +74,7 @@ def compile_model(
         raise ValueError(f"device {device_name!r} is not supported, expected one of {', '.join(DEVICES)}")
     if not isinstance(model, Model):
         model = read_model(model, weights)
-    return CompiledModel(model, check=check, fold_limit=fold_limit, operations=operations)
+    return CompiledModel(model, check=check, fold_limit=fold_limit, operations=operations, optimize=optimize)
 
 
 class CompiledModel:
@@ -93,6 +97,7 @@ class CompiledModel:
         check: bool = False,
         fold_limit: int = DEFAULT_LIMIT,
         operations: Sequence[Operation] = (),
+        optimize: bool = True,
     ) -> None:
         self.model = model
         self.inputs = model.inputs
@@ -102,6 +107,7 @@ class CompiledModel:
         self._output_names = index_names(self.outputs)
         self._program = lower(model, operations)
         apply_passes(self._program, fold_limit, model.weights.release)
+        self._fast_program = passes.optimize(self._program) if optimize else self._program
         keep_freed_blocks()
         self._request: InferRequest | None = None
 
@@ -235,7 +241,7 @@ class InferRequest:
     def __init__(self, compiled: CompiledModel) -> None:
         self._compiled = compiled
         self._state = RequestState()
-        self._executor = Executor(compiled._program, self._state)
+        self._executors: dict[bool, Executor] = {}  # by whether there are observers
         self.mismatches: list[Mismatch] = []
 
     def __repr__(self) -> str:
@@ -263,7 +269,7 @@ class InferRequest:
         previous = dict(variables)
         try:
             with np.errstate(all="ignore"):
-                results = self._executor.run(arguments)
+                results = self._get_executor().run(arguments)
         except BaseException as error:
             variables.clear()
             variables.update(previous)
@@ -287,8 +293,15 @@ class InferRequest:
 
     def reset_state(self) -> None:
         """Restore the initial value of every variable, and restart random generators."""
-        self._state.variables.values.clear()
-        self._executor.reset()
+        self._state.reset()
+
+    def _get_executor(self) -> Executor:
+        is_observed = bool(self._state.observers)
+        if is_observed not in self._executors:
+            compiled = self._compiled
+            program = compiled._program if is_observed else compiled._fast_program
+            self._executors[is_observed] = Executor(program, self._state)
+        return self._executors[is_observed]
 
     def _own_results(self, results: Sequence[Array], arguments: Sequence[Array]) -> list[Array]:
         """Copy the results that an input, a constant, a variable or another result shares."""

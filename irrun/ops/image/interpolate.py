@@ -48,7 +48,7 @@ def interpolate_1(
     align_corners: bool = True,
     antialias: bool = False,
     pads_begin: list[int] = [],  # noqa: B006 (never modified)
-    pads_end: list[int] = [],  # noqa: B006
+    pads_end: list[int] = [],
 ) -> Array:
     """Resize `image` to `target_spatial_shape` along `axes`.
 
@@ -112,7 +112,7 @@ def interpolate_4(
     nearest_mode: Nearest = "round_prefer_floor",
     antialias: bool = False,
     pads_begin: list[int] = [],  # noqa: B006 (never modified)
-    pads_end: list[int] = [],  # noqa: B006
+    pads_end: list[int] = [],
     cube_coeff: float = -0.75,
 ) -> Array:
     """Resize `data` along `axes`, to `sizes` or by `scales`.
@@ -170,7 +170,7 @@ def interpolate_11(
     nearest_mode: Nearest = "round_prefer_floor",
     antialias: bool = False,
     pads_begin: list[int] = [],  # noqa: B006 (never modified)
-    pads_end: list[int] = [],  # noqa: B006
+    pads_end: list[int] = [],
     cube_coeff: float = -0.75,
 ) -> Array:
     """Resize `image` along `axes`, to sizes or by scales.

@@ -26,9 +26,9 @@ def col2im_15(
     kernel_size: Array,
     *,
     strides: list[int] = [1, 1],  # noqa: B006 (never modified)
-    dilations: list[int] = [1, 1],  # noqa: B006
-    pads_begin: list[int] = [0, 0],  # noqa: B006
-    pads_end: list[int] = [0, 0],  # noqa: B006
+    dilations: list[int] = [1, 1],
+    pads_begin: list[int] = [0, 0],
+    pads_end: list[int] = [0, 0],
 ) -> Array:
     """Combine columns into an image, adding up overlapping elements.
 

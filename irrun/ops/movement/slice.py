@@ -48,10 +48,10 @@ def strided_slice_1(
     stride: Array | None = None,
     *,
     begin_mask: list[int] = [],  # noqa: B006 (never modified)
-    end_mask: list[int] = [],  # noqa: B006
-    new_axis_mask: list[int] = [],  # noqa: B006
-    shrink_axis_mask: list[int] = [],  # noqa: B006
-    ellipsis_mask: list[int] = [],  # noqa: B006
+    end_mask: list[int] = [],
+    new_axis_mask: list[int] = [],
+    shrink_axis_mask: list[int] = [],
+    ellipsis_mask: list[int] = [],
 ) -> Array:
     """Extract the slices `begin:end:stride` of `data`, modified by masks.
 

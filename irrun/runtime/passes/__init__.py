@@ -8,9 +8,31 @@ from irrun.runtime.passes.budget import DEFAULT_LIMIT, Budget
 from irrun.runtime.passes.constant_alignment import align_constants
 from irrun.runtime.passes.constant_folding import fold_constants
 from irrun.runtime.passes.decompression import upcast_decompression
+from irrun.runtime.passes.loop_invariants import hoist_loop_invariants
+from irrun.runtime.passes.specialization import specialize_instructions
 from irrun.runtime.program import Program
 
-__all__ = ["DEFAULT_LIMIT", "Budget", "align_constants", "apply_passes", "fold_constants", "upcast_decompression"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "Budget",
+    "align_constants",
+    "apply_passes",
+    "fold_constants",
+    "optimize",
+    "upcast_decompression",
+]
+
+
+def optimize(program: Program) -> Program:
+    """Return a faster program that computes the same outputs within stated bounds.
+
+    Args:
+        program: The plain program; it is not changed.
+    """
+    fast = program.copy()
+    specialize_instructions(fast)
+    hoist_loop_invariants(fast)
+    return fast
 
 
 def apply_passes(program: Program, fold_limit: int, release: Callable[[], None]) -> None:

@@ -1,0 +1,117 @@
+"""Run times of loops, recurrent sequences and GatherTree, side by side with OpenVINO's CPU plugin.
+
+    pip install irrun[test]
+    python benchmarks/sequences.py                      # one thread
+    python benchmarks/sequences.py --threads 2
+    python benchmarks/sequences.py --threads 2 --busy   # while another process keeps a core busy
+
+Both run the same files on the same inputs, in turns, in one process, with the same number of threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import geometric_mean, median
+
+THREADS = next((sys.argv[i + 1] for i, word in enumerate(sys.argv[:-1]) if word == "--threads"), "1")
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = THREADS  # before NumPy is imported
+
+import numpy as np  # noqa: E402
+import openvino as ov  # noqa: E402
+from sequence_models import CASES, Case  # noqa: E402
+
+import irrun  # noqa: E402
+
+CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": THREADS, "NUM_STREAMS": "1"}
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+@contextmanager
+def busy_core(enabled: bool):
+    """Keep one core busy with another process."""
+    process = multiprocessing.get_context("spawn").Process(target=_spin, daemon=True) if enabled else None
+    if process:
+        process.start()
+        time.sleep(0.5)
+    try:
+        yield
+    finally:
+        if process:
+            process.kill()
+
+
+def measure(runs: dict[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """Return the median seconds of each run; they alternate until `seconds` have passed."""
+    for run in runs.values():
+        run()
+        run()
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times[next(iter(runs))]) < 5:
+        for name, run in runs.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return {name: median(values) for name, values in times.items()}
+
+
+def compare(case: Case, folder: Path, seconds: float) -> dict[str, float]:
+    """Measure one case, after checking that both engines agree.
+
+    Raises:
+        AssertionError: The outputs differ by more than a thousandth of the largest value.
+    """
+    path = folder / "model.xml"
+    ov.save_model(case.build(), path, compress_to_fp16=False)
+    inputs = case.make_inputs()
+    ours = irrun.compile_model(path)
+    request = ov.compile_model(path, "CPU", CONFIG).create_infer_request()
+    expected = [np.array(value) for value in request.infer(inputs).values()]
+    for value, reference in zip(ours(inputs).to_tuple(), expected, strict=True):
+        np.testing.assert_allclose(value, reference, rtol=1e-3, atol=1e-3 * max(1e-6, float(np.abs(reference).max())))
+    runs = {"irrun": lambda: ours(inputs), "OpenVINO": lambda: request.infer(inputs, share_inputs=True)}
+    return measure(runs, seconds)
+
+
+def main() -> None:
+    """Print a table of all cases."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", help="parts of the names of the cases to run; all by default")
+    parser.add_argument("--threads", default="1", help="threads of both engines")
+    parser.add_argument("--busy", action="store_true", help="keep one core busy with another process")
+    parser.add_argument("--seconds", type=float, default=1.0, help="how long each case runs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    rows = {}
+    with tempfile.TemporaryDirectory() as folder, busy_core(options.busy):
+        for name, case in CASES.items():
+            if options.cases and not any(part in name for part in options.cases):
+                continue
+            times = compare(case, Path(folder), options.seconds)
+            ratio = times["irrun"] / times["OpenVINO"]
+            rows[name] = {**times, "ratio": ratio, "target": case.target}
+            if not options.json:
+                ours, peer = times["irrun"] * 1e3, times["OpenVINO"] * 1e3
+                print(f"{name:46} {ours:9.3f} ms {peer:9.3f} ms {ratio:6.2f}  (target {case.target:g})", flush=True)
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        print(f"{'geometric mean':46} {'':12} {'':12} {geometric_mean(r['ratio'] for r in rows.values()):6.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Specialization of kernels to what is known when a model is compiled.
+
+A specializer returns a *specialized kernel* for a call site. It is passed only those inputs that are not constant,
+in order, and does no more than what is left to do. It must return what the plain kernel returns, within the bounds
+that `tests/fast` states, for every input that the plain kernel accepts: where it handles a special case (an element
+type, a rank), it checks that and otherwise calls `site.call_plain(...)`. It may raise any exception for inputs that
+the plain kernel refuses; the executor then runs the plain kernel, which reports the error.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.modules import MODULES
+from irrun.ops._support.operation import Operation
+
+__all__ = ["CallSite", "SpecializedKernel", "specialize", "specializes"]
+
+Array = np.ndarray[Any, Any]
+SpecializedKernel = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class CallSite:
+    """What is known about an instruction when a model is compiled.
+
+    Attributes:
+        operation: The operation.
+        attributes: Keyword arguments of the plain kernel, apart from what a request provides.
+        constants: One entry per input: its value if it is constant, else None.
+        is_absent: One entry per input: whether it is an optional input that is not connected.
+        output_count: The number of outputs that have consumers or precede one that has.
+    """
+
+    operation: Operation
+    attributes: Mapping[str, Any]
+    constants: tuple[Array | None, ...]
+    is_absent: tuple[bool, ...]
+    output_count: int
+
+    @cached_property
+    def variable_inputs(self) -> tuple[int, ...]:
+        """The positions of the inputs that a specialized kernel is passed."""
+        return tuple(
+            i
+            for i, (value, absent) in enumerate(zip(self.constants, self.is_absent, strict=True))
+            if value is None and not absent
+        )
+
+    def get_constant(self, position: int) -> Array | None:
+        """Return the value of an input if it is constant, or None."""
+        return self.constants[position] if position < len(self.constants) else None
+
+    def has_input(self, position: int) -> bool:
+        """Return whether an input is connected."""
+        return position < len(self.constants) and not self.is_absent[position]
+
+    def call_plain(self, *inputs: Array) -> Any:
+        """Call the plain kernel with the inputs that are not constant."""
+        arguments = list(self.constants)
+        for position, value in zip(self.variable_inputs, inputs, strict=True):
+            arguments[position] = value
+        return self.operation.kernel(*arguments, **self.attributes)
+
+
+Specializer = Callable[[CallSite], SpecializedKernel | None]
+_specializers: dict[str, Specializer] = {}
+
+
+def specializes(*operations: str) -> Callable[[Specializer], Specializer]:
+    """Register the decorated function as the specializer of operations.
+
+    Args:
+        operations: Types with versions, as `str(operation)` spells them: "Gather-8".
+    """
+
+    def decorate(function: Specializer) -> Specializer:
+        for name in operations:
+            _specializers[name] = function
+        return function
+
+    return decorate
+
+
+@cache
+def _load(module: str) -> None:
+    importlib.import_module(f"irrun.fast.{module}")
+
+
+def specialize(site: CallSite) -> SpecializedKernel | None:
+    """Return a specialized kernel for a call site, or None where the plain kernel stays.
+
+    Operations that a user registered in place of irrun's own are never replaced.
+    """
+    name = str(site.operation)
+    module = MODULES.get(site.operation.type)
+    if module is None or not site.operation.kernel.__module__.startswith("irrun.ops."):
+        return None
+    _load(module)
+    specializer = _specializers.get(name)
+    return specializer(site) if specializer else None

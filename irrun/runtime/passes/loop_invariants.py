@@ -1,0 +1,43 @@
+"""Loop-invariant code motion: what does not depend on the iteration runs once per loop."""
+
+from __future__ import annotations
+
+from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
+
+__all__ = ["hoist_loop_invariants"]
+
+
+def hoist_loop_invariants(program: Program) -> None:
+    """Move the loop-invariant instructions of bodies to their beginning and count them.
+
+    Args:
+        program: Changed in place: `invariant_count` of its bodies' programs is set.
+    """
+    for instruction in program.instructions:
+        for body in instruction.bodies.values():
+            if instruction.operation.type in ("TensorIterator", "Loop"):
+                _hoist_in_body(body)
+            hoist_loop_invariants(body.program)
+
+
+def _hoist_in_body(body: BodyProgram) -> None:
+    program = body.program
+    variant = {edge.parameter for edge in body.back_edges}
+    variant.update(entry.parameter for entry in body.inputs if entry.axis is not None or entry.purpose)
+    invariant_slots = {ABSENT, *program.constant_layers}
+    invariant_slots.update(slot for i, slot in enumerate(program.parameters) if i not in variant)
+    first: list[Instruction] = []
+    rest: list[Instruction] = []
+    for instruction in program.instructions:
+        is_invariant = (
+            not instruction.bodies
+            and not instruction.provided
+            and instruction.operation.folding != "never"
+            and invariant_slots.issuperset(instruction.inputs)
+        )
+        if is_invariant:
+            invariant_slots.update(instruction.outputs)
+        (first if is_invariant else rest).append(instruction)
+    program.instructions = [*first, *rest]
+    program.invariant_count = len(first)
+    program.free_after_last_use()

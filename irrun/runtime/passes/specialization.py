@@ -1,0 +1,35 @@
+"""Specialization: kernels are replaced by those that do only what is left at run time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from irrun.fast.specialization import CallSite, specialize
+from irrun.runtime.program import ABSENT, Instruction, Program
+
+__all__ = ["specialize_instructions"]
+
+
+def specialize_instructions(program: Program) -> None:
+    """Replace the kernels of a program by specialized ones, in bodies too.
+
+    Args:
+        program: Changed in place. Instructions that are replaced keep the original as `plain`.
+    """
+    program.instructions = [_specialize_instruction(program, i) for i in program.instructions]
+    for instruction in program.instructions:
+        for body in instruction.bodies.values():
+            specialize_instructions(body.program)
+
+
+def _specialize_instruction(program: Program, instruction: Instruction) -> Instruction:
+    if instruction.bodies or instruction.provided or instruction.plain:
+        return instruction
+    constants = tuple(program.initial[s] if s in program.constant_layers else None for s in instruction.inputs)
+    is_absent = tuple(s == ABSENT for s in instruction.inputs)
+    site = CallSite(instruction.operation, instruction.attributes, constants, is_absent, len(instruction.outputs))
+    kernel = specialize(site)
+    if kernel is None:
+        return instruction
+    inputs = tuple(instruction.inputs[i] for i in site.variable_inputs)
+    return replace(instruction, kernel=kernel, attributes={}, inputs=inputs, plain=(instruction,))
