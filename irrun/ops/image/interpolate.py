@@ -47,7 +47,7 @@ def interpolate_1(
     mode: Literal["nearest", "linear", "linear_onnx", "cubic"],
     align_corners: bool = True,
     antialias: bool = False,
-    pads_begin: list[int] = [],  # noqa: B006 (never modified)
+    pads_begin: list[int] = [],
     pads_end: list[int] = [],
 ) -> Array:
     """Resize `image` to `target_spatial_shape` along `axes`.
@@ -111,7 +111,7 @@ def interpolate_4(
     coordinate_transformation_mode: Coordinates = "half_pixel",
     nearest_mode: Nearest = "round_prefer_floor",
     antialias: bool = False,
-    pads_begin: list[int] = [],  # noqa: B006 (never modified)
+    pads_begin: list[int] = [],
     pads_end: list[int] = [],
     cube_coeff: float = -0.75,
 ) -> Array:
@@ -169,7 +169,7 @@ def interpolate_11(
     coordinate_transformation_mode: Coordinates = "half_pixel",
     nearest_mode: Nearest = "round_prefer_floor",
     antialias: bool = False,
-    pads_begin: list[int] = [],  # noqa: B006 (never modified)
+    pads_begin: list[int] = [],
     pads_end: list[int] = [],
     cube_coeff: float = -0.75,
 ) -> Array:

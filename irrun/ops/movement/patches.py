@@ -25,7 +25,7 @@ def col2im_15(
     output_size: Array,
     kernel_size: Array,
     *,
-    strides: list[int] = [1, 1],  # noqa: B006 (never modified)
+    strides: list[int] = [1, 1],
     dilations: list[int] = [1, 1],
     pads_begin: list[int] = [0, 0],
     pads_end: list[int] = [0, 0],

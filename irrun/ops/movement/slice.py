@@ -47,7 +47,7 @@ def strided_slice_1(
     end: Array,
     stride: Array | None = None,
     *,
-    begin_mask: list[int] = [],  # noqa: B006 (never modified)
+    begin_mask: list[int] = [],
     end_mask: list[int] = [],
     new_axis_mask: list[int] = [],
     shrink_axis_mask: list[int] = [],
