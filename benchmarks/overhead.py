@@ -1,9 +1,9 @@
-"""What irrun costs besides its kernels: starting, reading, lowering, and the executor's loop.
+"""Measure the overhead of irrun besides its kernels: start-up, reading, lowering, and the executor's loop.
 
     python benchmarks/overhead.py
 
 Targets: `irrun --help` in 0.3 s of CPU time, a layer read and lowered in 60 us, an instruction run in 3 us.
-All figures are CPU time, the least of a few repetitions.
+All figures are CPU times, the minimum of several repetitions.
 """
 
 from __future__ import annotations
@@ -31,27 +31,29 @@ from irrun.ir.model import Edge, Graph, Layer, Model, Port
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
-#: What is measured -> its target, its unit.
+#: Measurement -> target (None for no target), unit.
 TARGETS: dict[str, tuple[float | None, str]] = {
     "irrun --help": (0.3, "s"),
-    "reading": (None, "us a layer"),
-    "lowering": (None, "us a layer"),
-    "reading and lowering": (60, "us a layer"),
-    "executor, as a model runs": (3, "us an instruction"),
+    "reading": (None, "us per layer"),
+    "lowering": (None, "us per layer"),
+    "reading and lowering": (60, "us per layer"),
+    "executor": (3, "us per instruction"),
 }
 
 
 class Builder:
-    """A chain of layers of f32[1,4,2,2] or i64, with what each needs besides the value."""
+    """Builds a chain of layers on f32[1,4,2,2], each with its constants."""
 
     def __init__(self) -> None:
         self.graph = Graph(name="generated")
         self.source = self.add("Parameter", np.zeros((1, 4, 2, 2), np.float32), element_type="f32", shape="1,4,2,2")
 
-    def add(self, kind: str, like: np.ndarray | None, *sources: Layer, version: str = "opset1", **data: str) -> Layer:
-        """A layer that reads `sources` and gives what looks like `like`."""
+    def add(
+        self, kind: str, example: np.ndarray | None, *sources: Layer, version: str = "opset1", **data: str
+    ) -> Layer:
+        """Add a layer with the inputs `sources`; its output has the type and shape of `example`."""
         inputs = [Port(i, s.outputs[0].element_type, s.outputs[0].shape) for i, s in enumerate(sources)]
-        outputs = [] if like is None else [self.port(len(inputs), like)]
+        outputs = [] if example is None else [self.make_port(len(inputs), example)]
         layer = Layer(
             len(self.graph.layers), f"{kind}_{len(self.graph.layers)}", kind, version, dict(data), inputs, outputs
         )
@@ -61,27 +63,27 @@ class Builder:
         return layer
 
     @staticmethod
-    def port(number: int, like: np.ndarray) -> Port:
-        return Port(number, ElementType.of(like.dtype), PartialShape(like.shape))
+    def make_port(number: int, example: np.ndarray) -> Port:
+        return Port(number, ElementType.of(example.dtype), PartialShape(example.shape))
 
-    def then(self, kind: str, like: np.ndarray, *constants: np.ndarray, **data: str) -> None:
-        """The next layer of the chain, after the constants it reads."""
+    def append(self, kind: str, example: np.ndarray, *constants: np.ndarray, **data: str) -> None:
+        """Add the next layer of the chain and its constants."""
         others = [self.add("Constant", value) for value in constants]
         for layer, value in zip(others, constants, strict=True):
             layer.constant = Constant.from_array(value, ElementType.of(value.dtype))
-        self.source = self.add(kind, like, self.source, *others, **data)
+        self.source = self.add(kind, example, self.source, *others, **data)
 
     def save(self, folder: Path) -> Path:
         self.add("Result", None, self.source)
         return irrun.save_model(Model(self.graph, Weights()), folder / "model.xml")[0]
 
 
-def mixed(count: int) -> Builder:
-    """About `count` layers, constants among them: convolutions, additions, reshapes."""
+def build_mixed(count: int) -> Builder:
+    """Build a model of about `count` layers, including constants: convolutions, additions, reshapes."""
     x, flat = np.zeros((1, 4, 2, 2), np.float32), np.zeros((1, 16), np.float32)
     builder = Builder()
     while len(builder.graph.layers) < count:
-        builder.then(
+        builder.append(
             "Convolution",
             x,
             np.eye(4, dtype=np.float32).reshape(4, 4, 1, 1),
@@ -91,36 +93,36 @@ def mixed(count: int) -> Builder:
             pads_end="0, 0",
             auto_pad="explicit",
         )
-        builder.then("Add", x, np.zeros((1, 4, 1, 1), np.float32), auto_broadcast="numpy")
-        builder.then("ReLU", x)
-        builder.then("Reshape", flat, np.array([0, -1]), special_zero="true")
-        builder.then("Clamp", flat, min="-1", max="6")
-        builder.then("Reshape", x, np.array([1, 4, 2, 2]), special_zero="true")
-        builder.then("Transpose", x, np.array([0, 1, 3, 2]))
+        builder.append("Add", x, np.zeros((1, 4, 1, 1), np.float32), auto_broadcast="numpy")
+        builder.append("ReLU", x)
+        builder.append("Reshape", flat, np.array([0, -1]), special_zero="true")
+        builder.append("Clamp", flat, min="-1", max="6")
+        builder.append("Reshape", x, np.array([1, 4, 2, 2]), special_zero="true")
+        builder.append("Transpose", x, np.array([0, 1, 3, 2]))
     return builder
 
 
-def chain(count: int) -> Builder:
-    """`count` instructions that do next to nothing."""
+def build_chain(count: int) -> Builder:
+    """Build a model of `count` cheap instructions."""
     builder = Builder()
     for _ in range(count):
-        builder.then("ReLU", np.zeros((1, 4, 2, 2), np.float32))
+        builder.append("ReLU", np.zeros((1, 4, 2, 2), np.float32))
     return builder
 
 
-def least(function: Callable[[], object], repeats: int) -> float:
-    """The least CPU seconds that a call takes."""
+def measure_cpu(function: Callable[[], object], repeats: int) -> float:
+    """Return the minimum CPU time of a call in seconds."""
     best = np.inf
     for _ in range(repeats):
         gc.collect()
-        began = time.process_time()
+        start = time.process_time()
         function()
-        best = min(best, time.process_time() - began)
+        best = min(best, time.process_time() - start)
     return float(best)
 
 
-def start(repeats: int) -> float:
-    """CPU seconds of `irrun --help`, in a process of its own."""
+def measure_help(repeats: int) -> float:
+    """Return the CPU time of `irrun --help` in a new process, in seconds."""
     best = np.inf
     for _ in range(repeats):
         before = os.times()
@@ -130,57 +132,60 @@ def start(repeats: int) -> float:
     return float(best)
 
 
-def executor(folder: Path, count: int, repeats: int) -> float:
-    """Microseconds for each instruction of a chain, without what its kernel takes when nothing else is done."""
-    compiled = irrun.compile_model(chain(count).save(folder))
+def measure_executor(folder: Path, count: int, repeats: int) -> float:
+    """Return the microseconds per instruction of a chain, without the time of its kernels."""
+    compiled = irrun.compile_model(build_chain(count).save(folder))
     value = np.ones((1, 4, 2, 2), np.float32)
     request = compiled.create_infer_request()
-    whole = least(lambda: request.infer(value), repeats)
+    total_time = measure_cpu(lambda: request.infer(value), repeats)
     kernels = [instruction.kernel for instruction in compiled._program.instructions]
 
-    def alone() -> None:
+    def run_kernels() -> None:
         for kernel in kernels:
             kernel(value)
 
     with np.errstate(all="ignore"):
-        own = least(alone, repeats)
-    return (whole - own) / count * 1e6
+        kernel_time = measure_cpu(run_kernels, repeats)
+    return (total_time - kernel_time) / count * 1e6
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
+def make_folder() -> Iterator[Path]:
+    """Create a temporary folder for a `with` block."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
 
 
 def measure(count: int, repeats: int) -> dict[str, float]:
-    """Each figure by its name in TARGETS."""
-    found = {"irrun --help": start(repeats)}
-    with folder() as place:
-        builder = mixed(count)
-        path = builder.save(place)
+    """Return the figures by their names in TARGETS."""
+    figures = {"irrun --help": measure_help(repeats)}
+    with make_folder() as folder:
+        builder = build_mixed(count)
+        path = builder.save(folder)
         layers = len(builder.graph.layers)
         model = irrun.read_model(path)
-        irrun.compile_model(model)  # registers kernels
-        found["reading"] = least(lambda: irrun.read_model(path), repeats) / layers * 1e6
-        found["lowering"] = least(lambda: irrun.compile_model(model), repeats) / layers * 1e6
-        found["reading and lowering"] = found["reading"] + found["lowering"]
-    with folder() as place:
-        found["executor, as a model runs"] = executor(place, count, repeats)
-    return found
+        irrun.compile_model(model)  # imports the kernels
+        figures["reading"] = measure_cpu(lambda: irrun.read_model(path), repeats) / layers * 1e6
+        figures["lowering"] = measure_cpu(lambda: irrun.compile_model(model), repeats) / layers * 1e6
+        figures["reading and lowering"] = figures["reading"] + figures["lowering"]
+    with make_folder() as folder:
+        figures["executor"] = measure_executor(folder, count, repeats)
+    return figures
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--layers", type=int, default=20_000, help="of the generated files (default: 20000)")
-    parser.add_argument("--repeats", type=int, default=5, help="of each measurement (default: 5)")
+    parser.add_argument(
+        "--layers", type=int, default=20_000, help="number of layers of the generated model (default: 20000)"
+    )
+    parser.add_argument("--repeats", type=int, default=5, help="repetitions of each measurement (default: 5)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    found = measure(options.layers, options.repeats)
+    figures = measure(options.layers, options.repeats)
     if options.json:
-        print(json.dumps(found, indent=1))
+        print(json.dumps(figures, indent=1))
         return
-    for name, value in found.items():
+    for name, value in figures.items():
         target, unit = TARGETS[name]
         verdict = "" if target is None else f"  target {target:g}: {'met' if value <= target else 'MISSED'}"
         print(f"{name:<28}{value:>8.2f} {unit:<20}{verdict}")

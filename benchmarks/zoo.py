@@ -1,11 +1,11 @@
-"""Networks from PyTorch, exported to OpenVINO IR: what the slow tests and the benchmarks run.
+"""Networks from PyTorch, exported to OpenVINO IR, for the slow tests and the benchmarks.
 
     pip install irrun[zoo]
-    python benchmarks/zoo.py                    # builds all that the cache lacks
-    python benchmarks/zoo.py resnet50 llama     # builds these anew
+    python benchmarks/zoo.py                    # build all networks that are not cached
+    python benchmarks/zoo.py resnet50 llama     # rebuild these
 
-Weights are random, the same ones each time. Files go to ~/.cache/irrun/zoo, or to $IRRUN_ZOO:
-<name>/model.xml and .bin, <name>/inputs.npz with inputs that fit, and for some <name>/model.onnx.
+Weights are random, but the same in each build. Files are written to ~/.cache/irrun/zoo, or to $IRRUN_ZOO:
+<name>/model.xml and .bin, <name>/inputs.npz with matching inputs, and for some networks <name>/model.onnx.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import openvino
     from torch import nn
 
-__all__ = ["DEEPLY_QUANTIZED", "LANGUAGE", "NETWORKS", "Network", "cache", "fetch", "inputs"]
+__all__ = ["DEEPLY_QUANTIZED", "LANGUAGE", "NETWORKS", "Network", "fetch", "get_cache", "load_inputs"]
 
 SEED = 2026
 
@@ -36,12 +36,12 @@ class Network:
     """One network of the zoo.
 
     Attributes:
-        make: gives the PyTorch module and example inputs by name; or, for a language model, the finished IR model.
-        static: whether shapes are fixed; else every dimension that tracing allows is left open.
-        f16: whether weights are stored as FP16.
-        onnx: whether it is exported to ONNX too.
-        finish: what is done to the IR model: quantization, compression.
-        language: whether it is a stateful language model.
+        make: Returns the PyTorch module and example inputs by name, or the IR model of a language model.
+        static: Whether shapes are static; otherwise every dimension that tracing allows is dynamic.
+        f16: Whether weights are stored in FP16.
+        onnx: Whether the network is exported to ONNX too.
+        finish: Transforms the IR model: quantization, compression.
+        language: Whether it is a stateful language model.
     """
 
     make: Callable[[], tuple[nn.Module, Mapping[str, Any]]] | Callable[[], openvino.Model]
@@ -52,12 +52,12 @@ class Network:
     language: bool = False
 
 
-def _networks() -> dict[str, Network]:
+def _list_networks() -> dict[str, Network]:
     import zoo_compression as compression
     import zoo_language as language
     import zoo_networks as networks
 
-    found = {
+    result = {
         "resnet50": Network(networks.resnet50, static=True, onnx=True),
         "mobilenet_v2": Network(networks.mobilenet_v2, static=True, onnx=True),
         "efficientnet": Network(networks.efficientnet),
@@ -88,26 +88,26 @@ def _networks() -> dict[str, Network]:
         "encodec_decoder": Network(networks.encodec_decoder),
     }
     for name in ("mobilenet_v2", "convnext", "unet", "vit", "bert_small", "wav2vec2", "lstm"):
-        found[f"{name}_f16"] = replace(found[name], f16=True, onnx=False)
+        result[f"{name}_f16"] = replace(result[name], f16=True, onnx=False)
     for name in ("small", "unet"):
-        found[f"{name}_fq"] = replace(found[name], finish=compression.quantize)
-    found["bert_small_int8"] = replace(found["bert_small"], finish=compression.int8)
+        result[f"{name}_fq"] = replace(result[name], finish=compression.quantize)
+    result["bert_small_int8"] = replace(result["bert_small"], finish=compression.compress_int8)
     for name in ("llama", "gpt2", "qwen2"):
         plain = Network(getattr(language, name), language=True)
-        found[name] = plain
-        found[f"{name}_f16"] = replace(plain, f16=True)
-        found[f"{name}_int8"] = replace(plain, finish=compression.int8)
-        found[f"{name}_int4_sym"] = replace(plain, finish=compression.int4_sym)
-        found[f"{name}_int4_asym"] = replace(plain, finish=compression.int4_asym)
+        result[name] = plain
+        result[f"{name}_f16"] = replace(plain, f16=True)
+        result[f"{name}_int8"] = replace(plain, finish=compression.compress_int8)
+        result[f"{name}_int4_sym"] = replace(plain, finish=compression.compress_int4_sym)
+        result[f"{name}_int4_asym"] = replace(plain, finish=compression.compress_int4_asym)
     for name in ("falcon", "gemma2", "gpt_oss", "mixtral", "phi"):
-        found[name] = Network(getattr(language, name), language=True)
+        result[name] = Network(getattr(language, name), language=True)
     for kind in ("nf4", "codebook", "fp4", "fp8"):
-        found[f"llama_{kind}"] = replace(found["llama"], finish=getattr(compression, kind))
-    found["mixtral_int4_asym"] = replace(found["mixtral"], finish=compression.int4_asym)
-    return found
+        result[f"llama_{kind}"] = replace(result["llama"], finish=getattr(compression, f"compress_{kind}"))
+    result["mixtral_int4_asym"] = replace(result["mixtral"], finish=compression.compress_int4_asym)
+    return result
 
 
-#: The names of the networks; `_networks` says how they are made.
+#: The names of the networks; `_list_networks` defines how they are built.
 NETWORKS = (
     *("resnet50", "mobilenet_v2", "efficientnet", "convnext", "swin", "segformer", "unet", "vit", "bert_base"),
     *("bert_small", "deberta", "t5_encoder", "whisper_encoder", "wav2vec2", "lstm", "gru", "detr", "small"),
@@ -116,7 +116,7 @@ NETWORKS = (
     *("mobilenet_v2_f16", "convnext_f16", "unet_f16", "vit_f16", "bert_small_f16", "wav2vec2_f16", "lstm_f16"),
     *("small_fq", "bert_small_int8"),
 )
-#: Quantized so often that one rounding the other way shows in every output.
+#: Networks with so much quantization that a single different rounding changes every output.
 DEEPLY_QUANTIZED = ("unet_fq",)
 LANGUAGE = (
     *(
@@ -129,41 +129,41 @@ LANGUAGE = (
 )
 
 
-def cache() -> Path:
-    """The folder that holds the networks."""
+def get_cache() -> Path:
+    """Return the folder that contains the networks."""
     return Path(os.environ.get("IRRUN_ZOO") or Path.home() / ".cache" / "irrun" / "zoo")
 
 
 def fetch(name: str, kind: str = "xml") -> Path:
-    """The path of a network's `model.xml` or `model.onnx`, built if the cache lacks it."""
-    path = cache() / name / f"model.{kind}"
+    """Return the path of a network's `model.xml` or `model.onnx`; build the network if it is not cached."""
+    path = get_cache() / name / f"model.{kind}"
     if not path.exists():
         build(name)
     return path
 
 
-def inputs(name: str) -> dict[str, np.ndarray]:
-    """Inputs that fit, by name; none for a language model."""
+def load_inputs(name: str) -> dict[str, np.ndarray]:
+    """Return matching inputs by name; none for a language model."""
     with np.load(fetch(name).with_name("inputs.npz")) as arrays:
         return dict(arrays)
 
 
 def build(name: str) -> None:
-    """Makes one network and writes its folder, whole or not at all."""
+    """Build a network and write its folder atomically."""
     import openvino
     import torch
 
-    network = _networks()[name]
+    network = _list_networks()[name]
     torch.manual_seed(SEED)
-    np.random.seed(SEED)  # noqa: NPY002 - what libraries draw from
+    np.random.seed(SEED)  # noqa: NPY002 - libraries use the global generator
     arrays: dict[str, np.ndarray] = {}
-    made = network.make()
-    target = cache() / name
+    source = network.make()
+    target = get_cache() / name
     partial = target.with_name(f".{name}.{os.getpid()}")
     partial.mkdir(parents=True)
     try:
-        if isinstance(made, tuple):
-            module, example = made
+        if isinstance(source, tuple):
+            module, example = source
             arrays = {key: value.numpy() for key, value in example.items()}
             with torch.no_grad():
                 model = convert(module.eval(), example, static=network.static)
@@ -173,7 +173,7 @@ def build(name: str) -> None:
                         dynamo=False,
                     )  # fmt: skip
         else:
-            model = made
+            model = source
         if network.finish is not None:
             model = network.finish(model)
         openvino.save_model(model, partial / "model.xml", compress_to_fp16=network.f16)
@@ -185,7 +185,7 @@ def build(name: str) -> None:
 
 
 def convert(module: nn.Module, example: Mapping[str, Any], *, static: bool) -> openvino.Model:
-    """The IR model of a module, its inputs named as in `example`."""
+    """Convert a module to an IR model with the input names of `example`."""
     import openvino
 
     shapes = {key: list(value.shape) for key, value in example.items()} if static else None
@@ -198,20 +198,20 @@ def convert(module: nn.Module, example: Mapping[str, Any], *, static: bool) -> o
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     known = (*NETWORKS, *DEEPLY_QUANTIZED, *LANGUAGE)
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(known)}")
-    parser.add_argument("--cache", type=Path, help="folder for the files, instead of $IRRUN_ZOO")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(known)}")
+    parser.add_argument("--cache", type=Path, help="output folder, instead of $IRRUN_ZOO")
     options = parser.parse_args()
     if options.cache:
         os.environ["IRRUN_ZOO"] = str(options.cache)
     unknown = [name for name in options.names if name not in known]
     if unknown:
-        parser.error(f"no network {', '.join(unknown)}")
+        parser.error(f"unknown network {', '.join(unknown)}")
     failed = False
-    for name in options.names or [n for n in known if not (cache() / n / "model.xml").exists()]:
-        began = time.perf_counter()
+    for name in options.names or [n for n in known if not (get_cache() / n / "model.xml").exists()]:
+        start = time.perf_counter()
         try:
             build(name)
-            print(f"{name}: {time.perf_counter() - began:.1f} s", flush=True)
+            print(f"{name}: {time.perf_counter() - start:.1f} s", flush=True)
         except Exception as error:
             failed = True
             print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""What is done to IR models after export: quantization with FakeQuantize, compression of weights to 8 and 4 bits."""
+"""Transformations of exported IR models: quantization with FakeQuantize, weight compression to 8 and 4 bits."""
 
 from __future__ import annotations
 
@@ -7,56 +7,65 @@ import numpy as np
 import openvino as ov
 from nncf import CompressWeightsMode
 
-__all__ = ["codebook", "fp4", "fp8", "int4_asym", "int4_sym", "int8", "nf4", "quantize"]
+__all__ = [
+    "compress_codebook",
+    "compress_fp4",
+    "compress_fp8",
+    "compress_int4_asym",
+    "compress_int4_sym",
+    "compress_int8",
+    "compress_nf4",
+    "quantize",
+]
 
 
 def quantize(model: ov.Model) -> ov.Model:
-    """Activations and weights in 8 bits, by FakeQuantize, calibrated on random images."""
+    """Quantize activations and weights to 8 bits with FakeQuantize, calibrated on random images."""
     rng = np.random.default_rng(0)
     images = [rng.standard_normal((1, 3, 64, 64), np.float32) for _ in range(8)]
     quantized: ov.Model = nncf.quantize(model, nncf.Dataset(images), subset_size=len(images))
     return quantized
 
 
-def int8(model: ov.Model) -> ov.Model:
-    """Weights as u8 with one scale and zero point per row."""
+def compress_int8(model: ov.Model) -> ov.Model:
+    """Compress weights to u8 with one scale and zero point per row."""
     compressed: ov.Model = nncf.compress_weights(model, mode=CompressWeightsMode.INT8_ASYM)
     return compressed
 
 
-def int4_sym(model: ov.Model) -> ov.Model:
-    """Weights as i4 with one scale for 32 of them."""
+def compress_int4_sym(model: ov.Model) -> ov.Model:
+    """Compress weights to i4 with one scale per 32 weights."""
     compressed: ov.Model = nncf.compress_weights(model, mode=CompressWeightsMode.INT4_SYM, group_size=32, ratio=1.0)
     return compressed
 
 
-def int4_asym(model: ov.Model) -> ov.Model:
-    """Weights as u4 with one scale and zero point for 32 of them, the embedding and the last layer too."""
+def compress_int4_asym(model: ov.Model) -> ov.Model:
+    """Compress all weights, including embedding and last layer, to u4 with one scale and zero point per 32 weights."""
     compressed: ov.Model = nncf.compress_weights(
         model, mode=CompressWeightsMode.INT4_ASYM, group_size=32, ratio=1.0, all_layers=True
     )
     return compressed
 
 
-def nf4(model: ov.Model) -> ov.Model:
-    """Weights as quantiles of the normal distribution, with one scale for 32 of them."""
+def compress_nf4(model: ov.Model) -> ov.Model:
+    """Compress weights to quantiles of the normal distribution (nf4), with one scale per 32 weights."""
     compressed: ov.Model = nncf.compress_weights(model, mode=CompressWeightsMode.NF4, group_size=32, ratio=1.0)
     return compressed
 
 
-def codebook(model: ov.Model) -> ov.Model:
-    """Weights as places in a table of 16 numbers in f8e4m3."""
+def compress_codebook(model: ov.Model) -> ov.Model:
+    """Compress weights to indices into a codebook of 16 numbers of type f8e4m3."""
     compressed: ov.Model = nncf.compress_weights(model, mode=CompressWeightsMode.CB4, group_size=32, ratio=1.0)
     return compressed
 
 
-def fp4(model: ov.Model) -> ov.Model:
-    """Weights as f4e2m1, with scales in f8e4m3 that have a scale themselves."""
+def compress_fp4(model: ov.Model) -> ov.Model:
+    """Compress weights to f4e2m1, with scales of type f8e4m3 that have a scale themselves."""
     compressed: ov.Model = nncf.compress_weights(model, mode=CompressWeightsMode.NVFP4, all_layers=True)
     return compressed
 
 
-def fp8(model: ov.Model) -> ov.Model:
-    """Weights as f8e4m3, with one scale for 32 of them."""
+def compress_fp8(model: ov.Model) -> ov.Model:
+    """Compress weights to f8e4m3, with one scale per 32 weights."""
     compressed: ov.Model = nncf.compress_weights(model, mode=CompressWeightsMode.FP8_E4M3, group_size=32)
     return compressed

@@ -1,4 +1,4 @@
-"""Networks with random weights, each with inputs that fit: those of transformers, and two written out here."""
+"""Networks with random weights and matching inputs: models of transformers, and some that are defined here."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import transformers as tr
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-Made = tuple[nn.Module, dict[str, Tensor]]
+ModuleAndInputs = tuple[nn.Module, dict[str, Tensor]]
 
 
-class Picked(nn.Module):
-    """Only the named outputs of a model of transformers, as a tuple."""
+class OutputSelector(nn.Module):
+    """A model of transformers that returns only the named outputs, as a tuple."""
 
     def __init__(self, model: nn.Module, *names: str) -> None:
         super().__init__()
@@ -23,47 +23,47 @@ class Picked(nn.Module):
         self.names = names
 
     def forward(self, **inputs: Tensor) -> tuple[Tensor, ...]:
-        out = self.model(**inputs)
-        return tuple(getattr(out, name) for name in self.names)
+        outputs = self.model(**inputs)
+        return tuple(getattr(outputs, name) for name in self.names)
 
 
-class Vision(Picked):
-    """With the one input that networks for images have."""
+class ImageModel(OutputSelector):
+    """A model with an image as its input."""
 
     def forward(self, pixel_values: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
         return super().forward(pixel_values=pixel_values)
 
 
-class Text(Picked):
-    """With the inputs of an encoder of text."""
+class TextModel(OutputSelector):
+    """A model with tokens and a mask as its inputs."""
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
         return super().forward(input_ids=input_ids, attention_mask=attention_mask)
 
 
-class Ids(Picked):
-    """With tokens as the one input."""
+class TokenModel(OutputSelector):
+    """A model with tokens as its input."""
 
     def forward(self, input_ids: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
         return super().forward(input_ids=input_ids)
 
 
-class Bert(Picked):
-    """With all the inputs that BERT has."""
+class BertModel(OutputSelector):
+    """A model with the three inputs of BERT."""
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
         return super().forward(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
 
 
-class Sound(Picked):
-    """With one input of sound."""
+class AudioModel(OutputSelector):
+    """A model with audio samples as its input."""
 
     def forward(self, input_values: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
         return super().forward(input_values=input_values)
 
 
-def lively(model: nn.Module) -> nn.Module:
-    """Gives normalizations the statistics and scales of a trained network, instead of zeros and ones."""
+def randomize_norms(model: nn.Module) -> nn.Module:
+    """Initialize the statistics and scales of normalizations randomly instead of with zeros and ones."""
     for module in model.modules():
         if isinstance(module, (nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm)) and module.weight is not None:
             nn.init.uniform_(module.weight, 0.5, 1.5)
@@ -74,62 +74,66 @@ def lively(model: nn.Module) -> nn.Module:
     return model
 
 
-def image(size: int, batch: int = 1) -> dict[str, Tensor]:
+def make_image(size: int, batch: int = 1) -> dict[str, Tensor]:
     return {"pixel_values": torch.randn(batch, 3, size, size)}
 
 
-def text(length: int, vocabulary: int, batch: int = 1) -> dict[str, Tensor]:
-    """Random tokens; of all but the first text, the end is padding."""
+def make_text(length: int, vocabulary: int, batch: int = 1) -> dict[str, Tensor]:
+    """Return random tokens; all texts but the first end with padding."""
     mask = torch.ones(batch, length, dtype=torch.int64)
     mask[1:, length * 3 // 4 :] = 0
     return {"input_ids": torch.randint(vocabulary, (batch, length)), "attention_mask": mask}
 
 
-def resnet50() -> Made:
-    return lively(Vision(tr.ResNetForImageClassification(tr.ResNetConfig(num_labels=1000)), "logits")), image(224)
+def resnet50() -> ModuleAndInputs:
+    return randomize_norms(
+        ImageModel(tr.ResNetForImageClassification(tr.ResNetConfig(num_labels=1000)), "logits")
+    ), make_image(224)
 
 
-def mobilenet_v2() -> Made:
+def mobilenet_v2() -> ModuleAndInputs:
     config = tr.MobileNetV2Config(num_labels=1000)
-    return lively(Vision(tr.MobileNetV2ForImageClassification(config), "logits")), image(224)
+    return randomize_norms(ImageModel(tr.MobileNetV2ForImageClassification(config), "logits")), make_image(224)
 
 
-def efficientnet() -> Made:
+def efficientnet() -> ModuleAndInputs:
     config = tr.EfficientNetConfig(
         width_coefficient=0.5, depth_coefficient=0.5, image_size=96, hidden_dim=640, num_labels=100
     )
     model = tr.EfficientNetForImageClassification(config)
-    model.efficientnet.pooler = nn.AdaptiveAvgPool2d(1)  # its own is larger than the image, which OpenVINO refuses
-    return lively(Vision(model, "logits")), image(96, 2)
+    model.efficientnet.pooler = nn.AdaptiveAvgPool2d(
+        1
+    )  # OpenVINO rejects the default kernel, which is larger than the image
+    return randomize_norms(ImageModel(model, "logits")), make_image(96, 2)
 
 
-def convnext() -> Made:
+def convnext() -> ModuleAndInputs:
     config = tr.ConvNextConfig(
         hidden_sizes=[24, 48, 96, 192], depths=[2, 2, 4, 2], layer_scale_init_value=0.5, num_labels=100
     )
-    return lively(Vision(tr.ConvNextForImageClassification(config), "logits")), image(64, 2)
+    return randomize_norms(ImageModel(tr.ConvNextForImageClassification(config), "logits")), make_image(64, 2)
 
 
-def swin() -> Made:
+def swin() -> ModuleAndInputs:
     config = tr.SwinConfig(
         image_size=64, patch_size=2, embed_dim=24, depths=[2, 2, 2], num_heads=[2, 4, 8], window_size=4, num_labels=100
     )
-    return lively(Vision(tr.SwinForImageClassification(config), "logits")), image(64)
+    return randomize_norms(ImageModel(tr.SwinForImageClassification(config), "logits")), make_image(64)
 
 
-def segformer() -> Made:
+def segformer() -> ModuleAndInputs:
     config = tr.SegformerConfig(
         hidden_sizes=[16, 32, 64, 96], depths=[1, 1, 2, 1], decoder_hidden_size=64, num_labels=20
     )
-    return lively(Vision(tr.SegformerForSemanticSegmentation(config), "logits")), image(96)
+    return randomize_norms(ImageModel(tr.SegformerForSemanticSegmentation(config), "logits")), make_image(96)
 
 
-def vit() -> Made:
+def vit() -> ModuleAndInputs:
     config = tr.ViTConfig(hidden_size=96, num_hidden_layers=4, num_attention_heads=4, intermediate_size=384)
-    return lively(Vision(tr.ViTForImageClassification(config), "logits")), image(224)
+    return randomize_norms(ImageModel(tr.ViTForImageClassification(config), "logits")), make_image(224)
 
 
-def detr() -> Made:
+def detr() -> ModuleAndInputs:
     config = tr.DetrConfig(
         use_timm_backbone=False, use_pretrained_backbone=False, d_model=64, encoder_layers=2, decoder_layers=2,
         encoder_ffn_dim=128, decoder_ffn_dim=128, encoder_attention_heads=4, decoder_attention_heads=4, num_queries=20,
@@ -137,10 +141,10 @@ def detr() -> Made:
             embedding_size=16, hidden_sizes=[16, 32, 64, 96], depths=[1, 1, 1, 1], out_features=["stage4"]
         ),
     )  # fmt: skip
-    return lively(Vision(tr.DetrForObjectDetection(config), "logits", "pred_boxes")), image(128)
+    return randomize_norms(ImageModel(tr.DetrForObjectDetection(config), "logits", "pred_boxes")), make_image(128)
 
 
-def deformable_detr() -> Made:
+def deformable_detr() -> ModuleAndInputs:
     config = tr.DeformableDetrConfig(
         use_timm_backbone=False, use_pretrained_backbone=False, disable_custom_kernels=True, d_model=32,
         encoder_layers=1, decoder_layers=2, encoder_ffn_dim=64, decoder_ffn_dim=64, encoder_attention_heads=4,
@@ -150,10 +154,12 @@ def deformable_detr() -> Made:
             out_features=["stage2", "stage3", "stage4"],
         ),
     )  # fmt: skip
-    return lively(Vision(tr.DeformableDetrForObjectDetection(config), "logits", "pred_boxes")), image(128)
+    return randomize_norms(ImageModel(tr.DeformableDetrForObjectDetection(config), "logits", "pred_boxes")), make_image(
+        128
+    )
 
 
-def rt_detr() -> Made:
+def rt_detr() -> ModuleAndInputs:
     config = tr.RTDetrConfig(
         backbone_config=tr.RTDetrResNetConfig(
             embedding_size=16, hidden_sizes=[16, 24, 32, 48], depths=[1] * 4,
@@ -164,13 +170,13 @@ def rt_detr() -> Made:
         decoder_attention_heads=4, num_labels=10, num_denoising=0,
     )  # fmt: skip
     model = tr.RTDetrForObjectDetection(config)
-    for weights in model.parameters():  # or all candidates have the same score, but for noise
+    for weights in model.parameters():  # otherwise the scores of all candidates are almost equal
         if weights.ndim > 1:
             nn.init.normal_(weights, std=weights[0].numel() ** -0.5)
-    return lively(Vision(model, "logits", "pred_boxes")), image(128)
+    return randomize_norms(ImageModel(model, "logits", "pred_boxes")), make_image(128)
 
 
-def mask2former() -> Made:
+def mask2former() -> ModuleAndInputs:
     config = tr.Mask2FormerConfig(
         use_pretrained_backbone=False, feature_size=32, mask_feature_size=32, hidden_dim=32,
         encoder_feedforward_dim=32, encoder_layers=1, decoder_layers=2, num_attention_heads=4, dim_feedforward=32,
@@ -181,106 +187,110 @@ def mask2former() -> Made:
         ),
     )  # fmt: skip
     model = tr.Mask2FormerForUniversalSegmentation(config)
-    return lively(Vision(model, "class_queries_logits", "masks_queries_logits")), image(64)
+    return randomize_norms(ImageModel(model, "class_queries_logits", "masks_queries_logits")), make_image(64)
 
 
-def swin2sr() -> Made:
+def swin2sr() -> ModuleAndInputs:
     config = tr.Swin2SRConfig(
         image_size=32, patch_size=1, embed_dim=24, depths=[2, 2], num_heads=[2, 2], window_size=4, upscale=2
     )
-    return lively(Vision(tr.Swin2SRForImageSuperResolution(config), "reconstruction")), image(32)
+    return randomize_norms(ImageModel(tr.Swin2SRForImageSuperResolution(config), "reconstruction")), make_image(32)
 
 
-def mobilevit() -> Made:
+def mobilevit() -> ModuleAndInputs:
     config = tr.MobileViTConfig(
         image_size=64, hidden_sizes=[24, 32, 40], neck_hidden_sizes=[8, 16, 24, 32, 40, 48, 96], num_attention_heads=4,
         num_labels=100,
     )  # fmt: skip
-    return lively(Vision(tr.MobileViTForImageClassification(config), "logits")), image(64, 2)
+    return randomize_norms(ImageModel(tr.MobileViTForImageClassification(config), "logits")), make_image(64, 2)
 
 
-def dpt() -> Made:
+def dpt() -> ModuleAndInputs:
     config = tr.DPTConfig(
         image_size=64, hidden_size=48, num_hidden_layers=4, num_attention_heads=4, intermediate_size=96,
         backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[16, 24, 32, 32], fusion_hidden_size=24, is_hybrid=False,
     )  # fmt: skip
-    return lively(Vision(tr.DPTForDepthEstimation(config), "predicted_depth")), image(64)
+    return randomize_norms(ImageModel(tr.DPTForDepthEstimation(config), "predicted_depth")), make_image(64)
 
 
-def bert_base() -> Made:
+def bert_base() -> ModuleAndInputs:
     config = tr.BertConfig()
-    inputs = text(128, config.vocab_size)
+    inputs = make_text(128, config.vocab_size)
     inputs["token_type_ids"] = (torch.arange(128)[None] > 60).long()
-    return lively(Bert(tr.BertModel(config), "last_hidden_state", "pooler_output")), inputs
+    return randomize_norms(BertModel(tr.BertModel(config), "last_hidden_state", "pooler_output")), inputs
 
 
-def bert_small() -> Made:
+def bert_small() -> ModuleAndInputs:
     config = tr.BertConfig(
         vocab_size=2000, hidden_size=128, num_hidden_layers=3, num_attention_heads=4, intermediate_size=512
     )
-    return lively(Text(tr.BertModel(config), "last_hidden_state", "pooler_output")), text(40, 2000, 3)
+    return randomize_norms(TextModel(tr.BertModel(config), "last_hidden_state", "pooler_output")), make_text(
+        40, 2000, 3
+    )
 
 
-def deberta() -> Made:
+def deberta() -> ModuleAndInputs:
     config = tr.DebertaV2Config(
         vocab_size=2000, hidden_size=96, num_hidden_layers=3, num_attention_heads=4, intermediate_size=256,
         relative_attention=True, position_buckets=16, pos_att_type=["p2c", "c2p"], share_att_key=True,
         norm_rel_ebd="layer_norm", position_biased_input=False, type_vocab_size=0, conv_kernel_size=3,
     )  # fmt: skip
-    return lively(Text(tr.DebertaV2Model(config), "last_hidden_state")), text(40, 2000, 2)
+    return randomize_norms(TextModel(tr.DebertaV2Model(config), "last_hidden_state")), make_text(40, 2000, 2)
 
 
-def t5_encoder() -> Made:
+def t5_encoder() -> ModuleAndInputs:
     config = tr.T5Config(
         vocab_size=2000, d_model=96, d_kv=24, d_ff=256, num_layers=3, num_heads=4, feed_forward_proj="gated-gelu"
     )
-    return lively(Text(tr.T5EncoderModel(config), "last_hidden_state")), text(40, 2000, 2)
+    return randomize_norms(TextModel(tr.T5EncoderModel(config), "last_hidden_state")), make_text(40, 2000, 2)
 
 
-def longformer() -> Made:
+def longformer() -> ModuleAndInputs:
     config = tr.LongformerConfig(
         vocab_size=1000, hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96,
         attention_window=8,
     )  # fmt: skip
-    return lively(Text(tr.LongformerModel(config), "last_hidden_state")), text(32, 1000, 2)
+    return randomize_norms(TextModel(tr.LongformerModel(config), "last_hidden_state")), make_text(32, 1000, 2)
 
 
-def fnet() -> Made:
+def fnet() -> ModuleAndInputs:
     config = tr.FNetConfig(
         vocab_size=1000, hidden_size=64, num_hidden_layers=2, intermediate_size=128, use_tpu_fourier_optimizations=False
     )
-    return lively(Ids(tr.FNetModel(config), "last_hidden_state")), {"input_ids": torch.randint(1000, (2, 40))}
+    return randomize_norms(TokenModel(tr.FNetModel(config), "last_hidden_state")), {
+        "input_ids": torch.randint(1000, (2, 40))
+    }
 
 
-def mamba() -> Made:
+def mamba() -> ModuleAndInputs:
     config = tr.MambaConfig(vocab_size=1000, hidden_size=64, num_hidden_layers=2, state_size=8)
-    return Ids(tr.MambaModel(config), "last_hidden_state"), {"input_ids": torch.randint(1000, (2, 12))}
+    return TokenModel(tr.MambaModel(config), "last_hidden_state"), {"input_ids": torch.randint(1000, (2, 12))}
 
 
-def whisper_encoder() -> Made:
+def whisper_encoder() -> ModuleAndInputs:
     config = tr.WhisperConfig(
         d_model=96, encoder_layers=3, encoder_attention_heads=4, encoder_ffn_dim=384, max_source_positions=400
     )
     from transformers.models.whisper.modeling_whisper import WhisperEncoder
 
-    class Whisper(Picked):
+    class Whisper(OutputSelector):
         def forward(self, input_features: Tensor) -> tuple[Tensor, ...]:  # type: ignore[override]
             return super().forward(input_features=input_features)
 
-    sound = {"input_features": torch.randn(1, config.num_mel_bins, 800)}
-    return lively(Whisper(WhisperEncoder(config), "last_hidden_state")), sound
+    inputs = {"input_features": torch.randn(1, config.num_mel_bins, 800)}
+    return randomize_norms(Whisper(WhisperEncoder(config), "last_hidden_state")), inputs
 
 
-def wav2vec2() -> Made:
+def wav2vec2() -> ModuleAndInputs:
     config = tr.Wav2Vec2Config(
         hidden_size=96, num_hidden_layers=3, num_attention_heads=4, intermediate_size=256, conv_dim=[64] * 7,
         num_conv_pos_embeddings=32, num_conv_pos_embedding_groups=4,
     )  # fmt: skip
-    return lively(Sound(tr.Wav2Vec2ForCTC(config), "logits")), {"input_values": torch.randn(1, 8000)}
+    return randomize_norms(AudioModel(tr.Wav2Vec2ForCTC(config), "logits")), {"input_values": torch.randn(1, 8000)}
 
 
 class Small(nn.Module):
-    """A few convolutions, one of them depthwise, with a shortcut: what can be quantized and compared."""
+    """A few convolutions, one of them depthwise, and a skip connection; suitable for quantization."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -296,11 +306,11 @@ class Small(nn.Module):
         return self.output(x.mean((2, 3)))
 
 
-def small() -> Made:
-    return lively(Small()), image(64, 2)
+def small() -> ModuleAndInputs:
+    return randomize_norms(Small()), make_image(64, 2)
 
 
-def encodec_decoder() -> Made:
+def encodec_decoder() -> ModuleAndInputs:
     config = tr.EncodecConfig(
         num_filters=8, hidden_size=32, codebook_size=64, codebook_dim=32, upsampling_ratios=[4, 4, 2], num_lstm_layers=1
     )
@@ -317,7 +327,7 @@ def encodec_decoder() -> Made:
 
 
 class Recurrent(nn.Module):
-    """A stack of recurrent layers that read in both directions, and one that goes on from a state that is fed."""
+    """A stack of bidirectional recurrent layers, and a layer whose initial state is an input."""
 
     def __init__(self, kind: type[nn.LSTM] | type[nn.GRU]) -> None:
         super().__init__()
@@ -326,22 +336,22 @@ class Recurrent(nn.Module):
         self.output = nn.Linear(48, 10)
 
     def forward(self, sequence: Tensor, state: Tensor) -> tuple[Any, ...]:
-        read, _ = self.stack(sequence)
-        last, after = self.last(read, (state, torch.tanh(state)) if isinstance(self.last, nn.LSTM) else state)
-        ends = after if isinstance(after, tuple) else (after,)
-        return self.output(last), *ends
+        encoded, _ = self.stack(sequence)
+        last, state = self.last(encoded, (state, torch.tanh(state)) if isinstance(self.last, nn.LSTM) else state)
+        states = state if isinstance(state, tuple) else (state,)
+        return self.output(last), *states
 
 
-def lstm() -> Made:
+def lstm() -> ModuleAndInputs:
     return Recurrent(nn.LSTM), {"sequence": torch.randn(3, 20, 24), "state": torch.randn(1, 3, 48)}
 
 
-def gru() -> Made:
+def gru() -> ModuleAndInputs:
     return Recurrent(nn.GRU), {"sequence": torch.randn(3, 20, 24), "state": torch.randn(1, 3, 48)}
 
 
 class UNet(nn.Module):
-    """Down four times, up four times: by transposed convolution, or by bilinear interpolation."""
+    """A U-Net with four levels that upsamples by transposed convolution and by bilinear interpolation."""
 
     def __init__(self, widths: Sequence[int] = (12, 24, 48, 64, 96)) -> None:
         super().__init__()
@@ -367,14 +377,14 @@ class UNet(nn.Module):
             x = block(F.max_pool2d(x, 2) if i else x)
             skipped.append(x)
         for i in reversed(range(len(self.up))):
-            side = skipped[i]
+            skip = skipped[i]
             if i % 2:
                 x = self.up[i](x)
             else:
-                x = self.narrow[i](F.interpolate(x, size=side.shape[2:], mode="bilinear", align_corners=False))
-            x = self.merge[i](torch.cat([x, side], 1))
+                x = self.narrow[i](F.interpolate(x, size=skip.shape[2:], mode="bilinear", align_corners=False))
+            x = self.merge[i](torch.cat([x, skip], 1))
         return self.head(x).softmax(1)
 
 
-def unet() -> Made:
-    return lively(UNet()), image(64, 2)
+def unet() -> ModuleAndInputs:
+    return randomize_norms(UNet()), make_image(64, 2)

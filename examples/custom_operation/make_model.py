@@ -1,4 +1,4 @@
-"""Writes model.xml: one layer of a type that no opset holds, `Checkerboard` of opset "extension"."""
+"""Write model.xml, which contains a layer of the custom type `Checkerboard` of the opset "extension"."""
 
 from pathlib import Path
 

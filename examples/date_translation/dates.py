@@ -1,7 +1,7 @@
-"""Made-up dates: a day written in one of many styles, and the same day in ISO form.
+"""Random dates, written in one of many styles and in ISO form.
 
-Conventions where people disagree: dots put the day first (03.05.2026), slashes the month (05/03/2026),
-and a year of two digits lies between 1969 and 2068, as in POSIX.
+Ambiguous dates are read as follows: with dots the day comes first (03.05.2026), with slashes the month (05/03/2026).
+Two-digit years lie between 1969 and 2068, as in POSIX.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from datetime import date
 
-__all__ = ["FIRST_YEAR", "LAST_YEAR", "any_day", "held_out", "smudge", "write"]
+__all__ = ["FIRST_YEAR", "LAST_YEAR", "blur_character", "choose_day", "format_date", "is_held_out"]
 
 FIRST_YEAR, LAST_YEAR = 1900, 2099
 
@@ -57,19 +57,19 @@ NAMED = (
 )
 
 
-def any_day(rng: random.Random) -> date:
-    """A day between FIRST_YEAR and LAST_YEAR; the years of our time come up more often."""
+def choose_day(rng: random.Random) -> date:
+    """Return a random day between FIRST_YEAR and LAST_YEAR; years from 1969 to 2068 are more frequent."""
     first, last = (1969, 2068) if rng.random() < 0.6 else (FIRST_YEAR, LAST_YEAR)
     return date.fromordinal(rng.randint(date(first, 1, 1).toordinal(), date(last, 12, 31).toordinal()))
 
 
-def held_out(day: date) -> bool:
-    """Whether training never sees this day, in any style (one in twenty)."""
+def is_held_out(day: date) -> bool:
+    """Return whether a day is excluded from training in all styles (one in twenty)."""
     return day.toordinal() * 2654435761 % 2**32 < 2**32 // 20
 
 
-def write(day: date, rng: random.Random) -> str:
-    """`day` in a style picked by `rng`."""
+def format_date(day: date, rng: random.Random) -> str:
+    """Return `day` in a random style."""
     month = MONTHS[day.month - 1]
     if rng.random() < 0.5:
         short = "Sept" if day.month == 9 and rng.random() < 0.5 else month[:3]
@@ -86,7 +86,7 @@ def write(day: date, rng: random.Random) -> str:
         mm=f"{day.month:02}",
         d=day.day,
         dd=f"{day.day:02}",
-        th=f"{day.day}{ordinal_suffix(day.day)}",
+        th=f"{day.day}{get_ordinal_suffix(day.day)}",
         month=month,
     )
     if rng.random() < 0.2:
@@ -99,14 +99,14 @@ def write(day: date, rng: random.Random) -> str:
     return rng.choice((text, text.lower(), text.upper()))
 
 
-def smudge(text: str, rng: random.Random) -> str:
-    """`text` with one character made illegible: a question mark."""
-    at = rng.randrange(len(text))
-    return f"{text[:at]}?{text[at + 1 :]}"
+def blur_character(text: str, rng: random.Random) -> str:
+    """Replace a random character by a question mark, which stands for an illegible one."""
+    index = rng.randrange(len(text))
+    return f"{text[:index]}?{text[index + 1 :]}"
 
 
-def ordinal_suffix(number: int) -> str:
-    """The "st" of 1st, and so on."""
+def get_ordinal_suffix(number: int) -> str:
+    """Return "st", "nd", "rd" or "th"."""
     if number % 100 in (11, 12, 13):
         return "th"
     return {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")

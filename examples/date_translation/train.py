@@ -1,9 +1,9 @@
-"""Trains the date translator and writes model.xml, model.bin and input.npy.
+"""Train the date translator and write model.xml, model.bin and input.npy.
 
     pip install irrun[train]
     python examples/date_translation/train.py
 
-Takes some six minutes on one core. The same machine and version of torch give the same weights each time.
+Training takes about six minutes on one core. It is deterministic on the same machine and version of PyTorch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from dates import any_day, held_out, smudge, write
+from dates import blur_character, choose_day, format_date, is_held_out
 from export import END, START, STEPS, VOCABULARY, export
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -25,10 +25,10 @@ ALPHABET = "? abcdefghijklmnopqrstuvwxyz0123456789.,/-'"
 
 
 class Translator(nn.Module):
-    """Characters to characters: a bidirectional LSTM reads, an LSTM with attention over what was read writes.
+    """A character-level translator: a bidirectional LSTM encoder and an LSTM decoder with attention.
 
-    Text comes as ASCII codes padded with 0. `fold` maps a code to its row of the embedding: upper case
-    to lower case, and what is not in the alphabet to the question mark.
+    Text is passed as ASCII codes padded with 0. `fold` maps a code to its row of the embedding: upper case to lower
+    case, and characters outside of the alphabet to the question mark.
     """
 
     def __init__(self, embedding: int = 32, reader: int = 64, writer: int = 128) -> None:
@@ -39,7 +39,7 @@ class Translator(nn.Module):
         self.encoder = nn.LSTM(embedding, reader, batch_first=True, bidirectional=True)
         self.first_hidden = nn.Linear(2 * reader, writer)
         self.first_cell = nn.Linear(2 * reader, writer)
-        self.tokens = nn.Embedding(len(VOCABULARY) + 2, embedding)  # and END and START
+        self.tokens = nn.Embedding(len(VOCABULARY) + 2, embedding)  # END and START follow the vocabulary
         self.positions = nn.Parameter(0.1 * torch.randn(STEPS, embedding))
         self.decoder = nn.LSTM(embedding, writer, batch_first=True)
         self.query = nn.Linear(writer, 2 * reader, bias=False)
@@ -47,9 +47,14 @@ class Translator(nn.Module):
         self.output = nn.Linear(writer, len(VOCABULARY) + 1)
 
     def encode(self, text: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, Tensor]]:
-        """What was read [batch, time, 2 * reader], where text is [batch, 1, time], and a first state.
+        """Encode text.
 
-        text: codes [batch, time].
+        Args:
+            text: Character codes [batch, time].
+
+        Returns:
+            The encoded text [batch, time, 2 * reader], a mask of the characters that are not padding
+            [batch, 1, time], and the initial state of the decoder.
         """
         present = text != 0
         embedded = pack_padded_sequence(
@@ -69,7 +74,7 @@ class Translator(nn.Module):
         present: Tensor,
         state: tuple[Tensor, Tensor],
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """Log probabilities [batch, steps, vocabulary] of what follows each token, and the new state."""
+        """Return the log probabilities [batch, steps, vocabulary] of the next tokens, and the new state."""
         hidden, state = self.decoder(self.tokens(tokens) + positions, state)
         attention = self.query(hidden) @ memory.transpose(1, 2)
         attention = attention.masked_fill(~present, -1e9).softmax(-1)
@@ -82,25 +87,25 @@ class Translator(nn.Module):
 
 
 def encode(texts: list[str]) -> Tensor:
-    """ASCII codes, padded with 0 to the longest text."""
+    """Return the ASCII codes of texts, padded with 0 to the longest one."""
     codes = [list(text.encode("ascii", "replace")) for text in texts]
     longest = max(map(len, codes))
     return torch.tensor([row + [0] * (longest - len(row)) for row in codes])
 
 
-def make(count: int, rng: random.Random, *, held: bool) -> tuple[list[str], list[str]]:
-    """`count` dates, as people write them and in ISO form, from the held-out days or from the others."""
+def make_dates(count: int, rng: random.Random, *, held_out: bool) -> tuple[list[str], list[str]]:
+    """Return `count` dates in random styles and in ISO form, either held-out days only or none of them."""
     texts, answers = [], []
     while len(texts) < count:
-        day = any_day(rng)
-        if held_out(day) == held:
-            texts.append(write(day, rng))
+        day = choose_day(rng)
+        if is_held_out(day) == held_out:
+            texts.append(format_date(day, rng))
             answers.append(day.isoformat())
     return texts, answers
 
 
 def train(steps: int, batch: int = 256, seed: int = 2026) -> Translator:
-    """A translator trained on `steps` batches of made-up dates."""
+    """Train a translator on `steps` batches of random dates."""
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
@@ -108,27 +113,27 @@ def train(steps: int, batch: int = 256, seed: int = 2026) -> Translator:
     model = Translator()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 3e-3, total_steps=steps, pct_start=0.1)
-    began = time.monotonic()
+    start = time.monotonic()
     for step in range(1, steps + 1):
-        texts, answers = make(batch, rng, held=False)
-        # A smudge may hide what decides, so the model learns to weigh one date against another.
-        texts = [smudge(text, rng) if rng.random() < 0.15 else text for text in texts]
+        texts, answers = make_dates(batch, rng, held_out=False)
+        # An illegible character may make a date ambiguous, so that the model learns to rank alternatives.
+        texts = [blur_character(text, rng) if rng.random() < 0.15 else text for text in texts]
         targets = torch.tensor([[*map(VOCABULARY.index, answer), END] for answer in answers])
-        given = torch.cat([torch.full((batch, 1), START), targets[:, :-1]], 1)
-        loss = F.nll_loss(model(encode(texts), given).flatten(0, 1), targets.flatten())
+        inputs = torch.cat([torch.full((batch, 1), START), targets[:, :-1]], 1)
+        loss = F.nll_loss(model(encode(texts), inputs).flatten(0, 1), targets.flatten())
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         if step % 250 == 0:
-            print(f"step {step}: loss {loss.item():.5f}, {time.monotonic() - began:.0f} s", flush=True)
+            print(f"step {step}: loss {loss.item():.5f}, {time.monotonic() - start:.0f} s", flush=True)
     return model.eval()
 
 
 @torch.no_grad()
 def beam_search(model: Translator, text: str, width: int) -> tuple[list[str], list[float]]:
-    """The `width` best translations of one text and their log probabilities, step by step in plain Python."""
+    """Return the `width` best translations of a text and their log probabilities."""
     memory, present, state = model.encode(encode([text]))
     beams = [([START], 0.0, state)]
     for step in range(STEPS):
@@ -138,8 +143,8 @@ def beam_search(model: Translator, text: str, width: int) -> tuple[list[str], li
                 candidates.append((tokens, score, state))
                 continue
             position = model.positions[step : step + 1]
-            logs, after = model.decode(torch.tensor([tokens[-1:]]), position, memory, present, state)
-            candidates += [([*tokens, token], score + log, after) for token, log in enumerate(logs[0, 0].tolist())]
+            logs, new_state = model.decode(torch.tensor([tokens[-1:]]), position, memory, present, state)
+            candidates += [([*tokens, token], score + log, new_state) for token, log in enumerate(logs[0, 0].tolist())]
         beams = sorted(candidates, key=lambda candidate: -candidate[1])[:width]
     return ["".join(VOCABULARY[t] for t in tokens[1:] if t != END) for tokens, _, _ in beams], [
         score for _, score, _ in beams
@@ -148,15 +153,15 @@ def beam_search(model: Translator, text: str, width: int) -> tuple[list[str], li
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=5000, help="how many batches to train on")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent, help="folder for the files")
+    parser.add_argument("--steps", type=int, default=5000, help="number of training batches")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent, help="output folder")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
 
     model = train(options.steps)
-    texts, answers = make(1000, random.Random(1), held=True)
-    right = sum(beam_search(model, text, 1)[0] == [answer] for text, answer in zip(texts, answers, strict=True))
-    print(f"{right / len(texts):.1%} of {len(texts)} held-out dates are right")
+    texts, answers = make_dates(1000, random.Random(1), held_out=True)
+    correct = sum(beam_search(model, text, 1)[0] == [answer] for text, answer in zip(texts, answers, strict=True))
+    print(f"{correct / len(texts):.1%} of {len(texts)} held-out dates are correct")
 
     export({name: value.numpy() for name, value in model.state_dict().items()}, options.output)
     example = encode(["3 May 2026", "may 3rd, 26", "03.05.2026"])

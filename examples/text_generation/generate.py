@@ -1,4 +1,4 @@
-"""Tells the rest of a tale: python generate.py Once there was a clever cat named Zoe"""
+"""Continue a tale: python generate.py Once there was a clever cat named Zoe"""
 
 import sys
 from pathlib import Path
@@ -14,20 +14,19 @@ LENGTH = 450
 model = irrun.compile_model(Path(__file__).with_name("model.xml"))
 text = " ".join(sys.argv[1:]) or "Once there was"
 tokens = list(text.encode("ascii", "replace"))
-seen = 0  # how many tokens the model holds in its variables
+cached = 0  # number of tokens in the variables of the model
 stderr = Console(stderr=True)
-for _ in track(range(LENGTH), "Telling", console=stderr, transient=True, disable=not stderr.is_terminal):
-    fed = np.array([tokens[seen:]])
-    out = model(
+for _ in track(range(LENGTH), "Generating", console=stderr, transient=True, disable=not stderr.is_terminal):
+    outputs = model(
         {
-            "input_ids": fed,
+            "input_ids": np.array([tokens[cached:]]),
             "attention_mask": np.ones((1, len(tokens)), np.int64),
-            "position_ids": np.arange(seen, len(tokens))[None],
+            "position_ids": np.arange(cached, len(tokens))[None],
             "beam_idx": np.zeros(1, np.int32),
         }
     )
-    seen = len(tokens)
-    tokens.append(int(out["logits"][0, -1].argmax()))
+    cached = len(tokens)
+    tokens.append(int(outputs["logits"][0, -1].argmax()))
     if tokens[-1] == ord("\n"):
         break
 print(bytes(tokens).decode().rstrip("\n"))

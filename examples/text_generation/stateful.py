@@ -1,4 +1,4 @@
-"""Language models as optimum-intel exports them: the cache of keys and values lives inside the model, as variables."""
+"""Export of language models in the form of optimum-intel: the key-value cache is stored in variables of the model."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ from openvino import opset13 as ops
 from openvino._offline_transformations import apply_make_stateful_transformation
 from torch import nn
 
-__all__ = ["causal_mask", "convert", "make_stateful"]
+__all__ = ["convert", "make_causal_mask", "make_stateful"]
 
 INPUTS = ("input_ids", "attention_mask", "position_ids")
 
 
-def causal_mask(attention_mask: torch.Tensor, length: int) -> torch.Tensor:
-    """What is added to the scores [batch, 1, length, total] of the last `length` of `total` places.
+def make_causal_mask(attention_mask: torch.Tensor, length: int) -> torch.Tensor:
+    """Return the mask that is added to the attention scores of the last `length` positions.
 
-    attention_mask: [batch, total], 0 where a place is padding.
+    Args:
+        attention_mask: Integers [batch, total]; 0 marks padding.
+        length: Number of new positions.
+
+    Returns:
+        Floats that broadcast to [batch, 1, length, total].
     """
     total = attention_mask.shape[1]
     keys = torch.arange(total)
@@ -27,9 +32,13 @@ def causal_mask(attention_mask: torch.Tensor, length: int) -> torch.Tensor:
 
 
 def convert(decoder: nn.Module, layers: int, heads: int, size: int) -> ov.Model:
-    """The stateful model of `decoder(input_ids, attention_mask, position_ids, *caches) -> (logits, *caches)`.
+    """Convert `decoder(input_ids, attention_mask, position_ids, *caches) -> (logits, *caches)` to a stateful model.
 
-    Each of the `layers` has two caches, of keys and of values, [batch, heads, places, size].
+    Args:
+        decoder: The PyTorch module. Each layer has two caches [batch, heads, positions, size]: keys and values.
+        layers: Number of layers.
+        heads: Number of key heads.
+        size: Size of a head.
     """
     past, new, batch = 2, 3, 2
     caches = [torch.zeros(batch, heads, past, size) for _ in range(2 * layers)]
@@ -51,10 +60,14 @@ def convert(decoder: nn.Module, layers: int, heads: int, size: int) -> ov.Model:
 
 
 def make_stateful(model: ov.Model, caches: dict[str, str]) -> None:
-    """Turns cache inputs (keys of `caches`) and outputs (values) into variables; adds the input `beam_idx`.
+    """Convert cache inputs and outputs to variables and add the input `beam_idx`.
 
-    At the start of a run the rows of every cache are picked by `beam_idx`, so that beams can change places.
-    A cache that holds nothing yet begins empty, with as many rows as `input_ids` has.
+    Each run first reorders the rows of all caches by `beam_idx`, as beam search requires. A variable that is not set
+    yet is an empty cache with the batch size of `input_ids`.
+
+    Args:
+        model: The model, which is modified.
+        caches: Name of the cache input -> name of the cache output.
     """
     ids = model.input("input_ids")
     beams = ops.parameter(ov.PartialShape([ids.partial_shape[0]]), ov.Type.i32, name="beam_idx")
@@ -63,9 +76,9 @@ def make_stateful(model: ov.Model, caches: dict[str, str]) -> None:
     for name in caches:
         cache = model.input(name)
         readers = cache.get_target_inputs()
-        picked = ops.gather(cache, beams, ops.constant(0))
+        reordered = ops.gather(cache, beams, ops.constant(0))
         for reader in readers:
-            reader.replace_source_output(picked.output(0))
+            reader.replace_source_output(reordered.output(0))
     model.validate_nodes_and_infer_types()
     apply_make_stateful_transformation(model, caches)
     rows = ops.gather(ops.shape_of(ids, output_type="i64"), ops.constant([0]), ops.constant(0))

@@ -1,10 +1,10 @@
-"""Makes up short tales, always differently, but with names and things that stay the same within one tale."""
+"""Random short tales in which names and things stay the same."""
 
 from __future__ import annotations
 
 import random
 
-__all__ = ["tale"]
+__all__ = ["generate_tale"]
 
 NAMES = ("Mila", "Otto", "Pip", "Luna", "Bruno", "Ida", "Felix", "Nora", "Tom", "Rosa", "Emil", "Wanda", "Hugo", "Zoe")
 ANIMALS = ("fox", "bear", "hare", "owl", "mouse", "badger", "goose", "hedgehog", "wolf", "cat", "frog", "squirrel")
@@ -23,8 +23,8 @@ ENDS = (
 )
 
 
-def tale(rng: random.Random) -> str:
-    """One tale, a line of ASCII."""
+def generate_tale(rng: random.Random) -> str:
+    """Return a random tale as one line of ASCII text."""
     name, other = rng.sample(NAMES, 2)
     animal, second = rng.sample(ANIMALS, 2)
     food = rng.choice(FOODS)

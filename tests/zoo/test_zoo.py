@@ -37,7 +37,7 @@ PRECISE = {
 
 
 def get_model_path(name: str) -> Path:
-    if not (zoo.cache() / name / "model.xml").exists():
+    if not (zoo.get_cache() / name / "model.xml").exists():
         for package in ("torch", "transformers", "nncf"):
             pytest.importorskip(package, reason=f"{name} is not built, and building it requires {package}")
     return zoo.fetch(name)
@@ -45,7 +45,7 @@ def get_model_path(name: str) -> Path:
 
 @lru_cache(maxsize=1)
 def compute_openvino_outputs(name: str) -> list[np.ndarray]:
-    return run_openvino(get_model_path(name), zoo.inputs(name))
+    return run_openvino(get_model_path(name), zoo.load_inputs(name))
 
 
 def run_openvino(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
@@ -69,7 +69,7 @@ def assert_outputs_agree(
 def test_outputs_equal_those_of_openvino(name):
     compiled = irrun.compile_model(get_model_path(name), check=True)
     request = compiled.create_infer_request()
-    outputs = request.infer(zoo.inputs(name)).to_tuple()
+    outputs = request.infer(zoo.load_inputs(name)).to_tuple()
     assert_outputs_agree(outputs, compute_openvino_outputs(name))
     assert [str(mismatch) for mismatch in request.mismatches] == []
 
@@ -77,7 +77,7 @@ def test_outputs_equal_those_of_openvino(name):
 @pytest.mark.parametrize("name", zoo.NETWORKS)
 def test_openvino_reads_saved_model(name, tmp_path):
     saved, _ = irrun.save_model(irrun.read_model(get_model_path(name)), tmp_path / "model.xml")
-    assert_outputs_agree(run_openvino(saved, zoo.inputs(name)), compute_openvino_outputs(name), tolerance=0)
+    assert_outputs_agree(run_openvino(saved, zoo.load_inputs(name)), compute_openvino_outputs(name), tolerance=0)
 
 
 @pytest.mark.parametrize("name", zoo.DEEPLY_QUANTIZED)
@@ -90,8 +90,8 @@ def test_quantized_outputs_differ_no_more_than_those_of_openvino_kernels(name):
     """
     path = get_model_path(name)
     compiled = ov.compile_model(path, "CPU", PRECISE | {"LP_TRANSFORMS_MODE": "YES"})
-    integer_outputs, float_outputs = compiled(zoo.inputs(name)).to_tuple(), compute_openvino_outputs(name)
-    outputs = irrun.compile_model(path)(zoo.inputs(name)).to_tuple()
+    integer_outputs, float_outputs = compiled(zoo.load_inputs(name)).to_tuple(), compute_openvino_outputs(name)
+    outputs = irrun.compile_model(path)(zoo.load_inputs(name)).to_tuple()
     for actual, by_integers, by_floats in zip(outputs, integer_outputs, float_outputs, strict=True):
         difference = np.abs(by_integers - by_floats).mean()
         assert 0 < difference < 0.05 * np.abs(by_integers).max()
