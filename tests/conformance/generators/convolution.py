@@ -279,9 +279,9 @@ def generate_deformable_cases(rng, since):
     offsets = (rng.integers(-2, 3, (1, 8, 4, 4)) / 4).astype(F16)
     one = make_attributes(2) | {"group": 1, "deformable_group": 1}
     yield Case([data, offsets, filters], one, tolerance=HALF_SUMS)
-    whole = rng.integers(-2, 3, (1, 8, 4, 4)).astype(F32)
+    integer_offsets = rng.integers(-2, 3, (1, 8, 4, 4)).astype(F32)
     yield Case(
-        [data.astype(F32), whole, filters.astype(F32)],
+        [data.astype(F32), integer_offsets, filters.astype(F32)],
         one,
         tolerance=SUMS,
         note="integer offsets, some at the border",

@@ -108,11 +108,11 @@ def roi_pooling_2(rng):
     yield make_case(_sample_regions(rng, 4, 24, 28), dtype=np.float16, oracles=("cpu",))
     yield make_case(_sample_regions(rng, 4, 24, 28), shape=(1, 2, 1, 1))
     for method in ("max", "bilinear"):
-        ended = make_case(
+        case = make_case(
             _sample_regions(rng, 4, 2, 2, margin=0), method=method, note="batch -1 ends the list of regions"
         )
-        ended.inputs[1][2, 0] = -1
-        yield ended
+        case.inputs[1][2, 0] = -1
+        yield case
 
 
 @register_cases("RegionYolo", since=1)
@@ -233,6 +233,6 @@ def deformable_psroi_pooling_1(rng):
     half = make_case(part=2, bins=(2, 2))
     half.inputs = [x.astype(np.float16) for x in half.inputs]
     yield half
-    ended = make_case(part=2, note="regions of batch -1 produce zeros")
-    ended.inputs[1][1:, 0] = -1
-    yield ended
+    case = make_case(part=2, note="regions of batch -1 produce zeros")
+    case.inputs[1][1:, 0] = -1
+    yield case

@@ -70,9 +70,9 @@ def rms(rng):
         attributes = {"epsilon": epsilon, "output_type": "f16", "elementwise_affine": gamma is not None}
         yield make_case("RMS", "ie_internal_opset", inputs, attributes, [expected], tolerance=HALF, note="to f16")
     x, gamma = sample_normal(rng, 2, 16, dtype=np.float16), sample_normal(rng, 16, dtype=np.float16)
-    wide = create_constant(ops, x.astype(F32))
-    scale = ops.sqrt(ops.reduce_mean(wide * wide, np.array([-1]), True) + create_constant(ops, F32(1e-5)))
-    expected = compute_nodes(ops.convert(wide / scale * create_constant(ops, gamma.astype(F32)), "f16"))
+    x_f32 = create_constant(ops, x.astype(F32))
+    scale = ops.sqrt(ops.reduce_mean(x_f32 * x_f32, np.array([-1]), True) + create_constant(ops, F32(1e-5)))
+    expected = compute_nodes(ops.convert(x_f32 / scale * create_constant(ops, gamma.astype(F32)), "f16"))
     yield make_case("RMS", "ie_internal_opset", [x, gamma], {"epsilon": 1e-5}, expected, tolerance=HALF, note="f16")
 
 
@@ -234,8 +234,8 @@ def gather_compressed(rng):
         if zero_point is not None and not zero_point.size:
             continue
         indices = rng.integers(0, data.shape[axis], (2, 3))
-        whole = decompress(ops, data, scale, zero_point, groups)
-        expected = compute_nodes(ops.gather(whole, create_constant(ops, indices), np.array(axis)))
+        table = decompress(ops, data, scale, zero_point, groups)
+        expected = compute_nodes(ops.gather(table, create_constant(ops, indices), np.array(axis)))
         inputs = [data, indices, np.array(axis), scale] + ([] if zero_point is None else [zero_point])
         yield make_case(
             "GatherCompressed",
@@ -250,8 +250,8 @@ def gather_compressed(rng):
     repeated = np.repeat(zero_point, 2, axis=2)
     for axis in (1, 2):
         indices = rng.integers(0, 4, (2, 3))
-        whole = decompress(ops, data, scale, repeated, 2)
-        expected = compute_nodes(ops.gather(whole, create_constant(ops, indices), np.array(axis), 1))
+        table = decompress(ops, data, scale, repeated, 2)
+        expected = compute_nodes(ops.gather(table, create_constant(ops, indices), np.array(axis), 1))
         inputs = [data, indices, np.array(axis), scale, zero_point]
         yield make_case(
             "GatherCompressed", "ie_internal_opset", inputs, {"batch_dims": 1}, expected, constants=[2, 3, 4]
@@ -353,9 +353,9 @@ def rotate_half(ops, x, cos, sin, rotary):
     """Return `x * cos + concat(-second half, first half) * sin`. Features after `rotary` are unchanged."""
     half = rotary // 2
     lengths = np.array([half, half, x.shape[-1] - rotary])
-    first, second, rest = ops.variadic_split(create_constant(ops, x), np.array(-1), lengths).outputs()
-    turned = ops.concat([first, second], -1) * cos + ops.concat([ops.negative(second), first], -1) * sin
-    return ops.concat([turned, rest], -1) if x.shape[-1] > rotary else turned
+    first, second, unrotated = ops.variadic_split(create_constant(ops, x), np.array(-1), lengths).outputs()
+    rotated = ops.concat([first, second], -1) * cos + ops.concat([ops.negative(second), first], -1) * sin
+    return ops.concat([rotated, unrotated], -1) if x.shape[-1] > rotary else rotated
 
 
 def rotate_pairs(ops, x, cos, sin, rotary):
@@ -365,9 +365,9 @@ def rotate_pairs(ops, x, cos, sin, rotary):
     last = np.array([-1])
     cos, sin = ops.unsqueeze(cos, last), ops.unsqueeze(sin, last)
     even, odd = ops.convert(even, "f32"), ops.convert(odd, "f32")
-    turned = ops.concat([even * cos - odd * sin, odd * cos + even * sin], -1)
-    turned = ops.reshape(turned, np.array((*x.shape[:-1], rotary)), False)
-    return ops.concat([turned, create_constant(ops, x[..., rotary:])], -1) if x.shape[-1] > rotary else turned
+    rotated = ops.concat([even * cos - odd * sin, odd * cos + even * sin], -1)
+    rotated = ops.reshape(rotated, np.array((*x.shape[:-1], rotary)), False)
+    return ops.concat([rotated, create_constant(ops, x[..., rotary:])], -1) if x.shape[-1] > rotary else rotated
 
 
 DEFAULT_FLAGS = (
@@ -386,19 +386,19 @@ DEFAULT_FLAGS = (
 )
 
 
-def make_flags(**given):
+def make_flags(**overrides):
     """Return all flags as OpenVINO writes them, by default with their default values."""
     switches = ("input_trans0213", "output_trans0213", "support_2d_rope")
-    whole = {name: False if name.startswith("is_") or name in switches else 0 for name in DEFAULT_FLAGS}
-    return whole | given
+    defaults = {name: False if name.startswith("is_") or name in switches else 0 for name in DEFAULT_FLAGS}
+    return defaults | overrides
 
 
 @register_cases("RoPE", since=0)
 def rope(rng):
     from openvino import opset13 as ops
 
-    def make_rope_case(inputs, attributes, result, **more):
-        return make_case("RoPE", "ie_internal_opset", inputs, attributes, compute_nodes(result), **more)
+    def make_rope_case(inputs, attributes, result, **options):
+        return make_case("RoPE", "ie_internal_opset", inputs, attributes, compute_nodes(result), **options)
 
     exchange = np.array([0, 2, 1, 3])
     B, H, L, S = 2, 3, 4, 8
@@ -435,11 +435,11 @@ def rope(rng):
     yield make_rope_case([flat, cos, sin], make_flags(rotary_ndims=S), result, note="rank 3")
     cos, sin = sample_normal(rng, 1, 1, 10, S), sample_normal(rng, 1, 1, 10, S)
     positions = rng.integers(0, 10, (B, L)).astype(np.int32)
-    for given in (positions, positions[:, None, :, None]):
+    for position_input in (positions, positions[:, None, :, None]):
         rows = [create_constant(ops, t[0, 0][positions][:, None]) for t in (cos, sin)]
         result = rotate_half(ops, x, *rows, S)
         attributes = make_flags(rotary_ndims=S, gather_position_arg_id=3)
-        yield make_rope_case([x, cos, sin, given], attributes, result, note="positions")
+        yield make_rope_case([x, cos, sin, position_input], attributes, result, note="positions")
     for rotary, output_trans0213 in product((8, 4), (True, False)):
         x = sample_normal(rng, B, L, H, S)
         sin_cos = sample_normal(rng, B, L, rotary)

@@ -161,9 +161,9 @@ def _compute_multinomial(probs, samples, attributes):
     shape = ov.op.Constant(np.array([len(rows), samples], np.int64)).output(0)
     seeds = {key: attributes[key] for key in ("global_seed", "op_seed")}
     node = NodeFactory("opset8").create("RandomUniform", [shape, *bounds], {"output_type": name, **seeds})
-    places = [ov.Tensor(element, ov.Shape([len(rows), samples]))]
-    assert ov.Model([ov.op.Result(node.output(0))], []).evaluate(places, [])
-    places = places[0].data
+    random_numbers = [ov.Tensor(element, ov.Shape([len(rows), samples]))]
+    assert ov.Model([ov.op.Result(node.output(0))], []).evaluate(random_numbers, [])
+    random_numbers = random_numbers[0].data
     t = probs.dtype.type
     result = np.zeros((len(rows), samples), np.int64)
     for i, row in enumerate(rows):
@@ -173,7 +173,7 @@ def _compute_multinomial(probs, samples, attributes):
             cdf.append(t(cdf[-1] + value))
         cdf = [t(c / cdf[-1]) for c in cdf]
         for j in range(samples):
-            k = next(k for k, c in enumerate(cdf) if places[i, j] <= c)
+            k = next(k for k, c in enumerate(cdf) if random_numbers[i, j] <= c)
             result[i, j] = k
             if not attributes["with_replacement"]:
                 share = t(cdf[k] - cdf[k - 1]) if k else cdf[0]
@@ -201,9 +201,9 @@ def multinomial_13(rng):
         samples = np.array([5 if replace else 1], np.int32)
         # A random number of 0 always selects the first class, so without seeds only that class is certain.
         for classes, seeds in (([0, 0, 0, 0], {}), ([0, 5, 2, 3], {"global_seed": 3, "op_seed": 4})):
-            sure = np.zeros((4, 6), dtype)
-            sure[np.arange(4), classes] = 2
-            yield Case([sure, samples], {**attributes, **seeds}, oracles=("cpu",), note="one class is certain")
+            probabilities = np.zeros((4, 6), dtype)
+            probabilities[np.arange(4), classes] = 2
+            yield Case([probabilities, samples], {**attributes, **seeds}, oracles=("cpu",), note="one class is certain")
     attributes = {"convert_type": "i64", "with_replacement": False, "log_probs": True, "global_seed": 5}
     probs = rng.normal(size=(3, 7)).astype(np.float32)
     yield Case(

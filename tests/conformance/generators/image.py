@@ -231,25 +231,25 @@ def grid_sample_9(rng):
         ("bilinear", "bicubic", "nearest"), ("zeros", "border", "reflection"), (False, True)
     ):
         attributes = {"mode": mode, "padding_mode": padding, "align_corners": align}
-        places = rng.uniform(-1, 1, (2, 3, 4, 2)).astype(np.float32)
-        yield Case([sample_f32(rng, (2, 3, 5, 7)), places], attributes, tolerance=WEIGHTED)
-        outside = places * np.float32(3)
+        grid = rng.uniform(-1, 1, (2, 3, 4, 2)).astype(np.float32)
+        yield Case([sample_f32(rng, (2, 3, 5, 7)), grid], attributes, tolerance=WEIGHTED)
+        outside = grid * np.float32(3)
         yield Case([sample_f32(rng, (2, 2, 4, 3)), outside], attributes, tolerance=WEIGHTED, note="outside")
-        yield Case([sample_f32(rng, (1, 2, 1, 1)), 2 * places[:1]], attributes, note="one pixel")
+        yield Case([sample_f32(rng, (1, 2, 1, 1)), 2 * grid[:1]], attributes, note="one pixel")
         corners = np.array([[[[-1, -1], [1, 1], [-1, 1], [0, 0], [0.5, -0.5]]]], np.float32)
         yield Case([sample_f32(rng, (1, 2, 4, 6)), corners], attributes, note="edges")
     for mode in ("bilinear", "bicubic", "nearest"):
-        places = rng.uniform(-1.2, 1.2, (1, 3, 4, 2)).astype(np.float32)
-        yield Case([sample_f32(rng, (1, 2, 5, 6)).astype(np.float16), places], {"mode": mode})
-        yield Case([sample_f32(rng, (1, 2, 5, 6)).astype(BF16), places], {"mode": mode})
-        yield Case([sample_f32(rng, (1, 2, 5, 6)), places], {"mode": mode}, dynamic=(0, 1))
+        grid = rng.uniform(-1.2, 1.2, (1, 3, 4, 2)).astype(np.float32)
+        yield Case([sample_f32(rng, (1, 2, 5, 6)).astype(np.float16), grid], {"mode": mode})
+        yield Case([sample_f32(rng, (1, 2, 5, 6)).astype(BF16), grid], {"mode": mode})
+        yield Case([sample_f32(rng, (1, 2, 5, 6)), grid], {"mode": mode}, dynamic=(0, 1))
         # The CPU plugin computes f64 in f32.
-        yield Case([rng.normal(size=(1, 2, 5, 6)), places], {"mode": mode}, tolerance=WEIGHTED)
-        yield Case([rng.integers(-99, 99, (1, 2, 5, 6)).astype(np.int32), places], {"mode": mode})
+        yield Case([rng.normal(size=(1, 2, 5, 6)), grid], {"mode": mode}, tolerance=WEIGHTED)
+        yield Case([rng.integers(-99, 99, (1, 2, 5, 6)).astype(np.int32), grid], {"mode": mode})
         # The CPU plugin rounds 8-bit results, the reference implementation truncates them.
         for dtype in (np.int64, np.int16) if mode != "nearest" else (np.int8, np.uint8, np.int64, np.bool_):
-            yield Case([rng.integers(0, 99, (1, 2, 5, 6)).astype(dtype), places], {"mode": mode})
-        yield Case([sample_f32(rng, (1, 2, 5, 6)), places.astype(np.float16)], {"mode": mode})
+            yield Case([rng.integers(0, 99, (1, 2, 5, 6)).astype(dtype), grid], {"mode": mode})
+        yield Case([sample_f32(rng, (1, 2, 5, 6)), grid.astype(np.float16)], {"mode": mode})
         for padding in ("zeros", "border", "reflection"):
             strange = np.array([[[[1e9, 0], [0, -1e9], [1e12, 0.3], [1e4, -1e4]]]], np.float32)
             attributes = {"mode": mode, "padding_mode": padding}

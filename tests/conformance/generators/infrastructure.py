@@ -286,13 +286,13 @@ def _generate_partial_range_cases(rng):
     import openvino.opset8 as o
 
     ranges = [(0, -2, 1), (0, -3, 2), (-1, 2, -1), (-1, 3, -1), (0, -2, 1), (-1, 1, -1)]
-    worked = [(1, -1, 1), (2, -1, 2), (2, 4, 1), (-2, 0, -1), (-3, 0, -2), (3, 1, -1), (-4, -2, 1), (0, 3, 2)]
-    for start, end, stride in ranges + worked:
+    precomputed = [(1, -1, 1), (2, -1, 2), (2, 4, 1), (-2, 0, -1), (-3, 0, -2), (3, 1, -1), (-4, -2, 1), (0, 3, 2)]
+    for start, end, stride in ranges + precomputed:
         x = rng.normal(size=(2, 6)).astype(F32)
         part = abs(stride)
         first, last = start % 6, end % 6
         order = np.arange(min(first, last), max(first, last) + 1).reshape(-1, part)
-        picked = x[:, order[:: 1 if stride > 0 else -1].reshape(-1)]
+        selected = x[:, order[:: 1 if stride > 0 else -1].reshape(-1)]
 
         def build(start=start, end=end, stride=stride, part=part, x=x):
             from openvino import op
@@ -307,7 +307,7 @@ def _generate_partial_range_cases(rng):
 
         oracles = ("cpu",) if (start, end, stride) in ranges else ()
         note = f"start {start} end {end} stride {stride}"
-        yield Case([x], build=build, oracles=oracles, expected=[-picked], note=note)
+        yield Case([x], build=build, oracles=oracles, expected=[-selected], note=note)
 
 
 # ---------------------------------------------------------------------------------------------------------- Loop
@@ -494,8 +494,8 @@ def _make_iterator_in_loop_case(rng, count):
         iterator.set_body(_create_model([following.output(0)], [inner]))
         iterator.set_sliced_input(inner, middle.output(0), 0, 1, 1, -1, 0)
         result = iterator.get_body().get_results()[0].output(0)
-        turned = iterator.get_concatenated_slices(result, -1, -1, 1, 0, 0)
-        body = _create_model([_create_constant(np.array(True)).output(0), turned], [middle])
+        reversed_slices = iterator.get_concatenated_slices(result, -1, -1, 1, 0, 0)
+        body = _create_model([_create_constant(np.array(True)).output(0), reversed_slices], [middle])
         loop = _create_loop(np.array(count, np.int64), np.array(True), body)
         results = [r.output(0) for r in body.get_results()]
         loop.set_merged_input(middle, px.output(0), results[1])
@@ -666,7 +666,7 @@ def _make_if_in_iterator_case(rng, condition):
     return Case([x, np.array([condition])], build=build, oracles=("cpu",), note=f"in an iterator, {condition}")
 
 
-# --------------------------------------------------------------------------------------------- state and the rest
+# --------------------------------------------------------------------------------- state and structural operations
 
 
 def _make_stateful_case(rng, dtype, shape, version, with_initial=True):

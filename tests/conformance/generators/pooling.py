@@ -138,7 +138,10 @@ def generate_max_pool_cases(rng, table):
 
 
 def generate_avg_pool_cases(rng, table, extra_attributes=None):
-    """Configurations of average pooling; `more` are attributes of the two-dimensional ones for element types."""
+    """Yield the cases of average pooling.
+
+    `extra_attributes` apply to the two-dimensional cases for the element types.
+    """
     for i, (spatial, kernel, window) in enumerate(table):
         for exclude in (False, True):
             attributes = make_attributes(len(spatial), kernel, **window) | {"exclude-pad": exclude}
@@ -152,8 +155,8 @@ def generate_avg_pool_cases(rng, table, extra_attributes=None):
             )
     attributes = make_attributes(2, (3, 2), strides=2, begin=1, end=1, **extra_attributes or {}) | {"exclude-pad": True}
     for dtype in (np.int8, np.uint8):  # the CPU plugin rounds, the reference implementation divides as u64
-        whole = np.iinfo(dtype)
-        yield Case([rng.integers(whole.min, whole.max, (1, 2, 5, 6), dtype, endpoint=True)], attributes)
+        info = np.iinfo(dtype)
+        yield Case([rng.integers(info.min, info.max, (1, 2, 5, 6), dtype, endpoint=True)], attributes)
     for dtype in (F16, BF16, F64):
         tolerance = (1e-6, 1e-6) if dtype is F64 else None  # the CPU plugin computes in f32
         yield Case([sample_values(rng, (1, 2, 5, 6), dtype)], attributes, tolerance=tolerance)
@@ -161,10 +164,12 @@ def generate_avg_pool_cases(rng, table, extra_attributes=None):
         data = sample_values(rng, (1, 2, 6, 4), dtype)
         total = data.reshape(1, 2, 2, 3, 2, 2).sum(axis=(3, 5), dtype=dtype)
         sign = np.sign(total.astype(np.int64)).astype(dtype)
-        whole = make_attributes(2, (3, 2), strides=(3, 2), **extra_attributes or {}) | {"exclude-pad": False}
+        integer_attributes = make_attributes(2, (3, 2), strides=(3, 2), **extra_attributes or {}) | {
+            "exclude-pad": False
+        }
         yield Case(
             [data],
-            whole,
+            integer_attributes,
             oracles=(),
             expected=[sign * (sign * total // dtype(6))],
             note="the reference implementation truncates the quotient of integers, the CPU plugin rounds it",

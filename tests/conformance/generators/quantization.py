@@ -95,13 +95,13 @@ def sample_fake_quantize_inputs(rng, shape, inputs, outputs):
 def fake_convert_13(rng):
     every = np.arange(0, 1 << 16, 7, dtype=np.uint16).view(F16)
     for kind in ("f8e4m3", "f8e5m2"):
-        described = {"destination_type": kind}
+        attributes = {"destination_type": kind}
         one, none = np.ones(1, F16), np.zeros(1, F16)
-        yield Case([every, one, none], described, tolerance=EXACT, oracles=REFERENCE, note="all bit patterns of f16")
-        yield Case([every, one], described, tolerance=EXACT, oracles=REFERENCE)
+        yield Case([every, one, none], attributes, tolerance=EXACT, oracles=REFERENCE, note="all bit patterns of f16")
+        yield Case([every, one], attributes, tolerance=EXACT, oracles=REFERENCE)
         with np.errstate(over="ignore", invalid="ignore"):
-            wide = every.astype(F32)
-        yield Case([wide, np.ones((), F32), np.zeros((), F32)], described, tolerance=EXACT, oracles=REFERENCE)
+            every_f32 = every.astype(F32)
+        yield Case([every_f32, np.ones((), F32), np.zeros((), F32)], attributes, tolerance=EXACT, oracles=REFERENCE)
         for shape, limits in [
             ((2, 3, 4), (1,)),
             ((2, 3, 4), ()),
@@ -115,16 +115,16 @@ def fake_convert_13(rng):
             data = (rng.normal(size=shape) * 50).astype(F32)
             scale, shift = rng.uniform(0.1, 4, limits).astype(F32), np.asarray(rng.normal(size=limits), F32)
             scale = np.asarray(scale, F32)
-            yield Case([data, scale, shift], described, tolerance=EXACT, oracles=REFERENCE)
-            yield Case([data, scale], described, constants=[1], tolerance=EXACT, oracles=REFERENCE)
+            yield Case([data, scale, shift], attributes, tolerance=EXACT, oracles=REFERENCE)
+            yield Case([data, scale], attributes, constants=[1], tolerance=EXACT, oracles=REFERENCE)
         for dtype in (F16, BF16):
             inputs = [(rng.normal(size=(2, 3, 4)) * 50), rng.uniform(0.1, 4, (3, 1)), rng.normal(size=(3, 1))]
             yield Case(
                 [x.astype(dtype) for x in inputs],
-                described,
+                attributes,
                 oracles=REFERENCE,
                 tolerance=EXACT if dtype is F16 else (0.025, 0.025),
                 note="the oracle truncates bf16 after each of the four operations instead of rounding",
             )
         scalars = [np.array(x, F16) for x in (-3.3, 0.7, 0.2)]
-        yield Case(scalars, described, oracles=REFERENCE, tolerance=EXACT, note="scalars")
+        yield Case(scalars, attributes, oracles=REFERENCE, tolerance=EXACT, note="scalars")

@@ -44,8 +44,8 @@ def ctc_greedy_decoder_seq_len_6(rng):
             dtype = np.int64 if lengths_type == "i64" else np.int32
             data = rng.normal(size=(batch, time, classes)).astype(F32)
             lengths = rng.integers(1, time + 1, batch).astype(dtype)
-            given = None if blank is None else np.array(blank, dtype)
-            yield Case([data, lengths, given], attributes)
+            blank_input = None if blank is None else np.array(blank, dtype)
+            yield Case([data, lengths, blank_input], attributes)
     attributes = {"merge_repeated": True, "classes_index_type": "i32", "sequence_length_type": "i32"}
     data = rng.normal(size=(2, 6, 4)).astype(np.float16)
     yield Case([data, np.array([6, 2], np.int32)], attributes)
@@ -74,8 +74,8 @@ def ctc_loss_4(rng):
             label_length = rng.integers(1, time // 2 + 2, batch).clip(max=time).astype(dtype)
             logit_length = rng.integers(label_length, time + 1).astype(dtype)
             logits = rng.normal(size=(batch, time, classes)).astype(F32)
-            given = None if blank is None else np.array(blank, dtype)
-            yield Case([logits, logit_length, labels, label_length, given], attributes, tolerance=(1e-5, 1e-5))
+            blank_input = None if blank is None else np.array(blank, dtype)
+            yield Case([logits, logit_length, labels, label_length, blank_input], attributes, tolerance=(1e-5, 1e-5))
     attributes = {"preprocess_collapse_repeated": False, "ctc_merge_repeated": True, "unique": False}
     labels, lengths = np.zeros((1, 4), np.int32), np.array([4], np.int32)
     logits = rng.normal(size=(1, 4, 3)).astype(F32)

@@ -122,8 +122,10 @@ def compute_peephole_lstm(inputs, clip, input_forget):
     X, H, C, W, R, B, P = (ops.constant(x) for x in inputs)
 
     def compute_gate(k, peephole=None, cell=None):
-        picked = [ops.gather(x, get_range(k, 4), ops.constant(0)) for x in (W, R, B)]
-        total = ops.matmul(X, picked[0], False, True) + ops.matmul(H, picked[1], False, True) + picked[2]
+        gate_weights = [ops.gather(x, get_range(k, 4), ops.constant(0)) for x in (W, R, B)]
+        total = (
+            ops.matmul(X, gate_weights[0], False, True) + ops.matmul(H, gate_weights[1], False, True) + gate_weights[2]
+        )
         if peephole is not None:
             total = total + ops.gather(P, get_range(peephole, 4), ops.constant(0)) * cell
         return ops.clamp(total, -clip, clip) if clip else total

@@ -97,16 +97,20 @@ SQUEEZES = [
 
 
 def generate_squeeze_cases(rng, *attributes):
-    for chosen in attributes:
+    for attribute_set in attributes:
         for shape in [(1, 3, 1, 2), (1,), (), (2, 3), (1, 1, 1), (1, 0)]:
-            yield ExactCase([sample_values(rng, shape)], chosen)
+            yield ExactCase([sample_values(rng, shape)], attribute_set)
         for n, (shape, axes) in enumerate(SQUEEZES):
             inputs = [sample_values(rng, shape), np.array(axes, (np.int64, np.int32)[n % 2])]
-            yield ExactCase(inputs, chosen, constants=(1,))
-            yield ExactCase(inputs, chosen, oracles=("evaluate",), note="axes as Parameters")
-        yield ExactCase([sample_values(rng, (3, 1)), np.array(-1)], chosen, constants=(1,), note="scalar axis")
+            yield ExactCase(inputs, attribute_set, constants=(1,))
+            yield ExactCase(inputs, attribute_set, oracles=("evaluate",), note="axes as Parameters")
+        yield ExactCase([sample_values(rng, (3, 1)), np.array(-1)], attribute_set, constants=(1,), note="scalar axis")
         yield ExactCase(
-            [sample_values(rng, (3, 1)), make_i64(1)], chosen, constants=(1,), dynamic=(0,), oracles=("evaluate",)
+            [sample_values(rng, (3, 1)), make_i64(1)],
+            attribute_set,
+            constants=(1,),
+            dynamic=(0,),
+            oracles=("evaluate",),
         )
     for dtype in DTYPES:
         yield ExactCase([sample_values(rng, (2, 1, 3), dtype), make_i64(1)], attributes[0], constants=(1,))

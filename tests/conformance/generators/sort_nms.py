@@ -26,8 +26,8 @@ def _clear_undefined_count(outputs):
 def _sample_boxes(rng, images, count, *, encoding="corner", pixels=False):
     """Return random boxes in clusters, so that many overlap."""
     centers = rng.uniform(0, 1, (images, max(1, count // 3), 2))
-    chosen = rng.integers(0, centers.shape[1], (images, count))
-    center = np.take_along_axis(centers, chosen[..., None], axis=1) + rng.normal(scale=0.05, size=(images, count, 2))
+    cluster = rng.integers(0, centers.shape[1], (images, count))
+    center = np.take_along_axis(centers, cluster[..., None], axis=1) + rng.normal(scale=0.05, size=(images, count, 2))
     size = rng.uniform(0.15, 0.4, (images, count, 2))
     if encoding == "center":
         return np.concatenate([center, size], axis=-1).astype(F32)
@@ -183,8 +183,8 @@ def nms_rotated_13(rng):
     yield make_case(dynamic=(1,))
     square = [0.5, 0.5, 0.4, 0.4]
     for iou in (0.3, 0.6, 0.8):
-        turned = [[*square, angle] for angle in (0, np.pi / 4, np.pi / 2, 0.1, np.pi)]
-        yield make_case(boxes=[turned], iou=iou, score=0.0, note="rotated square")
+        rotated = [[*square, angle] for angle in (0, np.pi / 4, np.pi / 2, 0.1, np.pi)]
+        yield make_case(boxes=[rotated], iou=iou, score=0.0, note="rotated square")
     yield make_case(
         boxes=[[[0, 0, 2, 1, 0.3], [5, 5, 1, 1, 0], [0, 0, 1, 0.5, 0.3], [0, 0, 0, 1, 0]]],
         note="nested and flat boxes",

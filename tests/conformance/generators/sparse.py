@@ -22,23 +22,23 @@ def sample_values(rng, shape, dtype):
 
 
 def generate_offsets_cases(rng, *attributes):
-    for chosen in attributes:
+    for attribute_set in attributes:
         for n, table in enumerate(TABLES):
             ints = (np.int64, np.int32)[n % 2]
             data, indices = sample_eighths(rng, table), sample_indices(rng, 0, table[0], (7,), ints)
             default, weights = np.array(table[0] - 1, ints), sample_eighths(rng, (7,))
             for offsets in ([0, 2, 5], [0, 0, 2, 2, 6], [0], [0, 1, 2, 3, 4, 5, 6], [0, 3, 3, 3]):
                 inputs = [data, indices, np.array(offsets, ints)]
-                yield Case(inputs, chosen)
-                yield Case([*inputs, default], chosen)
-                if chosen.get("reduction") != "mean":  # this operation has no weights
-                    yield Case([*inputs, default, weights], chosen)
-                    yield Case([*inputs, np.array(-1, ints), weights], chosen)
-            yield Case([data, indices, np.array([0, 3, 3], ints), default], chosen, constants=(1, 2, 3))
+                yield Case(inputs, attribute_set)
+                yield Case([*inputs, default], attribute_set)
+                if attribute_set.get("reduction") != "mean":  # "mean" does not support weights
+                    yield Case([*inputs, default, weights], attribute_set)
+                    yield Case([*inputs, np.array(-1, ints), weights], attribute_set)
+            yield Case([data, indices, np.array([0, 3, 3], ints), default], attribute_set, constants=(1, 2, 3))
         inputs = [sample_eighths(rng, (5, 2)), make_i64(0, 4, 2), make_i64(0, 2)]
-        yield Case(inputs, chosen, dynamic=(0, 1, 2))
+        yield Case(inputs, attribute_set, dynamic=(0, 1, 2))
         for dtype in DTYPES:
-            yield Case([sample_values(rng, (5, 2), dtype), make_i64(0, 4, 2), make_i64(0, 2)], chosen)
+            yield Case([sample_values(rng, (5, 2), dtype), make_i64(0, 4, 2), make_i64(0, 2)], attribute_set)
 
 
 @register_cases("EmbeddingBagOffsetsSum", since=3)
@@ -52,18 +52,18 @@ def embedding_bag_offsets_15(rng):
 
 
 def generate_packed_cases(rng, *attributes):
-    for chosen in attributes:
+    for attribute_set in attributes:
         for n, table in enumerate(TABLES):
             ints = (np.int64, np.int32)[n % 2]
             for bags in [(3, 2), (1, 4), (4, 1)]:
                 inputs = [sample_eighths(rng, table), sample_indices(rng, 0, table[0], bags, ints)]
-                yield Case(inputs, chosen)
-                yield Case(inputs, chosen, constants=(1,))
-                if chosen.get("reduction") != "mean":
-                    yield Case([*inputs, sample_eighths(rng, bags)], chosen)
-        yield Case([sample_eighths(rng, (5, 2)), sample_indices(rng, 0, 5, (2, 3))], chosen, dynamic=(0, 1))
+                yield Case(inputs, attribute_set)
+                yield Case(inputs, attribute_set, constants=(1,))
+                if attribute_set.get("reduction") != "mean":
+                    yield Case([*inputs, sample_eighths(rng, bags)], attribute_set)
+        yield Case([sample_eighths(rng, (5, 2)), sample_indices(rng, 0, 5, (2, 3))], attribute_set, dynamic=(0, 1))
         for dtype in DTYPES:
-            yield Case([sample_values(rng, (5, 2), dtype), sample_indices(rng, 0, 5, (2, 3))], chosen)
+            yield Case([sample_values(rng, (5, 2), dtype), sample_indices(rng, 0, 5, (2, 3))], attribute_set)
 
 
 @register_cases("EmbeddingBagPackedSum", since=3)
