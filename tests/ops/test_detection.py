@@ -1,4 +1,4 @@
-"""Detection operations where OpenVINO cannot answer, and what they refuse."""
+"""Detection operations: cases that OpenVINO does not support, and invalid inputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 from ir_text import run_layer
 
 from irrun.errors import InputError
-from irrun.ops._support.boxes import areas, greedy_nms, overlaps, rotated_overlaps
+from irrun.ops._support.boxes import compute_areas, compute_overlaps, compute_rotated_overlaps
+from irrun.ops._support.nms import run_greedy_nms
 from irrun.ops.detection.detection_output import detection_output_1, detection_output_8
 from irrun.ops.detection.detectron import experimental_detectron_roi_feature_extractor_6
 from irrun.ops.detection.prior_box import prior_box_1, prior_box_clustered_1
@@ -32,7 +33,7 @@ DETECTION = {
     ("background", "expected"),
     [(-1, [(0, 0.8, 0.5), (1, 0.6, 0.0)]), (1, [(1, 0.6, 0.0), (1, 0.2, 0.5)]), (2, [(0, 0.8, 0.5), (0, 0.3, 0.0)])],
 )
-def test_every_prior_takes_its_best_class_as_in_mxnet(background, expected):
+def test_each_prior_has_its_best_class_as_in_mxnet(background, expected):
     scores = np.array([[0.9, 0.3, 0.6, 0.1, 0.8, 0.2]], F32)
     result = detection_output_8(
         np.zeros((1, 8), F32), scores, TWO_PRIORS, decrease_label_id=True, background_label_id=background, **DETECTION
@@ -42,8 +43,8 @@ def test_every_prior_takes_its_best_class_as_in_mxnet(background, expected):
     np.testing.assert_array_equal(result[0, 0, 2], [-1, 0, 0, 0, 0, 0, 0])
 
 
-def test_detections_of_the_reference():
-    """Boxes of their own for every class and the priors' variances, two images."""
+def test_detections_agree_with_the_reference():
+    """Each class has boxes of its own, and the priors have variances."""
     logits = [0.1, 0.1, 0.2, 0.2, 0.0, 0.1, 0.2, 0.15, 0.3, 0.2, 0.5, 0.3, 0.2, 0.1, 0.42, 0.66]
     variances = [0.12, 0.11, 0.32, 0.02, 0.02, 0.20, 0.09, 0.71]
     priors = np.array([[[0, 0.5, 0.1, 0.2, 0, 0.3, 0.1, 0.35], variances]], F32)
@@ -85,12 +86,12 @@ def test_detections_keep_their_type(dtype):
         ((1, 8), (1, 4), (1, 1, 7)),
     ],
 )
-def test_detection_output_refuses_shapes(shapes):
+def test_detection_output_rejects_mismatched_shapes(shapes):
     with pytest.raises(InputError, match="expected"):
         detection_output_8(*[np.zeros(s, F32) for s in shapes], **DETECTION)
 
 
-def test_prior_boxes_refuse_attributes():
+def test_prior_boxes_reject_invalid_attributes():
     grid, image = np.array([2, 2]), np.array([8, 8])
     with pytest.raises(InputError, match="variance has 2 values"):
         prior_box_1(grid, image, offset=0.5, min_size=[1.0], variance=[0.1, 0.2])
@@ -102,7 +103,7 @@ def test_prior_boxes_refuse_attributes():
         prior_box_clustered_1(grid, image, offset=0.5, width=[1.0, 2.0], height=[1.0])
 
 
-def test_regions_refuse_shapes_and_indices():
+def test_pooling_of_regions_rejects_invalid_shapes_and_indices():
     data, rois = np.zeros((2, 3, 4, 4), F32), np.zeros((1, 4), F32)
     pooling = {"pooled_h": 2, "pooled_w": 2, "spatial_scale": 1.0}
     align = {**pooling, "sampling_ratio": 2}
@@ -129,18 +130,18 @@ def test_regions_refuse_shapes_and_indices():
         deformable_psroi_pooling_1(
             data, np.zeros((1, 5), F32), np.zeros((1, 2, 3, 3), F32), output_dim=3, spatial_scale=1.0, part_size=2
         )
-    with pytest.raises(InputError, match="scale for each"):
+    with pytest.raises(InputError, match="expected a scale for each map"):
         experimental_detectron_roi_feature_extractor_6(rois, data, output_size=2, sampling_ratio=2, pyramid_scales=[])
 
 
-def test_no_channels_give_empty_results():
+def test_pooling_without_channels_returns_empty_results():
     data, size = np.ones((1, 0, 5, 5), F32), {"pooled_h": 2, "pooled_w": 2, "spatial_scale": 1.0}
     rois, first = np.array([[0, 0, 3, 3]], F32), np.zeros(1, np.int64)
     for mode in ("avg", "max"):
         assert roi_align_3(data, rois, first, sampling_ratio=2, mode=mode, **size).shape == (1, 0, 2, 2)
 
 
-def test_no_regions_give_empty_results():
+def test_pooling_without_regions_returns_empty_results():
     data = np.ones((1, 4, 5, 5), F32)
     five, four, none = np.zeros((0, 5), F32), np.zeros((0, 4), F32), np.zeros(0, np.int64)
     size = {"pooled_h": 2, "pooled_w": 2, "spatial_scale": 1.0}
@@ -159,8 +160,7 @@ def test_no_regions_give_empty_results():
     assert rois.shape == (0, 4)
 
 
-def test_many_regions_are_pooled_like_few(monkeypatch):
-    """Regions are worked on in parts; where the parts end must not show."""
+def test_pooling_in_parts_does_not_change_the_result(monkeypatch):
     rng = np.random.default_rng(0)
     data = rng.normal(size=(2, 8, 9, 9)).astype(F32)
     low = rng.uniform(0, 5, (20, 2))
@@ -176,7 +176,7 @@ def test_many_regions_are_pooled_like_few(monkeypatch):
         spatial_scale=1.0,
         mode="avg",
     )
-    monkeypatch.setattr("irrun.ops.detection.roi.WORKING_SET", 200)
+    monkeypatch.setattr("irrun.ops._support.roi_sampling.WORKING_SET", 200)
     np.testing.assert_array_equal(whole, roi_pooling_2(data, rois, pooled_h=3, pooled_w=3, spatial_scale=1.0))
     parts = roi_align_3(
         data,
@@ -191,7 +191,7 @@ def test_many_regions_are_pooled_like_few(monkeypatch):
     np.testing.assert_allclose(aligned, parts, rtol=1e-6, atol=1e-6)
 
 
-def test_proposals_refuse_shapes():
+def test_proposals_reject_mismatched_shapes():
     attributes = {
         "base_size": 16,
         "pre_nms_topn": 8,
@@ -219,7 +219,7 @@ def test_proposals_refuse_shapes():
         )
 
 
-def test_yolo_refuses_shapes():
+def test_yolo_rejects_mismatched_shapes():
     with pytest.raises(InputError, match="channels"):
         region_yolo_1(np.zeros((1, 20, 2, 2), F32), axis=1, end_axis=3, coords=4, classes=3, num=2)
     with pytest.raises(InputError, match="divisible by stride 2"):
@@ -228,34 +228,36 @@ def test_yolo_refuses_shapes():
         reorg_yolo_2(np.zeros((1, 3, 2, 2), F32), stride=[2])
 
 
-def test_greedy_choice_agrees_with_a_plain_loop():
+def test_greedy_nms_agrees_with_a_plain_loop():
     rng = np.random.default_rng(1)
     low = rng.uniform(0, 1, (700, 2))
     boxes = np.concatenate([low, low + rng.uniform(0.01, 0.3, (700, 2))], axis=1).astype(F32)
-    size = areas(boxes)
-    shared = overlaps(boxes, boxes, size, size)
+    areas = compute_areas(boxes)
+    overlaps = compute_overlaps(boxes, boxes, areas, areas)
     kept: list[int] = []
     for i in range(len(boxes)):
-        if not any(shared[k, i] > 0.3 for k in kept):
+        if not any(overlaps[k, i] > 0.3 for k in kept):
             kept.append(i)
     for limit in (None, 5, 0):
-        found = greedy_nms(700, lambda a, b: overlaps(boxes[a], boxes[b], size[a], size[b]) > 0.3, limit)
-        assert found.tolist() == kept[:limit]
+        selected = run_greedy_nms(
+            700, lambda a, b: compute_overlaps(boxes[a], boxes[b], areas[a], areas[b]) > 0.3, limit
+        )
+        assert selected.tolist() == kept[:limit]
 
 
-def test_overlap_of_turned_squares():
+def test_overlaps_of_rotated_squares_are_exact():
     square = np.array([[0.0, 0.0, 2.0, 2.0, 0.0]])
-    turned = np.array([[0.0, 0.0, 2.0, 2.0, np.pi / 4]])
+    rotated = np.array([[0.0, 0.0, 2.0, 2.0, np.pi / 4]])
     octagon = 8 * (np.sqrt(2) - 1)
-    beside, away = (np.array([[x, 0.0, 2.0, 2.0, 0.0]]) for x in (1, 9))
-    others = np.concatenate([square, turned, beside, away])
-    shared = rotated_overlaps(square, others)[0]
-    np.testing.assert_allclose(shared, [1, octagon / (8 - octagon), 2 / 6, 0], atol=1e-12)
+    adjacent, distant = (np.array([[x, 0.0, 2.0, 2.0, 0.0]]) for x in (1, 9))
+    others = np.concatenate([square, rotated, adjacent, distant])
+    overlaps = compute_rotated_overlaps(square, others)[0]
+    np.testing.assert_allclose(overlaps, [1, octagon / (8 - octagon), 2 / 6, 0], atol=1e-12)
 
 
 @pytest.mark.parametrize("mode", ["average", "bilinear"])
-def test_regions_behind_the_end_of_a_list_give_zeros(mode: str) -> None:
-    """Proposal marks the end of what it found with the batch -1."""
+def test_regions_after_the_end_of_a_list_are_zero(mode: str) -> None:
+    """Proposal marks the end of the list of regions by the batch -1."""
     data = np.arange(64, dtype=F32).reshape(1, 4, 4, 4) + 1
     rois = np.array([[0, 0, 0, 1, 1], [-1, 0, 0, 0, 0], [0, 0, 0, 1, 1]], F32)
     size = {
@@ -266,13 +268,13 @@ def test_regions_behind_the_end_of_a_list_give_zeros(mode: str) -> None:
         "spatial_bins_x": 2,
         "spatial_bins_y": 2,
     }
-    found = psroi_pooling_1(data, rois, **size)
-    np.testing.assert_array_equal(found[:1], psroi_pooling_1(data, rois[:1], **size))
-    assert found[0].any()
-    assert not found[1:].any()
+    pooled = psroi_pooling_1(data, rois, **size)
+    np.testing.assert_array_equal(pooled[:1], psroi_pooling_1(data, rois[:1], **size))
+    assert pooled[0].any()
+    assert not pooled[1:].any()
 
 
-def test_maximum_of_regions_passes_over_nan():
+def test_maximum_of_a_region_ignores_nan():
     data = np.array([[[[np.nan, 1], [2, -3]]]], np.float32)
     region = np.array([[0, 0, 0, 1, 1]], np.float32)
     assert roi_pooling_2(data, region, spatial_scale=1.0, pooled_h=1, pooled_w=1).item() == 2
@@ -282,20 +284,20 @@ def test_maximum_of_regions_passes_over_nan():
     assert pooled.item() == 0
 
 
-def test_the_number_of_classes_must_be_that_of_the_shapes():
+def test_number_of_classes_must_match_the_shapes():
     boxes, classes = np.zeros((1, 8), F32), np.full((1, 6), 0.5, F32)
-    found = detection_output_1(boxes, classes, TWO_PRIORS, num_classes=3, **DETECTION)
-    np.testing.assert_array_equal(found, detection_output_8(boxes, classes, TWO_PRIORS, **DETECTION))
+    detections = detection_output_1(boxes, classes, TWO_PRIORS, num_classes=3, **DETECTION)
+    np.testing.assert_array_equal(detections, detection_output_8(boxes, classes, TWO_PRIORS, **DETECTION))
     with pytest.raises(InputError, match="2 priors and 2 classes"):
         detection_output_1(boxes, classes, TWO_PRIORS, num_classes=2, **DETECTION)
 
 
-def some(*shape, scale=1.0):
+def make_random(*shape, scale=1.0):
     return (np.random.default_rng(len(shape)).uniform(0, 1, shape) * scale).astype(F32)
 
 
-NO_BATCH = np.zeros(10, np.int64)
-REGIONS = np.concatenate([NO_BATCH[:, None], some(10, 4, scale=5)], 1).astype(F32)
+FIRST_BATCH = np.zeros(10, np.int64)
+REGIONS = np.concatenate([FIRST_BATCH[:, None], make_random(10, 4, scale=5)], 1).astype(F32)
 DECODING = (
     'background_label_id="1" code_type="caffe.PriorBoxParameter.CENTER_SIZE" '
     'confidence_threshold="0.019999999552965164" input_height="1" input_width="1" keep_top_k="200" '
@@ -308,68 +310,79 @@ PRIORS = (
     'min_size="16.0" offset="0.5" step="16.0" variance="0.1,0.1,0.2,0.2"'
 )
 
-#: The attributes of the specification's examples, with smaller inputs where its own are large.
+#: The examples of the specification, with smaller inputs where those of the specification are large.
 EXAMPLES = [
     (
         "DeformablePSROIPooling-1",
         'spatial_scale="0.0625" output_dim="8" group_size="3" mode="bilinear_deformable" spatial_bins_x="4" '
         'spatial_bins_y="4" trans_std="0.0" part_size="3"',
-        [some(1, 72, 6, 8), REGIONS],
+        [make_random(1, 72, 6, 8), REGIONS],
         [(10, 8, 3, 3)],
     ),
     (
         "DeformablePSROIPooling-1",
         'group_size="7" mode="bilinear_deformable" output_dim="8" part_size="7" spatial_bins_x="4" '
         'spatial_bins_y="4" spatial_scale="0.0625" trans_std="0.1"',
-        [some(1, 392, 8, 6), REGIONS, some(10, 2, 7, 7)],
+        [make_random(1, 392, 8, 6), REGIONS, make_random(10, 2, 7, 7)],
         [(10, 8, 7, 7)],
     ),
     (
         "DetectionOutput-1",
         DECODING + ' num_classes="2"',
-        [some(1, 5376), some(1, 2688), some(1, 2, 5376)],
+        [make_random(1, 5376), make_random(1, 2688), make_random(1, 2, 5376)],
         [(1, 1, 200, 7)],
     ),
-    ("DetectionOutput-8", DECODING, [some(1, 5376), some(1, 2688), some(1, 2, 5376)], [(1, 1, 200, 7)]),
+    (
+        "DetectionOutput-8",
+        DECODING,
+        [make_random(1, 5376), make_random(1, 2688), make_random(1, 2, 5376)],
+        [(1, 1, 200, 7)],
+    ),
     (
         "ExperimentalDetectronDetectionOutput-6",
         'class_agnostic_box_regression="false" deltas_weights="10.0,10.0,5.0,5.0" max_delta_log_wh="4.135166645050049" '
         'max_detections_per_image="100" nms_threshold="0.5" num_classes="81" post_nms_count="2000" '
         'score_threshold="0.05000000074505806"',
-        [some(10, 4), some(10, 324), some(10, 81), some(1, 3)],
+        [make_random(10, 4), make_random(10, 324), make_random(10, 81), make_random(1, 3)],
         [(100, 4), (100,), (100,)],
     ),
     (
         "ExperimentalDetectronGenerateProposalsSingleImage-6",
         'min_size="0.0" nms_threshold="0.699999988079071" post_nms_count="1000" pre_nms_count="1000"',
-        [some(3, scale=99), some(240, 4), some(12, 10, 8), some(3, 10, 8)],
+        [make_random(3, scale=99), make_random(240, 4), make_random(12, 10, 8), make_random(3, 10, 8)],
         [(1000, 4), (1000,)],
     ),
     (
         "ExperimentalDetectronPriorGridGenerator-6",
         'flatten="true" h="0" stride_x="32.0" stride_y="32.0" w="0"',
-        [some(3, 4), some(1, 2, 25, 42), some(1, 3, 8, 13)],
+        [make_random(3, 4), make_random(1, 2, 25, 42), make_random(1, 3, 8, 13)],
         [(3150, 4)],
     ),
     (
         "ExperimentalDetectronROIFeatureExtractor-6",
         'aligned="false" output_size="7" pyramid_scales="4,8,16,32,64" sampling_ratio="2"',
-        [some(10, 4, scale=99), some(1, 6, 20, 33), some(1, 6, 10, 16), some(1, 6, 5, 8), some(1, 6, 2, 4)],
+        [
+            make_random(10, 4, scale=99),
+            make_random(1, 6, 20, 33),
+            make_random(1, 6, 10, 16),
+            make_random(1, 6, 5, 8),
+            make_random(1, 6, 2, 4),
+        ],
         [(10, 6, 7, 7), (10, 4)],
     ),
     (
         "GenerateProposals-9",
         'min_size="0.0" nms_threshold="0.699999988079071" post_nms_count="7" pre_nms_count="1000" roi_num_type="i32"',
-        [some(8, 3), some(5, 8, 3, 4), some(8, 12, 5, 8), some(8, 3, 5, 8)],
+        [make_random(8, 3), make_random(5, 8, 3, 4), make_random(8, 12, 5, 8), make_random(8, 3, 5, 8)],
         [None, None, (8,)],
     ),
     (
         "PSROIPooling-1",
         'group_size="6" mode="bilinear" output_dim="36" spatial_bins_x="3" spatial_bins_y="3" spatial_scale="1"',
-        [some(1, 324, 8, 8), REGIONS],
+        [make_random(1, 324, 8, 8), REGIONS],
         [(10, 36, 6, 6)],
     ),
-    ("PSROIPooling-1", 'output_dim="3" spatial_scale="1"', [some(1, 3, 8, 8), REGIONS], [(10, 3, 1, 1)]),
+    ("PSROIPooling-1", 'output_dim="3" spatial_scale="1"', [make_random(1, 3, 8, 8), REGIONS], [(10, 3, 1, 1)]),
     ("PriorBox-1", PRIORS, [np.array([24, 42]), np.array([384, 672])], [(2, 16128)]),
     ("PriorBox-8", PRIORS, [np.array([24, 42]), np.array([384, 672])], [(2, 16128)]),
     (
@@ -383,73 +396,73 @@ EXAMPLES = [
         "Proposal-1",
         'base_size="16" feat_stride="16" min_size="16" nms_thresh="0.6" post_nms_topn="200" pre_nms_topn="6000" '
         'ratio="2.67" scale="4.0,6.0,9.0,16.0,24.0,32.0"',
-        [some(1, 12, 8, 8), some(1, 24, 8, 8), np.array([128, 128, 1], F32)],
+        [make_random(1, 12, 8, 8), make_random(1, 24, 8, 8), np.array([128, 128, 1], F32)],
         [(200, 5)],
     ),
     (
         "Proposal-4",
         'base_size="16" feat_stride="8" min_size="16" nms_thresh="1.0" normalize="0" post_nms_topn="1000" '
         'pre_nms_topn="1000" ratio="1" scale="1,2"',
-        [some(7, 4, 8, 8), some(7, 8, 8, 8), np.array([64, 64, 1], F32)],
+        [make_random(7, 4, 8, 8), make_random(7, 8, 8, 8), np.array([64, 64, 1], F32)],
         [(7000, 5), (7000,)],
     ),
     (
         "ROIAlign-3",
         'pooled_h="6" pooled_w="6" spatial_scale="16.0" sampling_ratio="2" mode="avg"',
-        [some(7, 5, 20, 20), some(10, 4), NO_BATCH],
+        [make_random(7, 5, 20, 20), make_random(10, 4), FIRST_BATCH],
         [(10, 5, 6, 6)],
     ),
     (
         "ROIAlign-9",
         'pooled_h="6" pooled_w="6" spatial_scale="16.0" sampling_ratio="2" mode="avg" aligned_mode="half_pixel"',
-        [some(7, 5, 20, 20), np.sort(some(10, 4)), NO_BATCH],
+        [make_random(7, 5, 20, 20), np.sort(make_random(10, 4)), FIRST_BATCH],
         [(10, 5, 6, 6)],
     ),
     (
         "ROIAlignRotated-15",
         'pooled_h="6" pooled_w="6" spatial_scale="16.0" sampling_ratio="2" clockwise_mode="True"',
-        [some(7, 5, 20, 20), some(10, 5), NO_BATCH],
+        [make_random(7, 5, 20, 20), make_random(10, 5), FIRST_BATCH],
         [(10, 5, 6, 6)],
     ),
     (
         "ROIPooling-2",
         'pooled_h="6" pooled_w="6" spatial_scale="0.062500"',
-        [some(7, 5, 20, 20), REGIONS],
+        [make_random(7, 5, 20, 20), REGIONS],
         [(10, 5, 6, 6)],
     ),
     (
         "RegionYolo-1",
         'anchors="10,14,23,27,37,58,81,82,135,169,344,319" axis="1" classes="80" coords="4" do_softmax="0" '
         'end_axis="3" mask="0,1,2" num="6"',
-        [some(1, 255, 26, 26)],
+        [make_random(1, 255, 26, 26)],
         [(1, 255, 26, 26)],
     ),
     (
         "RegionYolo-1",
         'anchors="1.08,1.19,3.42,4.41,6.63,11.38,9.42,5.11,16.62,10.52" axis="1" classes="20" coords="4" '
         'do_softmax="1" end_axis="3" num="5"',
-        [some(1, 125, 13, 13)],
+        [make_random(1, 125, 13, 13)],
         [(1, 21125)],
     ),
-    ("ReorgYolo-2", 'stride="2"', [some(1, 64, 26, 26)], [(1, 256, 13, 13)]),
+    ("ReorgYolo-2", 'stride="2"', [make_random(1, 64, 26, 26)], [(1, 256, 13, 13)]),
 ]
 
 
 @pytest.mark.parametrize(("operation", "data", "inputs", "shapes"), EXAMPLES, ids=[e[0] for e in EXAMPLES])
-def test_the_examples_of_the_specification(tmp_path, operation, data, inputs, shapes):
-    type, _, since = operation.partition("-")
-    found = run_layer(tmp_path, type, f"opset{since}", data, *inputs, outputs=len(shapes))
-    for array, shape in zip(found, shapes, strict=True):
+def test_examples_of_the_specification_have_the_documented_shapes(tmp_path, operation, data, inputs, shapes):
+    operation_type, _, since = operation.partition("-")
+    outputs = run_layer(tmp_path, operation_type, f"opset{since}", data, *inputs, outputs=len(shapes))
+    for array, shape in zip(outputs, shapes, strict=True):
         assert shape is None or array.shape == shape
 
 
-def test_rotation_is_counterclockwise_where_a_file_does_not_say(tmp_path):
-    inputs = [some(1, 2, 9, 9), some(10, 5, scale=4), NO_BATCH]
+def test_rotation_is_counterclockwise_by_default(tmp_path):
+    inputs = [make_random(1, 2, 9, 9), make_random(10, 5, scale=4), FIRST_BATCH]
     data = 'pooled_h="2" pooled_w="3" spatial_scale="1.0" sampling_ratio="2"'
-    (plain,) = run_layer(tmp_path, "ROIAlignRotated", "opset15", data, *inputs)
-    named = [
+    (default,) = run_layer(tmp_path, "ROIAlignRotated", "opset15", data, *inputs)
+    counterclockwise, clockwise = (
         run_layer(tmp_path, "ROIAlignRotated", "opset15", f'{data} clockwise_mode="{mode}"', *inputs)[0]
         for mode in ("false", "true")
-    ]
-    np.testing.assert_array_equal(plain, named[0])
-    assert (plain != named[1]).any()
+    )
+    np.testing.assert_array_equal(default, counterclockwise)
+    assert (default != clockwise).any()

@@ -1,4 +1,4 @@
-"""Suppression of boxes where OpenVINO cannot answer, and what it refuses."""
+"""Non-maximum suppression: cases that OpenVINO does not support, and invalid inputs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ BOXES = np.array([ROWS], F32)
 SCORES = np.array([[[0.9, 0.75, 0.6, 0.95, 0.5, 0.3]]], F32)
 
 
-def select(most, iou=0.5, score=0.0, *more, **attributes):
-    return non_max_suppression_5(BOXES, SCORES, np.array(most), F32(iou), F32(score), *more, **attributes)
+def select(max_boxes, iou_threshold=0.5, score_threshold=0.0):
+    return non_max_suppression_5(BOXES, SCORES, np.array(max_boxes), F32(iou_threshold), F32(score_threshold))
 
 
-def test_worked_example_of_the_reference():
+def test_example_of_the_reference_is_reproduced():
     indices, scores, count = select(3)
     assert indices.tolist() == [[0, 0, 3], [0, 0, 0], [0, 0, 5]]
     np.testing.assert_array_equal(scores[:, 2], F32([0.95, 0.9, 0.3]))
@@ -32,7 +32,7 @@ def test_worked_example_of_the_reference():
     assert non_max_suppression_1(BOXES, SCORES, np.array(3), F32(0.5), F32(0)).tolist() == indices.tolist()
 
 
-def test_nothing_selected():
+def test_empty_selections_have_no_rows():
     for results in (select(0), select(3, 0.5, 1.0), non_max_suppression_5(BOXES, SCORES)):
         indices, scores, count = results
         assert indices.shape == scores.shape == (0, 3)
@@ -43,33 +43,33 @@ def test_nothing_selected():
     assert counts.tolist() == [0]
 
 
-def test_no_boxes():
-    none = np.zeros((2, 0, 4), F32), np.zeros((2, 3, 0), F32)
-    assert non_max_suppression_5(*none, np.array(3))[0].shape == (0, 3)
+def test_inputs_without_boxes_have_no_detections():
+    empty = np.zeros((2, 0, 4), F32), np.zeros((2, 3, 0), F32)
+    assert non_max_suppression_5(*empty, np.array(3))[0].shape == (0, 3)
     for nms in (matrix_nms_8, multiclass_nms_8):
-        outputs, _, counts = nms(*none)
+        outputs, _, counts = nms(*empty)
         assert outputs.shape == (0, 6)
         assert counts.tolist() == [0, 0]
 
 
-def test_soft_suppression_weakens_scores():
+def test_soft_suppression_decays_scores():
     boxes = np.array([[[0, 0, 1, 1], [0, 0, 1, 0.5], [3, 3, 4, 4]]], F32)
     scores = np.array([[[0.9, 0.8, 0.7]]], F32)
-    indices, found, _ = non_max_suppression_5(boxes, scores, np.array(3), F32(1), F32(0), F32(0.5))
+    indices, scored, _ = non_max_suppression_5(boxes, scores, np.array(3), F32(1), F32(0), F32(0.5))
     assert indices[:, 2].tolist() == [0, 2, 1]
-    np.testing.assert_allclose(found[:, 2], [0.9, 0.7, 0.8 * np.exp(-0.25)], rtol=1e-6)
+    np.testing.assert_allclose(scored[:, 2], [0.9, 0.7, 0.8 * np.exp(-0.25)], rtol=1e-6)
 
 
-def test_inputs_stay_as_they_are():
+def test_inputs_are_not_modified():
     boxes, scores = np.array([[[0, 0, 1, 1, 0.5], [0, 0, 1, 1, 0.4]]], F32), np.array([[[0.9, 0.8]]], F32)
-    kept = boxes.copy(), scores.copy()
+    copies = boxes.copy(), scores.copy()
     nms_rotated_13(boxes, scores, np.array(2), F32(0.5), F32(0), clockwise=False)
     non_max_suppression_5(boxes[..., :4], scores, np.array(2), F32(0.5), F32(0), F32(1))
-    np.testing.assert_array_equal(boxes, kept[0])
-    np.testing.assert_array_equal(scores, kept[1])
+    np.testing.assert_array_equal(boxes, copies[0])
+    np.testing.assert_array_equal(scores, copies[1])
 
 
-def test_falling_threshold_agrees_with_a_plain_loop():
+def test_adaptive_threshold_agrees_with_a_plain_loop():
     rng = np.random.default_rng(2)
     low = rng.uniform(0, 1, (1, 400, 2))
     boxes = np.concatenate([low, low + rng.uniform(0.2, 0.5, (1, 400, 2))], axis=-1).astype(F32)
@@ -78,11 +78,11 @@ def test_falling_threshold_agrees_with_a_plain_loop():
     kept: list[int] = []
     threshold = F32(0.9)
     for box in np.argsort(-scores[0, 0]):
-        mine = boxes[0, box]
-        sides = np.minimum(mine[2:], boxes[0, kept, 2:]) - np.maximum(mine[:2], boxes[0, kept, :2])
-        common = np.maximum(sides, 0).prod(axis=1)
-        sizes = (boxes[0, :, 2:] - boxes[0, :, :2]).prod(axis=1)
-        if (common / (sizes[box] + sizes[kept] - common) >= threshold).any():
+        corners = boxes[0, box]
+        sides = np.minimum(corners[2:], boxes[0, kept, 2:]) - np.maximum(corners[:2], boxes[0, kept, :2])
+        intersection = np.maximum(sides, 0).prod(axis=1)
+        areas = (boxes[0, :, 2:] - boxes[0, :, :2]).prod(axis=1)
+        if (intersection / (areas[box] + areas[kept] - intersection) >= threshold).any():
             continue
         kept.append(int(box))
         if threshold > 0.5:
@@ -90,7 +90,7 @@ def test_falling_threshold_agrees_with_a_plain_loop():
     assert indices[:, 0].tolist() == kept
 
 
-def test_shapes_are_refused():
+def test_mismatched_shapes_are_reported():
     with pytest.raises(InputError, match="expected"):
         non_max_suppression_5(BOXES[..., :3], SCORES)
     with pytest.raises(InputError, match="expected"):
@@ -109,22 +109,22 @@ def test_shapes_are_refused():
         experimental_detectron_topk_rois_6(BOXES[0], SCORES[0, 0, :2], max_rois=2)
 
 
-def test_fewer_regions_than_asked_for():
+def test_missing_regions_are_zero():
     result = experimental_detectron_topk_rois_6(BOXES[0], SCORES[0, 0], max_rois=8)
     np.testing.assert_array_equal(result[:6], BOXES[0][[3, 0, 1, 2, 4, 5]])
     assert not result[6:].any()
 
 
 @pytest.mark.parametrize("decay", ["linear", "gaussian"])
-def test_matrix_nms_gives_the_same_in_pieces(monkeypatch, decay):
+def test_matrix_nms_in_parts_returns_the_same_result(monkeypatch, decay):
     rng = np.random.default_rng(0)
-    near = rng.random((1, 50, 2)) * 4
-    boxes = np.concatenate([near, near + rng.random((1, 50, 2)) * 3], axis=-1).astype(np.float32)
+    low = rng.random((1, 50, 2)) * 4
+    boxes = np.concatenate([low, low + rng.random((1, 50, 2)) * 3], axis=-1).astype(np.float32)
     scores = rng.random((1, 2, 50)).astype(np.float32)
     whole = matrix_nms_8(boxes, scores, decay_function=decay)
     monkeypatch.setattr(matrix_nms, "WORKING_SET", 350)  # seven boxes at a time
-    for piece, expected in zip(matrix_nms_8(boxes, scores, decay_function=decay), whole, strict=True):
-        np.testing.assert_array_equal(piece, expected)
+    for output, expected in zip(matrix_nms_8(boxes, scores, decay_function=decay), whole, strict=True):
+        np.testing.assert_array_equal(output, expected)
 
 
 @pytest.mark.parametrize(
@@ -134,21 +134,21 @@ def test_matrix_nms_gives_the_same_in_pieces(monkeypatch, decay):
         (("MulticlassNonMaxSuppression", "MulticlassNms"), '{}="class" output_type="i64"'),
     ],
 )
-def test_names_of_the_specification_and_of_openvino(tmp_path, names, data):
+def test_names_of_the_specification_and_of_openvino_are_accepted(tmp_path, names, data):
     rng = np.random.default_rng(2)
     low = rng.uniform(0, 1, (3, 20, 2))
     inputs = [np.concatenate([low, low + 0.3], -1).astype(F32), rng.uniform(0, 1, (3, 5, 20)).astype(F32)]
     data += ' sort_result_across_batch="true"'
-    by_page = run_layer(tmp_path, names[0], "opset8", data.format("sort_result"), *inputs, outputs=3)
-    by_file = run_layer(tmp_path, names[1], "opset8", data.format("sort_result_type"), *inputs, outputs=3)
-    for a, b in zip(by_page, by_file, strict=True):
+    by_specified_name = run_layer(tmp_path, names[0], "opset8", data.format("sort_result"), *inputs, outputs=3)
+    by_openvino_name = run_layer(tmp_path, names[1], "opset8", data.format("sort_result_type"), *inputs, outputs=3)
+    for a, b in zip(by_specified_name, by_openvino_name, strict=True):
         np.testing.assert_array_equal(a, b)
-    column = by_page[0][:, 1 if "score" in data else 0]
+    column = by_specified_name[0][:, 1 if "score" in data else 0]
     assert len(column) > 10
     assert (np.diff(column) <= 0).all() if "score" in data else (np.diff(column) >= 0).all()
 
 
-def test_a_score_of_exactly_the_threshold_is_too_low():
+def test_score_that_equals_the_threshold_is_too_low():
     assert select(10, 0.5, 0.3)[0][:, 2].tolist() == [3, 0]
     assert select(10, 0.5, 0.29)[0][:, 2].tolist() == [3, 0, 5]
     rotated = np.concatenate([BOXES, np.zeros((1, 6, 1), F32)], -1)
@@ -157,8 +157,8 @@ def test_a_score_of_exactly_the_threshold_is_too_low():
     assert kept[:, 2].tolist() == [3, 0]
 
 
-def test_multiclass_takes_boxes_of_each_class(tmp_path):
-    """The second example of the specification, where an eta of 0 lets the threshold fall at once."""
+def test_multiclass_nms_accepts_boxes_of_each_class(tmp_path):
+    """The second example of the specification, in which an eta of 0 drops the threshold to 0."""
     data = (
         'sort_result="score" output_type="i64" sort_result_across_batch="false" iou_threshold="0.2" '
         'score_threshold="0.5" nms_top_k="-1" keep_top_k="-1" background_class="-1" normalized="false" nms_eta="0.0"'

@@ -1,4 +1,4 @@
-"""TopK beyond what OpenVINO defines."""
+"""TopK and SearchSorted: cases that OpenVINO does not define, and invalid inputs."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ def test_nan_comes_last():
 
 
 @pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, ml_dtypes.int4, ml_dtypes.uint4, np.bool_])
-def test_types_outside_numpy(dtype):
+def test_types_outside_numpy_are_supported(dtype):
     data = np.array([1, 0, 5, 3]).astype(dtype)
     values, _ = topk_1(data, np.array(1), axis=0, mode="max", sort="value")
     assert values.dtype == data.dtype
     assert values[0] == data.max() if dtype is np.bool_ else values[0] == 5
 
 
-def test_k_beyond_the_axis_is_refused():
+def test_k_out_of_range_is_reported():
     for k in (3, -1):
-        with pytest.raises(InputError, match="k is"):
+        with pytest.raises(InputError, match=r"k is .*expected \[0, 2\]"):
             topk_1(np.zeros(2, np.float32), np.array(k), axis=0, mode="max", sort="value")
 
 
-def test_search_sorted_in_an_empty_row():
-    found = search_sorted_15(np.zeros((2, 0), np.float32), np.ones((2, 3), np.float32))
-    np.testing.assert_array_equal(found, np.zeros((2, 3)))
+def test_search_sorted_in_empty_rows_returns_zeros():
+    indices = search_sorted_15(np.zeros((2, 0), np.float32), np.ones((2, 3), np.float32))
+    np.testing.assert_array_equal(indices, np.zeros((2, 3)))
     with pytest.raises(InputError, match="expected the same dimensions"):
         search_sorted_15(np.zeros((3, 2), np.float32), np.ones((2, 3), np.float32))
 
 
-def test_the_example_of_order_by_index():
+def test_sort_by_index_reproduces_the_example():
     data = np.array([5, 3, 1, 2, 5, 5], np.float32)
     values, indices = topk_11(data, np.array(4), axis=0, mode="min", sort="index", stable=True)
     np.testing.assert_array_equal(values, [5, 3, 1, 2])
@@ -63,9 +63,9 @@ def test_the_example_of_order_by_index():
 
 
 @pytest.mark.parametrize("name", ["right", "right_mode"])
-def test_search_sorted_takes_its_attribute_by_both_names(tmp_path, name):
-    """The specification says `right`, OpenVINO writes `right_mode`."""
+def test_search_sorted_accepts_both_names_of_its_attribute(tmp_path, name):
+    """The specification names it `right`, OpenVINO writes `right_mode`."""
     inputs = [np.array([[1, 2, 2, 3]], np.float32), np.array([[2, 3]], np.float32)]
-    (found,) = run_layer(tmp_path, "SearchSorted", "opset15", f'{name}="True"', *inputs)
-    np.testing.assert_array_equal(found, [[3, 4]])
-    assert found.dtype == np.int64
+    (indices,) = run_layer(tmp_path, "SearchSorted", "opset15", f'{name}="True"', *inputs)
+    np.testing.assert_array_equal(indices, [[3, 4]])
+    assert indices.dtype == np.int64

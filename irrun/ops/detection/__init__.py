@@ -1,4 +1,4 @@
-"""Detection operations: priors, proposals, pooling of regions, decoding of detections."""
+"""Detection operations: prior boxes, proposals, pooling of regions and decoding of detections."""
 
 from irrun._lazy import lazy_submodules
 

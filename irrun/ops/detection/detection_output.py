@@ -1,4 +1,4 @@
-"""DetectionOutput: decodes box predictions against priors and keeps the best boxes of every class."""
+"""DetectionOutput: decoding of box predictions relative to priors, and selection of the best boxes per class."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.limits import check_allocation
-from irrun.ops._support.boxes import areas, clip_unit, greedy_nms, overlaps
+from irrun.ops._support.boxes import clip_to_unit, compute_areas
+from irrun.ops._support.nms import suppress_overlapping
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.registry import op
 
@@ -41,77 +42,93 @@ def detection_output_8(
     input_width: int = 1,
     objectness_score: float = 0.0,
 ) -> Array:
-    """The detections of every image after decoding, thresholding and suppression of overlapping boxes.
+    """Compute detections: boxes are decoded, thresholded, and suppressed if they overlap better ones of their class.
 
-    box_logits: float [N, priors * location classes * 4], one location class where `share_location` is set;
-    class_preds: the same type, [N, priors * classes]; proposals: float [N or 1, 1 or 2, priors * (4 or 5)],
-    the boxes and, unless `variance_encoded_in_target`, the variances; aux_class_preds: [N, priors * 2];
-    aux_box_preds: the shape of box_logits, a first refinement of the priors.
-    Returns [1, 1, N * limit, 7], the type of box_logits: image, class, confidence and corners of each
-    detection; a row that begins with -1 ends them, zeros follow. The limit is keep_top_k, or else
-    top_k * classes, or else priors * classes.
-    Raises InputError where shapes do not fit together.
-    Spec: DetectionOutput-8.
+    Args:
+        box_logits: Floating-point, [N, priors * location classes * 4]. There is one location class with
+            `share_location`, else one for each class.
+        class_preds: The type of `box_logits`, [N, priors * classes].
+        proposals: Floating-point, [N or 1, 1 or 2, priors * (4 or 5)]: the prior boxes and, without
+            `variance_encoded_in_target`, their variances. Priors have 4 values with `normalized`, else 5.
+        aux_class_preds: Objectness of the priors, the type of `box_logits`, [N, priors * 2].
+        aux_box_preds: A first refinement of the priors, the type and shape of `box_logits`.
+        keep_top_k: Maximum number of detections of an image, as one value; -1 for no limit.
+        nms_threshold: Intersection over union above which a box is suppressed.
+        background_label_id: The class of the background, which is not detected; -1 for none.
+        top_k: Maximum number of boxes of a class before suppression, with `decrease_label_id` of an image; -1 for no
+            limit.
+        variance_encoded_in_target: Whether `box_logits` include the variances.
+        code_type: Whether boxes are predicted by their corners or by center and size.
+        share_location: Whether all classes share the boxes.
+        confidence_threshold: Boxes with scores not above it are ignored, with `decrease_label_id` those below it.
+        clip_after_nms: Whether the detections are clipped to [0, 1].
+        clip_before_nms: Whether decoded boxes are clipped to [0, 1].
+        decrease_label_id: Whether detections are selected as in MXNet, and classes in the result are less by 1.
+        normalized: Whether prior boxes are relative to the size of the image.
+        input_height: Height of the image, without `normalized`.
+        input_width: Width of the image, without `normalized`.
+        objectness_score: Priors with an objectness below it become background.
+
+    Returns:
+        The type of `box_logits`, [1, 1, N * limit, 7]: image, class, confidence and corners of each detection. A row
+        that starts with -1 follows the last detection, and zeros follow that. The limit is `keep_top_k`, else
+        top_k * classes, else priors * classes.
+
+    Raises:
+        InputError: Shapes do not match.
+
+    Spec:
+        DetectionOutput-8
     """
-    images = box_logits.shape[0]
-    per_prior = 4 if normalized else 5
-    priors, classes, location_classes = _counts(box_logits, class_preds, proposals, per_prior, share_location)
-    variance_rows = 1 if variance_encoded_in_target else 2
-    if proposals.ndim != 3 or proposals.shape[0] not in (1, images) or proposals.shape[1] != variance_rows:
-        raise InputError(
-            f"proposals have shape {list(proposals.shape)}, expected [1 or {images}, {variance_rows}, ...]"
-        )
-
-    dtype = box_logits.dtype
+    prior_size = 4 if normalized else 5
+    priors, classes, location_classes = _check_shapes(
+        box_logits, class_preds, proposals, prior_size, share_location, variance_encoded_in_target
+    )
+    images, dtype = box_logits.shape[0], box_logits.dtype
     scores = upcast(class_preds).reshape(images, priors, classes)
-    logits = _by_class(upcast(box_logits), images, priors, location_classes)
+    logits = _group_by_class(upcast(box_logits), images, priors, location_classes)
     anchors = upcast(proposals).astype(logits.dtype, copy=False)
-    boxes = anchors[:, 0].reshape(-1, 1, priors, per_prior)[..., -4:]
+    boxes = anchors[:, 0].reshape(-1, 1, priors, prior_size)[..., -4:]
     variances = None
     if not variance_encoded_in_target:
         variances = anchors[:, 1, : priors * 4].reshape(-1, 1, priors, 4)
     size = None if normalized else np.array([input_width, input_height] * 2, logits.dtype)
 
     if aux_class_preds is not None and aux_box_preds is not None:
-        objects = upcast(aux_class_preds).reshape(images, priors, 2)[..., 1] < np.float32(objectness_score)
-        nothing = np.arange(classes) == background_label_id
-        scores = np.where(objects[..., None], nothing.astype(scores.dtype), scores)
-        first = _by_class(upcast(aux_box_preds), images, priors, location_classes)
-        boxes = _decode(boxes, variances, first, code_type, size)
+        is_background = upcast(aux_class_preds).reshape(images, priors, 2)[..., 1] < np.float32(objectness_score)
+        background_scores = (np.arange(classes) == background_label_id).astype(scores.dtype)
+        scores = np.where(is_background[..., None], background_scores, scores)
+        aux_logits = _group_by_class(upcast(aux_box_preds), images, priors, location_classes)
+        boxes = _decode(boxes, variances, aux_logits, code_type, size)
         if clip_before_nms:
-            boxes = clip_unit(boxes)
+            boxes = clip_to_unit(boxes)
     decoded = _decode(boxes, variances, logits, code_type, size)
     if clip_before_nms:
-        decoded = clip_unit(decoded)
+        decoded = clip_to_unit(decoded)
 
     keep = keep_top_k[0] if keep_top_k else -1
-    if keep > 0:
-        limit = keep
-    elif keep == -1 and top_k > 0:
-        limit = top_k * classes
-    else:
-        limit = priors * classes
+    limit = _compute_limit(keep, top_k, priors, classes)
     check_allocation((images, limit, 7), dtype)
-    best = _mxnet_candidates if decrease_label_id else _caffe_candidates
-    rows = [np.zeros((0, 7), scores.dtype)]
+    find_candidates = _find_candidates_as_mxnet if decrease_label_id else _find_candidates_as_caffe
+    parts = [np.zeros((0, 7), scores.dtype)]
     for image in range(images):
-        labels, indices = best(scores[image], np.float32(confidence_threshold), background_label_id, top_k)
-        found = _suppress(decoded[image], labels, indices, nms_threshold)
-        labels, indices = labels[found], indices[found]
+        labels, indices = find_candidates(scores[image], np.float32(confidence_threshold), background_label_id, top_k)
+        selected = _suppress_by_class(decoded[image], labels, indices, np.float32(nms_threshold))
+        labels, indices = labels[selected], indices[selected]
         confidence = scores[image, indices, labels]
         if -1 < keep < len(labels):
-            chosen = np.lexsort((indices, -confidence))[:keep]
-            chosen = chosen[np.argsort(labels[chosen], kind="stable")]
-            labels, indices, confidence = labels[chosen], indices[chosen], confidence[chosen]
-        row = np.empty((len(labels), 7), scores.dtype)
-        row[:, 0] = image
-        row[:, 1] = labels - 1 if decrease_label_id else labels
-        row[:, 2] = confidence
-        row[:, 3:] = decoded[image, 0 if share_location else labels, indices]
-        rows.append(row)
-    detections = np.concatenate(rows)
+            best = np.lexsort((indices, -confidence))[:keep]
+            best = best[np.argsort(labels[best], kind="stable")]
+            labels, indices, confidence = labels[best], indices[best], confidence[best]
+        rows = np.empty((len(labels), 7), scores.dtype)
+        rows[:, 0] = image
+        rows[:, 1] = labels - 1 if decrease_label_id else labels
+        rows[:, 2] = confidence
+        rows[:, 3:] = decoded[image, 0 if share_location else labels, indices]
+        parts.append(rows)
+    detections = np.concatenate(parts)
     if clip_after_nms:
-        detections[:, 3:] = clip_unit(detections[:, 3:])
+        detections[:, 3:] = clip_to_unit(detections[:, 3:])
     result = np.zeros((1, 1, images * limit, 7), dtype)
     result[0, 0, : len(detections)] = detections
     if len(detections) < images * limit:
@@ -144,16 +161,47 @@ def detection_output_1(
     input_width: int = 1,
     objectness_score: float = 0.0,
 ) -> Array:
-    """The detections of every image: DetectionOutput-8 with the number of classes given besides the shapes.
+    """Compute detections as DetectionOutput-8 does, with the number of classes as an attribute.
 
-    Inputs and result: as for DetectionOutput-8.
-    Raises InputError where shapes do not fit together, or have another number of classes.
-    Spec: DetectionOutput-1.
+    Args:
+        box_logits: Floating-point, [N, priors * location classes * 4]. There is one location class with
+            `share_location`, else one for each class.
+        class_preds: The type of `box_logits`, [N, priors * classes].
+        proposals: Floating-point, [N or 1, 1 or 2, priors * (4 or 5)]: the prior boxes and, without
+            `variance_encoded_in_target`, their variances. Priors have 4 values with `normalized`, else 5.
+        aux_class_preds: Objectness of the priors, the type of `box_logits`, [N, priors * 2].
+        aux_box_preds: A first refinement of the priors, the type and shape of `box_logits`.
+        num_classes: Number of classes, including the background.
+        keep_top_k: Maximum number of detections of an image, as one value; -1 for no limit.
+        nms_threshold: Intersection over union above which a box is suppressed.
+        background_label_id: The class of the background, which is not detected; -1 for none.
+        top_k: Maximum number of boxes of a class before suppression, with `decrease_label_id` of an image; -1 for no
+            limit.
+        variance_encoded_in_target: Whether `box_logits` include the variances.
+        code_type: Whether boxes are predicted by their corners or by center and size.
+        share_location: Whether all classes share the boxes.
+        confidence_threshold: Boxes with scores not above it are ignored, with `decrease_label_id` those below it.
+        clip_after_nms: Whether the detections are clipped to [0, 1].
+        clip_before_nms: Whether decoded boxes are clipped to [0, 1].
+        decrease_label_id: Whether detections are selected as in MXNet, and classes in the result are less by 1.
+        normalized: Whether prior boxes are relative to the size of the image.
+        input_height: Height of the image, without `normalized`.
+        input_width: Width of the image, without `normalized`.
+        objectness_score: Priors with an objectness below it become background.
+
+    Returns:
+        The result of DetectionOutput-8.
+
+    Raises:
+        InputError: Shapes do not match each other or the number of classes.
+
+    Spec:
+        DetectionOutput-1
     """
     priors = proposals.shape[-1] // (4 if normalized else 5) if proposals.shape else 0
     if class_preds.shape[-1:] != (priors * num_classes,):
         raise InputError(
-            f"class predictions have shape {list(class_preds.shape)}, "
+            f"class_preds has shape {list(class_preds.shape)}, "
             f"expected [N, {priors * num_classes}] for {priors} priors and {num_classes} classes"
         )
     return detection_output_8(
@@ -180,77 +228,93 @@ def detection_output_1(
     )
 
 
-def _counts(
+def _check_shapes(
     box_logits: Array,
     class_preds: Array,
     proposals: Array,
-    per_prior: int,
+    prior_size: int,
     share_location: bool,
+    variance_encoded_in_target: bool,
 ) -> tuple[int, int, int]:
-    """The number of priors, of classes, and of classes with boxes of their own; shapes must agree on them."""
+    """Return the numbers of priors, of classes, and of classes with boxes of their own.
+
+    Raises:
+        InputError: The shapes do not match.
+    """
+    images = box_logits.shape[0] if box_logits.shape else 0
     shapes = [list(x.shape) for x in (box_logits, class_preds, proposals)]
     if box_logits.ndim != 2 or class_preds.ndim != 2 or not proposals.shape:
-        raise InputError(f"box logits, class predictions and proposals have shapes {shapes}, expected ranks 2, 2, 3")
-    priors = proposals.shape[-1] // per_prior
-    if priors == 0 or proposals.shape[-1] % per_prior:
-        raise InputError(f"proposals have shape {shapes[2]}, expected a last dimension of priors * {per_prior}")
+        raise InputError(f"box_logits, class_preds and proposals have shapes {shapes}, expected ranks 2, 2, 3")
+    priors = proposals.shape[-1] // prior_size
+    if priors == 0 or proposals.shape[-1] % prior_size:
+        raise InputError(f"proposals have shape {shapes[2]}, expected a last dimension of priors * {prior_size}")
     classes = class_preds.shape[1] // priors
     if classes < 1:
-        raise InputError(f"class predictions have shape {shapes[1]}, no class for each of {priors} priors")
+        raise InputError(f"class_preds has shape {shapes[1]}, expected at least one class for each of {priors} priors")
     location_classes = 1 if share_location else classes
-    if class_preds.shape != (box_logits.shape[0], priors * classes):
-        raise InputError(f"class predictions have shape {shapes[1]}, expected {[shapes[0][0], priors * classes]}")
+    if class_preds.shape != (images, priors * classes):
+        raise InputError(f"class_preds has shape {shapes[1]}, expected {[images, priors * classes]}")
     if box_logits.shape[1] != priors * location_classes * 4:
-        raise InputError(f"box logits have shape {shapes[0]}, expected [N, {priors * location_classes * 4}]")
+        raise InputError(f"box_logits has shape {shapes[0]}, expected [N, {priors * location_classes * 4}]")
+    variance_rows = 1 if variance_encoded_in_target else 2
+    if proposals.ndim != 3 or proposals.shape[0] not in (1, images) or proposals.shape[1] != variance_rows:
+        raise InputError(f"proposals have shape {shapes[2]}, expected [1 or {images}, {variance_rows}, ...]")
     return priors, classes, location_classes
 
 
-def _by_class(logits: Array, images: int, priors: int, classes: int) -> Array:
-    """Box predictions as [image, class, prior, 4]."""
+def _group_by_class(logits: Array, images: int, priors: int, classes: int) -> Array:
+    """Return box predictions as [image, class, prior, 4]."""
     if logits.size != images * priors * classes * 4:
         raise InputError(f"box predictions have shape {list(logits.shape)}, expected [N, {priors * classes * 4}]")
-    by_prior: Array = logits.reshape(images, priors, classes, 4)
-    found: Array = by_prior.transpose(0, 2, 1, 3)
-    return found
+    return np.asarray(logits.reshape(images, priors, classes, 4).transpose(0, 2, 1, 3))
 
 
 def _decode(boxes: Array, variances: Array | None, logits: Array, code_type: CodeType, size: Array | None) -> Array:
-    """Boxes that `logits` make of the prior `boxes`, all as corners; `size` scales priors given in pixels."""
+    """Apply predictions to prior boxes. `size` is that of the image if the boxes are in pixels."""
     if size is not None:
         boxes = boxes / size
-    moves: Array = logits if variances is None else variances * logits
+    deltas: Array = logits if variances is None else variances * logits
     if code_type == "caffe.PriorBoxParameter.CORNER":
-        return boxes + moves
+        return boxes + deltas
     sides = boxes[..., 2:] - boxes[..., :2]
     centers = (boxes[..., :2] + boxes[..., 2:]) / 2
-    centers = moves[..., :2] * sides + centers
-    halves: Array = np.exp(moves[..., 2:]) * sides / 2
-    return np.concatenate([centers - halves, centers + halves], axis=-1)
+    centers = deltas[..., :2] * sides + centers
+    half_sides = np.exp(deltas[..., 2:]) * sides / 2
+    return np.concatenate([centers - half_sides, centers + half_sides], axis=-1)
 
 
-def _caffe_candidates(scores: Array, threshold: np.float32, background: int, top_k: int) -> tuple[Array, Array]:
-    """Labels and priors above the threshold, at most `top_k` per class, by class and falling score."""
+def _compute_limit(keep_top_k: int, top_k: int, priors: int, classes: int) -> int:
+    """Return the number of rows of the result for each image."""
+    if keep_top_k > 0:
+        return keep_top_k
+    if keep_top_k == -1 and top_k > 0:
+        return top_k * classes
+    return priors * classes
+
+
+def _find_candidates_as_caffe(scores: Array, threshold: np.float32, background: int, top_k: int) -> tuple[Array, Array]:
+    """Return labels and priors above the threshold, at most `top_k` per class, by class and descending score."""
     labels, indices = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    above = scores > threshold
-    for label in np.flatnonzero(above.any(axis=0)):
+    is_above = scores > threshold
+    for label in np.flatnonzero(is_above.any(axis=0)):
         if label == background:
             continue
-        found = np.flatnonzero(above[:, label])
-        found = found[np.argsort(-scores[found, label], kind="stable")]
-        found = found[:top_k] if top_k > -1 else found
-        labels.append(np.full(len(found), label))
-        indices.append(found)
+        candidates = np.flatnonzero(is_above[:, label])
+        candidates = candidates[np.argsort(-scores[candidates, label], kind="stable")]
+        candidates = candidates[:top_k] if top_k > -1 else candidates
+        labels.append(np.full(len(candidates), label))
+        indices.append(candidates)
     return np.concatenate(labels), np.concatenate(indices)
 
 
-def _mxnet_candidates(scores: Array, threshold: np.float32, background: int, top_k: int) -> tuple[Array, Array]:
-    """Every prior with its best class, at most `top_k` in all, by class and falling score."""
-    allowed = np.where(scores > -1, scores, -1)  # NaN never wins
-    allowed[:, :1] = -1  # class 0 is the background, whatever background_label_id says
+def _find_candidates_as_mxnet(scores: Array, threshold: np.float32, background: int, top_k: int) -> tuple[Array, Array]:
+    """Return each prior with its best class, at most `top_k` in total, by class and descending score."""
+    eligible = np.where(scores > -1, scores, -1)  # excludes NaN
+    eligible[:, :1] = -1  # class 0 is the background, regardless of background_label_id
     if -1 < background < scores.shape[1]:
-        allowed[:, background] = -1
-    labels = allowed.argmax(axis=1)
-    best = allowed.max(axis=1)
+        eligible[:, background] = -1
+    labels = eligible.argmax(axis=1)
+    best = eligible.max(axis=1)
     indices = np.flatnonzero((best > -1) & (best >= threshold))
     indices = indices[np.argsort(-best[indices], kind="stable")]
     indices = indices[:top_k] if top_k > -1 else indices
@@ -258,19 +322,11 @@ def _mxnet_candidates(scores: Array, threshold: np.float32, background: int, top
     return labels[indices], indices
 
 
-def _suppress(boxes: Array, labels: Array, indices: Array, threshold: float) -> Array:
-    """Positions of the detections that no better one of the same class overlaps by more than `threshold`."""
-    limit = np.float32(threshold)
-    kept = [np.zeros(0, np.int64)]
+def _suppress_by_class(boxes: Array, labels: Array, indices: Array, threshold: np.float32) -> Array:
+    """Return the positions of the candidates that overlap no better one of the same class too much."""
+    selected = [np.zeros(0, np.int64)]
     for label in np.unique(labels):
-        own = np.flatnonzero(labels == label)
-        mine = boxes[label if len(boxes) > 1 else 0, indices[own]]
-        size = areas(mine)
-
-        def suppresses(a: Array, b: Array, mine: Array = mine, size: Array = size) -> Array:
-            found: Array = overlaps(mine[a], mine[b], size[a], size[b]) > limit
-            return found
-
-        chosen = greedy_nms(len(own), suppresses)
-        kept.append(own[chosen])
-    return np.concatenate(kept)
+        members = np.flatnonzero(labels == label)
+        class_boxes = boxes[label if len(boxes) > 1 else 0, indices[members]]
+        selected.append(members[suppress_overlapping(class_boxes, compute_areas(class_boxes), threshold)])
+    return np.concatenate(selected)

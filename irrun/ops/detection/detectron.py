@@ -1,4 +1,4 @@
-"""The Detectron family: prior grids, features of regions from a pyramid, final detections."""
+"""The Detectron family: grids of priors, pooling from a feature pyramid, and final detections."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.limits import check_allocation
-from irrun.ops._support.boxes import greedy_nms, overlaps, refine
+from irrun.ops._support.boxes import apply_deltas
+from irrun.ops._support.nms import suppress_overlapping
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
-from irrun.ops.detection.roi import axis_samples, channels_last, pool_samples, sample_counts, sample_grid
+from irrun.ops._support.roi_sampling import (
+    broadcast_samples,
+    group_by_sample_count,
+    place_samples,
+    pool_samples,
+    to_channels_last,
+)
 
 __all__ = [
     "experimental_detectron_detection_output_6",
@@ -33,15 +40,27 @@ def experimental_detectron_prior_grid_generator_6(
     stride_x: float = 0.0,
     stride_y: float = 0.0,
 ) -> Array:
-    """Every prior around every cell of a grid.
+    """Place all priors at each cell of a grid.
 
-    priors: float [P, 4]; feature_map: the same type, [1, C, H, W], and im_data: [1, C, height, width], of which
-    only the shapes count. The grid is h x w, or that of feature_map where these are 0; the strides are what fits
-    im_data, where they are 0.
-    Returns the type of priors, [H * W * P, 4] with `flatten`, [H, W, P, 4] without; a grid smaller than
-    feature_map fills the front, zeros follow.
-    Raises InputError where shapes do not fit, or the grid is larger than feature_map.
-    Spec: ExperimentalDetectronPriorGridGenerator-6.
+    Args:
+        priors: Floating-point, [P, 4].
+        feature_map: The type of `priors`, [1, C, H, W]. Only its shape is used.
+        im_data: The type of `priors`, [1, C, height, width]. Only its shape is used.
+        flatten: Whether the result has rank 2.
+        h: Height of the grid; 0 for that of `feature_map`.
+        w: Width of the grid; 0 for that of `feature_map`.
+        stride_x: Distance of the cells across; 0 for the width of `im_data` divided by that of the grid.
+        stride_y: Distance of the cells down; 0 for the height of `im_data` divided by that of the grid.
+
+    Returns:
+        The type of `priors`, [H * W * P, 4] with `flatten`, else [H, W, P, 4]. A grid smaller than `feature_map` is
+        followed by zeros.
+
+    Raises:
+        InputError: Shapes are invalid, or the grid is larger than `feature_map`.
+
+    Spec:
+        ExperimentalDetectronPriorGridGenerator-6
     """
     if priors.ndim != 2 or priors.shape[1] != 4 or feature_map.ndim != 4 or im_data.ndim != 4:
         shapes = [list(x.shape) for x in (priors, feature_map, im_data)]
@@ -57,10 +76,10 @@ def experimental_detectron_prior_grid_generator_6(
     height, width = feature_map.shape[2:]
     if (rows, columns) != (height, width):
         if rows > height or columns > width:
-            raise InputError(f"the grid is {rows} x {columns}, expected no more than {height} x {width}")
-        filled = np.zeros((height, width, len(priors), 4), grid.dtype)
-        filled.reshape(-1)[: grid.size] = grid.reshape(-1)
-        grid = filled
+            raise InputError(f"the grid is {rows} x {columns}, expected at most {height} x {width}")
+        padded = np.zeros((height, width, len(priors), 4), grid.dtype)
+        padded.reshape(-1)[: grid.size] = grid.reshape(-1)
+        grid = padded
     return grid.reshape(-1, 4) if flatten else grid
 
 
@@ -74,46 +93,66 @@ def experimental_detectron_roi_feature_extractor_6(
     pyramid_scales: list[int],
     aligned: bool = False,
 ) -> tuple[Array, Array]:
-    """Average of bilinear samples in every bin of every region, each from the level of the pyramid that fits it.
+    """Pool regions by the average of bilinear samples, each from the pyramid level of its size.
 
-    rois: float [regions, 4] as x1, y1, x2, y2; pyramid: one or more maps of the same type, [1, C, H, W].
-    Returns features [regions, C, output_size, output_size] in the type of rois, zeros for a region without an
-    area, and `rois` as they are.
-    Raises InputError where shapes do not fit.
-    Spec: ExperimentalDetectronROIFeatureExtractor-6.
+    Args:
+        rois: Floating-point, [regions, 4]: x1, y1, x2, y2.
+        *pyramid: One or more feature maps of the type of `rois`, [1, C, H, W].
+        output_size: Height and width of the result.
+        sampling_ratio: Number of samples per bin along each axis; 0 or less for as many as a bin has pixels.
+        pyramid_scales: Ratio of the size of the image to that of each map.
+        aligned: Whether coordinates are shifted by half a pixel.
+
+    Returns:
+        Features in the type of `rois`, [regions, C, output_size, output_size], zeros for a region without an area,
+        and `rois` unchanged.
+
+    Raises:
+        InputError: Shapes are invalid, or a map has no scale.
+
+    Spec:
+        ExperimentalDetectronROIFeatureExtractor-6
     """
+    _check_pyramid(rois, pyramid, pyramid_scales)
+    channels = pyramid[0].shape[1]
+    check_allocation((len(rois), channels, output_size, output_size), rois.dtype)
+    dtype = rois.dtype.type
+    levels = _choose_levels(rois, len(pyramid))
+    result = np.zeros((len(rois), channels, output_size, output_size), rois.dtype)
+    for level, features in enumerate(pyramid):
+        members = np.flatnonzero(levels == level)
+        if not len(members):
+            continue
+        pixels = to_channels_last(features)
+        corners = rois[members] * (dtype(1) / dtype(pyramid_scales[level])) - dtype(0.5 if aligned else 0)
+        sizes = np.maximum(corners[:, 2:] - corners[:, :2], dtype(1))
+        for group, (count_y, count_x) in group_by_sample_count(sizes, output_size, output_size, max(sampling_ratio, 0)):
+            ys = place_samples(corners[group, 1], sizes[group, 1], output_size, count_y)
+            xs = place_samples(corners[group, 0], sizes[group, 0], output_size, count_x)
+            batches = np.zeros(len(group), np.int64)
+            result[members[group]] = pool_samples(pixels, batches, *broadcast_samples(ys, xs), "avg")
+    return result, rois
+
+
+def _check_pyramid(rois: Array, pyramid: tuple[Array, ...], scales: list[int]) -> None:
     if rois.ndim != 2 or rois.shape[1] != 4 or not pyramid or any(x.ndim != 4 for x in pyramid):
         shapes = [list(x.shape) for x in (rois, *pyramid)]
         raise InputError(f"inputs have shapes {shapes}, expected [regions, 4] and maps [1, C, H, W]")
     channels = pyramid[0].shape[1]
-    if len(pyramid_scales) < len(pyramid) or any(
-        x.shape[1] != channels or x.shape[0] != 1 or 0 in x.shape for x in pyramid
-    ):
+    if len(scales) < len(pyramid) or any(x.shape[1] != channels or x.shape[0] != 1 or 0 in x.shape for x in pyramid):
         raise InputError(
-            f"{len(pyramid)} maps of shapes {[list(x.shape) for x in pyramid]} with {len(pyramid_scales)} scales, "
-            f"expected a scale for each and [1, {channels}, H, W]"
+            f"found {len(pyramid)} maps of shapes {[list(x.shape) for x in pyramid]} and {len(scales)} scales, "
+            f"expected a scale for each map and shapes [1, {channels}, H, W]"
         )
-    check_allocation((len(rois), channels, output_size, output_size), rois.dtype)
+
+
+def _choose_levels(rois: Array, count: int) -> Array:
+    """Return the pyramid level of each region; -1 for regions without an area."""
     dtype = rois.dtype.type
     area = (rois[:, 2] - rois[:, 0]) * (rois[:, 3] - rois[:, 1])
-    # A region of 224 x 224 belongs to level 2, one twice as large in each direction to level 3.
+    # Regions of 224 x 224 belong to level 2, those of twice the size in each direction to level 3.
     scale = np.log2(np.sqrt(np.maximum(area, 0)) / dtype(224) + dtype(1e-6)) + dtype(2)
-    level = np.clip(np.floor(scale), 0, len(pyramid) - 1)
-    level = np.where(area > 0, level, -1)
-    result = np.zeros((len(rois), channels, output_size, output_size), rois.dtype)
-    for number, features in enumerate(pyramid):
-        members = np.flatnonzero(level == number)
-        if not len(members):
-            continue
-        pixels = channels_last(features)
-        corners = rois[members] * (dtype(1) / dtype(pyramid_scales[number])) - dtype(0.5 if aligned else 0)
-        sizes = np.maximum(corners[:, 2:] - corners[:, :2], dtype(1))
-        for own, (count_y, count_x) in sample_counts(sizes, output_size, output_size, max(sampling_ratio, 0)):
-            ys = axis_samples(corners[own, 1], sizes[own, 1], output_size, count_y)
-            xs = axis_samples(corners[own, 0], sizes[own, 0], output_size, count_x)
-            batches = np.zeros(len(own), np.int64)
-            result[members[own]] = pool_samples(pixels, batches, *sample_grid(ys, xs), "avg")
-    return result, rois
+    return np.where(area > 0, np.clip(np.floor(scale), 0, count - 1), -1)
 
 
 @op("ExperimentalDetectronDetectionOutput", since=6)
@@ -133,15 +172,31 @@ def experimental_detectron_detection_output_6(
     deltas_weights: list[float],
     class_agnostic_box_regression: bool = False,
 ) -> tuple[Array, Array, Array]:
-    """The detections of one image: refined for every class, thresholded, suppressed class by class.
+    """Compute the detections of an image: boxes refined for each class, thresholded and suppressed per class.
 
-    rois: float [regions, 4]; deltas: the same type, [regions, classes * 4]; scores: [regions, classes];
-    im_info: [1, 3]: height, width, scale. Class 0 is the background. Neither im_info nor
-    `class_agnostic_box_regression` is used, as in the reference.
-    Returns boxes [max_detections_per_image, 4], classes i32 [max_detections_per_image], and scores
-    [max_detections_per_image] in the type of rois; zeros at the end.
-    Raises InputError where shapes do not fit.
-    Spec: ExperimentalDetectronDetectionOutput-6.
+    Args:
+        rois: Floating-point, [regions, 4].
+        deltas: The type of `rois`, [regions, num_classes * 4].
+        scores: The type of `rois`, [regions, num_classes]. Class 0 is the background.
+        im_info: The type of `rois`, [1, 3]: height, width, scale. Not used, as in the reference implementation.
+        score_threshold: Boxes with scores not above it are ignored.
+        nms_threshold: Intersection over union above which a box is suppressed.
+        num_classes: Number of classes, including the background.
+        post_nms_count: Maximum number of boxes of a class; -1 for no limit.
+        max_detections_per_image: Number of rows of the result.
+        max_delta_log_wh: Upper bound of the logarithms of the scales.
+        deltas_weights: Four divisors of `deltas`.
+        class_agnostic_box_regression: Not used, as in the reference implementation.
+
+    Returns:
+        Boxes [max_detections_per_image, 4] in the type of `rois`, classes [max_detections_per_image] in i32, and
+        scores [max_detections_per_image] in the type of `rois`, followed by zeros.
+
+    Raises:
+        InputError: Shapes do not match.
+
+    Spec:
+        ExperimentalDetectronDetectionOutput-6
     """
     regions = len(rois)
     if (
@@ -152,40 +207,36 @@ def experimental_detectron_detection_output_6(
         shapes = [list(x.shape) for x in (rois, deltas, scores)]
         raise InputError(f"inputs have shapes {shapes}, expected [R, 4], [R, {num_classes * 4}] and [R, {num_classes}]")
     if len(deltas_weights) != 4:
-        raise InputError(f"deltas_weights have {len(deltas_weights)} values, expected 4")
+        raise InputError(f"deltas_weights has {len(deltas_weights)} values, expected 4")
     dtype = rois.dtype.type
-    moves = deltas.reshape(regions, num_classes, 4).transpose(1, 0, 2) / np.array(deltas_weights, dtype)
-    boxes = np.maximum(refine(rois, moves, 1.0, inclusive=True, log_limit=max_delta_log_wh), 0)
+    weighted = deltas.reshape(regions, num_classes, 4).transpose(1, 0, 2) / np.array(deltas_weights, dtype)
+    boxes = np.maximum(apply_deltas(rois, weighted, 1.0, inclusive=True, log_limit=max_delta_log_wh), 0)
     sides = boxes[..., 2:] - boxes[..., :2] + dtype(1)
-    size = sides[..., 0] * sides[..., 1]
-    empty = (rois[:, 2:] - rois[:, :2] <= 0).any(axis=1)
-    boxes[:, empty], size[:, empty] = 0, 0
-    own_scores = np.where(empty, dtype(0), scores.T)
+    areas = sides[..., 0] * sides[..., 1]
+    is_empty = (rois[:, 2:] - rois[:, :2] <= 0).any(axis=1)
+    boxes[:, is_empty], areas[:, is_empty] = 0, 0
+    class_scores = np.where(is_empty, dtype(0), scores.T)
 
-    labels, indices = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    limit = None if post_nms_count == -1 else post_nms_count
+    label_parts, index_parts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for label in range(1, num_classes):
-        candidates = np.flatnonzero(own_scores[label] > dtype(score_threshold))
-        candidates = candidates[np.argsort(-own_scores[label, candidates], kind="stable")]
-        mine, area = boxes[label, candidates], size[label, candidates]
+        candidates = np.flatnonzero(class_scores[label] > dtype(score_threshold))
+        candidates = candidates[np.argsort(-class_scores[label, candidates], kind="stable")]
+        selected = suppress_overlapping(
+            boxes[label, candidates], areas[label, candidates], dtype(nms_threshold), 1.0, limit
+        )
+        label_parts.append(np.full(len(selected), label))
+        index_parts.append(candidates[selected])
+    labels, indices = np.concatenate(label_parts), np.concatenate(index_parts)
+    best_scores = class_scores[labels, indices]
+    if len(best_scores) > max_detections_per_image:
+        best = np.lexsort((indices, -best_scores))[:max_detections_per_image]
+        labels, indices, best_scores = labels[best], indices[best], best_scores[best]
 
-        def suppresses(a: Array, b: Array, mine: Array = mine, area: Array = area) -> Array:
-            found: Array = overlaps(mine[a], mine[b], area[a], area[b], 1.0) > dtype(nms_threshold)
-            return found
-
-        limit = None if post_nms_count == -1 else post_nms_count
-        kept = candidates[greedy_nms(len(candidates), suppresses, limit)]
-        labels.append(np.full(len(kept), label))
-        indices.append(kept)
-    label_of, index_of = np.concatenate(labels), np.concatenate(indices)
-    found = own_scores[label_of, index_of]
-    if len(found) > max_detections_per_image:
-        best = np.lexsort((index_of, -found))[:max_detections_per_image]
-        label_of, index_of, found = label_of[best], index_of[best], found[best]
-
-    count = len(found)
+    count = len(best_scores)
     check_allocation((max_detections_per_image, 4), rois.dtype)
     out_boxes = np.zeros((max_detections_per_image, 4), rois.dtype)
     out_classes = np.zeros(max_detections_per_image, np.int32)
     out_scores = np.zeros(max_detections_per_image, rois.dtype)
-    out_boxes[:count], out_classes[:count], out_scores[:count] = boxes[label_of, index_of], label_of, found
+    out_boxes[:count], out_classes[:count], out_scores[:count] = boxes[labels, indices], labels, best_scores
     return out_boxes, out_classes, out_scores

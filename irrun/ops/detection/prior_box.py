@@ -1,4 +1,4 @@
-"""PriorBox and PriorBoxClustered: boxes of given sizes around every cell of a grid."""
+"""PriorBox and PriorBoxClustered: boxes of fixed sizes around the cells of a grid."""
 
 from __future__ import annotations
 
@@ -24,69 +24,91 @@ def prior_box_1(
     image_size: Array,
     *,
     offset: float,
-    min_size: list[float] = [],  # noqa: B006
-    max_size: list[float] = [],  # noqa: B006
-    aspect_ratio: list[float] = [],  # noqa: B006
-    density: list[float] = [],  # noqa: B006
-    fixed_ratio: list[float] = [],  # noqa: B006
-    fixed_size: list[float] = [],  # noqa: B006
+    min_size: list[float] = [],
+    max_size: list[float] = [],
+    aspect_ratio: list[float] = [],
+    density: list[float] = [],
+    fixed_ratio: list[float] = [],
+    fixed_size: list[float] = [],
     clip: bool = False,
     flip: bool = False,
     step: float = 0.0,
-    variance: list[float] = [],  # noqa: B006
+    variance: list[float] = [],
     scale_all_sizes: bool = True,
     min_max_aspect_ratios_order: bool = True,
 ) -> Array:
-    """Prior boxes of all sizes and aspect ratios around the centre of every grid cell, and their variances.
+    """Generate prior boxes of all sizes and aspect ratios around the center of each grid cell.
 
-    output_size: integer [2], height and width of the grid; image_size: integer [2], height and width.
-    Returns f32 [2, height * width * priors * 4]: corners as parts of the image, then the variances.
-    Raises InputError where a shape, `variance` or `density` does not fit.
-    The number of priors is the reference's formula; where the lists give another number (as `max_size`
-    without `scale_all_sizes` does), the boxes are cut off or followed by zeros, as in the reference. Where step
-    is 0, the cells divide the image evenly.
-    Spec: PriorBox-1, PriorBox-8.
+    The number of priors follows the formula of the reference implementation. If the lists produce another number (as
+    `max_size` does without `scale_all_sizes`), the boxes are truncated or followed by zeros, as in the reference
+    implementation.
+
+    Args:
+        output_size: Integer, [2]: height and width of the grid.
+        image_size: Integer, [2]: height and width of the image.
+        offset: Position of a center in its cell, if `step` is not 0.
+        min_size: Sizes of square boxes.
+        max_size: Sizes whose geometric means with `min_size` are those of further square boxes.
+        aspect_ratio: Ratios of width to height of boxes that have the area of the square ones.
+        density: Number of boxes along each axis of a cell, for each of `fixed_size`.
+        fixed_ratio: Ratios of width to height for `fixed_size`, in place of `aspect_ratio`.
+        fixed_size: Sizes of boxes that are placed `density` times and clipped to the image.
+        clip: Whether boxes are clipped to [0, 1].
+        flip: Whether the inverses of `aspect_ratio` are used, too.
+        step: Distance of the centers; 0 divides the image evenly. Without `scale_all_sizes` it is relative to the
+            height of the image, and -1 divides the height evenly.
+        variance: Zero, one or four values; 0.1 by default.
+        scale_all_sizes: Whether all sizes are combined with the aspect ratios. Otherwise only one is, as in MXNet,
+            and `min_size` is relative to the height of the image.
+        min_max_aspect_ratios_order: Whether boxes of `max_size` come before those of `aspect_ratio`.
+
+    Returns:
+        f32 [2, height * width * priors * 4]: the corners relative to the size of the image, and the variances.
+
+    Raises:
+        InputError: A shape, `variance` or `density` is invalid.
+
+    Spec:
+        PriorBox-1, PriorBox-8
     """
-    height, width = _size(output_size, "output_size")
-    image_height, image_width = _size(image_size, "image_size")
+    height, width = _read_size(output_size, "output_size")
+    image_height, image_width = _read_size(image_size, "image_size")
     if fixed_size and len(density) < len(fixed_size):
-        raise InputError(f"density has {len(density)} values for {len(fixed_size)} fixed sizes")
+        raise InputError(f"density has {len(density)} values, expected one for each of {len(fixed_size)} fixed sizes")
 
-    per_cell = _number_of_priors(
-        aspect_ratio, min_size, max_size, fixed_size, fixed_ratio, density, flip, scale_all_sizes
-    )
+    per_cell = _count_priors(aspect_ratio, min_size, max_size, fixed_size, fixed_ratio, density, flip, scale_all_sizes)
     check_allocation((2, 4, height, width, max(per_cell, 1)), np.dtype(F32))
-    sizes, pace = np.array(min_size, F32), F32(step)
-    if not scale_all_sizes:  # as MXNet counts: in parts of the image's height
+    sizes, distance = np.array(min_size, F32), F32(step)
+    if not scale_all_sizes:  # as in MXNet, relative to the height of the image
         sizes = sizes * F32(image_height)
-        pace = F32(image_height) / F32(height) if pace == -1 else pace * F32(image_height)
-    if pace == 0:
+        distance = F32(image_height) / F32(height) if distance == -1 else distance * F32(image_height)
+    if distance == 0:
         xs = (np.arange(width, dtype=F32) + F32(0.5)) * (F32(image_width) / F32(width))
         ys = (np.arange(height, dtype=F32) + F32(0.5)) * (F32(image_height) / F32(height))
     else:
-        xs = (F32(offset) + np.arange(width, dtype=F32)) * pace
-        ys = (F32(offset) + np.arange(height, dtype=F32)) * pace
+        xs = (F32(offset) + np.arange(width, dtype=F32)) * distance
+        ys = (F32(offset) + np.arange(height, dtype=F32)) * distance
 
-    ratios = _ratios(aspect_ratio, flip)
-    shifted = _fixed_boxes(fixed_size, fixed_ratio, density, ratios)
-    plain = _sized_boxes(sizes, max_size, ratios, scale_all_sizes, min_max_aspect_ratios_order)
+    ratios = _get_unique_ratios(aspect_ratio, flip)
+    dense = _generate_dense_boxes(fixed_size, fixed_ratio, density, ratios)
+    half_sides = _generate_half_sides(sizes, max_size, ratios, scale_all_sizes, min_max_aspect_ratios_order)
     scale = F32(1) / np.array([image_width, image_height], F32)
     centers = np.stack(np.broadcast_arrays(xs[None, :], ys[:, None]), axis=-1)[:, :, None, :]
 
-    # The shift is added in three steps, so that it rounds as the reference's does.
-    moved = centers - shifted[:, 0, None] + shifted[:, 1, None] + shifted[:, 2:4]
-    fixed = np.concatenate([moved - shifted[:, 4:], moved + shifted[:, 4:]], axis=-1) * np.tile(scale, 2)
-    fixed[..., :2] = np.maximum(fixed[..., :2], 0)
-    fixed[..., 2:] = np.minimum(fixed[..., 2:], 1)
-    free = np.concatenate([centers - plain, centers + plain], axis=-1) * np.tile(scale, 2)
-    boxes = np.concatenate([fixed, free], axis=2).reshape(-1)
+    # The translation is added in three steps, so that it is rounded as in the reference implementation.
+    moved = centers - dense[:, 0, None] + dense[:, 1, None] + dense[:, 2:4]
+    dense_boxes = np.concatenate([moved - dense[:, 4:], moved + dense[:, 4:]], axis=-1) * np.tile(scale, 2)
+    dense_boxes[..., :2] = np.maximum(dense_boxes[..., :2], 0)
+    dense_boxes[..., 2:] = np.minimum(dense_boxes[..., 2:], 1)
+    sized_boxes = np.concatenate([centers - half_sides, centers + half_sides], axis=-1) * np.tile(scale, 2)
+    boxes = np.concatenate([dense_boxes, sized_boxes], axis=2).reshape(-1)
 
     result = np.zeros((2, 4 * height * width * max(per_cell, 0)), F32)
     count = min(boxes.size, result.shape[1])
     result[0, :count] = boxes[:count]
     if clip:
         np.clip(result[0], 0, 1, out=result[0])
-    result[1].reshape(-1, 4)[:] = _variances(variance)
+    result[1].reshape(-1, 4)[:] = _read_variance(variance)
     return result
 
 
@@ -96,25 +118,42 @@ def prior_box_clustered_1(
     image_size: Array,
     *,
     offset: float,
-    width: list[float] = [1.0],  # noqa: B006
-    height: list[float] = [1.0],  # noqa: B006
+    width: list[float] = [1.0],
+    height: list[float] = [1.0],
     clip: bool = True,
     step: float = 0.0,
     step_w: float = 0.0,
     step_h: float = 0.0,
-    variance: list[float] = [],  # noqa: B006
+    variance: list[float] = [],
 ) -> Array:
-    """Prior boxes of given widths and heights around the centre of every grid cell, and their variances.
+    """Generate prior boxes of fixed widths and heights around the center of each grid cell.
 
-    output_size: integer [2], height and width of the grid; image_size: integer [2], height and width.
-    Returns f32 [2, grid height * grid width * len(width) * 4]: corners as parts of the image, then variances.
-    Raises InputError where a shape, `variance`, or the number of widths and heights does not fit.
-    Spec: PriorBoxClustered-1.
+    Args:
+        output_size: Integer, [2]: height and width of the grid.
+        image_size: Integer, [2]: height and width of the image.
+        offset: Position of a center in its cell.
+        width: Widths of the boxes.
+        height: Heights of the boxes, as many as widths.
+        clip: Whether boxes are clipped to [0, 1].
+        step: Distance of the centers along both axes, if `step_w` or `step_h` is 0.
+        step_w: Distance of the centers across. If all distances are 0, the cells divide the image evenly.
+        step_h: Distance of the centers down.
+        variance: Zero, one or four values; 0.1 by default.
+
+    Returns:
+        f32 [2, grid height * grid width * len(width) * 4]: the corners relative to the size of the image, and the
+        variances.
+
+    Raises:
+        InputError: A shape or `variance` is invalid, or the numbers of widths and heights differ.
+
+    Spec:
+        PriorBoxClustered-1
     """
-    rows, columns = _size(output_size, "output_size")
-    image_height, image_width = _size(image_size, "image_size")
+    rows, columns = _read_size(output_size, "output_size")
+    image_height, image_width = _read_size(image_size, "image_size")
     if len(width) != len(height):
-        raise InputError(f"{len(width)} widths and {len(height)} heights, expected as many of each")
+        raise InputError(f"found {len(width)} widths and {len(height)} heights, expected equal numbers")
 
     check_allocation((2, 4, rows, columns, len(width)), np.dtype(F32))
     step_x, step_y = F32(step_w or step), F32(step_h or step)
@@ -123,100 +162,104 @@ def prior_box_clustered_1(
     xs = (np.arange(columns, dtype=F32) + F32(offset)) * step_x
     ys = (np.arange(rows, dtype=F32) + F32(offset)) * step_y
     centers = np.stack(np.broadcast_arrays(xs[None, :], ys[:, None]), axis=-1)[:, :, None, :]
-    halves = np.stack([width, height], axis=-1).astype(F32) / F32(2)
+    half_sides = np.stack([width, height], axis=-1).astype(F32) / F32(2)
     image = np.array([image_width, image_height] * 2, F32)
-    boxes = np.concatenate([centers - halves, centers + halves], axis=-1) / image
+    boxes = np.concatenate([centers - half_sides, centers + half_sides], axis=-1) / image
     if clip:
         boxes = np.clip(boxes, 0, 1)
     result = np.empty((2, boxes.size), F32)
     result[0] = boxes.reshape(-1)
-    result[1].reshape(-1, 4)[:] = _variances(variance)
+    result[1].reshape(-1, 4)[:] = _read_variance(variance)
     return result
 
 
-def _size(values: Array, name: str) -> tuple[int, int]:
-    found = to_int_list(values)
-    if len(found) != 2 or min(found) < 0:
-        raise InputError(f"{name} is {found}, expected a height and a width")
-    return found[0], found[1]
+def _read_size(values: Array, name: str) -> tuple[int, int]:
+    size = to_int_list(values)
+    if len(size) != 2 or min(size) < 0:
+        raise InputError(f"{name} is {size}, expected a height and a width")
+    return size[0], size[1]
 
 
-def _variances(variance: Sequence[float]) -> Array:
+def _read_variance(variance: Sequence[float]) -> Array:
     if len(variance) not in (0, 1, 4):
         raise InputError(f"variance has {len(variance)} values, expected 0, 1 or 4")
     return np.array(variance or [0.1], F32)
 
 
-def _ratios(aspect_ratio: Iterable[float], flip: bool) -> list[np.float32]:
-    """The aspect ratios other than 1 without repetitions, each followed by its inverse if `flip` is set."""
-    found = [F32(1)]
+def _get_unique_ratios(aspect_ratio: Iterable[float], flip: bool) -> list[np.float32]:
+    """Return the aspect ratios other than 1 without repetitions, with `flip` each followed by its inverse."""
+    ratios = [F32(1)]
     for ratio in np.array(list(aspect_ratio), F32):
-        if not any(abs(float(ratio) - float(known)) < 1e-6 for known in found):
-            found.append(ratio)
+        if not any(abs(float(ratio) - float(known)) < 1e-6 for known in ratios):
+            ratios.append(ratio)
             if flip:
-                found.append(F32(1) / ratio)
-    return [r for r in found if not abs(float(r) - 1) < 1e-6]
+                ratios.append(F32(1) / ratio)
+    return [r for r in ratios if not abs(float(r) - 1) < 1e-6]
 
 
-def _fixed_boxes(
+def _generate_dense_boxes(
     fixed_size: Sequence[float],
     fixed_ratio: Sequence[float],
     density: Sequence[float],
     ratios: Sequence[np.float32],
 ) -> Array:
-    """Boxes of fixed sizes in one cell, [n, 6]: minus, plus, plus (x, y) to the centre; half the sides."""
-    found: list[Array] = []
-    for size, dense in zip(np.array(fixed_size, F32), density):  # noqa: B905 (more densities do not matter)
-        per_side = int(dense)
+    """Return the boxes of `fixed_size` in one cell, [n, 6].
+
+    Columns: what is subtracted from both coordinates of the center, what is added to both, what is added to x and to
+    y, and half of the width and height.
+    """
+    parts: list[Array] = []
+    for size, size_density in zip(np.array(fixed_size, F32), density, strict=False):  # further densities are ignored
+        per_side = int(size_density)
         if per_side <= 0:
-            raise InputError(f"density {dense} is below 1")
+            raise InputError(f"density is {size_density}, expected at least 1")
         whole = int(size)
-        shift = int(size / F32(per_side))
+        distance = int(size / F32(per_side))
         if fixed_ratio:
-            halves = _halves(size, np.array(fixed_ratio, F32))
+            half_sides = _apply_ratios(size, np.array(fixed_ratio, F32))
         else:
             square = np.full((1, 2), F32(whole) * F32(0.5), F32)
-            halves = np.concatenate([square, _halves(size, np.array(ratios, F32))])
-        rows, columns = np.indices((per_side, per_side)).reshape(2, -1) * shift
-        grid = np.empty((len(halves), per_side * per_side, 6), F32)
+            half_sides = np.concatenate([square, _apply_ratios(size, np.array(ratios, F32))])
+        rows, columns = np.indices((per_side, per_side)).reshape(2, -1) * distance
+        grid = np.empty((len(half_sides), per_side * per_side, 6), F32)
         grid[..., 0] = whole // 2
-        grid[..., 1] = F32(shift) / F32(2)
+        grid[..., 1] = F32(distance) / F32(2)
         grid[..., 2] = columns
         grid[..., 3] = rows
-        grid[..., 4:] = halves[:, None]
-        found.append(grid.reshape(-1, 6))
-    return np.concatenate(found) if found else np.zeros((0, 6), F32)
+        grid[..., 4:] = half_sides[:, None]
+        parts.append(grid.reshape(-1, 6))
+    return np.concatenate(parts) if parts else np.zeros((0, 6), F32)
 
 
-def _sized_boxes(
+def _generate_half_sides(
     min_size: Array,
     max_size: Sequence[float],
     ratios: Sequence[np.float32],
     scale_all_sizes: bool,
-    max_before_ratios: bool,
+    max_size_first: bool,
 ) -> Array:
-    """Half widths and heights, [n, 2], of the boxes that `min_size` and `max_size` give in one cell."""
-    found = [np.zeros((0, 2), F32)]
-    largest = np.array(max_size, F32)
+    """Return half of the widths and heights, [n, 2], of the boxes of `min_size` and `max_size` in one cell."""
+    parts = [np.zeros((0, 2), F32)]
+    max_sizes = np.array(max_size, F32)
     for i, size in enumerate(min_size):
-        found.append(np.full((1, 2), size * F32(0.5), F32))
-        middle = np.zeros((0, 2), F32)
-        if i < len(largest):
-            middle = np.full((1, 2), np.sqrt(size * largest[i]) * F32(0.5), F32)
+        parts.append(np.full((1, 2), size * F32(0.5), F32))
+        mean = np.zeros((0, 2), F32)
+        if i < len(max_sizes):
+            mean = np.full((1, 2), np.sqrt(size * max_sizes[i]) * F32(0.5), F32)
         stretched = np.zeros((0, 2), F32)
         if scale_all_sizes or i == len(min_size) - 1:
-            stretched = _halves(size if scale_all_sizes else min_size[0], np.array(ratios, F32))
-        found += [middle, stretched] if max_before_ratios else [stretched, middle]
-    return np.concatenate(found)
+            stretched = _apply_ratios(size if scale_all_sizes else min_size[0], np.array(ratios, F32))
+        parts += [mean, stretched] if max_size_first else [stretched, mean]
+    return np.concatenate(parts)
 
 
-def _halves(size: np.float32, ratios: Array) -> Array:
-    """Half widths and heights of boxes with the area of a square of `size`, one per aspect ratio."""
+def _apply_ratios(size: np.float32, ratios: Array) -> Array:
+    """Return half of the widths and heights of boxes with the area of a square of `size`, one per aspect ratio."""
     root = np.sqrt(ratios)
     return np.stack([size * F32(0.5) * root, size * F32(0.5) / root], axis=-1)
 
 
-def _number_of_priors(
+def _count_priors(
     aspect_ratio: Sequence[float],
     min_size: Sequence[float],
     max_size: Sequence[float],
@@ -226,18 +269,18 @@ def _number_of_priors(
     flip: bool,
     scale_all_sizes: bool,
 ) -> int:
-    """The reference's formula for the boxes per cell, which the shape of the result follows."""
+    """Return the number of boxes per cell by the formula of the reference implementation."""
     unique = {F32(1)}
     for ratio in np.array(list(aspect_ratio), F32):
         unique.add(F32(np.round(float(ratio) * 1e6) / 1e6))
         if flip:
             unique.add(F32(np.round(1 / float(ratio) * 1e6) / 1e6))
     if fixed_size:
-        number = len(unique) * len(fixed_size)
+        count = len(unique) * len(fixed_size)
     elif scale_all_sizes:
-        number = len(unique) * len(min_size) + len(max_size)
+        count = len(unique) * len(min_size) + len(max_size)
     else:
-        number = len(unique) + len(min_size) - 1
-    for dense in density:
-        number += (len(fixed_ratio) or len(unique)) * (int(dense) ** 2 - 1)
-    return number
+        count = len(unique) + len(min_size) - 1
+    for size_density in density:
+        count += (len(fixed_ratio) or len(unique)) * (int(size_density) ** 2 - 1)
+    return count

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.limits import check_allocation
-from irrun.ops._support.boxes import greedy_nms, overlaps, refine
+from irrun.ops._support.boxes import apply_deltas
+from irrun.ops._support.nms import suppress_overlapping
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 
@@ -21,7 +23,9 @@ __all__ = [
     "proposal_4",
 ]
 
-#: The largest logarithm of a factor that the Detectron family stretches a box by.
+F32 = np.float32
+
+#: The largest logarithm of a scale in the Detectron family.
 LOG_LIMIT = math.log(1000.0 / 16.0)
 
 
@@ -47,119 +51,101 @@ def proposal_4(
     box_coordinate_scale: float = 1.0,
     framework: Literal["", "tensorflow"] = "",
 ) -> tuple[Array, Array]:
-    """The best boxes that a region proposal network gives for every image, and their probabilities.
+    """Select the best boxes of a region proposal network for each image.
 
-    class_probs: float [N, 2 * anchors, H, W], background then foreground; bbox_deltas: the same type,
-    [N, 4 * anchors, H, W]; image_shape: the same type, [3] or [4]: height, width and one or two scales. The
-    anchors are every `ratio` with every `scale`.
-    Returns the type of class_probs, twice: [N * post_nms_topn, 5] as image, x1, y1, x2, y2, and
-    [N * post_nms_topn]; a row that begins with -1 ends the boxes of an image, zeros follow.
-    Raises InputError where shapes do not fit the attributes.
-    A box smaller than `min_size` gets the score 0 but stays, as in the reference. With framework "tensorflow"
-    the image's height limits x, as in OpenVINO's CPU plugin; its reference takes the width.
-    Spec: Proposal-4.
+    Args:
+        class_probs: Floating-point, [N, 2 * anchors, H, W]: probabilities of background, then of foreground. There is
+            an anchor for each combination of `ratio` and `scale`.
+        bbox_deltas: The type of `class_probs`, [N, 4 * anchors, H, W].
+        image_shape: The type of `class_probs`, [3] or [4]: height, width, and one or two scales.
+        base_size: Size of the anchors at scale 1.
+        pre_nms_topn: Maximum number of boxes of an image before suppression.
+        post_nms_topn: Maximum number of boxes of an image after suppression.
+        nms_thresh: Intersection over union above which a box is suppressed.
+        feat_stride: Distance of the cells in the image.
+        min_size: A box with a side below it, multiplied by the scale, has the score 0 but is kept, as in the
+            reference implementation.
+        ratio: Ratios of height to width of the anchors.
+        scale: Scales of the anchors.
+        clip_before_nms: Whether boxes are clipped to the image before suppression.
+        clip_after_nms: Whether boxes are clipped to the image after suppression.
+        normalize: Whether boxes in the result are relative to the size of the image.
+        box_size_scale: Divisor of the last two values of `bbox_deltas`.
+        box_coordinate_scale: Divisor of the first two values of `bbox_deltas`.
+        framework: "tensorflow" exchanges x and y and uses other offsets. The height of the image then limits x, as in
+            OpenVINO's CPU plugin; the reference implementation uses the width.
+
+    Returns:
+        Boxes [N * post_nms_topn, 5] as image, x1, y1, x2, y2, and probabilities [N * post_nms_topn], both in the type
+        of `class_probs`. A row that starts with -1 follows the last box of an image, and zeros follow that.
+
+    Raises:
+        InputError: Shapes do not match the attributes.
+
+    Spec:
+        Proposal-4
     """
-    anchors = _anchors(base_size, ratio, scale, framework).astype(class_probs.dtype)
-    count = len(anchors)
-    images, _, height, width = class_probs.shape if class_probs.ndim == 4 else (0, 0, 0, 0)
-    if class_probs.shape != (images, 2 * count, height, width) or bbox_deltas.shape != (
-        images,
-        4 * count,
-        height,
-        width,
-    ):
-        raise InputError(
-            f"class_probs have shape {list(class_probs.shape)} and bbox_deltas {list(bbox_deltas.shape)}, "
-            f"expected [N, {2 * count}, H, W] and [N, {4 * count}, H, W]"
-        )
-    if image_shape.size not in (3, 4):
-        raise InputError(f"image_shape has {image_shape.size} values, expected 3 or 4")
+    is_tensorflow = framework == "tensorflow"
     dtype = class_probs.dtype.type
+    anchors = _generate_anchors(base_size, ratio, scale, is_tensorflow).astype(dtype)
+    count = len(anchors)
+    _check_proposal_shapes(class_probs, bbox_deltas, image_shape, count)
+    images, _, height, width = class_probs.shape
     info = image_shape.reshape(-1)
-    # With framework "tensorflow" x and y change places: the grid's rows run along x.
-    size = info[:2] if framework == "tensorflow" else info[1::-1]
-    smallest = dtype(min_size) * info[:1:-1]  # for width, height; one value where the scales are one
-    offset = dtype(0 if framework == "tensorflow" else 1)
+    # With framework "tensorflow" x and y are exchanged: the rows of the grid are along x.
+    size = info[:2] if is_tensorflow else info[1::-1]
+    min_sides = dtype(min_size) * info[:1:-1]  # of width and height; one value if there is one scale
+    offset = dtype(0 if is_tensorflow else 1)
 
-    marks = np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=-1).astype(dtype)
-    if framework == "tensorflow":
-        marks = marks[..., ::-1]
-    boxes = (marks * dtype(feat_stride))[:, :, None, [0, 1, 0, 1]] + anchors
-    if framework == "tensorflow":
-        boxes = _clip(boxes, size)
+    cells = np.stack(np.meshgrid(np.arange(width), np.arange(height)), axis=-1).astype(dtype)
+    if is_tensorflow:
+        cells = cells[..., ::-1]
+    boxes = (cells * dtype(feat_stride))[:, :, None, [0, 1, 0, 1]] + anchors
+    if is_tensorflow:
+        boxes = _clip_to_image(boxes, size)
     deltas = bbox_deltas.reshape(images, count, 4, height, width).transpose(0, 3, 4, 1, 2)
-    scales = np.array([box_coordinate_scale] * 2 + [box_size_scale] * 2, dtype)
-    boxes = refine(boxes, deltas / scales, offset, inclusive=False)
+    divisors = np.array([box_coordinate_scale] * 2 + [box_size_scale] * 2, dtype)
+    boxes = apply_deltas(boxes, deltas / divisors, offset, inclusive=False)
     if clip_before_nms:
-        boxes = _clip(boxes, size - offset)
-    large = (boxes[..., 2:] - boxes[..., :2] + offset >= smallest).all(axis=-1)
-    scores = class_probs[:, count:].transpose(0, 2, 3, 1) * large
+        boxes = _clip_to_image(boxes, size - offset)
+    is_large = (boxes[..., 2:] - boxes[..., :2] + offset >= min_sides).all(axis=-1)
+    scores = class_probs[:, count:].transpose(0, 2, 3, 1) * is_large
 
     check_allocation((images, post_nms_topn, 5), np.dtype(dtype))
     rois = np.zeros((images, post_nms_topn, 5), dtype)
     probabilities = np.zeros((images, post_nms_topn), dtype)
     for image in range(images):
-        candidates = boxes[image].reshape(-1, 4)
-        own = scores[image].reshape(-1)
-        order = np.argsort(-own, kind="stable")[:pre_nms_topn]
-        kept = order[_suppress(candidates[order], nms_thresh, post_nms_topn, offset)]
-        chosen = _clip(candidates[kept], size) if clip_after_nms else candidates[kept]
-        rois[image, : len(kept), 0] = image
-        rois[image, : len(kept), 1:] = chosen / np.tile(size, 2) if normalize else chosen
-        rois[image, len(kept) : len(kept) + 1, 0] = -1
-        probabilities[image, : len(kept)] = own[kept]
+        image_boxes = boxes[image].reshape(-1, 4)
+        image_scores = scores[image].reshape(-1)
+        order = np.argsort(-image_scores, kind="stable")[:pre_nms_topn]
+        selected = order[_suppress(image_boxes[order], nms_thresh, post_nms_topn, offset)]
+        best = _clip_to_image(image_boxes[selected], size) if clip_after_nms else image_boxes[selected]
+        rois[image, : len(selected), 0] = image
+        rois[image, : len(selected), 1:] = best / np.tile(size, 2) if normalize else best
+        rois[image, len(selected) : len(selected) + 1, 0] = -1
+        probabilities[image, : len(selected)] = image_scores[selected]
     return rois.reshape(-1, 5), probabilities.reshape(-1)
 
 
 @op("Proposal", since=1)
-def proposal_1(
-    class_probs: Array,
-    bbox_deltas: Array,
-    image_shape: Array,
-    *,
-    base_size: int,
-    pre_nms_topn: int,
-    post_nms_topn: int,
-    nms_thresh: float,
-    feat_stride: int,
-    min_size: int,
-    ratio: list[float],
-    scale: list[float],
-    clip_before_nms: bool = True,
-    clip_after_nms: bool = False,
-    normalize: bool = False,
-    box_size_scale: float = 1.0,
-    box_coordinate_scale: float = 1.0,
-    framework: Literal["", "tensorflow"] = "",
-) -> Array:
-    """The best boxes that a region proposal network gives for every image: Proposal-4 without probabilities.
+@functools.wraps(proposal_4, assigned=())
+def proposal_1(*inputs: Array, **attributes: Any) -> Array:
+    """Select the best boxes of a region proposal network for each image, without their probabilities.
 
-    class_probs: float [N, 2 * anchors, H, W]; bbox_deltas: the same type, [N, 4 * anchors, H, W];
-    image_shape: the same type, [3] or [4].
-    Returns the type of class_probs, [N * post_nms_topn, 5].
-    Raises InputError where shapes do not fit the attributes.
-    Spec: Proposal-1.
+    Args:
+        *inputs: The inputs of Proposal-4.
+        **attributes: The attributes of Proposal-4.
+
+    Returns:
+        The boxes that Proposal-4 returns.
+
+    Raises:
+        InputError: Shapes do not match the attributes.
+
+    Spec:
+        Proposal-1
     """
-    rois, _ = proposal_4(
-        class_probs,
-        bbox_deltas,
-        image_shape,
-        base_size=base_size,
-        pre_nms_topn=pre_nms_topn,
-        post_nms_topn=post_nms_topn,
-        nms_thresh=nms_thresh,
-        feat_stride=feat_stride,
-        min_size=min_size,
-        ratio=ratio,
-        scale=scale,
-        clip_before_nms=clip_before_nms,
-        clip_after_nms=clip_after_nms,
-        normalize=normalize,
-        box_size_scale=box_size_scale,
-        box_coordinate_scale=box_coordinate_scale,
-        framework=framework,
-    )
-    return rois
+    return proposal_4(*inputs, **attributes)[0]
 
 
 @op("ExperimentalDetectronGenerateProposalsSingleImage", since=6)
@@ -175,26 +161,40 @@ def experimental_detectron_generate_proposals_single_image_6(
     post_nms_count: int,
     pre_nms_count: int,
 ) -> tuple[Array, Array]:
-    """The best boxes of one image, from anchors, their refinements and scores.
+    """Select the best boxes of one image from anchors, their deltas and scores.
 
-    im_info: float [3]: height, width, scale; anchors: [H * W * A, 4]; deltas: [A * 4, H, W];
-    scores: [A, H, W]; all of one type.
-    Returns the type of the inputs, twice: boxes [post_nms_count, 4] and scores [post_nms_count], zeros at the end.
-    Raises InputError where shapes do not fit.
-    A box smaller than `min_size` gets the score 0 but stays, as in the reference.
-    Spec: ExperimentalDetectronGenerateProposalsSingleImage-6.
+    Args:
+        im_info: Floating-point, [3]: height, width, scale.
+        anchors: The type of `im_info`, [H * W * A, 4].
+        deltas: The type of `im_info`, [A * 4, H, W].
+        scores: The type of `im_info`, [A, H, W].
+        min_size: A box with a side below it has the score 0 but is kept, as in the reference implementation.
+        nms_threshold: Intersection over union above which a box is suppressed.
+        post_nms_count: Number of rows of the result.
+        pre_nms_count: Maximum number of boxes before suppression.
+
+    Returns:
+        Boxes [post_nms_count, 4] and scores [post_nms_count] in the type of the inputs, followed by zeros.
+
+    Raises:
+        InputError: Shapes do not match.
+
+    Spec:
+        ExperimentalDetectronGenerateProposalsSingleImage-6
     """
     if im_info.size < 2 or scores.ndim != 3:
-        raise InputError(f"im_info has {im_info.size} values and scores rank {scores.ndim}, expected 3 and rank 3")
-    boxes, own, large = _refined(im_info.reshape(-1), anchors, deltas, scores, min_size, 1.0)
-    own = own * large
-    order = np.argsort(-own, kind="stable")[:pre_nms_count]
-    kept = order[_suppress(boxes[order], nms_threshold, post_nms_count, 0.0)]
+        raise InputError(
+            f"im_info has {im_info.size} values and scores have rank {scores.ndim}, expected 3 values and rank 3"
+        )
+    boxes, box_scores, is_large = _refine_anchors(im_info.reshape(-1), anchors, deltas, scores, min_size, 1.0)
+    box_scores = box_scores * is_large
+    order = np.argsort(-box_scores, kind="stable")[:pre_nms_count]
+    selected = order[_suppress(boxes[order], nms_threshold, post_nms_count, 0.0)]
     check_allocation((post_nms_count, 4), boxes.dtype)
-    rois = np.zeros((post_nms_count, 4), boxes.dtype)
-    found = np.zeros(post_nms_count, boxes.dtype)
-    rois[: len(kept)], found[: len(kept)] = boxes[kept], own[kept]
-    return rois, found
+    out_boxes = np.zeros((post_nms_count, 4), boxes.dtype)
+    out_scores = np.zeros(post_nms_count, boxes.dtype)
+    out_boxes[: len(selected)], out_scores[: len(selected)] = boxes[selected], box_scores[selected]
+    return out_boxes, out_scores
 
 
 @op("GenerateProposals", since=9)
@@ -213,13 +213,29 @@ def generate_proposals_9(
     nms_eta: float = 1.0,
     roi_num_type: ElementType = ELEMENT_TYPES["i64"],
 ) -> tuple[Array, Array, Array]:
-    """The best boxes of every image, from anchors, their refinements and scores.
+    """Select the best boxes of each image from anchors, their deltas and scores.
 
-    im_info: float [N, 3] or [N, 4]: height, width and one or two scales; anchors: [H, W, A, 4];
-    deltas: [N, A * 4, H, W]; scores: [N, A, H, W]; all of one type. `nms_eta` is not used, as in the reference.
-    Returns boxes [total, 4] and scores [total] in the type of the inputs, and how many each image has, [N].
-    Raises InputError where shapes do not fit.
-    Spec: GenerateProposals-9.
+    Args:
+        im_info: Floating-point, [N, 3] or [N, 4]: height, width, and one or two scales.
+        anchors: The type of `im_info`, [H, W, A, 4].
+        deltas: The type of `im_info`, [N, A * 4, H, W].
+        scores: The type of `im_info`, [N, A, H, W].
+        min_size: Boxes with a side below it, multiplied by the scale, are removed.
+        nms_threshold: Intersection over union above which a box is suppressed.
+        pre_nms_count: Maximum number of boxes of an image before suppression.
+        post_nms_count: Maximum number of boxes of an image after suppression.
+        normalized: Whether the sides of boxes are differences of their corners; otherwise they are greater by 1.
+        nms_eta: Not used, as in the reference implementation.
+        roi_num_type: Element type of the third output.
+
+    Returns:
+        Boxes [total, 4] and scores [total] in the type of the inputs, and the number of boxes of each image, [N].
+
+    Raises:
+        InputError: Shapes do not match.
+
+    Spec:
+        GenerateProposals-9
     """
     if im_info.ndim != 2 or im_info.shape[1] not in (3, 4) or scores.ndim != 4 or len(scores) != len(im_info):
         raise InputError(
@@ -229,71 +245,77 @@ def generate_proposals_9(
     if deltas.ndim != 4 or len(deltas) != len(scores):
         raise InputError(f"deltas have shape {list(deltas.shape)}, expected [{len(scores)}, A * 4, H, W]")
     offset = 0.0 if normalized else 1.0
-    rois = [np.zeros((0, 4), scores.dtype)]
-    found = [np.zeros(0, scores.dtype)]
-    for info, own_deltas, own_scores in zip(im_info, deltas, scores, strict=True):
-        boxes, own, large = _refined(info, anchors, own_deltas, own_scores, min_size * info[:1:-1], offset)
-        order = np.argsort(-own, kind="stable")[:pre_nms_count]
-        order = order[large[order]]
-        kept = order[_suppress(boxes[order], nms_threshold, post_nms_count, offset)]
-        rois.append(boxes[kept])
-        found.append(own[kept])
-    counts = np.array([len(x) for x in found[1:]], roi_num_type.dtype)
-    return np.concatenate(rois), np.concatenate(found), counts
+    box_parts = [np.zeros((0, 4), scores.dtype)]
+    score_parts = [np.zeros(0, scores.dtype)]
+    for info, image_deltas, image_scores in zip(im_info, deltas, scores, strict=True):
+        min_sides = min_size * info[:1:-1]
+        boxes, box_scores, is_large = _refine_anchors(info, anchors, image_deltas, image_scores, min_sides, offset)
+        order = np.argsort(-box_scores, kind="stable")[:pre_nms_count]
+        order = order[is_large[order]]
+        selected = order[_suppress(boxes[order], nms_threshold, post_nms_count, offset)]
+        box_parts.append(boxes[selected])
+        score_parts.append(box_scores[selected])
+    counts = np.array([len(x) for x in score_parts[1:]], roi_num_type.dtype)
+    return np.concatenate(box_parts), np.concatenate(score_parts), counts
 
 
-def _anchors(base_size: int, ratio: list[float], scale: list[float], framework: str) -> Array:
-    """Boxes around the origin's cell for every ratio with every scale, f32 [ratios * scales, 4]."""
-    f32 = np.float32
-    ratios, scales = np.array(ratio, f32), np.array(scale, f32)
-    offset = f32(0 if framework == "tensorflow" else 1)
-    widths = np.sqrt(f32(base_size * base_size) / ratios)
-    if framework != "tensorflow":
-        widths = np.floor(widths + f32(0.5))
+def _check_proposal_shapes(class_probs: Array, bbox_deltas: Array, image_shape: Array, anchors: int) -> None:
+    images, _, height, width = class_probs.shape if class_probs.ndim == 4 else (0, 0, 0, 0)
+    if class_probs.shape != (images, 2 * anchors, height, width) or bbox_deltas.shape != (
+        images,
+        4 * anchors,
+        height,
+        width,
+    ):
+        raise InputError(
+            f"class_probs has shape {list(class_probs.shape)} and bbox_deltas {list(bbox_deltas.shape)}, "
+            f"expected [N, {2 * anchors}, H, W] and [N, {4 * anchors}, H, W]"
+        )
+    if image_shape.size not in (3, 4):
+        raise InputError(f"image_shape has {image_shape.size} values, expected 3 or 4")
+
+
+def _generate_anchors(base_size: int, ratio: list[float], scale: list[float], is_tensorflow: bool) -> Array:
+    """Return a box around the cell at the origin for each ratio and scale, f32 [ratios * scales, 4]."""
+    ratios, scales = np.array(ratio, F32), np.array(scale, F32)
+    offset = F32(0 if is_tensorflow else 1)
+    widths = np.sqrt(F32(base_size * base_size) / ratios)
+    if not is_tensorflow:
+        widths = np.floor(widths + F32(0.5))
     heights = widths * ratios
-    if framework != "tensorflow":
-        heights = np.floor(heights + f32(0.5))
+    if not is_tensorflow:
+        heights = np.floor(heights + F32(0.5))
     sides = np.stack([widths, heights], axis=-1)[:, None, :] * scales[:, None]
-    halves = (f32(0.5) * (sides - offset)).reshape(-1, 2)
-    center = f32(0.5) * (f32(base_size) - offset)
-    boxes = np.concatenate([center - halves, center + halves], axis=-1)
-    return np.asarray(boxes - f32(base_size) * f32(0.5) if framework == "tensorflow" else boxes)
+    half_sides = (F32(0.5) * (sides - offset)).reshape(-1, 2)
+    center = F32(0.5) * (F32(base_size) - offset)
+    boxes = np.concatenate([center - half_sides, center + half_sides], axis=-1)
+    return np.asarray(boxes - F32(base_size) * F32(0.5) if is_tensorflow else boxes)
 
 
-def _clip(boxes: Array, size: Array) -> Array:
-    """`boxes` limited to the area from 0 to `size` (width, height)."""
-    found: Array = np.maximum(np.minimum(boxes, np.tile(size, 2)), boxes.dtype.type(0))
-    return found
+def _clip_to_image(boxes: Array, size: Array) -> Array:
+    """Clip boxes to the area from 0 to `size` (width, height)."""
+    return np.asarray(np.maximum(np.minimum(boxes, np.tile(size, 2)), boxes.dtype.type(0)))
 
 
-def _refined(
-    info: Array, anchors: Array, deltas: Array, scores: Array, min_size: Array | float, offset: float
+def _refine_anchors(
+    info: Array, anchors: Array, deltas: Array, scores: Array, min_sides: Array | float, offset: float
 ) -> tuple[Array, Array, Array]:
-    """Refined boxes [H * W * A, 4] of one image, their scores, and whether they are large enough."""
+    """Return the refined boxes [H * W * A, 4] of one image, their scores, and whether they are large enough."""
     count, height, width = scores.shape
     if anchors.size != scores.size * 4 or deltas.shape != (count * 4, height, width):
         raise InputError(
             f"anchors have shape {list(anchors.shape)}, deltas {list(deltas.shape)} and scores {list(scores.shape)}, "
-            f"expected {scores.size} anchors and deltas [{count * 4}, {height}, {width}]"
+            f"expected {scores.size} anchors and deltas of shape [{count * 4}, {height}, {width}]"
         )
-    moves = deltas.reshape(count, 4, height, width).transpose(2, 3, 0, 1).reshape(-1, 4)
-    boxes = refine(anchors.reshape(-1, 4), moves, offset, inclusive=True, log_limit=LOG_LIMIT)
-    one = boxes.dtype.type(offset)
-    boxes = _clip(boxes, info[1::-1] - one)
-    smallest = np.asarray(min_size, boxes.dtype)
-    large = (boxes[:, 2:] - boxes[:, :2] + one >= smallest).all(axis=-1)
-    return boxes, scores.transpose(1, 2, 0).reshape(-1), large
+    cell_deltas = deltas.reshape(count, 4, height, width).transpose(2, 3, 0, 1).reshape(-1, 4)
+    boxes = apply_deltas(anchors.reshape(-1, 4), cell_deltas, offset, inclusive=True, log_limit=LOG_LIMIT)
+    increment = boxes.dtype.type(offset)
+    boxes = _clip_to_image(boxes, info[1::-1] - increment)
+    is_large = (boxes[:, 2:] - boxes[:, :2] + increment >= np.asarray(min_sides, boxes.dtype)).all(axis=-1)
+    return boxes, scores.transpose(1, 2, 0).reshape(-1), is_large
 
 
 def _suppress(boxes: Array, threshold: float, limit: int, offset: float) -> Array:
-    """Positions kept among `boxes` in order of falling score."""
-    one = boxes.dtype.type(offset)
-    sides = boxes[:, 2:] - boxes[:, :2] + one
-    size = sides[:, 0] * sides[:, 1]
-    most = boxes.dtype.type(threshold)
-
-    def suppresses(a: Array, b: Array) -> Array:
-        found: Array = overlaps(boxes[a], boxes[b], size[a], size[b], offset) > most
-        return found
-
-    return greedy_nms(len(boxes), suppresses, limit)
+    """Return the positions of the boxes that are selected; boxes are in descending order of score."""
+    sides = boxes[:, 2:] - boxes[:, :2] + boxes.dtype.type(offset)
+    return suppress_overlapping(boxes, sides[:, 0] * sides[:, 1], boxes.dtype.type(threshold), offset, limit)

@@ -1,4 +1,4 @@
-"""Position-sensitive pooling of regions: every bin takes a channel of its own."""
+"""Position-sensitive pooling of regions, in which each bin reads channels of its own."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.limits import check_allocation
-from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.numerics import Array, compute_in_float32, round_half_away
 from irrun.ops._support.registry import op
-from irrun.ops.detection.roi import before_end, check_regions, chunks, round_half_away
+from irrun.ops._support.roi_sampling import check_regions, split_regions, take_valid_regions
 
 __all__ = ["deformable_psroi_pooling_1", "psroi_pooling_1"]
 
@@ -28,111 +28,128 @@ def psroi_pooling_1(
     spatial_bins_x: int = 1,
     spatial_bins_y: int = 1,
 ) -> Array:
-    """Position-sensitive average of every bin, or average of bilinear samples from a channel for each sub-bin.
+    """Pool regions position-sensitively, by the average of pixels or of bilinear samples.
 
-    data: float [N, C, H, W], C being output_dim * group_size^2 for "average" and
-    output_dim * spatial_bins_x * spatial_bins_y for "bilinear"; rois: the same type, [regions, 5] as batch, x1,
-    y1, x2, y2.
-    Returns the type of data, [regions, output_dim, group_size, group_size].
-    Raises InputError where shapes do not fit or a batch is out of range.
-    A bin outside the map gives 0, as in OpenVINO's CPU plugin; its reference takes the last row or column. As there,
-    a region of batch -1 and all after it give zeros, and a bilinear sample before the first pixel counts as 0.
-    Spec: PSROIPooling-1.
+    A bin outside the map is 0, as in OpenVINO's CPU plugin; the reference implementation reads the last row or column.
+    A bilinear sample before the first pixel counts as 0, as in the CPU plugin.
+
+    Args:
+        data: Floating-point, [N, C, H, W], where C is output_dim * group_size^2 for "average" and
+            output_dim * spatial_bins_x * spatial_bins_y for "bilinear".
+        rois: The type of `data`, [regions, 5]: batch, x1, y1, x2, y2.
+        output_dim: Number of channels of the result.
+        spatial_scale: Ratio of the size of `data` to that of the coordinates.
+        group_size: Number of bins along each axis.
+        mode: "average" averages the pixels of a bin. "bilinear" averages one sample per sub-bin, each from a channel
+            of its own.
+        spatial_bins_x: Number of sub-bins across, for "bilinear".
+        spatial_bins_y: Number of sub-bins down, for "bilinear".
+
+    Returns:
+        The type of `data`, [regions, output_dim, group_size, group_size]; zeros for a region of batch -1 and all
+        after it, as in OpenVINO's CPU plugin.
+
+    Raises:
+        InputError: Shapes do not match, or a batch is out of range.
+
+    Spec:
+        PSROIPooling-1
     """
-    valid = before_end(rois)
+    valid = take_valid_regions(rois)
     batches = check_regions(data, valid, 5)
     groups = group_size * group_size if mode == "average" else spatial_bins_x * spatial_bins_y
     if min(output_dim, groups) < 1 or data.shape[1] != output_dim * groups:
-        raise InputError(f"data have {data.shape[1]} channels, expected {output_dim} * {groups}")
+        raise InputError(f"data has {data.shape[1]} channels, expected {output_dim} * {groups}")
     if group_size < 1:
         raise InputError(f"group_size is {group_size}, expected at least 1")
     check_allocation((len(rois), output_dim, group_size, group_size), data.dtype)
     result = np.zeros((len(rois), output_dim, group_size, group_size), data.dtype)
-    boxes, found = valid[:, 1:], result[: len(valid)]
+    boxes, pooled = valid[:, 1:], result[: len(valid)]
     if mode == "average":
-        found[:] = _average(data, boxes, batches, output_dim, group_size, spatial_scale)
+        pooled[:] = _pool_average(data, boxes, batches, output_dim, group_size, spatial_scale)
     else:
-        bins = (spatial_bins_y, spatial_bins_x)
-        found[:] = _bilinear(data, boxes, batches, output_dim, group_size, spatial_scale, bins)
+        sub_bins = (spatial_bins_y, spatial_bins_x)
+        pooled[:] = _pool_bilinear(data, boxes, batches, output_dim, group_size, spatial_scale, sub_bins)
     return result
 
 
-def _average(data: Array, rois: Array, batches: Array, outputs: int, size: int, spatial_scale: float) -> Array:
+def _pool_average(data: Array, rois: Array, batches: Array, outputs: int, size: int, spatial_scale: float) -> Array:
     height, width = data.shape[2:]
     scale = data.dtype.type(spatial_scale)
     corners = round_half_away(rois)
     corners[:, 2:] += 1
     corners = corners * scale
-    top, bottom = _bins(corners[:, 1], corners[:, 3], size, height)
-    left, right = _bins(corners[:, 0], corners[:, 2], size, width)
+    top, bottom = _place_bins(corners[:, 1], corners[:, 3], size, height)
+    left, right = _place_bins(corners[:, 0], corners[:, 2], size, width)
     channels = np.arange(outputs * size * size).reshape(outputs, size, size)
     planes = batches[:, None, None, None] * data.shape[1] + channels
-    tall, wide = (bottom - top).max(axis=1, initial=0), (right - left).max(axis=1, initial=0)
+    max_rows, max_columns = (bottom - top).max(axis=1, initial=0), (right - left).max(axis=1, initial=0)
     flat = data.reshape(-1)
     result = np.empty((len(rois), outputs, size, size), data.dtype)
-    order = np.argsort(tall * wide, kind="stable")  # regions of like size go together
-    largest = int((tall * wide).max(initial=1))
-    for part in chunks(len(rois), channels.size * largest):
-        own = order[part]
-        rows = top[own, None, :, None, None, None] + np.arange(max(1, tall[own].max()))[:, None]
-        columns = left[own, None, None, :, None, None] + np.arange(max(1, wide[own].max()))
-        inside = (rows < bottom[own, None, :, None, None, None]) & (columns < right[own, None, None, :, None, None])
+    order = np.argsort(max_rows * max_columns, kind="stable")  # regions of similar size are pooled together
+    max_pixels = int((max_rows * max_columns).max(initial=1))
+    for part in split_regions(len(rois), channels.size * max_pixels):
+        group = order[part]
+        rows = top[group, None, :, None, None, None] + np.arange(max(1, max_rows[group].max()))[:, None]
+        columns = left[group, None, None, :, None, None] + np.arange(max(1, max_columns[group].max()))
+        is_inside = (rows < bottom[group, None, :, None, None, None]) & (
+            columns < right[group, None, None, :, None, None]
+        )
         rows, columns = np.minimum(rows, height - 1), np.minimum(columns, width - 1)
-        places = (planes[own, ..., None, None] * height + rows) * width + columns
-        sums = np.where(inside, flat[places], 0).sum(axis=(-2, -1))
-        counts = inside.sum(axis=(-2, -1)).astype(data.dtype)
-        result[own] = np.where(counts > 0, sums / counts, 0)
+        indices = (planes[group, ..., None, None] * height + rows) * width + columns
+        sums = np.where(is_inside, flat[indices], 0).sum(axis=(-2, -1))
+        counts = is_inside.sum(axis=(-2, -1)).astype(data.dtype)
+        result[group] = np.where(counts > 0, sums / counts, 0)
     return result
 
 
-def _bins(start: Array, end: Array, count: int, length: int) -> tuple[Array, Array]:
-    """First and last + 1 position of every bin along one axis, [regions, count], within 0 and `length`."""
+def _place_bins(start: Array, end: Array, count: int, length: int) -> tuple[Array, Array]:
+    """Return the first and the last + 1 pixel of each bin along one axis, [regions, count], clipped to the axis."""
     size = (end - start) / start.dtype.type(count)
-    marks = np.arange(count + 1, dtype=start.dtype) * size[:, None] + start[:, None]
-    first = np.clip(np.floor(marks[:, :-1]), 0, length)
-    last = np.clip(np.ceil(marks[:, 1:]), 0, length)
+    edges = np.arange(count + 1, dtype=start.dtype) * size[:, None] + start[:, None]
+    first = np.clip(np.floor(edges[:, :-1]), 0, length)
+    last = np.clip(np.ceil(edges[:, 1:]), 0, length)
     return first.astype(np.int64), last.astype(np.int64)
 
 
-def _bilinear(
+def _pool_bilinear(
     data: Array,
     rois: Array,
     batches: Array,
     outputs: int,
     size: int,
     spatial_scale: float,
-    bins: tuple[int, int],
+    sub_bins: tuple[int, int],
 ) -> Array:
     height, width = data.shape[2:]
     corners = rois * data.dtype.type(spatial_scale)
-    ys = _points(corners[:, 1], corners[:, 3], bins[0], size, height)[:, None, :, None, :, None]
-    xs = _points(corners[:, 0], corners[:, 2], bins[1], size, width)[:, None, None, :, None, :]
-    channels = np.arange(bins[0] * bins[1]).reshape(bins) * outputs + np.arange(outputs)[:, None, None, None, None]
+    ys = _place_points(corners[:, 1], corners[:, 3], sub_bins[0], size, height)[:, None, :, None, :, None]
+    xs = _place_points(corners[:, 0], corners[:, 2], sub_bins[1], size, width)[:, None, None, :, None, :]
+    sub_bin_count = sub_bins[0] * sub_bins[1]
+    channels = np.arange(sub_bin_count).reshape(sub_bins) * outputs + np.arange(outputs)[:, None, None, None, None]
     planes = batches[:, None, None, None, None, None] * data.shape[1] + channels
     result = np.empty((len(rois), outputs, size, size), data.dtype)
-    for own in chunks(len(rois), result[:1].size * bins[0] * bins[1]):
-        valid = (ys[own] >= 0) & (ys[own] < height) & (xs[own] >= 0) & (xs[own] < width)
-        values = np.where(valid, _interpolate(data, planes[own], ys[own], xs[own]), 0)
-        result[own] = values.sum(axis=(-2, -1)) / data.dtype.type(bins[0] * bins[1])
+    for part in split_regions(len(rois), result[:1].size * sub_bin_count):
+        is_inside = (ys[part] >= 0) & (ys[part] < height) & (xs[part] >= 0) & (xs[part] < width)
+        values = np.where(is_inside, _interpolate(data, planes[part], ys[part], xs[part]), 0)
+        result[part] = values.sum(axis=(-2, -1)) / data.dtype.type(sub_bin_count)
     return result
 
 
-def _points(start: Array, end: Array, bins: int, size: int, length: int) -> Array:
-    """Positions of the samples along one axis, [regions, size, bins]."""
+def _place_points(start: Array, end: Array, sub_bins: int, size: int, length: int) -> Array:
+    """Return the coordinates of the samples along one axis, [regions, size, sub_bins]."""
     dtype = start.dtype.type
-    bin_size = (end - start) / dtype(bins)
-    first = start[:, None] + np.arange(bins, dtype=start.dtype) * bin_size[:, None]
+    sub_bin_size = (end - start) / dtype(sub_bins)
+    first = start[:, None] + np.arange(sub_bins, dtype=start.dtype) * sub_bin_size[:, None]
     if size == 1:
-        found: Array = ((first + first + bin_size[:, None]) * dtype(length - 1) / dtype(2))[:, None, :]
-        return found
-    step = bin_size * dtype(length - 1) / dtype(size - 1)
-    moves = np.arange(size, dtype=start.dtype) * step[:, None]
-    points: Array = moves[:, :, None] + (first * dtype(length - 1))[:, None, :]
-    return points
+        return np.asarray(((first + first + sub_bin_size[:, None]) * dtype(length - 1) / dtype(2))[:, None, :])
+    step = sub_bin_size * dtype(length - 1) / dtype(size - 1)
+    offsets = np.arange(size, dtype=start.dtype) * step[:, None]
+    return np.asarray(offsets[:, :, None] + (first * dtype(length - 1))[:, None, :])
 
 
 def _interpolate(data: Array, planes: Array, ys: Array, xs: Array) -> Array:
-    """Bilinear samples of the planes (batch * C + channel) of `data` at ys, xs, all of them broadcast."""
+    """Compute bilinear samples of planes (batch * C + channel) of `data` at coordinates that broadcast with them."""
     height, width = data.shape[2:]
     top = np.clip(np.floor(ys), 0, height - 1).astype(np.int64)
     left = np.clip(np.floor(xs), 0, width - 1).astype(np.int64)
@@ -145,8 +162,7 @@ def _interpolate(data: Array, planes: Array, ys: Array, xs: Array) -> Array:
     upper = upper + (flat[upper_row + right] - upper) * across
     lower = flat[lower_row + left]
     lower = lower + (flat[lower_row + right] - lower) * across
-    sample: Array = upper + (lower - upper) * down
-    return sample
+    return np.asarray(upper + (lower - upper) * down)
 
 
 @op("DeformablePSROIPooling", since=1)
@@ -165,67 +181,102 @@ def deformable_psroi_pooling_1(
     trans_std: float = 1.0,
     part_size: int = 1,
 ) -> Array:
-    """Position-sensitive averages of bilinear samples, every bin moved by learnt offsets.
+    """Pool regions position-sensitively, by the average of bilinear samples in bins that learned offsets move.
 
-    data: float [N, output_dim * group_size^2, H, W]; rois: the same type, [regions, 5] as batch, x1, y1, x2, y2,
-    a region of a negative batch giving zeros; offsets: the same type,
-    [regions, 2 * offset classes, part_size, part_size], in parts of the region's size.
-    Returns the type of data, [regions, output_dim, group_size, group_size].
-    Raises InputError where shapes do not fit or a batch is out of range.
-    Spec: DeformablePSROIPooling-1.
+    Args:
+        data: Floating-point, [N, output_dim * group_size^2, H, W].
+        rois: The type of `data`, [regions, 5]: batch, x1, y1, x2, y2.
+        offsets: The type of `data`, [regions, 2 * offset classes, part_size, part_size], relative to the size of the
+            region. Zeros if omitted.
+        output_dim: Number of channels of the result.
+        spatial_scale: Ratio of the size of `data` to that of the coordinates.
+        group_size: Number of bins along each axis.
+        mode: "bilinear_deformable".
+        spatial_bins_x: Number of samples across a bin.
+        spatial_bins_y: Number of samples down a bin.
+        trans_std: Factor of the offsets.
+        part_size: Height and width of `offsets`.
+
+    Returns:
+        The type of `data`, [regions, output_dim, group_size, group_size]; zeros for regions of a negative batch.
+
+    Raises:
+        InputError: Shapes do not match, or a batch is out of range.
+
+    Spec:
+        DeformablePSROIPooling-1
     """
     if rois.ndim == 2 and rois.shape[1] == 5:
-        absent = rois[:, 0] <= -1
-        rois = np.where(absent[:, None], 0, rois).astype(rois.dtype)
+        is_absent = rois[:, 0] <= -1
+        rois = np.where(is_absent[:, None], 0, rois).astype(rois.dtype)
     batches = check_regions(data, rois, 5)
     size = group_size
     if size < 1 or data.shape[1] != output_dim * size * size or min(spatial_bins_x, spatial_bins_y) < 1:
-        raise InputError(f"data have {data.shape[1]} channels, expected {output_dim} * {size} * {size}")
+        raise InputError(f"data has {data.shape[1]} channels, expected {output_dim} * {size} * {size}")
     check_allocation((len(rois), size, size, spatial_bins_x, spatial_bins_y), data.dtype)
-    dtype = data.dtype.type
     height, width = data.shape[2:]
+    moves = None
+    if offsets is not None:
+        moves = _expand_offsets(offsets, len(rois), output_dim, size, part_size) * data.dtype.type(trans_std)
+    ys, xs = _place_deformable_samples(rois, moves, size, spatial_scale, (spatial_bins_y, spatial_bins_x))
+    channels = np.arange(output_dim * size * size).reshape(output_dim, size, size)[..., None, None]
+    planes = batches[:, None, None, None, None, None] * data.shape[1] + channels
+    result = np.zeros((len(rois), output_dim, size, size), data.dtype)
+    for part in split_regions(len(rois), channels.size * spatial_bins_x * spatial_bins_y):
+        x, y = xs[part], ys[part]
+        is_inside = (x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5)
+        values = _interpolate(data, planes[part], np.clip(y, 0, height - 1), np.clip(x, 0, width - 1))
+        sums = np.where(is_inside, values, 0).sum(axis=(-2, -1))
+        counts = np.broadcast_to(is_inside, values.shape).sum(axis=(-2, -1)).astype(data.dtype)
+        result[part] = np.where(counts > 0, sums / counts, 0)
+    result[is_absent] = 0
+    return result
+
+
+def _place_deformable_samples(
+    rois: Array, moves: Array | None, size: int, spatial_scale: float, samples: tuple[int, int]
+) -> tuple[Array, Array]:
+    """Return the coordinates of the samples, both [regions, 1 or outputs, size, size, samples down, samples across].
+
+    Dimensions along which coordinates do not change may be 1.
+
+    Args:
+        rois: Regions, [regions, 5].
+        moves: Translation of each bin, relative to the size of the region, [regions, outputs, 2, size, size].
+        size: Number of bins along each axis.
+        spatial_scale: Factor of the coordinates.
+        samples: Number of samples down and across a bin.
+    """
+    dtype = rois.dtype.type
     corners = round_half_away(rois[:, 1:])
     corners[:, 2:] += 1
     corners = corners * dtype(spatial_scale) - dtype(0.5)
     sides = np.maximum(corners[:, 2:] - corners[:, :2], dtype(0.1))
     bins = sides / dtype(size)
-    steps = np.arange(size, dtype=data.dtype)
+    steps = np.arange(size, dtype=rois.dtype)
     xs = (corners[:, :1] + steps * bins[:, :1])[:, None, None, :]
     ys = (corners[:, 1:2] + steps * bins[:, 1:])[:, None, :, None]
-    if offsets is not None:
-        moves = _offsets(offsets, len(rois), output_dim, size, part_size) * dtype(trans_std)
+    if moves is not None:
         xs = xs + moves[:, :, 0] * sides[:, 0, None, None, None]
         ys = ys + moves[:, :, 1] * sides[:, 1, None, None, None]
-    sub = bins / np.array([spatial_bins_x, spatial_bins_y], data.dtype)
-    across = np.arange(spatial_bins_x, dtype=data.dtype) * sub[:, :1]
-    down = np.arange(spatial_bins_y, dtype=data.dtype) * sub[:, 1:]
+    distances = bins / np.array(samples[::-1], rois.dtype)
+    across = np.arange(samples[1], dtype=rois.dtype) * distances[:, :1]
+    down = np.arange(samples[0], dtype=rois.dtype) * distances[:, 1:]
     xs = xs[..., None, None] + across[:, None, None, None, None, :]
     ys = ys[..., None, None] + down[:, None, None, None, :, None]
-    channels = np.arange(output_dim * size * size).reshape(output_dim, size, size)[..., None, None]
-    planes = batches[:, None, None, None, None, None] * data.shape[1] + channels
-    result = np.zeros((len(rois), output_dim, size, size), data.dtype)
-    for own in chunks(len(rois), channels.size * spatial_bins_x * spatial_bins_y):
-        x, y = xs[own], ys[own]
-        valid = (x >= -0.5) & (x <= width - 0.5) & (y >= -0.5) & (y <= height - 0.5)
-        values = _interpolate(data, planes[own], np.clip(y, 0, height - 1), np.clip(x, 0, width - 1))
-        sums = np.where(valid, values, 0).sum(axis=(-2, -1))
-        counts = np.broadcast_to(valid, values.shape).sum(axis=(-2, -1)).astype(data.dtype)
-        result[own] = np.where(counts > 0, sums / counts, 0)
-    result[absent] = 0
-    return result
+    return ys, xs
 
 
-def _offsets(offsets: Array, regions: int, outputs: int, size: int, parts: int) -> Array:
-    """The offset of every bin, [regions, outputs, 2, size, size]."""
+def _expand_offsets(offsets: Array, regions: int, outputs: int, size: int, parts: int) -> Array:
+    """Return the offsets of each bin, [regions, outputs, 2, size, size]."""
     if offsets.ndim != 4 or offsets.shape[0] != regions or offsets.shape[2:] != (parts, parts):
         raise InputError(
             f"offsets have shape {list(offsets.shape)}, expected [{regions}, 2 * classes, {parts}, {parts}]"
         )
     classes = offsets.shape[1] // 2
     if not classes or outputs % classes:
-        raise InputError(f"offsets for {classes} classes do not fit {outputs} output channels")
+        raise InputError(f"offsets have {classes} classes, expected a divisor of {outputs} output channels")
     part = np.arange(size) * parts // size
     label = np.arange(outputs) // (outputs // classes)
     by_class = offsets.reshape(regions, classes, 2, parts, parts)
-    found: Array = by_class[:, label][:, :, :, part][..., part]
-    return found
+    return np.asarray(by_class[:, label][:, :, :, part][..., part])

@@ -1,4 +1,4 @@
-"""Sort operations: TopK, SearchSorted, and the suppression of overlapping boxes."""
+"""Sorting operations: TopK, SearchSorted and non-maximum suppression."""
 
 from irrun._lazy import lazy_submodules
 

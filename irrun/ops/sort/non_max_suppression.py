@@ -1,4 +1,4 @@
-"""NonMaxSuppression and NMSRotated: which boxes to keep of those that overlap."""
+"""NonMaxSuppression and NMSRotated: selection of boxes that do not overlap better ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops._support.axes import to_scalar
-from irrun.ops._support.boxes import greedy_nms, overlaps, rotated_overlaps
+from irrun.ops._support.boxes import compute_overlaps, compute_rotated_overlaps
+from irrun.ops._support.nms import run_greedy_nms
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.registry import op
 
@@ -22,8 +23,8 @@ __all__ = [
 ]
 
 BoxEncoding = Literal["corner", "center"]
-#: The boxes that one box suppresses or weakens: takes two arrays of positions, gives a matrix of overlaps.
-Overlaps = Callable[[Array, Array], Array]
+#: Takes two arrays of n and m box indices and returns the matrix [n, m] of their overlaps.
+OverlapFunction = Callable[[Array, Array], Array]
 I64 = ELEMENT_TYPES["i64"]
 
 
@@ -41,40 +42,57 @@ def non_max_suppression_5(
     sort_result_descending: bool = True,
     output_type: ElementType = I64,
 ) -> tuple[Array, Array, Array]:
-    """The boxes of every class of every image that no better box of that class overlaps too much.
+    """Select the boxes of each class of each image that do not overlap better ones of their class too much.
 
-    boxes: float [N, boxes, 4] as y1, x1, y2, x2 (any two opposite corners) or as x and y of the centre, width,
-    height; scores: float [N, classes, boxes]; max_output_boxes_per_class: integer scalar, 0 where left out (which
-    selects nothing); iou_threshold, score_threshold, soft_nms_sigma: float scalars, 0 where left out. A sigma above
-    0 weakens boxes that overlap a selected one instead of dropping them.
-    Returns i32 or i64 [selected, 3]: image, class, box; f32 [selected, 3]: image, class, score; and the number
-    selected [1]. They are in order of image, class and falling score, or of falling score alone.
-    Raises InputError where shapes do not fit.
-    A box that overlaps by exactly the threshold is dropped, and with a sigma no overlap drops a box at once, in
-    both versions as in OpenVINO's CPU plugin; its reference does the first only in version 5, the second only in 9.
-    A score of exactly the threshold is too low, as in the reference.
-    Spec: NonMaxSuppression-5, NonMaxSuppression-9.
+    A box that overlaps by exactly the threshold is suppressed, and with a sigma above 0 no box is suppressed by its
+    overlap alone. OpenVINO's CPU plugin does both in both versions; the reference implementation does the former
+    in version 5 only and the latter in version 9 only.
+
+    Args:
+        boxes: Floating-point, [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or with `box_encoding`
+            "center" x and y of the center, width, height.
+        scores: Floating-point, [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
+            reference implementation.
+        max_output_boxes_per_class: Integer scalar. 0 if omitted, which selects nothing.
+        iou_threshold: Floating-point scalar, 0 if omitted.
+        score_threshold: Floating-point scalar, 0 if omitted.
+        soft_nms_sigma: Floating-point scalar, 0 if omitted. Above 0, boxes that overlap a selected one are not
+            suppressed, but their scores decay.
+        box_encoding: "corner" or "center".
+        sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
+            class and descending score.
+        output_type: Element type of the first and third outputs, i32 or i64.
+
+    Returns:
+        Image, class and box [selected, 3]; image, class and score [selected, 3] in f32; and the number of selected
+        boxes [1].
+
+    Raises:
+        InputError: Shapes do not match.
+
+    Spec:
+        NonMaxSuppression-5, NonMaxSuppression-9
     """
-    corners = _corners(upcast(boxes), box_encoding)
+    corners = _to_corners(upcast(boxes), box_encoding)
     sides = corners[..., 2:] - corners[..., :2]
-    sizes = sides[..., 0] * sides[..., 1]
+    areas = sides[..., 0] * sides[..., 1]
     threshold = np.float32(0 if iou_threshold is None else to_scalar(iou_threshold, "iou_threshold"))
 
-    def overlaps_of(image: int) -> Overlaps:
-        own, size = corners[image], sizes[image]
-        solid = size > 0
+    def get_overlap_function(image: int) -> OverlapFunction:
+        image_boxes, image_areas = corners[image], areas[image]
+        has_area = image_areas > 0
 
         def compare(a: Array, b: Array) -> Array:
-            shared = overlaps(own[a], own[b], size[a], size[b])
-            return np.where(solid[a][:, None] & solid[b], shared, 0)
+            overlaps = compute_overlaps(image_boxes[a], image_boxes[b], image_areas[a], image_areas[b])
+            return np.where(has_area[a][:, None] & has_area[b], overlaps, 0)
 
         return compare
 
     return _select(
         upcast(scores),
         corners.shape[:2],
-        overlaps_of,
-        lambda shared: shared >= threshold,
+        get_overlap_function,
+        lambda overlaps: overlaps >= threshold,
         max_output_boxes_per_class,
         score_threshold,
         soft_nms_sigma,
@@ -96,12 +114,29 @@ def non_max_suppression_3(
     sort_result_descending: bool = True,
     output_type: ElementType = I64,
 ) -> Array:
-    """The indices that NonMaxSuppression-5 selects without a sigma.
+    """Select boxes as NonMaxSuppression-5 does without a sigma.
 
-    boxes: float [N, boxes, 4]; scores: float [N, classes, boxes]; the rest: scalars.
-    Returns i32 or i64 [selected, 3]: image, class, box; no rows of -1 follow, as in OpenVINO.
-    Raises InputError where shapes do not fit.
-    Spec: NonMaxSuppression-3, NonMaxSuppression-4.
+    Args:
+        boxes: Floating-point, [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or with `box_encoding`
+            "center" x and y of the center, width, height.
+        scores: Floating-point, [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
+            reference implementation.
+        max_output_boxes_per_class: Integer scalar. 0 if omitted, which selects nothing.
+        iou_threshold: Floating-point scalar, 0 if omitted.
+        score_threshold: Floating-point scalar, 0 if omitted.
+        box_encoding: "corner" or "center".
+        sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
+            class and descending score.
+        output_type: Element type of the result, i32 or i64.
+
+    Returns:
+        Image, class and box [selected, 3]. Rows of -1 do not follow, as in OpenVINO.
+
+    Raises:
+        InputError: Shapes do not match.
+
+    Spec:
+        NonMaxSuppression-3, NonMaxSuppression-4
     """
     selected, _, _ = non_max_suppression_5(
         boxes,
@@ -127,12 +162,28 @@ def non_max_suppression_1(
     box_encoding: BoxEncoding = "corner",
     sort_result_descending: bool = True,
 ) -> Array:
-    """The indices that NonMaxSuppression-5 selects without a sigma, in i64.
+    """Select boxes as NonMaxSuppression-5 does without a sigma.
 
-    boxes: float [N, boxes, 4]; scores: float [N, classes, boxes]; the rest: scalars.
-    Returns i64 [selected, 3]: image, class, box; no rows of -1 follow, as in OpenVINO.
-    Raises InputError where shapes do not fit.
-    Spec: NonMaxSuppression-1.
+    Args:
+        boxes: Floating-point, [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or with `box_encoding`
+            "center" x and y of the center, width, height.
+        scores: Floating-point, [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
+            reference implementation.
+        max_output_boxes_per_class: Integer scalar. 0 if omitted, which selects nothing.
+        iou_threshold: Floating-point scalar, 0 if omitted.
+        score_threshold: Floating-point scalar, 0 if omitted.
+        box_encoding: "corner" or "center".
+        sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
+            class and descending score.
+
+    Returns:
+        Image, class and box, i64 [selected, 3]. Rows of -1 do not follow, as in OpenVINO.
+
+    Raises:
+        InputError: Shapes do not match.
+
+    Spec:
+        NonMaxSuppression-1
     """
     return non_max_suppression_3(
         boxes,
@@ -157,32 +208,46 @@ def nms_rotated_13(
     output_type: ElementType = I64,
     clockwise: bool = True,
 ) -> tuple[Array, Array, Array]:
-    """The rotated boxes of every class of every image that no better box of that class overlaps too much.
+    """Select the rotated boxes of each class of each image that do not overlap better ones of their class too much.
 
-    boxes: float [N, boxes, 5] as x and y of the centre, width, height and angle in radians; scores: float
-    [N, classes, boxes]; max_output_boxes_per_class: integer scalar; the thresholds: float scalars.
-    Returns i32 or i64 [selected, 3]: image, class, box; f32 [selected, 3]: image, class, score; and the number
-    selected [1]. They are in order of image, class and falling score, or of falling score alone.
-    Raises InputError where shapes do not fit.
-    A score of exactly the threshold is too low, as in the reference.
-    Spec: NMSRotated-13.
+    Args:
+        boxes: Floating-point, [N, boxes, 5]: x and y of the center, width, height, angle in radians.
+        scores: Floating-point, [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
+            reference implementation.
+        max_output_boxes_per_class: Integer scalar.
+        iou_threshold: Floating-point scalar. Boxes that overlap a selected one by more are suppressed.
+        score_threshold: Floating-point scalar.
+        sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
+            class and descending score.
+        output_type: Element type of the first and third outputs, i32 or i64.
+        clockwise: Whether angles are clockwise instead of counterclockwise.
+
+    Returns:
+        Image, class and box [selected, 3]; image, class and score [selected, 3] in f32; and the number of selected
+        boxes [1].
+
+    Raises:
+        InputError: Shapes do not match.
+
+    Spec:
+        NMSRotated-13
     """
     if boxes.ndim != 3 or boxes.shape[2] != 5:
         raise InputError(f"boxes have shape {list(boxes.shape)}, expected [N, boxes, 5]")
-    wide = upcast(boxes).astype(np.float64)
+    exact = upcast(boxes).astype(np.float64)
     if not clockwise:
-        wide[..., 4] *= -1
+        exact[..., 4] *= -1
     threshold = np.float32(to_scalar(iou_threshold, "iou_threshold"))
 
-    def overlaps_of(image: int) -> Overlaps:
-        own = wide[image]
-        return lambda a, b: rotated_overlaps(own[a], own[b]).astype(np.float32)
+    def get_overlap_function(image: int) -> OverlapFunction:
+        image_boxes = exact[image]
+        return lambda a, b: compute_rotated_overlaps(image_boxes[a], image_boxes[b]).astype(np.float32)
 
     return _select(
         upcast(scores),
         boxes.shape[:2],
-        overlaps_of,
-        lambda shared: shared > threshold,
+        get_overlap_function,
+        lambda overlaps: overlaps > threshold,
         max_output_boxes_per_class,
         score_threshold,
         None,
@@ -191,29 +256,29 @@ def nms_rotated_13(
     )
 
 
-def _corners(boxes: Array, encoding: BoxEncoding) -> Array:
-    """`boxes` as near and far corner; which axis comes first does not matter to their overlap."""
+def _to_corners(boxes: Array, encoding: BoxEncoding) -> Array:
+    """Return the minimum and the maximum corner of each box; the order of the axes does not affect overlaps."""
     if boxes.ndim != 3 or boxes.shape[2] != 4:
         raise InputError(f"boxes have shape {list(boxes.shape)}, expected [N, boxes, 4]")
     first, second = boxes[..., :2], boxes[..., 2:]
     if encoding == "corner":
         return np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=-1)
-    halves = second / 2
-    return np.concatenate([first - halves, first + halves], axis=-1)
+    half_sides = second / 2
+    return np.concatenate([first - half_sides, first + half_sides], axis=-1)
 
 
 def _select(
     scores: Array,
     boxes_shape: tuple[int, ...],
-    overlaps_of: Callable[[int], Overlaps],
-    too_much: Callable[[Array], Array],
+    get_overlap_function: Callable[[int], OverlapFunction],
+    is_too_large: Callable[[Array], Array],
     max_output_boxes_per_class: Array | None,
     score_threshold: Array | None,
     soft_nms_sigma: Array | None,
     sort_result_descending: bool,
     output_type: ElementType,
 ) -> tuple[Array, Array, Array]:
-    """The three results, from the overlaps of each image's boxes and the test for too large ones."""
+    """Compute the outputs from the overlaps of each image's boxes and the test for overlaps that suppress."""
     if scores.ndim != 3 or (scores.shape[0], scores.shape[2]) != tuple(boxes_shape):
         raise InputError(
             f"scores have shape {list(scores.shape)}, expected [{boxes_shape[0]}, classes, {boxes_shape[1]}]"
@@ -222,51 +287,56 @@ def _select(
     if max_output_boxes_per_class is not None:
         limit = int(to_scalar(max_output_boxes_per_class, "max_output_boxes_per_class"))
     limit = boxes_shape[1] if limit < 0 else min(limit, boxes_shape[1])
-    lowest = np.float32(0 if score_threshold is None else to_scalar(score_threshold, "score_threshold"))
+    min_score = np.float32(0 if score_threshold is None else to_scalar(score_threshold, "score_threshold"))
     sigma = np.float32(0 if soft_nms_sigma is None else to_scalar(soft_nms_sigma, "soft_nms_sigma"))
 
-    indices, kept_scores = [np.zeros((0, 3), np.int64)], [np.zeros(0, np.float32)]
-    above = scores > lowest
-    for image, label in np.argwhere(above.any(axis=2)):
-        candidates = np.flatnonzero(above[image, label])
-        own = scores[image, label, candidates]
-        compare = overlaps_of(image)
+    index_parts, score_parts = [np.zeros((0, 3), np.int64)], [np.zeros(0, np.float32)]
+    is_above = scores > min_score
+    for image, label in np.argwhere(is_above.any(axis=2)):
+        candidates = np.flatnonzero(is_above[image, label])
+        class_scores = scores[image, label, candidates]
+        compare = get_overlap_function(image)
         if sigma > 0:
-            kept, own = _soft(candidates, own, compare, lowest, sigma, limit)
+            selected, selected_scores = _run_soft_nms(candidates, class_scores, compare, min_score, sigma, limit)
         else:
-            order = np.argsort(-own, kind="stable")
-            candidates, own = candidates[order], own[order]
-            chosen = greedy_nms(
+            order = np.argsort(-class_scores, kind="stable")
+            candidates, class_scores = candidates[order], class_scores[order]
+            positions = run_greedy_nms(
                 len(candidates),
-                lambda a, b, c=candidates, f=compare: too_much(f(c[a], c[b])),  # type: ignore[misc]
+                lambda a, b, c=candidates, f=compare: is_too_large(f(c[a], c[b])),  # type: ignore[misc]
                 limit,
             )
-            kept, own = candidates[chosen], own[chosen]
-        indices.append(np.stack([np.full(len(kept), image), np.full(len(kept), label), kept], axis=1))
-        kept_scores.append(own.astype(np.float32))
-    selected, score = np.concatenate(indices), np.concatenate(kept_scores)
+            selected, selected_scores = candidates[positions], class_scores[positions]
+        count = len(selected)
+        index_parts.append(np.stack([np.full(count, image), np.full(count, label), selected], axis=1))
+        score_parts.append(selected_scores.astype(np.float32))
+    indices, best_scores = np.concatenate(index_parts), np.concatenate(score_parts)
     if sort_result_descending:
-        order = np.lexsort((selected[:, 2], selected[:, 1], selected[:, 0], -score))
-        selected, score = selected[order], score[order]
-    scored = np.concatenate([selected[:, :2].astype(np.float32), score[:, None]], axis=1)
+        order = np.lexsort((indices[:, 2], indices[:, 1], indices[:, 0], -best_scores))
+        indices, best_scores = indices[order], best_scores[order]
+    scored = np.concatenate([indices[:, :2].astype(np.float32), best_scores[:, None]], axis=1)
     dtype = output_type.dtype
-    return selected.astype(dtype), scored, np.array([len(selected)], dtype)
+    return indices.astype(dtype), scored, np.array([len(indices)], dtype)
 
 
-def _soft(
-    candidates: Array, scores: Array, compare: Overlaps, lowest: np.float32, sigma: np.float32, limit: int
+def _run_soft_nms(
+    candidates: Array, scores: Array, compare: OverlapFunction, min_score: np.float32, sigma: np.float32, limit: int
 ) -> tuple[Array, Array]:
-    """Boxes selected one after the other, each weakening those that it overlaps, and the scores they had then."""
+    """Select boxes one after the other, each of which decays the scores of those that it overlaps.
+
+    Returns:
+        The selected candidates and their scores at that time.
+    """
     remaining = scores.copy()
     decay = np.float32(-0.5) / sigma
-    chosen: list[int] = []
-    while len(chosen) < limit:
+    selected: list[int] = []
+    while len(selected) < limit:
         best = int(remaining.argmax())
-        if not remaining[best] > lowest:
+        if not remaining[best] > min_score:
             break
-        chosen.append(best)
+        selected.append(best)
         scores[best] = remaining[best]
-        shared = compare(candidates[best : best + 1], candidates)[0]
-        remaining = remaining * np.exp(decay * shared * shared)
-        remaining[chosen] = -np.inf
-    return candidates[chosen], scores[chosen]
+        overlaps = compare(candidates[best : best + 1], candidates)[0]
+        remaining = remaining * np.exp(decay * overlaps * overlaps)
+        remaining[selected] = -np.inf
+    return candidates[selected], scores[selected]
