@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
@@ -77,13 +79,14 @@ def proposal_4(
 
     Returns:
         Boxes [N * post_nms_topn, 5] as image, x1, y1, x2, y2, and probabilities [N * post_nms_topn], both in the type
-        of `class_probs`. A row that starts with -1 follows the last box of an image, and zeros follow that.
+        of `class_probs`. A row that starts with -1 follows the last box of an image, and zeros follow that. Proposal-1
+        returns the boxes only.
 
     Raises:
         InputError: Shapes do not match the attributes.
 
     Spec:
-        Proposal-4
+        Proposal-1, Proposal-4
     """
     is_tensorflow = framework == "tensorflow"
     dtype = class_probs.dtype.type
@@ -127,25 +130,20 @@ def proposal_4(
     return rois.reshape(-1, 5), probabilities.reshape(-1)
 
 
-@op("Proposal", since=1)
-@functools.wraps(proposal_4, assigned=())
-def proposal_1(*inputs: Array, **attributes: Any) -> Array:
-    """Select the best boxes of a region proposal network for each image, without their probabilities.
+def _keep_first_output(kernel: Callable[..., tuple[Array, ...]], name: str) -> Callable[..., Array]:
+    """Derive a kernel that returns only the first output of another, and has its parameters and documentation."""
 
-    Args:
-        *inputs: The inputs of Proposal-4.
-        **attributes: The attributes of Proposal-4.
+    @functools.wraps(kernel)
+    def wrapper(*inputs: Array, **attributes: Any) -> Array:
+        return kernel(*inputs, **attributes)[0]
 
-    Returns:
-        The boxes that Proposal-4 returns.
+    wrapper.__name__ = wrapper.__qualname__ = name
+    signature = inspect.signature(kernel).replace(return_annotation="Array")
+    wrapper.__signature__ = signature  # type: ignore[attr-defined]
+    return wrapper
 
-    Raises:
-        InputError: Shapes do not match the attributes.
 
-    Spec:
-        Proposal-1
-    """
-    return proposal_4(*inputs, **attributes)[0]
+proposal_1 = op("Proposal", since=1)(_keep_first_output(proposal_4, "proposal_1"))
 
 
 @op("ExperimentalDetectronGenerateProposalsSingleImage", since=6)
