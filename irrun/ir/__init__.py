@@ -1,1 +1,1 @@
-"""What a model file says: reads, checks and writes it; does no arithmetic."""
+"""Reading, validating and writing of models, without any computation."""

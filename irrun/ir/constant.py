@@ -70,7 +70,9 @@ class Constant:
         if size is None:
             size = required
         elif size < required:
-            raise ModelError(f"{element_type}{list(shape)} takes {required} bytes, its size is {size}")
+            raise ModelError(
+                f"expected at least {required} bytes for {element_type}{list(shape)}, found the size {size}"
+            )
         if element_type.kind != "string":
             size = required
         try:

@@ -1,98 +1,101 @@
-"""Cuts a part out of a model."""
+"""Extraction of a part of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from irrun.errors import ModelError
-from irrun.ir.model import Edge, Graph, Layer, Model, Place, Places, Port
+from irrun.ir.model import Edge, Graph, Layer, Model, OutputAddress, OutputNames, Port
 from irrun.ir.structure import sort_layers
 
 __all__ = ["extract"]
 
 
 def extract(model: Model, inputs: str | Sequence[str] = (), outputs: str | Sequence[str] = ()) -> Model:
-    """The part of a model between some of its values, as a model of its own on the same weights.
+    """Return the part of a model between some of its intermediate values.
 
     Args:
-        model: the whole.
-        inputs: values that become Parameters, each named by a tensor name or `layer` or `layer.port`. Parameters
-            of the whole that the part still needs stay inputs.
-        outputs: values that become Results; all Results of the whole where left out.
+        model: The whole model.
+        inputs: The values that become Parameters, each named by a tensor name, the layer that produces it, or
+            `layer.port`. Parameters of the model that the part requires remain inputs.
+        outputs: The values that become Results, named likewise; by default all Results of the model.
+
+    Returns:
+        A model that shares its layers and weights with `model`.
 
     Raises:
-        ModelError: there is no such value, or the part needs none of the inputs named.
+        ModelError: A value does not exist, or the outputs do not depend on an input.
     """
     inputs, outputs = ([names] if isinstance(names, str) else names for names in (inputs, outputs))
     graph = model.graph
     layers = {layer.id: layer for layer in graph.layers}
-    sources: dict[Place, Place] = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges}
-    places = Places(graph)
-    cut = {places.find(name): name for name in inputs}
-    wanted = [places.find(name) for name in outputs]
-    kept, used = _needed(layers, sources, cut, wanted, keep_results=not outputs)
-    unused = [name for place, name in cut.items() if place not in used]
-    if unused:
-        raise ModelError(f"the outputs do not depend on {', '.join(unused)}")
+    output_names = OutputNames(graph)
+    cuts = {output_names.find(name): name for name in inputs}
+    targets = [output_names.find(name) for name in outputs]
+    required, reached = _find_required(graph, layers, cuts, targets, keep_results=not outputs)
+    unreached = [name for address, name in cuts.items() if address not in reached]
+    if unreached:
+        raise ModelError(f"the outputs do not depend on {', '.join(unreached)}")
 
     part = Graph(name=graph.name, rt_info=graph.rt_info)
-    fresh = max(layers, default=0)
-    stand_in: dict[Place, Place] = {}
-    for place, name in cut.items():
-        fresh += 1
-        port = _port(layers, place)
-        part.layers.append(_parameter(fresh, name, port, layers[place[0]].type))
-        stand_in[place] = (fresh, 0)
-    part.layers.extend(layer for layer in graph.layers if layer.id in kept)
+    parameters: dict[OutputAddress, OutputAddress] = {}
+    for layer_id, (address, name) in enumerate(cuts.items(), max(layers, default=0) + 1):
+        producer = layers[address[0]]
+        port = next(p for p in producer.outputs if p.id == address[1])
+        part.layers.append(_make_parameter(layer_id, name, port, producer.type))
+        parameters[address] = (layer_id, 0)
+    part.layers.extend(layer for layer in graph.layers if layer.id in required)
     for edge in graph.edges:
-        if edge.to_layer in kept:
-            source = stand_in.get((edge.from_layer, edge.from_port), (edge.from_layer, edge.from_port))
-            part.edges.append(Edge(*source, edge.to_layer, edge.to_port))
-    for place, name in zip(wanted, outputs, strict=True):
-        part.add_result(name, stand_in.get(place, place))
+        if edge.to_layer in required:
+            source = (edge.from_layer, edge.from_port)
+            part.edges.append(Edge(*parameters.get(source, source), edge.to_layer, edge.to_port))
+    for address, name in zip(targets, outputs, strict=True):
+        part.add_result(name, parameters.get(address, address))
     part.layers = list(sort_layers(part))
     return Model(part, model.weights, 11, model.path, model.rt_info, model.meta_data, model.source_version)
 
 
-def _needed(
+def _find_required(
+    graph: Graph,
     layers: dict[int, Layer],
-    sources: dict[Place, Place],
-    cut: dict[Place, str],
-    wanted: list[Place],
+    cuts: dict[OutputAddress, str],
+    targets: list[OutputAddress],
     keep_results: bool,
-) -> tuple[set[int], set[Place]]:
-    """The layers that the wanted values need, without going past the cut; and the cuts that were reached."""
-    kept: set[int] = set()
-    used = {place for place in wanted if place in cut}
-    stack = [place[0] for place in wanted if place not in cut]
+) -> tuple[set[int], set[OutputAddress]]:
+    """Return the layers that the targets depend on, without those behind the cuts, and the cuts that were reached."""
+    sources: dict[tuple[int, int], OutputAddress] = {
+        (e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges
+    }
+    required: set[int] = set()
+    reached = {address for address in targets if address in cuts}
+    stack = [address[0] for address in targets if address not in cuts]
     if keep_results:
         stack += [layer.id for layer in layers.values() if layer.type in ("Result", "Assign")]
     assigns = {layer.attributes.get("variable_id"): layer.id for layer in layers.values() if layer.type == "Assign"}
     while stack:
         layer = layers[stack.pop()]
-        if layer.id in kept:
+        if layer.id in required:
             continue
-        kept.add(layer.id)
+        required.add(layer.id)
         if layer.type == "ReadValue" and layer.attributes.get("variable_id") in assigns:
             stack.append(assigns[layer.attributes.get("variable_id")])
         for port in layer.inputs:
-            place = sources.get((layer.id, port.id))
-            if place in cut:
-                used.add(place)
-            elif place is not None:
-                stack.append(place[0])
-    return kept, used
+            address = sources.get((layer.id, port.id))
+            if address in cuts:
+                reached.add(address)
+            elif address is not None:
+                stack.append(address[0])
+    return required, reached
 
 
-def _port(layers: dict[int, Layer], place: Place) -> Port:
-    return next(p for p in layers[place[0]].outputs if p.id == place[1])
-
-
-def _parameter(id: int, name: str, port: Port, source: str) -> Layer:
-    """A Parameter for the value of `port`, which a layer of type `source` makes."""
-    # OpenVINO writes no dimensions for a scalar and for an unknown rank alike, but where `data` holds the shape.
-    known = port.shape if port.shape or source in ("Parameter", "Constant") else None
-    own = Port(0, port.element_type, known, port.names)
-    shape = "..." if known is None else str(known)[1:-1]
-    attributes = {"element_type": str(port.element_type or "dynamic"), "shape": shape}
-    return Layer(id, name, "Parameter", attributes=attributes, outputs=[own])
+def _make_parameter(layer_id: int, name: str, port: Port, producer_type: str) -> Layer:
+    """Return a Parameter for the value of `port`."""
+    # OpenVINO writes no dimensions for scalars and for dynamic ranks alike, except where `data` contains the shape.
+    shape = port.shape if port.shape or producer_type in ("Parameter", "Constant") else None
+    attributes = {
+        "element_type": str(port.element_type or "dynamic"),
+        "shape": "..." if shape is None else str(shape)[1:-1],
+    }
+    return Layer(
+        layer_id, name, "Parameter", attributes=attributes, outputs=[Port(0, port.element_type, shape, port.names)]
+    )

@@ -1,4 +1,4 @@
-"""A model as its file states it: graphs of layers with ports, joined by edges; bodies with their port maps."""
+"""A model in memory: graphs of layers that edges connect, bodies with port maps, and weights."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ __all__ = [
     "Graph",
     "Layer",
     "Model",
-    "Place",
-    "Places",
+    "OutputAddress",
+    "OutputNames",
     "Port",
     "PortMapEntry",
     "TensorSpec",
+    "index_names",
 ]
 
-#: An output port, by layer and port id.
-Place = tuple[int, int]
+#: The layer id and the port id of an output port.
+OutputAddress = tuple[int, int]
 
 
 @dataclass(slots=True)
 class Port:
-    """One input or output port of a layer.
+    """An input or output port of a layer.
 
     Attributes:
-        id: its number, unique within the layer.
-        element_type: as declared, or None.
-        shape: as declared; None where the rank is unknown or nothing is declared.
-        names: the tensor names (output ports; of a Result's input port, the names of the model's output).
-        rt_info: the `rt_info` element as text, or None.
+        id: Its number, unique within the layer.
+        element_type: The declared element type, or None.
+        shape: The declared shape; None if it is not declared or its rank is dynamic.
+        names: The tensor names of an output port. On the input port of a Result, the names of the model's output.
+        rt_info: The `rt_info` element as text, or None.
     """
 
     id: int
@@ -51,7 +52,14 @@ class Port:
 
 
 class Edge(NamedTuple):
-    """From an output port to an input port, by layer and port ids."""
+    """A connection from an output port to an input port.
+
+    Attributes:
+        from_layer: The id of the producer.
+        from_port: The id of its output port.
+        to_layer: The id of the consumer.
+        to_port: The id of its input port.
+    """
 
     from_layer: int
     from_port: int
@@ -61,13 +69,18 @@ class Edge(NamedTuple):
 
 @dataclass(slots=True)
 class PortMapEntry:
-    """One `input` or `output` of a port map, as the file writes it.
+    """An `input` or `output` element of a port map.
 
     Attributes:
-        external_port_id: a port of the layer that owns the body; -1 for none.
-        internal_layer_id: a Parameter (input) or Result (output) of the body.
-        axis: the axis sliced or concatenated along; None where the whole value passes.
+        external_port_id: A port of the layer that owns the body; -1 for none.
+        internal_layer_id: A Parameter (input) or Result (output) of the body.
+        axis: The axis that is sliced or concatenated; None if the whole value is passed.
+        start: The first index on the axis.
+        end: The last index on the axis; -1 is the last one.
+        stride: The step between slices; negative for the reverse order.
+        part_size: The size of a slice.
         purpose: "current_iteration", "execution_condition" or "".
+        line: The line in the file; 0 if the entry was made by code.
     """
 
     external_port_id: int
@@ -83,7 +96,13 @@ class PortMapEntry:
 
 @dataclass(slots=True)
 class BackEdge:
-    """From a Result of a body to one of its Parameters, by layer ids."""
+    """A connection from a Result of a body to one of its Parameters in the next iteration.
+
+    Attributes:
+        from_layer: The id of the Result.
+        to_layer: The id of the Parameter.
+        line: The line in the file; 0 if the edge was made by code.
+    """
 
     from_layer: int
     to_layer: int
@@ -92,20 +111,21 @@ class BackEdge:
 
 @dataclass(slots=True)
 class Layer:
-    """One layer.
+    """A node of a graph.
 
     Attributes:
-        id: its number, unique within its graph.
-        name: may be empty.
-        type: as the file spells it, but "Constant" for "Const".
-        version: "opset8", "extension", ...; "opset1" where the file names none.
-        attributes: texts for a layer from a file; Python values (bool, int, float, str, list, ElementType) for a
-            layer made by code.
-        inputs, outputs: its ports in the order of the file.
-        bodies: by element name: "body", "then_body", "else_body".
-        constant: The value of a Constant; None for other layers, and for a Constant that is a placeholder or invalid.
-        rt_info: the `rt_info` element as text, or None.
-        line: where it begins in the file; 0 where it does not come from a file.
+        id: Its number, unique within the graph.
+        name: The name, which may be empty.
+        type: The type as in the file, but "Constant" for "Const".
+        version: The opset, such as "opset8" or "extension"; "opset1" if the file does not state it.
+        attributes: Texts in a layer from a file; Python values (bool, int, float, str, list, ElementType,
+            PartialShape) in a layer that was made by code. The value of a Constant is not among them.
+        inputs: The input ports, in the order of the file.
+        outputs: The output ports, in the order of the file.
+        bodies: The bodies by element name: "body", "then_body", "else_body".
+        constant: The value of a Constant; None for other layers, placeholders, and invalid constants.
+        rt_info: The `rt_info` element as text, or None.
+        line: The line in the file; 0 if the layer was made by code.
     """
 
     id: int
@@ -121,14 +141,21 @@ class Layer:
     line: int = 0
 
     def describe(self) -> str:
-        """The layer in the words of error messages."""
+        """Return a description for error messages."""
         name = f" {self.name!r}" if self.name else ""
         return f"layer {self.id}{name} ({self.type}, {self.version})"
 
 
 @dataclass(slots=True)
 class Body:
-    """A nested graph with the rules that join it to the layer that owns it."""
+    """The graph inside TensorIterator, Loop or If, and its connections to the layer that owns it.
+
+    Attributes:
+        graph: The graph.
+        inputs: The inputs of the port map.
+        outputs: The outputs of the port map.
+        back_edges: The back edges.
+    """
 
     graph: Graph
     inputs: list[PortMapEntry] = field(default_factory=list)
@@ -138,7 +165,14 @@ class Body:
 
 @dataclass(slots=True, repr=False)
 class Graph:
-    """Layers and the edges between them."""
+    """Layers and the edges between them.
+
+    Attributes:
+        layers: The layers, in the order of the file.
+        edges: The edges.
+        name: The name of the network, which may be empty.
+        rt_info: The `rt_info` element of a body as text, or None.
+    """
 
     layers: list[Layer] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
@@ -148,12 +182,16 @@ class Graph:
     def __repr__(self) -> str:
         return f"<Graph: {self.name!r}, {len(self.layers)} layers, {len(self.edges)} edges>"
 
-    def of_type(self, *types: str) -> list[Layer]:
-        """The layers of these types, in the order of the file."""
+    def find_layers(self, *types: str) -> list[Layer]:
+        """Return the layers of some types, in the order of the file."""
         return [layer for layer in self.layers if layer.type in types]
 
     def walk(self) -> Iterator[tuple[Graph, Layer]]:
-        """Every layer with its graph, bodies included, in the order of the file."""
+        """Iterate over all layers, bodies included, in the order of the file.
+
+        Yields:
+            The graph of the layer, and the layer.
+        """
         stack = [(self, iter(self.layers))]
         while stack:
             graph, layers = stack[-1]
@@ -164,57 +202,69 @@ class Graph:
             yield graph, layer
             stack.extend((b.graph, iter(b.graph.layers)) for b in reversed(layer.bodies.values()))
 
-    def add_result(self, name: str, place: Place) -> Layer:
-        """A new Result of the value at `place`, joined to it, called after `name`."""
-        id = max((layer.id for layer in self.layers), default=-1) + 1
-        maker = next(layer for layer in self.layers if layer.id == place[0])
-        port = next(p for p in maker.outputs if p.id == place[1])
-        result = Layer(id, f"{name}/result", "Result", inputs=[Port(0, port.element_type, port.shape)])
+    def add_result(self, name: str, address: OutputAddress) -> Layer:
+        """Add a Result for an output port.
+
+        Args:
+            name: The name of the value, from which the name of the Result is derived.
+            address: The output port.
+
+        Returns:
+            The Result.
+        """
+        result_id = max((layer.id for layer in self.layers), default=-1) + 1
+        producer = next(layer for layer in self.layers if layer.id == address[0])
+        port = next(p for p in producer.outputs if p.id == address[1])
+        result = Layer(result_id, f"{name}/result", "Result", inputs=[Port(0, port.element_type, port.shape)])
         self.layers.append(result)
-        self.edges.append(Edge(*place, id, 0))
+        self.edges.append(Edge(*address, result_id, 0))
         return result
 
 
-class Places:
-    """Finds the values of a graph by name: a tensor name, the layer that makes it, or `layer.port`.
+class OutputNames:
+    """The output ports of a graph by name: a tensor name, the name of the producer, or `layer.port`.
 
-    Where one name means several values, a tensor name comes before the name of a layer, and the first layer first.
+    A tensor name takes precedence over the name of a layer. Among equal names, the first layer takes precedence.
+
+    Args:
+        graph: The graph.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.by_name: dict[str, Place] = {}
-        places = [(layer, i, port) for layer in graph.layers for i, port in enumerate(layer.outputs)]
-        for layer, _, port in places:
+        self._addresses: dict[str, OutputAddress] = {}
+        outputs = [(layer, i, port) for layer in graph.layers for i, port in enumerate(layer.outputs)]
+        for layer, _, port in outputs:
             for name in port.names:
-                self.by_name.setdefault(name, (layer.id, port.id))
-        for layer, i, port in places:
+                self._addresses.setdefault(name, (layer.id, port.id))
+        for layer, i, port in outputs:
             for name in [layer.name, f"{layer.name}.{i}"] if i == 0 else [f"{layer.name}.{i}"]:
-                self.by_name.setdefault(name, (layer.id, port.id))
+                self._addresses.setdefault(name, (layer.id, port.id))
 
-    def find(self, name: str) -> Place:
-        """Where the value is made.
+    def find(self, name: str) -> OutputAddress:
+        """Return the output port that has a name.
 
         Raises:
-            ModelError: there is none of that name; those of similar names are told.
+            ModelError: No output port has it. The message lists similar names.
         """
-        if name not in self.by_name:
+        if name not in self._addresses:
             import difflib
 
-            near = difflib.get_close_matches(name, self.by_name, 3)
-            raise ModelError(f"no value {name!r}" + (f"; is it {', '.join(near)}?" if near else ""))
-        return self.by_name[name]
+            similar = difflib.get_close_matches(name, self._addresses, 3)
+            hint = f"; did you mean {', '.join(similar)}?" if similar else ""
+            raise ModelError(f"unknown value {name!r}{hint}")
+        return self._addresses[name]
 
 
 @dataclass(frozen=True, repr=False)
 class TensorSpec:
-    """An input or output of a model as its users see it, after OpenVINO's `ov::Output`.
+    """The declaration of an input or output of a model, like OpenVINO's `ov::Output`.
 
     Attributes:
-        names: every name it is known by: tensor names first, then the layer's name.
-        element_type: as declared, or None.
-        partial_shape: as declared; None for an unknown rank.
-        layer: the Parameter or Result that stands for it.
-        port: the output port that makes it.
+        names: All names: tensor names first, then the name of the layer.
+        element_type: The declared element type, or None.
+        partial_shape: The declared shape; None if its rank is dynamic.
+        layer: The Parameter or Result.
+        port: The output port that produces the value, or None.
     """
 
     names: tuple[str, ...]
@@ -223,21 +273,21 @@ class TensorSpec:
     layer: Layer
     port: Port | None = None
 
-    def __hash__(self) -> int:  # so that it can be the key of an input
+    def __hash__(self) -> int:  # a spec can be the key of an input
         return hash((self.names, self.layer.id))
 
     @property
     def tensor_names(self) -> frozenset[str]:
-        """Those of its names that the file gives the tensor itself, not the layer."""
+        """The tensor names, without the name of the layer."""
         ports = [*([self.port] if self.port else []), *self.layer.inputs[:1]]
         return frozenset(name for port in ports for name in port.names)
 
     @property
     def any_name(self) -> str:
-        """One of its names; the first tensor name where there is one.
+        """The first name: a tensor name if there is one.
 
         Raises:
-            ModelError: it has none.
+            ModelError: The tensor has no name.
         """
         if not self.names:
             raise ModelError("the tensor has no name", layer=self.layer.describe())
@@ -248,7 +298,7 @@ class TensorSpec:
         """The static shape.
 
         Raises:
-            ModelError: the shape is dynamic.
+            ModelError: The shape is dynamic.
         """
         if self.partial_shape is None or not self.partial_shape.is_static:
             raise ModelError(f"{self.any_name} has the dynamic shape {self.partial_shape or '[...]'}")
@@ -264,13 +314,16 @@ class TensorSpec:
 
 @dataclass(slots=True, repr=False)
 class Model:
-    """A model: its graph, its weights, and what else the file holds.
+    """A graph and its weights.
 
     Attributes:
-        version: of the IR, 10 or 11 (files of older versions are upgraded as they are read).
-        path: the .xml it was read from, or None.
-        rt_info, meta_data: these elements as text, or None.
-        source_version: the version that the file itself states.
+        graph: The graph.
+        weights: The weights.
+        version: The IR version, 10 or 11. Legacy IR is upgraded to 11 when it is read.
+        path: The .xml that the model was read from, or None.
+        rt_info: The `rt_info` element as text, or None.
+        meta_data: The `meta_data` element as text, or None.
+        source_version: The IR version of the file.
     """
 
     graph: Graph
@@ -287,99 +340,111 @@ class Model:
 
     @property
     def name(self) -> str:
-        """The name that the file gives the network."""
+        """The name of the network."""
         return self.graph.name
 
     @property
     def inputs(self) -> list[TensorSpec]:
-        """One per Parameter, in the order of the file."""
-        found = []
-        for layer in self.graph.of_type("Parameter"):
+        """The inputs, one per Parameter, in the order of the file."""
+        specs = []
+        for layer in self.graph.find_layers("Parameter"):
             port = layer.outputs[0] if layer.outputs else Port(0)
-            names = _unique(*port.names, layer.name)
-            found.append(TensorSpec(names, port.element_type, port.shape, layer, port))
-        return found
+            names = _remove_duplicates(*port.names, layer.name)
+            specs.append(TensorSpec(names, port.element_type, port.shape, layer, port))
+        return specs
 
     @property
     def outputs(self) -> list[TensorSpec]:
-        """One per Result, in the order of the file; names and type are those of the port that feeds it."""
-        results = self.graph.of_type("Result")
-        wanted = {layer.id for layer in results}
-        sources = {e.to_layer: (e.from_layer, e.from_port) for e in self.graph.edges if e.to_layer in wanted}
-        needed = {layer_id for layer_id, _ in sources.values()}
-        makers = {layer.id: layer for layer in self.graph.layers if layer.id in needed}
+        """The outputs, one per Result, in the order of the file, with names and type of the producer's port."""
+        results = self.graph.find_layers("Result")
+        result_ids = {layer.id for layer in results}
+        sources = {e.to_layer: (e.from_layer, e.from_port) for e in self.graph.edges if e.to_layer in result_ids}
+        producer_ids = {layer_id for layer_id, _ in sources.values()}
+        producers = {layer.id: layer for layer in self.graph.layers if layer.id in producer_ids}
         ports = {
-            (m.id, port.id): (i, port) for m in makers.values() for i, port in reversed(list(enumerate(m.outputs)))
+            (layer.id, port.id): (i, port)
+            for layer in producers.values()
+            for i, port in reversed(list(enumerate(layer.outputs)))
         }
-        found = []
+        specs = []
         for result in results:
-            source = sources.get(result.id, (-1, -1))
-            position, port = ports.get(source, (-1, None))
-            names = _unique(result.name)
-            if port is not None:
-                maker = makers[source[0]]
-                own = (maker.name,) if len(maker.outputs) == 1 else (f"{maker.name}.{position}",)
-                given = result.inputs[0].names if result.inputs else ()
-                names = _unique(*given, *port.names, *own, result.name)
-            declared = port or (result.inputs[0] if result.inputs else Port(0))
-            found.append(TensorSpec(names, declared.element_type, declared.shape, result, port))
-        return found
+            declared = result.inputs[0] if result.inputs else Port(0)
+            source = sources.get(result.id)
+            position, port = ports.get(source, (-1, None)) if source else (-1, None)
+            names = _remove_duplicates(result.name)
+            if source is not None and port is not None:
+                producer = producers[source[0]]
+                layer_name = producer.name if len(producer.outputs) == 1 else f"{producer.name}.{position}"
+                names = _remove_duplicates(*declared.names, *port.names, layer_name, result.name)
+                declared = port
+            specs.append(TensorSpec(names, declared.element_type, declared.shape, result, port))
+        return specs
 
     def input(self, key: int | str = 0) -> TensorSpec:
-        """The input at a position or of a name.
+        """Return an input.
+
+        Args:
+            key: Its position or one of its names.
 
         Raises:
-            ModelError: there is none.
+            ModelError: There is no such input.
         """
-        return _pick(self.inputs, key, "input")
+        return _get_tensor(self.inputs, key, "input")
 
     def output(self, key: int | str = 0) -> TensorSpec:
-        """The output at a position or of a name.
+        """Return an output.
+
+        Args:
+            key: Its position or one of its names.
 
         Raises:
-            ModelError: there is none.
+            ModelError: There is no such output.
         """
-        return _pick(self.outputs, key, "output")
+        return _get_tensor(self.outputs, key, "output")
 
     def add_outputs(self, names: str | Sequence[str]) -> list[TensorSpec]:
-        """Make values inside the model outputs, too; one that is an output already stays the one it is.
+        """Turn intermediate values into outputs. Values that are outputs already are not added again.
 
         Args:
-            names: each a tensor name, the name of the layer that makes the value, or `layer.port`.
+            names: One or more names, each a tensor name, the name of the producer, or `layer.port`.
 
         Returns:
-            The outputs, one per name.
+            One output per name.
 
         Raises:
-            ModelError: there is no such value.
+            ModelError: A value does not exist.
         """
-        places = Places(self.graph)
-        wanted = [(name, places.find(name)) for name in ([names] if isinstance(names, str) else names)]
-        results = {layer.id for layer in self.graph.of_type("Result")}
-        known = {(e.from_layer, e.from_port): e.to_layer for e in reversed(self.graph.edges) if e.to_layer in results}
-        for name, place in wanted:
-            if place not in known:
-                known[place] = self.graph.add_result(name, place).id
+        output_names = OutputNames(self.graph)
+        addresses = [(name, output_names.find(name)) for name in ([names] if isinstance(names, str) else names)]
+        result_ids = {layer.id for layer in self.graph.find_layers("Result")}
+        results = {
+            (e.from_layer, e.from_port): e.to_layer for e in reversed(self.graph.edges) if e.to_layer in result_ids
+        }
+        for name, address in addresses:
+            if address not in results:
+                results[address] = self.graph.add_result(name, address).id
         tensors = {tensor.layer.id: tensor for tensor in self.outputs}
-        return [tensors[known[place]] for _, place in wanted]
+        return [tensors[results[address]] for _, address in addresses]
 
     def reshape(self, shapes: Sequence[Any] | Mapping[Any, Any]) -> None:
-        """Declare other shapes for inputs, and forget those of all that is computed from them.
+        """Change the declared shapes of inputs, and discard those of all values that are computed from them.
 
         Args:
-            shapes: {name or position: shape}, or the shape of the only input; dimensions as `PartialShape` takes
-                them: integers, -1 for an open one, texts such as "1..8".
+            shapes: The shapes by name or position of the input, or the shape of the only input. Dimensions are those
+                that `PartialShape` accepts: integers, -1 for a dynamic dimension, texts such as "1..8".
 
         Raises:
-            ModelError: there is no such input, or a shape without a name where there are several.
-            ValueError: a dimension cannot be read.
+            ModelError: An input does not exist, or a single shape was passed but the model does not have one input.
+            ValueError: A dimension is invalid.
         """
         if not isinstance(shapes, Mapping):
             if len(self.inputs) != 1:
-                raise ModelError(f"a shape needs the name of an input; the model has {_told(self.inputs)}")
+                raise ModelError(
+                    f"expected shapes by the names of inputs; the model has {_describe_tensors(self.inputs)}"
+                )
             shapes = {0: shapes}
-        wanted = [(self.input(key).layer, PartialShape(shape)) for key, shape in shapes.items()]
-        inputs = {id(layer) for layer in self.graph.of_type("Parameter")}
+        new_shapes = [(self.input(key).layer, PartialShape(shape)) for key, shape in shapes.items()]
+        inputs = {id(layer) for layer in self.graph.find_layers("Parameter")}
         for _, layer in self.graph.walk():
             if layer.type == "Constant":
                 continue
@@ -387,37 +452,36 @@ class Model:
                 port.shape = None
             if layer.type == "Parameter" and id(layer) not in inputs:
                 layer.attributes["shape"] = "..."
-        for layer, shape in wanted:
+        for layer, shape in new_shapes:
             layer.outputs[0].shape = shape
             layer.attributes["shape"] = str(shape)[1:-1]
 
 
-def _unique(*names: str) -> tuple[str, ...]:
+def index_names(tensors: Sequence[TensorSpec]) -> Mapping[str, int]:
+    """Return the position of the tensor that each name refers to.
+
+    A tensor name takes precedence over the name of a layer. Among equal names, the first tensor takes precedence.
+    """
+    positions: dict[str, int] = {}
+    for position, tensor in enumerate(tensors):
+        for name in tensor.tensor_names:
+            positions.setdefault(name, position)
+    for position, tensor in enumerate(tensors):
+        for name in tensor.names:
+            positions.setdefault(name, position)
+    return positions
+
+
+def _remove_duplicates(*names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n for n in names if n))
 
 
-def _pick(tensors: list[TensorSpec], key: int | str, what: str) -> TensorSpec:
-    if isinstance(key, int):
-        if 0 <= key < len(tensors):
-            return tensors[key]
-    else:
-        position = index_names(tensors).get(key)
-        if position is not None:
-            return tensors[position]
-    raise ModelError(f"no {what} {key!r}; the model has {_told(tensors)}")
+def _get_tensor(tensors: list[TensorSpec], key: int | str, kind: str) -> TensorSpec:
+    position = key if isinstance(key, int) else index_names(tensors).get(key, -1)
+    if 0 <= position < len(tensors):
+        return tensors[position]
+    raise ModelError(f"unknown {kind} {key!r}; the model has {_describe_tensors(tensors)}")
 
 
-def _told(tensors: Sequence[TensorSpec]) -> str:
+def _describe_tensors(tensors: Sequence[TensorSpec]) -> str:
     return "; ".join(map(str, tensors)) or "none"
-
-
-def index_names(tensors: Sequence[TensorSpec]) -> Mapping[str, int]:
-    """Every name -> the position it stands for; of two, a tensor name wins over a layer's, then the first one."""
-    found: dict[str, int] = {}
-    for position, tensor in enumerate(tensors):
-        for name in tensor.tensor_names:
-            found.setdefault(name, position)
-    for position, tensor in enumerate(tensors):
-        for name in tensor.names:
-            found.setdefault(name, position)
-    return found

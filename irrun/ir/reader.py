@@ -1,4 +1,4 @@
-"""Reads IR v10 and v11 into a Model; older versions go through `legacy`."""
+"""Reading of IR v10 and v11, and of legacy IR through `irrun.ir.legacy`."""
 
 from __future__ import annotations
 
@@ -12,18 +12,24 @@ from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.ir.constant import Constant
 from irrun.ir.model import BackEdge, Body, Edge, Graph, Layer, Model, Port, PortMapEntry
-from irrun.ir.structure import Finding, check_model, is_placeholder, raise_first
+from irrun.ir.structure import Finding, check_model, is_placeholder, raise_findings
 from irrun.ir.weights import Weights, WeightsSource
-from irrun.ir.xml import MOST_ATTRIBUTES, parse_bytes, parse_file
+from irrun.ir.xml import MAX_ATTRIBUTES, parse_bytes, parse_file
 from irrun.shapes import PartialShape, parse_dimension, parse_shape
 
 if TYPE_CHECKING:
     from lxml import etree
 
-__all__ = ["read_findings", "read_model"]
+__all__ = ["PORT_MAP_TAGS", "read_findings", "read_model"]
 
-#: Element names of bodies, with the element that holds each one's port map.
-BODIES = {"body": "port_map", "then_body": "then_port_map", "else_body": "else_port_map"}
+#: The tag of the port map of each body, by the tag of the body.
+PORT_MAP_TAGS = {"body": "port_map", "then_body": "then_port_map", "else_body": "else_port_map"}
+
+#: Attributes of a Constant that `Layer.constant` holds instead.
+CONSTANT_ATTRIBUTES = ("element_type", "shape", "offset", "size")
+
+#: Names of element types that stand for an unknown one.
+UNTYPED = ("UNSPECIFIED", "undefined", "dynamic")
 
 _UNESCAPED_COMMA = re.compile(r"(?<!\\),")
 
@@ -31,216 +37,243 @@ _UNESCAPED_COMMA = re.compile(r"(?<!\\),")
 def read_model(
     model: str | os.PathLike[str] | bytes, weights: WeightsSource | None = None, *, check: bool = True
 ) -> Model:
-    """Read a model; nothing is computed, and weights are mapped rather than read.
+    """Read a model. Nothing is computed, and weights are mapped into memory instead of read.
 
     Args:
-        model: the path of the .xml, or its content as bytes.
-        weights: a path, bytes or an array; the .bin beside the .xml where left out.
-        check: whether the structure is checked (edges, port maps, cycles, constants).
+        model: The path of the .xml, or its content as bytes.
+        weights: A path, bytes or an array; by default the .bin next to the .xml.
+        check: Whether to check the structure: edges, port maps and cycles, and that the weights exist.
 
     Raises:
-        ModelError: the file cannot be read, or says something that cannot be.
+        ModelError: A file cannot be read or is invalid.
     """
-    found, findings = read_findings(model, weights, check=check)
-    raise_first(findings, found.path)
-    return found
+    result, findings = read_findings(model, weights, check=check)
+    raise_findings(findings, result.path)
+    return result
 
 
 def read_findings(
     model: str | os.PathLike[str] | bytes, weights: WeightsSource | None = None, *, check: bool = True
 ) -> tuple[Model, list[Finding]]:
-    """Like `read_model`, but what is wrong with the structure is collected instead of raised.
+    """Read a model that may be invalid.
+
+    Args:
+        model: The path of the .xml, or its content as bytes.
+        weights: A path, bytes or an array; by default the .bin next to the .xml.
+        check: Whether to check the structure: edges, port maps and cycles, and that the weights exist.
+
+    Returns:
+        The model without its invalid parts, and the errors that were found.
 
     Raises:
-        ModelError: there is no XML of a model to look into at all.
+        ModelError: A file cannot be read, or the .xml is not a model.
     """
     path = None if isinstance(model, bytes) else Path(model)
     root = parse_bytes(model) if isinstance(model, bytes) else parse_file(Path(model))
-    if root.tag.lower() != "net":  # some of the oldest files have <Net>
-        raise ModelError(f"the root element is <{root.tag}>, expected <net>", path=path, line=root.sourceline)
-    version = _net_version(root, path)
-    stored = Weights.open(weights, path)
-    reader = _Reader(stored)
+    if root.tag.lower() != "net":  # <Net> in some of the oldest files
+        raise ModelError(f"expected the root element <net>, found <{root.tag}>", path=path, line=root.sourceline)
+    version = _read_version(root, path)
+    opened_weights = Weights.open(weights, path)
+    reader = _Reader(opened_weights)
     if version < 10:
         from irrun.ir.legacy import read_legacy
 
-        found = read_legacy(root, version, stored, path, reader.findings)
+        result = read_legacy(root, version, opened_weights, path, reader.findings)
     else:
-        found = Model(
-            graph=reader.graph(root),
-            weights=stored,
+        result = Model(
+            graph=reader.read_graph(root),
+            weights=opened_weights,
             version=version,
             path=path,
-            rt_info=_child_text(root, "rt_info"),
-            meta_data=_child_text(root, "meta_data"),
+            rt_info=_read_child_text(root, "rt_info"),
+            meta_data=_read_child_text(root, "meta_data"),
             source_version=version,
         )
     if check:
-        reader.findings.extend(check_model(found))
-    return found, reader.findings
+        reader.findings.extend(check_model(result))
+    return result, reader.findings
 
 
-def _net_version(root: etree._Element, path: Path | None) -> int:
+def _read_version(root: etree._Element, path: Path | None) -> int:
     text = root.get("version", "10")
     if not _is_integer(text) or not 2 <= int(text) <= 11:
-        raise ModelError(f"IR version {text!r} is not known, expected 2 to 11", path=path, line=root.sourceline)
+        raise ModelError(f"expected an IR version from 2 to 11, found {text!r}", path=path, line=root.sourceline)
     return int(text)
 
 
 class _Reader:
-    """Turns elements into the classes of `model`; what cannot be is noted in `findings` and left out."""
+    """Converts elements to the classes of `irrun.ir.model`.
+
+    Args:
+        weights: The weights of the model.
+
+    Attributes:
+        findings: The elements that are invalid and were left out.
+    """
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
         self.findings: list[Finding] = []
 
-    def graph(self, root: Any) -> Graph:
-        """The layers and edges below a `net` or `body` element."""
+    def read_graph(self, root: Any) -> Graph:
+        """Read the layers and edges inside a `net` or a body."""
         graph = Graph(name=root.get("name", ""))
         for section in root:
             tag = section.tag
             if tag == "layers":
                 for element in section.iterchildren("layer"):
-                    layer = self.layer(element)
+                    layer = self.read_layer(element)
                     if layer is not None:
                         graph.layers.append(layer)
             elif tag == "edges":
-                graph.edges.extend(self.edges(section))
+                graph.edges.extend(self.read_edges(section))
             elif tag == "rt_info":
-                graph.rt_info = _text(section)
+                graph.rt_info = _serialize(section)
         if root.find("layers") is None:
-            self.note(root, f"<{root.tag}> has no <layers>")
+            self.add_finding(root, f"<{root.tag}> has no <layers>")
         return graph
 
-    def edges(self, section: Any) -> Iterator[Edge]:
+    def read_edges(self, section: Any) -> Iterator[Edge]:
         for element in section.iterchildren("edge"):
             get = element.get
             try:
                 yield Edge(int(get("from-layer")), int(get("from-port")), int(get("to-layer")), int(get("to-port")))
             except (TypeError, ValueError):
-                shown = {k: get(k) for k in ("from-layer", "from-port", "to-layer", "to-port")}
-                self.note(element, f"an edge needs four integers, found {shown}")
+                attributes = {k: get(k) for k in ("from-layer", "from-port", "to-layer", "to-port")}
+                self.add_finding(element, f"expected four integers in an edge, found {attributes}")
 
-    def layer(self, element: Any) -> Layer | None:
+    def read_layer(self, element: Any) -> Layer | None:
         get = element.get
-        type, text = get("type"), get("id")
-        line = element.sourceline or 0
-        if not type or text is None or not _is_integer(text):
-            self.note(element, f"a layer needs a type and an integer id, found type={type!r} id={text!r}")
+        layer_type, layer_id = get("type"), get("id")
+        if not layer_type or layer_id is None or not _is_integer(layer_id):
+            message = f"expected a layer with a type and an integer id, found type={layer_type!r} id={layer_id!r}"
+            self.add_finding(element, message)
             return None
-        if type == "Const":
-            type = "Constant"
-        layer = Layer(int(text), get("name", ""), type, get("version") or "opset1", line=line)
+        if layer_type == "Const":
+            layer_type = "Constant"
+        layer = Layer(
+            int(layer_id), get("name", ""), layer_type, get("version") or "opset1", line=element.sourceline or 0
+        )
         for child in element:
-            tag = child.tag
-            if tag == "data":
-                if len(child.attrib) > MOST_ATTRIBUTES:
-                    self.note(child, f"{len(child.attrib)} attributes, expected at most {MOST_ATTRIBUTES}", layer)
-                else:
-                    layer.attributes = dict(child.attrib)
-            elif tag == "input":
-                layer.inputs += self.ports(child, layer)
-            elif tag == "output":
-                layer.outputs += self.ports(child, layer)
-            elif tag == "rt_info":
-                layer.rt_info = _text(child)
-            elif tag in BODIES:
-                layer.bodies[tag] = self.body(element, child, tag, layer)
+            self.read_layer_child(element, child, layer)
         for body in layer.bodies.values():
-            _name_ports(body.inputs, layer.inputs)
-            _name_ports(body.outputs, layer.outputs)
-        if type in ("Parameter", "Constant"):
-            self.take_declaration(element, layer)
-            if type == "Constant" and not is_placeholder(layer):
-                try:
-                    layer.constant = self.constant(layer)
-                except ModelError as error:
-                    self.note(element, error.message, layer)
-        elif type == "Result" and layer.inputs and get("output_names"):
+            _replace_positions_by_ids(body.inputs, layer.inputs)
+            _replace_positions_by_ids(body.outputs, layer.outputs)
+        if layer_type == "Parameter":
+            self.read_declaration(element, layer)
+        elif layer_type == "Constant":
+            self.read_declaration(element, layer)
+            self.read_constant(element, layer)
+        elif layer_type == "Result" and layer.inputs and get("output_names"):
             layer.inputs[0].names = _split_names(get("output_names"))
         return layer
 
-    def ports(self, section: Any, layer: Layer) -> list[Port]:
-        found = []
+    def read_layer_child(self, element: Any, child: Any, layer: Layer) -> None:
+        tag = child.tag
+        if tag == "data":
+            if len(child.attrib) > MAX_ATTRIBUTES:
+                message = f"expected at most {MAX_ATTRIBUTES} attributes, found {len(child.attrib)}"
+                self.add_finding(child, message, layer)
+            else:
+                layer.attributes = dict(child.attrib)
+        elif tag == "input":
+            layer.inputs += self.read_ports(child, layer)
+        elif tag == "output":
+            layer.outputs += self.read_ports(child, layer)
+        elif tag == "rt_info":
+            layer.rt_info = _serialize(child)
+        elif tag in PORT_MAP_TAGS:
+            layer.bodies[tag] = self.read_body(element, child, tag, layer)
+
+    def read_ports(self, section: Any, layer: Layer) -> list[Port]:
+        ports = []
         for element in section.iterchildren("port"):
-            text = element.get("id")
-            if text is None or not _is_integer(text):
-                self.note(element, f"a port needs an integer id, found {text!r}", layer)
+            port_id = element.get("id")
+            if port_id is None or not _is_integer(port_id):
+                self.add_finding(element, f"expected a port with an integer id, found {port_id!r}", layer)
                 continue
-            port = Port(int(text))
+            port = Port(int(port_id))
             precision, names = element.get("precision"), element.get("names")
-            if precision and precision not in ("UNSPECIFIED", "undefined", "dynamic"):
+            if precision and precision not in UNTYPED:
                 try:
                     port.element_type = ElementType.parse(precision)
                 except ValueError as error:
-                    self.note(element, str(error), layer)
+                    self.add_finding(element, str(error), layer)
             if names:
                 port.names = _split_names(names)
-            port.shape = self.dimensions(element, port, layer)
-            found.append(port)
-        return found
+            port.shape = self.read_dimensions(element, port, layer)
+            ports.append(port)
+        return ports
 
-    def dimensions(self, element: Any, port: Port, layer: Layer) -> PartialShape | None:
-        found = []
+    def read_dimensions(self, element: Any, port: Port, layer: Layer) -> PartialShape | None:
+        dimensions = []
         for child in element:
             tag, text = child.tag, child.text
             if tag == "dim":
                 try:
                     is_plain = text and text.isdecimal() and len(text) < 20
-                    found.append(int(text) if is_plain else parse_dimension(text or ""))
+                    dimensions.append(int(text) if is_plain else parse_dimension(text or ""))
                 except ValueError as error:
-                    self.note(child, str(error), layer)
-            elif tag == "rank":  # a shape of unknown rank has <rank>-1</rank> or <rank>?</rank>
+                    self.add_finding(child, str(error), layer)
+            elif tag == "rank":  # a dynamic rank is written as <rank>-1</rank> or <rank>?</rank>
                 return None
             elif tag == "rt_info":
-                port.rt_info = _text(child)
-        return PartialShape(found)
+                port.rt_info = _serialize(child)
+        return PartialShape(dimensions)
 
-    def take_declaration(self, element: Any, layer: Layer) -> None:
-        """`element_type` and `shape` of `data` say what the output port is; without them the port says it."""
+    def read_declaration(self, element: Any, layer: Layer) -> None:
+        """Copy the attributes `element_type` and `shape` to the output port, whose declaration they override."""
         if not layer.outputs:
             layer.outputs = [Port(0)]
         port, attributes = layer.outputs[0], layer.attributes
         try:
-            if "element_type" in attributes and attributes["element_type"] not in ("dynamic", "undefined"):
+            if attributes.get("element_type", "dynamic") not in ("dynamic", "undefined"):
                 port.element_type = ElementType.parse(attributes["element_type"])
             if "shape" in attributes:
                 port.shape = parse_shape(attributes["shape"])
         except ValueError as error:
-            self.note(element, str(error), layer)
+            self.add_finding(element, str(error), layer)
 
-    def constant(self, layer: Layer) -> Constant:
-        """Return the value of a Constant, and remove the attributes that describe it.
+    def read_constant(self, element: Any, layer: Layer) -> None:
+        """Set the value of a Constant, and remove the attributes that describe it."""
+        if is_placeholder(layer):
+            return
+        try:
+            layer.constant = self.make_constant(layer)
+        except ModelError as error:
+            self.add_finding(element, error.message, layer)
+            return
+        for name in CONSTANT_ATTRIBUTES:
+            layer.attributes.pop(name, None)
+
+    def make_constant(self, layer: Layer) -> Constant:
+        """Return the value that the attributes and the output port of a Constant describe.
 
         Raises:
             ModelError: Its type or shape is unknown, or its bytes do not match them or lie outside of the weights.
         """
-        port, attributes = layer.outputs[0], layer.attributes
-        element_type, shape = port.element_type, port.shape
+        element_type, shape = layer.outputs[0].element_type, layer.outputs[0].shape
         if element_type is None or shape is None or not shape.is_static:
-            shown = "none" if shape is None else shape
-            raise ModelError(f"a constant needs an element type and a static shape, found {element_type}{shown}")
+            declared = f"{element_type or 'no type'}{'[...]' if shape is None else shape}"
+            raise ModelError(f"expected a constant with an element type and a static shape, found {declared}")
         try:
-            offset = int(attributes.get("offset", 0))
-            size = int(attributes["size"]) if "size" in attributes else None
+            offset = int(layer.attributes.get("offset", 0))
+            size = int(layer.attributes["size"]) if "size" in layer.attributes else None
         except ValueError:
-            raise ModelError("offset and size of a constant must be integers") from None
-        dimensions = tuple(d for d in shape if isinstance(d, int))
-        constant = Constant.from_weights(self.weights, element_type, dimensions, offset, size)
-        for name in ("element_type", "shape", "offset", "size"):
-            attributes.pop(name, None)
-        return constant
+            raise ModelError("expected integers as offset and size of a constant") from None
+        dimensions = tuple(int(d) for d in shape if isinstance(d, int))
+        return Constant.from_weights(self.weights, element_type, dimensions, offset, size)
 
-    def body(self, owner: Any, element: Any, tag: str, layer: Layer) -> Body:
-        body = Body(self.graph(element))
+    def read_body(self, owner: Any, element: Any, tag: str, layer: Layer) -> Body:
+        body = Body(self.read_graph(element))
         layers = {inner.id: inner for inner in body.graph.layers}
-        port_map = owner.find(BODIES[tag])
-        for entry in port_map if port_map is not None else ():
-            found = self.port_map_entry(entry, layer)
-            if found is not None:
-                (body.inputs if entry.tag == "input" else body.outputs).append(found)
-                if "part_size" not in entry.attrib:
-                    found.part_size = _part_size(found, layers.get(found.internal_layer_id))
+        port_map = owner.find(PORT_MAP_TAGS[tag])
+        for child in port_map if port_map is not None else ():
+            entry = self.read_port_map_entry(child, layer)
+            if entry is not None:
+                (body.inputs if child.tag == "input" else body.outputs).append(entry)
+                if "part_size" not in child.attrib:
+                    entry.part_size = _infer_part_size(entry, layers.get(entry.internal_layer_id))
         back_edges = owner.find("back_edges") if tag == "body" else None
         for edge in back_edges if back_edges is not None else ():
             try:
@@ -248,46 +281,47 @@ class _Reader:
                     BackEdge(int(edge.get("from-layer")), int(edge.get("to-layer")), edge.sourceline or 0)
                 )
             except (TypeError, ValueError):
-                self.note(edge, "a back edge needs integers from-layer and to-layer", layer)
+                self.add_finding(edge, "expected integers as from-layer and to-layer of a back edge", layer)
         return body
 
-    def port_map_entry(self, element: Any, layer: Layer) -> PortMapEntry | None:
+    def read_port_map_entry(self, element: Any, layer: Layer) -> PortMapEntry | None:
         if element.tag not in ("input", "output"):
-            self.note(element, f"<{element.tag}> in a port map, expected <input> or <output>", layer)
+            self.add_finding(element, f"expected <input> or <output> in a port map, found <{element.tag}>", layer)
             return None
         numbers = {}
         for name in ("external_port_id", "internal_layer_id", "axis", "start", "end", "stride", "part_size"):
             text = element.get(name)
             if text is not None:
                 if not _is_integer(text):
-                    self.note(element, f"{name}={text!r} of a port map is no integer", layer)
+                    self.add_finding(element, f"expected an integer as {name} of a port map, found {text!r}", layer)
                     return None
                 numbers[name] = int(text)
         if "internal_layer_id" not in numbers or "external_port_id" not in numbers:
-            self.note(element, "a port map entry needs external_port_id and internal_layer_id", layer)
+            message = "expected external_port_id and internal_layer_id in a port map entry"
+            self.add_finding(element, message, layer)
             return None
         purpose = element.get("purpose", "")
         return PortMapEntry(**numbers, purpose=purpose, line=element.sourceline or 0)
 
-    def note(self, element: Any, message: str, layer: Layer | None = None) -> None:
+    def add_finding(self, element: Any, message: str, layer: Layer | None = None) -> None:
         self.findings.append(Finding(element.sourceline or 0, layer.describe() if layer else "", message))
 
 
-def _name_ports(entries: list[PortMapEntry], ports: list[Port]) -> None:
-    """Put port ids into port maps that number the ports from 0, as the outputs of If-8's example do.
+def _replace_positions_by_ids(entries: list[PortMapEntry], ports: list[Port]) -> None:
+    """Replace positions of ports in a port map, as in the specification's example of If-8, by port ids.
 
-    OpenVINO takes the numbers of inputs for positions in all files; its own have ids that are their positions.
+    OpenVINO interprets all port numbers of inputs as positions; in the files that it writes, ids and positions agree.
     """
     ids = [port.id for port in ports]
-    named = {entry.external_port_id for entry in entries} - {-1}
-    if not named.issubset(ids) and named.issubset(range(len(ids))):
+    referenced = {entry.external_port_id for entry in entries} - {-1}
+    if not referenced.issubset(ids) and referenced.issubset(range(len(ids))):
         for entry in entries:
             if entry.external_port_id != -1:
                 entry.external_port_id = ids[entry.external_port_id]
 
 
-def _part_size(entry: PortMapEntry, inner: Layer | None) -> int:
-    """The size of parts where the file does not give it: the stride, if the body's own layer declares that; else 1."""
+def _infer_part_size(entry: PortMapEntry, inner: Layer | None) -> int:
+    """Return the part size of an entry that omits it: the stride if the inner layer declares that size, otherwise 1."""
     step, axis = abs(entry.stride), entry.axis
     if axis is None or step == 1 or inner is None:
         return 1
@@ -306,12 +340,12 @@ def _split_names(text: str) -> tuple[str, ...]:
     return tuple(n.replace("\\,", ",") for n in _UNESCAPED_COMMA.split(text) if n)
 
 
-def _child_text(root: Any, tag: str) -> str | None:
+def _read_child_text(root: Any, tag: str) -> str | None:
     child = root.find(tag)
-    return None if child is None else _text(child)
+    return None if child is None else _serialize(child)
 
 
-def _text(element: Any) -> str:
+def _serialize(element: Any) -> str:
     from lxml import etree
 
     return str(etree.tostring(element, encoding="unicode", with_tail=False))

@@ -1,4 +1,4 @@
-"""Validation of a file against the XSD of its version, then of its structure."""
+"""Validation of model files against XML schemas and structural rules."""
 
 from __future__ import annotations
 
@@ -16,26 +16,41 @@ from irrun.ir.xml import parse_file
 if TYPE_CHECKING:
     from lxml import etree
 
+__all__ = ["find_schemas", "validate"]
+
+#: The folder of the package `irrun`.
 PACKAGE = Path(__file__).parent.parent
 
-__all__ = ["SCHEMAS", "validate"]
 
-SCHEMAS = next((p for p in (PACKAGE / "schemas", PACKAGE.parent / "schemas") if p.is_dir()), PACKAGE / "schemas")
+def find_schemas(package: Path = PACKAGE) -> Path:
+    """Return the folder of the schemas, which a wheel has in the package and a checkout next to it.
+
+    Args:
+        package: The folder of the package `irrun`.
+    """
+    installed = package / "schemas"
+    return installed if installed.is_dir() else package.parent / "schemas"
 
 
 def validate(path: str | os.PathLike[str], weights: WeightsSource | None = None) -> list[Finding]:
-    """Everything that is wrong with a model file, by line; files older than version 10 have no schema.
+    """Return all errors in a model file, ordered by line.
+
+    Files of IR v10 and v11 are validated against a schema. The structure of files of all versions is checked.
+
+    Args:
+        path: The path of the .xml.
+        weights: The weights, if they are not next to the .xml.
 
     Raises:
-        ModelError: the file cannot be read, or is no well-formed XML.
+        ModelError: The file cannot be read, or is not well-formed XML.
     """
     root = parse_file(Path(path))
     version = root.get("version", "10").strip()
     findings: list[Finding] = []
     if root.tag != "net" or version in ("10", "11"):
-        schema = _schema("11" if version == "11" else "10")
+        schema = _load_schema("11" if version == "11" else "10")
         if not schema.validate(root):
-            findings = [Finding(entry.line, "", _plain(entry.message)) for entry in schema.error_log]
+            findings = [Finding(entry.line, "", _reword(entry.message)) for entry in schema.error_log]
     try:
         findings.extend(read_findings(path, weights)[1])
     except ModelError as error:
@@ -46,11 +61,12 @@ def validate(path: str | os.PathLike[str], weights: WeightsSource | None = None)
 
 
 @lru_cache(maxsize=2)
-def _schema(version: str) -> etree.XMLSchema:
+def _load_schema(version: str) -> etree.XMLSchema:
     from lxml import etree
 
-    return etree.XMLSchema(etree.parse(str(SCHEMAS / f"ir-v{version}.xsd")))
+    return etree.XMLSchema(etree.parse(str(find_schemas() / f"ir-v{version}.xsd")))
 
 
-def _plain(message: str) -> str:
+def _reword(message: str) -> str:
+    """Return a message of libxml2 in the style of irrun's messages."""
     return message.replace("Element '", "element '").replace("'.", "'").rstrip(". ")

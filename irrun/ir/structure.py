@@ -1,4 +1,4 @@
-"""Structural checks of a Model: what no single element shows to be wrong."""
+"""Checks of the structure of a model, and topological sorting."""
 
 from __future__ import annotations
 
@@ -8,100 +8,116 @@ from pathlib import Path
 from typing import NamedTuple
 
 from irrun.errors import ModelError
-from irrun.ir.model import Body, Graph, Layer, Model
+from irrun.ir.model import Body, Graph, Layer, Model, PortMapEntry
 from irrun.ir.weights import MissingWeightsError
 
-__all__ = ["Finding", "check_model", "raise_first", "sort_layers"]
+__all__ = ["Finding", "check_model", "is_placeholder", "raise_findings", "sort_layers"]
 
 
 class Finding(NamedTuple):
-    """Something that is wrong with a file: the line (0: none), the layer it is about (or ""), what it is."""
+    """An error in a model file.
+
+    Attributes:
+        line: The line in the file; 0 if it is unknown.
+        layer: The description of the layer; empty if the error does not concern a single layer.
+        message: What was found and what was expected.
+    """
 
     line: int
     layer: str
     message: str
 
     def __str__(self) -> str:
-        where = f"line {self.line}: " if self.line else ""
-        return where + (f"{self.layer}: " if self.layer else "") + self.message
+        location = f"line {self.line}: " if self.line else ""
+        return location + (f"{self.layer}: " if self.layer else "") + self.message
 
 
-def raise_first(findings: Sequence[Finding], path: Path | None) -> None:
-    """Raise the first finding, if there is one, and say how many more there are.
+def raise_findings(findings: Sequence[Finding], path: Path | None) -> None:
+    """Raise an error with the first finding and the number of further ones; return if there are none.
+
+    Args:
+        findings: The findings.
+        path: The model file.
 
     Raises:
-        ModelError: there is one.
+        ModelError: There are findings.
     """
     if not findings:
         return
     first = findings[0]
-    more = f" (and {len(findings) - 1} more: irrun validate lists them)" if len(findings) > 1 else ""
+    more = f" (and {len(findings) - 1} more, listed by irrun validate)" if len(findings) > 1 else ""
     raise ModelError(first.message + more, path=path, line=first.line or None, layer=first.layer or None)
 
 
 def check_model(model: Model) -> list[Finding]:
-    """Everything that is wrong with the structure of a model and the places of its constants."""
+    """Return all errors in the structure of a model: its edges, port maps, cycles, and missing weights."""
     findings = list(_check_graph(model.graph))
-    if not model.graph.of_type("Result") and not model.graph.of_type("Assign"):
-        findings.append(Finding(0, "", "the model has no Result, so there is nothing to compute" + _why(model.graph)))
-    graphs: list[Graph] = [model.graph]
-    without_data = 0
-    while graphs:
-        graph = graphs.pop()
-        for layer in graph.layers:
-            without_data += layer.constant is not None and layer.constant.data is None
-            for tag, body in layer.bodies.items():
-                findings.extend(_check_graph(body.graph))
-                findings.extend(_check_port_map(layer, tag, body))
-                graphs.append(body.graph)
-    if without_data:
-        require = "1 constant requires" if without_data == 1 else f"{without_data} constants require"
+    if not model.graph.find_layers("Result", "Assign"):
+        findings.append(Finding(0, "", _describe_missing_result(model.graph)))
+    constants_without_data = 0
+    for _, layer in model.graph.walk():
+        constants_without_data += layer.constant is not None and layer.constant.data is None
+        for tag, body in layer.bodies.items():
+            findings.extend(_check_graph(body.graph))
+            findings.extend(_check_port_map(layer, tag, body))
+    if constants_without_data:
+        verb = "constant requires" if constants_without_data == 1 else "constants require"
         try:
             model.weights.check_exists()
         except MissingWeightsError as error:
-            findings.append(Finding(0, "", f"{error.message}; {require} it"))
+            findings.append(Finding(0, "", f"{error.message}; {constants_without_data} {verb} it"))
     return findings
 
 
-def _why(graph: Graph) -> str:
-    """What a graph without a Result is, where that can be told."""
-    if any("execOrder" in layer.attributes for layer in graph.layers):
-        return ": it is an execution graph, which tells how OpenVINO runs another model"
-    return ""
+def is_placeholder(layer: Layer) -> bool:
+    """Return whether a Constant stands for an omitted input, which OpenVINO writes as a constant without a type."""
+    port = layer.outputs[0]
+    is_untyped = layer.attributes.get("element_type") in ("dynamic", "undefined")
+    return is_untyped and port.element_type is None and (port.shape is None or 0 in port.shape)
 
 
 def sort_layers(graph: Graph) -> list[Layer]:
-    """The layers in topological order, as close to the file's order as that allows.
+    """Return the layers in topological order, as close to the order of the file as possible.
+
+    Args:
+        graph: A graph. Edges from or to layers that do not exist are ignored.
 
     Raises:
-        ModelError: they form a cycle.
+        ModelError: The layers form a cycle.
     """
     order = {layer.id: i for i, layer in enumerate(graph.layers)}
     if len(order) == len(graph.layers) and all(
         order.get(e.from_layer, -1) < order.get(e.to_layer, -2) for e in graph.edges
     ):
         return graph.layers
-    followers: dict[int, list[int]] = {i: [] for i in order}
-    missing = dict.fromkeys(order, 0)
+    consumers: dict[int, list[int]] = {i: [] for i in order}
+    pending_inputs = dict.fromkeys(order, 0)
     for edge in graph.edges:
-        if edge.from_layer in followers and edge.to_layer in missing:
-            followers[edge.from_layer].append(edge.to_layer)
-            missing[edge.to_layer] += 1
-    ready = [order[i] for i, count in missing.items() if not count]
+        if edge.from_layer in consumers and edge.to_layer in pending_inputs:
+            consumers[edge.from_layer].append(edge.to_layer)
+            pending_inputs[edge.to_layer] += 1
+    ready = [order[i] for i, count in pending_inputs.items() if not count]
     heapq.heapify(ready)
-    done: list[Layer] = []
+    layers: list[Layer] = []
     while ready:
         layer = graph.layers[heapq.heappop(ready)]
-        done.append(layer)
-        for follower in followers[layer.id]:
-            missing[follower] -= 1
-            if not missing[follower]:
-                heapq.heappush(ready, order[follower])
-    if len(done) < len(order):
-        stuck = [graph.layers[order[i]] for i, count in missing.items() if count]
-        names = ", ".join(layer.describe() for layer in stuck[:5])
-        raise ModelError(f"layers feed each other in a cycle: {names}", line=stuck[0].line or None)
-    return done
+        layers.append(layer)
+        for consumer in consumers[layer.id]:
+            pending_inputs[consumer] -= 1
+            if not pending_inputs[consumer]:
+                heapq.heappush(ready, order[consumer])
+    if len(layers) < len(order):
+        cycle = [graph.layers[order[i]] for i, count in pending_inputs.items() if count]
+        names = ", ".join(layer.describe() for layer in cycle[:5])
+        raise ModelError(f"layers form a cycle: {names}", line=cycle[0].line or None)
+    return layers
+
+
+def _describe_missing_result(graph: Graph) -> str:
+    message = "the model has no Result, there is nothing to compute"
+    if any("execOrder" in layer.attributes for layer in graph.layers):
+        message += "; it is an execution graph, which describes how OpenVINO runs another model"
+    return message
 
 
 def _check_graph(graph: Graph) -> Iterator[Finding]:
@@ -109,82 +125,76 @@ def _check_graph(graph: Graph) -> Iterator[Finding]:
     inputs: set[tuple[int, int]] = set()
     layers: dict[int, Layer] = {}
     for layer in graph.layers:
-        id = layer.id
-        if id in layers:
-            message = f"has the id of the layer at line {layers[id].line}"
+        if layer.id in layers:
+            message = f"its id is already used by the layer at line {layers[layer.id].line}"
             yield Finding(layer.line, layer.describe(), message)
             continue
-        layers[id] = layer
-        before = len(outputs) + len(inputs)
-        outputs.update([(id, port.id) for port in layer.outputs])
-        inputs.update([(id, port.id) for port in layer.inputs])
-        if len(outputs) + len(inputs) - before != len(layer.outputs) + len(layer.inputs):
+        layers[layer.id] = layer
+        previous_count = len(outputs) + len(inputs)
+        outputs.update([(layer.id, port.id) for port in layer.outputs])
+        inputs.update([(layer.id, port.id) for port in layer.inputs])
+        if len(outputs) + len(inputs) - previous_count != len(layer.outputs) + len(layer.inputs):
             yield Finding(layer.line, layer.describe(), "two of its ports have the same id")
-    taken: set[tuple[int, int]] = set()
-    broken = False
+    connected: set[tuple[int, int]] = set()
+    has_invalid_edges = False
     for edge in graph.edges:
         source, target = (edge.from_layer, edge.from_port), (edge.to_layer, edge.to_port)
         if source not in outputs:
-            broken = True
-            yield _no_port(layers, *source, "output")
+            has_invalid_edges = True
+            yield _make_port_finding(layers, *source, "output")
         if target not in inputs:
-            broken = True
-            yield _no_port(layers, *target, "input")
-        elif target in taken:
+            has_invalid_edges = True
+            yield _make_port_finding(layers, *target, "input")
+        elif target in connected:
             layer = layers[edge.to_layer]
-            yield Finding(layer.line, layer.describe(), f"two edges lead into its input port {edge.to_port}")
-        taken.add(target)
+            yield Finding(layer.line, layer.describe(), f"its input port {edge.to_port} has two edges")
+        connected.add(target)
     for layer in graph.layers:
-        if layer.type == "Result" and not any((layer.id, port.id) in taken for port in layer.inputs):
-            yield Finding(layer.line, layer.describe(), "no edge leads into it")
-    if not broken:
+        if layer.type == "Result" and not any((layer.id, port.id) in connected for port in layer.inputs):
+            yield Finding(layer.line, layer.describe(), "its input is not connected")
+    if not has_invalid_edges:
         try:
             sort_layers(graph)
         except ModelError as error:
             yield Finding(error.line or 0, "", error.message)
 
 
-def _no_port(layers: dict[int, Layer], layer_id: int, port_id: int, side: str) -> Finding:
+def _make_port_finding(layers: dict[int, Layer], layer_id: int, port_id: int, side: str) -> Finding:
+    """Return the finding for an edge from or to a port that does not exist."""
     layer = layers.get(layer_id)
     if layer is None:
-        return Finding(0, "", f"an edge names layer {layer_id}, which does not exist")
+        return Finding(0, "", f"an edge refers to layer {layer_id}, which does not exist")
     ports = layer.outputs if side == "output" else layer.inputs
-    known = ", ".join([*(str(p.id) for p in ports[:10]), *(["..."] if len(ports) > 10 else [])]) or "none"
-    return Finding(
-        layer.line,
-        layer.describe(),
-        f"an edge names {side} port {port_id}, the layer has {side} ports {known}",
-    )
-
-
-def is_placeholder(layer: Layer) -> bool:
-    """Whether a constant stands for an input that is left out: OpenVINO writes those without a type."""
-    port = layer.outputs[0]
-    untyped = layer.attributes.get("element_type") in ("dynamic", "undefined")
-    return untyped and port.element_type is None and (port.shape is None or 0 in port.shape)
+    ids = ", ".join([*(str(p.id) for p in ports[:10]), *(["..."] if len(ports) > 10 else [])]) or "none"
+    message = f"an edge refers to {side} port {port_id}, the layer has {side} ports {ids}"
+    return Finding(layer.line, layer.describe(), message)
 
 
 def _check_port_map(layer: Layer, tag: str, body: Body) -> Iterator[Finding]:
     types = {inner.id: inner.type for inner in body.graph.layers}
-    sides = (
-        (body.inputs, "Parameter", {p.id for p in layer.inputs}, "input"),
-        (body.outputs, "Result", {p.id for p in layer.outputs}, "output"),
-    )
-    for entries, wanted, ports, side in sides:
-        for entry in entries:
-            where = entry.line or layer.line
-            inner = entry.internal_layer_id
-            if types.get(inner) != wanted:
-                what = f"is a {types[inner]}" if inner in types else "does not exist"
-                message = f"its port map names layer {inner} of its {tag}, which {what}, expected a {wanted}"
-                yield Finding(where, layer.describe(), message)
-            if entry.external_port_id not in ports and entry.external_port_id != -1:
-                message = f"its port map names {side} port {entry.external_port_id}, which it does not have"
-                yield Finding(where, layer.describe(), message)
+    yield from _check_port_map_entries(layer, tag, types, body.inputs, "Parameter", "input")
+    yield from _check_port_map_entries(layer, tag, types, body.outputs, "Result", "output")
     for edge in body.back_edges:
-        where = edge.line or layer.line
-        for inner, wanted in ((edge.from_layer, "Result"), (edge.to_layer, "Parameter")):
-            if types.get(inner) != wanted:
-                what = f"is a {types[inner]}" if inner in types else "does not exist"
-                message = f"a back edge names layer {inner} of its {tag}, which {what}, expected a {wanted}"
-                yield Finding(where, layer.describe(), message)
+        for inner, expected in ((edge.from_layer, "Result"), (edge.to_layer, "Parameter")):
+            if types.get(inner) != expected:
+                message = f"a back edge refers to {_describe_inner(inner, tag, types)}, expected a {expected}"
+                yield Finding(edge.line or layer.line, layer.describe(), message)
+
+
+def _check_port_map_entries(
+    layer: Layer, tag: str, types: dict[int, str], entries: list[PortMapEntry], expected: str, side: str
+) -> Iterator[Finding]:
+    port_ids = {port.id for port in (layer.inputs if side == "input" else layer.outputs)} | {-1}
+    for entry in entries:
+        line = entry.line or layer.line
+        if types.get(entry.internal_layer_id) != expected:
+            inner = _describe_inner(entry.internal_layer_id, tag, types)
+            yield Finding(line, layer.describe(), f"its port map refers to {inner}, expected a {expected}")
+        if entry.external_port_id not in port_ids:
+            message = f"its port map refers to {side} port {entry.external_port_id}, which does not exist"
+            yield Finding(line, layer.describe(), message)
+
+
+def _describe_inner(layer_id: int, tag: str, types: dict[int, str]) -> str:
+    problem = f"is a {types[layer_id]}" if layer_id in types else "does not exist"
+    return f"layer {layer_id} of its {tag}, which {problem}"

@@ -1,4 +1,4 @@
-"""The .bin beside a model: mapped, not read; every offset and size is checked against its length."""
+"""The contents of a .bin file, which is mapped into memory instead of read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MissingWeightsError", "Weights", "WeightsSource"]
 
-#: Where weights may come from: a path, bytes, or an array.
+#: The weights of a model as a path, bytes, or an array.
 WeightsSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, "np.ndarray[Any, Any]"]
 
 
@@ -24,11 +24,15 @@ class MissingWeightsError(ModelError):
 
 
 class Weights:
-    """Bytes that constants are views of.
+    """The weights of a model. Constants are views of them.
 
     Args:
-        buffer: the bytes; None where the model has no weights.
-        path: the file they come from, for messages.
+        buffer: The bytes.
+        path: The file that contains them, for error messages.
+        missing: The path of the file if it does not exist.
+
+    Attributes:
+        path: The file that contains the weights, or None.
     """
 
     def __init__(self, buffer: Any = b"", path: Path | None = None, missing: Path | None = None) -> None:
@@ -42,40 +46,52 @@ class Weights:
 
     @staticmethod
     def open(source: WeightsSource | None, model_path: Path | None = None) -> Weights:
-        """The weights from what a user named, or from the .bin beside the model.
+        """Open the weights of a model.
+
+        Args:
+            source: The weights; None for the .bin next to the model. If that file is missing, the weights are empty
+                and views of them raise MissingWeightsError.
+            model_path: The path of the .xml; None for a model that was not read from a file.
 
         Raises:
-            ModelError: the file that the user named cannot be read. A .bin that should stand beside the model
-                and does not is reported by the first constant that needs it.
+            ModelError: The file cannot be read.
+            TypeError: `source` is of another type.
         """
         if source is None:
             if model_path is None:
                 return Weights()
-            beside = model_path.with_suffix(".bin")
-            return _map(beside) if beside.is_file() else Weights(missing=beside)
+            path = model_path.with_suffix(".bin")
+            return _map_file(path) if path.is_file() else Weights(missing=path)
         if isinstance(source, (str, os.PathLike)):
-            return _map(Path(source))
+            return _map_file(Path(source))
         if isinstance(source, (bytes, bytearray, memoryview)):
             return Weights(source)
         if not hasattr(source, "reshape"):
-            raise TypeError(f"weights are a path, bytes or an array, not a {type(source).__name__}")
+            raise TypeError(f"expected weights as a path, bytes or an array, found {type(source).__name__}")
         import numpy as np
 
         return Weights(np.ascontiguousarray(source).reshape(-1).view(np.uint8))
 
     def view(self, offset: int, size: int) -> memoryview:
-        """`size` bytes from `offset` on, without a copy.
+        """Return a part of the weights without copying it.
+
+        Args:
+            offset: The position of the first byte.
+            size: The number of bytes.
 
         Raises:
-            ModelError: they are not inside the file, or there is no file.
+            MissingWeightsError: The weights file is missing, and `size` is not 0.
+            ModelError: The part lies outside of the weights.
         """
         if offset < 0 or size < 0:
-            raise ModelError(f"offset {offset} and size {size} of a constant must not be negative")
+            raise ModelError(f"expected offset and size of a constant >= 0, found {offset} and {size}")
         if size:
             self.check_exists()
-        if offset + size > len(self._buffer) and size:
-            where = self.path or "the weights"
-            raise ModelError(f"needs bytes {offset} to {offset + size} of {where}, which has {len(self._buffer)} bytes")
+            if offset + size > len(self._buffer):
+                name = self.path or "the weights"
+                raise ModelError(
+                    f"requires bytes {offset} to {offset + size} of {name}, which has {len(self._buffer)} bytes"
+                )
         return self._buffer[offset : offset + size]
 
     def check_exists(self) -> None:
@@ -89,15 +105,17 @@ class Weights:
             raise MissingWeightsError(message)
 
     def release(self) -> None:
-        """Give back the memory of what was read so far from a mapped file; it is read again where it is needed."""
+        """Release the memory of a mapped file; parts that are used again are read again."""
         if self._mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def _map(path: Path) -> Weights:
+def _map_file(path: Path) -> Weights:
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would wait for whoever writes into it
-            raise ValueError("it is a folder" if path.is_dir() else "it is no regular file")
+        if not stat.S_ISREG(os.stat(path).st_mode):  # opening a pipe would block
+            raise ValueError(
+                f"expected a regular file, found {'a folder' if path.is_dir() else 'another kind of file'}"
+            )
         with open(path, "rb") as file:
             length = os.fstat(file.fileno()).st_size
             if not length:

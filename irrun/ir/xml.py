@@ -1,4 +1,4 @@
-"""XML from anywhere, opened safely: no DTD, no entities, no network, bounded nesting."""
+"""Safe parsing of XML from untrusted sources: no DTD, no entities, no network access, limited nesting."""
 
 from __future__ import annotations
 
@@ -6,55 +6,67 @@ import os
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.parsers import expat
 
 from irrun.errors import ModelError
 
 if TYPE_CHECKING:
     from lxml import etree
 
-__all__ = ["MOST_ATTRIBUTES", "parse_bytes", "parse_file"]
+__all__ = ["MAX_ATTRIBUTES", "parse_bytes", "parse_file"]
 
-#: Of one element; lxml takes time in proportion to the square of their number.
-MOST_ATTRIBUTES = 1000
-_CHUNK = 1 << 16
+#: Maximum number of attributes of an element. lxml takes quadratic time to read them.
+MAX_ATTRIBUTES = 1000
 
-
-class _RootReached(Exception):
-    pass
+#: Bytes that are parsed first.
+CHUNK_SIZE = 1 << 16
 
 
 def parse_file(path: Path) -> etree._Element:
-    """The root element of an XML file.
+    """Parse an XML file.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The root element.
 
     Raises:
-        ModelError: it cannot be read, is not well-formed, holds a DTD, or nests deeper than libxml2 allows.
+        ModelError: The file cannot be read, is not well-formed, contains a DTD, or is nested too deeply for libxml2.
     """
     try:
-        # What a shell hands over ends; whoever writes into another pipe may never come.
+        # A pipe in /dev comes from a shell and ends. Nobody may ever write into another one.
         if stat.S_ISFIFO(os.stat(path).st_mode) and not str(path).startswith("/dev/"):
-            raise OSError("it is a pipe, which may never end")
+            raise OSError("expected a regular file, found a pipe")
         with open(path, "rb") as file:
-            head = file.read(_CHUNK)
-            _refuse_dtd(_declaration_first(head), path)  # what is no XML (/dev/zero, say) is not read to its end
+            head = file.read(CHUNK_SIZE)
+            _check_prolog(_move_declaration_first(head), path)  # before reading an endless file such as /dev/zero
             data = head + file.read()
     except OSError as error:
         raise ModelError(f"cannot read the model: {error.strerror or error}", path=path) from error
-    except ValueError as error:  # a zero byte in the path
+    except ValueError as error:  # a null byte in the path
         raise ModelError(f"cannot read the model: {error}", path=path) from error
     return parse_bytes(data, path)
 
 
 def parse_bytes(data: bytes, path: Path | None = None) -> etree._Element:
-    """The root element of an XML document.
+    """Parse an XML document.
+
+    Elements of a default namespace are renamed to their local names, since OpenVINO ignores namespaces.
+
+    Args:
+        data: The document.
+        path: The file that it was read from, for error messages.
+
+    Returns:
+        The root element.
 
     Raises:
-        ModelError: as `parse_file`.
+        ModelError: The document is not well-formed, contains a DTD, or is nested too deeply for libxml2.
     """
     from lxml import etree
 
-    data = _declaration_first(data)
-    _refuse_dtd(data, path)
+    data = _move_declaration_first(data)
+    _check_prolog(data, path)
     parser = etree.XMLParser(
         resolve_entities=False,
         no_network=True,
@@ -70,47 +82,57 @@ def parse_bytes(data: bytes, path: Path | None = None) -> etree._Element:
         line = getattr(error, "lineno", None)
         raise ModelError(f"not well-formed XML: {getattr(error, 'msg', error)}", path=path, line=line) from error
     if root.getroottree().docinfo.doctype:
-        raise ModelError("has a DTD, which model files never need", path=path)
+        raise ModelError("DTDs are not allowed in model files", path=path)
     namespace = root.nsmap.get(None)
-    if namespace:  # OpenVINO knows no namespaces: what has no prefix goes by its plain name
+    if namespace:
         for element in root.iter(f"{{{namespace}}}*"):
             element.tag = etree.QName(element).localname
         etree.cleanup_namespaces(root)
     return root
 
 
-def _declaration_first(data: bytes) -> bytes:
-    """`data` with blanks before the XML declaration, which OpenVINO passes over, put behind it."""
+def _move_declaration_first(data: bytes) -> bytes:
+    """Move whitespace in front of the XML declaration behind it, since OpenVINO ignores such whitespace."""
     if data[:1].isspace() and data.lstrip().startswith(b"<?xml"):
-        blanks = data[: -len(data.lstrip())]
+        whitespace = data[: -len(data.lstrip())]
         declaration, end, rest = data.lstrip().partition(b"?>")
-        return declaration + end + blanks + rest
+        return declaration + end + whitespace + rest
     return data
 
 
-def _refuse_dtd(data: bytes, path: Path | None) -> None:
-    """Stop at a DOCTYPE before libxml2 sees it: expat reads up to the root element and no further."""
-    parser = expat.ParserCreate()
+class _RootReachedError(Exception):
+    """Stops a parser at the root element."""
 
-    def refuse(name: str, *_: object) -> None:
-        line = parser.CurrentLineNumber
-        raise ModelError(f"has a DTD (<!DOCTYPE {name}>), which model files never need", path=path, line=line)
 
-    def stop(*_: object) -> None:
-        raise _RootReached
+class _RootDetector:
+    """The target of a parser that is stopped at the root element."""
 
-    parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = stop
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        raise _RootReachedError
+
+
+def _check_prolog(data: bytes, path: Path | None) -> None:
+    """Refuse a DTD before libxml2 reads it, by parsing everything in front of the root element with defusedxml."""
+    from xml.parsers.expat import ErrorString
+
+    from defusedxml.ElementTree import DefusedXMLParser, DTDForbidden, ParseError
+
+    parser = DefusedXMLParser(target=_RootDetector(), forbid_dtd=True)
+    start, size = 0, CHUNK_SIZE
     try:
-        start, size = 0, _CHUNK
         while start < len(data):
-            parser.Parse(data[start : start + size], False)
+            parser.feed(data[start : start + size])
             start += size
-            size *= 2  # what is not complete is looked at again with the next piece
-    except _RootReached:
+            size *= 2  # an incomplete token is parsed again with each chunk
+    except _RootReachedError:
         return
-    except expat.ExpatError as error:
-        message = expat.ErrorString(error.code)
-        raise ModelError(f"not well-formed XML: {message}", path=path, line=error.lineno) from error
-    except LookupError as error:
-        raise ModelError(f"not readable: {error}", path=path) from error
+    except DTDForbidden as error:
+        line = parser.parser.CurrentLineNumber
+        message = f"DTDs are not allowed in model files, found <!DOCTYPE {error.name}>"
+        raise ModelError(message, path=path, line=line) from error
+    except ParseError as error:
+        raise ModelError(
+            f"not well-formed XML: {ErrorString(error.code)}", path=path, line=error.position[0]
+        ) from error
+    except (LookupError, ValueError) as error:  # an unsupported encoding
+        raise ModelError(f"cannot decode the XML: {error}", path=path) from error

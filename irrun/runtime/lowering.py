@@ -150,8 +150,8 @@ class _GraphLowering:
                 error.layer = error.layer or layer.describe()
                 error.line = error.line or layer.line or None
                 raise
-        parameters = self.graph.of_type("Parameter")
-        results = self.graph.of_type("Result")
+        parameters = self.graph.find_layers("Parameter")
+        results = self.graph.find_layers("Result")
         program = Program(
             instructions=instructions,
             initial=self.initial,
@@ -270,7 +270,7 @@ class _GraphLowering:
         """
         mapped_parameters = {e.internal_layer_id for e in body.inputs}
         consumed = {e.from_layer for e in body.graph.edges}
-        for parameter in body.graph.of_type("Parameter"):
+        for parameter in body.graph.find_layers("Parameter"):
             if parameter.id in consumed and parameter.id not in mapped_parameters:
                 raise ModelError(f"its port map has no input for {parameter.describe()} of its body")
         mapped_ports = {e.external_port_id for e in body.outputs}
@@ -286,12 +286,12 @@ def _get_slicing(entry: PortMapEntry) -> dict[str, Any]:
 
 def _sort_with_variables(graph: Graph) -> Iterable[Layer]:
     """Return the layers in topological order, each ReadValue before the Assign of its variable."""
-    assigns = {a.attributes.get("variable_id"): a for a in graph.of_type("Assign")}
+    assigns = {a.attributes.get("variable_id"): a for a in graph.find_layers("Assign")}
     if not assigns:
         return sort_layers(graph)
     extra = [
         Edge(read.id, -1, assigns[name].id, -1)
-        for read in graph.of_type("ReadValue")
+        for read in graph.find_layers("ReadValue")
         if (name := read.attributes.get("variable_id")) in assigns
     ]
     return sort_layers(Graph(graph.layers, [*graph.edges, *extra]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from irrun.ir.legacy.builder import CONVERSIONS, Builder, Conversion, converts, unknown
+from irrun.ir.legacy.builder import CONVERSIONS, Builder, Conversion, convert_unknown, converts
 from irrun.ir.legacy.layer import BOOLEAN, F32, LegacyLayer, Value
 
 __all__ = ["SIMPLE"]
@@ -48,9 +48,9 @@ _KEEPS_INTEGERS = frozenset({"Abs", "Ceil", "Ceiling", "Floor", "Neg", "Negative
 
 def _define_simple_conversion(name: str, operation: str, version: str) -> Conversion:
     def convert_simple(builder: Builder, layer: LegacyLayer) -> Value:
-        value = layer.input(0)
-        value = value if name in _KEEPS_INTEGERS else builder.floating(value)
-        return builder.unary(operation, value, version=version)
+        value = layer.get_input(0)
+        value = value if name in _KEEPS_INTEGERS else builder.to_float(value)
+        return builder.add_unary(operation, value, version=version)
 
     return convert_simple
 
@@ -62,61 +62,63 @@ for _name, (_operation, _version) in SIMPLE.items():
 @converts("ReLU")
 def convert_relu(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Relu, or to PRelu if `negative_slope` is not 0."""
-    value = builder.floating(layer.input(0))
-    slope = layer.number("negative_slope", default=0.0)
+    value = builder.to_float(layer.get_input(0))
+    slope = layer.get_float("negative_slope", default=0.0)
     if not slope:
-        return builder.unary("Relu", value)
-    return builder.op("PRelu", [value, builder.constant([slope], F32, "slope")], shape=value.shape)
+        return builder.add_unary("Relu", value)
+    return builder.add_op("PRelu", [value, builder.add_constant([slope], F32, "slope")], shape=value.shape)
 
 
 @converts("PReLU")
 def convert_prelu(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to PRelu with one slope per channel, or one for all."""
-    value = builder.floating(layer.input(0))
+    value = builder.to_float(layer.get_input(0))
     if "weights" in layer.blobs:
-        slope = builder.blob(layer, "weights", [layer.blobs["weights"].count])
+        slope = builder.add_blob(layer, "weights", [layer.blobs["weights"].count])
     elif len(layer.inputs) > 1:
         slope = layer.inputs[1]
     else:
-        raise layer.error("requires the blob weights")
-    return builder.op("PRelu", [value, slope], shape=value.shape)
+        raise layer.make_error("requires the blob weights")
+    return builder.add_op("PRelu", [value, slope], shape=value.shape)
 
 
 def _clamp(builder: Builder, layer: LegacyLayer, minimum: float, maximum: float) -> Value:
-    return builder.unary("Clamp", builder.floating(layer.input(0)), {"min": minimum, "max": maximum})
+    return builder.add_unary("Clamp", builder.to_float(layer.get_input(0)), {"min": minimum, "max": maximum})
 
 
 @converts("Clamp")
 def convert_clamp(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Clamp."""
-    return _clamp(builder, layer, layer.number("min"), layer.number("max"))
+    return _clamp(builder, layer, layer.get_float("min"), layer.get_float("max"))
 
 
 @converts("ReLU6")
 def convert_relu6(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Clamp between 0 and `n`."""
-    return _clamp(builder, layer, 0.0, layer.number("n", default=6.0))
+    return _clamp(builder, layer, 0.0, layer.get_float("n", default=6.0))
 
 
 @converts("ELU")
 def convert_elu(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Elu."""
-    return builder.unary("Elu", builder.floating(layer.input(0)), {"alpha": layer.number("alpha", default=1.0)})
+    return builder.add_unary(
+        "Elu", builder.to_float(layer.get_input(0)), {"alpha": layer.get_float("alpha", default=1.0)}
+    )
 
 
 @converts("GELU")
 def convert_gelu(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Gelu-2."""
-    return builder.unary("Gelu", builder.floating(layer.input(0)), version="opset2")
+    return builder.add_unary("Gelu", builder.to_float(layer.get_input(0)), version="opset2")
 
 
 def _apply_with_scalars(
     builder: Builder, layer: LegacyLayer, operation: str, version: str, *parameters: tuple[str, float]
 ) -> Value:
     """Apply an operation that takes attributes of the layer, given by name and default, as scalar inputs."""
-    value = builder.floating(layer.input(0))
-    scalars = [builder.constant(layer.number(name, default=default), F32, name) for name, default in parameters]
-    return builder.op(operation, [value, *scalars], shape=value.shape, version=version)
+    value = builder.to_float(layer.get_input(0))
+    scalars = [builder.add_constant(layer.get_float(name, default=default), F32, name) for name, default in parameters]
+    return builder.add_op(operation, [value, *scalars], shape=value.shape, version=version)
 
 
 @converts("HardSigmoid")
@@ -135,43 +137,43 @@ def convert_selu(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("Swish")
 def convert_swish(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Swish; its coefficient is named `alpha` or `beta`."""
-    beta = layer.number("beta", default=1.0)
+    beta = layer.get_float("beta", default=1.0)
     return _apply_with_scalars(builder, layer, "Swish", "opset4", ("alpha", beta))
 
 
 @converts("Softsign")
 def convert_softsign(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to operations that compute x / (1 + |x|)."""
-    value = builder.floating(layer.input(0))
-    denominator = builder.binary("Add", builder.unary("Abs", value), builder.constant(1.0, F32, "one"))
-    return builder.binary("Divide", value, denominator)
+    value = builder.to_float(layer.get_input(0))
+    denominator = builder.add_binary("Add", builder.add_unary("Abs", value), builder.add_constant(1.0, F32, "one"))
+    return builder.add_binary("Divide", value, denominator)
 
 
 @converts("Reciprocal")
 def convert_reciprocal(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to a Power of -1."""
-    value = builder.floating(layer.input(0))
-    return builder.binary("Power", value, builder.constant(-1.0, F32, "exponent"))
+    value = builder.to_float(layer.get_input(0))
+    return builder.add_binary("Power", value, builder.add_constant(-1.0, F32, "exponent"))
 
 
 @converts("Square")
 def convert_square(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to a Multiply of the input by itself."""
-    value = builder.floating(layer.input(0))
-    return builder.binary("Multiply", value, value)
+    value = builder.to_float(layer.get_input(0))
+    return builder.add_binary("Multiply", value, value)
 
 
 @converts("Round")
 def convert_round(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Round."""
-    mode = layer.text("mode", default="half_to_even")
-    return builder.unary("Round", builder.floating(layer.input(0)), {"mode": mode}, version="opset5")
+    mode = layer.get_text("mode", default="half_to_even")
+    return builder.add_unary("Round", builder.to_float(layer.get_input(0)), {"mode": mode}, version="opset5")
 
 
 @converts("Not", "LogicalNot")
 def convert_logical_not(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to LogicalNot."""
-    return builder.unary("LogicalNot", builder.convert(layer.input(0), BOOLEAN))
+    return builder.add_unary("LogicalNot", builder.convert(layer.get_input(0), BOOLEAN))
 
 
 @converts("Activation")
@@ -180,14 +182,14 @@ def convert_activation(builder: Builder, layer: LegacyLayer) -> Value:
 
     Three names of the attribute are not types of layers: "bounded_relu", "soft_relu" and "linear".
     """
-    kind = layer.text(next((name for name in layer.attributes if name.lower() == "type"), "type"))
+    kind = layer.get_text(next((name for name in layer.attributes if name.lower() == "type"), "type"))
     value = _convert_special_activation(builder, layer, kind.lower())
     if value is not None:
         return value
     conversion = CONVERSIONS.get(kind.lower())
     if conversion is None or conversion is convert_activation:
         layer.kind = f"Activation:{kind}"
-        return unknown(builder, layer)[0]
+        return convert_unknown(builder, layer)[0]
     result = conversion(builder, layer)
     return result if isinstance(result, Value) else result[0]
 
@@ -195,40 +197,42 @@ def convert_activation(builder: Builder, layer: LegacyLayer) -> Value:
 def _convert_special_activation(builder: Builder, layer: LegacyLayer, kind: str) -> Value | None:
     """Convert an Activation whose `type` is not a type of layer; return None for any other."""
     if kind == "bounded_relu":
-        return _clamp(builder, layer, 0.0, layer.number("alpha", default=0.0))
+        return _clamp(builder, layer, 0.0, layer.get_float("alpha", default=0.0))
     if kind == "soft_relu":
-        return builder.unary("SoftPlus", builder.floating(layer.input(0)), version="opset4")
+        return builder.add_unary("SoftPlus", builder.to_float(layer.get_input(0)), version="opset4")
     if kind == "linear":
-        alpha = builder.constant(layer.number("alpha", default=1.0), F32, "alpha")
-        beta = builder.constant(layer.number("beta", default=0.0), F32, "beta")
-        return builder.binary("Add", builder.binary("Multiply", builder.floating(layer.input(0)), alpha), beta)
+        alpha = builder.add_constant(layer.get_float("alpha", default=1.0), F32, "alpha")
+        beta = builder.add_constant(layer.get_float("beta", default=0.0), F32, "beta")
+        return builder.add_binary(
+            "Add", builder.add_binary("Multiply", builder.to_float(layer.get_input(0)), alpha), beta
+        )
     return None
 
 
 @converts("Quantize", "FakeQuantize")
 def convert_fake_quantize(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to FakeQuantize."""
-    inputs = [builder.floating(layer.input(i)) for i in range(5)]
-    attributes = {"levels": layer.integer("levels"), "auto_broadcast": "numpy"}
-    return builder.op("FakeQuantize", inputs, attributes, shape=inputs[0].shape)
+    inputs = [builder.to_float(layer.get_input(i)) for i in range(5)]
+    attributes = {"levels": layer.get_int("levels"), "auto_broadcast": "numpy"}
+    return builder.add_op("FakeQuantize", inputs, attributes, shape=inputs[0].shape)
 
 
 @converts("Power")
 def convert_power(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to operations that compute (scale * x + shift) ** power, without those that have no effect."""
-    value = layer.input(0)
-    scale, shift = layer.number("scale", default=1.0), layer.number("shift", default=0.0)
-    power = layer.number("power", default=1.0)
+    value = layer.get_input(0)
+    scale, shift = layer.get_float("scale", default=1.0), layer.get_float("shift", default=0.0)
+    power = layer.get_float("power", default=1.0)
     element = value.type
     # Integers stay integers if all parameters are integers too.
     if element is None or element.is_float or any(p != int(p) for p in (scale, shift, power)) or power < 0:
-        value = builder.floating(value)
+        value = builder.to_float(value)
         element = value.type or F32
     steps = (("Multiply", "scale", scale, 1.0), ("Add", "shift", shift, 0.0), ("Power", "power", power, 1.0))
     for operation, name, parameter, neutral in steps:
         if parameter != neutral:
             number = parameter if element.is_float else int(parameter)
-            value = builder.binary(operation, value, builder.constant(number, element, name))
+            value = builder.add_binary(operation, value, builder.add_constant(number, element, name))
     return value
 
 
@@ -238,8 +242,8 @@ def convert_power_file(builder: Builder, layer: LegacyLayer) -> Value:
 
     The transform was built into the legacy plugins.
     """
-    value = builder.floating(layer.input(0))
-    shape = layer.in_shape()
+    value = builder.to_float(layer.get_input(0))
+    shape = layer.get_input_shape()
     rows = builder.reshape(value, (math.prod(shape) // 6, 6))
-    transform = builder.constant([1.0, 0.0, 0.0, 0.0, 1.0, 0.0], F32, "map")
-    return builder.reshape(builder.binary("Add", rows, transform), shape)
+    transform = builder.add_constant([1.0, 0.0, 0.0, 0.0, 1.0, 0.0], F32, "map")
+    return builder.reshape(builder.add_binary("Add", rows, transform), shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import reduce
 
-from irrun.ir.legacy.builder import Builder, broadcast, converts
+from irrun.ir.legacy.builder import Builder, broadcast_shapes, converts
 from irrun.ir.legacy.layer import BOOLEAN, F32, LegacyLayer, Value
 
 __all__ = ["TYPES", "get_channel_blob"]
@@ -72,43 +72,43 @@ def convert_eltwise(builder: Builder, layer: LegacyLayer) -> Value:
     `coeff` multiplies the terms of a sum. Booleans count as 1 and 0 in the type of the output. Integer division
     truncates towards zero, as the legacy plugins did.
     """
-    operation = TYPES.get(layer.kind) or layer.text("operation", default="sum").lower()
+    operation = TYPES.get(layer.kind) or layer.get_text("operation", default="sum").lower()
     if not layer.inputs:
-        raise layer.error("has no inputs")
+        raise layer.make_error("has no inputs")
     if operation == "logical_not":
-        return builder.unary("LogicalNot", builder.convert(layer.input(0), BOOLEAN))
+        return builder.add_unary("LogicalNot", builder.convert(layer.get_input(0), BOOLEAN))
     if operation in _LOGICAL:
         values = [builder.convert(value, BOOLEAN) for value in layer.inputs]
-        return reduce(lambda a, b: builder.binary(_LOGICAL[operation], a, b), values)
-    values = builder.same_type(layer.inputs)
+        return reduce(lambda a, b: builder.add_binary(_LOGICAL[operation], a, b), values)
+    values = builder.unify_types(layer.inputs)
     if operation in _COMPARISONS:
         if len(values) != 2:
-            raise layer.error(f"operation={operation} requires two inputs, found {len(values)}")
-        return builder.binary(_COMPARISONS[operation], *values, element=BOOLEAN)
+            raise layer.make_error(f"operation={operation} requires two inputs, found {len(values)}")
+        return builder.add_binary(_COMPARISONS[operation], *values, element=BOOLEAN)
     if operation not in _ARITHMETIC:
         known = ", ".join([*filter(None, _ARITHMETIC), *_COMPARISONS, *_LOGICAL, "logical_not"])
-        raise layer.error(f"operation is {operation!r}, expected one of {known}")
+        raise layer.make_error(f"operation is {operation!r}, expected one of {known}")
     if operation in ("", "sum"):
         values = _apply_coefficients(builder, layer, values)
-    value = reduce(lambda a, b: builder.binary(_ARITHMETIC[operation], a, b), values)
+    value = reduce(lambda a, b: builder.add_binary(_ARITHMETIC[operation], a, b), values)
     if operation == "mean":
-        count = builder.constant(float(len(values)), F32, "count")
-        value = builder.binary("Divide", builder.floating(value), count)
+        count = builder.add_constant(float(len(values)), F32, "count")
+        value = builder.add_binary("Divide", builder.to_float(value), count)
     return value
 
 
 def _apply_coefficients(builder: Builder, layer: LegacyLayer, values: list[Value]) -> list[Value]:
     """Multiply the terms of a sum by `coeff`."""
-    coefficients = layer.numbers("coeff", default=[])
+    coefficients = layer.get_floats("coeff", default=[])
     if not coefficients:
         return values
     if len(coefficients) != len(values):
-        raise layer.error(f"coeff has {len(coefficients)} entries, expected one for each of {len(values)} inputs")
+        raise layer.make_error(f"coeff has {len(coefficients)} entries, expected one for each of {len(values)} inputs")
     terms = [
-        v if c == 1 else builder.binary("Multiply", builder.floating(v), builder.constant(c, F32, "coeff"))
+        v if c == 1 else builder.add_binary("Multiply", builder.to_float(v), builder.add_constant(c, F32, "coeff"))
         for v, c in zip(values, coefficients, strict=True)
     ]
-    return builder.same_type(terms)
+    return builder.unify_types(terms)
 
 
 def get_channel_blob(builder: Builder, layer: LegacyLayer, name: str) -> Value:
@@ -125,19 +125,19 @@ def get_channel_blob(builder: Builder, layer: LegacyLayer, name: str) -> Value:
     Raises:
         ModelError: The blob is missing or has another size.
     """
-    shape = layer.in_shape()
+    shape = layer.get_input_shape()
     count = layer.blobs[name].count if name in layer.blobs else 0
     axis = 0 if len(shape) == 1 else 1
     if count == 1:
-        return builder.blob(layer, name, [1] * len(shape))
+        return builder.add_blob(layer, name, [1] * len(shape))
     if shape and count == shape[axis]:
-        return builder.blob(layer, name, [count if i == axis else 1 for i in range(len(shape))])
+        return builder.add_blob(layer, name, [count if i == axis else 1 for i in range(len(shape))])
     if count == math.prod(shape[1:]):
-        return builder.blob(layer, name, (1, *shape[1:]))
+        return builder.add_blob(layer, name, (1, *shape[1:]))
     if name not in layer.blobs:
-        raise layer.error(f"requires the blob {name}")
+        raise layer.make_error(f"requires the blob {name}")
     channels = shape[axis] if shape else 1
-    raise layer.error(f"the blob {name} has {count} numbers, but the input has {channels} channels")
+    raise layer.make_error(f"the blob {name} has {count} numbers, but the input has {channels} channels")
 
 
 @converts("ScaleShift")
@@ -146,26 +146,26 @@ def convert_scale_shift(builder: Builder, layer: LegacyLayer) -> Value:
 
     Both are blobs, or in IR v7 inputs, of one number per channel or one for all.
     """
-    value = builder.floating(layer.input(0))
-    rank = len(layer.in_shape())
+    value = builder.to_float(layer.get_input(0))
+    rank = len(layer.get_input_shape())
     for operation, blob, position in (("Multiply", "weights", 1), ("Add", "biases", 2)):
         if blob in layer.blobs:
-            value = builder.binary(operation, value, get_channel_blob(builder, layer, blob))
+            value = builder.add_binary(operation, value, get_channel_blob(builder, layer, blob))
         elif len(layer.inputs) > position:
-            operand = builder.floating(layer.inputs[position])
+            operand = builder.to_float(layer.inputs[position])
             shape = operand.shape or ()
             if len(shape) == 1 and rank > 1 and shape[0] != 1:
                 operand = builder.reshape(operand, (1, shape[0], *[1] * (rank - 2)))
-            value = builder.binary(operation, value, operand)
+            value = builder.add_binary(operation, value, operand)
     return value
 
 
 @converts("Select")
 def convert_select(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Select."""
-    condition = builder.convert(layer.input(0), BOOLEAN)
-    then_value, else_value = builder.same_type([layer.input(1), layer.input(2)])
-    shape = broadcast(condition.shape, then_value.shape, else_value.shape)
+    condition = builder.convert(layer.get_input(0), BOOLEAN)
+    then_value, else_value = builder.unify_types([layer.get_input(1), layer.get_input(2)])
+    shape = broadcast_shapes(condition.shape, then_value.shape, else_value.shape)
     attributes = {"auto_broadcast": "numpy"}
     inputs = [condition, then_value, else_value]
-    return builder.op("Select", inputs, attributes, shape=shape, element=then_value.type)
+    return builder.add_op("Select", inputs, attributes, shape=shape, element=then_value.type)

@@ -1,4 +1,4 @@
-"""What conversions of old layers are written with: values, the graph under construction, the table of conversions."""
+"""The graph that legacy layers are converted to, and the registry of conversions."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from irrun.ir.structure import Finding
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
-__all__ = ["CONVERSIONS", "SPELLINGS", "Builder", "Conversion", "converts", "unknown"]
+__all__ = ["CONVERSIONS", "SPELLINGS", "Builder", "Conversion", "broadcast_shapes", "convert_unknown", "converts"]
 
 Result = Value | Sequence[Value]
 Conversion = Callable[["Builder", LegacyLayer], Result]
 
-#: Type of an old layer, in lower case -> what turns it into operations of today.
+#: The conversions by the type of the legacy layer, in lower case.
 CONVERSIONS: dict[str, Conversion] = {}
 
-#: The same -> the type as documents of those years spell it.
+#: The documented spelling of each type, by the type in lower case.
 SPELLINGS: dict[str, str] = {}
 
 
 def converts(*types: str) -> Callable[[Conversion], Conversion]:
-    """Register the decorated function as the conversion of old layers of these types.
+    """Register the decorated function as the conversion of legacy layers of some types.
 
-    It returns the value of the layer's output, or one value per output port.
+    The function returns the value of the layer's output, or one value per output port.
+
+    Args:
+        types: The types of the layers, as documented.
     """
 
     def register(function: Conversion) -> Conversion:
@@ -45,11 +48,19 @@ def converts(*types: str) -> Callable[[Conversion], Conversion]:
 class Builder:
     """A graph under construction.
 
-    Attributes:
-        halves: ids of the layers that give what the .bin holds in f16.
+    New layers are named after the legacy layer that is being converted. The reader later gives its exact name to the
+    layer that computes its output.
 
-    Layers are named after the old layer that is being converted; the reader gives its exact name to the one that
-    stands for its output.
+    Args:
+        name: The name of the graph.
+        weights: The weights of the model.
+        findings: Receives the constants whose bytes lie outside of the weights.
+
+    Attributes:
+        graph: The graph.
+        scope: The name of the legacy layer that is being converted.
+        line: The line of that layer in the file.
+        f16_layers: The ids of the layers that convert an f16 constant to f32.
     """
 
     def __init__(self, name: str, weights: Weights, findings: list[Finding]) -> None:
@@ -58,23 +69,27 @@ class Builder:
         self.graph = Graph(name=name)
         self.scope = ""
         self.line = 0
-        self.names: set[str] = set()
-        self.halves: set[int] = set()
+        self.f16_layers: set[int] = set()
+        self._names: set[str] = set()
 
     # ------------------------------------------------------------------ layers
 
-    def inner_name(self, what: str) -> str:
-        """A name that no other layer has, for a part of what the old layer becomes."""
-        base = name = f"{self.scope}/{what}"
+    def make_name(self, suffix: str) -> str:
+        """Return a unique name for a layer inside the current scope.
+
+        Args:
+            suffix: What the layer is.
+        """
+        base = name = f"{self.scope}/{suffix}"
         number = 1
-        while name in self.names:
+        while name in self._names:
             name, number = f"{base}.{number}", number + 1
-        self.names.add(name)
+        self._names.add(name)
         return name
 
-    def layer(
+    def add_layer(
         self,
-        type: str,
+        layer_type: str,
         inputs: Sequence[Value | None],
         outputs: Iterable[tuple[ElementType | None, Sequence[int] | None]],
         attributes: Mapping[str, Any] | None = None,
@@ -82,23 +97,34 @@ class Builder:
         version: str = "opset1",
         name: str | None = None,
     ) -> Layer:
-        """A new layer, joined to its inputs; ports are numbered as IR v11 does it."""
+        """Add a layer with edges from its inputs. Ports are numbered as in IR v11.
+
+        Args:
+            layer_type: The type of the layer.
+            inputs: One value per input port; None for an omitted one.
+            outputs: Element type and shape per output port.
+            attributes: Attributes, as Python values.
+            version: The opset.
+            name: The name; by default derived from the type.
+
+        Returns:
+            The new layer.
+        """
         if name is None:
-            name = self.inner_name(type.lower())
-        made = Layer(len(self.graph.layers), name, type, version, line=self.line)
-        made.attributes = dict(attributes or {})
+            name = self.make_name(layer_type.lower())
+        layer = Layer(len(self.graph.layers), name, layer_type, version, dict(attributes or {}), line=self.line)
         for i, value in enumerate(inputs):
             if value is not None:
-                made.inputs.append(Port(i, value.type, value.port.shape))
-                self.graph.edges.append(Edge(value.layer.id, value.port.id, made.id, i))
-        for i, (element, shape) in enumerate(outputs, len(inputs)):
-            made.outputs.append(Port(i, element, None if shape is None else PartialShape(shape)))
-        self.graph.layers.append(made)
-        return made
+                layer.inputs.append(Port(i, value.type, value.port.shape))
+                self.graph.edges.append(Edge(value.layer.id, value.port.id, layer.id, i))
+        for i, (element_type, shape) in enumerate(outputs, len(inputs)):
+            layer.outputs.append(Port(i, element_type, None if shape is None else PartialShape(shape)))
+        self.graph.layers.append(layer)
+        return layer
 
-    def op(
+    def add_op(
         self,
-        type: str,
+        layer_type: str,
         inputs: Sequence[Value | None],
         attributes: Mapping[str, Any] | None = None,
         *,
@@ -107,43 +133,79 @@ class Builder:
         version: str = "opset1",
         name: str | None = None,
     ) -> Value:
-        """The output of a new layer of one output; its type is that of the first input where none is given."""
+        """Add a layer with a single output.
+
+        Args:
+            layer_type: The type of the layer.
+            inputs: One value per input port; None for an omitted one.
+            attributes: Attributes, as Python values.
+            shape: The shape of the output; None if it is unknown.
+            element: The element type of the output; by default that of the first input.
+            version: The opset.
+            name: The name; by default derived from the type.
+
+        Returns:
+            The output.
+        """
         if element is None and inputs and inputs[0] is not None:
             element = inputs[0].type
-        made = self.layer(type, inputs, [(element, shape)], attributes, version=version, name=name)
-        return Value(made, made.outputs[0])
+        layer = self.add_layer(layer_type, inputs, [(element, shape)], attributes, version=version, name=name)
+        return Value(layer, layer.outputs[0])
 
     # --------------------------------------------------------------- constants
 
-    def constant(self, value: Any, element: ElementType = I64, name: str = "constant") -> Value:
-        """A Constant of a value that no .bin holds."""
+    def add_constant(self, value: Any, element: ElementType = I64, name: str = "constant") -> Value:
+        """Add a Constant that is made in memory.
+
+        Args:
+            value: An array, a list or a number.
+            element: The element type.
+            name: The name of the layer inside the current scope.
+        """
         import numpy as np
 
         array = np.asarray(value, element.dtype if not element.is_packed else None)
-        layer = self.layer("Constant", [], [(element, array.shape)], name=self.inner_name(name))
+        layer = self.add_layer("Constant", [], [(element, array.shape)], name=self.make_name(name))
         layer.constant = Constant.from_array(array, element)
         return Value(layer, layer.outputs[0])
 
-    def blob(self, layer: LegacyLayer, name: str, shape: Sequence[int]) -> Value:
-        """A blob of a layer as a tensor of `shape`: in f32 where it is FP16, else of its own type.
+    def add_blob(self, layer: LegacyLayer, name: str, shape: Sequence[int]) -> Value:
+        """Add a blob of a layer as a Constant.
+
+        Args:
+            layer: The legacy layer.
+            name: The name of the blob.
+            shape: The shape of the constant.
+
+        Returns:
+            The value, converted to f32 if the blob is f16.
 
         Raises:
-            ModelError: there is none, or its size is not that of the shape.
+            ModelError: The layer does not have the blob, or its size does not match the shape.
         """
         blob = layer.blobs.get(name)
         if blob is None:
-            raise layer.error(f"needs the blob {name}")
-        count = math.prod(shape)
-        if blob.type.get_byte_size(count) != blob.size:
-            raise layer.error(
-                f"the blob {name} takes {blob.size} bytes, {blob.type.precision} of shape {list(shape)} "
-                f"takes {blob.type.get_byte_size(count)}"
+            raise layer.make_error(f"requires the blob {name}")
+        required = blob.type.get_byte_size(math.prod(shape))
+        if required != blob.size:
+            raise layer.make_error(
+                f"the blob {name} takes {blob.size} bytes, "
+                f"{blob.type.precision} of shape {list(shape)} takes {required}"
             )
-        return self.stored(blob, shape, name)
+        return self.add_stored_constant(blob, shape, name)
 
-    def stored(self, blob: Blob, shape: Sequence[int], name: str) -> Value:
-        """A segment of the .bin as a Constant, with a Convert behind it where it is FP16."""
-        layer = self.layer("Constant", [], [(blob.type, shape)], name=self.inner_name(name))
+    def add_stored_constant(self, blob: Blob, shape: Sequence[int], name: str) -> Value:
+        """Add a segment of the weights as a Constant.
+
+        Args:
+            blob: The segment.
+            shape: The shape of the constant.
+            name: The name of the layer inside the current scope.
+
+        Returns:
+            The value, converted to f32 if the blob is f16.
+        """
+        layer = self.add_layer("Constant", [], [(blob.type, shape)], name=self.make_name(name))
         try:
             layer.constant = Constant.from_weights(self.weights, blob.type, tuple(shape), blob.offset, blob.size)
         except ModelError as error:
@@ -151,127 +213,143 @@ class Builder:
         value = Value(layer, layer.outputs[0])
         if blob.type.name == "f16":
             value = self.convert(value, F32)
-            self.halves.add(value.layer.id)
+            self.f16_layers.add(value.layer.id)
         return value
 
-    def filled(self, number: float, shape: Sequence[int], element: ElementType = F32) -> Value:
-        """A tensor of one number, which takes no place before it is computed."""
-        value = self.constant(number, element, "fill")
-        target = self.constant(list(shape), name="shape")
-        return self.op("Broadcast", [value, target], {"mode": "numpy"}, shape=shape)
+    def fill(self, number: float, shape: Sequence[int], element: ElementType = F32) -> Value:
+        """Add a tensor whose elements are all equal; it takes no memory until it is computed."""
+        value = self.add_constant(number, element, "fill")
+        target = self.add_constant(list(shape), name="shape")
+        return self.add_op("Broadcast", [value, target], {"mode": "numpy"}, shape=shape)
 
     # ------------------------------------------------------------- conversions
 
     def convert(self, value: Value, element: ElementType) -> Value:
-        """The value in another type; itself where it is of that type."""
+        """Return a value in another element type, or the value itself if it is of that type."""
         if value.type == element:
             return value
-        return self.unary("Convert", value, {"destination_type": element.name}, element=element)
+        return self.add_unary("Convert", value, {"destination_type": element}, element=element)
 
-    def floating(self, value: Value) -> Value:
-        """The value as floats: what arithmetic on images, which come as U8, wants."""
+    def to_float(self, value: Value) -> Value:
+        """Return a value as floats, since images may be U8 and arithmetic on them requires floats."""
         return value if value.type is None or value.type.is_float else self.convert(value, F32)
 
-    def integral(self, value: Value, element: ElementType = I64) -> Value:
-        """The value as integers: old files kept indices and sizes as FP32 too."""
+    def to_int(self, value: Value, element: ElementType = I64) -> Value:
+        """Return a value as integers, since legacy files may also store indices and sizes as FP32."""
         return value if value.type is not None and value.type.is_integer else self.convert(value, element)
 
-    def target(self, layer: LegacyLayer, position: int) -> Value:
-        """The input that holds the shape of the output: f16, as all of an FP16 file, does not hold every size."""
-        value = layer.input(position)
-        if value.layer.id in self.halves:
-            return self.constant(list(layer.out_shape()), name="shape")
-        return self.integral(value)
+    def get_target_shape(self, layer: LegacyLayer, position: int) -> Value:
+        """Return the input that holds the shape of the output.
 
-    def scalar(self, value: Value) -> Value:
-        """The value of one element without dimensions; old files knew no scalars."""
+        In an FP16 file that input is f16 too, which cannot represent every size. The declared shape replaces it.
+        """
+        value = layer.get_input(position)
+        if value.layer.id in self.f16_layers:
+            return self.add_constant(list(layer.get_output_shape()), name="shape")
+        return self.to_int(value)
+
+    def to_scalar(self, value: Value) -> Value:
+        """Return a value of one element as a scalar; legacy IR has no scalars."""
         return value if value.shape == () else self.reshape(value, ())
 
-    def same_type(self, values: Sequence[Value]) -> list[Value]:
-        """The values in the type that holds all of them."""
+    def unify_types(self, values: Sequence[Value]) -> list[Value]:
+        """Convert values to the element type that can represent all of them."""
         types = {v.type for v in values}
         if len(types) == 1:
             return list(values)
         known = [t for t in types if t is not None]
-        floats = [t for t in known if t.is_float]
-        wanted = F32 if floats else max(known, key=lambda t: t.bits, default=F32)
-        return [self.convert(v, wanted) for v in values]
+        has_floats = any(t.is_float for t in known)
+        element = F32 if has_floats else max(known, key=lambda t: t.bits, default=F32)
+        return [self.convert(v, element) for v in values]
 
-    # ------------------------------------------------------------- common ops
+    # -------------------------------------------------------------- operations
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """The value in another static shape; itself where it has that shape."""
+        """Return a value in another static shape, or the value itself if it has that shape."""
         shape = tuple(shape)
         if value.shape == shape:
             return value
-        target = self.constant(list(shape), name="shape")
-        return self.op("Reshape", [value, target], {"special_zero": False}, shape=shape)
+        target = self.add_constant(list(shape), name="shape")
+        return self.add_op("Reshape", [value, target], {"special_zero": False}, shape=shape)
 
-    def binary(self, type: str, left: Value, right: Value, *, element: ElementType | None = None) -> Value:
-        """A binary elementwise operation with NumPy broadcasting; quotients of integers are cut off towards zero."""
-        shape = broadcast(left.shape, right.shape)
+    def add_binary(self, layer_type: str, left: Value, right: Value, *, element: ElementType | None = None) -> Value:
+        """Add a binary elementwise operation with NumPy broadcasting; integer division truncates towards zero."""
+        shape = broadcast_shapes(left.shape, right.shape)
         attributes: dict[str, Any] = {"auto_broadcast": "numpy"}
-        if type == "Divide":
+        if layer_type == "Divide":
             attributes["m_pythondiv"] = False
-        return self.op(type, [left, right], attributes, shape=shape, element=element)
+        return self.add_op(layer_type, [left, right], attributes, shape=shape, element=element)
 
-    def unary(self, type: str, value: Value, attributes: Mapping[str, Any] | None = None, **keywords: Any) -> Value:
-        return self.op(type, [value], attributes, shape=value.shape, **keywords)
+    def add_unary(
+        self, layer_type: str, value: Value, attributes: Mapping[str, Any] | None = None, **keywords: Any
+    ) -> Value:
+        """Add an operation whose output has the shape of its only input."""
+        return self.add_op(layer_type, [value], attributes, shape=value.shape, **keywords)
 
     def transpose(self, value: Value, order: Sequence[int]) -> Value:
+        """Permute the dimensions of a value."""
         shape = value.shape
-        moved = None if shape is None else [shape[i] for i in order]
-        return self.op("Transpose", [value, self.constant(list(order), name="order")], shape=moved)
+        permuted = None if shape is None else [shape[i] for i in order]
+        return self.add_op("Transpose", [value, self.add_constant(list(order), name="order")], shape=permuted)
 
     def slice(self, value: Value, axes: Sequence[int], starts: Sequence[int], stops: Sequence[int]) -> Value:
-        """The part of the value between positions that are not negative."""
+        """Slice a value along some axes, with bounds that are not negative."""
         shape = value.shape
         if shape is not None:
-            kept = list(shape)
+            sizes = list(shape)
             for axis, start, stop in zip(axes, starts, stops, strict=True):
-                kept[axis] = min(stop, kept[axis]) - start
-            shape = tuple(kept)
+                sizes[axis] = min(stop, sizes[axis]) - start
+            shape = tuple(sizes)
         bounds = [
-            self.constant(list(starts), name="start"),
-            self.constant(list(stops), name="stop"),
-            self.constant([1] * len(axes), name="step"),
-            self.constant(list(axes), name="axes"),
+            self.add_constant(list(starts), name="start"),
+            self.add_constant(list(stops), name="stop"),
+            self.add_constant([1] * len(axes), name="step"),
+            self.add_constant(list(axes), name="axes"),
         ]
-        return self.op("Slice", [value, *bounds], shape=shape, version="opset8")
+        return self.add_op("Slice", [value, *bounds], shape=shape, version="opset8")
 
     def split(self, value: Value, axis: int, sizes: Sequence[int]) -> list[Value]:
-        """The value in consecutive parts along an axis."""
+        """Split a value into consecutive parts along an axis."""
         shape = value.shape
-        parts = [None if shape is None else (*shape[:axis], n, *shape[axis + 1 :]) for n in sizes]
-        bounds = [self.constant(axis, name="axis"), self.constant(list(sizes), name="lengths")]
-        made = self.layer("VariadicSplit", [value, *bounds], [(value.type, s) for s in parts])
-        return [Value(made, port) for port in made.outputs]
+        shapes = [None if shape is None else (*shape[:axis], n, *shape[axis + 1 :]) for n in sizes]
+        bounds = [self.add_constant(axis, name="axis"), self.add_constant(list(sizes), name="lengths")]
+        layer = self.add_layer("VariadicSplit", [value, *bounds], [(value.type, s) for s in shapes])
+        return [Value(layer, port) for port in layer.outputs]
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
-        values = self.same_type(values)
+        """Concatenate values along an axis, in the element type that can represent all of them."""
+        values = self.unify_types(values)
         shapes = [v.shape for v in values]
         shape = None
         first = shapes[0]
         if first is not None and all(s is not None for s in shapes):
             total = sum(s[axis] for s in shapes if s is not None)
             shape = (*first[:axis], total, *first[axis + 1 :])
-        return self.op("Concat", values, {"axis": axis}, shape=shape)
+        return self.add_op("Concat", values, {"axis": axis}, shape=shape)
 
 
-def unknown(builder: Builder, layer: LegacyLayer) -> list[Value]:
-    """A layer of a type that has no conversion, as it is; its blobs are noted among its attributes."""
+def convert_unknown(builder: Builder, layer: LegacyLayer) -> list[Value]:
+    """Add a layer of an unsupported type unchanged, with its blobs described by attributes.
+
+    Args:
+        builder: The graph under construction.
+        layer: The legacy layer.
+
+    Returns:
+        The values of its output ports.
+    """
     attributes: dict[str, Any] = dict(layer.attributes)
     for name, blob in layer.blobs.items():
         attributes[f"{name}-precision"] = blob.type.precision
         attributes[f"{name}-offset"] = blob.offset
         attributes[f"{name}-size"] = blob.size
     outputs = [(d.type, d.shape) for d in layer.outputs]
-    made = builder.layer(layer.kind, layer.inputs, outputs, attributes, version="legacy", name=layer.name)
-    return [Value(made, port) for port in made.outputs]
+    unchanged = builder.add_layer(layer.kind, layer.inputs, outputs, attributes, version="legacy", name=layer.name)
+    return [Value(unchanged, port) for port in unchanged.outputs]
 
 
-def broadcast(*shapes: Shape) -> Shape:
-    """The shape of an elementwise operation, or None where it is not known."""
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """Return the shape of an elementwise operation, or None if it is unknown."""
     known = [s for s in shapes if s is not None]
     if len(known) < len(shapes):
         return None

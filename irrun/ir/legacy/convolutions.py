@@ -47,16 +47,16 @@ class Window:
         """
         if layer.attributes.get("kernel", "").strip():
             window = _read_window_lists(layer)
-        elif layer.has("kernel-x"):
+        elif layer.has_attribute("kernel-x"):
             window = _read_window_xy(layer)
         else:
             window = _read_window_caffe(layer)
         for name in ("strides", "pads_begin", "pads_end", "dilations"):
             count = len(getattr(window, name))
             if count != len(window.kernel):
-                raise layer.error(f"{name} has {count} entries, but kernel has {len(window.kernel)}")
+                raise layer.make_error(f"{name} has {count} entries, but kernel has {len(window.kernel)}")
         if min([*window.kernel, *window.strides, *window.dilations], default=1) < 1:
-            raise layer.error("kernel, strides and dilations must be positive")
+            raise layer.make_error("kernel, strides and dilations must be positive")
         return window
 
     @property
@@ -98,35 +98,35 @@ class Window:
 
 
 def _read_auto_pad(layer: LegacyLayer) -> str:
-    auto_pad = layer.text("auto_pad", default="").lower()
+    auto_pad = layer.get_text("auto_pad", default="").lower()
     return auto_pad if auto_pad in ("valid", "same_upper", "same_lower") else "explicit"
 
 
 def _read_window_lists(layer: LegacyLayer) -> Window:
     """Read `kernel`, `strides` and the other lists of IR v3 and later."""
-    kernel = layer.integers("kernel")
+    kernel = layer.get_ints("kernel")
     ones, zeros = [1] * len(kernel), [0] * len(kernel)
-    pads_begin = layer.integers("pads_begin", default=zeros)
+    pads_begin = layer.get_ints("pads_begin", default=zeros)
     return Window(
         kernel=kernel,
-        strides=layer.integers("strides", "stride", default=ones),
+        strides=layer.get_ints("strides", "stride", default=ones),
         pads_begin=pads_begin,
-        pads_end=layer.integers("pads_end", default=pads_begin),
-        dilations=layer.integers("dilations", default=ones),
+        pads_end=layer.get_ints("pads_end", default=pads_begin),
+        dilations=layer.get_ints("dilations", default=ones),
         auto_pad=_read_auto_pad(layer),
     )
 
 
 def _read_window_xy(layer: LegacyLayer) -> Window:
     """Read `kernel-x`, `kernel-y` and the other numbers of IR v2."""
-    pads_begin = [layer.integer("pad-y", default=0), layer.integer("pad-x", default=0)]
+    pads_begin = [layer.get_int("pad-y", default=0), layer.get_int("pad-x", default=0)]
     return Window(
-        kernel=[layer.integer("kernel-y"), layer.integer("kernel-x")],
+        kernel=[layer.get_int("kernel-y"), layer.get_int("kernel-x")],
         # Files of IR v2 may state a stride of 0, which means 1.
-        strides=[layer.integer("stride-y", default=1) or 1, layer.integer("stride-x", default=1) or 1],
+        strides=[layer.get_int("stride-y", default=1) or 1, layer.get_int("stride-x", default=1) or 1],
         pads_begin=pads_begin,
-        pads_end=[layer.integer("pad-b", default=pads_begin[0]), layer.integer("pad-r", default=pads_begin[1])],
-        dilations=[layer.integer("dilation-y", default=1), layer.integer("dilation-x", default=1)],
+        pads_end=[layer.get_int("pad-b", default=pads_begin[0]), layer.get_int("pad-r", default=pads_begin[1])],
+        dilations=[layer.get_int("dilation-y", default=1), layer.get_int("dilation-x", default=1)],
         auto_pad=_read_auto_pad(layer),
     )
 
@@ -134,14 +134,14 @@ def _read_window_xy(layer: LegacyLayer) -> Window:
 def _read_window_caffe(layer: LegacyLayer) -> Window:
     """Read `kernel_size`, `kernel_h` and the other attributes that keep Caffe's names."""
     size, stride, pad = (
-        layer.integer("kernel_size"),
-        layer.integer("stride", default=1),
-        layer.integer("pad", default=0),
+        layer.get_int("kernel_size"),
+        layer.get_int("stride", default=1),
+        layer.get_int("pad", default=0),
     )
     return Window(
-        kernel=[layer.integer(f"kernel_{axis}", default=0) or size for axis in "hw"],
-        strides=[layer.integer(f"stride_{axis}", default=0) or stride for axis in "hw"],
-        pads_begin=[layer.integer(f"pad_{axis}", default=0) or pad for axis in "hw"],
+        kernel=[layer.get_int(f"kernel_{axis}", default=0) or size for axis in "hw"],
+        strides=[layer.get_int(f"stride_{axis}", default=0) or stride for axis in "hw"],
+        pads_begin=[layer.get_int(f"pad_{axis}", default=0) or pad for axis in "hw"],
         pads_end=[0, 0],
         dilations=[1, 1],
         auto_pad=_read_auto_pad(layer),
@@ -151,33 +151,33 @@ def _read_window_caffe(layer: LegacyLayer) -> Window:
 def _add_biases(builder: Builder, layer: LegacyLayer, value: Value, shape: Sequence[int], position: int) -> Value:
     """Add the blob `biases` or the input at `position`, reshaped to `shape`, if the layer has one of them."""
     if "biases" in layer.blobs:
-        biases = builder.blob(layer, "biases", shape)
+        biases = builder.add_blob(layer, "biases", shape)
     elif len(layer.inputs) > position:
         biases = builder.reshape(layer.inputs[position], shape)
     else:
         return value
-    return builder.binary("Add", value, builder.floating(biases))
+    return builder.add_binary("Add", value, builder.to_float(biases))
 
 
 def _add_channel_biases(builder: Builder, layer: LegacyLayer, value: Value, channels: int, position: int) -> Value:
     """Add one bias per output channel of a convolution."""
-    shape = (1, channels, *[1] * (len(layer.in_shape()) - 2))
+    shape = (1, channels, *[1] * (len(layer.get_input_shape()) - 2))
     return _add_biases(builder, layer, value, shape, position)
 
 
 def _get_weights(builder: Builder, layer: LegacyLayer, shape: list[int], position: int = 1) -> Value:
     """Return the blob `weights`, or in IR v7 the input at `position`, as floats of `shape`."""
     if "weights" in layer.blobs or len(layer.inputs) <= position:
-        return builder.floating(builder.blob(layer, "weights", shape))
-    return builder.floating(builder.reshape(layer.inputs[position], shape))
+        return builder.to_float(builder.add_blob(layer, "weights", shape))
+    return builder.to_float(builder.reshape(layer.inputs[position], shape))
 
 
 def _read_channels(layer: LegacyLayer) -> tuple[int, int, int]:
     """Return the numbers of groups, input channels and output channels."""
-    shape = layer.in_shape()
-    groups, out_channels = layer.integer("group", default=1), layer.integer("output")
+    shape = layer.get_input_shape()
+    groups, out_channels = layer.get_int("group", default=1), layer.get_int("output")
     if len(shape) < 3 or groups < 1 or shape[1] % groups or out_channels % groups:
-        raise layer.error(f"group={groups} and output={out_channels} do not match an input of shape {list(shape)}")
+        raise layer.make_error(f"group={groups} and output={out_channels} do not match an input of shape {list(shape)}")
     return groups, shape[1], out_channels
 
 
@@ -189,11 +189,11 @@ def convert_convolution(builder: Builder, layer: LegacyLayer) -> Value:
     shape = [out_channels, in_channels // groups, *window.kernel]
     if groups > 1:
         shape = [groups, out_channels // groups, *shape[1:]]
-    value = builder.op(
+    value = builder.add_op(
         "GroupConvolution" if groups > 1 else "Convolution",
-        [builder.floating(layer.input(0)), _get_weights(builder, layer, shape)],
+        [builder.to_float(layer.get_input(0)), _get_weights(builder, layer, shape)],
         window.attributes,
-        shape=layer.out_shape(),
+        shape=layer.get_output_shape(),
     )
     return _add_channel_biases(builder, layer, value, out_channels, 2)
 
@@ -212,7 +212,9 @@ def convert_deconvolution(builder: Builder, layer: LegacyLayer) -> Value:
     if groups > 1:
         shape = [groups, *shape]
     pads_begin, pads_end, output_padding = [], [], []
-    for axis, (size, out_size) in enumerate(zip(layer.in_shape()[2:], layer.out_shape()[2:], strict=True)):
+    for axis, (size, out_size) in enumerate(
+        zip(layer.get_input_shape()[2:], layer.get_output_shape()[2:], strict=True)
+    ):
         total = window.strides[axis] * (size - 1) + window.compute_extent(axis) - out_size
         cropped = max(total, 0)
         begin = {"same_upper": cropped // 2, "same_lower": (cropped + 1) // 2, "valid": 0}.get(
@@ -229,11 +231,11 @@ def convert_deconvolution(builder: Builder, layer: LegacyLayer) -> Value:
         "output_padding": output_padding,
         "auto_pad": "explicit",
     }
-    value = builder.op(
+    value = builder.add_op(
         "GroupConvolutionBackpropData" if groups > 1 else "ConvolutionBackpropData",
-        [builder.floating(layer.input(0)), _get_weights(builder, layer, shape)],
+        [builder.to_float(layer.get_input(0)), _get_weights(builder, layer, shape)],
         attributes,
-        shape=layer.out_shape(),
+        shape=layer.get_output_shape(),
     )
     return _add_channel_biases(builder, layer, value, out_channels, 2)
 
@@ -247,10 +249,10 @@ def convert_deformable_convolution(builder: Builder, layer: LegacyLayer) -> Valu
     attributes = {
         **window.attributes,
         "group": groups,
-        "deformable_group": layer.integer("deformable_group", default=1),
+        "deformable_group": layer.get_int("deformable_group", default=1),
     }
-    inputs = [builder.floating(layer.input(0)), builder.floating(layer.input(1)), weights]
-    value = builder.op("DeformableConvolution", inputs, attributes, shape=layer.out_shape())
+    inputs = [builder.to_float(layer.get_input(0)), builder.to_float(layer.get_input(1)), weights]
+    value = builder.add_op("DeformableConvolution", inputs, attributes, shape=layer.get_output_shape())
     return _add_channel_biases(builder, layer, value, out_channels, 3)
 
 
@@ -265,24 +267,26 @@ def convert_binary_convolution(builder: Builder, layer: LegacyLayer) -> Value:
 
     window = Window.read(layer)
     groups, in_channels, out_channels = _read_channels(layer)
-    mode = layer.text("mode", default="xnor-popcount")
+    mode = layer.get_text("mode", default="xnor-popcount")
     if groups > 1 or mode != "xnor-popcount":
-        raise layer.error(f"group={groups} and mode={mode} are unsupported, expected group=1 and mode=xnor-popcount")
+        raise layer.make_error(
+            f"group={groups} and mode={mode} are unsupported, expected group=1 and mode=xnor-popcount"
+        )
     weights = _get_binary_weights(builder, layer, (out_channels, in_channels, *window.kernel))
-    two, minus_one = builder.constant(2.0, F32, "two"), builder.constant(-1.0, F32, "minus_one")
-    value = builder.binary("Multiply", builder.floating(layer.input(0)), two)
-    value = builder.binary("Add", value, minus_one)
-    pads_begin, pads_end = window.compute_pads(layer.in_shape()[2:], layer.out_shape()[2:])
+    two, minus_one = builder.add_constant(2.0, F32, "two"), builder.add_constant(-1.0, F32, "minus_one")
+    value = builder.add_binary("Multiply", builder.to_float(layer.get_input(0)), two)
+    value = builder.add_binary("Add", value, minus_one)
+    pads_begin, pads_end = window.compute_pads(layer.get_input_shape()[2:], layer.get_output_shape()[2:])
     if any(pads_begin) or any(pads_end):
-        fill = builder.constant(np.sign(layer.number("pad_value", default=0.0)), F32, "pad_value")
-        pads = [builder.constant([0, 0, *pad], name="pads") for pad in (pads_begin, pads_end)]
-        in_shape = layer.in_shape()
+        fill = builder.add_constant(np.sign(layer.get_float("pad_value", default=0.0)), F32, "pad_value")
+        pads = [builder.add_constant([0, 0, *pad], name="pads") for pad in (pads_begin, pads_end)]
+        in_shape = layer.get_input_shape()
         padded_sizes = (n + a + b for n, a, b in zip(in_shape[2:], pads_begin, pads_end, strict=True))
         shape = (*in_shape[:2], *padded_sizes)
-        value = builder.op("Pad", [value, *pads, fill], {"pad_mode": "constant"}, shape=shape)
+        value = builder.add_op("Pad", [value, *pads, fill], {"pad_mode": "constant"}, shape=shape)
     no_pads = [0] * len(window.kernel)
     attributes = {**window.attributes, "pads_begin": no_pads, "pads_end": no_pads, "auto_pad": "explicit"}
-    value = builder.op("Convolution", [value, weights], attributes, shape=layer.out_shape())
+    value = builder.add_op("Convolution", [value, weights], attributes, shape=layer.get_output_shape())
     return _add_channel_biases(builder, layer, value, out_channels, 2)
 
 
@@ -292,16 +296,16 @@ def _get_binary_weights(builder: Builder, layer: LegacyLayer, shape: Sequence[in
 
     blob = layer.blobs.get("weights")
     if blob is None:
-        raise layer.error("requires the blob weights")
+        raise layer.make_error("requires the blob weights")
     count = math.prod(shape)
     if blob.size * 8 < count:
-        raise layer.error(f"the blob weights has {blob.size} bytes, expected {count} bits")
+        raise layer.make_error(f"the blob weights has {blob.size} bytes, expected {count} bits")
     if not len(layer.weights):
         # Without its .bin a file can still be inspected. Running it reports that these bytes are missing.
-        return builder.stored(Blob(F32, blob.offset, F32.get_byte_size(count)), shape, "weights")
+        return builder.add_stored_constant(Blob(F32, blob.offset, F32.get_byte_size(count)), shape, "weights")
     packed = np.frombuffer(layer.weights.view(blob.offset, blob.size), np.uint8)
     bits = np.unpackbits(packed, count=count, bitorder="little").reshape(shape)
-    return builder.constant(bits.astype(np.float32) * 2 - 1, F32, "weights")
+    return builder.add_constant(bits.astype(np.float32) * 2 - 1, F32, "weights")
 
 
 @converts("Pooling")
@@ -312,12 +316,14 @@ def convert_pooling(builder: Builder, layer: LegacyLayer) -> Value:
     padding, its mean is over the part inside data and padding, as in Caffe.
     """
     window = Window.read(layer)
-    value = builder.floating(layer.input(0))
-    in_shape, out_shape = layer.in_shape()[2:], layer.out_shape()[2:]
+    value = builder.to_float(layer.get_input(0))
+    in_shape, out_shape = layer.get_input_shape()[2:], layer.get_output_shape()[2:]
     if len(in_shape) != len(window.kernel):
-        raise layer.error(f"kernel has {len(window.kernel)} entries, but the input has {len(in_shape)} spatial axes")
+        raise layer.make_error(
+            f"kernel has {len(window.kernel)} entries, but the input has {len(in_shape)} spatial axes"
+        )
     method = _read_pooling_method(layer)
-    if layer.flag("global_pool", "global_pooling"):
+    if layer.get_bool("global_pool", "global_pooling"):
         ones, zeros = [1] * len(in_shape), [0] * len(in_shape)
         window = Window(list(in_shape), ones, zeros, zeros, [], "explicit")
     attributes: dict[str, object] = {
@@ -329,28 +335,28 @@ def convert_pooling(builder: Builder, layer: LegacyLayer) -> Value:
         "auto_pad": window.auto_pad,
     }
     if method == "max":
-        return builder.op("MaxPool", [value], attributes, shape=layer.out_shape())
-    attributes["exclude-pad"] = layer.flag("exclude-pad", "exclude_pad")
-    value = builder.op("AvgPool", [value], attributes, shape=layer.out_shape())
+        return builder.add_op("MaxPool", [value], attributes, shape=layer.get_output_shape())
+    attributes["exclude-pad"] = layer.get_bool("exclude-pad", "exclude_pad")
+    value = builder.add_op("AvgPool", [value], attributes, shape=layer.get_output_shape())
     if attributes["exclude-pad"] or window.auto_pad != "explicit" or not any(window.pads_begin + window.pads_end):
         return value
     return _exclude_overhang(builder, value, window, in_shape, out_shape)
 
 
 def _read_pooling_method(layer: LegacyLayer) -> str:
-    method = layer.text("pool-method", default="max").lower()
-    if layer.has("pool"):
-        method = "max" if layer.text("pool").upper().endswith("MAX") else "avg"
+    method = layer.get_text("pool-method", default="max").lower()
+    if layer.has_attribute("pool"):
+        method = "max" if layer.get_text("pool").upper().endswith("MAX") else "avg"
     if method not in ("max", "avg"):
-        raise layer.error(f"pool-method is {method!r}, expected max or avg")
+        raise layer.make_error(f"pool-method is {method!r}, expected max or avg")
     return method
 
 
 def _infer_rounding(layer: LegacyLayer, window: Window) -> str:
     """Return the rounding that yields the declared shape, or the stated one if none does."""
-    rounding = layer.text("rounding_type", "rounding-type", default="floor").lower()
+    rounding = layer.get_text("rounding_type", "rounding-type", default="floor").lower()
     if window.auto_pad == "explicit":
-        in_shape, out_shape = layer.in_shape()[2:], layer.out_shape()[2:]
+        in_shape, out_shape = layer.get_input_shape()[2:], layer.get_output_shape()[2:]
         ranges = [
             size + begin + end - kernel
             for size, begin, end, kernel in zip(
@@ -375,10 +381,10 @@ def _exclude_overhang(
         end = size + window.pads_begin[axis] + window.pads_end[axis]
         overhang = (out_size - 1) * window.strides[axis] + kernel - end
         if 0 < overhang < min(kernel, window.strides[axis]):
-            last = builder.constant([kernel / (kernel - overhang)], F32, "last")
-            factors = builder.concat([builder.filled(1, (out_size - 1,)), last], 0)
+            last = builder.add_constant([kernel / (kernel - overhang)], F32, "last")
+            factors = builder.concat([builder.fill(1, (out_size - 1,)), last], 0)
             shape = [out_size if i == axis else 1 for i in range(len(out_shape))]
-            value = builder.binary("Multiply", value, builder.reshape(factors, (1, 1, *shape)))
+            value = builder.add_binary("Multiply", value, builder.reshape(factors, (1, 1, *shape)))
     return value
 
 
@@ -388,35 +394,35 @@ def convert_fully_connected(builder: Builder, layer: LegacyLayer) -> Value:
 
     If both input and output have rank 3, the second axis is kept too.
     """
-    value = builder.floating(layer.input(0))
-    shape, out_features = layer.in_shape(), layer.integer("out-size", "out_size")
+    value = builder.to_float(layer.get_input(0))
+    shape, out_features = layer.get_input_shape(), layer.get_int("out-size", "out_size")
     if not shape:
-        raise layer.error("the input is a scalar, expected rank 1 or more")
-    keeps_axis = len(shape) == 3 and len(layer.out_shape()) == 3
+        raise layer.make_error("the input is a scalar, expected rank 1 or more")
+    keeps_axis = len(shape) == 3 and len(layer.get_output_shape()) == 3
     in_features = shape[-1] if keeps_axis else math.prod(shape[1:])
     if len(shape) != 2 and not keeps_axis:
-        pattern = builder.constant([0, -1] if in_features else [0, 0], name="shape")
-        value = builder.op("Reshape", [value, pattern], {"special_zero": True}, shape=(shape[0], in_features))
+        pattern = builder.add_constant([0, -1] if in_features else [0, 0], name="shape")
+        value = builder.add_op("Reshape", [value, pattern], {"special_zero": True}, shape=(shape[0], in_features))
     weights = _get_weights(builder, layer, [out_features, in_features])
     product_shape = (*shape[:2], out_features) if keeps_axis else (shape[0], out_features)
     attributes = {"transpose_a": False, "transpose_b": True}
-    value = builder.op("MatMul", [value, weights], attributes, shape=product_shape)
+    value = builder.add_op("MatMul", [value, weights], attributes, shape=product_shape)
     value = _add_biases(builder, layer, value, (*[1] * (len(product_shape) - 1), out_features), 2)
-    return builder.reshape(value, layer.out_shape())
+    return builder.reshape(value, layer.get_output_shape())
 
 
 @converts("Gemm")
 def convert_gemm(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to operations that compute alpha * A @ B + beta * C."""
-    left, right = (builder.floating(layer.input(i)) for i in (0, 1))
-    attributes = {"transpose_a": layer.flag("transpose_a"), "transpose_b": layer.flag("transpose_b")}
-    value = builder.op("MatMul", [left, right], attributes, shape=layer.out_shape())
-    alpha, beta = layer.number("alpha", default=1.0), layer.number("beta", default=1.0)
+    left, right = (builder.to_float(layer.get_input(i)) for i in (0, 1))
+    attributes = {"transpose_a": layer.get_bool("transpose_a"), "transpose_b": layer.get_bool("transpose_b")}
+    value = builder.add_op("MatMul", [left, right], attributes, shape=layer.get_output_shape())
+    alpha, beta = layer.get_float("alpha", default=1.0), layer.get_float("beta", default=1.0)
     if alpha != 1:
-        value = builder.binary("Multiply", value, builder.constant(alpha, F32, "alpha"))
+        value = builder.add_binary("Multiply", value, builder.add_constant(alpha, F32, "alpha"))
     if len(layer.inputs) > 2:
-        addend = builder.floating(layer.inputs[2])
+        addend = builder.to_float(layer.inputs[2])
         if beta != 1:
-            addend = builder.binary("Multiply", addend, builder.constant(beta, F32, "beta"))
-        value = builder.binary("Add", value, addend)
+            addend = builder.add_binary("Multiply", addend, builder.add_constant(beta, F32, "beta"))
+        value = builder.add_binary("Add", value, addend)
     return value

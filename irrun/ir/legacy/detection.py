@@ -17,11 +17,11 @@ def _add_priors(
     builder: Builder, layer: LegacyLayer, operation: str, attributes: dict[str, object], image_size: Sequence[int]
 ) -> Value:
     """Add an operation that takes as inputs the sizes of the feature map and the image, which used to be implied."""
-    grid_size = layer.in_shape(0)[-2:]
-    inputs = [builder.constant(list(grid_size), name="grid"), builder.constant(list(image_size), name="image")]
-    count = math.prod(layer.out_shape()) // 2
-    value = builder.op(operation, inputs, attributes, shape=(2, count), element=F32)
-    return builder.reshape(value, layer.out_shape())
+    grid_size = layer.get_input_shape(0)[-2:]
+    inputs = [builder.add_constant(list(grid_size), name="grid"), builder.add_constant(list(image_size), name="image")]
+    count = math.prod(layer.get_output_shape()) // 2
+    value = builder.add_op(operation, inputs, attributes, shape=(2, count), element=F32)
+    return builder.reshape(value, layer.get_output_shape())
 
 
 @converts("PriorBox")
@@ -31,21 +31,24 @@ def convert_prior_box(builder: Builder, layer: LegacyLayer) -> Value:
     Sizes are in pixels even without `scale_all_sizes`, whereas PriorBox then expects fractions of the image height.
     Legacy kernels used `step` alone and ignored `step_h`, `step_w` and `img_size`.
     """
-    step = layer.number("step", default=0.0)
+    step = layer.get_float("step", default=0.0)
     attributes: dict[str, object] = {
-        "offset": layer.number("offset", default=0.5),
+        "offset": layer.get_float("offset", default=0.5),
         "step": step,
-        "flip": layer.flag("flip"),
-        "clip": layer.flag("clip"),
-        "scale_all_sizes": layer.flag("scale_all_sizes", default=True),
-        "variance": layer.numbers("variance", default=[]) or [0.1],
+        "flip": layer.get_bool("flip"),
+        "clip": layer.get_bool("clip"),
+        "scale_all_sizes": layer.get_bool("scale_all_sizes", default=True),
+        "variance": layer.get_floats("variance", default=[]) or [0.1],
     }
     for name in ("min_size", "max_size", "aspect_ratio", "density", "fixed_ratio", "fixed_size"):
-        attributes[name] = layer.numbers(name, default=[])
-    image_size = layer.in_shape(1)[-2:]
+        attributes[name] = layer.get_floats(name, default=[])
+    image_size = layer.get_input_shape(1)[-2:]
     if not attributes["scale_all_sizes"]:
         height = max(image_size[0], 1)
-        attributes |= {"step": step / height, "min_size": [n / height for n in layer.numbers("min_size", default=[])]}
+        attributes |= {
+            "step": step / height,
+            "min_size": [n / height for n in layer.get_floats("min_size", default=[])],
+        }
     return _add_priors(builder, layer, "PriorBox", attributes, image_size)
 
 
@@ -55,19 +58,19 @@ def convert_prior_box_clustered(builder: Builder, layer: LegacyLayer) -> Value:
 
     Unlike those of PriorBox, its legacy kernels used `step_h`, `step_w`, `img_h` and `img_w`.
     """
-    step = layer.number("step", default=0.0)
+    step = layer.get_float("step", default=0.0)
     attributes: dict[str, object] = {
-        "offset": layer.number("offset", default=0.5),
+        "offset": layer.get_float("offset", default=0.5),
         "step": step,
-        "step_w": layer.number("step_w", default=0.0) or step,
-        "step_h": layer.number("step_h", default=0.0) or step,
-        "clip": layer.flag("clip"),
-        "variance": layer.numbers("variance", default=[]) or [0.1],
-        "width": layer.numbers("width"),
-        "height": layer.numbers("height"),
+        "step_w": layer.get_float("step_w", default=0.0) or step,
+        "step_h": layer.get_float("step_h", default=0.0) or step,
+        "clip": layer.get_bool("clip"),
+        "variance": layer.get_floats("variance", default=[]) or [0.1],
+        "width": layer.get_floats("width"),
+        "height": layer.get_floats("height"),
     }
-    height, width = layer.in_shape(1)[-2:]
-    image_size = (layer.integer("img_h", default=0) or height, layer.integer("img_w", default=0) or width)
+    height, width = layer.get_input_shape(1)[-2:]
+    image_size = (layer.get_int("img_h", default=0) or height, layer.get_int("img_w", default=0) or width)
     return _add_priors(builder, layer, "PriorBoxClustered", attributes, image_size)
 
 
@@ -75,124 +78,126 @@ def convert_prior_box_clustered(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_detection_output(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to DetectionOutput."""
     attributes: dict[str, object] = {
-        "num_classes": layer.integer("num_classes"),
-        "background_label_id": layer.integer("background_label_id", default=0),
-        "top_k": layer.integer("top_k", default=-1),
-        "keep_top_k": layer.integers("keep_top_k", default=[-1]),
-        "nms_threshold": layer.number("nms_threshold"),
-        "confidence_threshold": layer.number("confidence_threshold", default=_LOWEST_FLOAT),
+        "num_classes": layer.get_int("num_classes"),
+        "background_label_id": layer.get_int("background_label_id", default=0),
+        "top_k": layer.get_int("top_k", default=-1),
+        "keep_top_k": layer.get_ints("keep_top_k", default=[-1]),
+        "nms_threshold": layer.get_float("nms_threshold"),
+        "confidence_threshold": layer.get_float("confidence_threshold", default=_LOWEST_FLOAT),
         "code_type": _read_code_type(layer),
-        "variance_encoded_in_target": layer.flag("variance_encoded_in_target"),
-        "share_location": layer.flag("share_location", default=True),
-        "clip_before_nms": layer.flag("clip_before_nms") or layer.flag("clip"),
-        "clip_after_nms": layer.flag("clip_after_nms"),
-        "decrease_label_id": layer.flag("decrease_label_id"),
-        "normalized": layer.flag("normalized", default=True),
+        "variance_encoded_in_target": layer.get_bool("variance_encoded_in_target"),
+        "share_location": layer.get_bool("share_location", default=True),
+        "clip_before_nms": layer.get_bool("clip_before_nms") or layer.get_bool("clip"),
+        "clip_after_nms": layer.get_bool("clip_after_nms"),
+        "decrease_label_id": layer.get_bool("decrease_label_id"),
+        "normalized": layer.get_bool("normalized", default=True),
         # Files converted from Caffe state -1 where the sizes are not used.
-        "input_height": max(layer.integer("input_height", default=1), 1),
-        "input_width": max(layer.integer("input_width", default=1), 1),
-        "objectness_score": layer.number("objectness_score", default=0.0),
+        "input_height": max(layer.get_int("input_height", default=1), 1),
+        "input_width": max(layer.get_int("input_width", default=1), 1),
+        "objectness_score": layer.get_float("objectness_score", default=0.0),
     }
     inputs = []
     for i in range(len(layer.inputs)):
-        value, shape = builder.floating(layer.input(i)), layer.in_shape(i)
+        value, shape = builder.to_float(layer.get_input(i)), layer.get_input_shape(i)
         rank = 3 if i == 2 else 2
         if len(shape) > rank:
             value = builder.reshape(value, (*shape[: rank - 1], math.prod(shape[rank - 1 :])))
         inputs.append(value)
-    return builder.op("DetectionOutput", inputs, attributes, shape=layer.out_shape())
+    return builder.add_op("DetectionOutput", inputs, attributes, shape=layer.get_output_shape())
 
 
 def _read_code_type(layer: LegacyLayer) -> str:
-    stated = layer.text("code_type", default="caffe.PriorBoxParameter.CORNER")
+    stated = layer.get_text("code_type", default="caffe.PriorBoxParameter.CORNER")
     code = stated.rpartition(".")[2].upper()
     if code not in ("CORNER", "CENTER_SIZE"):
-        raise layer.error(f"code_type is {stated!r}, expected caffe.PriorBoxParameter.CORNER or .CENTER_SIZE")
+        raise layer.make_error(f"code_type is {stated!r}, expected caffe.PriorBoxParameter.CORNER or .CENTER_SIZE")
     return f"caffe.PriorBoxParameter.{code}"
 
 
 @converts("RegionYolo")
 def convert_region_yolo(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to RegionYolo."""
-    softmax = layer.flag("do_softmax", default=True)
+    softmax = layer.get_bool("do_softmax", default=True)
     attributes = {
-        "axis": layer.integer("axis", default=1),
-        "end_axis": layer.integer("end_axis", default=3),
-        "coords": layer.integer("coords"),
-        "classes": layer.integer("classes"),
-        "num": layer.integer("num"),
+        "axis": layer.get_int("axis", default=1),
+        "end_axis": layer.get_int("end_axis", default=3),
+        "coords": layer.get_int("coords"),
+        "classes": layer.get_int("classes"),
+        "num": layer.get_int("num"),
         "do_softmax": softmax,
-        "mask": layer.integers("mask", default=[]),
-        "anchors": layer.numbers("anchors", default=[]),
+        "mask": layer.get_ints("mask", default=[]),
+        "anchors": layer.get_floats("anchors", default=[]),
     }
-    value = builder.floating(layer.input(0))
-    in_shape = layer.in_shape()
+    value = builder.to_float(layer.get_input(0))
+    in_shape = layer.get_input_shape()
     if softmax:
         shape: Sequence[int] = (in_shape[0], math.prod(in_shape[1:]))
     else:
-        channels_per_box = layer.integer("coords") + layer.integer("classes") + 1
-        shape = (in_shape[0], len(layer.integers("mask", default=[])) * channels_per_box, *in_shape[2:])
-    value = builder.op("RegionYolo", [value], attributes, shape=shape)
-    return builder.reshape(value, layer.out_shape())
+        channels_per_box = layer.get_int("coords") + layer.get_int("classes") + 1
+        shape = (in_shape[0], len(layer.get_ints("mask", default=[])) * channels_per_box, *in_shape[2:])
+    value = builder.add_op("RegionYolo", [value], attributes, shape=shape)
+    return builder.reshape(value, layer.get_output_shape())
 
 
 @converts("ReorgYolo")
 def convert_reorg_yolo(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ReorgYolo."""
-    attributes = {"stride": [layer.integer("stride")]}
-    return builder.op("ReorgYolo", [layer.input(0)], attributes, shape=layer.out_shape(), version="opset2")
+    attributes = {"stride": [layer.get_int("stride")]}
+    return builder.add_op(
+        "ReorgYolo", [layer.get_input(0)], attributes, shape=layer.get_output_shape(), version="opset2"
+    )
 
 
 @converts("Proposal")
 def convert_proposal(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     """Convert to Proposal-1, or to Proposal-4 if a second output holds probabilities."""
     attributes: dict[str, object] = {
-        "base_size": layer.integer("base_size"),
-        "pre_nms_topn": layer.integer("pre_nms_topn"),
-        "post_nms_topn": layer.integer("post_nms_topn"),
-        "nms_thresh": layer.number("nms_thresh"),
-        "feat_stride": layer.integer("feat_stride"),
-        "min_size": layer.integer("min_size"),
-        "ratio": layer.numbers("ratio"),
-        "scale": layer.numbers("scale"),
-        "clip_before_nms": layer.flag("clip_before_nms", default=True),
-        "clip_after_nms": layer.flag("clip_after_nms"),
-        "normalize": layer.flag("normalize"),
-        "box_size_scale": layer.number("box_size_scale", default=1.0),
-        "box_coordinate_scale": layer.number("box_coordinate_scale", default=1.0),
-        "framework": layer.text("framework", default=""),
+        "base_size": layer.get_int("base_size"),
+        "pre_nms_topn": layer.get_int("pre_nms_topn"),
+        "post_nms_topn": layer.get_int("post_nms_topn"),
+        "nms_thresh": layer.get_float("nms_thresh"),
+        "feat_stride": layer.get_int("feat_stride"),
+        "min_size": layer.get_int("min_size"),
+        "ratio": layer.get_floats("ratio"),
+        "scale": layer.get_floats("scale"),
+        "clip_before_nms": layer.get_bool("clip_before_nms", default=True),
+        "clip_after_nms": layer.get_bool("clip_after_nms"),
+        "normalize": layer.get_bool("normalize"),
+        "box_size_scale": layer.get_float("box_size_scale", default=1.0),
+        "box_coordinate_scale": layer.get_float("box_coordinate_scale", default=1.0),
+        "framework": layer.get_text("framework", default=""),
     }
-    scores, deltas, image_info = (builder.floating(layer.input(i)) for i in range(3))
-    count = math.prod(layer.in_shape(2))
+    scores, deltas, image_info = (builder.to_float(layer.get_input(i)) for i in range(3))
+    count = math.prod(layer.get_input_shape(2))
     image_info = builder.reshape(image_info, (count,))
     if count > 4:
         image_info = builder.slice(image_info, [0], [0], [3])
     inputs = [scores, deltas, image_info]
     if len(layer.outputs) == 1:
-        return [builder.op("Proposal", inputs, attributes, shape=layer.out_shape())]
-    outputs = [(F32, layer.out_shape(0)), (F32, layer.out_shape(1))]
-    proposal = builder.layer("Proposal", inputs, outputs, attributes, version="opset4")
+        return [builder.add_op("Proposal", inputs, attributes, shape=layer.get_output_shape())]
+    outputs = [(F32, layer.get_output_shape(0)), (F32, layer.get_output_shape(1))]
+    proposal = builder.add_layer("Proposal", inputs, outputs, attributes, version="opset4")
     return [Value(proposal, port) for port in proposal.outputs]
 
 
 @converts("SimplerNMS")
 def convert_simpler_nms(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to a Proposal of base size 16 and three ratios. The inputs for scores and boxes come in either order."""
-    scores, deltas, image_info = (builder.floating(layer.input(i)) for i in range(3))
-    if layer.in_shape(0)[1] > layer.in_shape(1)[1]:
+    scores, deltas, image_info = (builder.to_float(layer.get_input(i)) for i in range(3))
+    if layer.get_input_shape(0)[1] > layer.get_input_shape(1)[1]:
         scores, deltas = deltas, scores
     attributes: dict[str, object] = {
         "base_size": 16,
         "ratio": [0.5, 1.0, 2.0],
-        "scale": layer.numbers("scale"),
-        "min_size": layer.integer("min_bbox_size"),
-        "feat_stride": layer.integer("feat_stride"),
-        "pre_nms_topn": layer.integer("pre_nms_topn"),
-        "post_nms_topn": layer.integer("post_nms_topn"),
-        "nms_thresh": layer.number("iou_threshold"),
+        "scale": layer.get_floats("scale"),
+        "min_size": layer.get_int("min_bbox_size"),
+        "feat_stride": layer.get_int("feat_stride"),
+        "pre_nms_topn": layer.get_int("pre_nms_topn"),
+        "post_nms_topn": layer.get_int("post_nms_topn"),
+        "nms_thresh": layer.get_float("iou_threshold"),
     }
-    image_info = builder.reshape(image_info, (math.prod(layer.in_shape(2)),))
-    return builder.op("Proposal", [scores, deltas, image_info], attributes, shape=layer.out_shape())
+    image_info = builder.reshape(image_info, (math.prod(layer.get_input_shape(2)),))
+    return builder.add_op("Proposal", [scores, deltas, image_info], attributes, shape=layer.get_output_shape())
 
 
 @converts("PSROIPooling")
@@ -201,65 +206,65 @@ def convert_psroi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
 
     With offsets as the third input, or with the mode "bilinear_deformable", convert to DeformablePSROIPooling.
     """
-    inputs = [builder.floating(value) for value in layer.inputs]
-    mode = layer.text("mode", default="average")
+    inputs = [builder.to_float(value) for value in layer.inputs]
+    mode = layer.get_text("mode", default="average")
     attributes: dict[str, object] = {
-        "output_dim": layer.integer("output_dim"),
-        "group_size": layer.integer("group_size", default=1),
-        "spatial_scale": layer.number("spatial_scale"),
+        "output_dim": layer.get_int("output_dim"),
+        "group_size": layer.get_int("group_size", default=1),
+        "spatial_scale": layer.get_float("spatial_scale"),
         "mode": mode,
-        "spatial_bins_x": layer.integer("spatial_bins_x", default=1),
-        "spatial_bins_y": layer.integer("spatial_bins_y", default=1),
+        "spatial_bins_x": layer.get_int("spatial_bins_x", default=1),
+        "spatial_bins_y": layer.get_int("spatial_bins_y", default=1),
     }
     if mode != "bilinear_deformable" and len(inputs) == 2:
-        return builder.op("PSROIPooling", inputs, attributes, shape=layer.out_shape())
+        return builder.add_op("PSROIPooling", inputs, attributes, shape=layer.get_output_shape())
     attributes |= {
         "mode": "bilinear_deformable",
-        "trans_std": layer.number("trans_std", default=1.0),
-        "part_size": layer.integer("part_size", default=1),
+        "trans_std": layer.get_float("trans_std", default=1.0),
+        "part_size": layer.get_int("part_size", default=1),
     }
-    if layer.flag("no_trans"):
+    if layer.get_bool("no_trans"):
         inputs = inputs[:2]
-    return builder.op("DeformablePSROIPooling", inputs, attributes, shape=layer.out_shape())
+    return builder.add_op("DeformablePSROIPooling", inputs, attributes, shape=layer.get_output_shape())
 
 
 @converts("ROIPooling")
 def convert_roi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ROIPooling."""
     attributes: dict[str, object] = {
-        "pooled_h": layer.integer("pooled_h"),
-        "pooled_w": layer.integer("pooled_w"),
-        "spatial_scale": layer.number("spatial_scale"),
-        "method": layer.text("method", default="max").lower(),
+        "pooled_h": layer.get_int("pooled_h"),
+        "pooled_w": layer.get_int("pooled_w"),
+        "spatial_scale": layer.get_float("spatial_scale"),
+        "method": layer.get_text("method", default="max").lower(),
     }
-    data, rois = (builder.floating(layer.input(i)) for i in (0, 1))
-    shape = layer.in_shape(1)
+    data, rois = (builder.to_float(layer.get_input(i)) for i in (0, 1))
+    shape = layer.get_input_shape(1)
     if len(shape) > 2:
         rois = builder.reshape(rois, (math.prod(shape[:-1]), shape[-1]))
-    return builder.op("ROIPooling", [data, rois], attributes, shape=layer.out_shape(), version="opset2")
+    return builder.add_op("ROIPooling", [data, rois], attributes, shape=layer.get_output_shape(), version="opset2")
 
 
 @converts("NonMaxSuppression")
 def convert_non_max_suppression(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to NonMaxSuppression, padded with rows of -1 to the number of rows that the output declares."""
-    boxes, scores = builder.floating(layer.input(0)), builder.floating(layer.input(1))
+    boxes, scores = builder.to_float(layer.get_input(0)), builder.to_float(layer.get_input(1))
     inputs = [boxes, scores]
     # Without these inputs all boxes may be selected, except those that another box covers entirely.
-    for i, (name, default) in enumerate((("count", layer.in_shape()[1]), ("overlap", 1.0), ("score", 0.0))):
+    for i, (name, default) in enumerate((("count", layer.get_input_shape()[1]), ("overlap", 1.0), ("score", 0.0))):
         if i + 2 >= len(layer.inputs):
-            inputs.append(builder.constant(default, I64 if i == 0 else F32, name))
+            inputs.append(builder.add_constant(default, I64 if i == 0 else F32, name))
         else:
-            scalar = builder.scalar(layer.inputs[i + 2])
-            inputs.append(builder.integral(scalar) if i == 0 else builder.floating(scalar))
-    element = I64 if layer.out_type().name == "i64" else I32
+            scalar = builder.to_scalar(layer.inputs[i + 2])
+            inputs.append(builder.to_int(scalar) if i == 0 else builder.to_float(scalar))
+    element = I64 if layer.get_output_type().name == "i64" else I32
     attributes = {
-        "box_encoding": "center" if layer.flag("center_point_box") else "corner",
-        "sort_result_descending": layer.flag("sort_result_descending", default=True),
+        "box_encoding": "center" if layer.get_bool("center_point_box") else "corner",
+        "sort_result_descending": layer.get_bool("sort_result_descending", default=True),
         "output_type": element,
     }
-    rows = layer.out_shape()[0]
-    selected = builder.op("NonMaxSuppression", inputs, attributes, element=element, version="opset3")
-    padded = builder.concat([selected, builder.filled(-1, (rows, 3), element)], 0)
+    rows = layer.get_output_shape()[0]
+    selected = builder.add_op("NonMaxSuppression", inputs, attributes, element=element, version="opset3")
+    padded = builder.concat([selected, builder.fill(-1, (rows, 3), element)], 0)
     return builder.slice(padded, [0], [0], [rows])
 
 
@@ -270,51 +275,51 @@ def convert_ctc_greedy_decoder(builder: Builder, layer: LegacyLayer) -> Value:
     Legacy kernels took the mask of Caffe, where a 0 marks the first step of a sequence, which ends before the next 0.
     The first step is therefore always included. Without a mask all steps are.
     """
-    logits = builder.floating(layer.input(0))
-    steps, batch = layer.in_shape()[:2]
+    logits = builder.to_float(layer.get_input(0))
+    steps, batch = layer.get_input_shape()[:2]
     if len(layer.inputs) > 1:
         mask = builder.reshape(builder.convert(layer.inputs[1], logits.type or F32), (steps, batch))
-        first = builder.constant([[1.0], *[[0.0]] * (steps - 1)], F32, "first")
-        mask = builder.binary("Maximum", mask, first)
+        first = builder.add_constant([[1.0], *[[0.0]] * (steps - 1)], F32, "first")
+        mask = builder.add_binary("Maximum", mask, first)
     else:
-        mask = builder.filled(1, (steps, batch))
-    attributes = {"ctc_merge_repeated": layer.flag("ctc_merge_repeated", default=True)}
-    value = builder.op("CTCGreedyDecoder", [logits, mask], attributes)
-    return builder.reshape(value, layer.out_shape())
+        mask = builder.fill(1, (steps, batch))
+    attributes = {"ctc_merge_repeated": layer.get_bool("ctc_merge_repeated", default=True)}
+    value = builder.add_op("CTCGreedyDecoder", [logits, mask], attributes)
+    return builder.reshape(value, layer.get_output_shape())
 
 
 #: The types of IR v7 that opset6 holds unchanged. Each attribute is named with the method that reads it.
 _DETECTRON = {
     "ExperimentalDetectronDetectionOutput": {
-        "class_agnostic_box_regression": "flag",
-        "deltas_weights": "numbers",
-        "max_delta_log_wh": "number",
-        "max_detections_per_image": "integer",
-        "nms_threshold": "number",
-        "num_classes": "integer",
-        "post_nms_count": "integer",
-        "score_threshold": "number",
+        "class_agnostic_box_regression": "get_bool",
+        "deltas_weights": "get_floats",
+        "max_delta_log_wh": "get_float",
+        "max_detections_per_image": "get_int",
+        "nms_threshold": "get_float",
+        "num_classes": "get_int",
+        "post_nms_count": "get_int",
+        "score_threshold": "get_float",
     },
     "ExperimentalDetectronGenerateProposalsSingleImage": {
-        "min_size": "number",
-        "nms_threshold": "number",
-        "post_nms_count": "integer",
-        "pre_nms_count": "integer",
+        "min_size": "get_float",
+        "nms_threshold": "get_float",
+        "post_nms_count": "get_int",
+        "pre_nms_count": "get_int",
     },
     "ExperimentalDetectronPriorGridGenerator": {
-        "flatten": "flag",
-        "h": "integer",
-        "w": "integer",
-        "stride_x": "number",
-        "stride_y": "number",
+        "flatten": "get_bool",
+        "h": "get_int",
+        "w": "get_int",
+        "stride_x": "get_float",
+        "stride_y": "get_float",
     },
     "ExperimentalDetectronROIFeatureExtractor": {
-        "output_size": "integer",
-        "pyramid_scales": "integers",
-        "sampling_ratio": "integer",
-        "aligned": "flag",
+        "output_size": "get_int",
+        "pyramid_scales": "get_ints",
+        "sampling_ratio": "get_int",
+        "aligned": "get_bool",
     },
-    "ExperimentalDetectronTopKROIs": {"max_rois": "integer"},
+    "ExperimentalDetectronTopKROIs": {"max_rois": "get_int"},
 }
 
 #: The element types of their outputs; a single f32 output for the others.
@@ -329,14 +334,16 @@ _DETECTRON_OUTPUTS = {
 def convert_detectron(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     """Convert to the operation of the same name. Sizes and scale of the image are reshaped to its rank."""
     attributes = {
-        name: getattr(layer, method)(name) for name, method in _DETECTRON[layer.kind].items() if layer.has(name)
+        name: getattr(layer, method)(name)
+        for name, method in _DETECTRON[layer.kind].items()
+        if layer.has_attribute(name)
     }
     shapes = [declared.shape for declared in layer.outputs]
     types = _DETECTRON_OUTPUTS.get(layer.kind, (F32,))
     outputs = [(element, shapes[i] if i < len(shapes) else None) for i, element in enumerate(types)]
-    inputs = [builder.floating(value) for value in layer.inputs]
+    inputs = [builder.to_float(value) for value in layer.inputs]
     for suffix, position, shape in (("GenerateProposalsSingleImage", 0, (3,)), ("DetectionOutput", 3, (1, 3))):
         if layer.kind.endswith(suffix):
             inputs[position] = builder.reshape(inputs[position], shape)
-    converted = builder.layer(layer.kind, inputs, outputs, attributes, version="opset6")
+    converted = builder.add_layer(layer.kind, inputs, outputs, attributes, version="opset6")
     return [Value(converted, port) for port in converted.outputs]

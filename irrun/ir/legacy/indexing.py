@@ -14,8 +14,10 @@ __all__: list[str] = []
 @converts("Gather")
 def convert_gather(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Gather."""
-    axis = builder.constant(layer.axis(len(layer.in_shape()), default=0), name="axis")
-    return builder.op("Gather", [layer.input(0), builder.integral(layer.input(1)), axis], shape=layer.out_shape())
+    axis = builder.add_constant(layer.get_axis(len(layer.get_input_shape()), default=0), name="axis")
+    return builder.add_op(
+        "Gather", [layer.get_input(0), builder.to_int(layer.get_input(1)), axis], shape=layer.get_output_shape()
+    )
 
 
 def _read_mask(layer: LegacyLayer, name: str, count: int) -> list[int]:
@@ -24,7 +26,7 @@ def _read_mask(layer: LegacyLayer, name: str, count: int) -> list[int]:
     In legacy files, begin_mask and end_mask are inverted: a 1, which is their default, means that the bound applies.
     """
     inverted = name in ("begin_mask", "end_mask")
-    bits = layer.integers(name, default=[])
+    bits = layer.get_ints(name, default=[])
     bits += [int(inverted)] * (count - len(bits))
     return [1 - bit for bit in bits] if inverted else bits
 
@@ -32,38 +34,38 @@ def _read_mask(layer: LegacyLayer, name: str, count: int) -> list[int]:
 @converts("StridedSlice")
 def convert_strided_slice(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to StridedSlice. An omitted end is the end of each axis."""
-    inputs = [layer.input(0), builder.integral(layer.input(1))]
-    inputs += [builder.integral(value) for value in layer.inputs[2:]]
-    count = math.prod(layer.in_shape(1))
+    inputs = [layer.get_input(0), builder.to_int(layer.get_input(1))]
+    inputs += [builder.to_int(value) for value in layer.inputs[2:]]
+    count = math.prod(layer.get_input_shape(1))
     attributes = {
         name: _read_mask(layer, name, count)
         for name in ("begin_mask", "end_mask", "new_axis_mask", "shrink_axis_mask", "ellipsis_mask")
     }
     if len(inputs) < 3:
-        inputs.append(builder.filled(0, (count,), I64))
+        inputs.append(builder.fill(0, (count,), I64))
         attributes["end_mask"] = [1] * count
-    return builder.op("StridedSlice", inputs, attributes, shape=layer.out_shape())
+    return builder.add_op("StridedSlice", inputs, attributes, shape=layer.get_output_shape())
 
 
 @converts("OneHot")
 def convert_one_hot(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to OneHot."""
-    element = layer.out_type()
+    element = layer.get_output_type()
 
     def read_value(name: str, default: float) -> Value:
-        text = layer.text(name, default=str(default))
+        text = layer.get_text(name, default=str(default))
         number = {"True": 1.0, "False": 0.0}.get(text)
-        number = layer.number(name, default=default) if number is None else number
-        return builder.constant(number if element.is_float else int(number), element, name)
+        number = layer.get_float(name, default=default) if number is None else number
+        return builder.add_constant(number if element.is_float else int(number), element, name)
 
     inputs = [
-        builder.integral(layer.input(0)),
-        builder.constant(layer.integer("depth"), name="depth"),
+        builder.to_int(layer.get_input(0)),
+        builder.add_constant(layer.get_int("depth"), name="depth"),
         read_value("on_value", 1.0),
         read_value("off_value", 0.0),
     ]
-    attributes = {"axis": layer.integer("axis", default=-1)}
-    return builder.op("OneHot", inputs, attributes, shape=layer.out_shape(), element=element)
+    attributes = {"axis": layer.get_int("axis", default=-1)}
+    return builder.add_op("OneHot", inputs, attributes, shape=layer.get_output_shape(), element=element)
 
 
 def _add_top_k(
@@ -72,7 +74,7 @@ def _add_top_k(
     """Add a TopK that selects the first of equal elements; only a sorted TopK-11 guarantees that."""
     attributes = {**attributes, "index_element_type": I32, "stable": attributes["sort"] != "none"}
     outputs = [(value.type, shape), (I32, shape)]
-    top_k = builder.layer("TopK", [value, k], outputs, attributes, version="opset11")
+    top_k = builder.add_layer("TopK", [value, k], outputs, attributes, version="opset11")
     return Value(top_k, top_k.outputs[0]), Value(top_k, top_k.outputs[1])
 
 
@@ -80,14 +82,14 @@ def _add_top_k(
 def convert_top_k(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     """Convert to TopK. A single output holds the values if its type is floating-point, or else the indices."""
     attributes: dict[str, object] = {
-        "axis": layer.axis(len(layer.in_shape()), default=-1),
-        "mode": layer.text("mode", default="max"),
-        "sort": layer.text("sort", default="index"),
+        "axis": layer.get_axis(len(layer.get_input_shape()), default=-1),
+        "mode": layer.get_text("mode", default="max"),
+        "sort": layer.get_text("sort", default="index"),
     }
-    k = builder.scalar(builder.integral(layer.input(1)))
-    values, indices = _add_top_k(builder, layer.input(0), k, attributes, layer.out_shape())
+    k = builder.to_scalar(builder.to_int(layer.get_input(1)))
+    values, indices = _add_top_k(builder, layer.get_input(0), k, attributes, layer.get_output_shape())
     if len(layer.outputs) == 1:
-        return [values if layer.out_type().is_float else indices]
+        return [values if layer.get_output_type().is_float else indices]
     return [values, indices]
 
 
@@ -98,15 +100,15 @@ def convert_arg_max(builder: Builder, layer: LegacyLayer) -> Value:
     The output holds the indices of the largest elements as floats, or with `out_max_val` their values. Without an
     axis the maxima are over all axes but the first, and `out_max_val` appends the values to the indices.
     """
-    value = builder.floating(layer.input(0))
-    has_axis, wants_values = layer.has("axis"), layer.flag("out_max_val")
-    shape, count = layer.in_shape(), layer.integer("top_k", default=1)
+    value = builder.to_float(layer.get_input(0))
+    has_axis, wants_values = layer.has_attribute("axis"), layer.get_bool("out_max_val")
+    shape, count = layer.get_input_shape(), layer.get_int("top_k", default=1)
     if has_axis:
-        axis = layer.axis(len(shape))
+        axis = layer.get_axis(len(shape))
     else:
         axis, shape = 1, (shape[0], math.prod(shape[1:]))
         value = builder.reshape(value, shape)
-    k = builder.constant(count, name="k")
+    k = builder.add_constant(count, name="k")
     attributes: dict[str, object] = {"axis": axis, "mode": "max", "sort": "value"}
     values, indices = _add_top_k(builder, value, k, attributes, (*shape[:axis], count, *shape[axis + 1 :]))
     if has_axis:
@@ -114,7 +116,7 @@ def convert_arg_max(builder: Builder, layer: LegacyLayer) -> Value:
     result = builder.convert(indices, F32)
     if wants_values:
         result = builder.concat([result, values], 1)
-    return builder.reshape(result, layer.out_shape())
+    return builder.reshape(result, layer.get_output_shape())
 
 
 @converts("ScatterUpdate", "ScatterElementsUpdate")
@@ -125,53 +127,57 @@ def convert_scatter(builder: Builder, layer: LegacyLayer) -> Value:
     """
     operation = layer.kind
     if len(layer.inputs) > 3:
-        axis = builder.integral(layer.inputs[3])
+        axis = builder.to_int(layer.inputs[3])
     else:
         operation = "ScatterElementsUpdate"
-        axis = builder.constant(layer.axis(len(layer.in_shape()), default=0), name="axis")
-    inputs = [layer.input(0), builder.integral(layer.input(1)), layer.input(2), axis]
-    return builder.op(operation, inputs, shape=layer.out_shape(), version="opset3")
+        axis = builder.add_constant(layer.get_axis(len(layer.get_input_shape()), default=0), name="axis")
+    inputs = [layer.get_input(0), builder.to_int(layer.get_input(1)), layer.get_input(2), axis]
+    return builder.add_op(operation, inputs, shape=layer.get_output_shape(), version="opset3")
 
 
 @converts("GatherND")
 def convert_gather_nd(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to GatherND-5."""
-    attributes = {"batch_dims": layer.integer("batch_dims", default=0)}
-    inputs = [layer.input(0), builder.integral(layer.input(1))]
-    return builder.op("GatherND", inputs, attributes, shape=layer.out_shape(), version="opset5")
+    attributes = {"batch_dims": layer.get_int("batch_dims", default=0)}
+    inputs = [layer.get_input(0), builder.to_int(layer.get_input(1))]
+    return builder.add_op("GatherND", inputs, attributes, shape=layer.get_output_shape(), version="opset5")
 
 
 @converts("ScatterNDUpdate")
 def convert_scatter_nd_update(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ScatterNDUpdate."""
-    inputs = [layer.input(0), builder.integral(layer.input(1)), layer.input(2)]
-    return builder.op("ScatterNDUpdate", inputs, shape=layer.out_shape(), version="opset4")
+    inputs = [layer.get_input(0), builder.to_int(layer.get_input(1)), layer.get_input(2)]
+    return builder.add_op("ScatterNDUpdate", inputs, shape=layer.get_output_shape(), version="opset4")
 
 
 @converts("GatherTree")
 def convert_gather_tree(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to GatherTree."""
-    inputs = builder.same_type([layer.input(i) for i in range(3)])
-    end_token = builder.convert(builder.scalar(layer.input(3)), inputs[0].type or I32)
-    return builder.op("GatherTree", [*inputs, end_token], shape=layer.out_shape())
+    inputs = builder.unify_types([layer.get_input(i) for i in range(3)])
+    end_token = builder.convert(builder.to_scalar(layer.get_input(3)), inputs[0].type or I32)
+    return builder.add_op("GatherTree", [*inputs, end_token], shape=layer.get_output_shape())
 
 
 @converts("Bucketize")
 def convert_bucketize(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Bucketize."""
-    attributes = {"output_type": I32, "with_right_bound": layer.flag("with_right_bound", default=True)}
-    inputs = [layer.input(0), layer.input(1)]
-    return builder.op("Bucketize", inputs, attributes, shape=layer.out_shape(), element=I32, version="opset3")
+    attributes = {"output_type": I32, "with_right_bound": layer.get_bool("with_right_bound", default=True)}
+    inputs = [layer.get_input(0), layer.get_input(1)]
+    return builder.add_op(
+        "Bucketize", inputs, attributes, shape=layer.get_output_shape(), element=I32, version="opset3"
+    )
 
 
 @converts("CumSum")
 def convert_cum_sum(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to CumSum."""
-    axis = builder.constant(0, name="axis")
+    axis = builder.add_constant(0, name="axis")
     if len(layer.inputs) > 1:
-        axis = builder.scalar(builder.integral(layer.inputs[1]))
-    attributes = {name: layer.flag(name) for name in ("exclusive", "reverse")}
-    return builder.op("CumSum", [layer.input(0), axis], attributes, shape=layer.out_shape(), version="opset3")
+        axis = builder.to_scalar(builder.to_int(layer.inputs[1]))
+    attributes = {name: layer.get_bool(name) for name in ("exclusive", "reverse")}
+    return builder.add_op(
+        "CumSum", [layer.get_input(0), axis], attributes, shape=layer.get_output_shape(), version="opset3"
+    )
 
 
 @converts("EmbeddingBagOffsetsSum", "EmbeddingBagPackedSum", "EmbeddingSegmentsSum")
@@ -187,15 +193,15 @@ def convert_embedding(builder: Builder, layer: LegacyLayer) -> Value:
     }[layer.kind]
     inputs: list[Value | None] = []
     for i, value in enumerate(layer.inputs):
-        converted = builder.integral(value) if 0 < i < integer_end else value
-        inputs.append(builder.scalar(converted) if i in scalars else converted)
-    return builder.op(layer.kind, inputs, shape=layer.out_shape(), version="opset3")
+        converted = builder.to_int(value) if 0 < i < integer_end else value
+        inputs.append(builder.to_scalar(converted) if i in scalars else converted)
+    return builder.add_op(layer.kind, inputs, shape=layer.get_output_shape(), version="opset3")
 
 
 @converts("NonZero")
 def convert_non_zero(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to NonZero."""
-    return builder.op("NonZero", [layer.input(0)], {"output_type": I32}, element=I32, version="opset3")
+    return builder.add_op("NonZero", [layer.get_input(0)], {"output_type": I32}, element=I32, version="opset3")
 
 
 def _pad_to(builder: Builder, value: Value, padding: Value, count: int) -> Value:
@@ -210,25 +216,25 @@ def convert_unique(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     The outputs are the values and, on request, the position of each element among them and the number of occurrences
     of each value, as floats. All are as long as the input: the last value is repeated, with a count of 0.
     """
-    value = builder.floating(layer.input(0))
-    (count,) = layer.in_shape()
+    value = builder.to_float(layer.get_input(0))
+    (count,) = layer.get_input_shape()
     outputs = [(value.type, None), (I64, None), (I64, (count,)), (I64, None)]
-    attributes = {"sorted": layer.flag("sorted"), "index_element_type": I64, "count_element_type": I64}
-    unique = builder.layer("Unique", [value], outputs, attributes, version="opset10")
+    attributes = {"sorted": layer.get_bool("sorted"), "index_element_type": I64, "count_element_type": I64}
+    unique = builder.add_layer("Unique", [value], outputs, attributes, version="opset10")
     values, _, positions, counts = (Value(unique, port) for port in unique.outputs)
-    last = builder.op(
+    last = builder.add_op(
         "Gather",
-        [values, builder.constant([-1], name="last"), builder.constant(0, name="axis")],
+        [values, builder.add_constant([-1], name="last"), builder.add_constant(0, name="axis")],
         {"batch_dims": 0},
         shape=(1,),
         version="opset8",
     )
-    repeats = builder.constant([count], name="repeats")
-    result = [_pad_to(builder, values, builder.op("Tile", [last, repeats], shape=(count,)), count)]
-    if layer.flag("return_inverse"):
+    repeats = builder.add_constant([count], name="repeats")
+    result = [_pad_to(builder, values, builder.add_op("Tile", [last, repeats], shape=(count,)), count)]
+    if layer.get_bool("return_inverse"):
         result.append(builder.convert(positions, F32))
-    if layer.flag("return_counts"):
-        result.append(_pad_to(builder, builder.convert(counts, F32), builder.filled(0, (count,)), count))
+    if layer.get_bool("return_counts"):
+        result.append(_pad_to(builder, builder.convert(counts, F32), builder.fill(0, (count,)), count))
     return result
 
 
@@ -238,37 +244,37 @@ def convert_sparse_segment(builder: Builder, layer: LegacyLayer) -> Value:
 
     Segments without rows are zero.
     """
-    table = builder.floating(layer.input(0))
-    rows, (segments, *_) = layer.in_shape()[0], layer.out_shape()
+    table = builder.to_float(layer.get_input(0))
+    rows, (segments, *_) = layer.get_input_shape()[0], layer.get_output_shape()
     indices = [
-        builder.integral(layer.input(1)),
-        builder.integral(layer.input(2)),
-        builder.constant(segments, name="segments"),
+        builder.to_int(layer.get_input(1)),
+        builder.to_int(layer.get_input(2)),
+        builder.add_constant(segments, name="segments"),
     ]
-    total = builder.op("EmbeddingSegmentsSum", [table, *indices], shape=layer.out_shape(), version="opset3")
+    total = builder.add_op("EmbeddingSegmentsSum", [table, *indices], shape=layer.get_output_shape(), version="opset3")
     if layer.kind == "SparseSegmentSum":
         return total
-    shape = (segments, *[1] * (len(layer.out_shape()) - 1))
-    ones = builder.filled(1, (rows, *shape[1:]))
-    count = builder.op("EmbeddingSegmentsSum", [ones, *indices], shape=shape, version="opset3")
-    count = builder.binary("Maximum", count, builder.constant(1.0, F32, "one"))
+    shape = (segments, *[1] * (len(layer.get_output_shape()) - 1))
+    ones = builder.fill(1, (rows, *shape[1:]))
+    count = builder.add_op("EmbeddingSegmentsSum", [ones, *indices], shape=shape, version="opset3")
+    count = builder.add_binary("Maximum", count, builder.add_constant(1.0, F32, "one"))
     if layer.kind == "SparseSegmentSqrtN":
-        count = builder.unary("Sqrt", count)
-    return builder.binary("Divide", total, count)
+        count = builder.add_unary("Sqrt", count)
+    return builder.add_binary("Divide", total, count)
 
 
 @converts("SparseToDense")
 def convert_sparse_to_dense(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to a ScatterNDUpdate of a tensor that is filled with the default value or zero."""
-    indices, values = builder.integral(layer.input(0)), layer.input(2)
+    indices, values = builder.to_int(layer.get_input(0)), layer.get_input(2)
     element = values.type or F32
     if len(layer.inputs) > 3:
-        default = builder.convert(builder.scalar(layer.inputs[3]), element)
+        default = builder.convert(builder.to_scalar(layer.inputs[3]), element)
     else:
-        default = builder.constant(0, element, "zero")
-    target = builder.constant(list(layer.out_shape()), name="shape")
-    dense = builder.op("Broadcast", [default, target], {"mode": "numpy"}, shape=layer.out_shape())
-    return builder.op("ScatterNDUpdate", [dense, indices, values], shape=layer.out_shape(), version="opset4")
+        default = builder.add_constant(0, element, "zero")
+    target = builder.add_constant(list(layer.get_output_shape()), name="shape")
+    dense = builder.add_op("Broadcast", [default, target], {"mode": "numpy"}, shape=layer.get_output_shape())
+    return builder.add_op("ScatterNDUpdate", [dense, indices, values], shape=layer.get_output_shape(), version="opset4")
 
 
 @converts("ExperimentalSparseWeightedSum")
@@ -277,15 +283,15 @@ def convert_sparse_weighted_sum(builder: Builder, layer: LegacyLayer) -> Value:
 
     A row of the matrix without values selects the default row of the table.
     """
-    indices, values = builder.integral(layer.input(0)), builder.integral(layer.input(1))
-    count = layer.in_shape()[0]
+    indices, values = builder.to_int(layer.get_input(0)), builder.to_int(layer.get_input(1))
+    count = layer.get_input_shape()[0]
     segments = builder.reshape(builder.slice(indices, [1], [0], [1]), (count,))
-    table = builder.floating(layer.input(3))
-    default = builder.convert(builder.scalar(layer.input(4)), values.type or I64)
+    table = builder.to_float(layer.get_input(3))
+    default = builder.convert(builder.to_scalar(layer.get_input(4)), values.type or I64)
     segments = builder.convert(segments, values.type or I64)
-    rows = builder.constant(layer.out_shape()[0], values.type or I64, "rows")
-    inputs = [table, values, segments, rows, default, *map(builder.floating, layer.inputs[5:6])]
-    return builder.op("EmbeddingSegmentsSum", inputs, shape=layer.out_shape(), version="opset3")
+    rows = builder.add_constant(layer.get_output_shape()[0], values.type or I64, "rows")
+    inputs = [table, values, segments, rows, default, *map(builder.to_float, layer.inputs[5:6])]
+    return builder.add_op("EmbeddingSegmentsSum", inputs, shape=layer.get_output_shape(), version="opset3")
 
 
 @converts("SparseFillEmptyRows")
@@ -296,7 +302,7 @@ def convert_sparse_fill_empty_rows(builder: Builder, layer: LegacyLayer) -> Sequ
     the matrix ends the list.
     """
     outputs = [(F32, declared.shape) for declared in layer.outputs]
-    inputs = [builder.floating(layer.input(i)) for i in range(4)]
-    attributes = {"count": layer.out_shape()[0]}
-    converted = builder.layer("SparseFillEmptyRows", inputs, outputs, attributes, version="legacy")
+    inputs = [builder.to_float(layer.get_input(i)) for i in range(4)]
+    attributes = {"count": layer.get_output_shape()[0]}
+    converted = builder.add_layer("SparseFillEmptyRows", inputs, outputs, attributes, version="legacy")
     return [Value(converted, port) for port in converted.outputs]

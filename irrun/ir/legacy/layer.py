@@ -1,4 +1,4 @@
-"""An old layer, as its conversion sees it."""
+"""A legacy layer, as its conversion sees it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,29 @@ from irrun.errors import ModelError
 from irrun.ir.model import Layer, Port
 from irrun.ir.weights import Weights
 
-__all__ = ["BOOLEAN", "F32", "I32", "I64", "Blob", "Declared", "LegacyLayer", "Shape", "Value"]
+__all__ = ["BOOLEAN", "F32", "I32", "I64", "Blob", "LegacyLayer", "PortDeclaration", "Shape", "Value"]
 
 F32, I32, I64, BOOLEAN = (ELEMENT_TYPES[name] for name in ("f32", "i32", "i64", "boolean"))
 
+#: A static shape; None if it is unknown.
 Shape = tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
 class Value:
-    """An output port of a layer of the new graph."""
+    """An output port of a layer of the new graph.
+
+    Attributes:
+        layer: The layer.
+        port: The output port.
+    """
 
     layer: Layer
     port: Port
 
     @property
     def type(self) -> ElementType | None:
+        """The element type."""
         return self.port.element_type
 
     @property
@@ -39,11 +46,13 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Declared:
-    """What an old file says of a port: its type as arithmetic sees it, its shape.
+class PortDeclaration:
+    """The declaration of a port in a legacy file.
 
     Attributes:
-        explicit: whether the port itself names its precision (IR v7), rather than the layer.
+        type: The element type that computations use.
+        shape: The shape.
+        explicit: Whether the port itself states its precision (IR v7), not only the layer.
     """
 
     type: ElementType | None
@@ -53,7 +62,13 @@ class Declared:
 
 @dataclass(frozen=True)
 class Blob:
-    """A segment of the .bin."""
+    """A segment of the weights.
+
+    Attributes:
+        type: The element type.
+        offset: The position of the first byte.
+        size: The number of bytes.
+    """
 
     type: ElementType
     offset: int
@@ -61,6 +76,7 @@ class Blob:
 
     @property
     def count(self) -> int:
+        """The number of elements."""
         return self.size * 8 // self.type.bits
 
 
@@ -70,14 +86,22 @@ _FALSE = frozenset({"0", "false", "no", ""})
 
 @dataclass
 class LegacyLayer:
-    """A layer of an old file, with its inputs as values of the new graph.
+    """A layer of a legacy file, with its inputs as values of the new graph.
+
+    The methods that read an attribute accept several names and use the first one that the layer has. An attribute
+    without a default is required.
 
     Attributes:
-        version: the IR version of its file.
-        inputs: in the order of its input ports.
-        declared_inputs, outputs: what the file says of its ports.
-        blobs: by name: "weights", "biases", "custom".
-        weights: the .bin.
+        name: The name.
+        kind: The type, in its documented spelling.
+        version: The IR version of the file.
+        line: The line in the file.
+        attributes: The attributes, as text.
+        inputs: The values of the input ports, in order.
+        declared_inputs: The declarations of the input ports.
+        outputs: The declarations of the output ports.
+        blobs: The blobs by name, such as "weights", "biases" and "custom".
+        weights: The weights of the model.
     """
 
     name: str
@@ -86,88 +110,136 @@ class LegacyLayer:
     line: int
     attributes: dict[str, str]
     inputs: list[Value] = field(default_factory=list)
-    declared_inputs: list[Declared] = field(default_factory=list)
-    outputs: list[Declared] = field(default_factory=list)
+    declared_inputs: list[PortDeclaration] = field(default_factory=list)
+    outputs: list[PortDeclaration] = field(default_factory=list)
     blobs: dict[str, Blob] = field(default_factory=dict)
     weights: Weights = field(default_factory=Weights)
 
-    def error(self, message: str) -> ModelError:
+    def make_error(self, message: str) -> ModelError:
+        """Return an error that names this layer."""
         return ModelError(message, line=self.line or None, layer=f"layer {self.name!r} ({self.kind}, legacy)")
 
-    def has(self, *names: str) -> bool:
+    def has_attribute(self, *names: str) -> bool:
+        """Return whether the layer has one of the attributes."""
         return any(n in self.attributes for n in names)
 
-    def _find(self, names: Sequence[str]) -> str | None:
-        return next((self.attributes[n] for n in names if n in self.attributes), None)
+    def get_text(self, *names: str, default: str | None = None) -> str:
+        """Return an attribute as text.
 
-    def _convert(self, names: Sequence[str], default: Any, convert: Callable[[str], Any], what: str) -> Any:
-        text = self._find(names)
+        Raises:
+            ModelError: A required attribute is missing.
+        """
+        return str(self._convert(names, default, str.strip, "text"))
+
+    def get_int(self, *names: str, default: int | None = None) -> int:
+        """Return an attribute as an integer.
+
+        Raises:
+            ModelError: The attribute is required but missing, or is not an integer.
+        """
+        return int(self._convert(names, default, _parse_int, "an integer"))
+
+    def get_float(self, *names: str, default: float | None = None) -> float:
+        """Return an attribute as a float.
+
+        Raises:
+            ModelError: The attribute is required but missing, or is not a number.
+        """
+        return float(self._convert(names, default, float, "a number"))
+
+    def get_bool(self, *names: str, default: bool = False) -> bool:
+        """Return an attribute as a boolean.
+
+        Raises:
+            ModelError: The attribute is not a boolean.
+        """
+        return bool(self._convert(names, default, _parse_bool, "a boolean"))
+
+    def get_ints(self, *names: str, default: Sequence[int] | None = None) -> list[int]:
+        """Return an attribute as a list of integers.
+
+        Raises:
+            ModelError: The attribute is required but missing, or is not a list of integers.
+        """
+        return list(
+            self._convert(names, default, lambda t: [_parse_int(x) for x in _split_list(t)], "a list of integers")
+        )
+
+    def get_floats(self, *names: str, default: Sequence[float] | None = None) -> list[float]:
+        """Return an attribute as a list of floats.
+
+        Raises:
+            ModelError: The attribute is required but missing, or is not a list of numbers.
+        """
+        return list(self._convert(names, default, lambda t: [float(x) for x in _split_list(t)], "a list of numbers"))
+
+    def get_axis(self, rank: int, *names: str, default: int | None = None) -> int:
+        """Return an attribute as an axis in [0, rank).
+
+        Args:
+            rank: The rank of the tensor.
+            names: Names of the attribute; "axis" if there are none.
+            default: The default value.
+
+        Raises:
+            ModelError: The attribute is required but missing, is not an integer, or is not in [-rank, rank).
+        """
+        axis = self.get_int(*(names or ("axis",)), default=default)
+        if not -rank <= axis < rank:
+            raise self.make_error(f"axis {axis} is out of range [{-rank}, {rank - 1}]")
+        return axis % rank
+
+    def get_input(self, position: int) -> Value:
+        """Return the value of an input port.
+
+        Raises:
+            ModelError: There is no such port.
+        """
+        if position >= len(self.inputs):
+            raise self.make_error(f"has {len(self.inputs)} inputs, requires at least {position + 1}")
+        return self.inputs[position]
+
+    def get_input_shape(self, position: int = 0) -> tuple[int, ...]:
+        """Return the declared shape of an input port.
+
+        Raises:
+            ModelError: There is no such port.
+        """
+        self.get_input(position)
+        return self.declared_inputs[position].shape
+
+    def get_output_shape(self, position: int = 0) -> tuple[int, ...]:
+        """Return the declared shape of an output port.
+
+        Raises:
+            ModelError: There is no such port.
+        """
+        if position >= len(self.outputs):
+            raise self.make_error(f"has {len(self.outputs)} outputs, requires at least {position + 1}")
+        return self.outputs[position].shape
+
+    def get_output_type(self, position: int = 0) -> ElementType:
+        """Return the declared element type of an output port; f32 if it is not declared."""
+        declared = self.outputs[position].type if position < len(self.outputs) else None
+        return declared or F32
+
+    def _convert(self, names: Sequence[str], default: Any, convert: Callable[[str], Any], description: str) -> Any:
+        text = next((self.attributes[n] for n in names if n in self.attributes), None)
         if text is None or (not text.strip() and default is not None):
             if default is None:
-                raise self.error(f"needs the attribute {names[0]}")
+                raise self.make_error(f"requires the attribute {names[0]}")
             return default
         try:
             return convert(text)
         except (ValueError, OverflowError):
-            raise self.error(f"attribute {names[0]}={text!r} is not {what}") from None
-
-    def text(self, *names: str, default: str | None = None) -> str:
-        """The first of these attributes that is there; without a default one has to be."""
-        return str(self._convert(names, default, str.strip, "text"))
-
-    def integer(self, *names: str, default: int | None = None) -> int:
-        return int(self._convert(names, default, _int, "an integer"))
-
-    def number(self, *names: str, default: float | None = None) -> float:
-        return float(self._convert(names, default, float, "a number"))
-
-    def flag(self, *names: str, default: bool = False) -> bool:
-        return bool(self._convert(names, default, _flag, "a boolean"))
-
-    def integers(self, *names: str, default: Sequence[int] | None = None) -> list[int]:
-        return list(self._convert(names, default, lambda t: [_int(x) for x in _parts(t)], "a list of integers"))
-
-    def numbers(self, *names: str, default: Sequence[float] | None = None) -> list[float]:
-        return list(self._convert(names, default, lambda t: [float(x) for x in _parts(t)], "a list of numbers"))
-
-    def input(self, position: int) -> Value:
-        """The value of an input port.
-
-        Raises:
-            ModelError: there is no such port.
-        """
-        if position >= len(self.inputs):
-            raise self.error(f"has {len(self.inputs)} inputs, needs at least {position + 1}")
-        return self.inputs[position]
-
-    def in_shape(self, position: int = 0) -> tuple[int, ...]:
-        """The shape that the file declares for an input port."""
-        self.input(position)
-        return self.declared_inputs[position].shape
-
-    def out_shape(self, position: int = 0) -> tuple[int, ...]:
-        """The shape that the file declares for an output port."""
-        if position >= len(self.outputs):
-            raise self.error(f"has {len(self.outputs)} outputs, needs at least {position + 1}")
-        return self.outputs[position].shape
-
-    def out_type(self, position: int = 0) -> ElementType:
-        found = self.outputs[position].type if position < len(self.outputs) else None
-        return found or F32
-
-    def axis(self, rank: int, *names: str, default: int | None = None) -> int:
-        """An axis attribute, counted from the front."""
-        axis = self.integer(*(names or ("axis",)), default=default)
-        if not -rank <= axis < rank:
-            raise self.error(f"axis {axis} is outside of rank {rank}")
-        return axis % rank
+            raise self.make_error(f"attribute {names[0]}={text!r} is not {description}") from None
 
 
-def _parts(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     return [part for part in text.replace(" ", ",").split(",") if part]
 
 
-def _int(text: str) -> int:
+def _parse_int(text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -177,7 +249,7 @@ def _int(text: str) -> int:
         return int(number)
 
 
-def _flag(text: str) -> bool:
+def _parse_bool(text: str) -> bool:
     lowered = text.strip().lower()
     if lowered in _TRUE:
         return True

@@ -47,7 +47,10 @@ class Memories:
         attributes: dict[str, object] = {"variable_id": variable}
         if is_reader:
             value = builder.fill(0, layer.get_output_shape(), layer.get_output_type())
-            attributes |= {"variable_type": layer.get_output_type(), "variable_shape": PartialShape(layer.get_output_shape())}
+            attributes |= {
+                "variable_type": layer.get_output_type(),
+                "variable_shape": PartialShape(layer.get_output_shape()),
+            }
         else:
             value = layer.get_input(0)
         converted = builder.add_layer(

@@ -16,87 +16,87 @@ __all__: list[str] = []
 def convert_const(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Constant. The layer has a single blob, which most files call "custom"."""
     if len(layer.blobs) != 1:
-        raise layer.error(f"has {len(layer.blobs)} blobs, expected one")
-    return builder.blob(layer, next(iter(layer.blobs)), layer.out_shape())
+        raise layer.make_error(f"has {len(layer.blobs)} blobs, expected one")
+    return builder.add_blob(layer, next(iter(layer.blobs)), layer.get_output_shape())
 
 
 @converts("Copy")
 def convert_copy(builder: Builder, layer: LegacyLayer) -> Value:
     """Return the input, which gets the name of the layer as a further name."""
-    return layer.input(0)
+    return layer.get_input(0)
 
 
 @converts("Convert")
 def convert_convert(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Convert to the type of the output, which is f32 for FP16."""
-    precision = layer.text("precision", default="")
+    precision = layer.get_text("precision", default="")
     try:
-        element = ElementType.parse(precision) if precision else layer.out_type()
+        element = ElementType.parse(precision) if precision else layer.get_output_type()
     except ValueError as error:
-        raise layer.error(str(error)) from None
-    return builder.convert(layer.input(0), F32 if element.name == "f16" else element)
+        raise layer.make_error(str(error)) from None
+    return builder.convert(layer.get_input(0), F32 if element.name == "f16" else element)
 
 
 @converts("Concat")
 def convert_concat(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Concat."""
-    axis = layer.axis(len(layer.out_shape()), default=1 if len(layer.out_shape()) > 1 else 0)
+    axis = layer.get_axis(len(layer.get_output_shape()), default=1 if len(layer.get_output_shape()) > 1 else 0)
     if not layer.inputs:
-        raise layer.error("has no inputs")
+        raise layer.make_error("has no inputs")
     return builder.concat(layer.inputs, axis)
 
 
 @converts("Split", "Slice")
 def convert_split(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     """Convert to VariadicSplit into the sizes that the outputs declare."""
-    axis = layer.axis(len(layer.in_shape()), default=1)
-    return builder.split(layer.input(0), axis, [layer.out_shape(i)[axis] for i in range(len(layer.outputs))])
+    axis = layer.get_axis(len(layer.get_input_shape()), default=1)
+    return builder.split(layer.get_input(0), axis, [layer.get_output_shape(i)[axis] for i in range(len(layer.outputs))])
 
 
 @converts("Crop")
 def convert_crop(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Slice. The sizes are those of the second input, `crop_end`, `dim` or the output."""
-    value, shape = layer.input(0), layer.in_shape()
-    axes = [axis % len(shape) for axis in layer.integers("axis") if -len(shape) <= axis < len(shape)]
-    starts = layer.integers("crop_begin", "offset", default=[0] * len(axes))
-    if len(axes) != len(layer.integers("axis")) or len(starts) != len(axes):
-        raise layer.error(f"axis={layer.text('axis')} with offsets {starts} does not match rank {len(shape)}")
+    value, shape = layer.get_input(0), layer.get_input_shape()
+    axes = [axis % len(shape) for axis in layer.get_ints("axis") if -len(shape) <= axis < len(shape)]
+    starts = layer.get_ints("crop_begin", "offset", default=[0] * len(axes))
+    if len(axes) != len(layer.get_ints("axis")) or len(starts) != len(axes):
+        raise layer.make_error(f"axis={layer.get_text('axis')} with offsets {starts} does not match rank {len(shape)}")
     if len(layer.inputs) > 1:
-        sizes = [layer.in_shape(1)[axis] for axis in axes]
-    elif layer.has("crop_end"):
-        ends = layer.integers("crop_end")
+        sizes = [layer.get_input_shape(1)[axis] for axis in axes]
+    elif layer.has_attribute("crop_end"):
+        ends = layer.get_ints("crop_end")
         sizes = [shape[axis] - start - end for axis, start, end in zip(axes, starts, ends, strict=True)]
-    elif layer.has("dim"):
-        sizes = layer.integers("dim")
+    elif layer.has_attribute("dim"):
+        sizes = layer.get_ints("dim")
     else:
-        sizes = [layer.out_shape()[axis] for axis in axes]
+        sizes = [layer.get_output_shape()[axis] for axis in axes]
     if len(sizes) != len(axes):
-        raise layer.error(f"has {len(sizes)} sizes for {len(axes)} axes")
+        raise layer.make_error(f"has {len(sizes)} sizes for {len(axes)} axes")
     stops = [start + size for start, size in zip(starts, sizes, strict=True)]
     for axis, start, stop in zip(axes, starts, stops, strict=True):
         if not 0 <= start <= stop <= shape[axis]:
-            raise layer.error(f"the range [{start}, {stop}) is outside of axis {axis} of size {shape[axis]}")
+            raise layer.make_error(f"the range [{start}, {stop}) is outside of axis {axis} of size {shape[axis]}")
     return builder.slice(value, axes, starts, stops)
 
 
 @converts("Pad")
 def convert_pad(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Pad."""
-    value = layer.input(0)
-    mode = layer.text("pad_mode", default="constant").lower()
-    begin, end = (builder.constant(layer.integers(name), name=name) for name in ("pads_begin", "pads_end"))
+    value = layer.get_input(0)
+    mode = layer.get_text("pad_mode", default="constant").lower()
+    begin, end = (builder.add_constant(layer.get_ints(name), name=name) for name in ("pads_begin", "pads_end"))
     inputs = [value, begin, end]
     if mode == "constant":
-        number = layer.number("pad_value", default=0.0)
+        number = layer.get_float("pad_value", default=0.0)
         element = value.type or F32
-        inputs.append(builder.constant(number if element.is_float else int(number), element, "pad_value"))
-    return builder.op("Pad", inputs, {"pad_mode": mode}, shape=layer.out_shape())
+        inputs.append(builder.add_constant(number if element.is_float else int(number), element, "pad_value"))
+    return builder.add_op("Pad", inputs, {"pad_mode": mode}, shape=layer.get_output_shape())
 
 
 @converts("Permute")
 def convert_permute(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Transpose."""
-    return builder.transpose(layer.input(0), layer.integers("order"))
+    return builder.transpose(layer.get_input(0), layer.get_ints("order"))
 
 
 def _resolve_shape(shape: Sequence[int], pattern: Sequence[int]) -> tuple[int, ...] | None:
@@ -120,11 +120,11 @@ def _resolve_shape(shape: Sequence[int], pattern: Sequence[int]) -> tuple[int, .
 
 def _reshape(builder: Builder, layer: LegacyLayer, pattern: Sequence[int]) -> Value:
     """Reshape by a pattern if it yields the declared shape, or else to that shape."""
-    shape = layer.out_shape()
-    if _resolve_shape(layer.in_shape(), pattern) != shape:
-        return builder.reshape(layer.input(0), shape)
-    target = builder.constant(list(pattern), name="shape")
-    return builder.op("Reshape", [layer.input(0), target], {"special_zero": True}, shape=shape)
+    shape = layer.get_output_shape()
+    if _resolve_shape(layer.get_input_shape(), pattern) != shape:
+        return builder.reshape(layer.get_input(0), shape)
+    target = builder.add_constant(list(pattern), name="shape")
+    return builder.add_op("Reshape", [layer.get_input(0), target], {"special_zero": True}, shape=shape)
 
 
 @converts("Reshape")
@@ -134,114 +134,119 @@ def convert_reshape(builder: Builder, layer: LegacyLayer) -> Value:
     The effect of `axis` and `num_axes`, which come from Caffe, is part of the declared shape.
     """
     if len(layer.inputs) > 1:
-        target = builder.target(layer, 1)
-        return builder.op("Reshape", [layer.input(0), target], {"special_zero": True}, shape=layer.out_shape())
-    return _reshape(builder, layer, layer.integers("dim", default=list(layer.out_shape())))
+        target = builder.get_target_shape(layer, 1)
+        return builder.add_op(
+            "Reshape", [layer.get_input(0), target], {"special_zero": True}, shape=layer.get_output_shape()
+        )
+    return _reshape(builder, layer, layer.get_ints("dim", default=list(layer.get_output_shape())))
 
 
 @converts("Flatten")
 def convert_flatten(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Reshape."""
-    axis, end_axis = layer.integer("axis", default=1), layer.integer("end_axis", default=-1)
-    rank = len(layer.in_shape())
+    axis, end_axis = layer.get_int("axis", default=1), layer.get_int("end_axis", default=-1)
+    rank = len(layer.get_input_shape())
     if end_axis in (-1, rank - 1) and 0 <= axis < rank:
         return _reshape(builder, layer, [*[0] * axis, -1])
-    return builder.reshape(layer.input(0), layer.out_shape())
+    return builder.reshape(layer.get_input(0), layer.get_output_shape())
 
 
 @converts("Squeeze", "Unsqueeze")
 def convert_squeeze(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to the operation of the same name, or to Reshape if the axes are omitted."""
     if len(layer.inputs) < 2:
-        return builder.reshape(layer.input(0), layer.out_shape())
-    axes = builder.integral(layer.inputs[1])
+        return builder.reshape(layer.get_input(0), layer.get_output_shape())
+    axes = builder.to_int(layer.inputs[1])
     operation = "Squeeze" if layer.kind.lower() == "squeeze" else "Unsqueeze"
-    return builder.op(operation, [layer.input(0), axes], shape=layer.out_shape())
+    return builder.add_op(operation, [layer.get_input(0), axes], shape=layer.get_output_shape())
 
 
 @converts("Tile")
 def convert_tile(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Tile."""
-    rank = len(layer.in_shape())
-    axis, tiles = layer.axis(rank), layer.integer("tiles")
-    repeats = builder.constant([tiles if i == axis else 1 for i in range(rank)], name="repeats")
-    return builder.op("Tile", [layer.input(0), repeats], shape=layer.out_shape())
+    rank = len(layer.get_input_shape())
+    axis, tiles = layer.get_axis(rank), layer.get_int("tiles")
+    repeats = builder.add_constant([tiles if i == axis else 1 for i in range(rank)], name="repeats")
+    return builder.add_op("Tile", [layer.get_input(0), repeats], shape=layer.get_output_shape())
 
 
 @converts("Broadcast")
 def convert_broadcast(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Broadcast."""
-    inputs = [layer.input(0), builder.target(layer, 1)]
+    inputs = [layer.get_input(0), builder.get_target_shape(layer, 1)]
     if len(layer.inputs) > 2:
-        inputs.append(builder.integral(layer.inputs[2]))
+        inputs.append(builder.to_int(layer.inputs[2]))
     attributes = {"mode": "explicit" if len(inputs) > 2 else "numpy"}
-    return builder.op("Broadcast", inputs, attributes, shape=layer.out_shape())
+    return builder.add_op("Broadcast", inputs, attributes, shape=layer.get_output_shape())
 
 
 @converts("Fill")
 def convert_fill(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Broadcast of the second input, a scalar, to the shape that the first one holds."""
-    value = builder.scalar(layer.input(1))
-    inputs = [value, builder.target(layer, 0)]
-    return builder.op("Broadcast", inputs, {"mode": "numpy"}, shape=layer.out_shape())
+    value = builder.to_scalar(layer.get_input(1))
+    inputs = [value, builder.get_target_shape(layer, 0)]
+    return builder.add_op("Broadcast", inputs, {"mode": "numpy"}, shape=layer.get_output_shape())
 
 
 @converts("Range")
 def convert_range(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Range."""
-    start, stop, step = builder.same_type([builder.scalar(layer.input(i)) for i in range(3)])
+    start, stop, step = builder.unify_types([builder.to_scalar(layer.get_input(i)) for i in range(3)])
     attributes = {"output_type": start.type or F32}
-    return builder.op("Range", [start, stop, step], attributes, shape=layer.out_shape(), version="opset4")
+    return builder.add_op("Range", [start, stop, step], attributes, shape=layer.get_output_shape(), version="opset4")
 
 
 @converts("ShapeOf", "Shape")
 def convert_shape_of(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ShapeOf."""
-    element = layer.out_type() if layer.out_type().name in ("i32", "i64") else I32
+    element = layer.get_output_type() if layer.get_output_type().name in ("i32", "i64") else I32
     attributes = {"output_type": element}
-    shape = layer.out_shape()
-    return builder.op("ShapeOf", [layer.input(0)], attributes, shape=shape, element=element, version="opset3")
+    shape = layer.get_output_shape()
+    return builder.add_op("ShapeOf", [layer.get_input(0)], attributes, shape=shape, element=element, version="opset3")
 
 
 @converts("ReverseSequence")
 def convert_reverse_sequence(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ReverseSequence."""
     attributes = {
-        "seq_axis": layer.axis(len(layer.in_shape()), "seq_axis", default=1),
-        "batch_axis": layer.axis(len(layer.in_shape()), "batch_axis", default=0),
+        "seq_axis": layer.get_axis(len(layer.get_input_shape()), "seq_axis", default=1),
+        "batch_axis": layer.get_axis(len(layer.get_input_shape()), "batch_axis", default=0),
     }
-    inputs = [layer.input(0), builder.integral(layer.input(1))]
-    return builder.op("ReverseSequence", inputs, attributes, shape=layer.out_shape())
+    inputs = [layer.get_input(0), builder.to_int(layer.get_input(1))]
+    return builder.add_op("ReverseSequence", inputs, attributes, shape=layer.get_output_shape())
 
 
 @converts("ShuffleChannels")
 def convert_shuffle_channels(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ShuffleChannels."""
-    attributes = {"axis": layer.axis(len(layer.in_shape()), default=1), "group": layer.integer("group", default=1)}
-    return builder.unary("ShuffleChannels", layer.input(0), attributes, version="opset3")
+    attributes = {
+        "axis": layer.get_axis(len(layer.get_input_shape()), default=1),
+        "group": layer.get_int("group", default=1),
+    }
+    return builder.add_unary("ShuffleChannels", layer.get_input(0), attributes, version="opset3")
 
 
 @converts("DepthToSpace", "SpaceToDepth")
 def convert_depth_to_space(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to the operation of the same name."""
     attributes = {
-        "block_size": layer.integer("block_size", default=1),
-        "mode": layer.text("mode", default="blocks_first"),
+        "block_size": layer.get_int("block_size", default=1),
+        "mode": layer.get_text("mode", default="blocks_first"),
     }
-    return builder.op(layer.kind, [layer.input(0)], attributes, shape=layer.out_shape())
+    return builder.add_op(layer.kind, [layer.get_input(0)], attributes, shape=layer.get_output_shape())
 
 
 @converts("SpaceToBatch", "BatchToSpace")
 def convert_space_to_batch(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to the operation of the same name."""
-    inputs = [layer.input(0), *(builder.integral(layer.input(i)) for i in (1, 2, 3))]
-    return builder.op(layer.kind, inputs, shape=layer.out_shape(), version="opset2")
+    inputs = [layer.get_input(0), *(builder.to_int(layer.get_input(i)) for i in (1, 2, 3))]
+    return builder.add_op(layer.kind, inputs, shape=layer.get_output_shape(), version="opset2")
 
 
 @converts("ExtractImagePatches")
 def convert_extract_image_patches(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ExtractImagePatches."""
-    attributes: dict[str, object] = {name: layer.integers(name) for name in ("sizes", "strides", "rates")}
-    attributes["auto_pad"] = layer.text("auto_pad")
-    shape = layer.out_shape()
-    return builder.op("ExtractImagePatches", [layer.input(0)], attributes, shape=shape, version="opset3")
+    attributes: dict[str, object] = {name: layer.get_ints(name) for name in ("sizes", "strides", "rates")}
+    attributes["auto_pad"] = layer.get_text("auto_pad")
+    shape = layer.get_output_shape()
+    return builder.add_op("ExtractImagePatches", [layer.get_input(0)], attributes, shape=shape, version="opset3")

@@ -8,8 +8,8 @@ from typing import Any
 
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
-from irrun.ir.legacy.builder import CONVERSIONS, SPELLINGS, Builder, unknown
-from irrun.ir.legacy.layer import F32, PortDeclaration, LegacyLayer, Value
+from irrun.ir.legacy.builder import CONVERSIONS, SPELLINGS, Builder, convert_unknown
+from irrun.ir.legacy.layer import F32, LegacyLayer, PortDeclaration, Value
 from irrun.ir.legacy.memory import Memories
 from irrun.ir.legacy.preprocess import normalize_input, select_input
 from irrun.ir.legacy.xml_elements import (
@@ -228,7 +228,7 @@ class _GraphReader:
         if element.kind == "memory":
             return self.memories.convert(self.builder, layer)
         if element.kind not in CONVERSIONS:
-            return unknown(self.builder, layer)
+            return convert_unknown(self.builder, layer)
         try:
             result = CONVERSIONS[element.kind](self.builder, layer)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -353,9 +353,13 @@ class _IteratorReader:
         for child in self.element.element.iterfind("port_map/input"):
             entry, port = read_port_map_entry(child)
             if entry.external_port_id not in positions:
-                raise self.layer.make_error(f"the port map names input port {entry.external_port_id}, which does not exist")
+                raise self.layer.make_error(
+                    f"the port map names input port {entry.external_port_id}, which does not exist"
+                )
             if port in self.parameters:
-                raise self.layer.make_error(f"two inputs of the port map name port {port[1]} of layer {port[0]} of the body")
+                raise self.layer.make_error(
+                    f"two inputs of the port map name port {port[1]} of layer {port[0]} of the body"
+                )
             entry.external_port_id = positions[entry.external_port_id]
             parameter = self.reader.add_body_parameter(port, self.layer.inputs[entry.external_port_id].type)
             self.parameters[port] = parameter
@@ -372,7 +376,9 @@ class _IteratorReader:
         for child in self.element.element.iterfind("port_map/output"):
             entry, port = read_port_map_entry(child)
             if entry.external_port_id not in port_ids:
-                raise self.layer.make_error(f"the port map names output port {entry.external_port_id}, which does not exist")
+                raise self.layer.make_error(
+                    f"the port map names output port {entry.external_port_id}, which does not exist"
+                )
             output = iterator.outputs[port_ids.index(entry.external_port_id)]
             result = self._get_result(port)
             output.element_type = result.inputs[0].element_type

@@ -130,4 +130,6 @@ def _get_mean_image(
         shape[axis] = len(images)
         blob = Blob(images[0].type, images[0].offset, sum(image.size for image in images))
         return builder.add_stored_constant(blob, shape, "mean")
-    return builder.concat([builder.add_stored_constant(image, shape, f"mean.{i}") for i, image in enumerate(images)], axis)
+    return builder.concat(
+        [builder.add_stored_constant(image, shape, f"mean.{i}") for i, image in enumerate(images)], axis
+    )

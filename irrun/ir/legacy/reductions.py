@@ -10,21 +10,21 @@ __all__: list[str] = []
 
 def _reduce(builder: Builder, layer: LegacyLayer, operation: str, value: Value, version: str = "opset1") -> Value:
     """Apply a reduction over the axes that the second input of the layer holds."""
-    axes = builder.integral(layer.input(1))
-    attributes = {"keep_dims": layer.flag("keep_dims", default=True)}
-    return builder.op(operation, [value, axes], attributes, shape=layer.out_shape(), version=version)
+    axes = builder.to_int(layer.get_input(1))
+    attributes = {"keep_dims": layer.get_bool("keep_dims", default=True)}
+    return builder.add_op(operation, [value, axes], attributes, shape=layer.get_output_shape(), version=version)
 
 
 def _define_reduction(operation: str) -> Conversion:
     def convert_reduction(builder: Builder, layer: LegacyLayer) -> Value:
-        return _reduce(builder, layer, operation, layer.input(0))
+        return _reduce(builder, layer, operation, layer.get_input(0))
 
     return convert_reduction
 
 
 def _define_logical_reduction(operation: str) -> Conversion:
     def convert_logical_reduction(builder: Builder, layer: LegacyLayer) -> Value:
-        return _reduce(builder, layer, operation, builder.convert(layer.input(0), BOOLEAN))
+        return _reduce(builder, layer, operation, builder.convert(layer.get_input(0), BOOLEAN))
 
     return convert_logical_reduction
 
@@ -38,30 +38,30 @@ for _type, _operation in (("ReduceAnd", "ReduceLogicalAnd"), ("ReduceOr", "Reduc
 @converts("ReduceL1")
 def convert_reduce_l1(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ReduceL1."""
-    return _reduce(builder, layer, "ReduceL1", layer.input(0), "opset4")
+    return _reduce(builder, layer, "ReduceL1", layer.get_input(0), "opset4")
 
 
 @converts("ReduceL2")
 def convert_reduce_l2(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ReduceL2."""
-    return _reduce(builder, layer, "ReduceL2", builder.floating(layer.input(0)), "opset4")
+    return _reduce(builder, layer, "ReduceL2", builder.to_float(layer.get_input(0)), "opset4")
 
 
 @converts("ReduceSumSquare")
 def convert_reduce_sum_square(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to a ReduceSum of squares."""
-    value = layer.input(0)
-    return _reduce(builder, layer, "ReduceSum", builder.binary("Multiply", value, value))
+    value = layer.get_input(0)
+    return _reduce(builder, layer, "ReduceSum", builder.add_binary("Multiply", value, value))
 
 
 @converts("ReduceLogSum")
 def convert_reduce_log_sum(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ReduceSum and Log."""
-    return builder.unary("Log", _reduce(builder, layer, "ReduceSum", builder.floating(layer.input(0))))
+    return builder.add_unary("Log", _reduce(builder, layer, "ReduceSum", builder.to_float(layer.get_input(0))))
 
 
 @converts("ReduceLogSumExp")
 def convert_reduce_log_sum_exp(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Exp, ReduceSum and Log."""
-    value = builder.unary("Exp", builder.floating(layer.input(0)))
-    return builder.unary("Log", _reduce(builder, layer, "ReduceSum", value))
+    value = builder.add_unary("Exp", builder.to_float(layer.get_input(0)))
+    return builder.add_unary("Log", _reduce(builder, layer, "ReduceSum", value))
