@@ -1,21 +1,21 @@
-"""Old convolutions, poolings and matrix products against today's."""
+"""Legacy convolutions, poolings and matrix products compared with OpenVINO."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from old_ir import Case, OldNet, Stored, random
+from legacy_ir import Case, LegacyNetwork, StoredInput, make_random
 
 pytest.importorskip("openvino")
 
 from openvino import opset13 as ops
 
 
-def biased(node, biases, rank=4):
+def add_biases(node, biases, rank=4):
     return ops.add(node, ops.constant(biases.reshape(1, -1, *[1] * (rank - 2))))
 
 
-def convolution(x, weights, biases=None, groups=1, **attributes):
+def convolve(x, weights, biases=None, groups=1, **attributes):
     rank = weights.ndim
     defaults = {"strides": [1] * (rank - 2), "pads_begin": [0] * (rank - 2), "dilations": [1] * (rank - 2)}
     attributes = {**defaults, **attributes}
@@ -25,24 +25,24 @@ def convolution(x, weights, biases=None, groups=1, **attributes):
         node = ops.group_convolution(x, ops.constant(weights), **attributes)
     else:
         node = ops.convolution(x, ops.constant(weights), **attributes)
-    return node if biases is None else biased(node, biases, rank)
+    return node if biases is None else add_biases(node, biases, rank)
 
 
-X = random(2, 4, 9, 8)
-W = random(6, 4, 3, 2, seed=1)
-B = random(6, seed=2)
-G = random(6, 2, 3, 2, seed=3)
+X = make_random(2, 4, 9, 8)
+W = make_random(6, 4, 3, 2, seed=1)
+B = make_random(6, seed=2)
+G = make_random(6, 2, 3, 2, seed=3)
 V2 = {"kernel-x": 2, "kernel-y": 3, "output": 6}
 
 
-def convolutions():
+def make_convolution_cases():
     yield Case(
-        "Convolution", [X], lambda x: convolution(x, W, B), {"kernel": [3, 2], "output": 6}, {"weights": W, "biases": B}
+        "Convolution", [X], lambda x: convolve(x, W, B), {"kernel": [3, 2], "output": 6}, {"weights": W, "biases": B}
     )
     yield Case(
         "Convolution",
         [X],
-        lambda x: convolution(x, W, strides=[2, 1], pads_begin=[1, 0], pads_end=[2, 1], dilations=[1, 2]),
+        lambda x: convolve(x, W, strides=[2, 1], pads_begin=[1, 0], pads_end=[2, 1], dilations=[1, 2]),
         {
             "kernel": [3, 2],
             "output": 6,
@@ -58,7 +58,7 @@ def convolutions():
     yield Case(
         "Convolution",
         [X],
-        lambda x: convolution(x, G, B, 2, strides=[2, 2]),
+        lambda x: convolve(x, G, B, 2, strides=[2, 2]),
         {"kernel": [3, 2], "output": 6, "group": 2, "strides": [2, 2]},
         {"weights": G, "biases": B},
     )
@@ -66,7 +66,7 @@ def convolutions():
         yield Case(
             "Convolution",
             [X],
-            lambda x, pad=pad: convolution(x, W, strides=[2, 2], auto_pad=pad.upper()),
+            lambda x, pad=pad: convolve(x, W, strides=[2, 2], auto_pad=pad.upper()),
             {
                 "kernel": [3, 2],
                 "output": 6,
@@ -80,7 +80,7 @@ def convolutions():
     yield Case(
         "Convolution",
         [X],
-        lambda x: convolution(x, W, B, strides=[2, 1], pads_begin=[2, 1], pads_end=[2, 1], dilations=[1, 2]),
+        lambda x: convolve(x, W, B, strides=[2, 1], pads_begin=[2, 1], pads_end=[2, 1], dilations=[1, 2]),
         {**V2, "stride-x": 1, "stride-y": 2, "pad-x": 1, "pad-y": 2, "dilation-x": 2},
         {"weights": W, "biases": B},
         version=2,
@@ -88,23 +88,23 @@ def convolutions():
     yield Case(
         "Convolution",
         [X],
-        lambda x: convolution(x, W, pads_begin=[1, 0], pads_end=[0, 1]),
+        lambda x: convolve(x, W, pads_begin=[1, 0], pads_end=[0, 1]),
         {**V2, "stride-x": 0, "stride-y": 0, "pad-y": 1, "pad-b": 0, "pad-r": 1},
         {"weights": W},
         version=2,
         data_tag="convolution_data",
     )
-    volume, cube = random(1, 2, 4, 5, 6), random(3, 2, 2, 2, 3, seed=1)
+    volume, cube = make_random(1, 2, 4, 5, 6), make_random(3, 2, 2, 2, 3, seed=1)
     yield Case(
         "Convolution",
         [volume],
-        lambda x: convolution(x, cube, pads_begin=[0, 1, 1]),
+        lambda x: convolve(x, cube, pads_begin=[0, 1, 1]),
         {"kernel": [2, 2, 3], "output": 3, "pads_begin": [0, 1, 1]},
         {"weights": cube},
     )
     yield Case(
         "Convolution",
-        [X, Stored(W), Stored(B)],
+        [X, StoredInput(W), StoredInput(B)],
         lambda x, w, b: ops.add(
             ops.convolution(x, w, [1, 1], [0, 0], [0, 0], [1, 1]), ops.reshape(b, ops.constant([1, 6, 1, 1]), False)
         ),
@@ -115,36 +115,36 @@ def convolutions():
     yield Case(
         "Convolution",
         [pixels],
-        lambda x: convolution(ops.convert(x, "f32"), W),
+        lambda x: convolve(ops.convert(x, "f32"), W),
         {"kernel": [3, 2], "output": 6},
         {"weights": W},
         note="of U8",
     )
 
 
-D = random(4, 3, 3, 2, seed=4)
-DG = random(2, 2, 3, 3, 2, seed=5)
+D = make_random(4, 3, 3, 2, seed=4)
+DG = make_random(2, 2, 3, 3, 2, seed=5)
 
 
-def deconvolution(x, weights, **attributes):
+def deconvolve(x, weights, **attributes):
     attributes = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], **attributes}
-    made = ops.group_convolution_backprop_data if weights.ndim == 5 else ops.convolution_backprop_data
-    return made(x, ops.constant(weights), **attributes)
+    operation = ops.group_convolution_backprop_data if weights.ndim == 5 else ops.convolution_backprop_data
+    return operation(x, ops.constant(weights), **attributes)
 
 
-def deconvolutions():
+def make_deconvolution_cases():
     window = {"kernel": [3, 2], "strides": [2, 2]}
     yield Case(
         "Deconvolution",
         [X],
-        lambda x: biased(deconvolution(x, D, pads_begin=[1, 0], pads_end=[0, 1]), B[:3]),
+        lambda x: add_biases(deconvolve(x, D, pads_begin=[1, 0], pads_end=[0, 1]), B[:3]),
         {**window, "output": 3, "pads_begin": [1, 0], "pads_end": [0, 1]},
         {"weights": D, "biases": B[:3]},
     )
     yield Case(
         "Deconvolution",
         [X],
-        lambda x: deconvolution(x, DG),
+        lambda x: deconvolve(x, DG),
         {**window, "output": 6, "group": 2},
         {"weights": DG.reshape(4, 3, 3, 2)},
         version=6,
@@ -153,22 +153,22 @@ def deconvolutions():
         yield Case(
             "Deconvolution",
             [X],
-            lambda x, n=first: deconvolution(x, D, pads_begin=[n, 0], pads_end=[1 - n, 0]),
+            lambda x, n=first: deconvolve(x, D, pads_begin=[n, 0], pads_end=[1 - n, 0]),
             {**window, "output": 3, "auto_pad": pad, "pads_begin": [0, 0], "pads_end": [0, 0]},
             {"weights": D},
         )
     yield Case(
         "Deconvolution",
         [X],
-        lambda x: deconvolution(x, D, pads_begin=[1, 1], pads_end=[1, 1], output_padding=[1, 0]),
+        lambda x: deconvolve(x, D, pads_begin=[1, 1], pads_end=[1, 1], output_padding=[1, 0]),
         {**window, "output": 3, "pads_begin": [1, 1], "pads_end": [1, 1]},
         {"weights": D},
-        note="output larger than the pads say",
+        note="output larger than the pads imply",
     )
 
 
-def other_convolutions():
-    offsets = random(2, 12, 7, 7, seed=6)
+def make_special_convolution_cases():
+    offsets = make_random(2, 12, 7, 7, seed=6)
     yield Case(
         "DeformableConvolution",
         [X, offsets],
@@ -182,18 +182,18 @@ def other_convolutions():
     image = np.random.default_rng(1).integers(0, 2, (1, 4, 6, 5)).astype(np.float32)
     one, two = (np.array(n, np.float32) for n in (1, 2))
 
-    def binary(x, border):
-        """A convolution of signs; the border is one more of them, or does not count."""
+    def convolve_signs(x, border):
+        """Convolve signs, with a border of -1, 0 or 1."""
         sign = ops.subtract(ops.multiply(x, ops.constant(two)), ops.constant(one))
         padded = ops.pad(sign, [0, 0, 1, 1], [0, 0, 1, 1], "constant", np.array(border, np.float32))
-        return convolution(padded, signs)
+        return convolve(padded, signs)
 
     data = {"kernel": [3, 2], "output": 2, "input": 4, "mode": "xnor-popcount", "pads_begin": [1, 1]}
     for border in (0.0, 1.0, -1.0):
         yield Case(
             "BinaryConvolution",
             [image],
-            lambda x, b=border: binary(x, b),
+            lambda x, b=border: convolve_signs(x, b),
             {"pad_value": border, **data},
             {"weights": packed},
         )
@@ -209,21 +209,21 @@ def avg_pool(x, exclude, **attributes):
     return ops.avg_pool(x, kernel_shape=[3, 2], exclude_pad=exclude, **attributes)
 
 
-def mean_with_border(x, begin, end, rounding_type):
-    """A mean over windows that counts the border, but nothing that the last window has beyond it."""
+def average_with_border(x, begin, end, rounding_type):
+    """Average windows including the border, but excluding the part of the last window beyond it."""
     total = avg_pool(x, False, rounding_type=rounding_type, pads_begin=begin, pads_end=end)
     if not any(begin) and not any(end):
         return total
-    places = []
+    counts = []
     for axis, size in enumerate((3, 2)):
         n = x.get_output_shape(0)[axis + 2] + begin[axis] + end[axis]
         starts = np.arange(total.get_output_shape(0)[axis + 2]) * 2
-        places.append(np.minimum(starts + size, n) - starts)
-    return ops.multiply(total, ops.constant((6 / np.multiply.outer(*places)).astype(np.float32)))
+        counts.append(np.minimum(starts + size, n) - starts)
+    return ops.multiply(total, ops.constant((6 / np.multiply.outer(*counts)).astype(np.float32)))
 
 
-def poolings():
-    image = random(1, 3, 8, 7)
+def make_pooling_cases():
+    image = make_random(1, 3, 8, 7)
     for rounding in ("floor", "ceil"):
         data = {"kernel": [3, 2], "strides": [2, 2], "rounding_type": rounding}
         padded = {**data, "pads_begin": [1, 0], "pads_end": [1, 1]}
@@ -243,7 +243,7 @@ def poolings():
             yield Case(
                 "Pooling",
                 [image],
-                lambda x, r=rounding, a=begin, b=end: mean_with_border(x, a, b, rounding_type=r),
+                lambda x, r=rounding, a=begin, b=end: average_with_border(x, a, b, rounding_type=r),
                 {"pads_begin": begin, "pads_end": end, **data, "pool-method": "avg", "exclude-pad": "false"},
             )
         yield Case(
@@ -252,7 +252,7 @@ def poolings():
             lambda x, r=rounding: avg_pool(x, True, rounding_type=r),
             {"kernel-x": 2, "kernel-y": 3, "stride-x": 2, "stride-y": 2, "pool-method": "avg", "exclude-pad": "true"},
             version=2,
-            note=f"no rounding named, {rounding}",
+            note=f"no rounding, {rounding}",
         )
     yield Case(
         "Pooling",
@@ -269,12 +269,12 @@ def poolings():
     )
 
 
-def products():
-    weights, biases = random(5, 24, seed=1), random(5, seed=2)
+def make_matmul_cases():
+    weights, biases = make_random(5, 24, seed=1), make_random(5, seed=2)
     for shape in ((3, 24), (3, 4, 3, 2)):
         yield Case(
             "FullyConnected",
-            [random(*shape)],
+            [make_random(*shape)],
             lambda x: ops.add(
                 ops.matmul(ops.reshape(x, ops.constant([3, 24]), False), ops.constant(weights), False, True),
                 ops.constant(biases.reshape(1, 5)),
@@ -285,7 +285,7 @@ def products():
         )
     yield Case(
         "InnerProduct",
-        [random(3, 24)],
+        [make_random(3, 24)],
         lambda x: ops.matmul(x, ops.constant(weights), False, True),
         {"out-size": 5},
         {"weights": weights},
@@ -294,7 +294,7 @@ def products():
     )
     yield Case(
         "FullyConnected",
-        [random(2, 3, 24)],
+        [make_random(2, 3, 24)],
         lambda x: ops.matmul(x, ops.constant(weights), False, True),
         {"out-size": 5},
         {"weights": weights},
@@ -302,12 +302,12 @@ def products():
     )
     yield Case(
         "FullyConnected",
-        [random(3, 24), Stored(weights), Stored(biases)],
+        [make_random(3, 24), StoredInput(weights), StoredInput(biases)],
         lambda x, w, b: ops.add(ops.matmul(x, w, False, True), b),
         {"out-size": 5},
         note="weights as inputs",
     )
-    a, b, c = random(2, 3, 4), random(2, 5, 4, seed=1), random(2, 3, 5, seed=2)
+    a, b, c = make_random(2, 3, 4), make_random(2, 5, 4, seed=1), make_random(2, 3, 5, seed=2)
     yield Case("Gemm", [a, b], lambda a, b: ops.matmul(a, b, False, True), {"transpose_b": True})
     yield Case(
         "Gemm",
@@ -321,18 +321,26 @@ def products():
     )
 
 
-CASES = [*convolutions(), *deconvolutions(), *other_convolutions(), *poolings(), *products()]
+CASES = [
+    *make_convolution_cases(),
+    *make_deconvolution_cases(),
+    *make_special_convolution_cases(),
+    *make_pooling_cases(),
+    *make_matmul_cases(),
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_layer(case: Case, tmp_path) -> None:
+def test_layer_matches_openvino(case: Case, tmp_path) -> None:
     case.check(tmp_path)
 
 
-def test_weights_of_the_wrong_size_are_reported() -> None:
+def test_blob_of_wrong_size_is_reported() -> None:
     from irrun import ModelError
 
-    net = OldNet()
-    net.layer("Convolution", [net.input([1, 4, 9, 8])], [[1, 6, 7, 7]], {"kernel": [3, 2], "output": 6}, {"weights": G})
+    net = LegacyNetwork()
+    net.add_layer(
+        "Convolution", [net.add_input([1, 4, 9, 8])], [[1, 6, 7, 7]], {"kernel": [3, 2], "output": 6}, {"weights": G}
+    )
     with pytest.raises(ModelError, match=r"convolution1.*weights takes 288 bytes.*\[6, 4, 3, 2\] takes 576"):
         net.read()

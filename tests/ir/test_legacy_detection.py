@@ -1,41 +1,41 @@
-"""Old layers of detection networks against today's."""
+"""Legacy layers of detection networks compared with OpenVINO."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from old_ir import Case, Stored, random
+from legacy_ir import Case, StoredInput, make_random
 
 pytest.importorskip("openvino")
 
 from openvino import opset13 as ops
 
 
-def i64(*values):
+def make_i64(*values):
     return ops.constant(np.array(values[0] if len(values) == 1 else values, np.int64))
 
 
-def f32(*values):
+def make_f32(*values):
     return ops.constant(np.array(values[0] if len(values) == 1 else values, np.float32))
 
 
-def zero_of(*nodes):
-    """A zero that depends on the inputs, so that none of them is left out of the model."""
-    sums = [ops.reduce_sum(n, i64(list(range(len(n.get_output_shape(0))))), False) for n in nodes]
+def make_zero(*nodes):
+    """Return a zero that depends on the nodes, so that the model keeps all of them."""
+    sums = [ops.reduce_sum(n, make_i64(list(range(len(n.get_output_shape(0))))), False) for n in nodes]
     total = sums[0]
-    for one in sums[1:]:
-        total = ops.add(total, one)
-    return ops.multiply(total, f32(0))
+    for other in sums[1:]:
+        total = ops.add(total, other)
+    return ops.multiply(total, make_f32(0))
 
 
-FEATURES, IMAGE = random(1, 3, 4, 5), random(1, 3, 32, 40)
+FEATURES, IMAGE = make_random(1, 3, 4, 5), make_random(1, 3, 32, 40)
 VARIANCE = [0.1, 0.1, 0.2, 0.2]
 
 
-def priors():
-    def box(data, image, size, **attributes):
-        node = ops.prior_box(i64([4, 5]), i64(size), attributes)
-        return ops.add(ops.unsqueeze(node, i64(0)), zero_of(data, image))
+def make_prior_cases():
+    def build_prior_box(data, image, size, **attributes):
+        node = ops.prior_box(make_i64([4, 5]), make_i64(size), attributes)
+        return ops.add(ops.unsqueeze(node, make_i64(0)), make_zero(data, image))
 
     common = {"offset": 0.5, "clip": 0, "flip": 1, "variance": VARIANCE}
     sizes = {"min_size": [8.0, 12.0], "max_size": [16.0, 20.0], "aspect_ratio": [2.0, 3.0]}
@@ -43,7 +43,7 @@ def priors():
         yield Case(
             "PriorBox",
             [FEATURES, IMAGE],
-            lambda a, b, s=step: box(
+            lambda a, b, s=step: build_prior_box(
                 a,
                 b,
                 [32, 40],
@@ -58,11 +58,11 @@ def priors():
             {**common, **sizes, "step": step, "step_h": 6, "step_w": 10, "img_size": 0, "img_h": 64, "img_w": 64},
             version=2,
         )
-    for step in (0.0, 8.0, 9.6):  # as of MXNet: in pixels here, in parts of the height in models of today
+    for step in (0.0, 8.0, 9.6):  # as converted from MXNet: in pixels, whereas PriorBox expects fractions of the height
         yield Case(
             "PriorBox",
             [FEATURES, IMAGE],
-            lambda a, b, s=step: box(
+            lambda a, b, s=step: build_prior_box(
                 a,
                 b,
                 [32, 40],
@@ -88,9 +88,9 @@ def priors():
             version=6,
         )
 
-    def clustered(data, image, size, **attributes):
-        node = ops.prior_box_clustered(i64([4, 5]), i64(size), attributes)
-        return ops.add(ops.unsqueeze(node, i64(0)), zero_of(data, image))
+    def build_clustered(data, image, size, **attributes):
+        node = ops.prior_box_clustered(make_i64([4, 5]), make_i64(size), attributes)
+        return ops.add(ops.unsqueeze(node, make_i64(0)), make_zero(data, image))
 
     sides = {"width": [9.4, 25.1], "height": [15.0, 39.6]}
     for data, size in (
@@ -104,7 +104,7 @@ def priors():
         yield Case(
             "PriorBoxClustered",
             [FEATURES, IMAGE],
-            lambda a, b, s=size, d=attributes: clustered(
+            lambda a, b, s=size, d=attributes: build_clustered(
                 a, b, s, offset=0.5, clip=False, variance=VARIANCE, **sides, **d
             ),
             {**sides, **common, **data},
@@ -112,15 +112,15 @@ def priors():
         )
 
 
-def detection_outputs():
+def make_detection_output_cases():
     rng = np.random.default_rng(0)
     corners = np.sort(rng.random((12, 2, 2)), axis=1).astype(np.float32)
     boxes = np.concatenate([corners[:, 0], corners[:, 1]], axis=1).reshape(1, 1, 48)
     priors = np.concatenate([boxes, np.tile(np.float32(VARIANCE), 12).reshape(1, 1, 48)], axis=1)
-    locations = random(2, 48) * np.float32(0.3)
+    locations = make_random(2, 48) * np.float32(0.3)
     scores = rng.random((2, 36)).astype(np.float32)
 
-    def today(location, scores, priors, **attributes):
+    def build(location, scores, priors, **attributes):
         attributes = {
             "background_label_id": 0,
             "top_k": -1,
@@ -143,7 +143,7 @@ def detection_outputs():
         "code_type": "caffe.PriorBoxParameter.CENTER_SIZE",
     }
     inputs = [locations, scores, priors]
-    yield Case("DetectionOutput", inputs, today, data, version=2)
+    yield Case("DetectionOutput", inputs, build, data, version=2)
     full = {
         **data,
         "background_label_id": 0,
@@ -156,25 +156,25 @@ def detection_outputs():
         "variance_encoded_in_target": 0,
         "visualize": "False",
     }
-    yield Case("DetectionOutput", inputs, lambda *n: today(*n, top_k=5), full, version=3)
+    yield Case("DetectionOutput", inputs, lambda *n: build(*n, top_k=5), full, version=3)
     corner = "caffe.PriorBoxParameter.CORNER"
     yield Case(
         "DetectionOutput",
         [locations, scores, boxes],
-        lambda *n: today(*n, code_type=corner, variance_encoded_in_target=True, clip_after_nms=True),
+        lambda *n: build(*n, code_type=corner, variance_encoded_in_target=True, clip_after_nms=True),
         {**data, "code_type": corner, "variance_encoded_in_target": 1, "clip_after_nms": 1},
     )
     yield Case(
         "DetectionOutput",
         inputs,
-        lambda *n: today(*n, code_type=corner, clip_before_nms=True),
+        lambda *n: build(*n, code_type=corner, clip_before_nms=True),
         {k: v for k, v in data.items() if k != "code_type"} | {"clip": 1},
         note="no code type",
     )
 
 
-def yolo():
-    data = random(1, 14, 3, 4)
+def make_yolo_cases():
+    data = make_random(1, 14, 3, 4)
     yield Case(
         "RegionYolo",
         [data],
@@ -195,14 +195,14 @@ def yolo():
         {"coords": 4, "classes": 2, "num": 6, "mask": [0, 1], "do_softmax": 0, "anchors": [1.0, 2.0]},
         version=4,
     )
-    even = random(1, 4, 4, 6)
+    even = make_random(1, 4, 4, 6)
     yield Case("ReorgYolo", [even], lambda x: ops.reorg_yolo(x, [2]), {"stride": 2}, version=2)
 
 
-def regions():
+def make_region_cases():
     rng = np.random.default_rng(1)
     scores = rng.random((1, 18, 4, 5)).astype(np.float32)
-    deltas = random(1, 36, 4, 5) * np.float32(0.2)
+    deltas = make_random(1, 36, 4, 5) * np.float32(0.2)
     info = np.float32([[64, 80, 1]])
     data = {
         "base_size": 16,
@@ -215,26 +215,29 @@ def regions():
         "scale": [1.0, 2.0, 3.0],
     }
 
-    def proposal(s, d, i, **more):
+    def build_proposal(s, d, i, **more):
         exact = {k: np.uint64(v) if isinstance(v, int) else v for k, v in data.items()}
         for name in ("ratio", "scale"):
             exact[name] = np.float64(exact[name])
         exact["nms_thresh"] = np.float64(0.7)
         attributes = {**exact, "clip_before_nms": True, "clip_after_nms": False, "normalize": False, **more}
-        return ops.proposal(s, d, ops.reshape(i, i64([-1]), False), attributes)
+        return ops.proposal(s, d, ops.reshape(i, make_i64([-1]), False), attributes)
 
-    def first(node):
+    def get_first_output(node):
         return node.output(0)
 
-    inputs = [scores, deltas, Stored(info)]
-    yield Case("Proposal", inputs, lambda *n: first(proposal(*n, framework="")), data, version=2)
+    inputs = [scores, deltas, StoredInput(info)]
+    yield Case("Proposal", inputs, lambda *n: get_first_output(build_proposal(*n, framework="")), data, version=2)
     yield Case(
-        "Proposal", inputs, lambda *n: first(proposal(*n, framework="tensorflow")), {**data, "framework": "tensorflow"}
+        "Proposal",
+        inputs,
+        lambda *n: get_first_output(build_proposal(*n, framework="tensorflow")),
+        {**data, "framework": "tensorflow"},
     )
     yield Case(
         "Proposal",
         inputs,
-        lambda *n: [proposal(*n, framework="").output(i) for i in (0, 1)],
+        lambda *n: [build_proposal(*n, framework="").output(i) for i in (0, 1)],
         {**data, "num_outputs": 2},
         note="with probabilities",
     )
@@ -246,20 +249,20 @@ def regions():
         "iou_threshold": 0.7,
         "scale": [1.0, 2.0, 3.0],
     }
-    yield Case("SimplerNMS", inputs, lambda *n: first(proposal(*n, framework="")), simple, version=2)
+    yield Case("SimplerNMS", inputs, lambda *n: get_first_output(build_proposal(*n, framework="")), simple, version=2)
     rois = np.float32([[0, 4, 4, 40, 30], [0, 10, 2, 70, 60], [0, 0, 0, 20, 20]])
-    features = random(1, 8, 8, 10)
+    features = make_random(1, 8, 8, 10)
     yield Case(
         "PSROIPooling",
-        [features, Stored(rois)],
+        [features, StoredInput(rois)],
         lambda x, r: ops.psroi_pooling(x, r, 2, 2, 0.125, 1, 1, "average"),
         {"output_dim": 2, "group_size": 2, "spatial_scale": 0.125},
         version=3,
     )
-    offsets = random(3, 2, 2, 2) * np.float32(0.1)
+    offsets = make_random(3, 2, 2, 2) * np.float32(0.1)
     yield Case(
         "PSROIPooling",
-        [features, Stored(rois), Stored(offsets)],
+        [features, StoredInput(rois), StoredInput(offsets)],
         lambda x, r, o: ops.deformable_psroi_pooling(x, r, 2, 0.125, 2, "bilinear_deformable", 2, 2, 0.1, 2, offsets=o),
         {
             "output_dim": 2,
@@ -276,7 +279,7 @@ def regions():
     bilinear = rois / np.float32([1, 80, 64, 80, 64])
     yield Case(
         "PSROIPooling",
-        [features, Stored(bilinear)],
+        [features, StoredInput(bilinear)],
         lambda x, r: ops.psroi_pooling(x, r, 2, 2, 1.0, 2, 2, "bilinear"),
         {
             "output_dim": 2,
@@ -291,36 +294,40 @@ def regions():
         boxes = rois if method == "max" else rois / np.float32([1, 80, 64, 80, 64])
         yield Case(
             "ROIPooling",
-            [features, Stored(boxes)],
+            [features, StoredInput(boxes)],
             lambda x, r, m=method: ops.roi_pooling(x, r, [3, 2], 0.125, m),
             {"pooled_h": 3, "pooled_w": 2, "spatial_scale": 0.125, "method": method},
             version=5,
         )
 
 
-def suppression():
+def make_suppression_cases():
     rng = np.random.default_rng(2)
     corners = np.sort(rng.random((1, 20, 2, 2)), axis=2).astype(np.float32)
     boxes = np.concatenate([corners[:, :, 0], corners[:, :, 1]], axis=2)
     scores = rng.random((1, 2, 20)).astype(np.float32)
-    limits = [Stored(np.int32(4)), Stored(np.float32(0.4)), Stored(np.float32(0.3))]
+    limits = [StoredInput(np.int32(4)), StoredInput(np.float32(0.4)), StoredInput(np.float32(0.3))]
     data = {"center_point_box": 0, "sort_result_descending": 1, "output_type": "I32"}
 
-    def today(b, s, n, i, t):
-        found = ops.non_max_suppression(b, s, n, i, t, box_encoding="corner", output_type="i32").output(0)
+    def build(b, s, n, i, t):
+        selected = ops.non_max_suppression(b, s, n, i, t, box_encoding="corner", output_type="i32").output(0)
         return ops.slice(
-            ops.concat([found, ops.constant(np.full((8, 3), -1, np.int32))], 0), i64([0]), i64([8]), i64([1]), i64([0])
+            ops.concat([selected, ops.constant(np.full((8, 3), -1, np.int32))], 0),
+            make_i64([0]),
+            make_i64([8]),
+            make_i64([1]),
+            make_i64([0]),
         )
 
-    yield Case("NonMaxSuppression", [boxes, scores, *limits], today, data)
+    yield Case("NonMaxSuppression", [boxes, scores, *limits], build, data)
     yield Case(
         "NonMaxSuppression",
         [boxes, scores],
-        lambda b, s: today(b, s, i64(20), f32(1), f32(0)),
+        lambda b, s: build(b, s, make_i64(20), make_f32(1), make_f32(0)),
         {"center_point_box": 0},
         note="no limits",
     )
-    logits = random(6, 2, 5)
+    logits = make_random(6, 2, 5)
     mask = np.float32([[0, 0], [1, 1], [1, 1], [1, 1], [1, 1], [1, 0]])
     mask[0] = 1
     for merge in (0, 1):
@@ -334,51 +341,53 @@ def suppression():
     yield Case(
         "CTCGreedyDecoder",
         [logits],
-        lambda x: ops.ctc_greedy_decoder(x, f32(np.ones((6, 2))), True),
+        lambda x: ops.ctc_greedy_decoder(x, make_f32(np.ones((6, 2))), True),
         version=2,
         note="no mask",
     )
 
 
-def create(type, *inputs, **attributes):
-    """A node of opset6, which Python has no function for."""
+def create_node(type, *inputs, **attributes):
+    """Return a node of opset6 for which the Python API has no function."""
     from openvino.utils.node_factory import NodeFactory
 
     return NodeFactory("opset6").create(type, [n.output(0) for n in inputs], attributes)
 
 
-def detectron():
+def make_detectron_cases():
     name = "ExperimentalDetectron"
     rois = np.float32([[0, 0, 10, 10], [5, 5, 20, 30], [2, 2, 8, 9]])
     yield Case(
         f"{name}TopKROIs",
         [rois, np.float32([0.3, 0.9, 0.5])],
-        lambda r, s: ops.gather(r, ops.topk(s, i64(2), 0, "max", "value", "i64").output(1), i64(0)),
+        lambda r, s: ops.gather(r, ops.topk(s, make_i64(2), 0, "max", "value", "i64").output(1), make_i64(0)),
         {"max_rois": 2},
     )
     grid = {"flatten": True, "h": 0, "w": 0, "stride_x": 8.0, "stride_y": 4.0}
-    image = random(1, 3, 32, 40)
+    image = make_random(1, 3, 32, 40)
     yield Case(
         f"{name}PriorGridGenerator",
         [rois, FEATURES, image],
-        lambda *n: create(f"{name}PriorGridGenerator", *n, **grid),
+        lambda *n: create_node(f"{name}PriorGridGenerator", *n, **grid),
         {**grid, "flatten": 1},
     )
-    pyramid = [random(1, 2, 16, 20), random(1, 2, 8, 10)]
+    pyramid = [make_random(1, 2, 16, 20), make_random(1, 2, 8, 10)]
     pooled = {"output_size": 3, "sampling_ratio": 2, "pyramid_scales": [4, 8], "aligned": False}
     yield Case(
         f"{name}ROIFeatureExtractor",
         [rois, *pyramid],
-        lambda *n: create(f"{name}ROIFeatureExtractor", *n, **pooled).output(0),
+        lambda *n: create_node(f"{name}ROIFeatureExtractor", *n, **pooled).output(0),
         {**pooled, "aligned": 0},
     )
     proposals = {"min_size": 0.0, "nms_threshold": 0.7, "post_nms_count": 4, "pre_nms_count": 8}
-    deltas, scores = random(4, 2, 3) * np.float32(0.1), random(1, 2, 3)
+    deltas, scores = make_random(4, 2, 3) * np.float32(0.1), make_random(1, 2, 3)
     yield Case(
         f"{name}GenerateProposalsSingleImage",
         [np.float32([[32, 40, 1]]), np.tile(rois, (2, 1)), deltas, scores],
         lambda i, *n: [
-            create(f"{name}GenerateProposalsSingleImage", ops.reshape(i, i64([3]), False), *n, **proposals).output(k)
+            create_node(
+                f"{name}GenerateProposalsSingleImage", ops.reshape(i, make_i64([3]), False), *n, **proposals
+            ).output(k)
             for k in (0, 1)
         ],
         proposals,
@@ -393,18 +402,25 @@ def detectron():
         "max_delta_log_wh": 4.1,
         "deltas_weights": [10.0, 10.0, 5.0, 5.0],
     }
-    certain = np.abs(random(3, 3)) / np.float32(3)
+    certain = np.abs(make_random(3, 3)) / np.float32(3)
     yield Case(
         f"{name}DetectionOutput",
-        [rois, random(3, 12), certain, np.float32([[32, 40, 1]])],
-        lambda *n: [create(f"{name}DetectionOutput", *n, **final).output(i) for i in range(3)],
+        [rois, make_random(3, 12), certain, np.float32([[32, 40, 1]])],
+        lambda *n: [create_node(f"{name}DetectionOutput", *n, **final).output(i) for i in range(3)],
         {**final, "class_agnostic_box_regression": 0},
     )
 
 
-CASES = [*priors(), *detection_outputs(), *yolo(), *regions(), *suppression(), *detectron()]
+CASES = [
+    *make_prior_cases(),
+    *make_detection_output_cases(),
+    *make_yolo_cases(),
+    *make_region_cases(),
+    *make_suppression_cases(),
+    *make_detectron_cases(),
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_layer(case: Case, tmp_path) -> None:
+def test_layer_matches_openvino(case: Case, tmp_path) -> None:
     case.check(tmp_path)

@@ -1,4 +1,4 @@
-"""Old activations, elementwise layers, normalizations and reductions against today's."""
+"""Legacy activations, elementwise layers, normalizations and reductions compared with OpenVINO."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 
 import numpy as np
 import pytest
-from old_ir import Case, OldNet, Stored, random, run_openvino
+from legacy_ir import Case, LegacyNetwork, StoredInput, make_random, run_openvino
 
 pytest.importorskip("openvino")
 
@@ -16,17 +16,17 @@ from irrun.ir.legacy.activations import SIMPLE
 from irrun.ir.legacy.arithmetic import TYPES
 from irrun.ir.writer import save_model
 
-X = random(2, 3, 4, 5)
+X = make_random(2, 3, 4, 5)
 POSITIVE = np.abs(X) + 0.1
-INSIDE = np.clip(X / 4, -0.9, 0.9)
+BELOW_ONE = np.clip(X / 4, -0.9, 0.9)
 ABOVE_ONE = np.abs(X) + 1.1
 
 
-def f32(*values) -> object:
+def make_f32(*values) -> object:
     return ops.constant(np.array(values[0] if len(values) == 1 else values, np.float32))
 
 
-TODAY = {
+OPERATIONS = {
     "Abs": ops.absolute,
     "Acos": ops.acos,
     "Acosh": ops.acosh,
@@ -57,48 +57,59 @@ TODAY = {
     "Tan": ops.tan,
     "TanH": ops.tanh,
 }
-DOMAINS = {"Acos": INSIDE, "Asin": INSIDE, "Atanh": INSIDE, "Acosh": ABOVE_ONE, "Log": POSITIVE, "Sqrt": POSITIVE}
+DOMAINS = {
+    "Acos": BELOW_ONE,
+    "Asin": BELOW_ONE,
+    "Atanh": BELOW_ONE,
+    "Acosh": ABOVE_ONE,
+    "Log": POSITIVE,
+    "Sqrt": POSITIVE,
+}
 
 
-def activations():
+def make_activation_cases():
     for name in SIMPLE:
-        yield Case(name, [DOMAINS.get(name, X)], TODAY[name])
+        yield Case(name, [DOMAINS.get(name, X)], OPERATIONS[name])
     for name in ("sigmoid", "tanh", "exp"):
-        made = {"sigmoid": ops.sigmoid, "tanh": ops.tanh, "exp": ops.exp}[name]
-        yield Case("Activation", [X], made, {"type": name}, version=3)
+        operation = {"sigmoid": ops.sigmoid, "tanh": ops.tanh, "exp": ops.exp}[name]
+        yield Case("Activation", [X], operation, {"type": name}, version=3)
     yield Case("Activation", [X], lambda x: ops.elu(x, 0.5), {"type": "elu", "alpha": 0.5}, version=6)
     yield Case("Activation", [X], lambda x: ops.clamp(x, -1, 2), {"type": "Clamp", "min": -1, "max": 2}, version=6)
     yield Case("Activation", [X], lambda x: ops.clamp(x, 0, 6), {"type": "relu6"}, version=4)
-    yield Case("Activation", [X], lambda x: ops.prelu(x, f32([0.2])), {"type": "relu", "negative_slope": 0.2})
+    yield Case("Activation", [X], lambda x: ops.prelu(x, make_f32([0.2])), {"type": "relu", "negative_slope": 0.2})
     yield Case("Activation", [X], lambda x: ops.clamp(x, 0, 1.5), {"Type": "bounded_relu", "alpha": 1.5}, version=2)
     yield Case("Activation", [X], ops.softplus, {"type": "soft_relu"}, version=2)
-    line = {"type": "linear", "alpha": 2, "beta": -1}
-    yield Case("Activation", [X], lambda x: ops.subtract(ops.multiply(x, f32(2)), f32(1)), line, version=2)
-    slopes = random(3, seed=1)
-    yield Case("Activation", [X], lambda x: ops.prelu(x, f32(slopes)), {"type": "prelu"}, {"weights": slopes})
+    linear = {"type": "linear", "alpha": 2, "beta": -1}
+    yield Case("Activation", [X], lambda x: ops.subtract(ops.multiply(x, make_f32(2)), make_f32(1)), linear, version=2)
+    slopes = make_random(3, seed=1)
+    yield Case("Activation", [X], lambda x: ops.prelu(x, make_f32(slopes)), {"type": "prelu"}, {"weights": slopes})
     yield Case("ReLU", [X], ops.relu, {"negative_slope": "0.0"}, version=2)
     yield Case("ReLU", [X], ops.relu, version=5)
-    yield Case("ReLU", [X], lambda x: ops.prelu(x, f32([0.1])), {"negative_slope": 0.1})
+    yield Case("ReLU", [X], lambda x: ops.prelu(x, make_f32([0.1])), {"negative_slope": 0.1})
     yield Case("ReLU6", [X], lambda x: ops.clamp(x, 0, 6))
     yield Case("ReLU6", [X], lambda x: ops.clamp(x, 0, 1), {"n": 1})
     yield Case("Clamp", [X], lambda x: ops.clamp(x, -0.5, 1.25), {"min": -0.5, "max": 1.25}, version=2)
     yield Case("ELU", [X], lambda x: ops.elu(x, 1.0))
     yield Case("GELU", [X], lambda x: ops.gelu(x, "erf"))
-    yield Case("PReLU", [X], lambda x: ops.prelu(x, f32(slopes)), {"channel_shared": 0}, {"weights": slopes})
-    yield Case("PReLU", [X], lambda x: ops.prelu(x, f32([0.3])), {"channel_shared": 1}, {"weights": np.float32([0.3])})
-    yield Case("HardSigmoid", [X], lambda x: ops.hard_sigmoid(x, f32(0.3), f32(0.6)), {"alpha": 0.3, "beta": 0.6})
-    yield Case("HardSigmoid", [X], lambda x: ops.hard_sigmoid(x, f32(0.2), f32(0.5)))
-    yield Case("Selu", [X], lambda x: ops.selu(x, f32(1.5), f32(1.1)), {"alpha": 1.5, "gamma": 1.1})
-    yield Case("Swish", [X], lambda x: ops.swish(x, f32(0.5)), {"alpha": 0.5})
+    yield Case("PReLU", [X], lambda x: ops.prelu(x, make_f32(slopes)), {"channel_shared": 0}, {"weights": slopes})
+    yield Case(
+        "PReLU", [X], lambda x: ops.prelu(x, make_f32([0.3])), {"channel_shared": 1}, {"weights": np.float32([0.3])}
+    )
+    yield Case(
+        "HardSigmoid", [X], lambda x: ops.hard_sigmoid(x, make_f32(0.3), make_f32(0.6)), {"alpha": 0.3, "beta": 0.6}
+    )
+    yield Case("HardSigmoid", [X], lambda x: ops.hard_sigmoid(x, make_f32(0.2), make_f32(0.5)))
+    yield Case("Selu", [X], lambda x: ops.selu(x, make_f32(1.5), make_f32(1.1)), {"alpha": 1.5, "gamma": 1.1})
+    yield Case("Swish", [X], lambda x: ops.swish(x, make_f32(0.5)), {"alpha": 0.5})
     yield Case("Softsign", [X], ops.softsign)
-    yield Case("Reciprocal", [POSITIVE], lambda x: ops.divide(f32(1), x))
+    yield Case("Reciprocal", [POSITIVE], lambda x: ops.divide(make_f32(1), x))
     yield Case("Square", [X], lambda x: ops.multiply(x, x))
     yield Case("Round", [X], lambda x: ops.round(x, "half_away_from_zero"), {"mode": "half_away_from_zero"})
-    yield Case("PowerFile", [random(2, 6)], lambda x: ops.add(x, f32([1, 0, 0, 0, 1, 0])), version=3)
+    yield Case("PowerFile", [make_random(2, 6)], lambda x: ops.add(x, make_f32([1, 0, 0, 0, 1, 0])), version=3)
     zeros = np.float32([[0, 1, 2, 0]])
     yield Case("LogicalNot", [zeros], lambda x: ops.logical_not(ops.convert(x, "boolean")))
     yield Case("Not", [zeros], lambda x: ops.convert(ops.logical_not(ops.convert(x, "boolean")), "f32"))
-    ranges = [Stored(np.float32(v).reshape(1, 1, 1, 1)) for v in (-1, 1, -0.75, 1.25)]
+    ranges = [StoredInput(np.float32(v).reshape(1, 1, 1, 1)) for v in (-1, 1, -0.75, 1.25)]
     for name, version in (("Quantize", 5), ("FakeQuantize", 7)):
         yield Case(
             name,
@@ -109,16 +120,16 @@ def activations():
         )
 
 
-def powers():
+def make_power_cases():
     yield Case(
         "Power",
         [POSITIVE],
-        lambda x: ops.power(ops.add(ops.multiply(x, f32(2)), f32(0.5)), f32(1.5)),
+        lambda x: ops.power(ops.add(ops.multiply(x, make_f32(2)), make_f32(0.5)), make_f32(1.5)),
         {"scale": 2, "shift": 0.5, "power": 1.5},
         version=2,
     )
-    yield Case("Power", [X], lambda x: ops.multiply(x, f32(-1)), {"scale": -1, "shift": 0, "power": 1})
-    yield Case("Power", [X], lambda x: ops.power(x, f32(2)), {"scale": 1, "shift": 0, "power": 2})
+    yield Case("Power", [X], lambda x: ops.multiply(x, make_f32(-1)), {"scale": -1, "shift": 0, "power": 1})
+    yield Case("Power", [X], lambda x: ops.power(x, make_f32(2)), {"scale": 1, "shift": 0, "power": 2})
     integers = np.arange(-3, 9, dtype=np.int32).reshape(3, 4)
     yield Case(
         "Power",
@@ -130,20 +141,20 @@ def powers():
     )
 
 
-Y = random(2, 3, 4, 5, seed=1)
-Z = random(2, 3, 4, 5, seed=2)
-ROUGH_X, ROUGH_Y = np.round(X), np.round(Y)
+Y = make_random(2, 3, 4, 5, seed=1)
+Z = make_random(2, 3, 4, 5, seed=2)
+ROUNDED_X, ROUNDED_Y = np.round(X), np.round(Y)
 
 
-def as_float(node):
+def to_float(node):
     return ops.convert(node, "f32")
 
 
-def truth(node):
+def to_boolean(node):
     return ops.convert(node, "boolean")
 
 
-def eltwise():
+def make_eltwise_cases():
     binary = {
         "sum": ops.add,
         "sub": ops.subtract,
@@ -153,10 +164,10 @@ def eltwise():
         "max": ops.maximum,
         "min": ops.minimum,
         "squared_diff": ops.squared_difference,
-        "mean": lambda a, b: ops.divide(ops.add(a, b), f32(2)),
+        "mean": lambda a, b: ops.divide(ops.add(a, b), make_f32(2)),
     }
-    for name, made in binary.items():
-        yield Case("Eltwise", [X, Y], made, {"operation": name}, version=6)
+    for name, function in binary.items():
+        yield Case("Eltwise", [X, Y], function, {"operation": name}, version=6)
     yield Case("Eltwise", [X, POSITIVE], ops.floor_mod, {"operation": "floor_mod"})
     yield Case("Eltwise", [POSITIVE, Y], ops.power, {"operation": "pow"})
     comparisons = {
@@ -167,75 +178,98 @@ def eltwise():
         "greater": ops.greater,
         "greater_equal": ops.greater_equal,
     }
-    for name, made in comparisons.items():
+    for name, function in comparisons.items():
         yield Case(
-            "Eltwise", [ROUGH_X, ROUGH_Y], lambda a, b, f=made: as_float(f(a, b)), {"operation": name}, version=6
+            "Eltwise",
+            [ROUNDED_X, ROUNDED_Y],
+            lambda a, b, f=function: to_float(f(a, b)),
+            {"operation": name},
+            version=6,
         )
-    yield Case("Eltwise", [ROUGH_X, ROUGH_Y], ops.equal, {"operation": "equal"}, note="to BOOL")
+    yield Case("Eltwise", [ROUNDED_X, ROUNDED_Y], ops.equal, {"operation": "equal"}, note="to BOOL")
     logical = {"logical_and": ops.logical_and, "logical_or": ops.logical_or, "logical_xor": ops.logical_xor}
-    for name, made in logical.items():
+    for name, function in logical.items():
         yield Case(
-            "Eltwise", [ROUGH_X, ROUGH_Y], lambda a, b, f=made: as_float(f(truth(a), truth(b))), {"operation": name}
+            "Eltwise",
+            [ROUNDED_X, ROUNDED_Y],
+            lambda a, b, f=function: to_float(f(to_boolean(a), to_boolean(b))),
+            {"operation": name},
         )
-    yield Case("Eltwise", [ROUGH_X], lambda a: as_float(ops.logical_not(truth(a))), {"operation": "logical_not"})
+    yield Case("Eltwise", [ROUNDED_X], lambda a: to_float(ops.logical_not(to_boolean(a))), {"operation": "logical_not"})
     yield Case("Eltwise", [X, Y, Z], lambda a, b, c: ops.maximum(ops.maximum(a, b), c), {"operation": "max"})
-    yield Case("Eltwise", [X, Y], ops.add, version=2, data_tag="elementwise_data", note="no operation named")
+    yield Case("Eltwise", [X, Y], ops.add, version=2, data_tag="elementwise_data", note="no operation")
     scales = (0.5, -2.0, 1.0)
     yield Case(
         "Eltwise",
         [X, Y, Z],
-        lambda *nodes: functools.reduce(ops.add, [ops.multiply(n, f32(c)) for n, c in zip(nodes, scales, strict=True)]),
+        lambda *nodes: functools.reduce(
+            ops.add, [ops.multiply(n, make_f32(c)) for n, c in zip(nodes, scales, strict=True)]
+        ),
         {"operation": "sum", "coeff": list(scales)},
         version=2,
     )
-    yield Case("Eltwise", [X, random(1, 3, 1, 1)], ops.multiply, {"operation": "mul"}, note="broadcast")
-    for name, operation in TYPES.items():  # late files of IR v7 state the operation by the type of the layer
+    yield Case("Eltwise", [X, make_random(1, 3, 1, 1)], ops.multiply, {"operation": "mul"}, note="broadcast")
+    for name, operation in TYPES.items():  # in late files of IR v7 the type of the layer states the operation
         if operation in logical:
-            yield Case(name, [ROUGH_X, ROUGH_Y], lambda a, b, f=logical[operation]: f(truth(a), truth(b)))
+            yield Case(name, [ROUNDED_X, ROUNDED_Y], lambda a, b, f=logical[operation]: f(to_boolean(a), to_boolean(b)))
         elif operation in comparisons:
-            yield Case(name, [ROUGH_X, ROUGH_Y], comparisons[operation])
+            yield Case(name, [ROUNDED_X, ROUNDED_Y], comparisons[operation])
         else:
-            made = {**binary, "floor_mod": ops.floor_mod, "mod": ops.mod, "pow": ops.power}[operation]
-            yield Case(name, [POSITIVE, np.abs(Y) + 1], made)
+            function = {**binary, "floor_mod": ops.floor_mod, "mod": ops.mod, "pow": ops.power}[operation]
+            yield Case(name, [POSITIVE, np.abs(Y) + 1], function)
     integers = np.arange(120, dtype=np.int32).reshape(2, 3, 4, 5)
     yield Case("Eltwise", [integers, integers[:1]], ops.add, {"operation": "sum"}, precision="I32", note="of I32")
 
 
-def weighted():
-    scale, shift = random(3, seed=3), random(3, seed=4)
+def make_weighted_cases():
+    scale, shift = make_random(3, seed=3), make_random(3, seed=4)
 
-    def today(x, w, b):
-        value = ops.multiply(x, f32(w.reshape(1, -1, 1, 1)))
-        return value if b is None else ops.add(value, f32(b.reshape(1, -1, 1, 1)))
+    def scale_and_shift(x, w, b):
+        value = ops.multiply(x, make_f32(w.reshape(1, -1, 1, 1)))
+        return value if b is None else ops.add(value, make_f32(b.reshape(1, -1, 1, 1)))
 
-    yield Case(
-        "ScaleShift", [X], lambda x: today(x, scale, shift), blobs={"weights": scale, "biases": shift}, version=2
-    )
-    yield Case("ScaleShift", [X], lambda x: today(x, scale, None), blobs={"weights": scale})
-    one = np.float32([1.5])
-    yield Case("ScaleShift", [X], lambda x: today(x, one, one), {"broadcast": 1}, {"weights": one, "biases": one})
-    flat = random(2, 3)
-    yield Case("ScaleShift", [flat], lambda x: ops.multiply(x, f32(scale)), blobs={"weights": scale}, note="rank 2")
     yield Case(
         "ScaleShift",
-        [X, Stored(scale), Stored(shift)],
-        lambda x, w, b: today(x, scale, shift),
+        [X],
+        lambda x: scale_and_shift(x, scale, shift),
+        blobs={"weights": scale, "biases": shift},
+        version=2,
+    )
+    yield Case("ScaleShift", [X], lambda x: scale_and_shift(x, scale, None), blobs={"weights": scale})
+    factor = np.float32([1.5])
+    yield Case(
+        "ScaleShift",
+        [X],
+        lambda x: scale_and_shift(x, factor, factor),
+        {"broadcast": 1},
+        {"weights": factor, "biases": factor},
+    )
+    flat = make_random(2, 3)
+    yield Case(
+        "ScaleShift", [flat], lambda x: ops.multiply(x, make_f32(scale)), blobs={"weights": scale}, note="rank 2"
+    )
+    yield Case(
+        "ScaleShift",
+        [X, StoredInput(scale), StoredInput(shift)],
+        lambda x, w, b: scale_and_shift(x, scale, shift),
         note="weights as inputs",
     )
-    mean, variance = random(3, seed=5), np.abs(random(3, seed=6)) + 0.5
+    mean, variance = make_random(3, seed=5), np.abs(make_random(3, seed=6)) + 0.5
     yield Case(
         "BatchNormalization",
         [X],
-        lambda x: ops.batch_norm_inference(x, f32([1, 1, 1]), f32([0, 0, 0]), f32(mean), f32(variance), 0.01),
+        lambda x: ops.batch_norm_inference(
+            x, make_f32([1, 1, 1]), make_f32([0, 0, 0]), make_f32(mean), make_f32(variance), 0.01
+        ),
         {"epsilon": 0.01},
         {"weights": variance, "biases": mean},
         version=3,
     )
     condition = (X > 0).astype(np.float32)
-    yield Case("Select", [condition, Y, Z], lambda c, a, b: ops.select(truth(c), a, b))
+    yield Case("Select", [condition, Y, Z], lambda c, a, b: ops.select(to_boolean(c), a, b))
 
 
-def normalizations():
+def make_normalization_cases():
     for name, region, axes in (("Norm", "across", [1]), ("Norm", "same", [2, 3]), ("LRN", "Across", [1])):
         yield Case(
             name,
@@ -245,20 +279,22 @@ def normalizations():
             version=2 if region == "across" else 7,
             data_tag="norm_data" if region == "across" else "data",
         )
-    weights = random(3, seed=7)
+    weights = make_random(3, seed=7)
     for across in (0, 1):
         axes = ops.constant(np.int64([1, 2, 3] if across else [1]))
         yield Case(
             "Normalize",
             [X],
-            lambda x, axes=axes: ops.multiply(ops.normalize_l2(x, axes, 1e-6, "add"), f32(weights.reshape(1, 3, 1, 1))),
+            lambda x, axes=axes: ops.multiply(
+                ops.normalize_l2(x, axes, 1e-6, "add"), make_f32(weights.reshape(1, 3, 1, 1))
+            ),
             {"across_spatial": across, "channel_shared": 0, "eps": 1e-6},
             {"weights": weights},
         )
         yield Case(
             "Normalize",
             [X],
-            lambda x, axes=axes: ops.multiply(ops.normalize_l2(x, axes, 0.1, "add"), f32(2.5)),
+            lambda x, axes=axes: ops.multiply(ops.normalize_l2(x, axes, 0.1, "add"), make_f32(2.5)),
             {"across_spatial": across, "channel_shared": 1, "eps": 0.1},
             {"weights": np.float32([2.5])},
             version=3,
@@ -289,8 +325,8 @@ def normalizations():
         yield Case("LogSoftmax", [X], lambda x, a=axis: ops.log_softmax(x, -1 if a is None else a), data)
 
 
-def reductions():
-    today = {
+def make_reduction_cases():
+    operations = {
         "ReduceSum": ops.reduce_sum,
         "ReduceMean": ops.reduce_mean,
         "ReduceMax": ops.reduce_max,
@@ -301,36 +337,43 @@ def reductions():
         "ReduceSumSquare": lambda x, axes, keep: ops.reduce_sum(ops.multiply(x, x), axes, keep),
         "ReduceLogSumExp": lambda x, axes, keep: ops.log(ops.reduce_sum(ops.exp(x), axes, keep)),
     }
-    axes = Stored(np.int32([1, -1]))
-    for name, made in today.items():
-        yield Case(name, [X, axes], lambda x, a, f=made: f(x, a, True))
-        yield Case(name, [X, axes], lambda x, a, f=made: f(x, a, False), {"keep_dims": "False"})
+    axes = StoredInput(np.int32([1, -1]))
+    for name, function in operations.items():
+        yield Case(name, [X, axes], lambda x, a, f=function: f(x, a, True))
+        yield Case(name, [X, axes], lambda x, a, f=function: f(x, a, False), {"keep_dims": "False"})
     yield Case("ReduceLogSum", [POSITIVE, axes], lambda x, a: ops.log(ops.reduce_sum(x, a, True)), {"keep_dims": 1})
     yield Case(
         "ReduceSum",
-        [X, Stored(np.float32([2]))],
+        [X, StoredInput(np.float32([2]))],
         lambda x, a: ops.reduce_sum(x, ops.convert(a, "i64"), True),
         version=6,
     )
-    for name, made in (("ReduceAnd", ops.reduce_logical_and), ("ReduceOr", ops.reduce_logical_or)):
-        yield Case(name, [ROUGH_X, axes], lambda x, a, f=made: as_float(f(truth(x), a, True)))
+    for name, function in (("ReduceAnd", ops.reduce_logical_and), ("ReduceOr", ops.reduce_logical_or)):
+        yield Case(name, [ROUNDED_X, axes], lambda x, a, f=function: to_float(f(to_boolean(x), a, True)))
 
 
-CASES = [*activations(), *powers(), *eltwise(), *weighted(), *normalizations(), *reductions()]
+CASES = [
+    *make_activation_cases(),
+    *make_power_cases(),
+    *make_eltwise_cases(),
+    *make_weighted_cases(),
+    *make_normalization_cases(),
+    *make_reduction_cases(),
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_layer(case: Case, tmp_path) -> None:
+def test_layer_matches_openvino(case: Case, tmp_path) -> None:
     case.check(tmp_path)
 
 
 @pytest.mark.parametrize("type", ["Eltwise", "Div"])
-def test_quotients_of_integers_are_cut_off_towards_zero(type: str, tmp_path) -> None:
-    above, below = np.int32([7, -7, 7, -7, 0, -1]), np.int32([2, 2, -2, -2, -5, 3])
-    net = OldNet(7, "I32")
-    sources = [net.input(a.shape) for a in (above, below)]
-    net.layer(type, sources, [above.shape], {"operation": "div"} if type == "Eltwise" else {})
-    (found,) = net.run(above, below)
-    assert found.tolist() == [3, -3, -3, 3, 0, 0]
+def test_integer_division_truncates_towards_zero(type: str, tmp_path) -> None:
+    dividend, divisor = np.int32([7, -7, 7, -7, 0, -1]), np.int32([2, 2, -2, -2, -5, 3])
+    net = LegacyNetwork(7, "I32")
+    sources = [net.add_input(a.shape) for a in (dividend, divisor)]
+    net.add_layer(type, sources, [dividend.shape], {"operation": "div"} if type == "Eltwise" else {})
+    (result,) = net.run(dividend, divisor)
+    assert result.tolist() == [3, -3, -3, 3, 0, 0]
     path, _ = save_model(net.read(), tmp_path / "upgraded.xml")
-    assert run_openvino(path, [above, below])[0].tolist() == found.tolist()
+    assert run_openvino(path, [dividend, divisor])[0].tolist() == result.tolist()

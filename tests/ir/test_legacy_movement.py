@@ -1,10 +1,10 @@
-"""Old layers that move, make and find data, and those that resize images, against today's."""
+"""Legacy layers that move, create, look up and resize data, compared with OpenVINO."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from old_ir import Case, OldNet, Stored, random, run_openvino
+from legacy_ir import Case, LegacyNetwork, StoredInput, make_random, run_openvino
 
 pytest.importorskip("openvino")
 
@@ -12,22 +12,22 @@ from openvino import opset13 as ops
 
 from irrun.ir.writer import save_model
 
-X = random(2, 4, 6, 5)
+X = make_random(2, 4, 6, 5)
 
 
-def i64(*values):
+def make_i64(*values):
     return ops.constant(np.array(values[0] if len(values) == 1 else values, np.int64))
 
 
-def f32(*values):
+def make_f32(*values):
     return ops.constant(np.array(values[0] if len(values) == 1 else values, np.float32))
 
 
-def outputs(node):
+def get_outputs(node):
     return [node.output(i) for i in range(node.get_output_size())]
 
 
-def joins():
+def make_concat_split_cases():
     yield Case("Concat", [X, X[:, :1]], lambda a, b: ops.concat([a, b], 1), {"axis": 1}, version=3)
     yield Case("Concat", [X, X, X[..., :2]], lambda *n: ops.concat(list(n), 3), {"axis": 3})
     yield Case("Concat", [X, X], lambda a, b: ops.concat([a, b], 1), version=2)
@@ -35,18 +35,18 @@ def joins():
         yield Case(
             name,
             [X],
-            lambda x: outputs(ops.variadic_split(x, i64(2), i64([1, 3, 2]))),
+            lambda x: get_outputs(ops.variadic_split(x, make_i64(2), make_i64([1, 3, 2]))),
             {"axis": 2},
             outputs=[(2, 4, 1, 5), (2, 4, 3, 5), (2, 4, 2, 5)],
         )
-    yield Case("Split", [X], lambda x: outputs(ops.split(x, i64(1), 2)), version=2)
-    yield Case("Tile", [X], lambda x: ops.tile(x, i64([1, 3, 1, 1])), {"axis": 1, "tiles": 3}, version=2)
-    yield Case("Permute", [X], lambda x: ops.transpose(x, i64([0, 2, 3, 1])), {"order": [0, 2, 3, 1]}, version=2)
+    yield Case("Split", [X], lambda x: get_outputs(ops.split(x, make_i64(1), 2)), version=2)
+    yield Case("Tile", [X], lambda x: ops.tile(x, make_i64([1, 3, 1, 1])), {"axis": 1, "tiles": 3}, version=2)
+    yield Case("Permute", [X], lambda x: ops.transpose(x, make_i64([0, 2, 3, 1])), {"order": [0, 2, 3, 1]}, version=2)
 
 
-def crops():
+def make_crop_pad_cases():
     def crop(x):
-        return ops.slice(x, i64([1, 2]), i64([3, 5]), i64([1, 1]), i64([1, 3]))
+        return ops.slice(x, make_i64([1, 2]), make_i64([3, 5]), make_i64([1, 1]), make_i64([1, 3]))
 
     yield Case("Crop", [X], crop, {"axis": [1, 3], "offset": [1, 2], "dim": [2, 3]}, version=3)
     yield Case("Crop", [X], crop, {"axis": [1, 3], "crop_begin": [1, 2], "crop_end": [1, 0]}, version=3)
@@ -54,36 +54,45 @@ def crops():
     yield Case("Crop", [X, X[:, :2, :, :3]], lambda x, y: crop(x), {"axis": [1, 3], "offset": [1, 2]})
     for mode in ("constant", "edge", "reflect", "symmetric"):
         data = {"pads_begin": [0, 1, 2, 0], "pads_end": [0, 0, 1, 2], "pad_mode": mode, "pad_value": 1.5}
-        fill = f32(1.5) if mode == "constant" else None
-        yield Case("Pad", [X], lambda x, m=mode, v=fill: ops.pad(x, i64([0, 1, 2, 0]), i64([0, 0, 1, 2]), m, v), data)
+        fill = make_f32(1.5) if mode == "constant" else None
+        yield Case(
+            "Pad", [X], lambda x, m=mode, v=fill: ops.pad(x, make_i64([0, 1, 2, 0]), make_i64([0, 0, 1, 2]), m, v), data
+        )
 
 
-def shapes():
-    def reshape(*shape):
-        return lambda x, *_: ops.reshape(x, i64(list(shape)), False)
+def make_shape_cases():
+    def build_reshape(*shape):
+        return lambda x, *_: ops.reshape(x, make_i64(list(shape)), False)
 
-    yield Case("Reshape", [X], reshape(2, 12, 10), {"dim": [0, 12, 10], "axis": 0, "num_axes": -1}, version=3)
-    yield Case("Reshape", [X], reshape(2, 4, 30), {"dim": [0, 0, -1]}, version=3)
-    yield Case("Reshape", [X], reshape(2, 8, 3, 5), {"dim": "8,3", "axis": 1, "num_axes": 2}, version=2, note="inside")
-    yield Case("Reshape", [X], reshape(8, 30), version=6, note="no dim")
-    yield Case("Reshape", [X, Stored(np.int32([0, -1]))], reshape(2, 120))
-    yield Case("Reshape", [X, Stored(np.float32([-1, 15]))], reshape(16, 15), version=5)
-    yield Case("Flatten", [X], reshape(2, 120), {"axis": 1}, version=3)
-    yield Case("Flatten", [X], reshape(2, 120), version=2)
-    yield Case("Flatten", [X], reshape(2, 24, 5), {"axis": 1, "end_axis": 2})
-    yield Case("Flatten", [X], reshape(240), {"axis": 0, "end_axis": -1})
-    thin = random(2, 1, 3, 1)
-    yield Case("Squeeze", [thin, Stored(np.int32([1, 3]))], lambda x, a: ops.squeeze(x, a))
-    yield Case("Squeeze", [thin, Stored(np.float32([1]))], lambda x, a: ops.squeeze(x, i64([1])), version=5)
-    yield Case("Squeeze", [thin], lambda x: ops.squeeze(x, i64([1, 3])), version=5, note="no axes")
-    yield Case("Unsqueeze", [thin, Stored(np.int32([0, 2]))], lambda x, a: ops.unsqueeze(x, a), version=6)
+    yield Case("Reshape", [X], build_reshape(2, 12, 10), {"dim": [0, 12, 10], "axis": 0, "num_axes": -1}, version=3)
+    yield Case("Reshape", [X], build_reshape(2, 4, 30), {"dim": [0, 0, -1]}, version=3)
+    yield Case(
+        "Reshape",
+        [X],
+        build_reshape(2, 8, 3, 5),
+        {"dim": "8,3", "axis": 1, "num_axes": 2},
+        version=2,
+        note="part of the axes",
+    )
+    yield Case("Reshape", [X], build_reshape(8, 30), version=6, note="no dim")
+    yield Case("Reshape", [X, StoredInput(np.int32([0, -1]))], build_reshape(2, 120))
+    yield Case("Reshape", [X, StoredInput(np.float32([-1, 15]))], build_reshape(16, 15), version=5)
+    yield Case("Flatten", [X], build_reshape(2, 120), {"axis": 1}, version=3)
+    yield Case("Flatten", [X], build_reshape(2, 120), version=2)
+    yield Case("Flatten", [X], build_reshape(2, 24, 5), {"axis": 1, "end_axis": 2})
+    yield Case("Flatten", [X], build_reshape(240), {"axis": 0, "end_axis": -1})
+    thin = make_random(2, 1, 3, 1)
+    yield Case("Squeeze", [thin, StoredInput(np.int32([1, 3]))], lambda x, a: ops.squeeze(x, a))
+    yield Case("Squeeze", [thin, StoredInput(np.float32([1]))], lambda x, a: ops.squeeze(x, make_i64([1])), version=5)
+    yield Case("Squeeze", [thin], lambda x: ops.squeeze(x, make_i64([1, 3])), version=5, note="no axes")
+    yield Case("Unsqueeze", [thin, StoredInput(np.int32([0, 2]))], lambda x, a: ops.unsqueeze(x, a), version=6)
     yield Case("ShapeOf", [X], lambda x: ops.shape_of(x, "i32"))
     yield Case("Shape", [X], lambda x: ops.shape_of(x, "i32"), precision="I32")
     yield Case("Convert", [X], lambda x: ops.convert(x, "i32"), {"precision": "I32"})
-    yield Case("Copy", [X], lambda x: ops.reshape(x, i64(list(X.shape)), False))
+    yield Case("Copy", [X], lambda x: ops.reshape(x, make_i64(list(X.shape)), False))
 
 
-def rearranged():
+def make_rearrangement_cases():
     yield Case(
         "DepthToSpace",
         [X],
@@ -91,7 +100,7 @@ def rearranged():
         {"block_size": 2, "mode": "blocks_first"},
     )
     yield Case("DepthToSpace", [X], lambda x: ops.depth_to_space(x, "blocks_first", 2), {"block_size": 2}, version=5)
-    even = random(2, 3, 4, 6)
+    even = make_random(2, 3, 4, 6)
     yield Case("SpaceToDepth", [even], lambda x: ops.space_to_depth(x, "blocks_first", 2), {"block_size": 2}, version=5)
     yield Case("ShuffleChannels", [X], lambda x: ops.shuffle_channels(x, 1, 2), {"axis": 1, "group": 2}, version=6)
     lengths = np.int32([2, 4])
@@ -104,11 +113,11 @@ def rearranged():
         {"seq_axis": -2},
         version=5,
     )
-    block = [Stored(np.int32(v)) for v in ([1, 1, 2, 2], [0, 0, 1, 0], [0, 0, 1, 1])]
+    block = [StoredInput(np.int32(v)) for v in ([1, 1, 2, 2], [0, 0, 1, 0], [0, 0, 1, 1])]
     yield Case("SpaceToBatch", [X, *block], lambda x, b, p, q: ops.space_to_batch(x, b, p, q))
-    batches = random(8, 2, 3, 2)
+    batches = make_random(8, 2, 3, 2)
     yield Case("BatchToSpace", [batches, *block], lambda x, b, p, q: ops.batch_to_space(x, b, p, q))
-    image = random(1, 2, 8, 8)
+    image = make_random(1, 2, 8, 8)
     yield Case(
         "ExtractImagePatches",
         [image],
@@ -117,41 +126,41 @@ def rearranged():
     )
 
 
-def made():
-    shape = Stored(np.int32([2, 3, 4]))
-    row = random(1, 4)
+def make_creation_cases():
+    shape = StoredInput(np.int32([2, 3, 4]))
+    row = make_random(1, 4)
     yield Case("Broadcast", [row, shape], lambda x, s: ops.broadcast(x, s))
-    yield Case("Fill", [shape, random(1)], lambda s, x: ops.broadcast(x, s), version=6)
+    yield Case("Fill", [shape, make_random(1)], lambda s, x: ops.broadcast(x, s), version=6)
     yield Case("Fill", [shape, np.float32(0.5)], lambda s, x: ops.broadcast(x, s))
     yield Case(
         "Range",
-        [np.float32(1), Stored(np.float32(7)), Stored(np.float32(2))],
+        [np.float32(1), StoredInput(np.float32(7)), StoredInput(np.float32(2))],
         lambda a, b, c: ops.range(a, b, c, "f32"),
         outputs=[(3,)],
     )
     yield Case(
         "Range",
-        [np.int32([1]), Stored(np.int32([7])), Stored(np.int32([2]))],
-        lambda a, b, c: ops.range(*(ops.squeeze(n, i64(0)) for n in (a, b, c)), "i32"),
+        [np.int32([1]), StoredInput(np.int32([7])), StoredInput(np.int32([2]))],
+        lambda a, b, c: ops.range(*(ops.squeeze(n, make_i64(0)) for n in (a, b, c)), "i32"),
         outputs=[(3,)],
     )
 
 
-def indexed():
+def make_indexing_cases():
     indices = np.int32([[0, 3], [2, 1]])
-    yield Case("Gather", [X, indices], lambda x, i: ops.gather(x, i, i64(1)), {"axis": 1})
+    yield Case("Gather", [X, indices], lambda x, i: ops.gather(x, i, make_i64(1)), {"axis": 1})
     yield Case(
         "Gather",
         [X[0, 0], indices.astype(np.float32)],
-        lambda x, i: ops.gather(x, ops.convert(i, "i32"), i64(0)),
+        lambda x, i: ops.gather(x, ops.convert(i, "i32"), make_i64(0)),
         version=3,
     )
     places = np.int32([[[0, 1], [3, 2]], [[1, 1], [2, 0]]])
     yield Case("GatherND", [X, places], lambda x, i: ops.gather_nd(x, i, 1), {"batch_dims": 1})
-    updates = random(2, 2, 5)
+    updates = make_random(2, 2, 5)
     rows = np.int32([[[0, 1, 2], [1, 3, 4]], [[0, 0, 0], [1, 1, 1]]])
     yield Case("ScatterNDUpdate", [X, rows, updates], ops.scatter_nd_update)
-    bounds = [Stored(np.int32(v)) for v in ([0, 1, 0, 4], [0, 4, 0, 0], [1, 2, 1, -1])]
+    bounds = [StoredInput(np.int32(v)) for v in ([0, 1, 0, 4], [0, 4, 0, 0], [1, 2, 1, -1])]
     yield Case(
         "StridedSlice",
         [X, *bounds],
@@ -164,8 +173,8 @@ def indexed():
             "ellipsis_mask": [0] * 4,
         },
     )
-    # A new axis and a dropped one apart: OpenVINO's CPU plugin leaves its own reference where a layer has both.
-    bounds = [Stored(np.int32(v)) for v in ([1, 0, 2], [2, 0, 5], [1, 1, 2])]
+    # Separate cases: where a layer has both masks, OpenVINO's CPU plugin differs from OpenVINO's reference.
+    bounds = [StoredInput(np.int32(v)) for v in ([1, 0, 2], [2, 0, 5], [1, 1, 2])]
     for name, masks in (("new_axis_mask", [[0, 1, 0], [0] * 3]), ("shrink_axis_mask", [[0] * 3, [1, 0, 0]])):
         yield Case(
             "StridedSlice",
@@ -176,15 +185,15 @@ def indexed():
         )
     yield Case(
         "StridedSlice",
-        [X[0], *[Stored(np.int32(v)) for v in ([1, 2, 0], [3, 5, 4])]],
-        lambda x, b, e: ops.strided_slice(x, b, e, i64([1, 1, 1]), [0] * 3, [0] * 3),
+        [X[0], *[StoredInput(np.int32(v)) for v in ([1, 2, 0], [3, 5, 4])]],
+        lambda x, b, e: ops.strided_slice(x, b, e, make_i64([1, 1, 1]), [0] * 3, [0] * 3),
         version=5,
         note="no masks",
     )
     yield Case(
         "StridedSlice",
-        [X[0], Stored(np.int32([1, 2, 0]))],
-        lambda x, b: ops.strided_slice(x, b, i64([0, 0, 0]), i64([1, 1, 1]), [0] * 3, [1] * 3),
+        [X[0], StoredInput(np.int32([1, 2, 0]))],
+        lambda x, b: ops.strided_slice(x, b, make_i64([0, 0, 0]), make_i64([1, 1, 1]), [0] * 3, [1] * 3),
         version=6,
         note="no end",
     )
@@ -192,93 +201,99 @@ def indexed():
     yield Case(
         "OneHot",
         [numbers],
-        lambda x: ops.one_hot(x, i64(4), f32(2), f32(-1), 1),
+        lambda x: ops.one_hot(x, make_i64(4), make_f32(2), make_f32(-1), 1),
         {"depth": 4, "axis": 1, "on_value": 2, "off_value": -1},
     )
     yield Case(
         "OneHot",
         [numbers.astype(np.float32)],
-        lambda x: ops.one_hot(ops.convert(x, "i64"), i64(4), f32(1), f32(0), -1),
+        lambda x: ops.one_hot(ops.convert(x, "i64"), make_i64(4), make_f32(1), make_f32(0), -1),
         {"depth": 4, "on_value": "True", "off_value": "False"},
         version=6,
     )
 
 
-def found():
+def make_search_cases():
     for mode in ("max", "min"):
         for sort in ("value", "index"):
             yield Case(
                 "TopK",
-                [X, Stored(np.int32([3]))],
-                lambda x, k, m=mode, s=sort: outputs(ops.topk(x, i64(3), 2, m, s, "i32")),
+                [X, StoredInput(np.int32([3]))],
+                lambda x, k, m=mode, s=sort: get_outputs(ops.topk(x, make_i64(3), 2, m, s, "i32")),
                 {"axis": 2, "mode": mode, "sort": sort},
                 version=6,
             )
     yield Case(
         "TopK",
-        [X, Stored(np.int32(2))],
-        lambda x, k: outputs(ops.topk(x, i64(2), 3, "max", "value", "i32")),
+        [X, StoredInput(np.int32(2))],
+        lambda x, k: get_outputs(ops.topk(x, make_i64(2), 3, "max", "value", "i32")),
         {"axis": -1, "mode": "max", "sort": "value"},
     )
     yield Case(
         "TopK",
-        [X, Stored(np.int32([2]))],
-        lambda x, k: ops.topk(x, i64(2), 1, "max", "index", "i32").output(1),
+        [X, StoredInput(np.int32([2]))],
+        lambda x, k: ops.topk(x, make_i64(2), 1, "max", "index", "i32").output(1),
         {"axis": 1, "mode": "max", "sort": "index"},
-        note="indices alone",
+        note="indices only",
     )
     for both in (0, 1):
         yield Case(
             "ArgMax",
             [X],
-            lambda x, i=both: [ops.convert(ops.topk(x, i64(2), 1, "max", "value", "i32").output(1 - i), "f32")],
+            lambda x, i=both: [ops.convert(ops.topk(x, make_i64(2), 1, "max", "value", "i32").output(1 - i), "f32")],
             {"axis": 1, "top_k": 2, "out_max_val": both},
             version=3,
         )
 
-    def flat(x, both):
-        node = ops.topk(ops.reshape(x, i64([2, 120]), False), i64(3), 1, "max", "value", "i32")
+    def build_flat_top_k(x, both):
+        node = ops.topk(ops.reshape(x, make_i64([2, 120]), False), make_i64(3), 1, "max", "value", "i32")
         parts = [ops.convert(node.output(1), "f32"), *([node.output(0)] if both else [])]
-        return ops.reshape(ops.concat(parts, 1), i64([2, 2 if both else 1, 3]), False)
+        return ops.reshape(ops.concat(parts, 1), make_i64([2, 2 if both else 1, 3]), False)
 
     for both in (0, 1):
-        yield Case("ArgMax", [X], lambda x, b=both: flat(x, b), {"top_k": 3, "out_max_val": both}, version=2)
+        yield Case(
+            "ArgMax", [X], lambda x, b=both: build_flat_top_k(x, b), {"top_k": 3, "out_max_val": both}, version=2
+        )
     yield Case("NonZero", [np.float32([[0, 1, 2], [3, 0, 0]])], lambda x: ops.non_zero(x, "i32"))
-    yield Case("CumSum", [X, Stored(np.int32(2))], lambda x, a: ops.cum_sum(x, a, True), {"exclusive": 1, "reverse": 0})
+    yield Case(
+        "CumSum", [X, StoredInput(np.int32(2))], lambda x, a: ops.cum_sum(x, a, True), {"exclusive": 1, "reverse": 0}
+    )
     yield Case(
         "Bucketize",
-        [X, Stored(np.float32([-1, 0, 0.5]))],
+        [X, StoredInput(np.float32([-1, 0, 0.5]))],
         lambda x, b: ops.bucketize(x, b, "i32", False),
         {"with_right_bound": 0},
     )
     places = np.int32([[2, 0], [1, 3]])
-    updates = random(2, 2)
+    updates = make_random(2, 2)
     yield Case(
         "ScatterUpdate",
         [X[0, 0], places, updates],
-        lambda x, i, u: ops.scatter_elements_update(x, i, u, i64(1)),
+        lambda x, i, u: ops.scatter_elements_update(x, i, u, make_i64(1)),
         {"axis": 1},
         version=6,
     )
     yield Case(
         "ScatterUpdate",
-        [X[0, 0], np.int32([4, 1]), random(2, 5), Stored(np.int32(0))],
+        [X[0, 0], np.int32([4, 1]), make_random(2, 5), StoredInput(np.int32(0))],
         lambda x, i, u, a: ops.scatter_update(x, i, u, a),
     )
     yield Case(
         "ScatterElementsUpdate",
-        [X[0, 0], places, updates, Stored(np.int32(0))],
+        [X[0, 0], places, updates, StoredInput(np.int32(0))],
         lambda x, i, u, a: ops.scatter_elements_update(x, i, u, a),
     )
     steps = np.random.default_rng(0).integers(0, 10, (4, 2, 3)).astype(np.int32)
     parents = np.random.default_rng(1).integers(0, 3, (4, 2, 3)).astype(np.int32)
     lengths = np.int32([3, 4])
     yield Case(
-        "GatherTree", [steps, parents, lengths, Stored(np.int32(9))], lambda s, p, n, e: ops.gather_tree(s, p, n, e)
+        "GatherTree",
+        [steps, parents, lengths, StoredInput(np.int32(9))],
+        lambda s, p, n, e: ops.gather_tree(s, p, n, e),
     )
 
 
-def unique_parts():
+def make_unique_cases():
     values = np.float32([3, 1, 3, 2, 1, 1])
     uniques, places, counts = np.unique(values, return_inverse=True, return_counts=True)
     padded = np.full(6, uniques[-1], np.float32)
@@ -286,22 +301,22 @@ def unique_parts():
     counted = np.zeros(6, np.float32)
     counted[: len(counts)] = counts
 
-    def today(x):
-        zero = ops.multiply(x, f32(0))
-        return [ops.add(zero, f32(a.astype(np.float32))) for a in (padded, places, counted)]
+    def build_reference(x):
+        zero = ops.multiply(x, make_f32(0))
+        return [ops.add(zero, make_f32(a.astype(np.float32))) for a in (padded, places, counted)]
 
-    yield Case("Unique", [values], today, {"sorted": 1, "return_inverse": 1, "return_counts": 1})
-
-
-TABLE = random(5, 3)
+    yield Case("Unique", [values], build_reference, {"sorted": 1, "return_inverse": 1, "return_counts": 1})
 
 
-def embeddings():
+TABLE = make_random(5, 3)
+
+
+def make_embedding_cases():
     indices, segments = np.int32([0, 2, 4, 1, 1]), np.int32([0, 0, 0, 2, 2])
-    weights = random(5, seed=1)
+    weights = make_random(5, seed=1)
     yield Case(
         "EmbeddingBagOffsetsSum",
-        [TABLE, indices, np.int32([0, 2, 2]), Stored(np.int32(1)), weights],
+        [TABLE, indices, np.int32([0, 2, 2]), StoredInput(np.int32(1)), weights],
         lambda t, i, o, d, w: ops.embedding_bag_offsets_sum(t, i, o, d, w),
     )
     yield Case(
@@ -311,13 +326,13 @@ def embeddings():
     )
     yield Case(
         "EmbeddingSegmentsSum",
-        [TABLE, indices, segments, Stored(np.int32(4)), Stored(np.int32(0))],
+        [TABLE, indices, segments, StoredInput(np.int32(4)), StoredInput(np.int32(0))],
         lambda t, i, s, n, d: ops.embedding_segments_sum(t, i, s, n, d),
     )
 
-    def segment(t, i, s, counts):
-        total = ops.embedding_segments_sum(t, ops.convert(i, "i64"), ops.convert(s, "i64"), i64(5))
-        return ops.divide(total, f32(np.float32(counts).reshape(5, 1)))
+    def sum_segments(t, i, s, counts):
+        total = ops.embedding_segments_sum(t, ops.convert(i, "i64"), ops.convert(s, "i64"), make_i64(5))
+        return ops.divide(total, make_f32(np.float32(counts).reshape(5, 1)))
 
     floats = [indices.astype(np.float32), segments.astype(np.float32)]
     for name, counts in (
@@ -325,15 +340,15 @@ def embeddings():
         ("SparseSegmentMean", [3, 1, 2, 1, 1]),
         ("SparseSegmentSqrtN", [3**0.5, 1, 2**0.5, 1, 1]),
     ):
-        yield Case(name, [TABLE, *floats], lambda t, i, s, c=counts: segment(t, i, s, c))
+        yield Case(name, [TABLE, *floats], lambda t, i, s, c=counts: sum_segments(t, i, s, c))
     positions = np.int32([[0, 0], [0, 1], [2, 3], [2, 0], [2, 2]])
     yield Case(
         "ExperimentalSparseWeightedSum",
-        [positions, indices, Stored(np.int32([4, 4])), TABLE, Stored(np.int32(3)), weights],
+        [positions, indices, StoredInput(np.int32([4, 4])), TABLE, StoredInput(np.int32(3)), weights],
         lambda p, v, n, t, d, w: ops.embedding_segments_sum(
             t,
             v,
-            ops.squeeze(ops.slice(p, i64([0]), i64([1]), i64([1]), i64([1])), i64(1)),
+            ops.squeeze(ops.slice(p, make_i64([0]), make_i64([1]), make_i64([1]), make_i64([1])), make_i64(1)),
             ops.constant(np.int32(4)),
             d,
             w,
@@ -342,15 +357,15 @@ def embeddings():
     dense = np.int32([[0, 1], [2, 2]])
     yield Case(
         "SparseToDense",
-        [dense, Stored(np.int32([3, 4])), random(2), Stored(np.float32(0.5))],
+        [dense, StoredInput(np.int32([3, 4])), make_random(2), StoredInput(np.float32(0.5))],
         lambda i, n, v, d: ops.scatter_nd_update(ops.broadcast(d, n), i, v),
     )
 
 
-def resizes():
+def make_resize_cases():
     def resize(x, size, mode, coordinates, **more):
         return ops.interpolate(
-            x, i64(size), mode, "sizes", coordinate_transformation_mode=coordinates, axes=i64([2, 3]), **more
+            x, make_i64(size), mode, "sizes", coordinate_transformation_mode=coordinates, axes=make_i64([2, 3]), **more
         )
 
     for size in ([12, 10], [4, 9], [6, 5]):
@@ -375,7 +390,7 @@ def resizes():
                 outputs=shape,
                 version=version,
             )
-        # Smaller on one axis, larger on the other: OpenVINO's CPU plugin leaves its own reference there.
+        # If one axis shrinks and the other grows, OpenVINO's CPU plugin differs from OpenVINO's reference.
         for antialias in (0, 1) if size != [4, 9] else (0,):
             yield Case(
                 "Resample",
@@ -388,58 +403,63 @@ def resizes():
         "Interp",
         [X],
         lambda x: resize(
-            ops.slice(x, i64([1, 1]), i64([5, 4]), i64([1, 1]), i64([2, 3])), [8, 9], "linear_onnx", "align_corners"
+            ops.slice(x, make_i64([1, 1]), make_i64([5, 4]), make_i64([1, 1]), make_i64([2, 3])),
+            [8, 9],
+            "linear_onnx",
+            "align_corners",
         ),
         {"pad_beg": -1, "pad_end": -1, "align_corners": 1, "height": 8, "width": 9},
     )
     yield Case(
         "Upsampling", [X], lambda x: resize(x, [12, 10], "nearest", "asymmetric", nearest_mode="floor"), {"scale": 2}
     )
-    theta = random(2, 6) * 0.2 + np.float32([1, 0, 0, 0, 1, 0])
+    theta = make_random(2, 6) * 0.2 + np.float32([1, 0, 0, 0, 1, 0])
 
     def transformer(x, t):
-        """The matrix with x and y exchanged, on the grid of today's edges of pixels."""
+        """Exchange x and y of the matrix, and measure from the edges of pixels."""
         rows = [[2 * i / 6 - 1, 2 * j / 5 - 1, 1] for i in range(6) for j in range(5)]
-        grid = ops.matmul(f32(rows), ops.reshape(t, i64([2, 2, 3]), False), False, True)
-        grid = ops.reshape(ops.gather(grid, i64([1, 0]), i64(2)), i64([2, 6, 5, 2]), False)
-        return ops.grid_sample(x, ops.add(grid, f32([1 / 5, 1 / 6])), {"mode": "bilinear", "padding_mode": "zeros"})
+        grid = ops.matmul(make_f32(rows), ops.reshape(t, make_i64([2, 2, 3]), False), False, True)
+        grid = ops.reshape(ops.gather(grid, make_i64([1, 0]), make_i64(2)), make_i64([2, 6, 5, 2]), False)
+        return ops.grid_sample(
+            x, ops.add(grid, make_f32([1 / 5, 1 / 6])), {"mode": "bilinear", "padding_mode": "zeros"}
+        )
 
     yield Case("SpatialTransformer", [X, theta.astype(np.float32)], transformer)
 
 
 CASES = [
-    *joins(),
-    *crops(),
-    *shapes(),
-    *rearranged(),
-    *made(),
-    *indexed(),
-    *found(),
-    *unique_parts(),
-    *embeddings(),
-    *resizes(),
+    *make_concat_split_cases(),
+    *make_crop_pad_cases(),
+    *make_shape_cases(),
+    *make_rearrangement_cases(),
+    *make_creation_cases(),
+    *make_indexing_cases(),
+    *make_search_cases(),
+    *make_unique_cases(),
+    *make_embedding_cases(),
+    *make_resize_cases(),
 ]
 
 
-def test_sizes_that_f16_does_not_hold() -> None:
-    """All of an FP16 file is f16, shapes too: the size that the output declares is right."""
-    net = OldNet(4, "FP16")
-    shape = net.const(np.float16([1, 3001]))
-    net.layer("Reshape", [net.input((3001,)), shape], [(1, 3001)])
-    x = random(3001)
+def test_sizes_beyond_f16_precision_come_from_the_output() -> None:
+    """In an FP16 file even shapes are f16, so that the size that the output declares is used instead."""
+    net = LegacyNetwork(4, "FP16")
+    shape = net.add_const(np.float16([1, 3001]))
+    net.add_layer("Reshape", [net.add_input((3001,)), shape], [(1, 3001)])
+    x = make_random(3001)
     np.testing.assert_array_equal(net.run(x)[0], x[None])
 
 
 @pytest.mark.parametrize("type", ["ArgMax", "TopK"])
-def test_of_equal_elements_the_first_counts(type: str, tmp_path) -> None:
-    net = OldNet(7)
-    inputs = [net.input((2, 40))]
+def test_first_of_equal_elements_is_selected(type: str, tmp_path) -> None:
+    net = LegacyNetwork(7)
+    inputs = [net.add_input((2, 40))]
     if type == "ArgMax":
-        net.layer(type, inputs, [(2, 3)], {"top_k": 3, "axis": 1})
+        net.add_layer(type, inputs, [(2, 3)], {"top_k": 3, "axis": 1})
     else:
-        inputs.append(net.const(np.int32([3])))
+        inputs.append(net.add_const(np.int32([3])))
         data = {"axis": 1, "mode": "max", "sort": "value"}
-        net.layer(type, inputs, [(2, 3), (2, 3)], data, precisions=["FP32", "I32"])
+        net.add_layer(type, inputs, [(2, 3), (2, 3)], data, precisions=["FP32", "I32"])
     x = np.zeros((2, 40), np.float32)
     x[1, [20, 30, 35, 37]] = 1
     expected = [[0, 1, 2], [20, 30, 35]]
@@ -449,5 +469,5 @@ def test_of_equal_elements_the_first_counts(type: str, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_layer(case: Case, tmp_path) -> None:
+def test_layer_matches_openvino(case: Case, tmp_path) -> None:
     case.check(tmp_path)

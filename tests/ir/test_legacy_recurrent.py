@@ -1,11 +1,11 @@
-"""Old recurrent cells, sequences and loops against today's; Memory layers by hand."""
+"""Legacy recurrent cells, sequences and TensorIterators compared with OpenVINO; Memory layers."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from legacy_ir import Case, LegacyNetwork, compare, make_random, run_openvino
 from lxml import etree
-from old_ir import Case, OldNet, compare, random, run_openvino
 
 pytest.importorskip("openvino")
 
@@ -19,33 +19,33 @@ HIDDEN, FEATURES, BATCH, STEPS = 4, 3, 2, 5
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 
 
-def weights(kind: str, extra: int = 0):
-    """The blobs of an old layer: weights of the data and of the state side by side, and biases."""
+def make_weights(kind: str, extra: int = 0):
+    """Return the blobs of a layer: the weights of data and state side by side, and the biases."""
     rows = GATES[kind] * HIDDEN
-    both = random(rows, FEATURES + HIDDEN, seed=3) * np.float32(0.5)
-    return {"weights": both, "biases": random(rows + extra, seed=4) * np.float32(0.5)}
+    weights = make_random(rows, FEATURES + HIDDEN, seed=3) * np.float32(0.5)
+    return {"weights": weights, "biases": make_random(rows + extra, seed=4) * np.float32(0.5)}
 
 
-def constants(blobs, lead=()):
-    """W, R and B of today's operation."""
-    both = blobs["weights"]
-    parts = both[:, :FEATURES], both[:, FEATURES:], blobs["biases"]
+def make_constants(blobs, lead=()):
+    """Return the inputs W, R and B of the operation."""
+    weights = blobs["weights"]
+    parts = weights[:, :FEATURES], weights[:, FEATURES:], blobs["biases"]
     return [ops.constant(np.ascontiguousarray(p).reshape(*lead, *p.shape)) for p in parts]
 
 
-def outputs(node):
+def get_outputs(node):
     return [node.output(i) for i in range(node.get_output_size())]
 
 
-X, H, C = random(BATCH, FEATURES), random(BATCH, HIDDEN, seed=1), random(BATCH, HIDDEN, seed=2)
+X, H, C = make_random(BATCH, FEATURES), make_random(BATCH, HIDDEN, seed=1), make_random(BATCH, HIDDEN, seed=2)
 
 
-def cells():
-    lstm, gru, reset, rnn = weights("LSTM"), weights("GRU"), weights("GRU", HIDDEN), weights("RNN")
+def make_cell_cases():
+    lstm, gru, reset, rnn = make_weights("LSTM"), make_weights("GRU"), make_weights("GRU", HIDDEN), make_weights("RNN")
     yield Case(
         "LSTMCell",
         [X, H, C],
-        lambda x, h, c: outputs(ops.lstm_cell(x, h, c, *constants(lstm), HIDDEN)),
+        lambda x, h, c: get_outputs(ops.lstm_cell(x, h, c, *make_constants(lstm), HIDDEN)),
         {"hidden_size": HIDDEN},
         lstm,
         version=5,
@@ -53,8 +53,8 @@ def cells():
     yield Case(
         "LSTMCell",
         [X, H, C],
-        lambda x, h, c: outputs(
-            ops.lstm_cell(x, h, c, *constants(lstm), HIDDEN, ["tanh", "sigmoid", "relu"], [], [], 0.4)
+        lambda x, h, c: get_outputs(
+            ops.lstm_cell(x, h, c, *make_constants(lstm), HIDDEN, ["tanh", "sigmoid", "relu"], [], [], 0.4)
         ),
         {"hidden_size": HIDDEN, "activations": "tanh,sigmoid,relu", "clip": 0.4},
         lstm,
@@ -62,8 +62,8 @@ def cells():
     yield Case(
         "LSTMCell",
         [X, H, C],
-        lambda x, h, c: outputs(
-            ops.lstm_cell(x, h, c, *constants({**lstm, "biases": np.zeros(16, np.float32)}), HIDDEN)
+        lambda x, h, c: get_outputs(
+            ops.lstm_cell(x, h, c, *make_constants({**lstm, "biases": np.zeros(16, np.float32)}), HIDDEN)
         ),
         {"hidden_size": HIDDEN},
         {"weights": lstm["weights"]},
@@ -72,14 +72,14 @@ def cells():
     yield Case(
         "GRUCell",
         [X, H],
-        lambda x, h: outputs(ops.gru_cell(x, h, *constants(gru), HIDDEN)),
+        lambda x, h: get_outputs(ops.gru_cell(x, h, *make_constants(gru), HIDDEN)),
         {"hidden_size": HIDDEN},
         gru,
     )
     yield Case(
         "GRUCell",
         [X, H],
-        lambda x, h: outputs(ops.gru_cell(x, h, *constants(reset), HIDDEN, linear_before_reset=True)),
+        lambda x, h: get_outputs(ops.gru_cell(x, h, *make_constants(reset), HIDDEN, linear_before_reset=True)),
         {"hidden_size": HIDDEN, "linear_before_reset": 1},
         reset,
         version=6,
@@ -87,47 +87,47 @@ def cells():
     yield Case(
         "RNNCell",
         [X, H],
-        lambda x, h: outputs(ops.rnn_cell(x, h, *constants(rnn), HIDDEN, ["sigmoid"], [], [])),
+        lambda x, h: get_outputs(ops.rnn_cell(x, h, *make_constants(rnn), HIDDEN, ["sigmoid"], [], [])),
         {"hidden_size": HIDDEN, "activations": "sigmoid"},
         rnn,
     )
 
 
-def sequences():
-    data = random(BATCH, STEPS, FEATURES)
+def make_sequence_cases():
+    data = make_random(BATCH, STEPS, FEATURES)
     shapes = [(BATCH, STEPS, HIDDEN), (BATCH, HIDDEN), (BATCH, HIDDEN)]
 
-    def today(kind, blobs, direction, x, *states, axis=1, **more):
+    def build_sequence(kind, blobs, direction, x, *states, axis=1, **more):
         if axis == 0:
             x = ops.transpose(x, ops.constant([1, 0, 2]))
         states = [ops.unsqueeze(s, ops.constant(1)) for s in states]
         count = 2 if kind == "LSTM" else 1
         states = states or [ops.constant(np.zeros((BATCH, 1, HIDDEN), np.float32))] * count
         lengths = ops.constant(np.full(BATCH, STEPS, np.int64))
-        made = {"LSTM": ops.lstm_sequence, "GRU": ops.gru_sequence, "RNN": ops.rnn_sequence}[kind]
-        node = made(x, *states, lengths, *constants(blobs, (1,)), HIDDEN, direction, **more)
-        squeezed = [ops.squeeze(o, ops.constant(1)) for o in outputs(node)]
+        create = {"LSTM": ops.lstm_sequence, "GRU": ops.gru_sequence, "RNN": ops.rnn_sequence}[kind]
+        node = create(x, *states, lengths, *make_constants(blobs, (1,)), HIDDEN, direction, **more)
+        squeezed = [ops.squeeze(o, ops.constant(1)) for o in get_outputs(node)]
         if axis == 0:
             squeezed[0] = ops.transpose(squeezed[0], ops.constant([1, 0, 2]))
         return squeezed
 
     for kind in GATES:
-        blobs, states = weights(kind), [H, C] if kind == "LSTM" else [H]
-        for direction, modern in (("Forward", "forward"), ("Backward", "reverse")):
+        blobs, states = make_weights(kind), [H, C] if kind == "LSTM" else [H]
+        for direction, reference_direction in (("Forward", "forward"), ("Backward", "reverse")):
             yield Case(
                 f"{kind}Sequence",
                 [data, *states],
-                lambda *n, k=kind, b=blobs, d=modern: today(k, b, d, *n),
+                lambda *n, k=kind, b=blobs, d=reference_direction: build_sequence(k, b, d, *n),
                 {"hidden_size": HIDDEN, "direction": direction, "axis": 1},
                 blobs,
                 outputs=shapes[: 1 + len(states)],
                 version=5 if direction == "Forward" else 7,
             )
-    blobs = weights("LSTM")
+    blobs = make_weights("LSTM")
     yield Case(
         "LSTMSequence",
         [np.ascontiguousarray(data.transpose(1, 0, 2)), H, C],
-        lambda *n: today("LSTM", blobs, "forward", *n, axis=0),
+        lambda *n: build_sequence("LSTM", blobs, "forward", *n, axis=0),
         {"hidden_size": HIDDEN, "direction": "Forward", "axis": 0},
         blobs,
         outputs=[(STEPS, BATCH, HIDDEN), *shapes[1:]],
@@ -135,42 +135,42 @@ def sequences():
     yield Case(
         "GRUSequence",
         [data],
-        lambda x: today("GRU", weights("GRU"), "forward", x)[0],
+        lambda x: build_sequence("GRU", make_weights("GRU"), "forward", x)[0],
         {"hidden_size": HIDDEN, "direction": "Forward"},
-        weights("GRU"),
+        make_weights("GRU"),
         outputs=shapes[:1],
         note="no states",
     )
 
 
-CASES = [*cells(), *sequences()]
+CASES = [*make_cell_cases(), *make_sequence_cases()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_layer(case: Case, tmp_path) -> None:
+def test_layer_matches_openvino(case: Case, tmp_path) -> None:
     case.check(tmp_path)
 
 
-def iterator(version: int, *, backward: bool = False, with_input_layer: bool = False) -> tuple[OldNet, int]:
-    """A TensorIterator whose body squeezes a step, runs an LSTMCell and puts the axis back."""
-    net = OldNet(version)
-    sources = [net.input(s, name=n) for n, s in (("x", (BATCH, STEPS, FEATURES)), ("h", H.shape), ("c", C.shape))]
+def make_iterator(version: int, *, backward: bool = False, with_input_layer: bool = False) -> tuple[LegacyNetwork, int]:
+    """Return a network with a TensorIterator whose body squeezes a step, runs an LSTMCell and restores the axis."""
+    net = LegacyNetwork(version)
+    sources = [net.add_input(s, name=n) for n, s in (("x", (BATCH, STEPS, FEATURES)), ("h", H.shape), ("c", C.shape))]
     shapes = [(BATCH, STEPS, HIDDEN), H.shape, C.shape]
-    id = net.layer("TensorIterator", sources, shapes, name="ti")
+    id = net.add_layer("TensorIterator", sources, shapes, name="ti")
     element = net.layers[id]
     root = etree.SubElement(element, "body")
-    body = OldNet(version, root=root, weights=net.weights)
-    step = body.input((BATCH, 1, FEATURES), name="step") if with_input_layer else [BATCH, 1, FEATURES]
-    squeeze = body.layer("Reshape", [step], [(BATCH, FEATURES)], {"dim": [-1, FEATURES]}, name="squeeze")
-    cell = body.layer(
+    body = LegacyNetwork(version, root=root, weights=net.weights)
+    step = body.add_input((BATCH, 1, FEATURES), name="step") if with_input_layer else [BATCH, 1, FEATURES]
+    squeeze = body.add_layer("Reshape", [step], [(BATCH, FEATURES)], {"dim": [-1, FEATURES]}, name="squeeze")
+    cell = body.add_layer(
         "LSTMCell",
         [(squeeze, 1), list(H.shape), list(C.shape)],
         [H.shape, C.shape],
         {"hidden_size": HIDDEN},
-        weights("LSTM"),
+        make_weights("LSTM"),
         name="cell",
     )
-    unsqueeze = body.layer("Reshape", [(cell, 3)], [(BATCH, 1, HIDDEN)], {"dim": [-1, 1, HIDDEN]}, name="unsqueeze")
+    unsqueeze = body.add_layer("Reshape", [(cell, 3)], [(BATCH, 1, HIDDEN)], {"dim": [-1, 1, HIDDEN]}, name="unsqueeze")
     section = etree.SubElement(element, "port_map")
     first = (0, 0) if with_input_layer else (squeeze, 0)
     order = {"stride": -1, "start": -1, "end": 0} if backward else {"stride": 1, "start": 0}
@@ -197,30 +197,30 @@ def iterator(version: int, *, backward: bool = False, with_input_layer: bool = F
 @pytest.mark.parametrize("version", [4, 6, 7])
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("with_input_layer", [False, True])
-def test_tensor_iterator(version: int, backward: bool, with_input_layer: bool, tmp_path) -> None:
-    """A loop over an LSTMCell is an LSTMSequence."""
+def test_tensor_iterator_matches_lstm_sequence(version: int, backward: bool, with_input_layer: bool, tmp_path) -> None:
+    """A TensorIterator over an LSTMCell is equivalent to an LSTMSequence."""
     x, h, c = (ops.parameter(s, np.float32) for s in ((BATCH, STEPS, FEATURES), H.shape, C.shape))
     states = [ops.unsqueeze(s, ops.constant(1)) for s in (h, c)]
     lengths = ops.constant(np.full(BATCH, STEPS, np.int64))
     direction = "reverse" if backward else "forward"
-    node = ops.lstm_sequence(x, *states, lengths, *constants(weights("LSTM"), (1,)), HIDDEN, direction)
-    model = ov.Model([ops.squeeze(o, ops.constant(1)) for o in outputs(node)], [x, h, c])
-    fed = [random(BATCH, STEPS, FEATURES), H, C]
-    expected = run_openvino(model, fed)
-    net, _ = iterator(version, backward=backward, with_input_layer=with_input_layer)
-    compare(net.run(*fed), expected, "irrun on the old file, OpenVINO on LSTMSequence")
+    node = ops.lstm_sequence(x, *states, lengths, *make_constants(make_weights("LSTM"), (1,)), HIDDEN, direction)
+    model = ov.Model([ops.squeeze(o, ops.constant(1)) for o in get_outputs(node)], [x, h, c])
+    arrays = [make_random(BATCH, STEPS, FEATURES), H, C]
+    expected = run_openvino(model, arrays)
+    net, _ = make_iterator(version, backward=backward, with_input_layer=with_input_layer)
+    compare(net.run(*arrays), expected, "irrun on the legacy file, OpenVINO on LSTMSequence")
     path, _ = save_model(net.read(), tmp_path / "upgraded.xml")
-    compare(run_openvino(path, fed), expected, "OpenVINO on the upgraded file")
+    compare(run_openvino(path, arrays), expected, "OpenVINO on the upgraded file")
 
 
-def test_tensor_iterator_over_chunks(tmp_path) -> None:
-    """The stride is the size of a chunk, also where the file names no part_size; a Const stands in the body."""
-    net = OldNet(5)
-    id = net.layer("TensorIterator", [net.input((1, 12), name="x")], [(1, 12)], name="ti")
-    body = OldNet(5, root=etree.SubElement(net.layers[id], "body"), weights=net.weights)
-    added = random(1, 4)
-    total = body.layer("Eltwise", [[1, 4], body.const(added)], [(1, 4)], {"operation": "sum"}, name="add")
-    result = body.layer("Power", [(total, 2)], [(1, 4)], {"scale": 2, "shift": 1, "power": 1}, name="more")
+def test_tensor_iterator_stride_is_the_size_of_a_slice(tmp_path) -> None:
+    """The stride is the size of a slice even if the file omits part_size. The body contains a Const."""
+    net = LegacyNetwork(5)
+    id = net.add_layer("TensorIterator", [net.add_input((1, 12), name="x")], [(1, 12)], name="ti")
+    body = LegacyNetwork(5, root=etree.SubElement(net.layers[id], "body"), weights=net.weights)
+    added = make_random(1, 4)
+    total = body.add_layer("Eltwise", [[1, 4], body.add_const(added)], [(1, 4)], {"operation": "sum"}, name="add")
+    result = body.add_layer("Power", [(total, 2)], [(1, 4)], {"scale": 2, "shift": 1, "power": 1}, name="more")
     section = etree.SubElement(net.layers[id], "port_map")
     for tag, port, layer, inner in (("input", 0, total, 0), ("output", 1, result, 1)):
         values = {
@@ -231,29 +231,29 @@ def test_tensor_iterator_over_chunks(tmp_path) -> None:
             "stride": 4,
         }
         etree.SubElement(section, tag, {k: str(v) for k, v in values.items()})
-    x = random(1, 12)
+    x = make_random(1, 12)
     expected = [(x.reshape(3, 4) + added).reshape(1, 12) * 2 + 1]
-    compare(net.run(x), expected, "irrun on the old file")
+    compare(net.run(x), expected, "irrun on the legacy file")
     path, _ = save_model(net.read(), tmp_path / "upgraded.xml")
     compare(run_openvino(path, [x]), expected, "OpenVINO on the upgraded file")
 
 
-def test_an_iterator_that_is_not_fed_is_reported() -> None:
-    net, id = iterator(7)
+def test_unmapped_body_input_is_reported() -> None:
+    net, id = make_iterator(7)
     entry = net.layers[id].find("port_map")[2]
     entry.getparent().remove(entry)
-    with pytest.raises(irrun.ModelError, match=r"'ti'.*nothing feeds the input 'cell\.2' of its body"):
+    with pytest.raises(irrun.ModelError, match=r"'ti'.*no input of the port map names the input 'cell\.2' of the body"):
         net.read()
 
 
 def test_memory_keeps_its_value_between_runs(tmp_path) -> None:
-    """y = x + the y before, from zero on."""
-    net = OldNet(7)
-    x = net.input((1, 3), name="x")
-    before = net.layer("Memory", [], [(1, 3)], {"id": "r_1", "index": 1, "size": 2}, name="before")
-    total = net.layer("Eltwise", [x, (before, 0)], [(1, 3)], {"operation": "sum"}, name="total")
-    net.layer("Memory", [(total, 2)], [], {"id": "r_1", "index": 0, "size": 2}, name="after")
-    net.layer("ReLU", [(total, 2)], [(1, 3)], name="y")
+    """y = x + y of the previous run, which is zero in the first one."""
+    net = LegacyNetwork(7)
+    x = net.add_input((1, 3), name="x")
+    before = net.add_layer("Memory", [], [(1, 3)], {"id": "r_1", "index": 1, "size": 2}, name="before")
+    total = net.add_layer("Eltwise", [x, (before, 0)], [(1, 3)], {"operation": "sum"}, name="total")
+    net.add_layer("Memory", [(total, 2)], [], {"id": "r_1", "index": 0, "size": 2}, name="after")
+    net.add_layer("ReLU", [(total, 2)], [(1, 3)], name="y")
     request = irrun.compile_model(net.read()).create_infer_request()
     value = np.float32([[1, 2, 3]])
     for times in (1, 2, 3):
@@ -266,9 +266,9 @@ def test_memory_keeps_its_value_between_runs(tmp_path) -> None:
         np.testing.assert_array_equal(upgraded.infer([value])[0], times * value)
 
 
-def test_a_memory_without_its_pair_is_reported() -> None:
-    net = OldNet(7)
-    before = net.layer("Memory", [], [(1, 3)], {"id": "r_1", "index": 1, "size": 2}, name="before")
-    net.layer("ReLU", [(before, 0)], [(1, 3)])
-    with pytest.raises(irrun.ModelError, match=r"no Memory layer sets the variable 'r_1'"):
+def test_unpaired_memory_is_reported() -> None:
+    net = LegacyNetwork(7)
+    before = net.add_layer("Memory", [], [(1, 3)], {"id": "r_1", "index": 1, "size": 2}, name="before")
+    net.add_layer("ReLU", [(before, 0)], [(1, 3)])
+    with pytest.raises(irrun.ModelError, match=r"no Memory layer assigns the variable 'r_1'"):
         net.read()
