@@ -45,7 +45,7 @@ def find_children(parent: Any, section: str, tag: str) -> Sequence[Any]:
 
     Args:
         parent: The element.
-        section: Tag of the section, such as "layers". The element may lack it.
+        section: Tag of the section, such as "layers", which may be missing.
         tag: Tag of the children, such as "layer".
 
     Returns:
