@@ -124,7 +124,8 @@ def _read_file(path: Path, key: str, tensor: TensorSpec) -> Array:
     suffix = path.suffix.lower()
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # opening a pipe would wait for its writer
-            raise OSError("it is a folder" if path.is_dir() else "it is not a regular file")
+            kind = "a folder" if path.is_dir() else "another kind of file"
+            raise OSError(f"expected a regular file, found {kind}")
         with np.errstate(all="ignore"):  # NumPy multiplies the dimensions of a file's header
             return READERS[suffix](path, key, tensor)
     except InputError:

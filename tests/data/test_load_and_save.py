@@ -166,7 +166,7 @@ def test_named_pipes_are_rejected(suffix, tmp_path):
     if not hasattr(os, "mkfifo"):
         pytest.skip("requires named pipes")
     os.mkfifo(tmp_path / f"x.{suffix}")
-    with pytest.raises(InputError, match="it is not a regular file, for input x"):
+    with pytest.raises(InputError, match="expected a regular file, found another kind of file, for input x"):
         load_inputs([f"{tmp_path}/x.{suffix}"], compile_identity(tmp_path, ("f32", (4, 4), "x")).inputs)
 
 

@@ -1,4 +1,4 @@
-"""The date translator: its answers, its beams against OpenVINO's, and the size of what is committed."""
+"""The example of date translation: its results, agreement with OpenVINO, and the size of its files."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def decode(beam: np.ndarray) -> str:
     return "".join(vocabulary[token] for token in beam if token < len(vocabulary))
 
 
-def test_best_beams_are_the_dates(compiled):
-    out = compiled({"text": encode(list(DATES))})
-    assert [decode(beams[0]) for beams in out["beams"]] == list(DATES.values())
-    assert np.all(np.exp(out["scores"][:, 0]) > 0.9)
-    assert np.all(np.diff(out["scores"]) <= 0)
+def test_best_beams_are_correct_dates(compiled):
+    outputs = compiled({"text": encode(list(DATES))})
+    assert [decode(beams[0]) for beams in outputs["beams"]] == list(DATES.values())
+    assert np.all(np.exp(outputs["scores"][:, 0]) > 0.9)
+    assert np.all(np.diff(outputs["scores"]) <= 0)
 
 
-def test_a_text_alone_gives_what_it_gives_in_a_batch(compiled):
+def test_result_of_text_does_not_depend_on_batch(compiled):
     together = compiled({"text": encode(list(DATES))})
     for index, text in enumerate(DATES):
         alone = compiled({"text": encode([text])})
@@ -60,20 +60,20 @@ def test_a_text_alone_gives_what_it_gives_in_a_batch(compiled):
         np.testing.assert_allclose(alone["scores"][0, 0], together["scores"][index, 0], atol=1e-5)
 
 
-def test_beams_share_what_cannot_be_read(compiled):
-    out = compiled({"text": encode(["3 Ju? 2026"])})
-    assert {decode(beam) for beam in out["beams"][0, :2]} == {"2026-06-03", "2026-07-03"}
-    assert np.all(np.exp(out["scores"][0, :2]) > 0.2)
+def test_best_beams_cover_alternatives_of_illegible_character(compiled):
+    outputs = compiled({"text": encode(["3 Ju? 2026"])})
+    assert {decode(beam) for beam in outputs["beams"][0, :2]} == {"2026-06-03", "2026-07-03"}
+    assert np.all(np.exp(outputs["scores"][0, :2]) > 0.2)
 
 
-def test_beams_are_those_of_openvino(compiled):
+def test_beams_agree_with_openvino(compiled):
     openvino = pytest.importorskip("openvino")
-    smudged = ["?/13/2026", "1? March 81", "Ma? 2nd, 2020", "0?.12.1999", "2026-1?-01"]
-    texts = encode([*DATES, *smudged])
-    theirs = openvino.compile_model(FOLDER / "model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})({"text": texts})
-    ours = compiled({"text": texts})
-    np.testing.assert_allclose(ours["scores"], theirs["scores"], rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(ours["beams"], theirs["beams"])
+    illegible = ["?/13/2026", "1? March 81", "Ma? 2nd, 2020", "0?.12.1999", "2026-1?-01"]
+    texts = encode([*DATES, *illegible])
+    expected = openvino.compile_model(FOLDER / "model.xml", "CPU", {"INFERENCE_PRECISION_HINT": "f32"})({"text": texts})
+    outputs = compiled({"text": texts})
+    np.testing.assert_allclose(outputs["scores"], expected["scores"], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(outputs["beams"], expected["beams"])
 
 
 def test_translate_prints_the_best_beam_first(monkeypatch, capsys):
@@ -85,8 +85,8 @@ def test_translate_prints_the_best_beam_first(monkeypatch, capsys):
 
 
 def test_example_input_is_translated(compiled):
-    out = compiled(np.load(FOLDER / "input.npy"))
-    assert [decode(beams[0]) for beams in out["beams"]] == ["2026-05-03"] * 3
+    outputs = compiled(np.load(FOLDER / "input.npy"))
+    assert [decode(beams[0]) for beams in outputs["beams"]] == ["2026-05-03"] * 3
 
 
 def test_files_are_small():

@@ -1,4 +1,4 @@
-"""The teller of tales: its tokens against OpenVINO's, what it tells, and the size of what is committed."""
+"""The example of text generation: agreement with OpenVINO, its text, and the size of its files."""
 
 from __future__ import annotations
 
@@ -22,41 +22,43 @@ def compiled() -> irrun.CompiledModel:
     return irrun.compile_model(FOLDER / "model.xml")
 
 
-def feed(tokens: list[int], seen: int) -> dict[str, np.ndarray]:
+def make_inputs(tokens: list[int], cached: int) -> dict[str, np.ndarray]:
     return {
-        "input_ids": np.array([tokens[seen:]]),
+        "input_ids": np.array([tokens[cached:]]),
         "attention_mask": np.ones((1, len(tokens)), np.int64),
-        "position_ids": np.arange(seen, len(tokens))[None],
+        "position_ids": np.arange(cached, len(tokens))[None],
         "beam_idx": np.zeros(1, np.int32),
     }
 
 
-def greedy(request: Any, prompt: str, steps: int) -> list[int]:
-    tokens, seen = list(prompt.encode()), 0
+def generate_greedily(request: Any, prompt: str, steps: int) -> list[int]:
+    tokens, cached = list(prompt.encode()), 0
     for _ in range(steps):
-        logits = request.infer(feed(tokens, seen))["logits"]
-        seen = len(tokens)
+        logits = request.infer(make_inputs(tokens, cached))["logits"]
+        cached = len(tokens)
         tokens.append(int(logits[0, -1].argmax()))
     return tokens
 
 
 @pytest.mark.parametrize("prompt", [PROMPT, "Once there was", "One morning the ", "x"])
-def test_greedy_tokens_are_those_of_openvino(compiled, prompt):
+def test_tokens_agree_with_openvino(compiled, prompt):
     openvino = pytest.importorskip("openvino")
     config = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
-    theirs = openvino.compile_model(FOLDER / "model.xml", "CPU", config).create_infer_request()
-    assert greedy(compiled.create_infer_request(), prompt, STEPS) == greedy(theirs, prompt, STEPS)
+    expected = openvino.compile_model(FOLDER / "model.xml", "CPU", config).create_infer_request()
+    assert generate_greedily(compiled.create_infer_request(), prompt, STEPS) == generate_greedily(
+        expected, prompt, STEPS
+    )
 
 
-def test_cached_steps_give_what_one_run_over_all_gives(compiled):
+def test_cached_steps_agree_with_single_run(compiled):
     request = compiled.create_infer_request()
-    tokens = greedy(request, PROMPT, 16)
-    step_by_step = request.infer(feed(tokens, len(tokens) - 1))["logits"][0, -1]
-    at_once = compiled.create_infer_request().infer(feed(tokens, 0))["logits"][0, -1]
+    tokens = generate_greedily(request, PROMPT, 16)
+    step_by_step = request.infer(make_inputs(tokens, len(tokens) - 1))["logits"][0, -1]
+    at_once = compiled.create_infer_request().infer(make_inputs(tokens, 0))["logits"][0, -1]
     np.testing.assert_allclose(step_by_step, at_once, atol=1e-4)
 
 
-def test_generate_tells_a_tale_about_whom_it_is_asked(monkeypatch, capsys):
+def test_generated_tale_is_about_prompt(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["generate.py", *PROMPT.split()])
     runpy.run_path(str(FOLDER / "generate.py"))
     out, err = capsys.readouterr()
