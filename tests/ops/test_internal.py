@@ -1,4 +1,4 @@
-"""Operations outside the numbered opsets: how they are found, and what files of OpenVINO do not show."""
+"""Internal operations, and operations of "type_relaxed_opset"."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_relaxed(type, attributes, *inputs):
     return operation.kernel(*inputs, **operation.bind(attributes))
 
 
-def test_relaxed_product_of_integers():
+def test_relaxed_mat_mul_converts_integers():
     a = np.array([[200, 3], [7, 255]], np.uint8)
     b = np.array([[-100, 5], [2, -128]], np.int8)
     attributes = {"type_relax": "true", "transpose_a": "false", "transpose_b": "true"}
@@ -31,7 +31,7 @@ def test_relaxed_product_of_integers():
     np.testing.assert_array_equal(result, a.astype(np.float32) @ b.T.astype(np.float32))
 
 
-def test_relaxed_output_type_is_rounded_towards_zero():
+def test_relaxed_output_is_rounded_toward_zero():
     x = np.array([1.75, -2.5, 3.0], np.float32)
     types = {"input_data_types": "undefined", "output_data_types": "i8"}
     result = run_relaxed("Relu", types, x)
@@ -39,32 +39,32 @@ def test_relaxed_output_type_is_rounded_towards_zero():
     np.testing.assert_array_equal(result, [1, 0, 3])
 
 
-def test_relaxed_version_is_told_by_the_attributes():
+def test_relaxed_version_is_selected_by_attributes():
     operation = registry.find("Softmax", RELAXED)
-    assert operation.chosen({"axis": "1"}).since == 8
+    assert operation.select_version({"axis": "1"}).since == 8
     pool = registry.find("MaxPool", RELAXED)
     old = {"strides": "1,1", "pads_begin": "0,0", "pads_end": "0,0", "kernel": "2,2"}
     old |= {"rounding_type": "floor", "auto_pad": "explicit"}
-    assert pool.chosen(old).since == 1
+    assert pool.select_version(old).since == 1
     new = old | {"dilations": "1,1", "index_element_type": "i64", "axis": "0"}
-    assert pool.chosen(new).since >= 8
+    assert pool.select_version(new).since >= 8
     assert pool.find_unknown(new | {"type_relax": "true", "colour": "red"}) == ["colour"]
 
 
-def test_relaxed_form_of_nothing():
+def test_unknown_relaxed_operation_is_not_found():
     assert registry.find("NoSuchOperation", RELAXED) is None
 
 
 @pytest.mark.parametrize("version", ["extension", "experimental"])
-def test_numbered_operations_of_older_files(version):
+def test_older_opset_names_denote_numbered_operations(version):
     for type, since in (("GRUCell", 3), ("RNNCell", 1), ("Proposal", 4), ("ExperimentalDetectronTopKROIs", 6)):
         assert str(registry.find(type, version)) == f"{type}-{since}"
     assert registry.find("NoSuchOperation", version) is None
 
 
-def test_relaxed_layer_in_a_file(tmp_path):
+def test_relaxed_layer_in_file(tmp_path):
     ov = pytest.importorskip("openvino")
-    from conformance.layers import computed, one_layer
+    from conformance.layers import compute_nodes, define_layer
     from openvino import opset13 as ops
 
     data = np.arange(24, dtype=np.uint8).reshape(1, 2, 3, 4)
@@ -77,7 +77,7 @@ def test_relaxed_layer_in_a_file(tmp_path):
         [0, 0],
         [1, 1],
     )
-    expected = computed(sum_in_f32)
+    expected = compute_nodes(sum_in_f32)
     attributes = {
         "type_relax": True,
         "input_data_types": "f32, f32",
@@ -88,13 +88,13 @@ def test_relaxed_layer_in_a_file(tmp_path):
         "pads_end": "0, 0",
         "auto_pad": "explicit",
     }
-    build = one_layer("Convolution", RELAXED, [data, weights], attributes, expected, constants=[1])
+    build = define_layer("Convolution", RELAXED, [data, weights], attributes, expected, constants=[1])
     ov.serialize(build(), tmp_path / "model.xml")
     result = irrun.compile_model(tmp_path / "model.xml")(data)
     np.testing.assert_array_equal(result[0], expected[0])
 
 
-def test_weights_of_four_bits():
+def test_fully_connected_decompresses_four_bit_weights():
     rng = np.random.default_rng(1)
     codes = rng.integers(0, 16, (3, 8))
     packed = (codes.reshape(-1, 2)[:, 0] | codes.reshape(-1, 2)[:, 1] << 4).astype(np.uint8)
@@ -107,7 +107,7 @@ def test_weights_of_four_bits():
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_what_does_not_fit_is_named():
+def test_mismatched_inputs_are_reported():
     x = np.zeros((1, 2, 3, 4), np.float32)
     with pytest.raises(InputError, match="half of the 4"):
         glu(x, axis=-1, split_lengths=1)

@@ -1,4 +1,4 @@
-"""Matrix operations where conformance does not reach: exact integers, orders of contraction, errors."""
+"""Matrix operations beyond the conformance tests: exact integers, order of contraction, errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from irrun.ops.matrix import einsum_7, grouped_mat_mul_17, inverse_14, mat_mul_1
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.int64, np.uint64])
-def test_integers_are_exact_and_wrap(dtype):
+def test_integer_products_are_exact_and_wrap(dtype):
     rng = np.random.default_rng(3)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     a = rng.integers(low, high, (5, 7), dtype, endpoint=True)
@@ -23,10 +23,10 @@ def test_integers_are_exact_and_wrap(dtype):
 
 def test_f16_is_summed_in_f32():
     a = np.full((1, 4096), 1, np.float16)
-    assert mat_mul_1(a, a, transpose_b=True).tolist() == [[4096]]  # f16 alone would stop at 2048
+    assert mat_mul_1(a, a, transpose_b=True).tolist() == [[4096]]  # sums in f16 would stop at 2048
 
 
-def test_products_of_nothing_are_zero():
+def test_products_of_empty_axes_are_zero():
     assert mat_mul_1(np.zeros((2, 0)), np.zeros((0, 3))).tolist() == [[0, 0, 0], [0, 0, 0]]
 
 
@@ -34,12 +34,12 @@ def test_products_of_nothing_are_zero():
     ("a", "b", "message"),
     [((2, 3), (4, 5), "inner"), ((), (2,), "rank"), ((2, 3, 4), (3, 4, 5), "batch"), ((3,), (4,), "inner")],
 )
-def test_what_cannot_be_multiplied_is_reported(a, b, message):
+def test_mat_mul_reports_mismatched_shapes(a, b, message):
     with pytest.raises(InputError, match=message):
         mat_mul_1(np.zeros(a), np.zeros(b))
 
 
-def test_einsum_does_not_build_what_it_can_avoid():
+def test_einsum_contracts_smallest_product_first():
     n = 2000  # the product of the first two alone would have 4 000 000 elements times 2000
     a, b, c = np.ones((n, 1)), np.ones((n, 1)), np.ones((n, n))
     assert einsum_7(a, b, c, equation="ix,jy,ij->xy").tolist() == [[n * n]]
@@ -51,12 +51,12 @@ def test_einsum_does_not_build_what_it_can_avoid():
 def test_einsum_agrees_with_numpy(equation):
     rng = np.random.default_rng(11)
     inputs = [rng.normal(size=(3,) * len(s.replace("...", "xy"))) for s in equation.split("->")[0].split(",")]
-    mine = einsum_7(*inputs, equation=equation)
+    result = einsum_7(*inputs, equation=equation)
     if equation == "a...b->...":
         expected = inputs[0].sum(axis=(0, 3))
     else:
         expected = np.einsum(equation, *inputs)
-    np.testing.assert_allclose(mine, expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_einsum_agrees_with_numpy(equation):
         ("a1->a", [(2, 3)]),
     ],
 )
-def test_einsum_reports_what_does_not_fit(equation, shapes):
+def test_einsum_reports_invalid_equations(equation, shapes):
     with pytest.raises(InputError):
         einsum_7(*map(np.zeros, shapes), equation=equation)
 
@@ -84,9 +84,9 @@ def test_grouped_rows_after_the_last_group_are_zero():
 
 @pytest.mark.parametrize("offsets", [None, [3], [3, 2], [1, 5], [-1, 2]])
 def test_grouped_offsets_are_checked(offsets):
-    given = None if offsets is None else np.array(offsets)
+    array = None if offsets is None else np.array(offsets)
     with pytest.raises(InputError, match="offsets"):
-        grouped_mat_mul_17(np.ones((4, 2)), np.ones((2, 3, 2)), given)
+        grouped_mat_mul_17(np.ones((4, 2)), np.ones((2, 3, 2)), array)
 
 
 def test_inverse_with_adjoint_is_transposed():
@@ -98,8 +98,8 @@ def test_inverse_with_adjoint_is_transposed():
     assert inverse_14(np.ones((2, 0, 0))).shape == (2, 0, 0)
 
 
-THREE = np.arange(1, 10).reshape(3, 3)
-TWICE = np.stack([THREE, 2 * THREE])
+MATRIX = np.arange(1, 10).reshape(3, 3)
+MATRICES = np.stack([MATRIX, 2 * MATRIX])
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,15 @@ TWICE = np.stack([THREE, 2 * THREE])
     [
         ("i,i->", [[1, 2, 3], [4, 5, 6]], 32),
         ("ij,j->i", [[[1, 2, 3], [1, 2, 3]], [4, 5, 6]], [32, 32]),
-        ("kii->k", [TWICE], [15, 30]),
-        ("kii->ki", [TWICE], [[1, 5, 9], [2, 10, 18]]),
-        ("ijk->kij", [THREE[np.newaxis]], THREE.T[:, np.newaxis]),
-        ("a...->...", [THREE], [12, 15, 18]),
-        ("a...,...->a...", [THREE, [0.5]], THREE / 2),
+        ("kii->k", [MATRICES], [15, 30]),
+        ("kii->ki", [MATRICES], [[1, 5, 9], [2, 10, 18]]),
+        ("ijk->kij", [MATRIX[np.newaxis]], MATRIX.T[:, np.newaxis]),
+        ("a...->...", [MATRIX], [12, 15, 18]),
+        ("a...,...->a...", [MATRIX, [0.5]], MATRIX / 2),
         ("AbC", [np.arange(1, 7).reshape(1, 2, 3)], [[[1, 4], [2, 5], [3, 6]]]),
     ],
 )
-def test_einsum_of_the_specification(equation, inputs, expected):
+def test_einsum_examples_of_specification(equation, inputs, expected):
     result = einsum_7(*(np.array(x, np.float32) for x in inputs), equation=equation)
     np.testing.assert_array_equal(result, np.array(expected, np.float32))
 
@@ -129,10 +129,10 @@ def test_einsum_of_the_specification(equation, inputs, expected):
         ("ijkj->ij", [(2, 4, 5, 4)], (2, 4)),
     ],
 )
-def test_einsum_shapes_of_the_specification(equation, shapes, expected):
+def test_einsum_shapes_of_specification(equation, shapes, expected):
     assert einsum_7(*map(np.ones, shapes), equation=equation).shape == expected
 
 
-def test_einsum_passes_over_spaces():
+def test_einsum_ignores_spaces():
     data = np.arange(6.0).reshape(2, 3)
     assert einsum_7(data, equation=" ab -> ba ").tolist() == data.T.tolist()

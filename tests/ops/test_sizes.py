@@ -1,4 +1,4 @@
-"""Results whose size comes from values: one that the machine cannot hold is refused before it is made."""
+"""Results whose size depends on values are refused before they are allocated if memory does not suffice."""
 
 from __future__ import annotations
 
@@ -108,18 +108,18 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("what", CALLS)
-def test_what_the_machine_cannot_hold_is_refused_before_it_is_made(what):
+@pytest.mark.parametrize("call", CALLS)
+def test_too_large_result_is_refused_before_allocation(call):
     tracemalloc.start()
     try:
         with allocation_limit(1 << 32), pytest.raises(InputError, match="bytes, expected at most 4 GiB"):
-            CALLS[what]()
+            CALLS[call]()
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
 
 
-def test_the_limit_holds_for_its_block():
+def test_allocation_limit_applies_to_block():
     with allocation_limit(100):
         check_allocation((5, 5), np.dtype(np.float32))
         with pytest.raises(InputError, match=r"4 \* 5 \* 6 bytes"):
@@ -131,7 +131,7 @@ def test_the_limit_holds_for_its_block():
 
 
 @pytest.mark.parametrize("values", [np.array([1, np.nan]), np.array([np.inf]), np.array(["a"], object)])
-def test_a_list_of_something_else_than_integers(values):
+def test_to_int_list_reports_other_values(values):
     with pytest.raises(InputError, match="expected integers, found"):
         to_int_list(values)
     assert to_int_list(np.array([1.0, -2.0])) == [1, -2]

@@ -1,4 +1,4 @@
-"""Matrix products of every element type: floats by BLAS, integers exact and wrapping."""
+"""Matrix products for all element types."""
 
 from __future__ import annotations
 
@@ -10,16 +10,24 @@ __all__ = ["matmul"]
 
 
 def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
-    """`a @ b` in their common type, written to `out` where that is given.
+    """Compute `a @ b` for arrays of one element type.
 
-    Narrow floats are multiplied and summed in f32 and rounded once; integers wrap as in C. Integers are multiplied in
-    f64, by BLAS, where no sum can leave the range in which f64 is exact.
+    Low-precision floats are multiplied and summed in f32 and rounded once. Integers wrap as in C. They are multiplied
+    in f64, which BLAS supports, if all sums are in the range where f64 is exact.
+
+    Args:
+        a: Any numeric type, shape [..., M, K] or [K].
+        b: The same type, shape [..., K, N] or [K].
+        out: Array that the result is written to.
+
+    Returns:
+        `out`, or a new array of the type of the inputs.
     """
     if is_low_precision(a.dtype):
         product = (upcast(a) @ upcast(b)).astype(a.dtype)
-    elif a.dtype.kind in "iu" and _greatest(a) * _greatest(b) * a.shape[-1] < 1 << 53:
+    elif a.dtype.kind in "iu" and _get_greatest_magnitude(a) * _get_greatest_magnitude(b) * a.shape[-1] < 1 << 53:
         product = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64).astype(a.dtype)
-    elif a.dtype.kind == "V":  # integers of ml_dtypes
+    elif a.dtype.kind == "V":  # sub-byte integers
         product = (a.astype(np.int64) @ b.astype(np.int64)).astype(a.dtype)
     else:
         return np.matmul(a, b, out=out)
@@ -29,6 +37,6 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     return product
 
 
-def _greatest(x: Array) -> int:
-    """The greatest absolute value in an array of integers."""
+def _get_greatest_magnitude(x: Array) -> int:
+    """Return the greatest absolute value in an array of integers."""
     return max(int(x.max()), -int(x.min())) if x.size else 0

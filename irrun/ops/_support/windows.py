@@ -1,6 +1,6 @@
-"""Windows that slide over the spatial axes: their geometry, and views of the data under them.
+"""Geometry of sliding windows, and views of the data under them.
 
-Convolution and pooling share this. Spatial axes are always the last ones; data is [N, C, spatial...].
+Convolution and pooling share this. The spatial axes are the last ones: data has shape [N, C, spatial...].
 """
 
 from __future__ import annotations
@@ -16,83 +16,127 @@ from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.numerics import Array
 
-__all__ = ["AutoPad", "Rounding", "Windows", "fill", "pad_spatial", "place_windows", "same_padding"]
+__all__ = [
+    "AutoPad",
+    "Rounding",
+    "Windows",
+    "compute_same_padding",
+    "create_windows",
+    "expand_attribute",
+    "pad_spatial",
+]
 
+#: Padding modes. "notset" is a synonym of "explicit" that OpenVINO accepts.
 AutoPad = Literal["explicit", "notset", "same_upper", "same_lower", "valid"]
+#: Rounding of the number of windows. "ceil_torch" omits windows that start in the padding after the data.
 Rounding = Literal["floor", "ceil", "ceil_torch"]
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Where the windows of one layer stand, one entry per spatial axis.
+    """Sliding windows over the spatial axes of a tensor.
 
     Attributes:
-        kernel: elements of a window.
-        strides: distance of neighbouring windows.
-        dilations: distance of neighbouring elements of a window.
-        begin: padding before the data; negative crops.
-        end: padding after the data, as much as the attributes say; windows may reach beyond it.
-        out: how many windows there are.
+        kernel: Number of elements of a window along each spatial axis.
+        strides: Distance between neighboring windows.
+        dilations: Distance between neighboring elements of a window.
+        pads_begin: Padding before the data. Negative values crop.
+        pads_end: Padding after the data as the attributes state it. Windows may extend beyond it.
+        output_shape: Number of windows along each spatial axis.
     """
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    begin: tuple[int, ...]
-    end: tuple[int, ...]
-    out: tuple[int, ...]
+    pads_begin: tuple[int, ...]
+    pads_end: tuple[int, ...]
+    output_shape: tuple[int, ...]
 
-    def between(self, start: int, stop: int) -> Windows:
-        """Only the windows from `start` to `stop` along the first spatial axis."""
-        begin = self.begin[0] - start * self.strides[0]
-        return replace(self, begin=(begin, *self.begin[1:]), out=(stop - start, *self.out[1:]))
-
-    def reach(self) -> tuple[int, ...]:
-        """Length of the padded data that the windows touch."""
-        return tuple(
-            (n - 1) * s + (k - 1) * d + 1
-            for n, s, k, d in zip(self.out, self.strides, self.kernel, self.dilations, strict=True)
+    def select_rows(self, start: int, stop: int) -> Windows:
+        """Return the windows in [start, stop) along the first spatial axis."""
+        begin = self.pads_begin[0] - start * self.strides[0]
+        return replace(
+            self, pads_begin=(begin, *self.pads_begin[1:]), output_shape=(stop - start, *self.output_shape[1:])
         )
 
-    def covered(self, x: Array, value: Any = 0) -> Array:
-        """`x`, padded with `value` or cropped to exactly what the windows touch."""
+    def get_extent(self) -> tuple[int, ...]:
+        """Return the spatial shape of the padded data that the windows cover."""
+        return tuple(
+            (n - 1) * s + (k - 1) * d + 1
+            for n, s, k, d in zip(self.output_shape, self.strides, self.kernel, self.dilations, strict=True)
+        )
+
+    def pad(self, x: Array, value: Any = 0) -> Array:
+        """Pad or crop `x` to exactly the extent of the windows.
+
+        Args:
+            x: Any type, shape [..., spatial...].
+            value: Value of the padding.
+
+        Returns:
+            Shape [..., extent...], the type of `x`; `x` itself if it already has that shape.
+        """
         spatial = x.shape[x.ndim - len(self.kernel) :]
-        end = [r - b - n for r, b, n in zip(self.reach(), self.begin, spatial, strict=True)]
-        return pad_spatial(x, self.begin, end, value)
+        end = [extent - b - n for extent, b, n in zip(self.get_extent(), self.pads_begin, spatial, strict=True)]
+        return pad_spatial(x, self.pads_begin, end, value)
 
-    def taps(self, covered: Array) -> Iterator[tuple[tuple[int, ...], Array]]:
-        """For each element of a window its position, and the view of `covered` with what lies under it."""
+    def iterate_taps(self, padded: Array) -> Iterator[tuple[tuple[int, ...], Array]]:
+        """Yield each position in the kernel with the elements that all windows have there.
+
+        Args:
+            padded: Padded data, shape [..., extent...].
+
+        Yields:
+            The position, and a view of `padded` of shape [..., output_shape...].
+        """
         for position in itertools.product(*map(range, self.kernel)):
-            picked = (
+            slices = (
                 slice(p * d, p * d + (n - 1) * s + 1, s)
-                for p, d, n, s in zip(position, self.dilations, self.out, self.strides, strict=True)
+                for p, d, n, s in zip(position, self.dilations, self.output_shape, self.strides, strict=True)
             )
-            under: tuple[Any, ...] = (..., *picked)
-            yield position, covered[under]
+            index: tuple[Any, ...] = (..., *slices)
+            yield position, padded[index]
 
-    def view(self, covered: Array) -> Array:
-        """The read-only view [..., window positions, kernel elements] of `covered`; nothing is copied."""
+    def get_view(self, padded: Array) -> Array:
+        """Return a read-only view of the elements of each window, without copying.
+
+        Args:
+            padded: Padded data, shape [..., extent...].
+
+        Returns:
+            Shape [..., output_shape..., kernel...].
+        """
         rank = len(self.kernel)
-        lead, step = covered.strides[: covered.ndim - rank], covered.strides[covered.ndim - rank :]
+        lead_strides, spatial_strides = padded.strides[: padded.ndim - rank], padded.strides[padded.ndim - rank :]
         return np.lib.stride_tricks.as_strided(
-            covered,
-            (*covered.shape[: covered.ndim - rank], *self.out, *self.kernel),
+            padded,
+            (*padded.shape[: padded.ndim - rank], *self.output_shape, *self.kernel),
             (
-                *lead,
-                *(b * s for b, s in zip(step, self.strides, strict=True)),
-                *(b * d for b, d in zip(step, self.dilations, strict=True)),
+                *lead_strides,
+                *(b * s for b, s in zip(spatial_strides, self.strides, strict=True)),
+                *(b * d for b, d in zip(spatial_strides, self.dilations, strict=True)),
             ),
             writeable=False,
         )
 
 
-def same_padding(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
-    """The smaller and the larger half of the padding that makes ceil(size / stride) windows fit."""
+def compute_same_padding(size: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+    """Return the padding of "same_upper" and "same_lower": room for ceil(size / stride) windows.
+
+    Args:
+        size: Length of the axis.
+        kernel: Number of elements of a window.
+        stride: Distance between neighboring windows.
+        dilation: Distance between neighboring elements of a window.
+
+    Returns:
+        The smaller and the larger half of the padding.
+    """
     total = max(0, (-(-size // stride) - 1) * stride + (kernel - 1) * dilation + 1 - size)
     return total // 2, total - total // 2
 
 
-def place_windows(
+def create_windows(
     spatial: Sequence[int],
     kernel: Sequence[int],
     strides: Sequence[int],
@@ -102,52 +146,89 @@ def place_windows(
     auto_pad: AutoPad = "explicit",
     rounding: Rounding = "floor",
 ) -> Windows:
-    """The windows over data of the shape `spatial`; empty lists mean ones, or zeros where they are pads.
+    """Compute the windows over data of the shape `spatial`.
+
+    Args:
+        spatial: Lengths of the spatial axes.
+        kernel: Number of elements of a window along each axis.
+        strides: Distance between neighboring windows; 1 if empty.
+        dilations: Distance between neighboring elements of a window; 1 if empty.
+        pads_begin: Padding before the data; 0 if empty. Negative values crop.
+        pads_end: Padding after the data; 0 if empty. Negative values crop.
+        auto_pad: Padding mode. All modes but "explicit" and "notset" ignore `pads_begin` and `pads_end`.
+        rounding: Rounding of the number of windows.
 
     Raises:
-        InputError: an attribute does not fit the number of spatial axes, or a window does not fit the data.
+        InputError: An attribute does not match the number of spatial axes, or a window exceeds the padded data.
     """
     rank = len(spatial)
-    kernel = fill("kernel", kernel, rank, 1, at_least=1)
-    strides = fill("strides", strides, rank, 1, at_least=1)
-    dilations = fill("dilations", dilations, rank, 1, at_least=1)
+    kernel = expand_attribute("kernel", kernel, rank, 1, minimum=1)
+    strides = expand_attribute("strides", strides, rank, 1, minimum=1)
+    dilations = expand_attribute("dilations", dilations, rank, 1, minimum=1)
     if auto_pad == "valid":
         begin = end = (0,) * rank
     elif auto_pad in ("same_upper", "same_lower"):
-        halves = [same_padding(*z) for z in zip(spatial, kernel, strides, dilations, strict=True)]
-        small, large = tuple(h[0] for h in halves), tuple(h[1] for h in halves)
-        begin, end = (small, large) if auto_pad == "same_upper" else (large, small)
+        halves = [compute_same_padding(*axis) for axis in zip(spatial, kernel, strides, dilations, strict=True)]
+        smaller, larger = tuple(h[0] for h in halves), tuple(h[1] for h in halves)
+        begin, end = (smaller, larger) if auto_pad == "same_upper" else (larger, smaller)
     else:
-        begin, end = fill("pads_begin", pads_begin, rank, 0), fill("pads_end", pads_end, rank, 0)
-    out = []
+        begin = expand_attribute("pads_begin", pads_begin, rank, 0)
+        end = expand_attribute("pads_end", pads_end, rank, 0)
+    output_shape = []
     for n, k, s, d, b, e in zip(spatial, kernel, strides, dilations, begin, end, strict=True):
         room = n + b + e - ((k - 1) * d + 1)
         if room < 0:
-            raise InputError(f"a window of {k} with dilation {d} does not fit into {n} elements padded to {n + b + e}")
+            raise InputError(
+                f"a window of {k} elements with dilation {d} does not fit into {n} elements padded to {n + b + e}"
+            )
         count = (room // s if rounding == "floor" else -(-room // s)) + 1
         if rounding == "ceil_torch" and (count - 1) * s >= n + b:
-            count -= 1  # a window must not start in the padding after the data
-        out.append(count)
-    check_allocation(out, np.dtype(np.float32))
-    return Windows(kernel, strides, dilations, begin, end, tuple(out))
+            count -= 1  # the last window would start in the padding after the data
+        output_shape.append(count)
+    check_allocation(output_shape, np.dtype(np.float32))
+    return Windows(kernel, strides, dilations, begin, end, tuple(output_shape))
 
 
-def fill(name: str, values: Sequence[int], rank: int, default: int, at_least: int | None = None) -> tuple[int, ...]:
-    """`values`, one for each of `rank` spatial axes; `default` for each where there are none.
+def expand_attribute(
+    name: str, values: Sequence[int], rank: int, default: int, minimum: int | None = None
+) -> tuple[int, ...]:
+    """Return an attribute with one value for each spatial axis.
+
+    Args:
+        name: Name of the attribute, for the error message.
+        values: One value per axis, or none.
+        rank: Number of spatial axes.
+        default: The value for all axes if `values` is empty.
+        minimum: The least allowed value.
 
     Raises:
-        InputError: their number is another, or one is too small.
+        InputError: The number of values is wrong, or a value is too small.
     """
-    found = tuple(values) if len(values) else (default,) * rank
-    if len(found) != rank:
-        raise InputError(f"{name} {list(found)} has {len(found)} values, expected one for each of {rank} spatial axes")
-    if at_least is not None and any(v < at_least for v in found):
-        raise InputError(f"{name} {list(found)} has a value below {at_least}")
-    return found
+    expanded = tuple(values) if len(values) else (default,) * rank
+    if len(expanded) != rank:
+        raise InputError(
+            f"{name} {list(expanded)} has {len(expanded)} values, expected one for each of {rank} spatial axes"
+        )
+    if minimum is not None and any(v < minimum for v in expanded):
+        raise InputError(f"{name} {list(expanded)} has a value below {minimum}")
+    return expanded
 
 
 def pad_spatial(x: Array, begin: Sequence[int], end: Sequence[int], value: Any = 0) -> Array:
-    """`x` with its last axes padded with `value`, or cropped where an amount is negative."""
+    """Pad the last axes of `x` with a constant. Negative amounts crop.
+
+    Args:
+        x: Any type, shape [..., spatial...].
+        begin: Number of elements before the data, for each spatial axis.
+        end: Number of elements after the data.
+        value: Value of the padding.
+
+    Returns:
+        The type of `x`; `x` itself or a view of it if nothing is padded.
+
+    Raises:
+        InputError: The result would exceed the memory limit.
+    """
     if not any(begin) and not any(end):
         return x
     lead = x.ndim - len(begin)
@@ -165,13 +246,13 @@ def pad_spatial(x: Array, begin: Sequence[int], end: Sequence[int], value: Any =
         cropped: Array = x[source]
         return cropped
     padded = np.empty((*x.shape[:lead], *sizes), x.dtype)
-    inside: tuple[Any, ...] = (slice(None),) * lead
+    interior: tuple[Any, ...] = (slice(None),) * lead
     for n, b, e in zip(sizes, begin, end, strict=True):
-        # Only the borders are filled: a padded image is mostly image.
-        before: tuple[Any, ...] = (*inside, slice(0, max(b, 0)))
-        after: tuple[Any, ...] = (*inside, slice(n - max(e, 0), n))
+        # Only the borders are filled: most of a padded image is the image itself.
+        before: tuple[Any, ...] = (*interior, slice(0, max(b, 0)))
+        after: tuple[Any, ...] = (*interior, slice(n - max(e, 0), n))
         padded[before] = value
         padded[after] = value
-        inside = (*inside, slice(max(b, 0), n - max(e, 0)))
-    padded[inside] = x[source]
+        interior = (*interior, slice(max(b, 0), n - max(e, 0)))
+    padded[interior] = x[source]
     return padded

@@ -1,4 +1,4 @@
-"""Convolution operations, one module per family."""
+"""Convolution operations."""
 
 from irrun._lazy import lazy_submodules
 

@@ -1,4 +1,4 @@
-"""BinaryConvolution: data and filters of zeros and ones that stand for -1 and 1."""
+"""BinaryConvolution."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.ops._support.convolve import convolve
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
-from irrun.ops._support.windows import AutoPad, place_windows
-from irrun.ops.convolution.forward import convolve
+from irrun.ops._support.windows import AutoPad, create_windows
 
 __all__ = ["binary_convolution_1"]
 
@@ -29,26 +29,40 @@ def binary_convolution_1(
     pad_value: float,
     auto_pad: AutoPad = "explicit",
 ) -> Array:
-    """Convolution of bits: per window the number of data elements that equal the filter's, minus those that do not.
+    """Compute a convolution of bits: the number of equal bits minus the number of different bits in each window.
 
-    data: numeric [N, C_IN, Y, X] of zeros and ones; filters: u1 [C_OUT, C_IN, kernel...].
-    Padding counts as the bit `pad_value`; a value that is neither 0 nor 1 equals no bit.
-    Returns [N, C_OUT, windows...], the type of data.
-    Raises InputError where ranks, channels or attributes do not fit, or a window exceeds the padded data.
-    Spec: BinaryConvolution-1.
+    Args:
+        data: Numeric, shape [N, C_IN, Y, X]; zeros and ones. Other values are equal to neither bit.
+        filters: u1, shape [C_OUT, C_IN, kernel...].
+        strides: Distance between neighboring windows along each spatial axis.
+        pads_begin: Padding before the data. Negative values crop.
+        pads_end: Padding after the data. Negative values crop.
+        dilations: Distance between neighboring elements of a window.
+        mode: How bits are combined.
+        pad_value: The value of the padding. A value other than 0 and 1 is equal to neither bit.
+        auto_pad: Padding mode.
+
+    Returns:
+        Shape [N, C_OUT, windows...], the type of `data`.
+
+    Raises:
+        InputError: Ranks, channels or attributes do not match, or a window exceeds the padded data.
+
+    Spec:
+        BinaryConvolution-1
     """
     if filters.ndim < 3:
         raise InputError(f"filters have shape {list(filters.shape)}, expected [C_OUT, C_IN, kernel...]")
     bits = filters["u1"] if filters.dtype.names else filters
-    windows = place_windows(data.shape[2:], bits.shape[2:], strides, dilations, pads_begin, pads_end, auto_pad)
-    padded = windows.covered(data, np.array(pad_value).astype(data.dtype))
-    inside = place_windows(padded.shape[2:], windows.kernel, strides, dilations, [], [])
-    # With data as -1 and 1, zero where it is no bit, and filters as -1 and 1, a product says whether they agree.
+    windows = create_windows(data.shape[2:], bits.shape[2:], strides, dilations, pads_begin, pads_end, auto_pad)
+    padded = windows.pad(data, np.array(pad_value).astype(data.dtype))
+    windows = create_windows(padded.shape[2:], windows.kernel, strides, dilations, [], [])
+    # Bits become -1 and 1, and other values 0: a product is 1 for equal bits and -1 for different ones.
     signs = (padded == 1).astype(np.float32) - (padded == 0)
-    agreeing = convolve(signs, (bits.astype(np.float32) * 2 - 1)[np.newaxis], inside)
-    # What is no bit agrees with none: it is in no product, so it is taken off here.
-    foreign = np.abs(signs) == 0
-    if foreign.any():
+    result = convolve(signs, (bits.astype(np.float32) * 2 - 1)[np.newaxis], windows)
+    # Values other than 0 and 1 count as different from the filter, but their products are 0.
+    is_other = signs == 0
+    if is_other.any():
         ones = np.ones((1, 1, *bits.shape[1:]), np.float32)
-        agreeing -= convolve(foreign.astype(np.float32), ones, inside)
-    return agreeing.astype(data.dtype)
+        result -= convolve(is_other.astype(np.float32), ones, windows)
+    return result.astype(data.dtype)

@@ -1,4 +1,4 @@
-"""DeformableConvolution: every element of a window is read where its offset says, between the pixels."""
+"""DeformableConvolution."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import itertools
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.ops._support.checks import check_shape
 from irrun.ops._support.matrix_products import matmul
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
-from irrun.ops._support.windows import AutoPad, Windows, place_windows
+from irrun.ops._support.windows import AutoPad, Windows, create_windows
 
 __all__ = ["deformable_convolution_1", "deformable_convolution_8"]
 
-#: Elements that are sampled at a time: all that a sample is made of stays in the caches.
-BLOCK = 1 << 16
+#: Number of elements that are sampled at a time: few enough for the processor's cache.
+BLOCK_SIZE = 1 << 16
 
 
 @op("DeformableConvolution", since=1)
@@ -32,12 +33,28 @@ def deformable_convolution_1(
     group: int = 1,
     deformable_group: int = 1,
 ) -> Array:
-    """DeformableConvolution-8 without a mask, and with nothing read beyond the border.
+    """Compute a deformable convolution: DeformableConvolution-8 without a mask and without interpolation padding.
 
-    data: numeric [N, C, Y, X]; offsets: [N, deformable_group * taps * 2, OY, OX]; filters: [C_OUT, C / group, kernel].
-    Returns [N, C_OUT, OY, OX], the type of data.
-    Raises InputError where shapes or attributes do not fit.
-    Spec: DeformableConvolution-1.
+    Args:
+        data: Numeric, shape [N, C, Y, X].
+        offsets: The type of `data`, shape [N, deformable_group * taps * 2, OY, OX].
+        filters: The type of `data`, shape [C_OUT, C / group, KY, KX].
+        strides: Distance between neighboring windows along each spatial axis.
+        pads_begin: Padding before the data.
+        pads_end: Padding after the data.
+        dilations: Distance between neighboring elements of a window.
+        auto_pad: Padding mode.
+        group: Number of groups of channels.
+        deformable_group: Number of groups of channels that share offsets.
+
+    Returns:
+        Shape [N, C_OUT, OY, OX], the type of `data`.
+
+    Raises:
+        InputError: Shapes or attributes do not match.
+
+    Spec:
+        DeformableConvolution-1
     """
     return deformable_convolution_8(
         data,
@@ -70,23 +87,41 @@ def deformable_convolution_8(
     deformable_group: int = 1,
     bilinear_interpolation_pad: bool = False,
 ) -> Array:
-    """Convolution whose windows are bent: each of their elements is moved by an offset of its own.
+    """Compute a convolution that moves each element of each window by an offset.
 
-    data: numeric [N, C, Y, X]; offsets: the same type, [N, deformable_group * taps * 2, OY, OX], the shift of
-    each tap along Y and along X; filters: [C_OUT, C / group, KY, KX]; mask: [N, deformable_group * taps, OY, OX],
-    a factor for each tap.
-    What lies between pixels is interpolated; outside of data it is zero. What is less than a pixel outside counts as
-    the border pixel behind the last one, but, unlike the specification says, not before the first one; with
-    `bilinear_interpolation_pad` it is interpolated between the border and zeros on all sides.
-    Returns [N, C_OUT, OY, OX], the type of data.
-    Raises InputError where shapes or attributes do not fit.
-    Spec: DeformableConvolution-8.
+    Values between pixels are interpolated bilinearly, and values outside of `data` are 0.
+
+    Args:
+        data: Numeric, shape [N, C, Y, X].
+        offsets: The type of `data`, shape [N, deformable_group * taps * 2, OY, OX]: the shift of each tap along Y
+            and along X.
+        filters: The type of `data`, shape [C_OUT, C / group, KY, KX].
+        mask: The type of `data`, shape [N, deformable_group * taps, OY, OX]: a factor for each tap.
+        strides: Distance between neighboring windows along each spatial axis.
+        pads_begin: Padding before the data.
+        pads_end: Padding after the data.
+        dilations: Distance between neighboring elements of a window.
+        auto_pad: Padding mode.
+        group: Number of groups of channels.
+        deformable_group: Number of groups of channels that share offsets.
+        bilinear_interpolation_pad: Whether points less than one pixel outside of `data` are interpolated between the
+            border and zeros. If not, such points have the value of the border pixel after the last pixel, and 0
+            before the first one, where the specification has the border pixel on both sides.
+
+    Returns:
+        Shape [N, C_OUT, OY, OX], the type of `data`.
+
+    Raises:
+        InputError: Shapes or attributes do not match.
+
+    Spec:
+        DeformableConvolution-8
     """
     if data.ndim != 4 or filters.ndim != 4:
         raise InputError(f"data and filters have shapes {list(data.shape)} and {list(filters.shape)}, expected rank 4")
     batch, channels = data.shape[:2]
     c_out = filters.shape[0]
-    windows = place_windows(data.shape[2:], filters.shape[2:], strides, dilations, pads_begin, pads_end, auto_pad)
+    windows = create_windows(data.shape[2:], filters.shape[2:], strides, dilations, pads_begin, pads_end, auto_pad)
     if (
         min(group, deformable_group) < 1
         or channels != filters.shape[1] * group
@@ -94,71 +129,67 @@ def deformable_convolution_8(
         or channels % deformable_group
     ):
         raise InputError(
-            f"{channels} channels and filters of shape {list(filters.shape)} do not fit group {group} "
+            f"{channels} channels and filters of shape {list(filters.shape)} do not match group {group} "
             f"and deformable_group {deformable_group}"
         )
-    taps, positions = windows.kernel[0] * windows.kernel[1], windows.out[0] * windows.out[1]
-    _check_shape("offsets", offsets, (batch, deformable_group * taps * 2, *windows.out))
+    output_shape = windows.output_shape
+    taps, positions = windows.kernel[0] * windows.kernel[1], output_shape[0] * output_shape[1]
+    check_shape("offsets", offsets, batch, deformable_group * taps * 2, *output_shape)
     shifts = offsets.reshape(batch, deformable_group, taps, 2, positions)
     factors = np.ones((batch, deformable_group, taps, positions), data.dtype)
     if mask is not None:
-        _check_shape("mask", mask, (batch, deformable_group * taps, *windows.out))
+        check_shape("mask", mask, batch, deformable_group * taps, *output_shape)
         factors = mask.reshape(factors.shape)
     planes = data.reshape(batch, deformable_group, channels // deformable_group, data.shape[2] * data.shape[3])
-    corners = _corners(windows).astype(data.dtype)
+    grid = _compute_grid(windows).astype(data.dtype)
     weights = filters.reshape(group, c_out // group, channels // group * taps)
     result = np.empty((batch, group, c_out // group, positions), data.dtype)
-    step = max(1, BLOCK // max(1, channels * taps))
+    step = max(1, BLOCK_SIZE // max(1, channels * taps))
     for n, start in itertools.product(range(batch), range(0, positions, step)):
-        part = slice(start, start + step)
-        points = (corners[..., part] + shifts[n, ..., part]).astype(np.float32)
-        seen = [
+        block = slice(start, start + step)
+        points = (grid[..., block] + shifts[n, ..., block]).astype(np.float32)
+        samples = [
             _sample(plane, data.shape[2:], y, x, bilinear_interpolation_pad).astype(data.dtype) * factor
-            for plane, (y, x), factor in zip(planes[n], points.swapaxes(1, 2), factors[n, ..., part], strict=True)
+            for plane, (y, x), factor in zip(planes[n], points.swapaxes(1, 2), factors[n, ..., block], strict=True)
         ]
-        columns = np.stack(seen).reshape(group, weights.shape[2], points.shape[-1])
-        matmul(weights, columns, out=result[n, ..., part])
-    return result.reshape(batch, c_out, *windows.out)
+        columns = np.stack(samples).reshape(group, weights.shape[2], points.shape[-1])
+        matmul(weights, columns, out=result[n, ..., block])
+    return result.reshape(batch, c_out, *output_shape)
 
 
-def _check_shape(name: str, x: Array, expected: tuple[int, ...]) -> None:
-    if x.shape != expected:
-        raise InputError(f"{name} has shape {list(x.shape)}, expected {list(expected)}")
-
-
-def _corners(windows: Windows) -> Array:
-    """Where the taps stand without offsets: [taps, (y, x), positions]."""
-    along = [
+def _compute_grid(windows: Windows) -> Array:
+    """Return the coordinates of the taps without offsets, shape [taps, (y, x), positions]."""
+    y_along, x_along = (
         (np.arange(k) * d - b)[:, np.newaxis] + np.arange(n) * s
         for k, d, b, n, s in zip(
-            windows.kernel, windows.dilations, windows.begin, windows.out, windows.strides, strict=True
+            windows.kernel, windows.dilations, windows.pads_begin, windows.output_shape, windows.strides, strict=True
         )
-    ]
-    shape = (*windows.kernel, *windows.out)
-    y = np.broadcast_to(along[0][:, np.newaxis, :, np.newaxis], shape)
-    x = np.broadcast_to(along[1][np.newaxis, :, np.newaxis, :], shape)
+    )
+    shape = (*windows.kernel, *windows.output_shape)
+    y = np.broadcast_to(y_along[:, np.newaxis, :, np.newaxis], shape)
+    x = np.broadcast_to(x_along[np.newaxis, :, np.newaxis, :], shape)
     taps = windows.kernel[0] * windows.kernel[1]
     return np.stack([y.reshape(taps, -1), x.reshape(taps, -1)], axis=1)
 
 
-def _sample(planes: Array, size: tuple[int, ...], y: Array, x: Array, padded: bool) -> Array:
-    """`planes` [C, Y * X] read at the points (y, x), each of shape P: [C, *P] in f32."""
+def _sample(planes: Array, size: tuple[int, ...], y: Array, x: Array, interpolate_padding: bool) -> Array:
+    """Interpolate planes [C, Y * X] at the points (y, x) of shape P; the result is [C, *P] in f32."""
     height, width = size
-    if padded:  # what is less than a pixel outside still touches the border
+    if interpolate_padding:  # points less than one pixel outside still have a neighbor inside
         inside = (y > -1) & (y < height) & (x > -1) & (x < width)
     else:
         inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
     y, x = np.where(inside, y, 0), np.where(inside, x, 0)
     top, left = np.floor(y).astype(np.int64), np.floor(x).astype(np.int64)
-    low, right = y - top, x - left
-    # Without padding, the last pixel goes on beyond the border.
-    bottom = top + 1 if padded else np.minimum(top + 1, height - 1)
-    end = left + 1 if padded else np.minimum(left + 1, width - 1)
+    y_weight, x_weight = y - top, x - left
+    # Without interpolation padding the last pixel extends beyond the border.
+    bottom = top + 1 if interpolate_padding else np.minimum(top + 1, height - 1)
+    right = left + 1 if interpolate_padding else np.minimum(left + 1, width - 1)
     planes = planes.astype(np.float32, copy=False)
     result: Array = np.zeros((planes.shape[0], *y.shape), np.float32)
-    for row, vertical in ((top, 1 - low), (bottom, low)):
-        for column, horizontal in ((left, 1 - right), (end, right)):
-            exists = inside & (row >= 0) & (row < height) & (column >= 0) & (column < width)
-            place = np.where(exists, row * width + column, 0)
-            result += planes[:, place] * np.where(exists, vertical * horizontal, 0)
+    for row, row_weight in ((top, 1 - y_weight), (bottom, y_weight)):
+        for column, column_weight in ((left, 1 - x_weight), (right, x_weight)):
+            is_pixel = inside & (row >= 0) & (row < height) & (column >= 0) & (column < width)
+            index = np.where(is_pixel, row * width + column, 0)
+            result += planes[:, index] * np.where(is_pixel, row_weight * column_weight, 0)
     return result

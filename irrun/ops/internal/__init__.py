@@ -1,4 +1,4 @@
-"""Operations outside the numbered opsets, as OpenVINO's own passes write them into files."""
+"""Internal operations, outside of the numbered opsets, which OpenVINO's transformations write into files."""
 
 from irrun._lazy import lazy_submodules
 

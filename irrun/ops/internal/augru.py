@@ -1,20 +1,20 @@
-"""AUGRUCell and AUGRUSequence: GRU whose update gate is scaled by attention scores."""
+"""GRU with attention: AUGRUCell and AUGRUSequence."""
 
 from __future__ import annotations
 
+from irrun.ops._support.checks import check_shape
 from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.recurrent_sequences import Direction, run_gru_sequence
 from irrun.ops._support.recurrent_steps import (
     GRU_ACTIVATIONS,
-    NO_NUMBERS,
     GRUStep,
-    activation_functions,
-    expect_shape,
-    gru_biases,
-    input_part,
+    check_cell_shapes,
+    get_activations,
+    get_clip_bound,
+    project_input,
+    split_gru_biases,
 )
 from irrun.ops._support.registry import op
-from irrun.ops.sequence.cells import check_cell
-from irrun.ops.sequence.sequences import Direction, gru_along
 
 __all__ = ["augru_cell", "augru_sequence"]
 
@@ -31,25 +31,43 @@ def augru_cell(
     *,
     hidden_size: int,
     activations: list[str] = GRU_ACTIVATIONS,
-    activations_alpha: list[float] = NO_NUMBERS,
-    activations_beta: list[float] = NO_NUMBERS,
+    activations_alpha: list[float] = [],
+    activations_beta: list[float] = [],
     clip: float = 0.0,
     linear_before_reset: bool = False,
 ) -> Array:
-    """One step of GRU with attention: the update gate z becomes (1 - A) * z.
+    """Compute one step of a gated recurrent unit with attention, whose update gate z becomes (1 - A) * z.
 
-    X: float [batch, input]; initial_hidden_state: [batch, hidden]; W: [3*hidden, input]; R: [3*hidden, hidden];
-    B: [3*hidden]; A: [batch, 1].
-    Returns the new hidden state, [batch, hidden].
-    Raises InputError where shapes do not fit or an activation is unknown.
-    Defined by ov_ops/augru_cell.hpp and, in the reference implementation, gru_cell.hpp.
+    Args:
+        X: Float, shape [batch, input].
+        initial_hidden_state: The type of `X`, shape [batch, hidden].
+        W: The type of `X`, shape [3 * hidden, input].
+        R: The type of `X`, shape [3 * hidden, hidden].
+        B: The type of `X`, shape [3 * hidden].
+        A: The type of `X`, shape [batch, 1]: the attention scores.
+        hidden_size: Size of the hidden state.
+        activations: Names of the activation functions of the gates z and r, and of the gate h.
+        activations_alpha: Their alphas.
+        activations_beta: Their betas.
+        clip: Bound of the gates before their activation functions; 0 disables clipping.
+        linear_before_reset: Whether the reset gate is applied after `H*R^T`.
+
+    Returns:
+        The new hidden state, shape [batch, hidden].
+
+    Raises:
+        InputError: Shapes do not match, or an activation is unknown.
+
+    Spec:
+        Defined by ov_ops/augru_cell.hpp and, in the reference implementation, gru_cell.hpp
     """
-    check_cell(X, initial_hidden_state, R, B, hidden_size, 3, 4 if linear_before_reset else 3)
-    expect_shape("A", A, X.shape[0], 1)
-    (f, g), bound = activation_functions(activations, activations_alpha, activations_beta, GRU_ACTIVATIONS, clip)
-    bias, hidden_bias = gru_biases(B, hidden_size)
-    step = GRUStep(R, f, g, bound, linear_before_reset, hidden_bias)
-    (H,) = step(input_part(X, W, bias, 3), A, initial_hidden_state)
+    biases = 4 if linear_before_reset else 3
+    check_cell_shapes(X, initial_hidden_state, R, B, hidden_size=hidden_size, gates=3, biases=biases)
+    check_shape("A", A, X.shape[0], 1)
+    f, g = get_activations(activations, activations_alpha, activations_beta, GRU_ACTIVATIONS)
+    gate_biases, hidden_bias = split_gru_biases(B, hidden_size)
+    step = GRUStep(R, f, g, get_clip_bound(clip), linear_before_reset, hidden_bias)
+    (H,) = step(project_input(X, W, gate_biases, 3), A, initial_hidden_state)
     return H
 
 
@@ -67,29 +85,51 @@ def augru_sequence(
     hidden_size: int,
     direction: Direction = "forward",
     activations: list[str] = GRU_ACTIVATIONS,
-    activations_alpha: list[float] = NO_NUMBERS,
-    activations_beta: list[float] = NO_NUMBERS,
+    activations_alpha: list[float] = [],
+    activations_beta: list[float] = [],
     clip: float = 0.0,
     linear_before_reset: bool = False,
 ) -> tuple[Array, ...]:
-    """GRUSequence with attention: at each time the update gate z becomes (1 - A) * z.
+    """Run a gated recurrent unit with attention along sequences: GRUSequence whose update gate z becomes (1 - A) * z.
 
-    Inputs are those of GRUSequence-5, and A: [batch, time, 1].
-    Returns the hidden states, [batch, directions, time, hidden], and the last one, [batch, directions, hidden].
-    Raises InputError where shapes do not fit, a length is not in [0, time], or an activation is unknown.
-    Defined by ov_ops/augru_sequence.hpp and, in the reference implementation, sequences.hpp.
+    Args:
+        X: Float, shape [batch, time, input].
+        initial_hidden_state: The type of `X`, shape [batch, directions, hidden].
+        sequence_lengths: i32 or i64, shape [batch].
+        W: The type of `X`, shape [directions, 3 * hidden, input].
+        R: The type of `X`, shape [directions, 3 * hidden, hidden].
+        B: The type of `X`, shape [directions, 3 * hidden], or with `linear_before_reset` [directions, 4 * hidden].
+        A: The type of `X`, shape [batch, time, 1]: the attention scores.
+        hidden_size: Size of the hidden state.
+        direction: The direction or directions.
+        activations: Names of the activation functions of the gates z and r, and of the gate h.
+        activations_alpha: Their alphas.
+        activations_beta: Their betas.
+        clip: Bound of the gates before their activation functions; 0 disables clipping.
+        linear_before_reset: Whether the reset gate is applied after `H*R^T`.
+
+    Returns:
+        The hidden states, shape [batch, directions, time, hidden], and the last hidden state, shape
+        [batch, directions, hidden]; see GRUSequence-5.
+
+    Raises:
+        InputError: Shapes do not match, a length is not in [0, time], or an activation is unknown.
+
+    Spec:
+        Defined by ov_ops/augru_sequence.hpp and, in the reference implementation, sequences.hpp
     """
-    expect_shape("A", A, *X.shape[:2], 1)
-    return gru_along(
+    check_shape("A", A, *X.shape[:2], 1)
+    return run_gru_sequence(
         X,
         initial_hidden_state,
         sequence_lengths,
         W,
         R,
         B,
-        A,
         hidden_size=hidden_size,
         direction=direction,
+        activations=get_activations(activations, activations_alpha, activations_beta, GRU_ACTIVATIONS),
+        clip=get_clip_bound(clip),
         linear_before_reset=linear_before_reset,
-        functions=activation_functions(activations, activations_alpha, activations_beta, GRU_ACTIVATIONS, clip),
+        attention=A,
     )

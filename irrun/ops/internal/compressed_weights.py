@@ -1,10 +1,10 @@
-"""FullyConnected, FullyConnectedCompressed, GatherCompressed: products and look-ups with quantized weights."""
+"""Products and lookups with quantized weights: FullyConnected, FullyConnectedCompressed, GatherCompressed."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from irrun.element_types import ELEMENT_TYPES, ElementType
+from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops._support.axes import normalize_axis, to_int_list
 from irrun.ops._support.conversion import convert
@@ -18,15 +18,24 @@ __all__ = ["fully_connected", "fully_connected_compressed", "gather_compressed"]
 
 @op("FullyConnected", opset="ie_internal_opset")
 def fully_connected(X: Array, W: Array, bias: Array | None = None, *, output_type: str = "dynamic") -> Array:
-    """`X * W^T + bias`.
+    """Compute `X * W^T + bias`.
 
-    X: float [..., I]; W: [O, I] or with leading dimensions that broadcast; bias: broadcast to the result, none
-    where left out or empty.
-    Returns [..., O], in output_type or the type of X.
-    Raises InputError where the shapes do not fit.
-    Defined by ov_ops/fully_connected.hpp.
+    Args:
+        X: Float, shape [..., I].
+        W: Float, shape [O, I], or with leading dimensions that are broadcast.
+        bias: Float, broadcast to the result; ignored if omitted or empty.
+        output_type: Type of the result; "dynamic" for the type of `X`.
+
+    Returns:
+        Shape [..., O], `output_type`.
+
+    Raises:
+        InputError: The shapes do not match.
+
+    Spec:
+        Defined by ov_ops/fully_connected.hpp
     """
-    return convert_to_output_type(_product(X, upcast(W), bias), output_type, X)
+    return convert_to_output_type(_multiply(X, upcast(W), bias), output_type, X)
 
 
 @op("FullyConnectedCompressed", opset="ie_internal_opset")
@@ -39,16 +48,27 @@ def fully_connected_compressed(
     *,
     output_type: str = "dynamic",
 ) -> Array:
-    """`X * ((W - weight_zero_points) * weight_scales)^T + bias`.
+    """Compute `X * ((W - weight_zero_points) * weight_scales)^T + bias`.
 
-    X: float [..., I]; W: any quantized type, [O, I]; weight_scales, weight_zero_points: one value, [O, 1], or
-    [O, groups] for groups of I / groups neighbours; bias and weight_zero_points may be empty.
-    Returns [..., O], in output_type or the type of X.
-    Raises InputError where the shapes do not fit.
-    Defined by ov_ops/fully_connected_compressed.hpp.
+    Args:
+        X: Float, shape [..., I].
+        W: Any quantized type, shape [O, I].
+        bias: Float, broadcast to the result; ignored if empty.
+        weight_scales: Numeric, one value, shape [O, 1], or [O, groups] for groups of I / groups neighboring values.
+        weight_zero_points: Numeric, as `weight_scales`; ignored if omitted or empty.
+        output_type: Type of the result; "dynamic" for the type of `X`.
+
+    Returns:
+        Shape [..., O], `output_type`.
+
+    Raises:
+        InputError: The shapes do not match.
+
+    Spec:
+        Defined by ov_ops/fully_connected_compressed.hpp
     """
-    weights = _decompressed(W, weight_scales, weight_zero_points)
-    return convert_to_output_type(_product(X, weights, bias), output_type, X)
+    weights = _decompress(W, weight_scales, weight_zero_points)
+    return convert_to_output_type(_multiply(X, weights, bias), output_type, X)
 
 
 @op("GatherCompressed", opset="ie_internal_opset")
@@ -61,41 +81,50 @@ def gather_compressed(
     *,
     batch_dims: int = 0,
 ) -> Array:
-    """`Gather((data - decompression_zero_point) * decompression_scale, indices, axis)`.
+    """Compute `Gather((data - decompression_zero_point) * decompression_scale, indices, axis)`.
 
-    data: any quantized type; indices, axis, batch_dims: those of Gather-8; decompression_scale,
-    decompression_zero_point: one value, or as data with axes shortened to one value or one per group.
-    Returns the shape that Gather gives, the type of decompression_scale.
-    Raises InputError where the shapes do not fit or an index is out of range.
-    Defined by ov_ops/gather_compressed.hpp.
+    Args:
+        data: Any quantized type, any shape.
+        indices: As for Gather-8.
+        axis: As for Gather-8.
+        decompression_scale: Numeric, one value, or the shape of `data` with axes shortened to one value or to one
+            value per group of neighbors.
+        decompression_zero_point: Numeric, as `decompression_scale`; ignored if omitted or empty.
+        batch_dims: As for Gather-8.
+
+    Returns:
+        The shape of the result of Gather-8, the type of `decompression_scale`.
+
+    Raises:
+        InputError: The shapes do not match, or an index is out of range.
+
+    Spec:
+        Defined by ov_ops/gather_compressed.hpp
     """
-    (along,) = to_int_list(axis)
-    along = normalize_axis(along, data.ndim)
+    (gather_axis,) = to_int_list(axis)
+    gather_axis = normalize_axis(gather_axis, data.ndim)
 
-    def picked(values: Array | None) -> Array | None:
-        """Scales or zero points for the slices that are gathered, not for all of data."""
-        if values is None or values.size <= 1:
+    def gather_parameters(values: Array) -> Array:
+        """Return the scales or zero points of the gathered slices."""
+        if values.size <= 1:
             return values
-        values = _aligned(values, data)
-        if values.shape[along] == 1 and along >= batch_dims:
-            values = np.broadcast_to(values, (*values.shape[:along], data.shape[along], *values.shape[along + 1 :]))
-        elif values.shape[along] != data.shape[along]:
-            values = np.repeat(values, data.shape[along] // values.shape[along], axis=along)
+        values = _align_rank(values, data)
+        if values.shape[gather_axis] == 1 and gather_axis >= batch_dims:
+            shape = (*values.shape[:gather_axis], data.shape[gather_axis], *values.shape[gather_axis + 1 :])
+            values = np.broadcast_to(values, shape)
+        elif values.shape[gather_axis] != data.shape[gather_axis]:
+            values = np.repeat(values, data.shape[gather_axis] // values.shape[gather_axis], axis=gather_axis)
         for b in range(batch_dims):
             values = np.repeat(values, data.shape[b] // values.shape[b], axis=b)
         return gather_7(values, indices, axis, batch_dims=batch_dims)
 
     slices = gather_7(data, indices, axis, batch_dims=batch_dims)
-    result = _decompressed(slices, _must(picked(decompression_scale)), picked(decompression_zero_point))
+    zero_point = None if decompression_zero_point is None else gather_parameters(decompression_zero_point)
+    result = _decompress(slices, gather_parameters(decompression_scale), zero_point)
     return convert_to_output_type(result, "dynamic", decompression_scale)
 
 
-def _must(values: Array | None) -> Array:
-    assert values is not None
-    return values
-
-
-def _product(X: Array, weights: Array, bias: Array | None) -> Array:
+def _multiply(X: Array, weights: Array, bias: Array | None) -> Array:
     x = upcast(X)
     if weights.ndim < 2 or x.ndim == 0 or x.shape[-1] != weights.shape[-1]:
         raise InputError(f"X has shape {list(X.shape)} and W {list(weights.shape)}, expected [..., I] and [O, I]")
@@ -103,40 +132,38 @@ def _product(X: Array, weights: Array, bias: Array | None) -> Array:
     return result + upcast(bias) if bias is not None and bias.size else result
 
 
-def _decompressed(quantized: Array, scale: Array, zero_point: Array | None) -> Array:
-    """`(quantized - zero_point) * scale` in f32."""
-    weights: Array = _in_f32(quantized)
+def _decompress(quantized: Array, scale: Array, zero_point: Array | None) -> Array:
+    """Compute `(quantized - zero_point) * scale` in f32."""
+    weights: Array = _convert_to_f32(quantized)
     if zero_point is not None and zero_point.size:
-        weights = weights - _spread(_in_f32(zero_point), weights)
-    return np.multiply(weights, _spread(_in_f32(scale), weights))
+        weights = weights - _expand_groups(_convert_to_f32(zero_point), weights)
+    return np.multiply(weights, _expand_groups(_convert_to_f32(scale), weights))
 
 
-def _in_f32(x: Array) -> Array:
-    return convert(x, ELEMENT_TYPES["f32"]) if ElementType.of(x.dtype).name != "f32" else x
+def _convert_to_f32(x: Array) -> Array:
+    return convert(x, ELEMENT_TYPES["f32"])
 
 
-def _aligned(values: Array, data: Array) -> Array:
-    """`values` with the rank of `data`: [O] is [O, 1 ...], and a last axis of one value is dropped."""
+def _align_rank(values: Array, data: Array) -> Array:
+    """Reshape `values` to the rank of `data`: [O] becomes [O, 1, ...], and a last axis of one value is removed."""
     while values.ndim > data.ndim and values.shape[-1] == 1:
         values = values[..., 0]
     if values.ndim > data.ndim:
-        raise InputError(f"scale or zero point has shape {list(values.shape)} for data {list(data.shape)}")
+        raise InputError(f"scale or zero point of shape {list(values.shape)} does not match data {list(data.shape)}")
     return np.reshape(values, values.shape + (1,) * (data.ndim - values.ndim))
 
 
-def _spread(values: Array, data: Array) -> Array:
-    """`values`, one per group of neighbours along each axis, so that they broadcast to `data`.
-
-    Raises:
-        InputError: an axis of data is no multiple of the groups.
-    """
+def _expand_groups(values: Array, data: Array) -> Array:
+    """Repeat the value of each group of neighbors, so that `values` broadcasts to `data`."""
     if values.size <= 1:
         return values.reshape(())
-    values = _aligned(values, data)
-    for axis, (have, want) in enumerate(zip(values.shape, data.shape, strict=True)):
-        if have in (1, want):
+    values = _align_rank(values, data)
+    for axis, (groups, size) in enumerate(zip(values.shape, data.shape, strict=True)):
+        if groups in (1, size):
             continue
-        if have == 0 or want % have:
-            raise InputError(f"scale or zero point has shape {list(values.shape)} for data {list(data.shape)}")
-        values = np.repeat(values, want // have, axis=axis)
+        if groups == 0 or size % groups:
+            raise InputError(
+                f"scale or zero point of shape {list(values.shape)} does not match data {list(data.shape)}"
+            )
+        values = np.repeat(values, size // groups, axis=axis)
     return values

@@ -1,8 +1,8 @@
-"""RMS, GLU and the elementwise operations of the CPU plugin."""
+"""RMS, GLU and elementwise operations of the CPU plugin."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from irrun.ops.activation.elementwise import gelu_7, swish_4
 
 __all__ = ["glu", "leaky_relu", "power_static", "rms", "swish_cpu"]
 
+#: The numbers are those of the enumeration GLU::GluType.
+GluType = Literal["swish", "gelu", "gelu_tanh", "0", "1", "2"]
+
 
 @op("RMS", opset="ie_internal_opset")
 def rms(
@@ -25,11 +28,20 @@ def rms(
     output_type: str = "dynamic",
     elementwise_affine: bool = True,
 ) -> Array:
-    """`data / sqrt(mean(data^2, last axis) + epsilon) * gamma`.
+    """Compute `data / sqrt(mean(data^2, last axis) + epsilon) * gamma`.
 
-    data: float, [..., n]; gamma: broadcast to data, 1 where left out.
-    Returns the shape of data, in output_type or the type of data.
-    Defined by ov_ops/rms.hpp; the pattern it replaces is in rms_fusion.cpp.
+    Args:
+        data: Float, shape [..., n].
+        gamma: Float, broadcast to `data`; 1 if omitted.
+        epsilon: A small number that avoids a division by zero.
+        output_type: Type of the result; "dynamic" for the type of `data`.
+        elementwise_affine: Whether to multiply by `gamma`.
+
+    Returns:
+        The shape of `data`, `output_type`.
+
+    Spec:
+        Defined by ov_ops/rms.hpp; the pattern that it replaces is in rms_fusion.cpp
     """
     x = upcast(data)
     scale = np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + x.dtype.type(epsilon))
@@ -37,10 +49,6 @@ def rms(
     if gamma is not None and elementwise_affine:
         result = result * upcast(gamma)
     return convert_to_output_type(result, output_type, data)
-
-
-#: Numbers are those of the enumeration GLU::GluType.
-GluType = Literal["swish", "gelu", "gelu_tanh", "0", "1", "2"]
 
 
 @op("GLU", opset="ie_internal_opset")
@@ -55,14 +63,24 @@ def glu(
     split_to_glu_idx: int = 0,
     output_type: str = "dynamic",
 ) -> Array:
-    """Splits `data` in two along `axis`, and multiplies one part by the activation of the other.
+    """Split `data` into two parts, and multiply one part by the activation of the other.
 
-    data: float; the first part has split_lengths elements along `axis`, the second the rest; the part
-    split_to_glu_idx goes through Swish or Gelu.
-    Returns the product, in output_type or the type of data.
-    Raises InputError where the parts differ in length.
-    Files hold neither glu_type nor split_to_glu_idx, which stay at their defaults.
-    Defined by ov_ops/glu.hpp (before 2024.5 swiglu.hpp); the pattern it replaces is in glu_fusion.cpp.
+    Args:
+        data: Float, any shape.
+        axis: The axis to split.
+        split_lengths: Length of the first part; the second part has the remaining elements.
+        glu_type: The activation. Files do not contain it, so that it has its default.
+        split_to_glu_idx: Index of the part that the activation is applied to. Files do not contain it either.
+        output_type: Type of the result; "dynamic" for the type of `data`.
+
+    Returns:
+        The shape of one part, `output_type`.
+
+    Raises:
+        InputError: The parts differ in length.
+
+    Spec:
+        Defined by ov_ops/glu.hpp (before 2024.5 swiglu.hpp); the pattern that it replaces is in glu_fusion.cpp
     """
     axis = normalize_axis(axis, data.ndim)
     if 2 * split_lengths != data.shape[axis]:
@@ -80,11 +98,17 @@ def glu(
 
 @op("SwishCPU", opset="cpu_plugin_opset")
 def swish_cpu(data: Array, *, alpha: float = 1.0) -> Array:
-    """`data * sigmoid(alpha * data)`.
+    """Compute `data * sigmoid(alpha * data)`.
 
-    data: float, any shape.
-    Returns the type and shape of data.
-    Defined by the CPU plugin's swish_cpu.hpp, which stands for Swish-4 with a constant beta.
+    Args:
+        data: Float, any shape.
+        alpha: The factor.
+
+    Returns:
+        The shape and type of `data`.
+
+    Spec:
+        Defined by the CPU plugin's swish_cpu.hpp, which replaces Swish-4 with a constant beta
     """
     return swish_4(data, np.array(alpha, data.dtype))
 
@@ -93,13 +117,22 @@ def swish_cpu(data: Array, *, alpha: float = 1.0) -> Array:
 def power_static(
     data: Array, *, power: float = 1.0, scale: float = 1.0, shift: float = 0.0, out_type: str = "dynamic"
 ) -> Array:
-    """`(data * scale + shift) ^ power`.
+    """Compute `(data * scale + shift) ^ power`.
 
-    data: any numeric type and shape.
-    Returns the shape of data, in the type that the attribute out-type names or that of data.
-    Defined by the CPU plugin's power_static.hpp, which stands for Add, Multiply, Power ... with a constant.
+    Args:
+        data: Any numeric type, any shape.
+        power: The exponent.
+        scale: The factor.
+        shift: The summand.
+        out_type: Type of the result, from the attribute out-type; "dynamic" for the type of `data`.
+
+    Returns:
+        The shape of `data`, `out_type`.
+
+    Spec:
+        Defined by the CPU plugin's power_static.hpp, which replaces Add, Multiply, Power, ... with a constant
     """
-    x = _in_float(data)
+    x = _convert_to_float(data)
     result = x * x.dtype.type(scale) + x.dtype.type(shift)
     if power != 1:
         result = result ** x.dtype.type(power)
@@ -108,16 +141,23 @@ def power_static(
 
 @op("LeakyRelu", opset="cpu_plugin_opset")
 def leaky_relu(data: Array, *, negative_slope: float = 0.0, out_type: str = "dynamic") -> Array:
-    """`data` where it is positive, `data * negative_slope` elsewhere.
+    """Multiply negative elements by `negative_slope`.
 
-    data: float, any shape.
-    Returns the shape of data, in the type that the attribute out-type names or that of data.
-    Defined by the CPU plugin's leaky_relu.hpp, which stands for PRelu-1 with one constant slope.
+    Args:
+        data: Float, any shape.
+        negative_slope: The factor.
+        out_type: Type of the result, from the attribute out-type; "dynamic" for the type of `data`.
+
+    Returns:
+        The shape of `data`, `out_type`.
+
+    Spec:
+        Defined by the CPU plugin's leaky_relu.hpp, which replaces PRelu-1 with one constant slope
     """
-    x = _in_float(data)
+    x = _convert_to_float(data)
     return convert_to_output_type(np.where(x < 0, x * x.dtype.type(negative_slope), x), out_type, data)
 
 
-def _in_float(data: Array) -> np.ndarray[Any, Any]:
-    """`data` in f32, or in f64 where it is that."""
+def _convert_to_float(data: Array) -> Array:
+    """Return `data` in f64 if it has that type, else in f32."""
     return data if data.dtype == np.float64 else data.astype(np.float32)

@@ -16,7 +16,7 @@ def rope(
     data: Array,
     cos: Array,
     sin: Array | None = None,
-    *more: Array,
+    *position_inputs: Array,
     rotary_ndims: int = 0,
     slice_start: int = 0,
     slice_stop: int = 0,
@@ -33,112 +33,142 @@ def rope(
     head_size: int = 0,
     gather_position_arg_id: int = 0,
 ) -> Array:
-    """Turns pairs of features by angles that depend on the position, whose cosines and sines are given.
+    """Rotate pairs of features by angles that depend on the position.
 
-    data: float; its last axis is cut to [slice_start, slice_stop) where that is not empty, and what lies behind
-    the first rotary_ndims features passes unchanged. The variants, in the order in which they are looked at:
+    Features after the first `rotary_ndims` are not changed. The variants, in order of precedence:
 
-    - is_qwen: data [B, L, heads*size], cos and sin [1, positions, 1, rotary]; the last L positions, or those
-      that the input gather_position_arg_id names. Returns [B, L, head_cnt, head_size].
-    - is_chatglm: data [L, B, heads*size], with support_2d_rope [B, L, heads*size]; cos holds pairs (cosine, sine)
-      [.., .., rotary/2, 2], or without use_rope_cache cos and sin [.., 1, 1, rotary/2]; features 2i and 2i+1 are
-      a pair. Returns [L, B, head_cnt, head_size], with support_2d_rope [B, head_cnt, L, head_size].
-    - is_interleaved: data [B, L, H, S], cos [B, L, rotary]: sines, then cosines; features 2i and 2i+1 are a pair.
-    - otherwise data [B, H, L, S] (with input_trans0213 [B, L, H, S]), cos and sin broadcast to [B, H, L, rotary]
-      or [B, H, L, rotary/2]; features i and i + rotary/2 are a pair.
+    - is_qwen: `data` is [B, L, heads * size], `cos` and `sin` are [1, positions, 1, rotary]. The angles are those of
+      the last L positions, or of the selected positions. The result is [B, L, head_cnt, head_size].
+    - is_chatglm: `data` is [L, B, heads * size], or with support_2d_rope [B, L, heads * size]. `cos` holds pairs
+      (cosine, sine), [.., .., rotary / 2, 2]; or without use_rope_cache `cos` and `sin` are [.., 1, 1, rotary / 2].
+      Features 2i and 2i + 1 are a pair. The result is [L, B, head_cnt, head_size], or with support_2d_rope
+      [B, head_cnt, L, head_size].
+    - is_interleaved: `data` is [B, L, H, S], `cos` is [B, L, rotary] with the sines before the cosines. Features 2i
+      and 2i + 1 are a pair.
+    - Otherwise `data` is [B, H, L, S], or with input_trans0213 [B, L, H, S]. `cos` and `sin` are broadcast to
+      [B, H, L, rotary] or [B, H, L, rotary / 2]. Features i and i + rotary / 2 are a pair.
 
-    With output_trans0213 (files that lack it: with is_interleaved) the result's axes 1 and 2 are exchanged.
-    Raises InputError where an input is missing, UnsupportedError for is_ltx_video and support_3d_rope.
-    Defined by ov_ops/rotary_positional_embeddings.hpp and its shape inference; what the flags mean is said by
-    the patterns of fuse_rotary_positional_embeddings.cpp and the CPU plugin's rope.cpp.
+    Args:
+        data: Float, in the shape of the variant.
+        cos: Float, the cosines of the angles.
+        sin: Float, the sines of the angles.
+        position_inputs: Inputs after `sin`; see `gather_position_arg_id`.
+        rotary_ndims: Number of features that are rotated.
+        slice_start: First feature of `data` that is used.
+        slice_stop: End of the features of `data` that are used; all are used if the range is empty.
+        input_trans0213: Whether axes 1 and 2 of `data` are swapped.
+        output_trans0213: Whether axes 1 and 2 of the result are swapped; in files without it as `is_interleaved`.
+        is_interleaved: Whether neighboring features are a pair.
+        is_chatglm: Whether this is the variant of ChatGLM.
+        support_2d_rope: Whether the ChatGLM variant has the batch as its first axis.
+        support_3d_rope: Not supported.
+        use_rope_cache: Whether the ChatGLM variant has cosines and sines in one input.
+        is_qwen: Whether this is the variant of Qwen.
+        is_ltx_video: Not supported.
+        head_cnt: Number of heads.
+        head_size: Number of features of a head.
+        gather_position_arg_id: Index of the input that selects the positions; 0 for none.
+
+    Returns:
+        The rotated features, the type of `data`.
+
+    Raises:
+        InputError: An input is missing.
+        UnsupportedError: `is_ltx_video` or `support_3d_rope` is true.
+
+    Spec:
+        Defined by ov_ops/rotary_positional_embeddings.hpp and its shape inference; the meaning of the attributes
+        follows from the patterns of fuse_rotary_positional_embeddings.cpp and the CPU plugin's rope.cpp
     """
     if is_ltx_video or support_3d_rope:
         raise UnsupportedError("RoPE with is_ltx_video or support_3d_rope has no published definition")
-    element_type = data.dtype
+    dtype = data.dtype
     data, cos, sin = upcast(data), upcast(cos), None if sin is None else upcast(sin)
     if slice_stop > slice_start:
         data = data[..., slice_start:slice_stop]
-    positions = _position_input(more, gather_position_arg_id)
+    positions = _get_positions(position_inputs, gather_position_arg_id)
     if is_qwen:
-        x = _heads(data, head_cnt, head_size)
-        cos, sin = (_qwen_table(t, positions, x.shape[1]) for t in (cos, _given(sin)))
-        result = _turn_halves(x, cos, sin, cos.shape[-1])
+        x = _split_heads(data, head_cnt, head_size)
+        cos, sin = (_get_qwen_rows(table, positions, x.shape[1]) for table in (cos, _require(sin)))
+        result = _rotate_halves(x, cos, sin, cos.shape[-1])
     elif is_chatglm:
-        x = _heads(data, head_cnt, head_size)
+        x = _split_heads(data, head_cnt, head_size)
         if use_rope_cache:
             table = cos.reshape(*cos.shape[:2], 1, -1, 2)[: x.shape[0], : x.shape[1]]
             cos, sin = table[..., 0], table[..., 1]
-        result = _turn_neighbours(x, cos, _given(sin), rotary_ndims)
+        result = _rotate_neighbors(x, cos, _require(sin), rotary_ndims)
         result = result.swapaxes(1, 2) if support_2d_rope else result
     elif is_interleaved:
         sines, cosines = np.split(cos[:, : data.shape[1], None, :], 2, axis=-1)
-        result = _turn_neighbours(data, cosines, sines, rotary_ndims)
+        result = _rotate_neighbors(data, cosines, sines, rotary_ndims)
         result = result.swapaxes(1, 2) if output_trans0213 in (None, True) else result
     else:
+        swap_output = bool(output_trans0213) and not input_trans0213
         x = data.reshape(1, *data.shape) if data.ndim == 3 else data
-        if input_trans0213:
-            x = x.swapaxes(1, 2)
-        cos, sin = (_table(t, positions, x.shape[2]) for t in (cos, _given(sin)))
-        result = _turn_halves(x, cos, sin, rotary_ndims)
-        if output_trans0213 and not input_trans0213:
-            result = result.swapaxes(1, 2)
+        x = x.swapaxes(1, 2) if input_trans0213 else x
+        cos, sin = (_get_rows(table, positions, x.shape[2]) for table in (cos, _require(sin)))
+        result = _rotate_halves(x, cos, sin, rotary_ndims)
+        result = result.swapaxes(1, 2) if swap_output else result
         result = result.reshape(result.shape[1:]) if data.ndim == 3 else result
-    return result.astype(element_type)
+    return result.astype(dtype)
 
 
-def _given(sin: Array | None) -> Array:
+def _require(sin: Array | None) -> Array:
     if sin is None:
-        raise InputError("RoPE lacks its input 2, the sines")
+        raise InputError("RoPE requires its input 2, the sines")
     return sin
 
 
-def _position_input(more: tuple[Array, ...], argument: int) -> Array | None:
+def _get_positions(inputs: tuple[Array, ...], argument: int) -> Array | None:
+    """Return the input that selects the positions, or None."""
     if argument <= 0:
         return None
-    if not 0 <= argument - 3 < len(more):
-        raise InputError(f"gather_position_arg_id is {argument}, expected an input behind data, cos and sin")
-    return more[argument - 3].astype(np.int64)
+    if not 0 <= argument - 3 < len(inputs):
+        raise InputError(f"gather_position_arg_id is {argument}, expected the index of an input after sin")
+    return inputs[argument - 3].astype(np.int64)
 
 
-def _heads(data: Array, head_cnt: int, head_size: int) -> Array:
-    """[.., .., heads*size] -> [.., .., heads, size]."""
+def _split_heads(data: Array, head_cnt: int, head_size: int) -> Array:
+    """Reshape [.., .., heads * size] to [.., .., heads, size]."""
     return data[..., : head_cnt * head_size].reshape(*data.shape[:2], head_cnt, head_size)
 
 
-def _qwen_table(table: Array, positions: Array | None, length: int) -> Array:
-    """Rows [B or 1, L, 1, rotary] of a table [1, positions, 1, rotary]."""
+def _get_qwen_rows(table: Array, positions: Array | None, length: int) -> Array:
+    """Return the rows [B or 1, L, 1, rotary] of a table [1, positions, 1, rotary]."""
     if positions is None:
         return table[:, table.shape[1] - length :]
-    where = positions[..., 0].swapaxes(1, 2) if positions.ndim == 4 else positions[:, :, None]
-    picked: Array = table[0, :, 0][where]
-    return picked
+    index = positions[..., 0].swapaxes(1, 2) if positions.ndim == 4 else positions[:, :, None]
+    rows: Array = table[0, :, 0][index]
+    return rows
 
 
-def _table(table: Array, positions: Array | None, length: int) -> Array:
-    """A table of rank 2 to 4 as [B or 1, H or 1, L or 1, rotary], its rows at `positions` where they are given."""
+def _get_rows(table: Array, positions: Array | None, length: int) -> Array:
+    """Return the rows [B or 1, H or 1, L or 1, rotary] of a table of rank 2 to 4."""
     table = table.reshape((1,) * (4 - table.ndim) + table.shape)
     if positions is None:
         return table[:, :, :length]
-    where = positions[..., 0] if positions.ndim == 4 else positions[:, None]
-    lead = np.broadcast_shapes(table.shape[:2], where.shape[:2])
+    index = positions[..., 0] if positions.ndim == 4 else positions[:, None]
+    lead = np.broadcast_shapes(table.shape[:2], index.shape[:2])
     table = np.broadcast_to(table, (*lead, *table.shape[2:]))
-    where = np.broadcast_to(where, (*lead, where.shape[2]))
-    picked: Array = np.take_along_axis(table, where[..., None], axis=2)
-    return picked
+    index = np.broadcast_to(index, (*lead, index.shape[2]))
+    rows: Array = np.take_along_axis(table, index[..., None], axis=2)
+    return rows
 
 
-def _turn_halves(x: Array, cos: Array, sin: Array, rotary: int) -> Array:
+def _rotate_halves(x: Array, cos: Array, sin: Array, rotary: int) -> Array:
+    """Rotate the pairs (i, i + rotary / 2) of the last axis."""
     half = rotary // 2
     first, second = x[..., :half], x[..., half:rotary]
     offset = 0 if cos.shape[-1] == half else half
-    turned = [
+    rotated = [
         cos[..., :half] * first - sin[..., :half] * second,
         cos[..., offset : offset + half] * second + sin[..., offset : offset + half] * first,
     ]
-    return np.concatenate([*turned, x[..., rotary:]], axis=-1)
+    return np.concatenate([*rotated, x[..., rotary:]], axis=-1)
 
 
-def _turn_neighbours(x: Array, cos: Array, sin: Array, rotary: int) -> Array:
+def _rotate_neighbors(x: Array, cos: Array, sin: Array, rotary: int) -> Array:
+    """Rotate the pairs (2i, 2i + 1) of the last axis."""
     even, odd = x[..., 0:rotary:2], x[..., 1:rotary:2]
     result: Array = x.copy()
     result[..., 0:rotary:2] = cos * even - sin * odd

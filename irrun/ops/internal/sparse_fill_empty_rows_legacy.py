@@ -1,4 +1,4 @@
-"""Sparse matrices in lists of fixed size."""
+"""SparseFillEmptyRows of IR v7."""
 
 from __future__ import annotations
 
@@ -16,31 +16,43 @@ __all__ = ["sparse_fill_empty_rows_legacy"]
 def sparse_fill_empty_rows_legacy(
     indices: Array, values: Array, dense_shape: Array, default_value: Array, *, count: int
 ) -> tuple[Array, Array, Array]:
-    """Gives each row of a sparse matrix that holds nothing the default value in its first column.
+    """Insert a default value into the first column of each empty row of a sparse matrix.
 
-    indices: float [N, 2], row and column, ended early by one that is outside of the matrix; values: float [N];
-    dense_shape: float [2], rows and columns; default_value: float of one element.
-    Returns float indices [count, 2] sorted by row, with -1, -1 behind the last; values [count], zero behind the
-    last; and 1 for each row that was empty, else 0, [rows].
-    Raises InputError where `count` places are too few.
-    Spec: SparseFillEmptyRows of IR v7.
+    Args:
+        indices: Float, shape [N, 2]: rows and columns. Indices from the first one outside of the matrix on are
+            ignored.
+        values: Float, shape [N].
+        dense_shape: Float, shape [2]: the number of rows and columns.
+        default_value: Float, one element.
+        count: Length of the first two outputs.
+
+    Returns:
+        Float indices, shape [count, 2], sorted by row, with -1, -1 after the last one; the values, shape [count], with
+        zeros after the last one; and flags, shape [rows], 1 for rows that were empty and 0 for all others.
+
+    Raises:
+        InputError: `count` is too small.
+
+    Spec:
+        SparseFillEmptyRows of IR v7
     """
     rows, columns = (int(n) for n in dense_shape.reshape(-1)[:2])
     check_allocation([max(rows, count), 2], indices.dtype)
-    outside = (indices < 0).any(axis=1) | (indices >= np.array([rows, columns])).any(axis=1)
-    used = int(np.argmax(outside)) if outside.any() else len(indices)
-    empty = np.setdiff1d(np.arange(rows), indices[:used, 0].astype(np.int64))
-    if used + len(empty) > count:
-        raise InputError(f"{used} values and {len(empty)} empty rows were found, the output holds {count}")
-    filled = np.zeros((len(empty), 2), indices.dtype)
-    filled[:, 0] = empty
-    found = np.concatenate([indices[:used], filled])
-    order = np.argsort(found[:, 0], kind="stable")
-    out_indices, out_values = np.zeros((count, 2), indices.dtype), np.zeros(count, values.dtype)
-    out_indices[: len(found)] = found[order]
-    out_indices[len(found) : len(found) + 1] = -1
-    defaults = np.full(len(empty), default_value.reshape(-1)[0], values.dtype)
-    out_values[: len(found)] = np.concatenate([values[:used], defaults])[order]
+    is_outside = (indices < 0).any(axis=1) | (indices >= np.array([rows, columns])).any(axis=1)
+    length = int(np.argmax(is_outside)) if is_outside.any() else len(indices)
+    empty_rows = np.setdiff1d(np.arange(rows), indices[:length, 0].astype(np.int64))
+    total = length + len(empty_rows)
+    if total > count:
+        raise InputError(f"found {length} values and {len(empty_rows)} empty rows, expected at most {count} in total")
+    inserted = np.zeros((len(empty_rows), 2), indices.dtype)
+    inserted[:, 0] = empty_rows
+    merged = np.concatenate([indices[:length], inserted])
+    order = np.argsort(merged[:, 0], kind="stable")
+    output_indices, output_values = np.zeros((count, 2), indices.dtype), np.zeros(count, values.dtype)
+    output_indices[:total] = merged[order]
+    output_indices[total : total + 1] = -1
+    defaults = np.full(len(empty_rows), default_value.reshape(-1)[0], values.dtype)
+    output_values[:total] = np.concatenate([values[:length], defaults])[order]
     flags = np.zeros(rows, indices.dtype)
-    flags[empty] = 1
-    return out_indices, out_values, flags
+    flags[empty_rows] = 1
+    return output_indices, output_values, flags

@@ -1,4 +1,4 @@
-"""Non-maximum suppressions whose outputs have a shape known beforehand, filled up with -1."""
+"""Non-maximum suppression with outputs of static shapes, padded with -1."""
 
 from __future__ import annotations
 
@@ -9,22 +9,14 @@ import numpy as np
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_scalar
+from irrun.ops._support.nms import SortResultType
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
-from irrun.ops.sort.matrix_nms import SortResultType, matrix_nms_8
+from irrun.ops.sort.matrix_nms import matrix_nms_8
 from irrun.ops.sort.multiclass_nms import multiclass_nms_8
 from irrun.ops.sort.non_max_suppression import nms_rotated_13, non_max_suppression_5
 
 __all__ = ["matrix_nms_static", "multiclass_nms_static", "non_max_suppression_ie_internal"]
-
-
-def _filled(rows: Array, length: int) -> Array:
-    """`rows` cut or filled up with -1 to `length` rows."""
-    check_allocation((length, *rows.shape[1:]), rows.dtype)
-    result = np.full((length, *rows.shape[1:]), -1, rows.dtype)
-    kept = min(length, rows.shape[0])
-    result[:kept] = rows[:kept]
-    return result
 
 
 @op("NonMaxSuppressionIEInternal", opset="ie_internal_opset")
@@ -42,13 +34,30 @@ def non_max_suppression_ie_internal(
     score_output_type: ElementType = ELEMENT_TYPES["f32"],
     rotation: int = 0,
 ) -> tuple[Array, Array, Array]:
-    """NonMaxSuppression-9, or with `rotation` NMSRotated-13, with outputs of a fixed shape.
+    """Run NonMaxSuppression-9, or with `rotation` NMSRotated-13, with outputs of static shapes.
 
-    Inputs are those of NonMaxSuppression-9; rotation 1 means clockwise angles, 2 counterclockwise ones.
-    Returns the selected indices and scores, [min(boxes, max_output_boxes_per_class) * classes * batches, 3] each,
-    filled up with -1, and their number [1].
-    Raises InputError where NonMaxSuppression-9 does.
-    Defined by ov_ops/nms_ie_internal.hpp and, what fills it up, the CPU plugin's non_max_suppression.cpp.
+    Args:
+        boxes: As for NonMaxSuppression-9.
+        scores: As for NonMaxSuppression-9.
+        max_output_boxes_per_class: As for NonMaxSuppression-9.
+        iou_threshold: As for NonMaxSuppression-9.
+        score_threshold: As for NonMaxSuppression-9.
+        soft_nms_sigma: As for NonMaxSuppression-9.
+        center_point_box: Whether boxes are centers and sizes instead of corners.
+        sort_result_descending: Whether all selected boxes are sorted by score.
+        output_type: Type of the indices and of the number.
+        score_output_type: Type of the scores.
+        rotation: 0 for boxes without angles, 1 for clockwise angles, 2 for counterclockwise ones.
+
+    Returns:
+        The selected indices and scores, shape [min(boxes, max_output_boxes_per_class) * classes * batches, 3] each,
+        padded with -1, and their number, shape [1].
+
+    Raises:
+        InputError: As for NonMaxSuppression-9.
+
+    Spec:
+        Defined by ov_ops/nms_ie_internal.hpp; the CPU plugin's non_max_suppression.cpp defines the padding
     """
     limits = max_output_boxes_per_class, iou_threshold, score_threshold
     if rotation:
@@ -67,33 +76,10 @@ def non_max_suppression_ie_internal(
     per_class = min(boxes.shape[1], max(int(to_scalar(max_output_boxes_per_class, "max_output_boxes_per_class")), 0))
     length = per_class * scores.shape[1] * scores.shape[0]
     return (
-        _filled(indices, length).astype(output_type.dtype),
-        _filled(selected, length).astype(score_output_type.dtype),
+        _pad_rows(indices, length).astype(output_type.dtype),
+        _pad_rows(selected, length).astype(score_output_type.dtype),
         count.reshape(1).astype(output_type.dtype),
     )
-
-
-def _per_batch(outputs: tuple[Array, Array, Array], length: int) -> tuple[Array, Array, Array]:
-    """The rows of each batch in `length` rows of their own, filled up with -1."""
-    selected, indices, counts = outputs
-    ends = np.cumsum(counts, dtype=np.int64)
-    parts = list(zip(ends - counts, ends, strict=True))
-    if not parts:
-        return outputs
-    return (
-        np.concatenate([_filled(selected[a:b], length) for a, b in parts]),
-        np.concatenate([_filled(indices[a:b], length) for a, b in parts]),
-        counts,
-    )
-
-
-def _boxes_per_batch(boxes: int, classes: int, background_class: int, nms_top_k: int, keep_top_k: int) -> int:
-    """How many rows of the outputs one batch takes."""
-    if 0 <= background_class < classes:
-        classes = max(1, classes - 1)
-    per_class = min(boxes, nms_top_k) if nms_top_k >= 0 else boxes
-    rows = per_class * classes
-    return min(rows, keep_top_k) if keep_top_k >= 0 else rows
 
 
 @op("MatrixNms", opset="ie_internal_opset")
@@ -113,12 +99,31 @@ def matrix_nms_static(
     post_threshold: float = 0.0,
     normalized: bool = True,
 ) -> tuple[Array, Array, Array]:
-    """MatrixNms-8 with outputs of a fixed shape.
+    """Run MatrixNms-8 with outputs of static shapes.
 
-    Inputs and attributes are those of MatrixNms-8.
-    Returns what it does, the rows of each batch filled up with -1.
-    Raises InputError where MatrixNms-8 does.
-    Defined by ov_ops/nms_static_shape_ie.hpp and, what fills it up, the CPU plugin's matrix_nms.cpp.
+    Args:
+        boxes: As for MatrixNms-8.
+        scores: As for MatrixNms-8.
+        sort_result_type: As for MatrixNms-8.
+        sort_result_across_batch: As for MatrixNms-8.
+        output_type: As for MatrixNms-8.
+        score_threshold: As for MatrixNms-8.
+        nms_top_k: As for MatrixNms-8.
+        keep_top_k: As for MatrixNms-8.
+        background_class: As for MatrixNms-8.
+        decay_function: As for MatrixNms-8.
+        gaussian_sigma: As for MatrixNms-8.
+        post_threshold: As for MatrixNms-8.
+        normalized: As for MatrixNms-8.
+
+    Returns:
+        The outputs of MatrixNms-8, with the rows of each batch padded with -1.
+
+    Raises:
+        InputError: As for MatrixNms-8.
+
+    Spec:
+        Defined by ov_ops/nms_static_shape_ie.hpp; the CPU plugin's matrix_nms.cpp defines the padding
     """
     outputs = matrix_nms_8(
         boxes,
@@ -135,8 +140,8 @@ def matrix_nms_static(
         post_threshold=post_threshold,
         normalized=normalized,
     )
-    return _per_batch(
-        outputs, _boxes_per_batch(boxes.shape[1], scores.shape[1], background_class, nms_top_k, keep_top_k)
+    return _pad_batches(
+        outputs, _count_rows_per_batch(boxes.shape[1], scores.shape[1], background_class, nms_top_k, keep_top_k)
     )
 
 
@@ -158,12 +163,31 @@ def multiclass_nms_static(
     nms_eta: float = 1.0,
     normalized: bool = True,
 ) -> tuple[Array, Array, Array]:
-    """MulticlassNms-9 with outputs of a fixed shape.
+    """Run MulticlassNms-9 with outputs of static shapes.
 
-    Inputs and attributes are those of MulticlassNms-9.
-    Returns what it does, the rows of each batch filled up with -1.
-    Raises InputError where MulticlassNms-9 does.
-    Defined by ov_ops/multiclass_nms_ie_internal.hpp and, what fills it up, the CPU plugin's multiclass_nms.cpp.
+    Args:
+        boxes: As for MulticlassNms-9.
+        scores: As for MulticlassNms-9.
+        roisnum: As for MulticlassNms-9.
+        sort_result_type: As for MulticlassNms-9.
+        sort_result_across_batch: As for MulticlassNms-9.
+        output_type: As for MulticlassNms-9.
+        iou_threshold: As for MulticlassNms-9.
+        score_threshold: As for MulticlassNms-9.
+        nms_top_k: As for MulticlassNms-9.
+        keep_top_k: As for MulticlassNms-9.
+        background_class: As for MulticlassNms-9.
+        nms_eta: As for MulticlassNms-9.
+        normalized: As for MulticlassNms-9.
+
+    Returns:
+        The outputs of MulticlassNms-9, with the rows of each batch padded with -1.
+
+    Raises:
+        InputError: As for MulticlassNms-9.
+
+    Spec:
+        Defined by ov_ops/multiclass_nms_ie_internal.hpp; the CPU plugin's multiclass_nms.cpp defines the padding
     """
     outputs = multiclass_nms_8(
         boxes,
@@ -181,4 +205,38 @@ def multiclass_nms_static(
         normalized=normalized,
     )
     classes = scores.shape[1] if roisnum is None else scores.shape[0]
-    return _per_batch(outputs, _boxes_per_batch(boxes.shape[1], classes, background_class, nms_top_k, keep_top_k))
+    return _pad_batches(
+        outputs, _count_rows_per_batch(boxes.shape[1], classes, background_class, nms_top_k, keep_top_k)
+    )
+
+
+def _count_rows_per_batch(boxes: int, classes: int, background_class: int, nms_top_k: int, keep_top_k: int) -> int:
+    """Return the number of rows of the outputs for one batch."""
+    if 0 <= background_class < classes:
+        classes = max(1, classes - 1)
+    per_class = min(boxes, nms_top_k) if nms_top_k >= 0 else boxes
+    rows = per_class * classes
+    return min(rows, keep_top_k) if keep_top_k >= 0 else rows
+
+
+def _pad_batches(outputs: tuple[Array, Array, Array], length: int) -> tuple[Array, Array, Array]:
+    """Pad the rows of each batch to `length`."""
+    selected, indices, counts = outputs
+    stops = np.cumsum(counts, dtype=np.int64)
+    ranges = list(zip(stops - counts, stops, strict=True))
+    if not ranges:
+        return outputs
+    return (
+        np.concatenate([_pad_rows(selected[start:stop], length) for start, stop in ranges]),
+        np.concatenate([_pad_rows(indices[start:stop], length) for start, stop in ranges]),
+        counts,
+    )
+
+
+def _pad_rows(rows: Array, length: int) -> Array:
+    """Cut `rows` or pad them with -1 to `length` rows."""
+    check_allocation((length, *rows.shape[1:]), rows.dtype)
+    result = np.full((length, *rows.shape[1:]), -1, rows.dtype)
+    count = min(length, rows.shape[0])
+    result[:count] = rows[:count]
+    return result

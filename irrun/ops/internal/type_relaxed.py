@@ -1,49 +1,77 @@
-"""Layers of "type_relaxed_opset": ordinary operations between conversions of element types.
+"""Layers of "type_relaxed_opset": operations between conversions of element types.
 
-Low-precision passes write them. Such a layer says nothing about the version of its operation, so the one is chosen
-whose attributes are those of the layer. `input_data_types` names the types that the operation sees, and
-`output_data_types` those that leave the layer; "dynamic" (in older files "undefined") leaves a type as it is.
+OpenVINO's low-precision transformations write them. Such a layer does not state the version of its operation, so the
+version is chosen whose attributes match those of the layer. `input_data_types` names the types of the operation's
+inputs, and `output_data_types` those of its outputs; "dynamic" (in older files "undefined") keeps a type.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from irrun.element_types import ElementType
 from irrun.ops._support.conversion import convert
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.operation import Operation
+from irrun.ops._support.output_type import parse_optional_type
 from irrun.ops._support.registry import resolver
 
-__all__ = ["RelaxedOperation", "relaxed"]
+__all__ = ["RelaxedOperation", "derive_relaxed_operation", "run_relaxed"]
 
-OWN_ATTRIBUTES = ("type_relax", "input_data_types", "output_data_types")
-UNCHANGED = ("", "dynamic", "undefined", "undef")
+#: Attributes of the layer that are not those of the operation.
+RELAXED_ATTRIBUTES = ("type_relax", "input_data_types", "output_data_types")
 
 
 @resolver("type_relaxed_opset")
-def relaxed(versions: Sequence[Operation]) -> Operation:
-    """The relaxed form of an operation that is registered in these versions."""
+def derive_relaxed_operation(versions: Sequence[Operation]) -> Operation:
+    """Return the relaxed form of an operation.
+
+    Args:
+        versions: All versions of the operation.
+    """
     return RelaxedOperation(versions[0].type, 0, "type_relaxed_opset", run_relaxed, versions[0].category, versions)
 
 
-def run_relaxed(*inputs: Array, operation: Any, bound: Any, input_types: Any, output_types: Any) -> Any:
-    """Run the kernel of `operation` between conversions."""
-    converted = [_as(x, input_types, i) for i, x in enumerate(inputs)]
-    result = operation.kernel(*converted, **bound)
+def run_relaxed(
+    *inputs: Array | None,
+    operation: Operation,
+    attributes: Mapping[str, Any],
+    input_types: Sequence[ElementType | None],
+    output_types: Sequence[ElementType | None],
+) -> Any:
+    """Run the kernel of an operation between conversions.
+
+    Args:
+        inputs: The inputs of the layer.
+        operation: The operation.
+        attributes: Keyword arguments of its kernel.
+        input_types: Types that the inputs are converted to; None keeps a type.
+        output_types: Types that the outputs are converted to; None keeps a type.
+    """
+    converted = [_convert(x, input_types, i) for i, x in enumerate(inputs)]
+    result = operation.kernel(*converted, **attributes)
     if isinstance(result, tuple):
-        return tuple(_as(r, output_types, i) for i, r in enumerate(result))
-    return _as(result, output_types, 0)
+        return tuple(_convert(x, output_types, i) for i, x in enumerate(result))
+    return _convert(result, output_types, 0)
 
 
-def _as(x: Array | None, types: Sequence[ElementType | None], position: int) -> Array | None:
-    target = types[position] if position < len(types) else None
+def _convert(x: Array | None, types: Sequence[ElementType | None], index: int) -> Array | None:
+    target = types[index] if index < len(types) else None
     return x if x is None or target is None else convert(x, target)
 
 
 class RelaxedOperation(Operation):
-    """An operation of "type_relaxed_opset"; which version it is, its attributes say."""
+    """An operation of "type_relaxed_opset".
+
+    Args:
+        type: The type of the operation.
+        since: 0.
+        opset: "type_relaxed_opset".
+        kernel: `run_relaxed`.
+        category: The category of the operation.
+        versions: All versions of the operation.
+    """
 
     versions: Sequence[Operation]
 
@@ -52,40 +80,48 @@ class RelaxedOperation(Operation):
         type: str,
         since: int,
         opset: str,
-        kernel: Any,
+        kernel: Callable[..., Any],
         category: str,
         versions: Sequence[Operation],
     ) -> None:
         super().__init__(type, since, opset, kernel, category)
         object.__setattr__(self, "versions", tuple(versions))
 
-    def chosen(self, given: Mapping[str, Any]) -> Operation:
-        """The version whose attributes fit best: none missing, the fewest unknown or left out, the newest."""
-        own = {name: value for name, value in given.items() if name not in OWN_ATTRIBUTES}
+    def select_version(self, attributes: Mapping[str, Any]) -> Operation:
+        """Return the version that matches a layer's attributes best.
 
-        def misfit(operation: Operation) -> tuple[int, int, int]:
-            unknown = operation.find_unknown(own)
-            absent = len(operation.attributes) - (len(own) - len(unknown))
-            required = sum(a.required and a.name not in own for a in operation.attributes)
-            return required, len(unknown) + absent, -operation.since
+        That is the version with the fewest required attributes missing, then with the fewest attributes unknown or
+        missing, then the newest one.
+        """
+        names = {name for name in attributes if name not in RELAXED_ATTRIBUTES}
 
-        return min(self.versions, key=misfit)
+        def count_mismatches(operation: Operation) -> tuple[int, int, int]:
+            unknown = len(operation.find_unknown(dict.fromkeys(names)))
+            missing = len(operation.attributes) - (len(names) - unknown)
+            missing_required = sum(a.required and a.name not in names for a in operation.attributes)
+            return missing_required, unknown + missing, -operation.since
 
-    def bind(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What `run_relaxed` needs: the version, its own attributes, the types on both sides."""
-        operation = self.chosen(given)
+        return min(self.versions, key=count_mismatches)
+
+    def bind(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert a layer's attributes to the keyword arguments of `run_relaxed`.
+
+        Raises:
+            ModelError: A required attribute is missing, or a value is not of the attribute's type.
+        """
+        operation = self.select_version(attributes)
         return {
             "operation": operation,
-            "bound": operation.bind(given),
-            "input_types": _types(given.get("input_data_types", "")),
-            "output_types": _types(given.get("output_data_types", "")),
+            "attributes": operation.bind(attributes),
+            "input_types": _parse_types(attributes.get("input_data_types", "")),
+            "output_types": _parse_types(attributes.get("output_data_types", "")),
         }
 
-    def find_unknown(self, given: Mapping[str, Any]) -> list[str]:
-        """The names in `given` that neither the operation nor its relaxed form has an attribute for."""
-        return [n for n in self.chosen(given).find_unknown(given) if n not in OWN_ATTRIBUTES]
+    def find_unknown(self, attributes: Mapping[str, Any]) -> list[str]:
+        """Return the names in `attributes` that neither the operation nor its relaxed form has."""
+        unknown = self.select_version(attributes).find_unknown(attributes)
+        return [name for name in unknown if name not in RELAXED_ATTRIBUTES]
 
 
-def _types(names: str) -> list[ElementType | None]:
-    parts = [name.strip().lower() for name in names.split(",")]
-    return [None if name in UNCHANGED else ElementType.parse(name) for name in parts]
+def _parse_types(names: str) -> list[ElementType | None]:
+    return [parse_optional_type(name) for name in names.split(",")]

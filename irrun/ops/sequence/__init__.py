@@ -1,4 +1,4 @@
-"""Sequence processing: recurrent cells and sequences, CTC, OneHot, attention."""
+"""Sequence processing operations."""
 
 from irrun._lazy import lazy_submodules
 

@@ -13,8 +13,8 @@ from irrun.ops._support.registry import op
 
 __all__ = ["scaled_dot_product_attention_13"]
 
-#: Rows of the query whose scores are held at a time, at least: enough for BLAS.
-ROWS = 32
+#: Smallest number of rows of the query whose scores are computed at a time: enough for an efficient matrix product.
+MIN_ROWS = 32
 
 
 @op("ScaledDotProductAttention", since=13)
@@ -29,16 +29,29 @@ def scaled_dot_product_attention_13(
     *,
     causal: bool = False,
 ) -> Array:
-    """`softmax(query * key^T * scale + mask) * value`.
+    """Compute `softmax(query * key^T * scale + attention_mask) * value`.
 
-    query: float [N, ..., L, E]; key: [N, ..., S, E]; value: [N, ..., S, Ev]. Leading dimensions broadcast as in
-    NumPy; repeating them several times, as an example of the specification does, OpenVINO refuses as well.
-    attention_mask: boolean (true takes part) or float (added), broadcast to [N, ..., L, S]; with `causal` it is
-    ignored, and place l attends to places up to l. scale: scalar, 1 / sqrt(E) where left out.
-    sink: broadcast to [N, ..., L, 1], a score that takes its share of the softmax but has no value.
-    Returns [N, ..., L, Ev], the type of query; NaN where nothing takes part.
-    Raises InputError where the shapes do not fit.
-    Spec: ScaledDotProductAttention-13.
+    Leading dimensions are broadcast as in NumPy. An example of the specification repeats them several times, which
+    OpenVINO rejects as well.
+
+    Args:
+        query: Float, shape [N, ..., L, E].
+        key: The type of `query`, shape [N, ..., S, E].
+        value: The type of `query`, shape [N, ..., S, Ev].
+        attention_mask: Boolean, where false excludes a position, or a float that is added to the scores; broadcast to
+            [N, ..., L, S]. Ignored if `causal` is true.
+        scale: Scalar, 1 / sqrt(E) if omitted.
+        sink: The type of `query`, broadcast to [N, ..., L, 1]: a further score in the softmax, without a value.
+        causal: Whether position l attends only to positions up to l.
+
+    Returns:
+        Shape [N, ..., L, Ev], the type of `query`; NaN for rows whose positions are all excluded.
+
+    Raises:
+        InputError: The shapes do not match.
+
+    Spec:
+        ScaledDotProductAttention-13
     """
     if min(query.ndim, key.ndim, value.ndim) < 2 or query.shape[-1] != key.shape[-1]:
         raise InputError(
@@ -47,34 +60,35 @@ def scaled_dot_product_attention_13(
     factor = 1 / np.sqrt(query.shape[-1]) if scale is None else to_scalar(scale, "scale")
     try:
         scaled = query * query.dtype.type(factor)
-        length, places = query.shape[-2], key.shape[-2]
-        per_row = math.prod(np.broadcast_shapes(query.shape[:-2], key.shape[:-2])) * places
-        held = query.size + key.size + value.size
-        step = max(ROWS, held // max(2 * per_row, 1))  # scores grow with the square of the sequence
-        parts = []
+        length, key_length = query.shape[-2], key.shape[-2]
+        row_size = math.prod(np.broadcast_shapes(query.shape[:-2], key.shape[:-2])) * key_length
+        input_size = query.size + key.size + value.size
+        # The scores, which grow with the square of the length, take no more memory than the inputs.
+        step = max(MIN_ROWS, input_size // max(2 * row_size, 1))
+        blocks = []
         for start in range(0, max(length, 1), step):
             rows = slice(start, start + step)
             scores = scaled[..., rows, :] @ key.swapaxes(-1, -2)
             if causal:
-                later = np.arange(places) > np.arange(length)[rows, np.newaxis]
-                np.copyto(scores, -np.inf, where=later)
+                is_later = np.arange(key_length) > np.arange(length)[rows, np.newaxis]
+                np.copyto(scores, -np.inf, where=is_later)
             elif attention_mask is not None:
-                scores = _masked(scores, _rows(attention_mask, rows, length))
-            parts.append(_softmax(scores, None if sink is None else _rows(sink, rows, length)) @ value)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-2)
+                scores = _apply_mask(scores, _select_rows(attention_mask, rows, length))
+            blocks.append(_softmax(scores, None if sink is None else _select_rows(sink, rows, length)) @ value)
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=-2)
     except InputError:
         raise
     except ValueError as error:
-        raise InputError(f"query, key, value, mask and sink do not fit together: {error}") from None
+        raise InputError(f"the shapes of query, key, value, attention_mask and sink do not match: {error}") from None
 
 
-def _rows(x: Array, rows: slice, length: int) -> Array:
-    """The part of a mask or a sink that belongs to some rows of the query; all of it where it is the same for each."""
+def _select_rows(x: Array, rows: slice, length: int) -> Array:
+    """Return the rows of a mask or a sink; all of it if its rows are broadcast."""
     return x[..., rows, :] if x.ndim > 1 and x.shape[-2] == length else x
 
 
-def _masked(scores: Array, mask: Array) -> Array:
-    """The scores with the mask applied, in place where its shape allows."""
+def _apply_mask(scores: Array, mask: Array) -> Array:
+    """Return the masked scores, computed in place if the shape of the mask allows it."""
     if np.broadcast_shapes(scores.shape, mask.shape) != scores.shape:
         scores = np.broadcast_to(scores, np.broadcast_shapes(scores.shape, mask.shape)).copy()
     if mask.dtype == np.bool_:
@@ -85,7 +99,7 @@ def _masked(scores: Array, mask: Array) -> Array:
 
 
 def _softmax(scores: Array, sink: Array | None) -> Array:
-    """Softmax along the last axis, in place; `sink` is one more score, whose share is dropped."""
+    """Compute the softmax along the last axis in place; `sink` is a further score that is not in the result."""
     highest = scores.max(axis=-1, keepdims=True, initial=-np.inf)
     if sink is not None:
         if sink.ndim and sink.shape[-1] != 1:

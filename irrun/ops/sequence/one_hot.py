@@ -17,13 +17,24 @@ __all__ = ["one_hot_1", "one_hot_16"]
 
 @op("OneHot", since=1)
 def one_hot_1(indices: Array, depth: Array, on_value: Array, off_value: Array, *, axis: int) -> Array:
-    """A new axis of length `depth`, where on_value marks the place that each index names.
+    """Encode each index as a vector along a new axis.
 
-    indices: integer, any shape; depth: integer scalar; on_value, off_value: scalars of any one type.
-    Returns shape indices.shape with `depth` inserted at `axis`, the type of on_value; a row whose index is
-    outside [0, depth) is off_value throughout.
-    Raises InputError where depth is negative or axis is out of range.
-    Spec: OneHot-1.
+    Args:
+        indices: Integer, any shape.
+        depth: Integer scalar, the length of the new axis.
+        on_value: Scalar of any type, the value at the index.
+        off_value: Scalar of the type of `on_value`, the value everywhere else.
+        axis: Position of the new axis.
+
+    Returns:
+        Shape indices.shape with `depth` inserted at `axis`, the type of `on_value`. A vector whose index is not in
+        [0, depth) has only `off_value`.
+
+    Raises:
+        InputError: `depth` is negative, or `axis` is out of range.
+
+    Spec:
+        OneHot-1
     """
     return one_hot_16(indices, depth, on_value, off_value, axis=axis)
 
@@ -38,29 +49,40 @@ def one_hot_16(
     axis: int,
     negative_indices_mode: Literal["ignore_negative", "ignore-negative", "normalize"] = "ignore_negative",
 ) -> Array:
-    """A new axis of length `depth`, where on_value marks the place that each index names.
+    """Encode each index as a vector along a new axis.
 
-    indices: integer, any shape; depth: integer scalar; on_value, off_value: scalars of any one type.
-    With negative_indices_mode "normalize" negative indices count from the end.
-    Returns shape indices.shape with `depth` inserted at `axis`, the type of on_value; a row whose index names
-    no place is off_value throughout.
-    Raises InputError where depth is negative or axis is out of range.
-    Spec: OneHot-16.
+    Args:
+        indices: Integer, any shape.
+        depth: Integer scalar, the length of the new axis.
+        on_value: Scalar of any type, the value at the index.
+        off_value: Scalar of the type of `on_value`, the value everywhere else.
+        axis: Position of the new axis.
+        negative_indices_mode: Whether negative indices are ignored, or with "normalize" count from the end.
+
+    Returns:
+        Shape indices.shape with `depth` inserted at `axis`, the type of `on_value`. A vector whose index is out of
+        range or ignored has only `off_value`.
+
+    Raises:
+        InputError: `depth` is negative, or `axis` is out of range.
+
+    Spec:
+        OneHot-16
     """
     length = int(to_scalar(depth, "depth"))
     if length < 0:
-        raise InputError(f"depth is {length}, expected no negative number")
+        raise InputError(f"depth is {length}, expected a non-negative number")
     axis = normalize_axis(axis, indices.ndim + 1)
     for name, value in (("on_value", on_value), ("off_value", off_value)):
         if value.size != 1:
             raise InputError(f"{name} has shape {list(value.shape)}, expected a scalar")
     check_allocation((*indices.shape, length), on_value.dtype)
-    places = indices.astype(np.int64)
+    positions = indices.astype(np.int64)
     if negative_indices_mode == "normalize":
-        places = np.where(places < 0, places + length, places)
-    places = places.reshape(-1)
-    result = np.empty((places.size, length), on_value.dtype)
+        positions = np.where(positions < 0, positions + length, positions)
+    positions = positions.reshape(-1)
+    result = np.empty((positions.size, length), on_value.dtype)
     result[...] = off_value.reshape(())
-    (named,) = np.nonzero((places >= 0) & (places < length))
-    result[named, places[named]] = on_value.reshape(())
+    (rows,) = np.nonzero((positions >= 0) & (positions < length))
+    result[rows, positions[rows]] = on_value.reshape(())
     return np.moveaxis(result.reshape(*indices.shape, length), -1, axis)

@@ -1,41 +1,33 @@
 """Recurrent sequences: RNNSequence, GRUSequence, LSTMSequence.
 
-Their specification requires `direction`, but its own examples leave it out; OpenVINO then goes forward.
+The specification requires the attribute `direction` but omits it in its own examples. OpenVINO's default is
+"forward".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 
-from irrun.errors import InputError
+from irrun.ops._support.checks import check_shape
 from irrun.ops._support.numerics import Array, compute_in_float32
+from irrun.ops._support.recurrent_sequences import Direction, check_sequence_shapes, run_gru_sequence, run_sequence
 from irrun.ops._support.recurrent_steps import (
     GRU_ACTIVATIONS,
     LSTM_ACTIVATIONS,
-    NO_NUMBERS,
     RNN_ACTIVATIONS,
-    GRUStep,
     LSTMStep,
     RNNStep,
-    activation_functions,
-    expect_shape,
-    gru_biases,
-    input_part,
-    to_fico,
+    get_activations,
+    get_clip_bound,
+    reorder_gates,
 )
 from irrun.ops._support.registry import op
 
-__all__ = ["Direction", "gru_sequence_5", "lstm_sequence_5", "rnn_sequence_5", "run_sequence"]
+__all__ = ["gru_sequence_5", "lstm_sequence_5", "rnn_sequence_5"]
 
-#: Times for which the part of the gates that comes from X is made at once, at least: enough for BLAS.
-SHORTEST = 8
-
-Direction = Literal["forward", "reverse", "bidirectional"]
 WeightsFormat = Literal["fico", "icof", "ifco", "ifoc", "iofc"]
-Step = Callable[..., "tuple[Array, ...]"]
 
 
 @op("RNNSequence", since=5)
@@ -51,23 +43,41 @@ def rnn_sequence_5(
     hidden_size: int,
     direction: Direction = "forward",
     activations: list[str] = RNN_ACTIVATIONS,
-    activations_alpha: list[float] = NO_NUMBERS,
-    activations_beta: list[float] = NO_NUMBERS,
+    activations_alpha: list[float] = [],
+    activations_beta: list[float] = [],
     clip: float = 0.0,
 ) -> tuple[Array, ...]:
-    """A plain recurrent cell along a sequence.
+    """Run a plain recurrent cell along sequences.
 
-    X: float [batch, time, input]; initial_hidden_state: [batch, directions, hidden]; sequence_lengths: i32 or
-    i64 [batch]; W: [directions, hidden, input]; R: [directions, hidden, hidden]; B: [directions, hidden].
-    Returns the hidden states, [batch, directions, time, hidden] with zeros behind the end of each sequence,
-    and the last one, [batch, directions, hidden] (zeros where the length is 0).
-    Raises InputError where shapes do not fit, a length is not in [0, time], or an activation is unknown.
-    Spec: RNNSequence-5.
+    Args:
+        X: Float, shape [batch, time, input].
+        initial_hidden_state: The type of `X`, shape [batch, directions, hidden].
+        sequence_lengths: i32 or i64, shape [batch].
+        W: The type of `X`, shape [directions, hidden, input].
+        R: The type of `X`, shape [directions, hidden, hidden].
+        B: The type of `X`, shape [directions, hidden].
+        hidden_size: Size of the hidden state.
+        direction: The direction or directions.
+        activations: Name of the activation function.
+        activations_alpha: Its alpha.
+        activations_beta: Its beta.
+        clip: Bound of the sums before the activation function; 0 disables clipping.
+
+    Returns:
+        The hidden states, shape [batch, directions, time, hidden], with zeros after the end of each sequence; and the
+        last hidden state, shape [batch, directions, hidden], with zeros for empty sequences.
+
+    Raises:
+        InputError: Shapes do not match, a length is not in [0, time], or an activation is unknown.
+
+    Spec:
+        RNNSequence-5
     """
-    (f,), bound = activation_functions(activations, activations_alpha, activations_beta, RNN_ACTIVATIONS, clip)
-    _check(X, [initial_hidden_state], W, R, B, direction, hidden_size, 1, 1)
-    steps = [RNNStep(r, f, bound) for r in R]
-    return run_sequence(X, [initial_hidden_state], sequence_lengths, W, B, direction, 1, steps)
+    (f,) = get_activations(activations, activations_alpha, activations_beta, RNN_ACTIVATIONS)
+    states = [initial_hidden_state]
+    check_sequence_shapes(X, states, W, R, B, direction=direction, hidden_size=hidden_size, gates=1, biases=1)
+    steps = [RNNStep(r, f, get_clip_bound(clip)) for r in R]
+    return run_sequence(X, states, sequence_lengths, W, B, direction=direction, gates=1, steps=steps)
 
 
 @op("GRUSequence", since=5)
@@ -83,60 +93,51 @@ def gru_sequence_5(
     hidden_size: int,
     direction: Direction = "forward",
     activations: list[str] = GRU_ACTIVATIONS,
-    activations_alpha: list[float] = NO_NUMBERS,
-    activations_beta: list[float] = NO_NUMBERS,
+    activations_alpha: list[float] = [],
+    activations_beta: list[float] = [],
     clip: float = 0.0,
     linear_before_reset: bool = False,
 ) -> tuple[Array, ...]:
-    """A gated recurrent unit along a sequence, gates in the order z, r, h.
+    """Run a gated recurrent unit along sequences, with the gates in the order z, r, h.
 
-    X: float [batch, time, input]; initial_hidden_state: [batch, directions, hidden]; sequence_lengths: i32 or
-    i64 [batch]; W: [directions, 3*hidden, input]; R: [directions, 3*hidden, hidden];
-    B: [directions, 3*hidden], or with linear_before_reset [directions, 4*hidden].
-    Returns the hidden states, [batch, directions, time, hidden] with zeros behind the end of each sequence,
-    and the last one, [batch, directions, hidden] (zeros where the length is 0).
-    Raises InputError where shapes do not fit, a length is not in [0, time], or an activation is unknown.
-    Spec: GRUSequence-5.
+    Args:
+        X: Float, shape [batch, time, input].
+        initial_hidden_state: The type of `X`, shape [batch, directions, hidden].
+        sequence_lengths: i32 or i64, shape [batch].
+        W: The type of `X`, shape [directions, 3 * hidden, input].
+        R: The type of `X`, shape [directions, 3 * hidden, hidden].
+        B: The type of `X`, shape [directions, 3 * hidden], or with `linear_before_reset` [directions, 4 * hidden].
+        hidden_size: Size of the hidden state.
+        direction: The direction or directions.
+        activations: Names of the activation functions of the gates z and r, and of the gate h.
+        activations_alpha: Their alphas.
+        activations_beta: Their betas.
+        clip: Bound of the gates before their activation functions; 0 disables clipping.
+        linear_before_reset: Whether the reset gate is applied after `H*R^T`.
+
+    Returns:
+        The hidden states, shape [batch, directions, time, hidden], with zeros after the end of each sequence; and the
+        last hidden state, shape [batch, directions, hidden], with zeros for empty sequences.
+
+    Raises:
+        InputError: Shapes do not match, a length is not in [0, time], or an activation is unknown.
+
+    Spec:
+        GRUSequence-5
     """
-    return gru_along(
+    return run_gru_sequence(
         X,
         initial_hidden_state,
         sequence_lengths,
         W,
         R,
         B,
-        None,
         hidden_size=hidden_size,
         direction=direction,
+        activations=get_activations(activations, activations_alpha, activations_beta, GRU_ACTIVATIONS),
+        clip=get_clip_bound(clip),
         linear_before_reset=linear_before_reset,
-        functions=activation_functions(activations, activations_alpha, activations_beta, GRU_ACTIVATIONS, clip),
     )
-
-
-def gru_along(
-    X: Array,
-    H: Array,
-    sequence_lengths: Array,
-    W: Array,
-    R: Array,
-    B: Array,
-    attention: Array | None,
-    *,
-    hidden_size: int,
-    direction: Direction,
-    linear_before_reset: bool,
-    functions: tuple[list[Callable[[Array], Array]], float],
-) -> tuple[Array, ...]:
-    """GRUSequence, and with attention scores [batch, time, 1] AUGRUSequence."""
-    (f, g), bound = functions
-    _check(X, [H], W, R, B, direction, hidden_size, 3, 4 if linear_before_reset else 3)
-    biases, hidden_biases = gru_biases(B, hidden_size)
-    steps = [
-        GRUStep(r, f, g, bound, linear_before_reset, None if hidden_biases is None else hidden_biases[d])
-        for d, r in enumerate(R)
-    ]
-    more = [] if attention is None else [attention]
-    return run_sequence(X, [H], sequence_lengths, W, biases, direction, 3, steps, more)
 
 
 @op("LSTMSequence", since=5)
@@ -154,106 +155,52 @@ def lstm_sequence_5(
     hidden_size: int,
     direction: Direction = "forward",
     activations: list[str] = LSTM_ACTIVATIONS,
-    activations_alpha: list[float] = NO_NUMBERS,
-    activations_beta: list[float] = NO_NUMBERS,
+    activations_alpha: list[float] = [],
+    activations_beta: list[float] = [],
     clip: float = 0.0,
     weights_format: WeightsFormat = "fico",
     input_forget: bool = False,
 ) -> tuple[Array, ...]:
-    """Long short-term memory along a sequence, gates in the order f, i, c, o.
+    """Run long short-term memory along sequences.
 
-    X: float [batch, time, input]; initial_hidden_state, initial_cell_state: [batch, directions, hidden];
-    sequence_lengths: i32 or i64 [batch]; W: [directions, 4*hidden, input];
-    R: [directions, 4*hidden, hidden]; B: [directions, 4*hidden].
-    P ([directions, 3*hidden], peepholes of f, i, o), weights_format and input_forget occur
-    in files of the operation's first, withdrawn version.
-    Returns the hidden states, [batch, directions, time, hidden] with zeros behind the end of each sequence,
-    and the last hidden and cell states, [batch, directions, hidden] each (zeros where the length is 0).
-    Raises InputError where shapes do not fit, a length is not in [0, time], or an activation is unknown.
-    Spec: LSTMSequence-5, described as LSTMSequence-1.
-    """
-    (f, g, h), bound = activation_functions(activations, activations_alpha, activations_beta, LSTM_ACTIVATIONS, clip)
-    states = [initial_hidden_state, initial_cell_state]
-    _check(X, states, W, R, B, direction, hidden_size, 4, 4)
-    if P is not None:
-        expect_shape("P", P, W.shape[0], 3 * hidden_size)
-        P = P.reshape(-1, 3, hidden_size)
-    steps = [
-        LSTMStep(to_fico(r, weights_format), f, g, h, bound, None if P is None else P[d], input_forget)
-        for d, r in enumerate(R)
-    ]
-    W = np.stack([to_fico(w, weights_format) for w in W]) if weights_format != "fico" else W
-    B = np.stack([to_fico(b, weights_format) for b in B]) if weights_format != "fico" else B
-    return run_sequence(X, states, sequence_lengths, W, B, direction, 4, steps)
+    P, `weights_format` and `input_forget` occur in files of the first version of the operation, which was withdrawn.
 
+    Args:
+        X: Float, shape [batch, time, input].
+        initial_hidden_state: The type of `X`, shape [batch, directions, hidden].
+        initial_cell_state: The type of `X`, shape [batch, directions, hidden].
+        sequence_lengths: i32 or i64, shape [batch].
+        W: The type of `X`, shape [directions, 4 * hidden, input].
+        R: The type of `X`, shape [directions, 4 * hidden, hidden].
+        B: The type of `X`, shape [directions, 4 * hidden].
+        P: The type of `X`, shape [directions, 3 * hidden]: peepholes of the gates f, i, o.
+        hidden_size: Size of the hidden state.
+        direction: The direction or directions.
+        activations: Names of the activation functions of the gates f, i, o, of the gate c, and of the cell state.
+        activations_alpha: Their alphas.
+        activations_beta: Their betas.
+        clip: Bound of the gates before their activation functions; 0 disables clipping.
+        weights_format: Order of the gates in W, R and B.
+        input_forget: Whether the input gate is 1 - f.
 
-def _check(
-    X: Array,
-    states: Sequence[Array],
-    W: Array,
-    R: Array,
-    B: Array,
-    direction: str,
-    hidden_size: int,
-    gates: int,
-    biases: int,
-) -> None:
-    directions = 2 if direction == "bidirectional" else 1
-    if X.ndim != 3:
-        raise InputError(f"X has shape {list(X.shape)}, expected [batch_size, seq_length, input_size]")
-    for name, state in zip(("initial_hidden_state", "initial_cell_state"), states, strict=False):
-        expect_shape(name, state, X.shape[0], directions, hidden_size)
-    expect_shape("W", W, directions, gates * hidden_size, X.shape[2])
-    expect_shape("R", R, directions, gates * hidden_size, hidden_size)
-    expect_shape("B", B, directions, biases * hidden_size)
+    Returns:
+        The hidden states, shape [batch, directions, time, hidden], with zeros after the end of each sequence; and the
+        last hidden state and cell state, shape [batch, directions, hidden] each, with zeros for empty sequences.
 
-
-def run_sequence(
-    X: Array,
-    states: Sequence[Array],
-    sequence_lengths: Array,
-    W: Array,
-    B: Array | None,
-    direction: Direction,
-    gates: int,
-    steps: Sequence[Step],
-    more: Sequence[Array] = (),
-) -> tuple[Array, ...]:
-    """Run one step function per direction along X.
-
-    Every sequence runs to the end of the longest; what lies behind its own end is dropped.
-    states: [batch, directions, hidden] each; more: what the steps take besides, [batch, time, ...] each.
-    Returns the hidden states of all times and the last value of each state.
     Raises:
-        InputError: sequence_lengths has another shape, or values outside [0, time].
+        InputError: Shapes do not match, a length is not in [0, time], or an activation is unknown.
+
+    Spec:
+        LSTMSequence-5, described as LSTMSequence-1
     """
-    batch, time = X.shape[:2]
-    expect_shape("sequence_lengths", sequence_lengths, batch)
-    lengths = sequence_lengths.astype(np.int64)
-    if batch and (lengths.min() < 0 or lengths.max() > time):
-        raise InputError(f"sequence_lengths holds {lengths.tolist()}, expected 0 to {time}")
-    hidden = states[0].shape[2]
-    Y = np.empty((batch, len(steps), time, hidden), X.dtype)
-    last = [np.zeros_like(state) for state in states]
-    # What X adds to the gates is made for a block of times, so that it stays below the size of X and Y.
-    block = max(SHORTEST, (X.size + Y.size) // max(1, 8 * batch * gates * hidden))
-    for d, step in enumerate(steps):
-        current: tuple[Array, ...] = tuple(state[:, d] for state in states)
-        for start in range(0, time, block):
-            times = np.arange(start, min(start + block, time))[:, np.newaxis]
-            ends, ended = times + 1 == lengths, times >= lengths
-            some_end = ends.any(axis=1).tolist()
-            if d == 1 or direction == "reverse":  # each sequence is turned around within its own length
-                times = np.where(ended, times, lengths - 1 - times)
-            place = (np.arange(batch), times)
-            part = input_part(X[place], W[d], None if B is None else B[d], gates)
-            H = np.empty((len(times), batch, hidden), X.dtype)
-            for i, now in enumerate(zip(part, *(m[place] for m in more), strict=True)):
-                current = step(*now, *current)
-                H[i] = current[0]
-                if some_end[i]:
-                    for kept, state in zip(last, current, strict=True):
-                        kept[ends[i], d] = state[ends[i]]
-            H[ended] = 0
-            Y[np.arange(batch), d, times] = H
-    return Y, *last
+    f, g, h = get_activations(activations, activations_alpha, activations_beta, LSTM_ACTIVATIONS)
+    states = [initial_hidden_state, initial_cell_state]
+    check_sequence_shapes(X, states, W, R, B, direction=direction, hidden_size=hidden_size, gates=4, biases=4)
+    if P is not None:
+        check_shape("P", P, W.shape[0], 3 * hidden_size)
+        P = P.reshape(-1, 3, hidden_size)
+    if weights_format != "fico":
+        W, R, B = (np.stack([reorder_gates(x, weights_format) for x in weights]) for weights in (W, R, B))
+    bound = get_clip_bound(clip)
+    steps = [LSTMStep(r, f, g, h, bound, None if P is None else P[d], input_forget) for d, r in enumerate(R)]
+    return run_sequence(X, states, sequence_lengths, W, B, direction=direction, gates=4, steps=steps)
