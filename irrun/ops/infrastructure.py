@@ -1,11 +1,12 @@
 """Infrastructure operations: Parameter, Constant, Result; TensorIterator, Loop; ReadValue, Assign.
 
-If stands with the condition operations, where the specification puts it.
+The specification lists If under the condition operations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,95 +20,104 @@ from irrun.ops._support.operation import Attribute, Input, StructuralOperation
 from irrun.ops._support.registry import op, register
 from irrun.shapes import PartialShape
 
-__all__ = [
-    "assign_3",
-    "loop_5",
-    "read_value_3",
-    "read_value_6",
-    "tensor_iterator_1",
-]
+__all__ = ["assign_3", "loop_5", "read_value_3", "read_value_6", "tensor_iterator_1"]
 
+#: Number of bytes that an array takes besides its elements.
+ARRAY_OVERHEAD = 120
+#: Number of iterations between checks of the size of concatenated outputs.
+CHECK_INTERVAL = 1024
 
-#: Bytes that a part of a concatenated output takes besides its elements.
-PER_PART = 120
-
+# Files without element_type and shape state them at the output port.
+_ELEMENT_TYPE = Attribute("element_type", ElementType | None, None)
+_SHAPE = Attribute("shape", PartialShape | None, None)
 
 register(
     StructuralOperation(
-        "Parameter",
-        1,
-        "infrastructure",
-        "An input of the model.",
-        attributes=[Attribute("shape", PartialShape | None, None), Attribute("element_type", ElementType | None, None)],
+        "Parameter", 1, "infrastructure", "Declare an input of the model.", attributes=[_SHAPE, _ELEMENT_TYPE]
     )
 )
-register(
-    StructuralOperation(
-        "Result", 1, "infrastructure", "An output of the model: the value of its input.", inputs=[Input("value")]
-    )
-)
+register(StructuralOperation("Result", 1, "infrastructure", "Declare an output of the model.", inputs=[Input("value")]))
 register(
     StructuralOperation(
         "Constant",
         1,
         "infrastructure",
-        "A value stored in the weights: `size` bytes at `offset` of the .bin file.",
-        attributes=[
-            Attribute("element_type", ElementType),
-            Attribute("shape", PartialShape),
-            Attribute("offset", int),
-            Attribute("size", int),
-        ],
+        "Return a value that is stored in the weights, in `size` bytes at `offset`.",
+        attributes=[_ELEMENT_TYPE, _SHAPE, Attribute("offset", int, 0), Attribute("size", int | None, None)],
     )
 )
 
 
 @op("TensorIterator", since=1)
 def tensor_iterator_1(*inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
-    """Runs a body once per slice of its sliced inputs.
+    """Run a body once for each slice of its inputs.
 
-    inputs: any types and shapes; the port map says for each one whether it is sliced along an axis, passed
-    whole, or the first value of a Parameter that a back edge feeds from then on.
-    Returns one tensor per output: the concatenation over all iterations where its entry has an axis (in reverse
-    order where the stride is negative), else the value of the last iteration.
-    Raises InputError where slices do not divide the axis or sliced inputs disagree on the number of iterations.
+    `start` and `end` of the port map are indices, both inclusive, as in OpenVINO's shape inference; -1 is the last
+    element. The CPU plugin and the reference implementation use them only to count the slices, and begin at the edge
+    of the axis in any case. All agree on ranges that begin there.
 
-    `start` and `end` are indices, both included, as shape inference counts them; -1 is the last one. (The CPU
-    plugin and the reference implementation take their number from it, and then begin at the edge of the axis
-    whatever `start` says; all agree on ranges that begin there.)
-    Spec: TensorIterator-1.
+    Args:
+        inputs: Any types, any shapes. The port map states for each input whether it is sliced along an axis, passed
+            as a whole, or the initial value of a Parameter with a back edge.
+        body: The body.
+
+    Returns:
+        One tensor per output. If its entry in the port map has an axis, the concatenation of the values of all
+        iterations, in reverse order for a negative stride; otherwise the value of the last iteration.
+
+    Raises:
+        InputError: Slices do not divide the axis, or sliced inputs have different numbers of slices.
+
+    Spec:
+        TensorIterator-1
     """
-    sliced = [_Slices(entry, inputs[entry.port]) for entry in body.inputs if entry.axis is not None]
-    counts = {s.count for s in sliced}
+    slicers = _create_slicers(inputs, body)
+    counts = {slicer.count for slicer in slicers}
     if len(counts) > 1:
-        told = ", ".join(f"input {s.entry.port}: {s.count}" for s in sliced)
-        raise InputError(f"sliced inputs disagree on the number of iterations ({told})")
-    return _iterate(inputs, body, sliced, counts.pop() if counts else _count_from_outputs(body))
+        described = ", ".join(f"input {slicer.entry.port}: {slicer.count}" for slicer in slicers)
+        raise InputError(f"sliced inputs have different numbers of iterations ({described})")
+    return _run_iterations(inputs, body, slicers, counts.pop() if counts else _get_count_from_outputs(body))
 
 
 @op("Loop", since=5)
 def loop_5(trip_count: Array, execution_condition: Array, *inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
-    """Runs a body a number of times, or as long as it says so.
+    """Run a body a number of times, or while a condition is true.
 
-    trip_count: i32 or i64 scalar or [1]; negative: no bound. execution_condition: boolean scalar or [1], whether
-    the first iteration runs. inputs: as for TensorIterator; their positions in the port map count from
-    trip_count, which is 0.
-    Returns one tensor per output, as TensorIterator does. Where no iteration runs, a concatenated output is
-    empty along its axis, and another one is the first value of the Parameter that its back edge feeds. One without
-    a back edge is then zero, in the shape that its Result declares, open dimensions as 0: the specification leaves
-    it undefined, and OpenVINO's CPU plugin gives what its memory holds, in that shape.
-    Raises InputError where a sliced input ends before the loop does.
-    Spec: Loop-5.
+    Args:
+        trip_count: i32 or i64, scalar or [1]: the maximum number of iterations; negative for no maximum.
+        execution_condition: Boolean, scalar or [1]: whether the first iteration runs.
+        inputs: As for TensorIterator. Their positions in the port map count from `trip_count`, which is 0.
+        body: The body.
+
+    Returns:
+        One tensor per output, as for TensorIterator. If no iteration runs, a concatenated output is empty along its
+        axis, and any other output is the initial value of the Parameter that its back edge leads to. Without a back
+        edge it has the declared shape of its Result, with 0 for dynamic dimensions, and the value 0: the specification
+        leaves it undefined, and OpenVINO's CPU plugin returns uninitialized memory in that shape.
+
+    Raises:
+        InputError: A sliced input has fewer slices than there are iterations.
+
+    Spec:
+        Loop-5
     """
-    everything = (trip_count, execution_condition, *inputs)
-    sliced = [_Slices(entry, everything[entry.port]) for entry in body.inputs if entry.axis is not None]
-    limit = int(to_scalar(trip_count, "trip_count"))
-    first = bool(to_scalar(execution_condition, "execution_condition"))
-    return _iterate(everything, body, sliced, None if limit < 0 else limit, start=first)
+    all_inputs = (trip_count, execution_condition, *inputs)
+    slicers = _create_slicers(all_inputs, body)
+    maximum = int(to_scalar(trip_count, "trip_count"))
+    run_first = bool(to_scalar(execution_condition, "execution_condition"))
+    return _run_iterations(all_inputs, body, slicers, None if maximum < 0 else maximum, run_first=run_first)
 
 
-class _Slices:
-    """The slices of one input, in the order of the iterations."""
+class _Slicer:
+    """The slices of an input, in the order of the iterations.
+
+    Args:
+        entry: Its entry in the port map, with an axis.
+        value: The input.
+
+    Raises:
+        InputError: The entry does not match the shape of the input.
+    """
 
     def __init__(self, entry: InputDescription, value: Array) -> None:
         assert entry.axis is not None
@@ -116,143 +126,235 @@ class _Slices:
         self.axis = normalize_axis(entry.axis, value.ndim)
         length = value.shape[self.axis]
         start, end = (index + length if index < 0 else index for index in (entry.start, entry.end))
-        low, last = (start, end) if entry.stride > 0 else (end, start)
-        high = min(last + 1, length) if last <= length else last + 1  # `end` as the length: files that exclude it
-        self.step = abs(entry.stride)
-        self.part = entry.part_size
-        if not self.step or self.part < 1:
-            raise InputError(f"stride {entry.stride} and part_size {self.part} must not be 0")
-        if not 0 <= low <= high <= length:
+        first, last = (start, end) if entry.stride > 0 else (end, start)
+        stop = min(last + 1, length) if last <= length else last + 1  # some files have an exclusive `end`
+        step = abs(entry.stride)
+        if not step or entry.part_size < 1:
             raise InputError(
-                f"start {entry.start} and end {entry.end} do not lie on axis {self.axis} of input "
+                f"found stride {entry.stride} and part_size {entry.part_size}, "
+                "expected a stride other than 0 and a positive part_size"
+            )
+        if not 0 <= first <= stop <= length:
+            raise InputError(
+                f"start {entry.start} and end {entry.end} are out of range for axis {self.axis} of input "
                 f"{entry.port}, which has {length} elements"
             )
-        if self.part == self.step and (high - low) % self.part:
+        if entry.part_size == step and (stop - first) % step:
             raise InputError(
-                f"{high - low} elements on axis {self.axis} of input {entry.port} do not divide "
-                f"into parts of {self.part}"
+                f"{stop - first} elements on axis {self.axis} of input {entry.port} cannot be divided "
+                f"into parts of {step}"
             )
-        self.first = low if entry.stride > 0 else high - self.part
-        self.count = max(0, (high - low - self.part) // self.step + 1)
+        self.first = first if entry.stride > 0 else stop - entry.part_size
+        self.count = max(0, (stop - first - entry.part_size) // step + 1)
 
     def __getitem__(self, iteration: int) -> Array:
         if iteration >= self.count:
-            raise InputError(
-                f"iteration {iteration} finds no slice left of input {self.entry.port}, which has {self.count}"
-            )
-        low = self.first + iteration * (self.step if self.entry.stride > 0 else -self.step)
-        index = (slice(None),) * self.axis + (slice(low, low + self.part),)
-        return self.value[index]
+            raise InputError(f"iteration {iteration} is out of range: input {self.entry.port} has {self.count} slices")
+        start = self.first + iteration * self.entry.stride
+        return self.value[(slice(None),) * self.axis + (slice(start, start + self.entry.part_size),)]
 
 
-def _count_from_outputs(body: BodyRunner) -> int:
-    """The number of iterations where no input is sliced: what a concatenated output says, else 1."""
+def _create_slicers(inputs: Sequence[Array], body: BodyRunner) -> list[_Slicer]:
+    return [_Slicer(entry, inputs[entry.port]) for entry in body.inputs if entry.axis is not None]
+
+
+def _get_count_from_outputs(body: BodyRunner) -> int:
+    """Return the number of iterations if no input is sliced: that of a concatenated output, else 1."""
     for entry in body.outputs:
         if entry.axis is not None:
             return abs(entry.end - entry.start) // max(entry.part_size, 1)
     return 1
 
 
-def _iterate(
-    inputs: Sequence[Array], body: BodyRunner, sliced: Sequence[_Slices], limit: int | None, start: bool = True
+def _run_iterations(
+    inputs: Sequence[Array],
+    body: BodyRunner,
+    slicers: Sequence[_Slicer],
+    trip_count: int | None,
+    *,
+    run_first: bool = True,
 ) -> tuple[Array, ...]:
-    arguments: list[Array | None] = [None] * body.parameter_count
-    counter = counter_dtype = None
-    for entry in body.inputs:
-        if entry.axis is None and entry.port >= 0:
-            arguments[entry.parameter] = inputs[entry.port]
-        if entry.purpose == "current_iteration":
-            counter = entry.parameter
-    if counter is not None:
-        counter_dtype = body.parameter_dtypes[counter] or np.dtype(np.int64)
-        fed_back = any(edge.parameter == counter for edge in body.back_edges)
-        if arguments[counter] is None:
-            arguments[counter] = np.zeros(() if body.parameter_shapes[counter] == () else (1,), counter_dtype)
-        elif fed_back:
-            counter = None
+    """Run a body and return the outputs of its layer.
+
+    Args:
+        inputs: The inputs of the layer.
+        body: The body.
+        slicers: The sliced inputs.
+        trip_count: Maximum number of iterations, or None.
+        run_first: Whether the first iteration runs.
+    """
+    arguments = _get_initial_arguments(inputs, body)
+    counter = _IterationCounter.create(body, arguments)
     condition = next((o.result for o in body.outputs if o.purpose == "execution_condition"), None)
-    collected: dict[int, list[Array]] = {o.port: [] for o in body.outputs if o.axis is not None and o.port >= 0}
+    parts = _OutputParts(body, count=trip_count if condition is None else None)
     results: list[Array] | None = None
-    iteration = held = 0
-    running = start
-    while running and (limit is None or iteration < limit):
-        for s in sliced:
-            arguments[s.entry.parameter] = s[iteration]
+    iteration = 0
+    is_running = run_first
+    while is_running and (trip_count is None or iteration < trip_count):
+        for slicer in slicers:
+            arguments[slicer.entry.parameter] = slicer[iteration]
         results = body.run(arguments, iteration)
-        for out in body.outputs:
-            if out.axis is not None and out.port in collected:
-                part = results[out.result]
-                collected[out.port].append(part)
-                held += part.nbytes + PER_PART
-                if condition is None and limit is not None:
-                    check_allocation((limit, part.size), part.dtype)
-        if not iteration % 1024:
-            check_allocation([held], np.dtype(np.uint8))
+        parts.append(results)
+        if not iteration % CHECK_INTERVAL:
+            parts.check_size()
         for edge in body.back_edges:
             arguments[edge.parameter] = results[edge.result]
         iteration += 1
         if counter is not None:
-            shape = arguments[counter].shape  # type: ignore[union-attr]
-            arguments[counter] = np.full(shape, iteration, counter_dtype)
+            counter.store(arguments, iteration)
         if condition is not None:
-            running = bool(to_scalar(results[condition], "the execution condition"))
+            is_running = bool(to_scalar(results[condition], "the execution condition"))
     outputs: list[Array] = [np.empty(0)] * body.output_count
-    for out in body.outputs:
-        if out.port < 0:
+    for entry in body.outputs:
+        if entry.port < 0:
             continue
-        if out.axis is not None:
-            outputs[out.port] = _concatenated(out, collected[out.port], body)
+        if entry.axis is not None:
+            outputs[entry.port] = parts.concatenate(entry)
+        elif results is not None:
+            outputs[entry.port] = results[entry.result]
         else:
-            outputs[out.port] = results[out.result] if results else _initial(out, body, arguments)
+            outputs[entry.port] = _get_initial_output(entry, body, arguments)
     return tuple(outputs)
 
 
-def _concatenated(entry: OutputDescription, parts: list[Array], body: BodyRunner) -> Array:
-    assert entry.axis is not None
-    if not parts:
-        shape = _smallest(entry, body) or [0] * (entry.axis + 1 if entry.axis >= 0 else 1)
-        shape[normalize_axis(entry.axis, len(shape))] = 0
-        return np.empty(shape, body.result_dtypes[entry.result] or np.float32)
-    if parts[0].ndim == 0:
-        parts = [part.reshape(1) for part in parts]
-    axis = normalize_axis(entry.axis, parts[0].ndim)
-    return np.concatenate(parts if entry.stride > 0 else parts[::-1], axis)
+def _get_initial_arguments(inputs: Sequence[Array], body: BodyRunner) -> list[Array | None]:
+    """Return the values of the body's Parameters that are passed as a whole, and None for all others."""
+    arguments: list[Array | None] = [None] * body.parameter_count
+    for entry in body.inputs:
+        if entry.axis is None and entry.port >= 0:
+            arguments[entry.parameter] = inputs[entry.port]
+    return arguments
 
 
-def _initial(entry: OutputDescription, body: BodyRunner, arguments: Sequence[Array | None]) -> Array:
-    """The value of an output when no iteration ran: what its Result would have handed on to a Parameter."""
+class _IterationCounter:
+    """The Parameter of a body that holds the number of the current iteration.
+
+    Args:
+        parameter: Index of the Parameter.
+        dtype: Its type.
+    """
+
+    def __init__(self, parameter: int, dtype: np.dtype[Any]) -> None:
+        self.parameter = parameter
+        self.dtype = dtype
+
+    @classmethod
+    def create(cls, body: BodyRunner, arguments: list[Array | None]) -> _IterationCounter | None:
+        """Return the counter of a body and initialize its argument; None if the body does not count iterations."""
+        parameter = None
+        for entry in body.inputs:
+            if entry.purpose == "current_iteration":
+                parameter = entry.parameter
+        if parameter is None:
+            return None
+        dtype = body.parameter_dtypes[parameter] or np.dtype(np.int64)
+        if arguments[parameter] is None:
+            arguments[parameter] = np.zeros(() if body.parameter_shapes[parameter] == () else (1,), dtype)
+        elif any(edge.parameter == parameter for edge in body.back_edges):
+            return None  # the body itself counts, from the value that it is passed
+        return cls(parameter, dtype)
+
+    def store(self, arguments: list[Array | None], iteration: int) -> None:
+        """Set the argument to `iteration`, in its present shape."""
+        value = arguments[self.parameter]
+        assert value is not None
+        arguments[self.parameter] = np.full(value.shape, iteration, self.dtype)
+
+
+class _OutputParts:
+    """The values of the concatenated outputs of a layer, one for each iteration.
+
+    Args:
+        body: The body.
+        count: Number of iterations if it is known in advance.
+    """
+
+    def __init__(self, body: BodyRunner, count: int | None) -> None:
+        self.body = body
+        self.count = count
+        self.entries = [entry for entry in body.outputs if entry.axis is not None and entry.port >= 0]
+        self.parts: dict[int, list[Array]] = {entry.port: [] for entry in self.entries}
+        self.size = 0
+
+    def append(self, results: Sequence[Array]) -> None:
+        """Add the results of an iteration.
+
+        Raises:
+            InputError: An output would exceed the memory limit after all iterations.
+        """
+        for entry in self.entries:
+            part = results[entry.result]
+            self.parts[entry.port].append(part)
+            self.size += part.nbytes + ARRAY_OVERHEAD
+            if self.count is not None:
+                check_allocation((self.count, part.size), part.dtype)
+
+    def check_size(self) -> None:
+        """Check that the parts so far do not exceed the memory limit.
+
+        Raises:
+            InputError: They do.
+        """
+        check_allocation([self.size], np.dtype(np.uint8))
+
+    def concatenate(self, entry: OutputDescription) -> Array:
+        """Return the value of an output."""
+        assert entry.axis is not None
+        parts = self.parts[entry.port]
+        if not parts:
+            shape = _get_minimum_shape(entry, self.body) or [0] * (entry.axis + 1 if entry.axis >= 0 else 1)
+            shape[normalize_axis(entry.axis, len(shape))] = 0
+            return np.empty(shape, self.body.result_dtypes[entry.result] or np.float32)
+        if parts[0].ndim == 0:
+            parts = [part.reshape(1) for part in parts]
+        axis = normalize_axis(entry.axis, parts[0].ndim)
+        return np.concatenate(parts if entry.stride > 0 else parts[::-1], axis)
+
+
+def _get_initial_output(entry: OutputDescription, body: BodyRunner, arguments: Sequence[Array | None]) -> Array:
+    """Return the value of an output if no iteration ran: that of the Parameter its back edge leads to, else zeros."""
     for edge in body.back_edges:
         value = arguments[edge.parameter]
         if edge.result == entry.result and value is not None:
             return value
-    shape = _smallest(entry, body)
+    shape = _get_minimum_shape(entry, body)
     if shape is None:
-        raise InputError(f"no iteration ran, so output {entry.port} has no value")
+        raise InputError(f"output {entry.port} is undefined, because no iteration ran")
     dtype = np.dtype(body.result_dtypes[entry.result] or np.float32)
     check_allocation(shape, dtype)
     return np.zeros(shape, dtype)
 
 
-def _smallest(entry: OutputDescription, body: BodyRunner) -> list[int] | None:
-    """The declared shape of a Result that no iteration gave, open dimensions as 0; None where the rank is open."""
+def _get_minimum_shape(entry: OutputDescription, body: BodyRunner) -> list[int] | None:
+    """Return the declared shape of a Result with 0 for dynamic dimensions; None if its rank is dynamic."""
     declared = body.result_shapes[entry.result]
     return None if declared is None else [d or 0 for d in declared]
 
 
 @op("ReadValue", since=3)
 def read_value_3(init_value: Array, *, variable_id: str, variables: Variables) -> Array:
-    """The value of a variable; `init_value` as long as it was not set.
+    """Return the value of a variable.
 
-    init_value: any type and shape; it gives the variable its type.
-    Returns the value that Assign set last.
-    Raises InputError where that is of another type.
-    Spec: ReadValue-3.
+    Args:
+        init_value: Any type, any shape: the value as long as the variable is not written. Its type is that of the
+            variable.
+        variable_id: Name of the variable.
+        variables: The variables of the infer request.
+
+    Returns:
+        The last value that Assign wrote, or `init_value`.
+
+    Raises:
+        InputError: The value has another type.
+
+    Spec:
+        ReadValue-3
     """
-    declared = Declaration(ElementType.of(init_value.dtype), None)
-    variables.declared[variable_id] = declared
-    found = variables.values.get(variable_id, init_value)
-    _check_variable(variable_id, found, declared)
-    return found
+    declaration = Declaration(ElementType.of(init_value.dtype), None)
+    variables.declarations[variable_id] = declaration
+    value = variables.values.get(variable_id, init_value)
+    _check_variable(variable_id, value, declaration)
+    return value
 
 
 @op("ReadValue", since=6)
@@ -264,21 +366,31 @@ def read_value_6(
     variable_shape: PartialShape | None,
     variables: Variables,
 ) -> Array:
-    """The value of a variable; `init_value`, or zeros of its declared type and shape, as long as it was not set.
+    """Return the value of a variable.
 
-    init_value: a type and shape that the declaration admits; may be left out. No `variable_type` admits any.
-    Returns the value that Assign set last. Open dimensions of `variable_shape` count as the least that they may be
-    where the variable was not set and has no `init_value`.
-    Raises InputError where the value is not of the declared type and shape.
-    Spec: ReadValue-6.
+    Args:
+        init_value: The declared type and shape: the value as long as the variable is not written; zeros if omitted.
+        variable_id: Name of the variable.
+        variable_type: Type of the variable; None for any type.
+        variable_shape: Shape of the variable; None for any shape. Dynamic dimensions of zeros have their lower bound.
+        variables: The variables of the infer request.
+
+    Returns:
+        The last value that Assign wrote, or the initial value.
+
+    Raises:
+        InputError: The value does not have the declared type and shape.
+
+    Spec:
+        ReadValue-6
     """
-    declared = Declaration(variable_type, variable_shape)
-    variables.declared[variable_id] = declared
-    found = variables.values.get(variable_id, init_value)
-    if found is not None:
-        _check_variable(variable_id, found, declared)
-        return found
-    shape = [d if isinstance(d, int) else d.minimum for d in declared.shape or ()]
+    declaration = Declaration(variable_type, variable_shape)
+    variables.declarations[variable_id] = declaration
+    value = variables.values.get(variable_id, init_value)
+    if value is not None:
+        _check_variable(variable_id, value, declaration)
+        return value
+    shape = () if variable_shape is None else variable_shape.get_min_shape()
     dtype = np.dtype(np.float32) if variable_type is None else variable_type.dtype
     check_allocation(shape, dtype)
     return np.zeros(shape, dtype)
@@ -287,24 +399,34 @@ def read_value_6(
 @op("Assign", since=3)
 @op("Assign", since=6)
 def assign_3(new_value: Array, *, variable_id: str, variables: Variables) -> Array:
-    """Sets a variable; the request's next run reads the value.
+    """Write a variable, which the next run of the infer request reads.
 
-    new_value: any type and shape that the declaration of the variable admits.
-    Returns `new_value`.
-    Raises InputError where it is not of the declared type and shape.
-    Spec: Assign-3, Assign-6.
+    Args:
+        new_value: The declared type and shape of the variable.
+        variable_id: Name of the variable.
+        variables: The variables of the infer request.
+
+    Returns:
+        `new_value`.
+
+    Raises:
+        InputError: `new_value` does not have the declared type and shape.
+
+    Spec:
+        Assign-3, Assign-6
     """
-    declared = variables.declared.get(variable_id)
-    if declared is not None:
-        _check_variable(variable_id, new_value, declared)
+    declaration = variables.declarations.get(variable_id)
+    if declaration is not None:
+        _check_variable(variable_id, new_value, declaration)
     variables.values[variable_id] = new_value
     return new_value
 
 
-def _check_variable(name: str, value: Array, declared: Declaration) -> None:
-    type, shape = declared
-    if (type is not None and value.dtype != type.dtype) or (shape is not None and not shape.is_compatible(value.shape)):
+def _check_variable(name: str, value: Array, declaration: Declaration) -> None:
+    element_type, shape = declaration
+    has_type = element_type is None or value.dtype == element_type.dtype
+    if not has_type or (shape is not None and not shape.is_compatible(value.shape)):
         raise InputError(
             f"the value of variable {name!r} is {ElementType.of(value.dtype)} {list(value.shape)}, "
-            f"expected {type or 'any type'} {'of any shape' if shape is None else shape}"
+            f"expected {element_type or 'any type'} {'of any shape' if shape is None else shape}"
         )

@@ -1,4 +1,4 @@
-"""TensorIterator on files as the documents show them, and what OpenVINO itself cannot build."""
+"""TensorIterator: examples of the specification, and files that OpenVINO cannot write."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import irrun
 F32 = np.float32
 
 
-def body(layers, edges):
+def make_body(layers, edges):
     return f"<body>{graph(layers, edges)}</body>"
 
 
-def parameter(id, shape, name=None):
+def make_parameter(id, shape, name=None):
     data = f'element_type="f32" shape="{",".join(map(str, shape))}"'
     return layer(id, "Parameter", data=data, outputs=[port(0, shape, "FP32")], name=name)
 
 
-def test_the_first_example_of_the_document(tmp_path):
-    """Two inputs, one sliced backwards, one fed back; the output concatenated backwards."""
-    inner = body(
+def test_first_example_of_specification(tmp_path):
+    """One input is sliced in reverse order, one has a back edge, and the output is concatenated in reverse order."""
+    inner = make_body(
         [
-            parameter(0, (2, 1, 3)),
-            parameter(1, (2, 1, 3)),
+            make_parameter(0, (2, 1, 3)),
+            make_parameter(1, (2, 1, 3)),
             layer(3, "Add", inputs=[port(0), port(1)], outputs=[port(2, (2, 1, 3), "FP32")]),
             layer(2, "Result", inputs=[port(0)]),
         ],
         [(0, 0, 3, 0), (1, 0, 3, 1), (3, 2, 2, 0)],
     )
-    rules = """
+    port_map = """
         <port_map>
             <input external_port_id="0" internal_layer_id="0" axis="1" start="-1" end="0" stride="-1"/>
             <input external_port_id="1" internal_layer_id="1"/>
@@ -41,10 +41,15 @@ def test_the_first_example_of_the_document(tmp_path):
             <edge from-layer="2" to-layer="1"/>
         </back_edges>"""
     iterator = layer(
-        2, "TensorIterator", inputs=[port(0), port(1)], outputs=[port(3, (2, 4, 3), "FP32")], inner=rules + inner
+        2, "TensorIterator", inputs=[port(0), port(1)], outputs=[port(3, (2, 4, 3), "FP32")], inner=port_map + inner
     )
     text = net(
-        [parameter(0, (2, 4, 3), "x"), parameter(1, (2, 1, 3), "s"), iterator, layer(3, "Result", inputs=[port(0)])],
+        [
+            make_parameter(0, (2, 4, 3), "x"),
+            make_parameter(1, (2, 1, 3), "s"),
+            iterator,
+            layer(3, "Result", inputs=[port(0)]),
+        ],
         [(0, 0, 2, 0), (1, 0, 2, 1), (2, 3, 3, 0)],
     )
     rng = np.random.default_rng(0)
@@ -108,9 +113,9 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def test_the_second_example_of_the_document(tmp_path):
-    """An LSTM over 25 steps: the cell with one weight matrix, gates f, i, c, o; two back edges."""
-    rules = """
+def test_second_example_of_specification(tmp_path):
+    """An LSTM of 25 steps with combined weights, gates f, i, c, o, and two back edges."""
+    port_map = """
         <port_map>
             <input axis="1" external_port_id="0" internal_layer_id="0" start="0"/>
             <input external_port_id="1" internal_layer_id="3"/>
@@ -126,11 +131,14 @@ def test_the_second_example_of_the_document(tmp_path):
         "TensorIterator",
         inputs=[port(0, (1, 25, 512)), port(1, (1, 256)), port(2, (1, 256))],
         outputs=[port(3, (1, 25, 256), "FP32")],
-        inner=rules + SECOND_BODY,
+        inner=port_map + SECOND_BODY,
     )
     text = net(
         [
-            *[parameter(i, s, n) for i, (s, n) in enumerate([((1, 25, 512), "x"), ((1, 256), "h"), ((1, 256), "c")])],
+            *[
+                make_parameter(i, s, n)
+                for i, (s, n) in enumerate([((1, 25, 512), "x"), ((1, 256), "h"), ((1, 256), "c")])
+            ],
             iterator,
             layer(4, "Result", inputs=[port(0)]),
         ],
@@ -157,16 +165,16 @@ def test_the_second_example_of_the_document(tmp_path):
 
 @pytest.mark.parametrize("outer", [1, -1])
 @pytest.mark.parametrize("inner", [1, -1])
-def test_a_body_in_a_body(tmp_path, outer, inner):
-    """An inner iterator sums columns, an outer one walks the rows; the state goes on through all of it."""
+def test_nested_bodies(tmp_path, outer, inner):
+    """The outer iterator slices rows, the inner one columns; the state is passed through both."""
 
-    def rule(stride):
+    def describe_slices(stride):
         return 'axis="0" start="0" end="-1" stride="1"' if stride > 0 else 'axis="0" start="-1" end="0" stride="-1"'
 
-    add = body(
+    add = make_body(
         [
-            parameter(0, (1,)),
-            parameter(1, (1,)),
+            make_parameter(0, (1,)),
+            make_parameter(1, (1,)),
             layer(2, "Const", data='element_type="f32" shape="1" offset="0" size="4"', outputs=[port(0, (1,), "FP32")]),
             layer(3, "Multiply", inputs=[port(0), port(1)], outputs=[port(2, (1,), "FP32")]),
             layer(4, "Add", inputs=[port(0), port(1)], outputs=[port(2, (1,), "FP32")]),
@@ -180,10 +188,10 @@ def test_a_body_in_a_body(tmp_path, outer, inner):
         inputs=[port(0), port(1)],
         outputs=[port(2, (1,), "FP32"), port(3, (3,), "FP32")],
         inner=f"""<port_map>
-            <input external_port_id="0" internal_layer_id="0" {rule(inner)}/>
+            <input external_port_id="0" internal_layer_id="0" {describe_slices(inner)}/>
             <input external_port_id="1" internal_layer_id="1"/>
             <output external_port_id="2" internal_layer_id="5"/>
-            <output external_port_id="3" internal_layer_id="5" {rule(inner)}/>
+            <output external_port_id="3" internal_layer_id="5" {describe_slices(inner)}/>
         </port_map><back_edges><edge from-layer="5" to-layer="1"/></back_edges>{add}""",
     )
     flat, wide = (
@@ -199,10 +207,10 @@ def test_a_body_in_a_body(tmp_path, outer, inner):
         )
         for i, n, at in ((10, 1, 8), (11, 2, 16))
     ]
-    middle = body(
+    middle = make_body(
         [
-            parameter(0, (1, 3)),
-            parameter(1, (1,)),
+            make_parameter(0, (1, 3)),
+            make_parameter(1, (1,)),
             *sizes,
             flat,
             inside,
@@ -227,15 +235,15 @@ def test_a_body_in_a_body(tmp_path, outer, inner):
         inputs=[port(0), port(1)],
         outputs=[port(2, (1,), "FP32"), port(3, (4, 3), "FP32")],
         inner=f"""<port_map>
-            <input external_port_id="0" internal_layer_id="0" {rule(outer)}/>
+            <input external_port_id="0" internal_layer_id="0" {describe_slices(outer)}/>
             <input external_port_id="1" internal_layer_id="1"/>
             <output external_port_id="2" internal_layer_id="6"/>
-            <output external_port_id="3" internal_layer_id="7" {rule(outer)}/>
+            <output external_port_id="3" internal_layer_id="7" {describe_slices(outer)}/>
         </port_map><back_edges><edge from-layer="6" to-layer="1"/></back_edges>{middle}""",
     )
     results = [layer(i, "Result", inputs=[port(0)]) for i in (8, 9)]
     text = net(
-        [parameter(0, (4, 3), "x"), parameter(1, (1,), "s"), outside, *results],
+        [make_parameter(0, (4, 3), "x"), make_parameter(1, (1,), "s"), outside, *results],
         [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 8, 0), (2, 3, 9, 0)],
     )
     weights = F32(0.5).tobytes() + bytes(4) + np.array([3, 1, 3]).tobytes()
@@ -251,49 +259,54 @@ def test_a_body_in_a_body(tmp_path, outer, inner):
     np.testing.assert_allclose(last, [state], rtol=1e-6)
 
 
-def two_sliced(tmp_path, lengths, leave_out=""):
-    inner = body(
+def run_two_sliced_inputs(tmp_path, lengths, omit=""):
+    inner = make_body(
         [
-            parameter(0, (1,)),
-            parameter(1, (1,)),
+            make_parameter(0, (1,)),
+            make_parameter(1, (1,)),
             layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2, (1,), "FP32")]),
             layer(3, "Result", inputs=[port(0)]),
         ],
         [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)],
     )
-    rules = """<port_map><input external_port_id="0" internal_layer_id="0" axis="0"/>
+    port_map = """<port_map><input external_port_id="0" internal_layer_id="0" axis="0"/>
         <input external_port_id="1" internal_layer_id="1" axis="0"/>
-        <output external_port_id="2" internal_layer_id="3" axis="0"/></port_map>""".replace(leave_out, "")
-    iterator = layer(2, "TensorIterator", inputs=[port(0), port(1)], outputs=[port(2, ("?",))], inner=rules + inner)
+        <output external_port_id="2" internal_layer_id="3" axis="0"/></port_map>""".replace(omit, "")
+    iterator = layer(2, "TensorIterator", inputs=[port(0), port(1)], outputs=[port(2, ("?",))], inner=port_map + inner)
     text = net(
-        [parameter(0, ("?",), "a"), parameter(1, ("?",), "b"), iterator, layer(3, "Result", inputs=[port(0)])],
+        [
+            make_parameter(0, ("?",), "a"),
+            make_parameter(1, ("?",), "b"),
+            iterator,
+            layer(3, "Result", inputs=[port(0)]),
+        ],
         [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)],
     )
     a, b = (np.arange(n, dtype=F32) for n in lengths)
     return irrun.run(write(tmp_path, text), {"a": a, "b": b})[0]
 
 
-def test_sliced_inputs_must_agree_on_the_iterations(tmp_path):
-    np.testing.assert_array_equal(two_sliced(tmp_path, (3, 3)), [0, 2, 4])
-    with pytest.raises(irrun.InputError, match=r"layer 2 .*disagree .*input 0: 3, input 1: 4"):
-        two_sliced(tmp_path, (3, 4))
+def test_different_numbers_of_slices_are_reported(tmp_path):
+    np.testing.assert_array_equal(run_two_sliced_inputs(tmp_path, (3, 3)), [0, 2, 4])
+    with pytest.raises(irrun.InputError, match=r"layer 2 .*different numbers of iterations .*input 0: 3, input 1: 4"):
+        run_two_sliced_inputs(tmp_path, (3, 4))
 
 
-def test_a_port_map_must_give_what_is_read(tmp_path):
-    with pytest.raises(irrun.ModelError, match=r"layer 2 .*feeds nothing to layer 1 "):
-        two_sliced(tmp_path, (3, 3), leave_out='<input external_port_id="1" internal_layer_id="1" axis="0"/>')
-    with pytest.raises(irrun.ModelError, match=r"layer 2 .*gives nothing to output port 2"):
-        two_sliced(tmp_path, (3, 3), leave_out='<output external_port_id="2" internal_layer_id="3" axis="0"/>')
+def test_incomplete_port_map_is_reported(tmp_path):
+    with pytest.raises(irrun.ModelError, match=r"layer 2 .*port map has no input for layer 1 "):
+        run_two_sliced_inputs(tmp_path, (3, 3), omit='<input external_port_id="1" internal_layer_id="1" axis="0"/>')
+    with pytest.raises(irrun.ModelError, match=r"layer 2 .*port map has no entry for output port 2"):
+        run_two_sliced_inputs(tmp_path, (3, 3), omit='<output external_port_id="2" internal_layer_id="3" axis="0"/>')
 
 
-def test_no_elements_are_no_iterations(tmp_path):
-    assert two_sliced(tmp_path, (0, 0)).shape == (0,)
+def test_empty_inputs_run_no_iterations(tmp_path):
+    assert run_two_sliced_inputs(tmp_path, (0, 0)).shape == (0,)
 
 
-def test_an_error_in_a_body_names_the_iteration(tmp_path):
-    inner = body(
+def test_error_in_body_names_iteration(tmp_path):
+    inner = make_body(
         [
-            parameter(0, (1, "?")),
+            make_parameter(0, (1, "?")),
             layer(1, "Const", data='element_type="i64" shape="1" offset="0" size="8"', outputs=[port(0, (1,), "I64")]),
             layer(4, "Const", data='element_type="i64" shape="" offset="8" size="8"', outputs=[port(0, (), "I64")]),
             layer(
@@ -308,11 +321,13 @@ def test_an_error_in_a_body_names_the_iteration(tmp_path):
         ],
         [(0, 0, 2, 0), (1, 0, 2, 1), (4, 0, 2, 2), (2, 3, 3, 0)],
     )
-    rules = """<port_map><input external_port_id="0" internal_layer_id="0" axis="0"/>
+    port_map = """<port_map><input external_port_id="0" internal_layer_id="0" axis="0"/>
         <output external_port_id="1" internal_layer_id="3" axis="0"/></port_map>"""
-    iterator = layer(1, "TensorIterator", inputs=[port(0)], outputs=[port(1, (3, 1))], inner=rules + inner, name="walk")
+    iterator = layer(
+        1, "TensorIterator", inputs=[port(0)], outputs=[port(1, (3, 1))], inner=port_map + inner, name="walk"
+    )
     text = net(
-        [parameter(0, (3, "?"), "x"), iterator, layer(2, "Result", inputs=[port(0)])], [(0, 0, 1, 0), (1, 1, 2, 0)]
+        [make_parameter(0, (3, "?"), "x"), iterator, layer(2, "Result", inputs=[port(0)])], [(0, 0, 1, 0), (1, 1, 2, 0)]
     )
     path = write(tmp_path, text, np.array([0, 9]).tobytes())
     with pytest.raises(irrun.IrrunError, match=r"layer 2 'pick' .*in iteration 0 of layer 1 'walk'"):

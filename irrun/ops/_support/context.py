@@ -1,6 +1,6 @@
-"""What kernels can be handed besides their inputs and attributes: bodies, variables, state, the outputs wanted.
+"""Arguments that the runtime passes to kernels besides inputs and attributes.
 
-A kernel asks for one of these by annotating a keyword-only parameter with it; lowering fills it in.
+A kernel requests such an argument by a keyword-only parameter that is annotated with its type.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irrun.element_types import ElementType
+from irrun.ops._support.numerics import Array
 from irrun.shapes import PartialShape
 
 __all__ = [
@@ -25,17 +26,22 @@ __all__ = [
     "Variables",
 ]
 
-Array = np.ndarray[Any, Any]
+#: Dimensions, None for dynamic ones.
+DeclaredShape = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
 class InputDescription:
-    """One `input` entry of a port map, in positions instead of ids.
+    """An `input` entry of a port map, with positions instead of ids.
 
     Attributes:
-        port: which input of the layer; -1 where the file names none (the current iteration).
-        parameter: which Parameter of the body.
-        axis: the axis that is sliced, or None where the whole value goes in.
+        port: Index of the layer's input; -1 if the file names none (the current iteration).
+        parameter: Index of the body's Parameter.
+        axis: The axis that is sliced, or None if the whole value is passed.
+        start: Index of the first element on the axis.
+        end: Index of the last element on the axis.
+        stride: Distance between neighboring slices; negative for the reverse order.
+        part_size: Length of a slice.
         purpose: "current_iteration" or "".
     """
 
@@ -51,12 +57,16 @@ class InputDescription:
 
 @dataclass(frozen=True)
 class OutputDescription:
-    """One `output` entry of a port map, in positions instead of ids.
+    """An `output` entry of a port map, with positions instead of ids.
 
     Attributes:
-        port: which output of the layer; -1 where the file names none (the execution condition).
-        result: which Result of the body.
-        axis: the axis along which iterations are concatenated, or None for the last iteration's value.
+        port: Index of the layer's output; -1 if the file names none (the execution condition).
+        result: Index of the body's Result.
+        axis: The axis along which the iterations are concatenated, or None for the value of the last iteration.
+        start: Index of the first element on the axis.
+        end: Index of the last element on the axis.
+        stride: Distance between neighboring slices; negative for the reverse order.
+        part_size: Length of a slice.
         purpose: "execution_condition" or "".
     """
 
@@ -72,7 +82,12 @@ class OutputDescription:
 
 @dataclass(frozen=True)
 class BackEdgeDescription:
-    """From a Result of the body to the Parameter that receives its value in the next iteration."""
+    """A back edge, with positions instead of ids.
+
+    Attributes:
+        result: Index of the body's Result.
+        parameter: Index of the body's Parameter that receives its value in the next iteration.
+    """
 
     result: int
     parameter: int
@@ -80,17 +95,20 @@ class BackEdgeDescription:
 
 @dataclass(frozen=True)
 class BodyRunner:
-    """A body that a kernel can call: `run(arguments, iteration)` gives the value of every Result, in order.
+    """A body that a kernel can run.
 
     Attributes:
-        run: takes one array per Parameter and the number of the iteration.
-        parameter_count: how many Parameters the body has.
-        output_count: how many outputs the layer itself has.
-        output_shapes: their declared shapes, as those of the Results.
-        result_shapes: the declared shape of each Result, open dimensions as None, or None where the rank is
-            open; what an output is made of when no iteration runs.
-        result_dtypes: the declared type of each Result.
-        parameter_shapes, parameter_dtypes: the same of each Parameter.
+        run: Takes one array per Parameter and the number of the iteration; returns the value of each Result, in order.
+        parameter_count: Number of Parameters of the body.
+        output_count: Number of outputs of the layer.
+        inputs: The inputs of the port map.
+        outputs: The outputs of the port map.
+        back_edges: The back edges.
+        output_shapes: Declared shape of each output of the layer; None if the rank is dynamic.
+        result_shapes: Declared shape of each Result.
+        result_dtypes: Declared type of each Result.
+        parameter_shapes: Declared shape of each Parameter.
+        parameter_dtypes: Declared type of each Parameter.
     """
 
     run: Callable[[Sequence[Array | None], int], list[Array]]
@@ -99,23 +117,28 @@ class BodyRunner:
     inputs: tuple[InputDescription, ...] = ()
     outputs: tuple[OutputDescription, ...] = ()
     back_edges: tuple[BackEdgeDescription, ...] = ()
-    output_shapes: tuple[tuple[int | None, ...] | None, ...] = ()
-    result_shapes: tuple[tuple[int | None, ...] | None, ...] = ()
+    output_shapes: tuple[DeclaredShape | None, ...] = ()
+    result_shapes: tuple[DeclaredShape | None, ...] = ()
     result_dtypes: tuple[np.dtype[Any] | None, ...] = ()
-    parameter_shapes: tuple[tuple[int | None, ...] | None, ...] = ()
+    parameter_shapes: tuple[DeclaredShape | None, ...] = ()
     parameter_dtypes: tuple[np.dtype[Any] | None, ...] = ()
 
 
 class OutputCount(int):
-    """How many of its outputs a layer must give: all up to the last one that anything reads."""
+    """The number of outputs that a kernel must return: all up to the last one that is used."""
 
 
 class State(dict[str, Any]):
-    """What one layer of one request keeps from run to run (a random generator's counter, say)."""
+    """What one layer of one infer request keeps between runs, such as the counter of a random number generator."""
 
 
 class Declaration(NamedTuple):
-    """What a variable may hold: a type (None: any) and a shape (None: of any rank)."""
+    """The declared type and shape of a variable.
+
+    Attributes:
+        type: The element type, or None for any type.
+        shape: The shape, or None for any shape.
+    """
 
     type: ElementType | None
     shape: PartialShape | None
@@ -123,12 +146,12 @@ class Declaration(NamedTuple):
 
 @dataclass
 class Variables:
-    """The variables of one request: what ReadValue reads and Assign sets.
+    """The variables of one infer request, which ReadValue reads and Assign writes.
 
     Attributes:
-        values: the current value by variable_id; a variable that was never set, or was reset, is absent.
-        declared: what ReadValue declares about a variable.
+        values: Current values by variable_id. A variable that was never written, or was reset, is absent.
+        declarations: Declarations of ReadValue by variable_id.
     """
 
     values: dict[str, Array] = field(default_factory=dict)
-    declared: dict[str, Declaration] = field(default_factory=dict)
+    declarations: dict[str, Declaration] = field(default_factory=dict)
