@@ -1,7 +1,10 @@
-"""How layers find their operations."""
+"""The registry of operations, and the modules of kernels that it imports."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -10,14 +13,22 @@ import pytest
 
 import irrun
 from irrun.ops._support import registry
+from irrun.ops._support.operation import Operation, StructuralOperation
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
 
 @pytest.fixture(autouse=True)
-def _own_operations_vanish(monkeypatch):
+def _restore_registry(monkeypatch):
+    """Remove the operations that a test registers."""
     monkeypatch.setattr(registry, "_registry", registry.Registry(registry.list_operations()))
+
+
+def run_python(code: str) -> str:
+    """Run code in a new process, which has imported no kernels, and return its output."""
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.mark.parametrize(
@@ -35,37 +46,60 @@ def _own_operations_vanish(monkeypatch):
     ],
 )
 def test_case_does_not_matter_in_names(spelling: str, type: str, version: str) -> None:
-    found = registry.find(spelling, version)
-    assert found is not None
+    operation = registry.find(spelling, version)
+    assert operation is not None
     exact = registry.find(type, version)
     assert exact is not None
-    assert (found.type, found.since) == (exact.type, exact.since) == (type, exact.since)
+    assert (operation.type, operation.since) == (exact.type, exact.since) == (type, exact.since)
 
 
-def test_a_list_may_end_in_a_comma() -> None:
+def test_list_may_end_in_comma() -> None:
     pool = registry.find("AvgPool", "opset1")
     assert pool is not None
-    given = {"kernel": "2, 3,", "strides": "1,", "pads_begin": "", "pads_end": "0", "exclude-pad": "false"}
-    bound = pool.bind(given)
+    attributes = {"kernel": "2, 3,", "strides": "1,", "pads_begin": "", "pads_end": "0", "exclude-pad": "false"}
+    bound = pool.bind(attributes)
     assert (bound["kernel"], bound["strides"], bound["pads_begin"]) == ([2, 3], [1], [])
     with pytest.raises(irrun.ModelError, match="kernel='2,,3'"):
-        pool.bind(given | {"kernel": "2,,3"})
+        pool.bind(attributes | {"kernel": "2,,3"})
 
 
-def test_names_of_no_operation() -> None:
+def test_unknown_operations_are_not_found() -> None:
     assert registry.find("Relux", "opset1") is None
     assert registry.find("Mystery", "") is None
 
 
-def test_every_signature_can_be_read() -> None:
-    for operation in registry.list_operations():
-        operation.check_signature()
+def test_signatures_of_all_kernels_are_valid() -> None:
+    operations = list(registry.list_operations())
+    assert len(operations) > 200
+    for operation in operations:
+        if not isinstance(operation, StructuralOperation):
+            operation.check_signature()
 
 
-def test_own_signatures_with_every_kind_of_parameter() -> None:
-    @irrun.op("Everything", opset="mine")
+@pytest.mark.parametrize(
+    ("type", "inputs", "attributes"),
+    [
+        ("Parameter", [], ["shape", "element_type"]),
+        ("Constant", [], ["element_type", "shape", "offset", "size"]),
+        ("Result", ["value"], []),
+    ],
+)
+def test_structural_operation_is_described(type: str, inputs: list[str], attributes: list[str]) -> None:
+    operation = registry.find(type, "opset1")
+    assert isinstance(operation, StructuralOperation)
+    assert operation.category == "infrastructure"
+    assert operation.summary.endswith(".")
+    assert [port.name for port in operation.inputs] == inputs
+    assert [attribute.name for attribute in operation.attributes] == attributes
+    assert all(attribute.type_name for attribute in operation.attributes)
+    with pytest.raises(NotImplementedError, match="no kernel"):
+        operation.kernel()
+
+
+def test_signature_with_every_kind_of_parameter() -> None:
+    @irrun.op("Everything", opset="custom")
     def everything(
-        data: npt.NDArray[np.float32],  # known to type checkers only
+        data: npt.NDArray[np.float32],  # imported for type checkers only
         second=None,
         *rest,
         plain,
@@ -78,16 +112,16 @@ def test_own_signatures_with_every_kind_of_parameter() -> None:
     ):
         return data
 
-    found = registry.find("Everything", "mine")
-    assert found is not None
-    assert found.kernel is everything
-    assert [(i.name, i.optional, i.variadic) for i in found.inputs] == [
+    operation = registry.find("Everything", "custom")
+    assert operation is not None
+    assert operation.kernel is everything
+    assert [(i.name, i.optional, i.variadic) for i in operation.inputs] == [
         ("data", False, False),
         ("second", True, False),
         ("rest", True, True),
     ]
-    given = {"plain": "x", "number": "3", "ratio": "0.5", "flag": "true", "mode": "B", "sizes": "1, 2", "type": "f16"}
-    assert found.bind(given) == {
+    texts = {"plain": "x", "number": "3", "ratio": "0.5", "flag": "true", "mode": "B", "sizes": "1, 2", "type": "f16"}
+    assert operation.bind(texts) == {
         "plain": "x",
         "number": 3,
         "ratio": 0.5,
@@ -98,22 +132,131 @@ def test_own_signatures_with_every_kind_of_parameter() -> None:
     }
 
 
-def keywords(data, **attributes): ...
-def dictionary(data, *, table: dict[str, int]): ...
-def unknown(data, *, table: Nowhere): ...  # noqa: F821
+def with_keywords(data, **attributes): ...
+def with_dictionary(data, *, table: dict[str, int]): ...
+def with_unknown_annotation(data, *, table: Nowhere): ...  # noqa: F821
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
-        (np.negative, "op() decorates a function"),
-        (partial(keywords), "op() decorates a function"),
-        (keywords, r"each is a keyword-only parameter of its own"),
-        (dictionary, r"attribute table is annotated dict\[str, int\]; expected bool"),
-        (unknown, "name 'Nowhere' is not defined"),
+        (np.negative, r"the kernel of Broken must be a function, found <ufunc 'negative'>"),
+        (partial(with_keywords), r"the kernel of Broken must be a function, found functools\.partial"),
+        (with_keywords, r"\*\*attributes is not supported, declare each attribute as a keyword-only parameter"),
+        (with_dictionary, r"attribute table is annotated dict\[str, int\]; expected bool"),
+        (with_unknown_annotation, "name 'Nowhere' is not defined"),
     ],
 )
-def test_what_cannot_be_read_is_refused_where_it_is_written(function, said: str) -> None:
-    with pytest.raises(TypeError, match=said.replace("()", r"\(\)")):
-        irrun.op("Broken", opset="mine")(function)
-    assert registry.find("Broken", "mine") is None
+def test_invalid_kernel_is_reported_by_decorator(function, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        irrun.op("Broken", opset="custom")(function)
+    assert registry.find("Broken", "custom") is None
+
+
+def negate(data):
+    return -data
+
+
+def test_operations_of_a_model_take_precedence() -> None:
+    replacement = Operation.from_function(negate, "Relu", since=1)
+    for version in ("opset1", "opset8"):
+        assert registry.find("Relu", version, operations=[replacement]) is replacement
+    relu = registry.find("Relu", "opset1")
+    assert relu is not None
+    assert relu.category == "activation"
+
+
+def test_operations_of_a_model_may_be_new() -> None:
+    extension = Operation.from_function(negate, "Negate", opset="extension")
+    assert registry.find("Negate", "extension", operations=[extension]) is extension
+    assert registry.find("Negate", "extension") is None
+
+
+def test_operation_of_a_model_adds_a_version() -> None:
+    newer = Operation.from_function(negate, "Relu", since=20)
+    assert registry.find("Relu", "opset20", operations=[newer]) is newer
+    assert registry.find("Relu", "opset19", operations=[newer]) is registry.find("Relu", "opset19")
+
+
+def test_registered_operation_replaces_that_of_irrun() -> None:
+    """This also holds if irrun's own kernels of that type are not imported yet."""
+    output = run_python("""
+        import irrun
+
+        @irrun.op("Relu", since=1)
+        def relu(data):
+            return -data
+
+        from irrun.ops._support import registry
+        from irrun.ops._support.autoload import load_all
+
+        assert registry.find("Relu", "opset1").kernel is relu
+        load_all()
+        assert registry.find("Relu", "opset1").kernel is relu
+        print(registry.find("Relu", "opset1").category)
+    """)
+    assert output == "extension"
+
+
+def test_table_of_kernel_modules_is_complete() -> None:
+    """If this fails, run `python -m irrun.ops._support.autoload`."""
+    output = run_python("""
+        from irrun.ops._support.autoload import build_table
+        from irrun.ops._support.kernel_modules import KERNEL_MODULES
+
+        table = build_table()
+        names = sorted(table.keys() | KERNEL_MODULES.keys())
+        print([name for name in names if table.get(name) != KERNEL_MODULES.get(name)])
+    """)
+    assert output == "[]"
+
+
+def test_compilation_imports_only_required_kernels(tmp_path) -> None:
+    shape = "<dim>2</dim>"
+    (tmp_path / "model.xml").write_text(
+        f"""<net name="m" version="11"><layers>
+            <layer id="0" name="x" type="Parameter" version="opset1"><data element_type="f32" shape="2"/>
+                <output><port id="0" precision="FP32">{shape}</port></output></layer>
+            <layer id="1" name="sum" type="Add" version="opset1"><input><port id="0"/><port id="1"/></input>
+                <output><port id="2" precision="FP32">{shape}</port></output></layer>
+            <layer id="2" name="product" type="MatMul" version="opset1"><input><port id="0"/><port id="1"/></input>
+                <output><port id="2" precision="FP32"/></output></layer>
+            <layer id="3" name="y" type="Result" version="opset1"><input><port id="0"/></input></layer>
+        </layers><edges>
+            <edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>
+            <edge from-layer="0" from-port="0" to-layer="1" to-port="1"/>
+            <edge from-layer="1" from-port="2" to-layer="2" to-port="0"/>
+            <edge from-layer="0" from-port="0" to-layer="2" to-port="1"/>
+            <edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>
+        </edges></net>"""
+    )
+    output = run_python(f"""
+        import sys
+        import irrun
+        from irrun.ops._support.autoload import list_kernel_modules
+
+        model = irrun.compile_model({str(tmp_path / "model.xml")!r})
+        assert model({{"x": [1.0, 2.0]}})[0] == 10
+        kernels = {{f"irrun.ops.{{name}}" for name in list_kernel_modules()}}
+        packages = {{name.rpartition(".")[0] for name in kernels}}
+        print(sorted((kernels - packages) & sys.modules.keys()))
+    """)
+    assert output == "['irrun.ops.arithmetic.binary', 'irrun.ops.infrastructure', 'irrun.ops.matrix']"
+
+
+def test_kernel_is_accessible_after_import_of_irrun() -> None:
+    output = run_python("""
+        import irrun
+
+        print(irrun.ops.movement.gather.gather_7.__qualname__)
+    """)
+    assert output == "gather_7"
+
+
+def test_unknown_kernel_module_is_an_attribute_error() -> None:
+    output = run_python("""
+        import irrun
+
+        print(hasattr(irrun.ops, "nothing"), hasattr(irrun.ops.movement, "nothing"))
+    """)
+    assert output == "False False"
