@@ -33,7 +33,7 @@ class Observer(Protocol):
         outputs: Sequence[Array],
         seconds: float,
         scope: Scope,
-    ) -> None:
+    ) -> Sequence[Array] | None:
         """Observe one layer.
 
         Args:
@@ -42,6 +42,10 @@ class Observer(Protocol):
             outputs: Its outputs.
             seconds: The run time of its kernel.
             scope: The layers whose bodies contain it, outermost first, each with its iteration.
+
+        Returns:
+            None, or values that replace the outputs: one array per output, which the consumers of the layer and
+            the observers after this one are passed instead.
         """
 
 
@@ -177,7 +181,10 @@ class Executor:
             results = [values[slot] for slot in outputs]
             try:
                 for observer in self._state.observers:
-                    observer(instruction.layer, arguments, results, seconds, scope)
+                    replacement = observer(instruction.layer, arguments, results, seconds, scope)
+                    if replacement is not None:
+                        results = _check_replacement(replacement, outputs)
+                        _store_outputs(values, outputs, results)
             except Exception as error:
                 self._state.observer_error = error
                 raise
@@ -247,6 +254,18 @@ def _store_outputs(values: list[Any], outputs: tuple[int, ...], result: Any) -> 
         raise ExecutionError(f"the kernel returned {len(result)} outputs, the layer has {len(outputs)}")
     for slot, value in zip(outputs, result, strict=False):
         values[slot] = np.asarray(value)
+
+
+def _check_replacement(replacement: Sequence[Array], outputs: tuple[int, ...]) -> list[Array]:
+    """Return the outputs that an observer returned.
+
+    Raises:
+        ValueError: Their number differs from that of the outputs.
+    """
+    if isinstance(replacement, np.ndarray) or len(replacement) != len(outputs):
+        count = "an array" if isinstance(replacement, np.ndarray) else f"{len(replacement)} arrays"
+        raise ValueError(f"an observer returned {count}, expected None or a sequence of {len(outputs)} arrays")
+    return [np.asarray(value) for value in replacement]
 
 
 def _describe_value(value: Array | None) -> str:

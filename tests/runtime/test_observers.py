@@ -54,3 +54,25 @@ def test_exception_of_an_observer_reaches_the_caller(tmp_path, kind):
     path = EXAMPLE / "model.xml" if in_body else write(tmp_path, chain("Relu"))
     with pytest.raises(StopRun):
         irrun.compile_model(path)(np.load(EXAMPLE / "input.npy") if in_body else X, observers=[observe])
+
+
+def test_observer_can_replace_outputs(tmp_path):
+    def negate(layer, inputs, outputs, seconds, scope):
+        return [-outputs[0]] if layer.name == "layer1" else None
+
+    seen = []
+
+    def observe(layer, inputs, outputs, seconds, scope):
+        seen.append(outputs[0].sum())
+
+    compiled = irrun.compile_model(write(tmp_path, chain("Negative", "Relu")))
+    np.testing.assert_array_equal(compiled(X, observers=[negate, observe])[0], X)
+    assert seen == [6, 6]
+    np.testing.assert_array_equal(compiled(X)[0], np.zeros_like(X))
+
+
+@pytest.mark.parametrize("replacement", [np.ones(3), [], [np.ones(3), np.ones(3)]])
+def test_wrong_number_of_replaced_outputs_is_reported(tmp_path, replacement):
+    compiled = irrun.compile_model(write(tmp_path, chain("Relu")))
+    with pytest.raises(ValueError, match="an observer returned .*, expected None or a sequence of 1 arrays"):
+        compiled(X, observers=[lambda *arguments: replacement])
