@@ -1,1 +1,1 @@
-"""What serves the kernels: registry, numerics, axes and index arithmetic, windows, boxes, products, functions."""
+"""Support for kernels: registry, numerics, axes and indices, windows, boxes, matrix products, special functions."""
