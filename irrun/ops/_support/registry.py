@@ -175,6 +175,8 @@ def op(
 
 def register(operation: Operation) -> None:
     """Register an operation for all models of the process; it replaces the one of its type and version."""
+    if not operation.kernel.__module__.startswith("irrun.ops."):
+        load_kernels(operation.type)  # otherwise loading them later would replace this one
     _registry.add(operation)
 
 
