@@ -32,11 +32,12 @@ def make_i64(*values):
 @register_cases("Interpolate", since=1)
 def interpolate_1(rng):
     # Only the CPU plugin implements this version.
-    def make_case(shape, axes, sizes, dtype=np.float32, **attributes):
+    def make_case(shape, axes, sizes, dtype=np.float32, note="", **attributes):
         data = rng.normal(size=shape).astype(dtype) if dtype != np.uint8 else sample_u8(rng, shape)
         attributes = {"mode": "nearest", "axes": axes, **attributes}
         tolerance = WEIGHTED if dtype == np.float32 else None
-        return Case([data, make_i64(*sizes)], attributes, constants=(1,), oracles=("cpu",), tolerance=tolerance)
+        inputs = [data, make_i64(*sizes)]
+        return Case(inputs, attributes, constants=(1,), oracles=("cpu",), tolerance=tolerance, note=note)
 
     for mode, align in itertools.product(("nearest", "linear", "cubic"), (True, False)):
         yield make_case((1, 2, 4, 5), [2, 3], (7, 8), mode=mode, align_corners=align)
@@ -63,7 +64,9 @@ def interpolate_1(rng):
 def _generate_interpolate_cases(rng, since):
     """Yield the cases that versions 4 and 11 have in common, with the inputs of version 4."""
 
-    def make_case(data, axes, sizes=None, scales=None, oracles=("evaluate", "cpu"), constants=None, **attributes):
+    def make_case(
+        data, axes, sizes=None, scales=None, oracles=("evaluate", "cpu"), constants=None, note="", **attributes
+    ):
         by = "sizes" if scales is None else "scales"
         sizes = make_i64(*([1] * len(scales) if sizes is None else sizes))
         scales = np.array([1] * len(sizes) if scales is None else scales, np.float32)
@@ -77,7 +80,7 @@ def _generate_interpolate_cases(rng, since):
             inputs = [data, sizes if by == "sizes" else scales, make_i64(*axes) if axes is not None else None]
             constants = (1, 2) if constants is None else constants
         tolerance = WEIGHTED if data.dtype in (np.float32, np.float64) else None
-        return Case(inputs, attributes, constants=constants, oracles=oracles, tolerance=tolerance)
+        return Case(inputs, attributes, constants=constants, oracles=oracles, tolerance=tolerance, note=note)
 
     # Every coordinate transformation, up and down, for each mode.
     for coordinates in COORDINATES:
