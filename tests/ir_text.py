@@ -1,4 +1,4 @@
-"""Small IR files as text, for tests."""
+"""Building of small IR files as text."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def port(id: int, shape=(), precision: str = "", names: str = "") -> str:
 
 
 def layer(id, type, version="opset1", data="", inputs=(), outputs=(), name=None, inner="") -> str:
-    """One layer; `inputs` and `outputs` are ports as text, `data` the attributes as text."""
-    named = f' name="{name if name is not None else f"layer{id}"}"' if name != "" else ""
+    """Return a layer element with ports and attributes that are given as text."""
+    name_attribute = f' name="{name if name is not None else f"layer{id}"}"' if name != "" else ""
     version = f' version="{version}"' if version else ""
-    text = f'<layer id="{id}"{named} type="{type}"{version}>'
+    text = f'<layer id="{id}"{name_attribute} type="{type}"{version}>'
     if data:
         text += f"<data {data}/>"
     if inputs:
@@ -36,7 +36,7 @@ def layer(id, type, version="opset1", data="", inputs=(), outputs=(), name=None,
 
 
 def graph(layers, edges) -> str:
-    """The `layers` and `edges` elements; an edge is (from layer, from port, to layer, to port)."""
+    """Return the `layers` and `edges` elements; an edge is (from layer, from port, to layer, to port)."""
     text = "<layers>" + "\n".join(layers) + "</layers>\n<edges>"
     for a, b, c, d in edges:
         text += f'<edge from-layer="{a}" from-port="{b}" to-layer="{c}" to-port="{d}"/>\n'
@@ -48,7 +48,7 @@ def net(layers, edges, version="11", name="net", extra="") -> str:
 
 
 def chain(*types: str, shape=(2, 3), versions=(), data=()) -> str:
-    """Parameter -> unary layers of these types -> Result."""
+    """Return a net that applies unary layers of some types one after another."""
     parameter = f'shape="{",".join(map(str, shape))}" element_type="f32"'
     layers = [layer(0, "Parameter", data=parameter, outputs=[port(0, shape, "FP32", "x")], name="x")]
     edges = []
@@ -64,7 +64,7 @@ def chain(*types: str, shape=(2, 3), versions=(), data=()) -> str:
 
 
 def write(folder: Path, text: str, weights: bytes | np.ndarray | None = b"", name: str = "model") -> Path:
-    """Write model.xml and model.bin (none where `weights` is None)."""
+    """Write model.xml, and model.bin unless `weights` is None."""
     path = folder / f"{name}.xml"
     path.write_text(text, encoding="utf-8")
     if weights is not None:
@@ -73,12 +73,12 @@ def write(folder: Path, text: str, weights: bytes | np.ndarray | None = b"", nam
 
 
 def run_layer(folder: Path, type: str, version: str, data: str, *inputs: np.ndarray, outputs: int = 1):
-    """The results of one layer, written as text and fed with `inputs`: a list of arrays."""
+    """Run a layer that is read from a file, and return its outputs."""
     ports = range(len(inputs), len(inputs) + outputs)
     layers, edges = [], []
     for i, x in enumerate(inputs):
-        declared = f'shape="{",".join(map(str, x.shape))}" element_type="{ElementType.of(x.dtype)}"'
-        layers.append(layer(i, "Parameter", data=declared, outputs=[port(0, x.shape)]))
+        parameter = f'shape="{",".join(map(str, x.shape))}" element_type="{ElementType.of(x.dtype)}"'
+        layers.append(layer(i, "Parameter", data=parameter, outputs=[port(0, x.shape)]))
         edges.append((i, 0, len(inputs), i))
     layers.append(
         layer(len(inputs), type, version, data, [port(i) for i in range(len(inputs))], [port(p) for p in ports])

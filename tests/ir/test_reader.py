@@ -1,4 +1,4 @@
-"""What files in the wild and in the documents say, and that all of it reads."""
+"""Reading of models as converters write them and as the specification shows them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from irrun.shapes import DynamicDimension, PartialShape, parse_dimension, parse_
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def constant_net(data: str, out: str, weights: bytes, tmp_path):
-    """x + constant."""
+def write_constant_net(data: str, out: str, weights: bytes, tmp_path):
+    """Write a model that adds a constant to its input."""
     layers = [
         layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")], name="x"),
         layer(1, "Const", data=data, outputs=[out], name="c"),
@@ -28,7 +28,7 @@ def constant_net(data: str, out: str, weights: bytes, tmp_path):
     return write(tmp_path, net(layers, edges), weights)
 
 
-def test_names_versions_and_spellings_may_be_missing_or_old(tmp_path):
+def test_missing_names_and_versions_and_old_spellings_are_accepted(tmp_path):
     text = net(
         [
             layer(7, "Parameter", "", outputs=[port(3, (2, 3), "FP32")], name=""),
@@ -41,21 +41,32 @@ def test_names_versions_and_spellings_may_be_missing_or_old(tmp_path):
     np.testing.assert_array_equal(out[0], np.maximum(X - 3, 0))
 
 
-def test_a_constant_may_take_type_and_shape_from_its_port(tmp_path):
+def test_constant_without_attributes_takes_type_and_shape_of_its_port(tmp_path):
     values = np.array([10, 20, 30], np.float32)
-    path = constant_net('offset="0" size="12"', port(1, (3,), "FP32"), values.tobytes(), tmp_path)
+    path = write_constant_net('offset="0" size="12"', port(1, (3,), "FP32"), values.tobytes(), tmp_path)
     np.testing.assert_array_equal(irrun.run(path, X)[0], X + values)
 
 
-def test_a_constant_may_lie_at_an_unaligned_offset(tmp_path):
+def test_attributes_of_a_constant_are_read_into_its_value(tmp_path):
     values = np.array([10, 20, 30], np.float32)
-    path = constant_net(
+    data = 'element_type="f32" shape="3" offset="0" size="12" colour="blue"'
+    model = irrun.read_model(write_constant_net(data, port(1, (3,), "FP32"), values.tobytes(), tmp_path))
+    (layer,) = model.graph.find_layers("Constant")
+    assert layer.attributes == {"colour": "blue"}
+    assert layer.constant is not None
+    assert (str(layer.constant.element_type), layer.constant.shape, layer.constant.offset) == ("f32", (3,), 0)
+    assert bytes(layer.constant.data) == values.tobytes()
+
+
+def test_constant_at_unaligned_offset_is_read(tmp_path):
+    values = np.array([10, 20, 30], np.float32)
+    path = write_constant_net(
         'element_type="f32" shape="3" offset="3" size="12"', port(1, (3,), "FP32"), b"abc" + values.tobytes(), tmp_path
     )
     np.testing.assert_array_equal(irrun.run(path, X)[0], X + values)
 
 
-def test_a_constant_may_be_empty_and_needs_no_bin_then(tmp_path):
+def test_empty_constant_does_not_require_weights(tmp_path):
     text = net(
         [
             layer(
@@ -72,7 +83,7 @@ def test_a_constant_may_be_empty_and_needs_no_bin_then(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("found", "written"),
+    ("original", "replacement"),
     [
         ("<net ", '<net xmlns="http://example.com/ir" '),
         ("<net ", '<net xmlns:other="http://example.com/ir" other:colour="blue" '),
@@ -80,20 +91,20 @@ def test_a_constant_may_be_empty_and_needs_no_bin_then(tmp_path):
         ("<dim>2</dim>", "<dim><!-- rows --><![CDATA[2]]>\n</dim>"),
     ],
 )
-def test_files_may_be_written_as_openvino_reads_them(tmp_path, found, written):
-    text = chain("Relu").replace("</net>", "<rt_info><key value='1'/></rt_info></net>").replace(found, written)
-    assert written in text
+def test_xml_variants_that_openvino_accepts_are_read(tmp_path, original, replacement):
+    text = chain("Relu").replace("</net>", "<rt_info><key value='1'/></rt_info></net>").replace(original, replacement)
+    assert replacement in text
     path = write(tmp_path, text)
     irrun.save_model(irrun.read_model(path), tmp_path / "copy.xml")
-    for one in (path, tmp_path / "copy.xml"):
-        np.testing.assert_array_equal(irrun.run(one, X)[0], X)
-        information = irrun.read_model(one).rt_info
+    for model_path in (path, tmp_path / "copy.xml"):
+        np.testing.assert_array_equal(irrun.run(model_path, X)[0], X)
+        information = irrun.read_model(model_path).rt_info
         assert information is not None
         assert '<key value="1"/>' in information
         assert "xmlns=" not in information
 
 
-def test_layers_and_edges_may_stand_in_any_order(tmp_path):
+def test_order_of_layers_and_edges_does_not_matter(tmp_path):
     text = chain("Relu", "Sigmoid", "Tanh", "Exp")
     start, end = text.index("<layers>") + 8, text.index("</layers>")
     lines = text[start:end].split("\n")
@@ -102,7 +113,7 @@ def test_layers_and_edges_may_stand_in_any_order(tmp_path):
     np.testing.assert_array_equal(irrun.run(write(tmp_path, shuffled, name="b"), X)[0], expected)
 
 
-def test_tensor_names_may_hold_escaped_commas(tmp_path):
+def test_escaped_commas_in_tensor_names_are_read(tmp_path):
     text = chain("Relu").replace('names="x"', r'names="a\,b,second"')
     model = irrun.read_model(write(tmp_path, text))
     assert model.inputs[0].names[:2] == ("a,b", "second")
@@ -112,7 +123,7 @@ def test_tensor_names_may_hold_escaped_commas(tmp_path):
         np.testing.assert_array_equal(compiled({key: X})[0], X)
 
 
-def test_wrong_declared_dimensions_do_not_matter_but_are_reported(tmp_path):
+def test_wrong_declared_dimensions_are_reported_but_ignored(tmp_path):
     text = chain("Relu").replace(
         '<port id="1" precision="FP32"><dim>2</dim><dim>3</dim>', '<port id="1" precision="FP32"><dim>7</dim>'
     )
@@ -123,7 +134,7 @@ def test_wrong_declared_dimensions_do_not_matter_but_are_reported(tmp_path):
     assert (mismatch.declared, mismatch.actual) == ("f32[7]", "f32[2,3]")
 
 
-def test_a_port_without_dimensions_may_be_of_any_rank(tmp_path):
+def test_port_without_dimensions_accepts_any_rank(tmp_path):
     text = chain("Relu", shape=()).replace('shape=""', 'shape="..."')
     request = irrun.compile_model(write(tmp_path, text), check=True).create_infer_request()
     np.testing.assert_array_equal(request.infer(X)[0], X)
@@ -137,9 +148,9 @@ def test_unknown_attributes_are_kept_and_ignored(tmp_path):
     np.testing.assert_array_equal(irrun.run(path, X)[0], X)
 
 
-def test_weights_come_from_bytes_an_array_or_a_path(tmp_path):
+def test_weights_are_read_from_bytes_an_array_or_a_path(tmp_path):
     values = np.array([10, 20, 30], np.float32)
-    path = constant_net('element_type="f32" shape="3" offset="0" size="12"', port(1, (3,), "FP32"), b"", tmp_path)
+    path = write_constant_net('element_type="f32" shape="3" offset="0" size="12"', port(1, (3,), "FP32"), b"", tmp_path)
     elsewhere = tmp_path / "elsewhere.weights"
     elsewhere.write_bytes(values.tobytes())
     for weights in (values.tobytes(), values, elsewhere, str(elsewhere), memoryview(values.tobytes())):
@@ -157,7 +168,7 @@ def test_runtime_information_and_meta_data_are_kept(tmp_path):
     assert model.meta_data == '<meta_data><cli value="x"/></meta_data>'
 
 
-def test_opening_a_large_bin_takes_no_memory(tmp_path):
+def test_large_weights_are_not_read_into_memory(tmp_path):
     path = write(tmp_path, chain("Relu"))
     with open(path.with_suffix(".bin"), "wb") as file:
         file.truncate(2 << 30)  # sparse
@@ -178,32 +189,32 @@ def test_opening_a_large_bin_takes_no_memory(tmp_path):
         ("4..4", 4),
     ],
 )
-def test_dimensions(text, expected):
+def test_dimensions_are_parsed(text, expected):
     assert parse_dimension(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "x", "-2", "8..1", "1.5", "1...8"])
-def test_bad_dimensions(text):
-    with pytest.raises(ValueError):  # noqa: PT011 (the reader adds the file, the line and the layer)
+def test_invalid_dimensions_are_rejected(text):
+    with pytest.raises(ValueError):  # noqa: PT011 (the reader adds file, line and layer)
         parse_dimension(text)
 
 
-def test_shapes():
+def test_shapes_are_parsed():
     assert parse_shape("1,?,2..4") == PartialShape([1, DynamicDimension(), DynamicDimension(2, 4)])
     assert parse_shape("") == PartialShape()
     assert parse_shape("...") is None
     assert str(parse_shape("1,-1,2..4")) == "[1,?,2..4]"
 
 
-def test_dynamic_dimensions_admit_what_lies_in_them(tmp_path):
+def test_dynamic_dimensions_accept_sizes_within_their_bounds(tmp_path):
     text = chain("Relu", shape=("?", "2..4"))
     compiled = irrun.compile_model(write(tmp_path, text))
     assert compiled(np.ones((7, 3), np.float32))[0].shape == (7, 3)
-    with pytest.raises(irrun.InputError, match=r"x: f32\[\?,2\.\.4\] is fed shape \[7, 5\]"):
+    with pytest.raises(irrun.InputError, match=r"x: f32\[\?,2\.\.4\] does not accept shape \[7, 5\]"):
         compiled(np.ones((7, 5), np.float32))
 
 
-def test_an_unknown_operation_still_loads_and_all_are_named(tmp_path):
+def test_model_with_unsupported_operations_loads_and_compiling_lists_them(tmp_path):
     path = write(tmp_path, chain("Foo", "Relu", "Bar", "Foo"))
     model = irrun.read_model(path)
     assert len(model.graph.layers) == 6
@@ -211,18 +222,18 @@ def test_an_unknown_operation_still_loads_and_all_are_named(tmp_path):
         irrun.compile_model(model)
 
 
-def test_an_unknown_version_is_refused(tmp_path):
-    with pytest.raises(ModelError, match="IR version '12' is not known"):
+def test_unknown_ir_version_is_rejected(tmp_path):
+    with pytest.raises(ModelError, match="expected an IR version from 2 to 11, found '12'"):
         irrun.read_model(write(tmp_path, chain("Relu").replace('version="11"', 'version="12"')))
 
 
-def test_a_chain_of_50000_layers_runs_without_recursion(tmp_path):
+def test_chain_of_50000_layers_runs_without_recursion(tmp_path):
     path = write(tmp_path, chain(*["Relu"] * 50_000, shape=(1,)))
     assert irrun.run(path, np.array([2], np.float32))[0][0] == 2
 
 
-def test_the_ports_of_a_layer_may_stand_in_several_elements(tmp_path):
-    """As in the examples of Squeeze, Unsqueeze and Unique."""
+def test_ports_of_a_layer_may_be_in_several_elements(tmp_path):
+    """The specification's examples of Squeeze, Unsqueeze and Unique are written like this."""
     layers = [
         layer(0, "Parameter", data='shape="1,3,1,2" element_type="f32"', outputs=[port(0, (1, 3, 1, 2), "FP32")]),
         layer(1, "Parameter", data='shape="2" element_type="i64"', outputs=[port(0, (2,), "I64")]),
@@ -234,16 +245,18 @@ def test_the_ports_of_a_layer_may_stand_in_several_elements(tmp_path):
     assert result[0].shape == (3, 2)
 
 
-@pytest.mark.parametrize(("named", "first"), [((0, 1), 0), ((4, 5), 0), ((4, 5), 2)])
-def test_a_port_map_may_number_the_ports_instead_of_naming_them(tmp_path, named, first):
-    """As the outputs in the example of If-8, and as OpenVINO reads inputs, whose ports begin at `first` here."""
+@pytest.mark.parametrize(("output_numbers", "first"), [((0, 1), 0), ((4, 5), 0), ((4, 5), 2)])
+def test_port_map_may_contain_positions_instead_of_port_ids(tmp_path, output_numbers, first):
+    """The specification's example of If-8 numbers outputs by position; OpenVINO reads inputs that way."""
     bodies = ""
     for tag, types in (("then", ("Relu", "Abs")), ("else", ("Abs", "Relu"))):
         inner = [layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")])]
         inner += [layer(i, t, inputs=[port(0, (2,))], outputs=[port(1, (2,), "FP32")]) for i, t in enumerate(types, 1)]
         inner += [layer(i, "Result", inputs=[port(0, (2,))]) for i in (3, 4)]
         bodies += f'<{tag}_port_map><input external_port_id="1" internal_layer_id="0"/>'
-        bodies += "".join(f'<output external_port_id="{n}" internal_layer_id="{i}"/>' for i, n in enumerate(named, 3))
+        bodies += "".join(
+            f'<output external_port_id="{n}" internal_layer_id="{i}"/>' for i, n in enumerate(output_numbers, 3)
+        )
         edges = [(0, 0, 1, 0), (0, 0, 2, 0), (1, 1, 3, 0), (2, 1, 4, 0)]
         bodies += f"</{tag}_port_map><{tag}_body>{graph(inner, edges)}</{tag}_body>"
     outputs = [port(4, (2,), "FP32"), port(5, (2,), "FP32")]

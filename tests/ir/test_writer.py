@@ -1,4 +1,4 @@
-"""What was read can be written, and read again by irrun and by OpenVINO with identical results."""
+"""Models that irrun writes are read by irrun and by OpenVINO with identical results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
 
 
-def test_bodies_constants_and_information_come_back(tmp_path):
+def test_bodies_constants_and_runtime_information_are_preserved(tmp_path):
     original = irrun.read_model(EXAMPLE / "model.xml")
     irrun.save_model(original, tmp_path / "copy.xml")
     copy = irrun.read_model(tmp_path / "copy.xml")
@@ -28,7 +28,7 @@ def test_bodies_constants_and_information_come_back(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-def test_openvino_reads_what_is_written(tmp_path, data):
+def test_saved_model_is_read_by_openvino(tmp_path, data):
     ov = pytest.importorskip("openvino")
     core = ov.Core()
     x = np.load(data / "samplenet/input.npy")
@@ -45,13 +45,13 @@ def test_equal_constants_share_their_bytes(tmp_path):
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_names_with_commas_survive(tmp_path):
+def test_commas_in_tensor_names_are_preserved(tmp_path):
     path = write(tmp_path, chain("Relu").replace('names="x"', r'names="a\,b,second"'))
     irrun.save_model(irrun.read_model(path), tmp_path / "copy.xml")
     assert irrun.read_model(tmp_path / "copy.xml").inputs[0].names[:2] == ("a,b", "second")
 
 
-def test_openvino_reads_bounds_of_dimensions(tmp_path):
+def test_bounds_of_dimensions_are_read_by_openvino(tmp_path):
     ov = pytest.importorskip("openvino")
     path = write(tmp_path, chain("Relu").replace('shape="2,3"', 'shape="1..4,?"'))
     irrun.save_model(irrun.read_model(path), tmp_path / "copy.xml")
@@ -60,7 +60,7 @@ def test_openvino_reads_bounds_of_dimensions(tmp_path):
     assert str(irrun.read_model(tmp_path / "copy.xml").inputs[0].partial_shape) == "[1..4,?]"
 
 
-def test_what_has_no_type_can_be_written(tmp_path):
+def test_untyped_layers_can_be_saved(tmp_path):
     ov = pytest.importorskip("openvino")
     layers = [
         layer(
@@ -77,13 +77,13 @@ def test_what_has_no_type_can_be_written(tmp_path):
     assert irrun.read_model(tmp_path / "copy.xml").inputs[0].element_type is None
 
 
-def test_a_part_may_begin_where_the_rank_is_unknown(tmp_path):
+def test_extracted_model_may_start_at_a_dynamic_rank(tmp_path):
     model = irrun.read_model(write(tmp_path, chain("Relu", "Abs", shape=()).replace('shape=""', 'shape="..."')))
     part = extract(model, ["layer1"], ["layer2"])
     np.testing.assert_array_equal(irrun.run(part, X)[0], abs(X))
 
 
-def test_nothing_is_left_behind_when_writing_fails(tmp_path):
+def test_failed_save_leaves_no_files(tmp_path):
     model = irrun.read_model(write(tmp_path, chain("Relu")))
     before = sorted(tmp_path.iterdir())
     for target in (tmp_path / "no/such/folder/x.xml", tmp_path / "model.txt"):
@@ -92,16 +92,16 @@ def test_nothing_is_left_behind_when_writing_fails(tmp_path):
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_part_computes_what_the_whole_computes_there(tmp_path, data):
+def test_extracted_model_computes_the_same_values(tmp_path, data):
     model = irrun.read_model(data / "face-detection-retail-0004/ir11/model.xml")
     x = np.load(data / "face-detection-retail-0004/input.npy")
     values = {}
 
-    def note(layer, inputs, outputs, seconds, scope):
+    def record(layer, inputs, outputs, seconds, scope):
         values[layer.name] = outputs[0]
 
-    irrun.compile_model(model)(x, observers=[note])
-    convolutions = [layer.name for layer in model.graph.of_type("Convolution")]
+    irrun.compile_model(model)(x, observers=[record])
+    convolutions = [layer.name for layer in model.graph.find_layers("Convolution")]
     start, end = convolutions[1], convolutions[2]
     part = extract(model, [start], [end])
     irrun.save_model(part, tmp_path / "part.xml")
@@ -112,7 +112,7 @@ def test_a_part_computes_what_the_whole_computes_there(tmp_path, data):
     np.testing.assert_array_equal(irrun.run(again, values[start])[0], values[end])
 
 
-def test_neither_file_is_touched_where_one_cannot_be_written(tmp_path):
+def test_failed_save_changes_neither_file(tmp_path):
     model = irrun.read_model(write(tmp_path, chain("Relu")))
     (tmp_path / "copy.xml").write_text("old")
     (tmp_path / "copy.bin").mkdir()

@@ -1,0 +1,26 @@
+"""Lookup of the XML schemas, and validation against them."""
+
+from __future__ import annotations
+
+import pytest
+from ir_text import chain, write
+
+import irrun
+from irrun.ir.schema import find_schemas
+
+
+@pytest.mark.parametrize("folder", ["irrun/schemas", "schemas"])
+def test_schemas_are_found_in_the_package_or_next_to_it(tmp_path, folder):
+    (tmp_path / "irrun").mkdir()
+    (tmp_path / folder).mkdir()
+    assert find_schemas(tmp_path / "irrun") == tmp_path / folder
+
+
+def test_schemas_exist_for_all_current_versions():
+    assert {path.name for path in find_schemas().iterdir()} >= {"ir-common.xsd", "ir-v10.xsd", "ir-v11.xsd"}
+
+
+def test_schema_violations_have_lines(tmp_path):
+    path = write(tmp_path, chain("Relu").replace('id="1" name', 'number="1" name'))
+    violations = [finding for finding in irrun.validate(path) if "'number'" in finding.message]
+    assert [finding.line for finding in violations] == [4]
