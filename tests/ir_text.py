@@ -22,7 +22,7 @@ def port(id: int, shape=(), precision: str = "", names: str = "") -> str:
 
 
 def layer(id, type, version="opset1", data="", inputs=(), outputs=(), name=None, inner="") -> str:
-    """Return a layer element with ports and attributes that are given as text."""
+    """Return a layer element with ports and attributes as text."""
     name_attribute = f' name="{name if name is not None else f"layer{id}"}"' if name != "" else ""
     version = f' version="{version}"' if version else ""
     text = f'<layer id="{id}"{name_attribute} type="{type}"{version}>'

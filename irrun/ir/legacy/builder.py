@@ -48,8 +48,8 @@ def converts(*types: str) -> Callable[[Conversion], Conversion]:
 class Builder:
     """A graph under construction.
 
-    New layers are named after the legacy layer that is being converted. The reader later gives its exact name to the
-    layer that computes its output.
+    New layers are named after the legacy layer that is being converted. The reader later renames the
+    layer that computes its output to that exact name.
 
     Args:
         name: The name of the graph.
