@@ -129,7 +129,7 @@ def test_weights_may_be_bytes_or_arrays(tmp_path):
     for weights in (b"", bytearray(4), memoryview(b"abc"), np.zeros(4)[::2], np.zeros((2, 2))):
         assert irrun.compile_model(path, weights)(X)[0].shape == (2, 3)
     for weights in (5, [1, 2]):
-        with pytest.raises(TypeError, match="weights are a path, bytes or an array"):
+        with pytest.raises(TypeError, match="expected weights as a path, bytes or an array"):
             irrun.compile_model(path, weights)
 
 
