@@ -100,7 +100,7 @@ def specialize(site: CallSite) -> SpecializedKernel | None:
     """
     name = str(site.operation)
     module = MODULES.get(site.operation.type)
-    if module is None or not site.operation.kernel.__module__.startswith("irrun.ops."):
+    if module is None or not (site.operation.kernel.__module__ or "").startswith("irrun.ops."):
         return None
     _load(module)
     specializer = _specializers.get(name)

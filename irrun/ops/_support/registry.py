@@ -158,7 +158,7 @@ def op(
         raise TypeError("op() requires either since= or opset=")
 
     def decorate(function: Function) -> Function:
-        module = getattr(function, "__module__", "")
+        module = getattr(function, "__module__", None) or ""
         is_own = module.startswith("irrun.ops.")
         default_category = module.split(".")[2] if is_own else "extension"
         operation = Operation.from_function(
@@ -175,7 +175,7 @@ def op(
 
 def register(operation: Operation) -> None:
     """Register an operation for all models of the process; it replaces the one of its type and version."""
-    if not operation.kernel.__module__.startswith("irrun.ops."):
+    if not (operation.kernel.__module__ or "").startswith("irrun.ops."):
         load_kernels(operation.type)  # otherwise loading them later would replace this one
     _registry.add(operation)
 
