@@ -9,4 +9,11 @@ MODULES: dict[str, str] = {
     "Add": "elementwise",
     "Subtract": "elementwise",
     "Multiply": "elementwise",
+    "LSTMCell": "recurrent",
+    "GRUCell": "recurrent",
+    "RNNCell": "recurrent",
+    "LSTMSequence": "recurrent",
+    "GRUSequence": "recurrent",
+    "RNNSequence": "recurrent",
+    "GatherTree": "gather_tree",
 }

@@ -1,0 +1,133 @@
+"""Specialized recurrent cells and sequences compute what the plain kernels compute."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import irrun
+
+ov = pytest.importorskip("openvino")
+from openvino import opset13 as ops  # noqa: E402
+
+F32 = np.float32
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+
+
+def make_random(rng, *shape):
+    return (rng.normal(size=shape) / max(1, shape[-1]) ** 0.5).astype(F32)
+
+
+def find_instruction(compiled, type):
+    return next(i for i in compiled._fast_program.instructions if i.operation.type == type)
+
+
+def compare(tmp_path, model, inputs, type, *, is_specialized=True):
+    """Run a model with and without specialized kernels and compare the outputs."""
+    path = tmp_path / "model.xml"
+    ov.save_model(model, path, compress_to_fp16=False)
+    fast, plain = irrun.compile_model(path), irrun.compile_model(path, optimize=False)
+    instruction = find_instruction(fast, type)
+    assert (instruction.kernel is not instruction.operation.kernel) == is_specialized
+    copies = [x.copy() for x in inputs]
+    outputs = fast(inputs).to_tuple()
+    for value, expected in zip(outputs, plain(inputs).to_tuple(), strict=True):
+        assert value.dtype == expected.dtype
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=2e-6)
+    for value, again in zip(outputs, fast(inputs).to_tuple(), strict=True):
+        np.testing.assert_array_equal(value, again)
+    for x, copy in zip(inputs, copies, strict=True):
+        np.testing.assert_array_equal(x, copy)
+    return fast
+
+
+def build_sequence(rng, kind, size, hidden, direction, lengths=None, linear_before_reset=False, **options):
+    """Build a sequence; its lengths are an input unless they are passed."""
+    directions = 2 if direction == "bidirectional" else 1
+    rows = GATES[kind] * hidden
+    data = ops.parameter([-1, -1, size], F32)
+    states = [ops.parameter([-1, directions, hidden], F32) for _ in range(2 if kind == "lstm" else 1)]
+    length = ops.parameter([-1], np.int32) if lengths is None else ops.constant(np.array(lengths, np.int32))
+    biases = rows + hidden * linear_before_reset
+    shapes = [(directions, rows, size), (directions, rows, hidden), (directions, biases)]
+    weights = [ops.constant(make_random(rng, *shape)) for shape in shapes]
+    if kind == "gru":
+        options["linear_before_reset"] = linear_before_reset
+    build = {"lstm": ops.lstm_sequence, "gru": ops.gru_sequence, "rnn": ops.rnn_sequence}[kind]
+    node = build(data, *states, length, *weights, hidden, direction, **options)
+    parameters = [data, *states, *([length] if lengths is None else [])]
+    return ov.Model([ops.result(output) for output in node.outputs()], parameters)
+
+
+KINDS = [("lstm", False), ("gru", False), ("gru", True), ("rnn", False)]
+SIZES = [(1, 7, 5, 3), (1, 3, 40, 64), (2, 5, 7, 33), (3, 9, 1, 20), (4, 2, 12, 128), (16, 3, 8, 96), (5, 4, 3, 1)]
+
+
+@pytest.mark.parametrize(("batch", "time", "size", "hidden"), SIZES)
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(("kind", "linear_before_reset"), KINDS)
+def test_sequences(tmp_path, kind, linear_before_reset, direction, batch, time, size, hidden):
+    rng = np.random.default_rng(batch * 100 + time)
+    directions = 2 if direction == "bidirectional" else 1
+    model = build_sequence(rng, kind, size, hidden, direction, linear_before_reset=linear_before_reset)
+    states = [make_random(rng, batch, directions, hidden) for _ in range(2 if kind == "lstm" else 1)]
+    data = make_random(rng, batch, time, size) * 3
+    type = f"{kind.upper()}Sequence"
+    for lengths in (np.full(batch, time), rng.integers(0, time + 1, batch)):
+        compare(tmp_path, model, [data, *states, lengths.astype(np.int32)], type)
+
+
+@pytest.mark.parametrize("hidden", [256, 257])
+@pytest.mark.parametrize("batch", [1, 4, 16])
+def test_large_sequences_with_constant_lengths(tmp_path, batch, hidden):
+    rng = np.random.default_rng(0)
+    model = build_sequence(rng, "lstm", 24, hidden, "forward", [600 // batch] * batch)
+    inputs = [make_random(rng, batch, 600 // batch, 24), *(make_random(rng, batch, 1, hidden) for _ in range(2))]
+    compare(tmp_path, model, inputs, "LSTMSequence")
+
+
+def test_sequence_of_length_zero_and_wrong_lengths(tmp_path):
+    rng = np.random.default_rng(0)
+    model = build_sequence(rng, "gru", 3, 4, "forward")
+    inputs = [np.zeros((2, 0, 3), F32), make_random(rng, 2, 1, 4), np.zeros(2, np.int32)]
+    fast = compare(tmp_path, model, inputs, "GRUSequence")
+    with pytest.raises(irrun.IrrunError, match=r"sequence_lengths is \[9, 1\]"):
+        fast([np.zeros((2, 5, 3), F32), make_random(rng, 2, 1, 4), np.array([9, 1], np.int32)])
+    with pytest.raises(irrun.IrrunError, match="initial_hidden_state has shape"):
+        fast([np.zeros((2, 5, 3), F32), make_random(rng, 3, 1, 4), np.array([5, 1], np.int32)])
+
+
+@pytest.mark.parametrize("options", [{"clip": 0.5}, {"activations": ["sigmoid", "relu", "tanh"]}])
+def test_other_attributes_are_left_to_the_plain_kernel(tmp_path, options):
+    rng = np.random.default_rng(0)
+    defaults = {"activations": ["sigmoid", "tanh", "tanh"], "activations_alpha": [], "activations_beta": []}
+    model = build_sequence(rng, "lstm", 3, 4, "forward", [5, 5], **{**defaults, **options})
+    inputs = [make_random(rng, 2, 5, 3), make_random(rng, 2, 1, 4), make_random(rng, 2, 1, 4)]
+    compare(tmp_path, model, inputs, "LSTMSequence", is_specialized=False)
+
+
+def build_cell(rng, kind, size, hidden, *, linear_before_reset=False):
+    """Build a cell."""
+    rows = GATES[kind] * hidden
+    data = ops.parameter([-1, size], F32)
+    states = [ops.parameter([-1, hidden], F32) for _ in range(2 if kind == "lstm" else 1)]
+    shapes = [(rows, size), (rows, hidden), (rows + hidden * linear_before_reset,)]
+    weights = [ops.constant(make_random(rng, *shape)) for shape in shapes]
+    if kind == "lstm":
+        node = ops.lstm_cell(data, *states, *weights, hidden)
+    elif kind == "gru":
+        node = ops.gru_cell(data, *states, *weights, hidden, linear_before_reset=linear_before_reset)
+    else:
+        node = ops.rnn_cell(data, *states, *weights, hidden, ["tanh"], [], [])
+    return ov.Model([ops.result(output) for output in node.outputs()], [data, *states])
+
+
+@pytest.mark.parametrize(("batch", "size", "hidden"), [(1, 3, 5), (1, 64, 64), (4, 32, 128), (3, 9, 31), (16, 7, 256)])
+@pytest.mark.parametrize(("kind", "linear_before_reset"), KINDS)
+def test_cells(tmp_path, kind, linear_before_reset, batch, size, hidden):
+    rng = np.random.default_rng(batch)
+    model = build_cell(rng, kind, size, hidden, linear_before_reset=linear_before_reset)
+    states = [make_random(rng, batch, hidden) for _ in range(2 if kind == "lstm" else 1)]
+    fast = compare(tmp_path, model, [make_random(rng, batch, size) * 3, *states], f"{kind.upper()}Cell")
+    with pytest.raises(irrun.IrrunError, match="initial_hidden_state has shape"):
+        fast([make_random(rng, batch + 1, size), *states])
