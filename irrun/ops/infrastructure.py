@@ -14,7 +14,8 @@ from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axis, to_scalar
-from irrun.ops._support.context import BodyRunner, Declaration, InputDescription, OutputDescription, Variables
+from irrun.ops._support.context import BodyRunner, Declaration, OutputDescription, Variables
+from irrun.ops._support.input_slices import InputSlicer, create_slicers, get_count_from_outputs
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.operation import Attribute, Input, StructuralOperation
 from irrun.ops._support.registry import op, register
@@ -71,12 +72,12 @@ def tensor_iterator_1(*inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
     Spec:
         TensorIterator-1
     """
-    slicers = _create_slicers(inputs, body)
+    slicers = create_slicers(inputs, body)
     counts = {slicer.count for slicer in slicers}
     if len(counts) > 1:
         described = ", ".join(f"input {slicer.entry.port}: {slicer.count}" for slicer in slicers)
         raise InputError(f"sliced inputs have different numbers of iterations ({described})")
-    return _run_iterations(inputs, body, slicers, counts.pop() if counts else _get_count_from_outputs(body))
+    return _run_iterations(inputs, body, slicers, counts.pop() if counts else get_count_from_outputs(body))
 
 
 @op("Loop", since=5)
@@ -102,74 +103,16 @@ def loop_5(trip_count: Array, execution_condition: Array, *inputs: Array, body: 
         Loop-5
     """
     all_inputs = (trip_count, execution_condition, *inputs)
-    slicers = _create_slicers(all_inputs, body)
+    slicers = create_slicers(all_inputs, body)
     maximum = int(to_scalar(trip_count, "trip_count"))
     run_first = bool(to_scalar(execution_condition, "execution_condition"))
     return _run_iterations(all_inputs, body, slicers, None if maximum < 0 else maximum, run_first=run_first)
 
 
-class _Slicer:
-    """The slices of an input, in the order of the iterations.
-
-    Args:
-        entry: Its entry in the port map, with an axis.
-        value: The input.
-
-    Raises:
-        InputError: The entry does not match the shape of the input.
-    """
-
-    def __init__(self, entry: InputDescription, value: Array) -> None:
-        assert entry.axis is not None
-        self.entry = entry
-        self.value = value
-        self.axis = normalize_axis(entry.axis, value.ndim)
-        length = value.shape[self.axis]
-        start, end = (index + length if index < 0 else index for index in (entry.start, entry.end))
-        first, last = (start, end) if entry.stride > 0 else (end, start)
-        stop = min(last + 1, length) if last <= length else last + 1  # some files have an exclusive `end`
-        step = abs(entry.stride)
-        if not step or entry.part_size < 1:
-            raise InputError(
-                f"found stride {entry.stride} and part_size {entry.part_size}, "
-                "expected a stride other than 0 and a positive part_size"
-            )
-        if not 0 <= first <= stop <= length:
-            raise InputError(
-                f"start {entry.start} and end {entry.end} are out of range for axis {self.axis} of input "
-                f"{entry.port}, which has {length} elements"
-            )
-        if entry.part_size == step and (stop - first) % step:
-            raise InputError(
-                f"{stop - first} elements on axis {self.axis} of input {entry.port} cannot be divided "
-                f"into parts of {step}"
-            )
-        self.first = first if entry.stride > 0 else stop - entry.part_size
-        self.count = max(0, (stop - first - entry.part_size) // step + 1)
-
-    def __getitem__(self, iteration: int) -> Array:
-        if iteration >= self.count:
-            raise InputError(f"iteration {iteration} is out of range: input {self.entry.port} has {self.count} slices")
-        start = self.first + iteration * self.entry.stride
-        return self.value[(slice(None),) * self.axis + (slice(start, start + self.entry.part_size),)]
-
-
-def _create_slicers(inputs: Sequence[Array], body: BodyRunner) -> list[_Slicer]:
-    return [_Slicer(entry, inputs[entry.port]) for entry in body.inputs if entry.axis is not None]
-
-
-def _get_count_from_outputs(body: BodyRunner) -> int:
-    """Return the number of iterations if no input is sliced: that of a concatenated output, else 1."""
-    for entry in body.outputs:
-        if entry.axis is not None:
-            return abs(entry.end - entry.start) // max(entry.part_size, 1)
-    return 1
-
-
 def _run_iterations(
     inputs: Sequence[Array],
     body: BodyRunner,
-    slicers: Sequence[_Slicer],
+    slicers: Sequence[InputSlicer],
     trip_count: int | None,
     *,
     run_first: bool = True,
