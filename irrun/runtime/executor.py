@@ -235,6 +235,7 @@ class Executor:
             result_dtypes=tuple(map(_get_declared_dtype, result_ports)),
             parameter_shapes=tuple(map(_get_declared_shape, parameter_ports)),
             parameter_dtypes=tuple(map(_get_declared_dtype, parameter_ports)),
+            constant_results=body.program.get_constant_results(),
         )
 
 

@@ -84,6 +84,15 @@ class Program:
             constant_layers=dict(self.constant_layers),
         )
 
+    def get_constant_results(self) -> dict[int, np.ndarray[Any, Any]]:
+        """Return the values of the Results that are constant, by their index."""
+        results: dict[int, np.ndarray[Any, Any]] = {}
+        for i, slot in enumerate(self.results):
+            value = self.initial[slot]
+            if slot in self.constant_layers and value is not None:
+                results[i] = value
+        return results
+
     def free_after_last_use(self) -> None:
         """Set `frees` of every instruction, so that each value is freed after its last consumer."""
         kept = {ABSENT, *self.results, *self.constant_layers}

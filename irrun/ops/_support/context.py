@@ -5,7 +5,7 @@ A kernel requests such an argument by a keyword-only parameter that is annotated
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -109,6 +109,7 @@ class BodyRunner:
         result_dtypes: Declared type of each Result.
         parameter_shapes: Declared shape of each Parameter.
         parameter_dtypes: Declared type of each Parameter.
+        constant_results: The Results that are constant, by their index.
     """
 
     run: Callable[[Sequence[Array | None], int], list[Array]]
@@ -122,6 +123,7 @@ class BodyRunner:
     result_dtypes: tuple[np.dtype[Any] | None, ...] = ()
     parameter_shapes: tuple[DeclaredShape | None, ...] = ()
     parameter_dtypes: tuple[np.dtype[Any] | None, ...] = ()
+    constant_results: Mapping[int, Array] = field(default_factory=dict)
 
 
 class OutputCount(int):

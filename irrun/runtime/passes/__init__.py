@@ -9,6 +9,8 @@ from irrun.runtime.passes.constant_alignment import align_constants
 from irrun.runtime.passes.constant_folding import fold_constants
 from irrun.runtime.passes.decompression import upcast_decompression
 from irrun.runtime.passes.loop_invariants import hoist_loop_invariants
+from irrun.runtime.passes.loop_iterations import specialize_loops
+from irrun.runtime.passes.loops_to_sequences import convert_loops_to_sequences
 from irrun.runtime.passes.specialization import specialize_instructions
 from irrun.runtime.program import Program
 
@@ -30,6 +32,8 @@ def optimize(program: Program) -> Program:
         program: The plain program; it is not changed.
     """
     fast = program.copy()
+    convert_loops_to_sequences(fast)
+    specialize_loops(fast)
     specialize_instructions(fast)
     hoist_loop_invariants(fast)
     return fast

@@ -1,0 +1,193 @@
+"""Operations on the values of all iterations of a loop at once.
+
+A *stacked* value holds the values of all iterations: its first axis counts them, and the other axes are those of the
+value of one iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.specialization import CallSite, specialize
+from irrun.ops._support.axes import normalize_axis
+
+__all__ = ["NotVectorizableError", "get_kernel", "vectorize"]
+
+Array = np.ndarray[Any, Any]
+Kernel = Callable[..., Any]
+
+#: Elementwise operations of one tensor; further inputs are scalars.
+UNARY = frozenset(
+    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceiling Clamp Convert Cos Cosh Elu Erf Exp Floor Gelu HSigmoid "
+    "HSwish HardSigmoid IsFinite IsInf IsNaN Log LogicalNot Mish Negative Relu Round Selu Sigmoid Sign Sin Sinh "
+    "SoftPlus SoftSign Sqrt Swish Tan Tanh".split()
+)
+#: Elementwise operations of two tensors with the attribute `auto_broadcast`.
+BINARY = frozenset(
+    "Add BitwiseAnd BitwiseOr BitwiseXor Divide Equal FloorMod Greater GreaterEqual Less LessEqual LogicalAnd "
+    "LogicalOr LogicalXor Maximum Minimum Mod Multiply NotEqual Power SquaredDifference Subtract Xor".split()
+)
+#: Operations that change the shape only.
+RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
+
+#: A stacked value has at most as many elements as the largest input of its operation times this factor, or the
+#: second number.
+GROWTH_LIMITS = (4, 1 << 22)
+
+
+class NotVectorizableError(Exception):
+    """Values have shapes that were not expected, so that the loop itself runs instead."""
+
+
+def get_kernel(site: CallSite) -> Kernel:
+    """Return a kernel that is passed the inputs that are not constant: the specialized one, or else the plain one."""
+    return specialize(site) or site.call_plain
+
+
+def vectorize(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
+    """Return a kernel that computes stacked values, or None if the operation is not vectorized.
+
+    Args:
+        site: The operation in the body.
+        is_stacked: For each input that the kernel is passed, whether it is stacked; at least one is.
+    """
+    if site.operation.folding == "never" or not site.operation.kernel.__module__.startswith("irrun.ops."):
+        return None
+    type = site.operation.type
+    if type in UNARY:
+        return _vectorize_unary(site, is_stacked)
+    if type in BINARY:
+        return _vectorize_binary(site, is_stacked)
+    if type in RESHAPES:
+        return _vectorize_reshape(site)
+    if type == "Transpose":
+        return _vectorize_transpose(site)
+    if type == "MatMul":
+        return _vectorize_product(site)
+    if type == "Concat":
+        return _vectorize_concatenation(site, is_stacked)
+    if type == "Gather":
+        return _vectorize_gather(site, is_stacked)
+    return None
+
+
+def _is_first_of_constants(site: CallSite) -> bool:
+    """Return whether the first input is the only one that is not constant."""
+    return site.variable_inputs == (0,)
+
+
+def _vectorize_unary(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
+    others = [value for value in site.constants[1:] if value is not None]
+    if not _is_first_of_constants(site) or any(value.size != 1 for value in others):
+        return None
+    return get_kernel(site)
+
+
+def _vectorize_binary(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
+    if site.attributes.get("auto_broadcast", "numpy") != "numpy":
+        return None
+    kernel = get_kernel(site)
+    if len(is_stacked) == 1:
+        constant = next(value for value in site.constants if value is not None)
+        rank, size = constant.ndim + 1, constant.size
+
+        def compute_with_constant(x: Array) -> Any:
+            x = _add_axes(x, rank)
+            if size * len(x) > x.size:
+                _check_growth(x.shape, constant.shape)
+            return kernel(x)
+
+        return compute_with_constant
+    a_is_stacked, b_is_stacked = is_stacked
+
+    def compute(a: Array, b: Array) -> Any:
+        rank = max(a.ndim + (not a_is_stacked), b.ndim + (not b_is_stacked))
+        if a_is_stacked:
+            a = _add_axes(a, rank)
+        if b_is_stacked:
+            b = _add_axes(b, rank)
+        if a.shape != b.shape:
+            _check_growth(a.shape, b.shape)
+        return kernel(a, b)
+
+    return compute
+
+
+def _add_axes(x: Array, rank: int) -> Array:
+    """Add axes after the first one, up to `rank`."""
+    return x if x.ndim >= rank else x.reshape(len(x), *(1,) * (rank - x.ndim), *x.shape[1:])
+
+
+def _check_growth(*shapes: tuple[int, ...]) -> None:
+    """Check that broadcasting does not create a value that is much larger than the inputs.
+
+    Raises:
+        NotVectorizableError: It does.
+    """
+    size = np.prod(np.broadcast_shapes(*shapes), dtype=object)
+    factor, minimum = GROWTH_LIMITS
+    if size > max(minimum, factor * max(int(np.prod(shape)) for shape in shapes)):
+        raise NotVectorizableError
+
+
+def _vectorize_reshape(site: CallSite) -> Kernel | None:
+    if not _is_first_of_constants(site):
+        return None
+    call_plain = site.call_plain
+
+    def compute(x: Array) -> Any:
+        return x.reshape(len(x), *call_plain(x[0]).shape)
+
+    return compute
+
+
+def _vectorize_transpose(site: CallSite) -> Kernel | None:
+    order = site.get_constant(1)
+    if order is None or not _is_first_of_constants(site):
+        return None
+    axes = [int(axis) + 1 for axis in order.reshape(-1)]
+
+    def compute(x: Array) -> Any:
+        return x.transpose(0, *(axes or range(x.ndim - 1, 0, -1)))
+
+    return compute
+
+
+def _vectorize_product(site: CallSite) -> Kernel | None:
+    """Multiply all rows by a constant matrix at once."""
+    weights = site.get_constant(1)
+    if weights is None or weights.ndim != 2 or site.attributes.get("transpose_a") or not _is_first_of_constants(site):
+        return None
+    kernel = get_kernel(site)
+    factor, minimum = GROWTH_LIMITS
+    columns = weights.shape[0 if site.attributes.get("transpose_b") else 1]
+
+    def compute(x: Array) -> Any:
+        rows = x.reshape(-1, x.shape[-1])
+        if len(rows) * columns > max(minimum, factor * x.size) or x.ndim < 2 or len(rows) < 2:
+            raise NotVectorizableError
+        return kernel(rows).reshape(*x.shape[:-1], -1)
+
+    return compute
+
+
+def _vectorize_concatenation(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
+    if not all(is_stacked) or len(is_stacked) < len(site.constants):
+        return None
+    axis = int(site.attributes["axis"])
+
+    def compute(*parts: Array) -> Any:
+        return np.concatenate(parts, 1 + normalize_axis(axis, parts[0].ndim - 1))
+
+    return compute
+
+
+def _vectorize_gather(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
+    """Look up the rows of a table for the indices of all iterations."""
+    axis = site.get_constant(2)
+    is_lookup = axis is not None and axis.size == 1 and not axis.item() and not site.attributes.get("batch_dims")
+    indices_are_stacked = dict(zip(site.variable_inputs, is_stacked, strict=True)).get(1, False)
+    return get_kernel(site) if is_lookup and indices_are_stacked and sum(is_stacked) == 1 else None
