@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from irrun import inspection as inspection
     from irrun import ops as ops
     from irrun.data.load import load_inputs as load_inputs
     from irrun.data.save import save_outputs as save_outputs
@@ -65,6 +66,7 @@ _PUBLIC = {
     "VariableState": "irrun.runtime.request",
     "compile_model": "irrun.runtime.request",
     "extract": "irrun.ir.extract",
+    "inspection": "",
     "load_inputs": "irrun.data.load",
     "op": "irrun.ops._support.registry",
     "ops": "",

@@ -1,0 +1,51 @@
+"""Inspection of runs: traces, comparison with a reference, checks of values.
+
+Everything here is built on observers; the executor does not depend on it. The public names are listed in `__all__`;
+each is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from irrun.inspection.keys import KeyTable as KeyTable
+    from irrun.inspection.keys import Selection as Selection
+    from irrun.inspection.metrics import Metrics as Metrics
+    from irrun.inspection.metrics import measure as measure
+    from irrun.inspection.metrics import measure_top_k as measure_top_k
+    from irrun.inspection.trace import Recorder as Recorder
+    from irrun.inspection.trace import Trace as Trace
+    from irrun.inspection.trace import TracedValue as TracedValue
+    from irrun.inspection.trace import record as record
+    from irrun.inspection.trace import replay as replay
+
+#: The public names and the modules that define them.
+_PUBLIC = {
+    "KeyTable": "irrun.inspection.keys",
+    "Metrics": "irrun.inspection.metrics",
+    "Recorder": "irrun.inspection.trace",
+    "Selection": "irrun.inspection.keys",
+    "Trace": "irrun.inspection.trace",
+    "TracedValue": "irrun.inspection.trace",
+    "measure": "irrun.inspection.metrics",
+    "measure_top_k": "irrun.inspection.metrics",
+    "record": "irrun.inspection.trace",
+    "replay": "irrun.inspection.trace",
+}
+
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name: str) -> object:
+    import importlib
+
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'irrun.inspection' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,310 @@
+"""Metrics of the difference between two arrays, of any element type."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irrun.element_types import ElementType
+
+__all__ = ["Metrics", "describe_values", "measure", "measure_top_k", "widen"]
+
+Array = np.ndarray[Any, Any]
+
+#: Number of elements that are processed at once, which bounds the memory for temporary arrays.
+CHUNK = 1 << 19
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The difference of an array from a reference.
+
+    Two NaNs are equal, and so are two infinities of the same sign. If only one of two elements is finite, their
+    difference is infinite. Booleans count as 0 and 1; different strings differ by 1. If the shapes differ, the
+    difference is infinite.
+
+    Attributes:
+        max_abs: The largest absolute difference.
+        max_rel: The largest absolute difference relative to the reference; infinite where the reference is 0.
+        rms: The root of the mean of the squared differences.
+        cosine: The cosine of the angle between the arrays; 1 if both are zero.
+        sqnr_db: The ratio of the signal, which is the reference, to the noise, which is the difference, in dB;
+            infinite if there is no difference.
+        max_ulps: The largest difference in units in the last place, in the narrower one of the two types.
+        over_tolerance: The fraction of elements whose difference exceeds the tolerance.
+        differing: The number of elements that differ.
+        count: The number of elements.
+        same_shape: Whether the shapes are equal.
+    """
+
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    rms: float = 0.0
+    cosine: float = 1.0
+    sqnr_db: float = math.inf
+    max_ulps: float = 0.0
+    over_tolerance: float = 0.0
+    differing: int = 0
+    count: int = 0
+    same_shape: bool = True
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no element differs."""
+        return self.same_shape and not self.differing
+
+    def to_json(self) -> dict[str, float | int | str]:
+        """Return the metrics for JSON, which has no infinities: they become texts such as "inf"."""
+        names = ("max_abs", "max_rel", "rms", "cosine", "sqnr_db", "max_ulps", "over_tolerance")
+        values = {name: float(getattr(self, name)) for name in names}
+        return {name: value if math.isfinite(value) else str(value) for name, value in values.items()}
+
+
+#: The difference of arrays that cannot be compared.
+INCOMPARABLE = Metrics(
+    math.inf, math.inf, math.inf, 0.0, -math.inf, math.inf, 1.0, differing=1, count=1, same_shape=False
+)
+
+
+def measure(actual: Array, reference: Array, tolerance: Array | float = 0.0) -> Metrics:
+    """Return the difference of an array from a reference.
+
+    Args:
+        actual: An array of any element type.
+        reference: An array of any element type.
+        tolerance: Absolute differences above it count for `over_tolerance`; a number or an array.
+    """
+    if actual.shape != reference.shape:
+        return INCOMPARABLE
+    if not actual.size:
+        return Metrics()
+    if _are_identical(actual, reference):
+        return Metrics(count=actual.size)
+    if _is_text(actual) or _is_text(reference):
+        return _measure_texts(actual, reference)
+    return _Sums(actual, reference, tolerance).to_metrics()
+
+
+def measure_top_k(actual: Array, reference: Array, k: int = 5) -> float:
+    """Return the mean fraction of the k largest elements of each row that both arrays have in common.
+
+    Args:
+        actual: An array of numbers. Its last axis holds the rows.
+        reference: An array of the same shape.
+        k: The number of elements, at most the length of a row.
+
+    Returns:
+        A number from 0 to 1; 1 for empty arrays, 0 for different shapes.
+    """
+    if actual.shape != reference.shape:
+        return 0.0
+    if not actual.size:
+        return 1.0
+    rows = [widen(np.atleast_1d(array)).reshape(-1, np.atleast_1d(array).shape[-1]) for array in (actual, reference)]
+    k = max(1, min(k, rows[0].shape[1]))
+    # A stable sort ranks equal elements by position; NaN counts as the smallest number.
+    tops = [np.argsort(-np.where(np.isnan(r), -np.inf, r), axis=1, kind="stable")[:, :k] for r in rows]
+    common = (tops[0][:, :, None] == tops[1][:, None, :]).any(axis=2)
+    return float(common.mean())
+
+
+def widen(value: Array) -> Array:
+    """Return an array as f64; booleans as 0 and 1, types that are known by their bits only as their codes.
+
+    Args:
+        value: An array of numbers or booleans.
+    """
+    if value.dtype.fields:
+        value = value.view(np.uint8)
+    return value.astype(np.float64)
+
+
+def describe_values(value: Array) -> dict[str, float | int | None]:
+    """Return statistics of an array.
+
+    Args:
+        value: An array of any element type.
+
+    Returns:
+        Minimum, maximum, mean and standard deviation of the finite elements (None if there are none), and the number
+        of zeros, NaNs and infinities. Empty for strings.
+    """
+    if _is_text(value):
+        return {}
+    low, high, count, total, squares = math.inf, -math.inf, 0, 0.0, 0.0
+    zeros = nans = infinities = 0
+    with np.errstate(all="ignore"):
+        flat = value.reshape(-1)
+        for start in range(0, flat.size, CHUNK):
+            numbers = widen(flat[start : start + CHUNK])
+            zeros += numbers.size - int(np.count_nonzero(numbers))
+            is_finite = np.isfinite(numbers)
+            if not is_finite.all():
+                nan_count = int(np.isnan(numbers).sum())
+                nans += nan_count
+                infinities += int(numbers.size - is_finite.sum()) - nan_count
+                numbers = numbers[is_finite]
+            if numbers.size:
+                low, high = min(low, float(numbers.min())), max(high, float(numbers.max()))
+                count += numbers.size
+                total += float(numbers.sum())
+                squares += float(np.dot(numbers, numbers))
+    if not count:
+        bounds: dict[str, float | int | None] = {"min": None, "max": None, "mean": None, "std": None}
+    else:
+        mean = total / count
+        std = math.sqrt(max(0.0, squares / count - mean * mean)) if math.isfinite(squares) else math.inf
+        bounds = {"min": low, "max": high, "mean": _to_finite(mean), "std": _to_finite(std)}
+    return {**bounds, "zeros": zeros, "nans": nans, "infinities": infinities}
+
+
+def _to_finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _is_text(value: Array) -> bool:
+    return value.dtype.kind in "OUST"
+
+
+def _are_identical(actual: Array, reference: Array) -> bool:
+    """Return whether two arrays of numbers have the same type and bits."""
+    if actual.dtype != reference.dtype or _is_text(actual):
+        return False
+    with np.errstate(all="ignore"):
+        if actual.dtype.fields:
+            return bool(np.array_equal(actual.view(np.uint8), reference.view(np.uint8)))
+        return bool(np.array_equal(actual, reference))
+
+
+def _measure_texts(actual: Array, reference: Array) -> Metrics:
+    differs = np.array([str(a) != str(b) for a, b in zip(actual.reshape(-1), reference.reshape(-1), strict=True)])
+    count = int(differs.sum())
+    if not count:
+        return Metrics(count=differs.size)
+    fraction = count / differs.size
+    cosine = 1 - fraction
+    return Metrics(
+        1.0, 1.0, math.sqrt(fraction), cosine, -10 * math.log10(fraction), 1.0, fraction, count, differs.size
+    )
+
+
+class _Sums:
+    """Accumulates the metrics of two arrays of numbers, a part at a time."""
+
+    def __init__(self, actual: Array, reference: Array, tolerance: Array | float) -> None:
+        self.count = actual.size
+        self.max_abs = self.max_rel = self.max_ulps = 0.0
+        self.differing = self.over = 0
+        self.has_infinite = False
+        #: Sums of products, scaled by the largest magnitude so that they do not overflow.
+        self.scale = _find_scale(actual, reference)
+        self.noise = self.signal = self.power = self.product = 0.0
+        flat = (actual.reshape(-1), reference.reshape(-1))
+        tolerances = np.broadcast_to(tolerance, actual.shape).reshape(-1) if np.ndim(tolerance) else None
+        with np.errstate(all="ignore"):
+            for start in range(0, self.count, CHUNK):
+                part = slice(start, start + CHUNK)
+                limit: Any = tolerance if tolerances is None else tolerances[part]
+                self.add(flat[0][part], flat[1][part], limit)
+
+    def add(self, actual: Array, reference: Array, tolerance: Any) -> None:
+        a, b = widen(actual), widen(reference)
+        difference, is_equal = self.subtract(actual, reference, a, b)
+        self.differing += int(is_equal.size - np.count_nonzero(is_equal))
+        self.over += int(np.count_nonzero(difference > tolerance))
+        self.max_abs = max(self.max_abs, float(difference.max()))
+        magnitude = np.abs(b)
+        relative = np.where(difference == 0, 0.0, difference / magnitude)
+        self.max_rel = max(self.max_rel, float(np.where(np.isnan(relative), np.inf, relative).max()))
+        self.max_ulps = max(self.max_ulps, _count_ulps(actual, reference, is_equal))
+        is_finite = np.isfinite(a) & np.isfinite(b)
+        self.has_infinite |= bool(np.isinf(difference).any())
+        a, b = (np.where(is_finite, x, 0.0) / self.scale for x in (a, b))
+        noise = np.where(is_finite, difference, 0.0) / self.scale
+        self.noise += float(np.dot(noise, noise))
+        self.signal += float(np.dot(b, b))
+        self.power += float(np.dot(a, a))
+        self.product += float(np.dot(a, b))
+
+    @staticmethod
+    def subtract(actual: Array, reference: Array, a: Array, b: Array) -> tuple[Array, Array]:
+        """Return the absolute differences and which elements are equal."""
+        if actual.dtype.kind in "iu" and actual.dtype == reference.dtype:
+            is_equal = actual == reference
+            # The difference of 64-bit integers is exact in modular arithmetic, but not in f64.
+            wide = np.uint64
+            difference = np.maximum(actual, reference).astype(wide) - np.minimum(actual, reference).astype(wide)
+            return difference.astype(np.float64), is_equal
+        is_equal = (a == b) | (np.isnan(a) & np.isnan(b))
+        difference = np.where(is_equal, 0.0, np.abs(a - b))
+        return np.where(np.isnan(difference), np.inf, difference), is_equal
+
+    def to_metrics(self) -> Metrics:
+        rms = math.sqrt(self.noise / self.count) * self.scale
+        if self.has_infinite:
+            rms, sqnr = math.inf, -math.inf
+        elif not self.noise:
+            sqnr = math.inf
+        else:
+            sqnr = 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
+        if self.signal and self.power:
+            cosine = max(-1.0, min(1.0, self.product / math.sqrt(self.signal) / math.sqrt(self.power)))
+        else:
+            cosine = float(self.signal == self.power)
+        return Metrics(
+            self.max_abs,
+            self.max_rel,
+            rms,
+            cosine,
+            sqnr,
+            self.max_ulps,
+            self.over / self.count,
+            self.differing,
+            self.count,
+        )
+
+
+def _find_scale(actual: Array, reference: Array) -> float:
+    """Return the largest finite magnitude of two arrays, or 1."""
+    scale = 0.0
+    for array in (actual.reshape(-1), reference.reshape(-1)):
+        for start in range(0, array.size, CHUNK):
+            magnitude = np.abs(widen(array[start : start + CHUNK]))
+            scale = max(scale, float(np.max(magnitude, where=np.isfinite(magnitude), initial=0.0)))
+    return scale or 1.0
+
+
+def _count_ulps(actual: Array, reference: Array, is_equal: Array) -> float:
+    """Return the largest distance of two elements, as a number of representable values."""
+    dtype = min((actual.dtype, reference.dtype), key=_get_width)
+    if dtype.fields or dtype.kind == "b" or not ElementType.of(dtype).is_float:
+        difference = np.where(is_equal, 0.0, np.abs(widen(actual) - widen(reference)))
+        return float(difference.max())
+    codes = [_order_codes(array.astype(dtype)) for array in (actual, reference)]
+    is_nan = np.isnan(widen(actual)) != np.isnan(widen(reference))
+    if is_nan.any():
+        return math.inf
+    high, low = np.maximum(*codes), np.minimum(*codes)
+    distance = high.astype(np.uint64) - low.astype(np.uint64)  # exact in modular arithmetic
+    return float(np.where(is_equal, 0, distance).max())
+
+
+def _get_width(dtype: np.dtype[Any]) -> tuple[bool, int]:
+    """Return a key that orders floating-point types by width, before all other types."""
+    return not ElementType.of(dtype).is_float, ElementType.of(dtype).bits
+
+
+def _order_codes(values: Array) -> Array:
+    """Return integers that are ordered as the floating-point values and count the representable ones."""
+    bits = 8 * values.dtype.itemsize
+    codes = np.ascontiguousarray(values).view(f"i{values.dtype.itemsize}").astype(np.int64)
+    if ElementType.of(values.dtype).name == "f4e2m1":
+        bits = 4
+        codes = np.where(codes & 8, codes - 16, codes)
+    if ElementType.of(values.dtype).name == "f8e8m0":  # without a sign
+        return codes & 0xFF
+    lowest = -(1 << (bits - 1))
+    return np.where(codes < 0, lowest - codes, codes)
