@@ -5,30 +5,261 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from irrun.errors import InputError
 
-__all__ = ["allocation_limit", "check_allocation", "default_limit"]
+__all__ = [
+    "LARGE",
+    "MemoryBudget",
+    "allocation_limit",
+    "check_allocation",
+    "count_with",
+    "default_limit",
+    "find_owner",
+    "format_size",
+    "get_available_memory",
+    "parse_size",
+    "run_within",
+]
+
+Array = np.ndarray[Any, Any]
 
 #: The limit where the size of the machine's memory is unknown.
 FALLBACK_LIMIT = 8 << 30
+#: Bytes that count as large: smaller arrays are not checked one by one.
+LARGE = 1 << 24
+#: Bytes that a run may use before the memory that is left is measured.
+QUOTA = 1 << 26
+#: The part of the memory that is left that a run may use.
+USABLE = 0.9
+
+_CGROUP_ROOT = Path("/sys/fs/cgroup")
+_SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 _limit: ContextVar[int | None] = ContextVar("limit", default=None)
+_budget: ContextVar[MemoryBudget | None] = ContextVar("budget", default=None)
 
 
 @functools.lru_cache(maxsize=1)
 def default_limit() -> int:
-    """Return the number of bytes that one array may take: half of the machine's memory."""
+    """Return the number of bytes that one array may take: half of the memory of the machine or container."""
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return FALLBACK_LIMIT
+    return min([total, *(limit for limit, _ in _read_cgroups())]) // 2
+
+
+def get_available_memory() -> int:
+    """Return the number of bytes that can be allocated without swapping: what the machine and its container have left.
+
+    The page cache, such as mapped weights that were read, counts as available.
+    """
+    candidates = [max(limit - used, 0) for limit, used in _read_cgroups()]
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                candidates.append(int(line.split()[1]) << 10)
+    except (OSError, ValueError, IndexError):
+        pass
+    return min(candidates, default=default_limit())
+
+
+def _read_cgroups() -> list[tuple[int, int]]:
+    """Return the limit and the usage of each control group of this process that limits memory (cgroups v1 and v2)."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
+    groups = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root = _CGROUP_ROOT / "memory" if controllers else _CGROUP_ROOT
+        names = ("memory.limit_in_bytes", "memory.usage_in_bytes") if controllers else ("memory.max", "memory.current")
+        folder = root / path.lstrip("/")
+        # Inside of a container its own group is mounted as the root.
+        for candidate in dict.fromkeys((folder, *folder.parents, root)):
+            if candidate == root or root in candidate.parents:
+                group = _read_cgroup(candidate, *names)
+                if group is not None:
+                    groups.append(group)
+    return groups
+
+
+def _read_cgroup(folder: Path, limit_name: str, usage_name: str) -> tuple[int, int] | None:
+    try:
+        limit = int((folder / limit_name).read_text(encoding="ascii"))
+        used = int((folder / usage_name).read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no such file, or "max"
+        return None
+    cached = 0
+    try:
+        for line in (folder / "memory.stat").read_text(encoding="ascii").splitlines():
+            name, _, value = line.partition(" ")
+            if name in ("inactive_file", "active_file"):
+                cached += int(value)
+    except (OSError, ValueError):
+        pass
+    return limit, max(used - cached, 0)
+
+
+def parse_size(text: str) -> int:
+    """Parse a number of bytes such as "800M", "1.5G" or "2 GiB".
+
+    Raises:
+        ValueError: The text is not a positive size.
+    """
+    stripped = text.strip().upper().removesuffix("B").removesuffix("I").rstrip()
+    suffix = stripped[-1:] if stripped[-1:].isalpha() else ""
+    try:
+        size = float(stripped[: len(stripped) - len(suffix)]) * _SUFFIXES[suffix]
+        if not 1 <= size < 1 << 63:
+            raise ValueError
+    except (KeyError, ValueError):
+        raise ValueError(f"expected a size such as 800M or 2G, found {text!r}") from None
+    return int(size)
+
+
+def format_size(size: int) -> str:
+    """Return a number of bytes in MiB or GiB."""
+    return f"{size / 2**30:.3g} GiB" if size >= 1 << 30 else f"{size / 2**20:.3g} MiB"
+
+
+def find_owner(value: Array) -> Array | None:
+    """Return the array that owns the memory of `value`; None if it belongs to something else, such as a mapped file."""
+    owner: Any = value
+    while not owner.flags.owndata:
+        base = owner.base
+        if not isinstance(base, np.ndarray):
+            base = getattr(base, "base", None)  # np.lib.stride_tricks puts an object in between
+            if not isinstance(base, np.ndarray):
+                return None
+        owner = base
+    return owner  # type: ignore[no-any-return]
+
+
+class MemoryBudget:
+    """The memory that the values of one run may take at the same time.
+
+    Only sums of large arrays are counted: `used` grows with each new one and never shrinks by itself. When it would
+    exceed the limit, the values that are still alive are counted again. A run that fits pays nothing for this.
+
+    Args:
+        limit: Bytes; by default 90 % of the memory that is left when the run first needs more than 64 MiB.
+
+    Attributes:
+        limit: Bytes; None until it is determined.
+        used: Bytes of large arrays: those that were alive when they were last counted, and all since.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self.used = 0
+        self._stated = limit
+        self._sources: list[Callable[[], Iterable[Array | None]]] = []
+        self._excluded: list[Array] = []
+
+    def start(self, arguments: Iterable[Array]) -> None:
+        """Prepare for a run.
+
+        Args:
+            arguments: The inputs, which belong to the caller and are not counted.
+        """
+        self.limit = self._stated
+        self.used = 0
+        self._sources = []
+        self._excluded = [owner for owner in map(find_owner, arguments) if owner is not None]
+
+    def finish(self) -> None:
+        """Forget the values of a run that ended."""
+        self._sources = []
+        self._excluded = []
+
+    @contextmanager
+    def count(self, source: Callable[[], Iterable[Array | None]]) -> Iterator[None]:
+        """Count the values that `source` returns as alive inside a `with` block."""
+        self._sources.append(source)
+        try:
+            yield
+        finally:
+            self._sources.pop()
+
+    def add(self, value: Array) -> None:
+        """Count a new value.
+
+        Raises:
+            InputError: The values that are alive exceed the limit.
+        """
+        if value.size:
+            owner = find_owner(value)
+            if owner is not None:
+                self.used += owner.nbytes
+                self.check(0)
+        else:  # further results may have the other dimensions
+            check_allocation((max(n, 1) for n in value.shape), value.dtype)
+
+    def check(self, required: int) -> None:
+        """Check that an array of `required` bytes can be added.
+
+        Raises:
+            InputError: It would exceed the limit.
+        """
+        total = self.used + required
+        if total <= (QUOTA if self.limit is None else self.limit):
+            return
+        self.used = self._count_alive()
+        if self.limit is None:
+            self.limit = self.used + int(USABLE * get_available_memory())
+        if self.used + required > self.limit:
+            raise InputError(
+                f"the run would take {format_size(self.used + required)}, {format_size(self.used)} of which are in use; "
+                f"expected at most {format_size(self.limit)} (change it with memory= or --memory)"
+            )
+
+    def _count_alive(self) -> int:
+        owners: dict[int, int] = {}
+        for source in self._sources:
+            for value in source():
+                owner = None if value is None else find_owner(value)
+                if owner is not None:
+                    owners[id(owner)] = owner.nbytes
+        for owner in self._excluded:
+            owners.pop(id(owner), None)
+        return sum(owners.values())
+
+
+@contextmanager
+def run_within(budget: MemoryBudget) -> Iterator[None]:
+    """Let `check_allocation` ask a budget inside a `with` block."""
+    token = _budget.set(budget)
+    try:
+        yield
+    finally:
+        _budget.reset(token)
+
+
+@contextmanager
+def count_with(source: Callable[[], Iterable[Array | None]]) -> Iterator[None]:
+    """Count what a kernel keeps as alive inside a `with` block.
+
+    Args:
+        source: Returns the arrays that the kernel keeps.
+    """
+    budget = _budget.get()
+    if budget is None:
+        yield
+        return
+    with budget.count(source):
+        yield
 
 
 @contextmanager
@@ -55,7 +286,7 @@ def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
         dtype: Type of its elements.
 
     Raises:
-        InputError: The array exceeds the current limit.
+        InputError: The array exceeds the limit for one array, or what the current run has left.
     """
     sizes = [max(0, int(n)) for n in shape]
     required = math.prod(sizes) * dtype.itemsize
@@ -65,3 +296,7 @@ def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
             f"the result would take {dtype.itemsize} * {' * '.join(map(str, sizes))} bytes, "
             f"expected at most {limit / 2**30:.3g} GiB"
         )
+    if required > LARGE:
+        budget = _budget.get()
+        if budget is not None:
+            budget.check(required)
