@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from time import perf_counter
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from irrun.element_types import ElementType
-from irrun.errors import ExecutionError, IrrunError
+from irrun.errors import ExecutionError, IrrunError, TimeLimitError
 from irrun.ir.model import Layer, Port
+from irrun.limits import LARGE, MemoryBudget, MemoryLimitError
 from irrun.ops._support.context import BodyRunner, State, Variables
-from irrun.runtime.program import BodyProgram, Instruction, Program
+from irrun.runtime.memory import create_guard, estimate_result, has_large_constant
+from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
 __all__ = ["Executor", "Observer", "RequestState", "Scope"]
 
@@ -57,9 +60,15 @@ class RequestState:
         layer_states: What single layers keep between runs, by layer and parameter of the kernel.
         observers: The observers of the current run.
         observer_error: The exception that an observer raised, which reaches the caller unchanged.
+        memory: What the values of a run may take.
+        deadline: When the current run must end, as `perf_counter` counts; None for no limit.
+        timeout: Its seconds, for the message.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, memory: int | None = None) -> None:
+        self.memory = MemoryBudget(memory)
+        self.deadline: float | None = None
+        self.timeout: float | None = None
         self.variables = Variables()
         self.layer_states: dict[tuple[int, str], State] = {}
         self.observers: list[Observer] = []
@@ -72,7 +81,9 @@ class RequestState:
             state.clear()
 
 
-_Step = tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...], tuple[int, ...], Instruction]
+_Step = tuple[
+    Callable[..., Any], Callable[[list[Any]], Sequence[Any]], tuple[int, ...], tuple[int, ...], Instruction, Any
+]
 
 
 class Executor:
@@ -94,11 +105,23 @@ class Executor:
         self._owner = owner
         self._iteration = 0
         self._steps: list[_Step] = [
-            (self._bind_kernel(i), i.inputs, i.outputs, i.frees, i) for i in program.instructions
+            (
+                self._bind_kernel(i),
+                _make_getter(i.inputs),
+                i.outputs,
+                i.frees,
+                i,
+                create_guard(program, i, self._check_memory),
+            )
+            for i in program.instructions
         ]
+        self._checks_memory = has_large_constant(program)
+        self._computed_slots = [slot for slot, value in enumerate(program.initial) if value is None and slot != ABSENT]
         self._invariant_steps = self._steps[: program.invariant_count]
         self._variant_steps = self._steps[program.invariant_count :]
         self._invariant_values: list[Any] = program.initial
+        self._parameters = tuple(program.parameters)
+        self._get_results = _make_getter(program.results)
 
     def run(self, arguments: Sequence[Array | None], iteration: int = 0) -> list[Array]:
         """Run the program.
@@ -114,20 +137,25 @@ class Executor:
         Raises:
             IrrunError: A kernel failed. The error names the layer.
         """
-        program = self._program
         self._iteration = iteration
-        steps = self._variant_steps
-        values: list[Any] = (self._invariant_values if iteration else program.initial).copy()
-        for slot, argument in zip(program.parameters, arguments, strict=True):
+        values: list[Any] = (self._invariant_values if iteration else self._program.initial).copy()
+        for slot, argument in zip(self._parameters, arguments, strict=True):
             values[slot] = argument
-        if self._state.observers:
-            self._run_observed(values)
-        else:
-            if not iteration and program.invariant_count:
-                self._run_steps(self._invariant_steps, values)
-                self._invariant_values = values.copy()
-            self._run_steps(steps, values)
-        return [values[slot] for slot in program.results]
+        if self._parent is None:
+            self._checks_memory |= any(value is not None and value.nbytes > LARGE for value in arguments)
+        sources = self._state.memory.sources
+        sources.append((values, self._computed_slots))
+        try:
+            if self._state.observers:
+                self._run_observed(values)
+            else:
+                if not iteration and self._invariant_steps:
+                    self._run_steps(self._invariant_steps, values)
+                    self._invariant_values = values.copy()
+                self._run_steps(self._variant_steps, values)
+        finally:
+            sources.pop()
+        return list(self._get_results(values))
 
     def get_scope(self) -> Scope:
         """Return the layers whose bodies contain this program, outermost first, each with its iteration."""
@@ -137,22 +165,73 @@ class Executor:
 
     def _run_steps(self, steps: Sequence[_Step], values: list[Any]) -> None:
         ndarray = np.ndarray
-        remaining = iter(steps)
+        memory = self._state.memory
+        remaining: Iterator[_Step] = iter(steps) if self._state.deadline is None else self._check_time(steps)
+        if self._checks_memory:
+            remaining = self._check_each(remaining, values)
         while True:
             try:
-                for kernel, inputs, outputs, frees, instruction in remaining:  # noqa: B007
-                    result = kernel(*[values[slot] for slot in inputs])
+                for kernel, get_inputs, outputs, frees, instruction, guard in remaining:  # noqa: B007
+                    if guard is not None:
+                        guard(values)
+                    result = kernel(*get_inputs(values))
                     if type(result) is ndarray and len(outputs) == 1:
                         values[outputs[0]] = result
+                        size = result.nbytes
+                        if size > LARGE or not size:
+                            memory.add(result)
+                            if size and not self._checks_memory:
+                                self._checks_memory = True
+                                remaining = self._check_each(remaining, values)
+                                break
                     else:
-                        _store_outputs(values, outputs, result)
+                        self._store_and_count(values, outputs, result)
                     for slot in frees:
                         values[slot] = None
-                return
+                else:
+                    return
+                for slot in frees:
+                    values[slot] = None
             except Exception as error:
-                if not instruction.plain:
+                if not instruction.plain or isinstance(error, (MemoryLimitError, TimeLimitError)):
                     self._raise_located(error, instruction, values)
                 self._run_plain(instruction, values)
+
+    def _check_time(self, steps: Iterable[_Step]) -> Iterator[_Step]:
+        """Yield the steps until the time limit is exceeded."""
+        self._raise_if_late()
+        for step in steps:
+            yield step
+            self._raise_if_late()
+
+    def _raise_if_late(self) -> None:
+        if self._state.deadline is not None and perf_counter() > self._state.deadline:
+            raise TimeLimitError(f"the run exceeded its time limit of {self._state.timeout:g} s")
+
+    def _check_each(self, steps: Iterator[_Step], values: list[Any]) -> Iterator[_Step]:
+        """Yield the steps after checking that their results do not exceed the memory."""
+        for step in steps:
+            self._check_memory(step[4], values)
+            yield step
+
+    def _check_memory(self, instruction: Instruction, values: list[Any]) -> None:
+        """Check that the result of an instruction does not exceed the memory.
+
+        Raises:
+            MemoryLimitError: It does.
+        """
+        for definition in instruction.plain or (instruction,):
+            size = estimate_result(definition, [values[slot] for slot in definition.inputs])
+            if size > LARGE:
+                self._state.memory.check(size)
+
+    def _store_and_count(self, values: list[Any], outputs: tuple[int, ...], result: Any) -> None:
+        """Store the outputs of a step, and count those that are large."""
+        _store_outputs(values, outputs, result)
+        for slot in outputs:
+            size = values[slot].nbytes
+            if size > LARGE or not size:
+                self._state.memory.add(values[slot])
 
     def _run_plain(self, instruction: Instruction, values: list[Any]) -> None:
         """Run the plain definitions of an instruction whose faster kernel failed."""
@@ -161,19 +240,21 @@ class Executor:
                 result = self._bind_kernel(plain)(*[values[slot] for slot in plain.inputs])
             except Exception as error:
                 self._raise_located(error, plain, values)
-            _store_outputs(values, plain.outputs, result)
+            self._store_and_count(values, plain.outputs, result)
         for slot in instruction.frees:
             values[slot] = None
 
     def _run_observed(self, values: list[Any]) -> None:
         scope = self.get_scope()
-        for kernel, inputs, outputs, frees, instruction in self._steps:
-            arguments = [values[slot] for slot in inputs]
+        for kernel, get_inputs, outputs, frees, instruction, _ in self._steps:
+            arguments = list(get_inputs(values))
             start = perf_counter()
             try:
+                self._raise_if_late()
+                self._check_memory(instruction, values)
                 result = kernel(*arguments)
                 seconds = perf_counter() - start
-                _store_outputs(values, outputs, result)
+                self._store_and_count(values, outputs, result)
             except Exception as error:
                 if error is self._state.observer_error:  # raised in a body
                     raise
@@ -237,6 +318,13 @@ class Executor:
             parameter_dtypes=tuple(map(_get_declared_dtype, parameter_ports)),
             constant_results=body.program.get_constant_results(),
         )
+
+
+def _make_getter(slots: Sequence[int]) -> Callable[[list[Any]], Sequence[Any]]:
+    """Return a function that returns the values of slots, which is faster than a comprehension."""
+    if len(slots) > 1:
+        return itemgetter(*slots)
+    return itemgetter(slice(slots[0], slots[0] + 1) if slots else slice(0))
 
 
 def _get_declared_shape(port: Port) -> tuple[int | None, ...] | None:
