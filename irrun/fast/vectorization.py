@@ -167,8 +167,10 @@ def _vectorize_product(site: CallSite) -> Kernel | None:
 
     def compute(x: Array) -> Any:
         rows = x.reshape(-1, x.shape[-1])
-        if len(rows) * columns > max(minimum, factor * x.size) or x.ndim < 2 or len(rows) < 2:
+        if len(rows) * columns > max(minimum, factor * x.size) or x.ndim < 2:
             raise NotVectorizableError
+        if len(rows) == 1:  # the result of a product with a vector depends on the number of threads
+            return kernel(np.concatenate([rows, rows]))[:1].reshape(*x.shape[:-1], -1)
         return kernel(rows).reshape(*x.shape[:-1], -1)
 
     return compute

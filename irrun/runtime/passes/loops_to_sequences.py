@@ -164,6 +164,4 @@ class _LoopConversion:
         program = self.program
         constants = tuple(program.initial[s] if s in program.constant_layers else None for s in instruction.inputs)
         is_absent = tuple(s == ABSENT for s in instruction.inputs)
-        return CallSite(
-            instruction.operation, instruction.attributes, constants, is_absent, len(instruction.outputs)
-        )
+        return CallSite(instruction.operation, instruction.attributes, constants, is_absent, len(instruction.outputs))

@@ -1,0 +1,337 @@
+"""Specialized loops compute what the plain kernels compute."""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import pytest
+
+import irrun
+from irrun.fast.loops import SequenceLoop, iterate_loop, iterate_tensor_iterator
+
+ov = pytest.importorskip("openvino")
+from openvino import opset13 as ops  # noqa: E402
+
+F32 = np.float32
+
+
+def make_random(rng, *shape):
+    return (rng.normal(size=shape) / max(1, shape[-1]) ** 0.5).astype(F32)
+
+
+def get_loop(compiled):
+    return next(i for i in compiled._fast_program.instructions if i.operation.type in ("TensorIterator", "Loop"))
+
+
+def is_sequence(compiled):
+    return isinstance(get_loop(compiled).kernel, SequenceLoop)
+
+
+def compile_both(tmp_path, model):
+    path = tmp_path / "model.xml"
+    ov.save_model(model, path, compress_to_fp16=False)
+    return irrun.compile_model(path), irrun.compile_model(path, optimize=False)
+
+
+def compare(tmp_path, model, *runs, sequence):
+    """Run a model with and without specialized kernels on several lists of inputs, and compare the outputs."""
+    fast, plain = compile_both(tmp_path, model)
+    assert is_sequence(fast) == sequence
+    if not sequence:
+        assert get_loop(fast).kernel.func in (iterate_loop, iterate_tensor_iterator)
+    for inputs in runs:
+        copies = [x.copy() for x in inputs]
+        values, expected = fast(inputs).to_tuple(), plain(inputs).to_tuple()
+        for value, reference in zip(values, expected, strict=True):
+            assert value.dtype == reference.dtype
+            assert value.shape == reference.shape
+            np.testing.assert_allclose(value, reference, rtol=1e-5, atol=5e-6)
+        for x, copy in zip(inputs, copies, strict=True):
+            np.testing.assert_array_equal(x, copy)
+    return fast
+
+
+def catch_error(compiled, inputs):
+    with pytest.raises(irrun.IrrunError) as caught:
+        compiled(inputs)
+    return str(caught.value)
+
+
+@pytest.fixture
+def forbid_plain(monkeypatch):
+    """Fail where a specialized kernel fails, instead of running the plain instructions."""
+
+    def fail(self, instruction, values):
+        raise AssertionError(f"the specialized kernel of {instruction.layer.describe()} failed")
+
+    monkeypatch.setattr("irrun.runtime.executor.Executor._run_plain", fail)
+
+
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+
+
+def make_cell(rng, kind, x, states, size, hidden):
+    """Return the outputs of a cell with random weights."""
+    rows = GATES[kind] * hidden
+    weights = [ops.constant(make_random(rng, *shape)) for shape in ((rows, size), (rows, hidden), (rows,))]
+    if kind == "lstm":
+        return ops.lstm_cell(x, *states, *weights, hidden).outputs()
+    if kind == "gru":
+        return ops.gru_cell(x, *states, *weights, hidden).outputs()
+    return ops.rnn_cell(x, *states, *weights, hidden, ["tanh"], [], []).outputs()
+
+
+def build_recurrent(
+    rng, kind, *, batch, size, hidden, axis=1, step=1, output_step=1, prologue=(), epilogue=(), layers=1
+):
+    """Build a TensorIterator over cells, with one concatenated output and the last states."""
+    shape = [batch, -1, size] if axis == 1 else [-1, batch, size]
+    part = [batch, 1, size] if axis == 1 else [1, batch, size]
+    data = ops.parameter(shape, F32)
+    x = ops.parameter(part, F32)
+    value = ops.squeeze(x, ops.constant(np.array([axis])))
+    width = size
+    for name in prologue:
+        if name == "matmul":
+            value = ops.matmul(value, ops.constant(make_random(rng, width + 1, width)), False, True)
+            width += 1
+        elif name == "relu":
+            value = ops.relu(value)
+        else:
+            value = ops.add(value, ops.constant(make_random(rng, *([1, width] if name == "add2" else [width]))))
+    parameters, initial, results, merged = [x], [], [], []
+    for _ in range(layers):
+        states = [ops.parameter([batch, hidden], F32) for _ in range(2 if kind == "lstm" else 1)]
+        outer = [ops.parameter([batch, hidden], F32) for _ in states]
+        outputs = make_cell(rng, kind, value, states, width, hidden)
+        next_states = [ops.result(output) for output in outputs]
+        merged += list(zip(states, outer, next_states, strict=True))
+        parameters += states
+        initial += outer
+        results += next_states
+        value, width = outputs[0], hidden
+    if "tanh" in epilogue:
+        value = ops.tanh(value)
+    if "project" in epilogue:
+        value = ops.matmul(value, ops.constant(make_random(rng, 5, width)), False, True)
+    y = ops.result(ops.unsqueeze(value, ops.constant(np.array([axis]))))
+    iterator = ops.tensor_iterator()
+    iterator.set_body(ov.Model([y, *results], parameters))
+    ends = (0, -1) if step > 0 else (-1, 0)
+    iterator.set_sliced_input(x, data.output(0), ends[0], step, 1, ends[1], axis)
+    for inner, outer, result in merged:
+        iterator.set_merged_input(inner, outer.output(0), result.output(0))
+    ends = (0, -1) if output_step > 0 else (-1, 0)
+    outputs = [iterator.get_concatenated_slices(y.output(0), ends[0], output_step, 1, ends[1], axis)]
+    outputs += [iterator.get_iter_value(result.output(0), -1) for result in results]
+    return ov.Model([ops.result(output) for output in outputs], [data, *initial])
+
+
+def make_recurrent_inputs(rng, model, time, axis=1):
+    shapes = [[d.get_length() if d.is_static else time for d in p.get_partial_shape()] for p in model.get_parameters()]
+    return [make_random(rng, *shape) * 2 for shape in shapes]
+
+
+@pytest.mark.usefixtures("forbid_plain")
+@pytest.mark.parametrize(
+    ("batch", "time", "size", "hidden"), [(1, 9, 4, 3), (1, 3, 70, 80), (4, 5, 6, 32), (16, 2, 3, 7)]
+)
+@pytest.mark.parametrize("options", [
+    {},
+    {"axis": 0},
+    {"step": -1, "output_step": -1},
+    {"step": -1, "axis": 0},
+    {"prologue": ("add", "relu"), "epilogue": ("tanh",)},
+    {"prologue": ("matmul", "add2"), "epilogue": ("project",)},
+    {"layers": 2},
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn"])
+def test_loops_around_cells_are_sequences(tmp_path, kind, options, batch, time, size, hidden):
+    rng = np.random.default_rng(time)
+    model = build_recurrent(rng, kind, batch=batch, size=size, hidden=hidden, **options)
+    runs = [make_recurrent_inputs(rng, model, n) for n in (time, 1)]
+    compare(tmp_path, model, *runs, sequence=True)
+
+
+def test_invalid_inputs_of_a_sequence_are_reported_as_by_the_loop(tmp_path):
+    rng = np.random.default_rng(0)
+    model = build_recurrent(rng, "lstm", batch=-1, size=3, hidden=4)
+    fast, plain = compile_both(tmp_path, model)
+    assert is_sequence(fast)
+    inputs = [make_random(rng, 2, 5, 3), make_random(rng, 2, 4), make_random(rng, 3, 4)]
+    message = catch_error(fast, inputs)
+    assert message == catch_error(plain, inputs)
+    assert "in iteration 0 of" in message
+
+
+def test_loop_with_a_trip_count_around_a_cell_is_a_sequence(tmp_path):
+    rng = np.random.default_rng(0)
+    trips = ops.parameter([], np.int64)
+    data = ops.parameter([2, -1, 3], F32)
+    h0 = ops.parameter([2, 4], F32)
+    x, h = ops.parameter([2, 1, 3], F32), ops.parameter([2, 4], F32)
+    (output,) = make_cell(rng, "gru", ops.squeeze(x, ops.constant(np.array([1]))), [h], 3, 4)
+    condition, h_next = ops.result(ops.constant(np.array(True))), ops.result(output)
+    y = ops.result(ops.unsqueeze(ops.sigmoid(output), ops.constant(np.array([1]))))
+    loop = ops.loop(trips, ops.constant(np.array(True)))
+    loop.set_function(ov.Model([condition, h_next, y], [x, h]))
+    loop.set_special_body_ports([-1, 0])
+    loop.set_sliced_input(x, data.output(0), 0, 1, 1, -1, 1)
+    loop.set_merged_input(h, h0.output(0), h_next.output(0))
+    outputs = [loop.get_concatenated_slices(y.output(0), 0, 1, 1, -1, 1), loop.get_iter_value(h_next.output(0), -1)]
+    model = ov.Model([ops.result(value) for value in outputs], [trips, data, h0])
+    inputs = [make_random(rng, 2, 6, 3), make_random(rng, 2, 4)]
+    runs = [[np.array(n), *inputs] for n in (6, 3, 1, 0)]
+    fast = compare(tmp_path, model, *runs, sequence=True)
+    assert "iteration 6 is out of range: input 2 has 6 slices" in catch_error(fast, [np.array(7), *inputs])
+
+
+def build_accumulation(part_size=1, step=1, output_step=1):
+    """Build a TensorIterator that adds slices to a state."""
+    data, initial = ops.parameter([2, -1, 3], F32), ops.parameter([2, 1, 3], F32)
+    x, state = ops.parameter([2, part_size, 3], F32), ops.parameter([2, 1, 3], F32)
+    total = ops.add(state, ops.reduce_sum(x, ops.constant(np.array([1])), True))
+    y, total_result = ops.result(ops.add(x, total)), ops.result(total)
+    iterator = ops.tensor_iterator()
+    iterator.set_body(ov.Model([y, total_result], [x, state]))
+    ends = (0, -1) if step > 0 else (-1, 0)
+    iterator.set_sliced_input(x, data.output(0), ends[0], step, part_size, ends[1], 1)
+    iterator.set_merged_input(state, initial.output(0), total_result.output(0))
+    ends = (0, -1) if output_step > 0 else (-1, 0)
+    outputs = [
+        iterator.get_concatenated_slices(y.output(0), ends[0], output_step, part_size, ends[1], 1),
+        iterator.get_iter_value(total_result.output(0), -1),
+    ]
+    return ov.Model([ops.result(output) for output in outputs], [data, initial])
+
+
+@pytest.mark.parametrize("part_size", [1, 2])
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("output_sign", [1, -1])
+def test_iterations_over_slices(tmp_path, part_size, sign, output_sign):
+    rng = np.random.default_rng(0)
+    model = build_accumulation(part_size, sign * part_size, output_sign * part_size)
+    runs = [[make_random(rng, 2, n, 3), make_random(rng, 2, 1, 3)] for n in (8, 2)]
+    compare(tmp_path, model, *runs, sequence=False)
+
+
+def test_invalid_inputs_of_iterations_are_reported_as_by_the_plain_kernel(tmp_path):
+    rng = np.random.default_rng(0)
+    fast, plain = compile_both(tmp_path, build_accumulation(2, 2, 2))
+    inputs = [make_random(rng, 2, 7, 3), make_random(rng, 2, 1, 3)]
+    message = catch_error(fast, inputs)
+    assert message == catch_error(plain, inputs)
+    assert "cannot be divided into parts of 2" in message
+
+
+def build_loop(*, limit=None, growing=False, is_failing=False):
+    """Build a Loop that counts, with a condition if `limit` is given, and a state that grows if `growing`."""
+    trips, initial = ops.parameter([], np.int64), ops.parameter([-1], F32)
+    number, state = ops.parameter([], np.int64), ops.parameter([-1], F32)
+    value = ops.add(state, ops.convert(number, "f32"))
+    if growing:
+        value = ops.concat([value, ops.constant(np.array([5], F32))], 0)
+    if is_failing:  # from iteration 3 on, the operands have different lengths
+        stop = ops.maximum(number, ops.constant(np.array(2)))
+        value = ops.add(value, ops.range(ops.constant(np.array(0)), stop, ops.constant(np.array(1)), "f32"))
+    if limit is None:
+        condition = ops.constant(np.array(True))
+    else:
+        condition = ops.less(number, ops.constant(np.array(limit)))
+    results = [ops.result(condition), ops.result(value), ops.result(ops.multiply(number, ops.constant(np.array(2))))]
+    loop = ops.loop(trips, ops.constant(np.array(True)))
+    loop.set_function(ov.Model(results, [number, state]))
+    loop.set_special_body_ports([0, 0])
+    loop.set_merged_input(state, initial.output(0), results[1].output(0))
+    outputs = [
+        loop.get_concatenated_slices(results[1].output(0), 0, 1, 1, -1, 0),
+        loop.get_iter_value(results[1].output(0), -1),
+        loop.get_iter_value(results[2].output(0), -1),
+    ]
+    return ov.Model([ops.result(output) for output in outputs], [trips, initial])
+
+
+@pytest.mark.parametrize("growing", [False, True])
+@pytest.mark.parametrize(("limit", "counts"), [(None, (5, 1, 0)), (4, (3, 9, -1, 0)), (2000, (-1,))])
+def test_loops_with_conditions(tmp_path, limit, counts, growing):
+    if growing and limit == 2000:
+        limit = 40
+    model = build_loop(limit=limit, growing=growing)
+    compare(tmp_path, model, *([np.array(n), np.zeros(2, F32)] for n in counts), sequence=False)
+
+
+def test_errors_name_the_iteration(tmp_path):
+    fast, plain = compile_both(tmp_path, build_loop(is_failing=True))
+    inputs = [np.array(9), np.zeros(2, F32)]
+    message = catch_error(fast, inputs)
+    assert message == catch_error(plain, inputs)
+    assert "in iteration 3 of" in message
+
+
+def test_long_loops_can_be_interrupted(tmp_path):
+    fast, _ = compile_both(tmp_path, build_loop(limit=10**9))
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fast([np.array(10**8), np.zeros(2, F32)])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def test_nested_loops(tmp_path):
+    """The body of a Loop contains a TensorIterator around a cell and one that accumulates."""
+    rng = np.random.default_rng(0)
+    data, h0 = ops.parameter([2, -1, 3], F32), ops.parameter([2, 3], F32)
+    inner_data, inner_h = ops.parameter([2, -1, 3], F32), ops.parameter([2, 3], F32)
+
+    def iterate(make_body, source, state):
+        x, h = ops.parameter([2, 1, 3], F32), ops.parameter([2, 3], F32)
+        result = ops.result(make_body(ops.squeeze(x, ops.constant(np.array([1]))), h))
+        iterator = ops.tensor_iterator()
+        iterator.set_body(ov.Model([result], [x, h]))
+        iterator.set_sliced_input(x, source.output(0), 0, 1, 1, -1, 1)
+        iterator.set_merged_input(h, state.output(0), result.output(0))
+        return iterator.get_iter_value(result.output(0), -1)
+
+    first = iterate(lambda x, h: make_cell(rng, "gru", x, [h], 3, 3)[0], inner_data, inner_h)
+    second = iterate(lambda x, h: ops.tanh(ops.add(x, ops.multiply(h, h))), inner_data, inner_h)
+    result = ops.result(ops.add(first, second))
+    condition = ops.result(ops.constant(np.array(True)))
+    loop = ops.loop(ops.constant(np.array(4)), ops.constant(np.array(True)))
+    loop.set_function(ov.Model([condition, result], [inner_data, inner_h]))
+    loop.set_special_body_ports([-1, 0])
+    loop.set_invariant_input(inner_data, data.output(0))
+    loop.set_merged_input(inner_h, h0.output(0), result.output(0))
+    model = ov.Model([ops.result(loop.get_iter_value(result.output(0), -1))], [data, h0])
+    fast = compare(tmp_path, model, [make_random(rng, 2, 5, 3), make_random(rng, 2, 3)], sequence=False)
+    inner = [i for i in get_loop(fast).bodies["body"].program.instructions if i.operation.type == "TensorIterator"]
+    assert sorted(isinstance(i.kernel, SequenceLoop) for i in inner) == [False, True]
+
+
+@pytest.mark.usefixtures("forbid_plain")
+def test_loop_without_states_is_computed_at_once(tmp_path):
+    rng = np.random.default_rng(0)
+    data, other = ops.parameter([-1, 2, 3], F32), ops.parameter([2, 1], F32)
+    x, invariant = ops.parameter([1, 2, 3], F32), ops.parameter([2, 1], F32)
+    value = ops.multiply(ops.transpose(ops.squeeze(x, ops.constant(np.array([0]))), ops.constant(np.array([1, 0]))),
+                         ops.reshape(invariant, ops.constant(np.array([1, 2])), False))  # fmt: skip
+    value = ops.concat([value, ops.exp(value)], -1)
+    y, last, same = ops.result(value), ops.result(ops.add(value, value)), ops.result(ops.add(invariant, invariant))
+    iterator = ops.tensor_iterator()
+    iterator.set_body(ov.Model([y, last, same], [x, invariant]))
+    iterator.set_sliced_input(x, data.output(0), 0, 1, 1, -1, 0)
+    iterator.set_invariant_input(invariant, other.output(0))
+    outputs = [
+        iterator.get_concatenated_slices(y.output(0), 0, 1, 1, -1, 1),
+        iterator.get_iter_value(last.output(0), -1),
+        iterator.get_concatenated_slices(same.output(0), 0, 1, 1, -1, 0),
+    ]
+    model = ov.Model([ops.result(output) for output in outputs], [data, other])
+    compare(tmp_path, model, [make_random(rng, 5, 2, 3), make_random(rng, 2, 1)], sequence=True)
