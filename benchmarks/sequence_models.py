@@ -216,7 +216,9 @@ def build_decoder(shape: DecoderShape, weights: str) -> ov.Model:
         flat = ops.constant(np.array([0, shape.heads, -1, shape.head_size]))
         k, v = (
             ops.reshape(
-                ops.broadcast(ops.unsqueeze(z, ops.constant(np.array([2]))), target, "BIDIRECTIONAL"), flat, True
+                ops.broadcast(ops.unsqueeze(z, ops.constant(np.array([2]))), target, broadcast_spec="BIDIRECTIONAL"),
+                flat,
+                True,
             )
             for z in (k, v)
         )

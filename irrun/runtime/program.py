@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from irrun.fast.compressed import CompressedWeights
 from irrun.ir.model import Layer
 from irrun.ops._support.context import BackEdgeDescription, InputDescription, OutputDescription
 from irrun.ops._support.operation import Operation
@@ -23,16 +24,16 @@ class Instruction:
     """A layer after lowering.
 
     Attributes:
-        kernel: The function that computes it, called with the values of `inputs` and the `attributes`.
-        inputs: Slots of its inputs.
-        outputs: Slots of its outputs, at least one.
-        layer: The layer that it was lowered from.
+        kernel: The function that computes the layer, called with the values of `inputs` and the `attributes`.
+        inputs: Slots of the inputs.
+        outputs: Slots of the outputs, at least one.
+        layer: The layer before lowering.
         operation: The registered operation.
         attributes: Keyword arguments of the kernel.
         frees: Slots whose values are not needed after this instruction.
-        bodies: Bodies that the kernel is passed, by the name of its parameter.
-        provided: What else the kernel is passed for each request, by the name of its parameter: variables, state.
-        plain: The instructions that a faster one replaces. They run instead if its kernel raises an exception.
+        bodies: Bodies that are passed to the kernel, by the name of the parameter.
+        provided: Types of the other arguments that each request provides, by the name of the parameter.
+        plain: The instructions that this specialized one replaces. They run if its kernel raises an exception.
     """
 
     kernel: Callable[..., Any]
@@ -49,7 +50,7 @@ class Instruction:
 
 @dataclass(slots=True)
 class Program:
-    """What an executor runs. Executors share it and never change it.
+    """The instructions that executors run. Executors share a program and never change it.
 
     Attributes:
         instructions: In order of execution.
@@ -59,6 +60,7 @@ class Program:
         parameter_layers: The Parameters.
         result_layers: The Results.
         constant_layers: For each slot that holds a constant, the layer that produced it.
+        compressed: Weights that are not folded, by the slot of their values: see the pass `compressed_weights`.
         invariant_count: In the body of a loop, the number of leading instructions that run in the first iteration
             only.
     """
@@ -70,6 +72,7 @@ class Program:
     parameter_layers: list[Layer]
     result_layers: list[Layer]
     constant_layers: dict[int, Layer] = field(default_factory=dict)
+    compressed: dict[int, CompressedWeights] = field(default_factory=dict)
     invariant_count: int = 0
 
     def copy(self) -> Program:
@@ -92,6 +95,17 @@ class Program:
             if slot in self.constant_layers and value is not None:
                 results[i] = value
         return results
+
+    def walk(self) -> Iterator[tuple[Program, Instruction]]:
+        """Iterate over all instructions, bodies included.
+
+        Yields:
+            The program of the instruction, and the instruction.
+        """
+        for instruction in self.instructions:
+            yield self, instruction
+            for body in instruction.bodies.values():
+                yield from body.program.walk()
 
     def free_after_last_use(self) -> None:
         """Set `frees` of every instruction, so that each value is freed after its last consumer."""

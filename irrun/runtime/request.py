@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from irrun.errors import ExecutionError, IrrunError
 from irrun.ir.model import Model, TensorSpec, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.weights import WeightsSource
+from irrun.limits import get_available_memory, parse_size, run_within
+from irrun.ops._support.context import Declaration
 from irrun.ops._support.operation import Operation
 from irrun.runtime import passes
 from irrun.runtime.declarations import DeclarationCheck, Mismatch
@@ -20,7 +24,9 @@ from irrun.runtime.executor import Executor, Observer, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
 from irrun.runtime.lowering import lower
 from irrun.runtime.malloc import keep_freed_blocks
-from irrun.runtime.passes import DEFAULT_LIMIT, apply_passes
+from irrun.runtime.passes import apply_passes
+from irrun.runtime.program import ABSENT, Instruction, Program
+from irrun.threads import get_default_thread_count, use_threads
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -29,36 +35,45 @@ __all__ = ["CompiledModel", "InferRequest", "Outputs", "VariableState", "compile
 
 Array = np.ndarray[Any, Any]
 
-#: OpenVINO's devices that irrun stands in for.
+#: Names of OpenVINO's devices that are accepted.
 DEVICES = ("CPU", "AUTO", "AUTO:CPU")
 
-#: What OpenVINO accepts as a device name.
+#: The device names of OpenVINO.
 _DEVICE_NAME = re.compile(r"(AUTO|BATCH|CPU|GNA|GPU|HETERO|MULTI|NPU|TEMPLATE)(\.\d+)?(:.*)?")
 
 
 def compile_model(
     model: Model | str | os.PathLike[str],
     weights: WeightsSource | None = None,
+    config: Mapping[str, Any] | None = None,
     *,
     device_name: str = "CPU",
     check: bool = False,
-    fold_limit: int = DEFAULT_LIMIT,
+    weights_memory: int | None = None,
+    threads: int | None = None,
     operations: Sequence[Operation] = (),
     optimize: bool = True,
+    memory: int | str | None = None,
 ) -> CompiledModel:
     """Prepare a model for execution.
 
     Args:
         model: A model, or the path of its .xml file.
-        weights: For a path, where the weights are if not beside it. A device name in this position, as in
-            OpenVINO's `Core.compile_model`, is taken as `device_name`.
-        device_name: "CPU" or "AUTO", which are the same here.
+        weights: The weights of a model that is passed as a path; by default the .bin next to it. A device name in this
+            position, as in OpenVINO's `Core.compile_model`, is interpreted as `device_name`.
+        device_name: "CPU" or "AUTO", which have the same effect.
         check: Whether runs compare declared types and shapes with actual ones; see `InferRequest.mismatches`.
-        fold_limit: Bytes that values computed from constants alone, mostly decompressed weights, may take. What
-            exceeds them is computed in each run and freed after its last use. 0 disables constant folding.
+        weights_memory: Bytes that values computed from constants alone, mostly decompressed weights, may take; None
+            for half of `memory` or of what the machine or its container has left. What exceeds them is computed in each run and freed after its
+            last use. 0 disables constant folding. Integer weights of large matrix products stay compressed in any
+            case, because products of few rows are faster with them.
+        threads: Number of threads of a run; None for the value of the environment variable IRRUN_NUM_THREADS, or the
+            number of cores. Results do not depend on it.
         operations: Custom operations for this model; they take precedence over registered ones.
-        optimize: Whether runs without observers use faster implementations. Otherwise, and in runs with observers,
-            the plain definitions of `irrun.ops` compute every intermediate value.
+        optimize: Whether runs without observers use specialized kernels. Otherwise, and in runs with observers, the
+            plain kernels of `irrun.ops` compute every intermediate value.
+        memory: Bytes, or a text such as "2G", that the values of one run may take at the same time, besides the
+            weights and the inputs. By default what the machine or its container has left.
 
     Returns:
         A model that can be called.
@@ -66,28 +81,56 @@ def compile_model(
     Raises:
         UnsupportedError: The model has unsupported operations; the message lists all of them.
         ModelError: The file is invalid.
-        ValueError: `device_name` is not supported.
+        ValueError: `device_name` is not supported, `config` has properties, weights are passed for a model that was
+            read already, `threads` is not positive, or `memory` is not a positive size.
     """
-    if isinstance(weights, str) and _DEVICE_NAME.fullmatch(weights):
+    if isinstance(weights, str) and _is_device(weights):
         device_name, weights = weights, None
+    if isinstance(weights, Mapping):
+        weights, config = None, weights
+    if config:
+        raise ValueError(
+            f"properties of devices are not supported, found {', '.join(map(str, config))}; "
+            "the options of irrun are the keyword arguments of compile_model"
+        )
     if device_name not in DEVICES:
         raise ValueError(f"device {device_name!r} is not supported, expected one of {', '.join(DEVICES)}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"expected at least one thread, found {threads}")
     if not isinstance(model, Model):
         model = read_model(model, weights)
-    return CompiledModel(model, check=check, fold_limit=fold_limit, operations=operations, optimize=optimize)
+    elif weights is not None:
+        raise ValueError("weights can be passed with the path of a model only; pass them to read_model")
+    return CompiledModel(
+        model,
+        check=check,
+        weights_memory=weights_memory,
+        threads=threads,
+        operations=operations,
+        optimize=optimize,
+        memory=memory,
+    )
+
+
+def _is_device(text: str) -> bool:
+    """Return whether a text in the place of the weights is the name of a device."""
+    is_word = bool(text) and text.replace(".", "").replace(":", "").isalnum()
+    return bool(_DEVICE_NAME.fullmatch(text)) or (is_word and not Path(text).suffix and not Path(text).exists())
 
 
 class CompiledModel:
     """A model that can be run.
 
-    A compiled model never changes, so that threads can share it: create one infer request per thread. Calling it
-    runs a request that all calls share, so that only one thread at a time may do that.
+    A compiled model never changes, so threads can share it if each of them creates its own infer request. Calling the
+    model runs a request that all calls share, so only one thread at a time may call it.
 
     Attributes:
         model: The model that it was compiled from.
         inputs: The inputs, in the order of the Parameters.
         outputs: The outputs, in the order of the Results.
         check: Whether runs compare declared types and shapes with actual ones.
+        threads: Number of threads of a run.
+        memory: Bytes that the values of one run may take; None for what the machine has left.
     """
 
     def __init__(
@@ -95,10 +138,13 @@ class CompiledModel:
         model: Model,
         *,
         check: bool = False,
-        fold_limit: int = DEFAULT_LIMIT,
+        weights_memory: int | None = None,
+        threads: int | None = None,
         operations: Sequence[Operation] = (),
         optimize: bool = True,
+        memory: int | str | None = None,
     ) -> None:
+        self.memory = None if memory is None else parse_size(str(memory))
         self.model = model
         self.inputs = model.inputs
         self.outputs = model.outputs
@@ -106,8 +152,12 @@ class CompiledModel:
         self._input_names = index_names(self.inputs)
         self._output_names = index_names(self.outputs)
         self._program = lower(model, operations)
-        apply_passes(self._program, fold_limit, model.weights.release)
-        self._fast_program = passes.optimize(self._program) if optimize else self._program
+        if weights_memory is None:
+            weights_memory = (get_available_memory() if self.memory is None else self.memory) // 2
+        self.threads = get_default_thread_count() if threads is None else threads
+        with use_threads(self.threads):
+            apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
+            self._fast_program = passes.optimize(self._program) if optimize else self._program
         keep_freed_blocks()
         self._request: InferRequest | None = None
 
@@ -131,23 +181,26 @@ class CompiledModel:
         return self.model.output(key)
 
     def create_infer_request(self) -> InferRequest:
-        """Create an infer request with variables of its own. Requests can run on several threads at once."""
+        """Create an infer request with its own variables. Requests can run in several threads at once."""
         return InferRequest(self)
 
-    def __call__(self, inputs: Inputs = None, *, observers: Sequence[Observer] = ()) -> Outputs:
+    def __call__(
+        self, inputs: Inputs = None, *, observers: Sequence[Observer] = (), timeout: float | None = None
+    ) -> Outputs:
         """Run once, on a request that all calls share: variables keep their values between calls.
 
         Args:
             inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
             observers: Called after each instruction; see `Observer`.
+            timeout: Seconds after which the run ends with an error; see `InferRequest.infer`.
 
         Raises:
-            InputError: The inputs do not match the model.
-            ExecutionError: A kernel failed.
+            InputError: The inputs do not match the model, or the run would exceed its memory.
+            ExecutionError: A kernel failed, or the run exceeded its time limit.
         """
         if self._request is None:
             self._request = self.create_infer_request()
-        return self._request.infer(inputs, observers=observers)
+        return self._request.infer(inputs, observers=observers, timeout=timeout)
 
     def reset_state(self) -> None:
         """Reset the variables of the request that all calls share."""
@@ -202,12 +255,16 @@ class VariableState:
     """A variable of an infer request, after OpenVINO's class of the same name.
 
     Attributes:
-        name: The variable's id.
+        name: The id of the variable.
     """
 
-    def __init__(self, name: str, values: dict[str, Array]) -> None:
+    def __init__(
+        self, name: str, values: dict[str, Array], declaration: Declaration, initial: Array | None = None
+    ) -> None:
         self.name = name
         self._values = values
+        self._declaration = declaration
+        self._initial = initial
 
     def __repr__(self) -> str:
         value = self._values.get(self.name)
@@ -216,13 +273,21 @@ class VariableState:
 
     @property
     def state(self) -> Array | None:
-        """A copy of the value; None while the variable has its initial value."""
-        value = self._values.get(self.name)
+        """A copy of the value; None if it is an initial value that the inputs of the next run determine.
+
+        Raises:
+            InputError: On assignment, if the new value does not have the declared type and shape.
+        """
+        value = self._values.get(self.name, self._initial)
         return None if value is None else value.copy()
 
     @state.setter
     def state(self, value: ArrayLike) -> None:
-        self._values[self.name] = np.array(value)
+        element_type = self._declaration.type
+        is_typed = isinstance(value, (np.ndarray, np.generic))
+        array = np.array(value) if is_typed or element_type is None else np.array(value, element_type.dtype)
+        self._declaration.check(self.name, array)
+        self._values[self.name] = array
 
     def reset(self) -> None:
         """Restore the initial value."""
@@ -230,45 +295,54 @@ class VariableState:
 
 
 class InferRequest:
-    """One user's run of a compiled model, with variables of its own.
+    """The state of one user of a compiled model, which includes its own variables.
 
-    A request belongs to one thread at a time.
+    Only one thread at a time may use a request.
 
     Attributes:
-        mismatches: With `check=True`, where declared and actual types and shapes of the last run differ.
+        mismatches: Differences between declared and actual types and shapes in the last run, if `check` is true.
     """
 
     def __init__(self, compiled: CompiledModel) -> None:
         self._compiled = compiled
-        self._state = RequestState()
+        self._state = RequestState(compiled.memory)
         self._executors: dict[bool, Executor] = {}  # by whether there are observers
         self.mismatches: list[Mismatch] = []
 
     def __repr__(self) -> str:
         return f"<InferRequest: {self._compiled.model!r}>"
 
-    def infer(self, inputs: Inputs = None, *, observers: Sequence[Observer] = ()) -> Outputs:
+    def infer(
+        self, inputs: Inputs = None, *, observers: Sequence[Observer] = (), timeout: float | None = None
+    ) -> Outputs:
         """Run once.
 
         Args:
             inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
             observers: Called after each instruction; see `Observer`.
+            timeout: Seconds after which the run ends with an error, between two instructions, in bodies too.
 
         Returns:
-            Arrays that belong to the caller.
+            The outputs. Their arrays belong to the caller.
 
         Raises:
-            InputError: A name is unknown, an input is missing, or a type or shape does not match.
+            InputError: A name is unknown, an input is missing, a type or shape does not match, or the run would
+                exceed its memory.
             ExecutionError: A kernel failed. The variables keep the values from before the run.
+            TimeLimitError: The run took longer than `timeout`. It is an `ExecutionError`.
         """
+        state = self._state
+        state.timeout = timeout
+        state.deadline = None if timeout is None else perf_counter() + timeout
         compiled = self._compiled
         arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
         check = DeclarationCheck() if compiled.check else None
         self._state.observers = [*observers, *([check] if check else [])]
         variables = self._state.variables.values
         previous = dict(variables)
+        state.memory.start(arguments)
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), run_within(state.memory), use_threads(compiled.threads):
                 results = self._get_executor().run(arguments)
         except BaseException as error:
             variables.clear()
@@ -276,20 +350,26 @@ class InferRequest:
             if isinstance(error, IrrunError):
                 error.path = error.path or compiled.model.path
             raise
+        finally:
+            state.memory.finish()
         if check:
             self.mismatches = check.mismatches
+        argument_ids = set(map(id, arguments))
         for name, value in variables.items():
             if value is not previous.get(name):
-                variables[name] = _copy_if_shared(value, arguments)
-        return Outputs(compiled.outputs, compiled._output_names, self._own_results(results, arguments))
+                variables[name] = _copy_if_shared(value, argument_ids)
+        return Outputs(compiled.outputs, compiled._output_names, self._copy_shared_results(results, arguments))
 
     def query_state(self) -> list[VariableState]:
         """Return the variables of the model."""
-        names: dict[str, None] = {}
-        for _, layer in self._compiled.model.graph.walk():
-            if layer.type in ("ReadValue", "Assign"):
-                names[str(layer.attributes.get("variable_id", ""))] = None
-        return [VariableState(name, self._state.variables.values) for name in names]
+        variables: dict[str, tuple[Declaration, Array | None]] = {}
+        for program, instruction in self._compiled._program.walk():
+            if instruction.operation.type == "ReadValue":
+                variables[instruction.attributes["variable_id"]] = _declare_variable(program, instruction)
+            elif instruction.operation.type == "Assign":
+                variables.setdefault(instruction.attributes["variable_id"], (Declaration(None, None), None))
+        values = self._state.variables.values
+        return [VariableState(name, values, *variable) for name, variable in variables.items()]
 
     def reset_state(self) -> None:
         """Restore the initial value of every variable, and restart random generators."""
@@ -303,13 +383,14 @@ class InferRequest:
             self._executors[is_observed] = Executor(program, self._state)
         return self._executors[is_observed]
 
-    def _own_results(self, results: Sequence[Array], arguments: Sequence[Array]) -> list[Array]:
-        """Copy the results that an input, a constant, a variable or another result shares."""
-        shared = [*arguments, *self._state.variables.values.values()]
+    def _copy_shared_results(self, results: Sequence[Array], arguments: Sequence[Array]) -> list[Array]:
+        """Copy the results that share memory with an input, a constant, a variable or another result."""
+        shared = {id(value) for value in (*arguments, *self._state.variables.values.values())}
         owned: list[Array] = []
         try:
             for result in results:
-                owned.append(_copy_if_shared(result, [*shared, *owned]))
+                owned.append(_copy_if_shared(result, shared))
+                shared.add(id(owned[-1]))
         except MemoryError:
             compiled = self._compiled
             sizes = ", ".join(f"{spec}: {r.nbytes}" for spec, r in zip(compiled.outputs, results, strict=True))
@@ -319,9 +400,20 @@ class InferRequest:
         return owned
 
 
-def _copy_if_shared(result: Array, shared: Sequence[Array]) -> Array:
-    """Return `result`, or a copy if writing to it could change one of `shared` or a constant."""
-    if result.flags.owndata and result.flags.writeable and not any(result is other for other in shared):
+def _declare_variable(program: Program, instruction: Instruction) -> tuple[Declaration, Array | None]:
+    """Return the declaration of the variable of a ReadValue, and its initial value unless inputs determine it."""
+    attributes = instruction.attributes
+    element_type = attributes.get("variable_type")
+    if element_type is None and instruction.layer.outputs:
+        element_type = instruction.layer.outputs[0].element_type
+    declaration = Declaration(element_type, attributes.get("variable_shape"))
+    slot = instruction.inputs[0] if instruction.inputs else ABSENT
+    return declaration, program.initial[slot] if slot != ABSENT else declaration.make_zeros()
+
+
+def _copy_if_shared(result: Array, shared: set[int]) -> Array:
+    """Return `result`, or a copy if writing to it could change a constant or an array whose id is in `shared`."""
+    if result.flags.owndata and result.flags.writeable and id(result) not in shared:
         return result
     return np.array(result)
 
@@ -336,9 +428,9 @@ def run(model: Model | str | os.PathLike[str], inputs: Inputs = None, weights: W
     Args:
         model: A model, or the path of its .xml file.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
-        weights: For a path, where the weights are if not beside it.
+        weights: The weights of a model that is passed as a path; by default the .bin next to it.
 
     Raises:
-        IrrunError: As `compile_model` and `CompiledModel.__call__`.
+        IrrunError: See `compile_model` and `CompiledModel.__call__`.
     """
     return compile_model(model, weights)(inputs)

@@ -39,10 +39,10 @@ def save_grouped(tmp_path, read_in_f16=False):
     return save_product(tmp_path, o.convert(flat, "f32"), *[flat] * read_in_f16)
 
 
-@pytest.mark.parametrize("fold_limit", [0, 1 << 20])
-def test_intermediate_values_are_not_rounded_to_f16(tmp_path, fold_limit):
+@pytest.mark.parametrize("weights_memory", [0, 1 << 20])
+def test_intermediate_values_are_not_rounded_to_f16(tmp_path, weights_memory):
     exact = ((INTEGERS.astype(np.float32) - ZERO) * SCALE.astype(np.float32)).reshape(4, 16)
-    actual = irrun.compile_model(save_grouped(tmp_path), fold_limit=fold_limit)(X)[0]
+    actual = irrun.compile_model(save_grouped(tmp_path), weights_memory=weights_memory)(X)[0]
     np.testing.assert_array_equal(actual, X @ exact.T)
     rounded = X @ exact.astype(np.float16).astype(np.float32).T
     assert np.abs(actual - rounded).max() > 1e-5
@@ -60,26 +60,26 @@ def make_codes(name, shape):
     return ov.op.Constant(tensor), convert(values.view(element.dtype), ELEMENT_TYPES["f32"])
 
 
-def compute_products(path, fold_limit):
-    request = irrun.compile_model(path, fold_limit=fold_limit, check=True).create_infer_request()
+def compute_products(path, weights_memory):
+    request = irrun.compile_model(path, weights_memory=weights_memory, check=True).create_infer_request()
     actual = request.infer(X)[0]
     assert [str(m) for m in request.mismatches] == []
     return actual, ov.compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([X])[0]
 
 
-@pytest.mark.parametrize("fold_limit", [0, 1 << 20])
+@pytest.mark.parametrize("weights_memory", [0, 1 << 20])
 @pytest.mark.parametrize("name", ["nf4", "f4e2m1", "f8e4m3", "u2", "u3", "i4"])
-def test_codes_of_every_type_are_not_rounded(tmp_path, name, fold_limit):
+def test_codes_of_every_type_are_not_rounded(tmp_path, name, weights_memory):
     constant, values = make_codes(name, [4, 2, 8])
     scaled = o.multiply(o.convert(constant, "f16"), o.constant(SCALE))
     path = save_product(tmp_path, o.convert(o.reshape(scaled, o.constant([4, 16]), False), "f32"))
-    actual, expected = compute_products(path, fold_limit)
+    actual, expected = compute_products(path, weights_memory)
     np.testing.assert_array_equal(actual, X @ (values * SCALE.astype(np.float32)).reshape(4, 16).T)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("fold_limit", [0, 1 << 20])
-def test_codebooks_may_be_shared(tmp_path, fold_limit):
+@pytest.mark.parametrize("weights_memory", [0, 1 << 20])
+def test_codebooks_may_be_shared(tmp_path, weights_memory):
     book, values = make_codes("f8e4m3", [16])
     book = o.convert(book, "f16")
     indices = RNG.integers(0, 16, (2, 4, 16)).astype(np.uint8)
@@ -88,18 +88,18 @@ def test_codebooks_may_be_shared(tmp_path, fold_limit):
         o.convert(o.multiply(o.gather(book, o.constant(i), o.constant(0)), o.constant(s)), "f32")
         for i, s in zip(indices, scales, strict=True)
     )
-    actual, expected = compute_products(save_product(tmp_path, o.add(first, second)), fold_limit)
+    actual, expected = compute_products(save_product(tmp_path, o.add(first, second)), weights_memory)
     np.testing.assert_array_equal(actual, X @ (values[indices] * scales.astype(np.float32)).sum(0).T)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("fold_limit", [0, 1 << 20])
-def test_scales_with_their_own_scale_are_rounded_once(tmp_path, fold_limit):
+@pytest.mark.parametrize("weights_memory", [0, 1 << 20])
+def test_scales_with_their_own_scale_are_rounded_once(tmp_path, weights_memory):
     constant, values = make_codes("f4e2m1", [4, 16])
     scale, scales = make_codes("f8e4m3", [4, 1])
     scale = o.convert(o.multiply(o.convert(scale, "f32"), o.constant(np.float32(0.0123))), "f16")
     weights = o.convert(o.multiply(o.convert(constant, "f16"), scale), "f32")
-    actual, expected = compute_products(save_product(tmp_path, weights), fold_limit)
+    actual, expected = compute_products(save_product(tmp_path, weights), weights_memory)
     scales = (scales * np.float32(0.0123)).astype(np.float16).astype(np.float32)
     np.testing.assert_array_equal(actual, X @ (values * scales).T)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)

@@ -35,9 +35,9 @@ def compressed(tmp_path):
 
 @pytest.mark.parametrize(("limit", "count"), [(0, 7), (1 << 20, 3), (1024, 4), (1023, 7)])
 def test_constants_within_the_budget_are_folded_and_others_computed_on_use(compressed, limit, count):
-    compiled = irrun.compile_model(compressed, fold_limit=limit)
+    compiled = irrun.compile_model(compressed, weights_memory=limit)
     assert len(compiled._program.instructions) == count
-    expected = irrun.compile_model(compressed, fold_limit=0)(X)[0]
+    expected = irrun.compile_model(compressed, weights_memory=0)(X)[0]
     np.testing.assert_array_equal(compiled(X)[0], expected)
     np.testing.assert_array_equal(compiled(X)[0], expected)
 
@@ -90,7 +90,7 @@ def test_misaligned_constants_are_copied_within_the_budget(tmp_path):
     edges = [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]
     path = write(tmp_path, net(layers, edges), b"abc" + np.arange(4, dtype=np.float32).tobytes())
     for limit, aligned in ((16, True), (15, False)):
-        compiled = irrun.compile_model(path, fold_limit=limit)
+        compiled = irrun.compile_model(path, weights_memory=limit)
         (slot,) = compiled._program.constant_layers
         assert compiled._program.initial[slot].flags.aligned == aligned
         np.testing.assert_array_equal(compiled(np.ones(4, np.float32))[0], [1, 2, 3, 4])
@@ -100,7 +100,7 @@ def test_memory_of_the_weights_is_released_while_constants_are_folded(compressed
     """Release it after every few bytes of new constants, and never if nothing is folded."""
     releases = []
     monkeypatch.setattr("irrun.ir.weights.Weights.release", lambda weights: releases.append(weights))
-    irrun.compile_model(compressed, fold_limit=0)
+    irrun.compile_model(compressed, weights_memory=0)
     assert len(releases) == 0
     irrun.compile_model(compressed)
     assert len(releases) == 1

@@ -1,10 +1,15 @@
-"""Rewrites of a program, one idea per module, none of them required for correctness."""
+"""Passes, which rewrite a program; one module each. None of them is required for correctness."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from irrun.runtime.passes.budget import DEFAULT_LIMIT, Budget
+from irrun.runtime.passes.budget import Budget
+from irrun.runtime.passes.compressed_weights import (
+    decompress_weights,
+    find_compressed_weights,
+    use_compressed_weights,
+)
 from irrun.runtime.passes.constant_alignment import align_constants
 from irrun.runtime.passes.constant_folding import fold_constants
 from irrun.runtime.passes.decompression import upcast_decompression
@@ -15,7 +20,6 @@ from irrun.runtime.passes.specialization import specialize_instructions
 from irrun.runtime.program import Program
 
 __all__ = [
-    "DEFAULT_LIMIT",
     "Budget",
     "align_constants",
     "apply_passes",
@@ -32,6 +36,7 @@ def optimize(program: Program) -> Program:
         program: The plain program; it is not changed.
     """
     fast = program.copy()
+    use_compressed_weights(fast)
     convert_loops_to_sequences(fast)
     specialize_loops(fast)
     specialize_instructions(fast)
@@ -39,17 +44,23 @@ def optimize(program: Program) -> Program:
     return fast
 
 
-def apply_passes(program: Program, fold_limit: int, release: Callable[[], None]) -> None:
-    """Run all passes.
+def apply_passes(
+    program: Program, weights_memory: int, release: Callable[[], None], keeps_compressed: bool = True
+) -> None:
+    """Run the passes that do not change what observers see.
 
     Args:
         program: Changed in place.
-        fold_limit: Bytes that new constants may take.
-        release: Releases the memory of the weights that were read; called now and then, so that the originals of
-            new constants do not stay in memory beside them.
+        weights_memory: Bytes that new constants may take.
+        release: Releases the memory of the weights that were read; called repeatedly, so that the originals of
+            new constants do not stay in memory as well.
+        keeps_compressed: Whether weights stay compressed that specialized kernels compute with.
     """
-    budget = Budget(fold_limit, release=release)
+    budget = Budget(weights_memory, release=release)
     upcast_decompression(program)
+    if keeps_compressed:
+        find_compressed_weights(program)
     fold_constants(program, budget)
+    decompress_weights(program, budget)
     align_constants(program, budget)
     budget.finish()

@@ -1,14 +1,11 @@
-"""What passes may spend: memory for new constants, and work."""
+"""The budget of passes: memory for new constants, and work."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT_LIMIT", "Budget"]
-
-#: Bytes that new constants may take in all.
-DEFAULT_LIMIT = 1 << 30
+__all__ = ["Budget"]
 
 #: Number of bytes of new constants after which the memory of their originals is released.
 RELEASE_INTERVAL = 1 << 24
@@ -20,15 +17,15 @@ def _do_nothing() -> None:
 
 @dataclass
 class Budget:
-    """What passes may still spend.
+    """The memory and work that passes may still use.
 
     Attributes:
-        memory: Bytes of new constants.
-        work: Bytes that may be read and written to compute them.
+        memory: Number of bytes of new constants.
+        work: Number of bytes that may be read and written to compute them.
         release: Releases the memory that a mapped file took when it was read.
     """
 
-    memory: int = DEFAULT_LIMIT
+    memory: int
     work: int = 0
     release: Callable[[], None] = _do_nothing
     _unreleased: int = 0

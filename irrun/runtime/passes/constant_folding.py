@@ -1,10 +1,10 @@
-"""Constant folding: what depends on constants alone is computed once, within budgets of memory and work.
+"""Constant folding: values that depend on constants only are computed once, within budgets of memory and work.
 
-Most of it is decompression of weights (f16 -> f32; u8 or i4, zero point and scale -> f32). What exceeds the budgets
-stays in the program: it is computed when it is used, and freed after its last use.
+Most of these values are decompressed weights (f16 -> f32; u8 or i4, zero point and scale -> f32). Values that exceed
+the budgets stay in the program: they are computed when they are used and freed after their last use.
 
-Declared shapes only determine the order, since a file may declare anything. What an instruction will take is
-estimated from its actual inputs before it runs, so that compiling a hostile file takes little memory and time.
+Declared shapes only determine the order, because they are not trusted. The cost of an instruction is estimated from its
+actual inputs before it runs, so that compiling a malicious file takes little memory and time.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["fold_constants"]
 
 #: Bytes that may be read and written: a base, and a multiple of the bytes of all constants.
 BASE_WORK, WORK_PER_BYTE = 1 << 28, 64
-#: Work of an instruction besides its bytes.
+#: Work of an instruction in addition to the bytes that it reads and writes.
 WORK_PER_INSTRUCTION = 1 << 12
 
-#: What an operation whose folding is "small" may read: elements, and combinations of elements.
+#: Limits for operations whose folding is "small": the sum and the product of the sizes of their inputs.
 SMALL_ELEMENTS, SMALL_COMBINATIONS = 1 << 16, 1 << 23
 
 Array = np.ndarray[Any, Any]
@@ -45,7 +45,7 @@ def fold_constants(program: Program, budget: Budget) -> None:
 
     Args:
         program: Changed in place.
-        budget: What the new constants may take; nothing is folded if it is 0. Its work is set here.
+        budget: The budget for new constants. Nothing is folded if its memory is 0. This function sets its work.
     """
     if budget.memory > 0:
         budget.work = BASE_WORK + WORK_PER_BYTE * _count_constant_bytes(program)
@@ -96,7 +96,8 @@ class _Folder:
         consumed.update(dict.fromkeys(s for s in self.program.results if self.producers.get(s) is not None))
         folded: set[int] = set()
         with np.errstate(all="ignore"):
-            for slot in sorted(consumed, key=self.estimate_size):
+            candidates = [slot for slot in consumed if slot not in self.program.compressed]
+            for slot in sorted(candidates, key=self.estimate_size):
                 if self.budget.work < 0:
                     break
                 self.fold_slot(slot, folded)
@@ -114,7 +115,7 @@ class _Folder:
         return self.program.instructions[position]
 
     def estimate_size(self, slot: int) -> float:
-        """Return the bytes that a value takes by its declaration; 0 if that is unknown."""
+        """Return the number of bytes of a value according to its declaration; 0 if it is unknown."""
         producer = self.get_producer(slot)
         ports = producer.layer.outputs
         position = producer.outputs.index(slot)
@@ -161,7 +162,7 @@ class _Folder:
         return values[slot]
 
     def find_required(self, slot: int) -> list[int]:
-        """Return the positions of the instructions that compute a slot from what is known, in order."""
+        """Return the positions of the instructions that compute a slot from known values, in order."""
         positions: set[int] = set()
         stack = [slot]
         while stack:
@@ -177,7 +178,7 @@ class _Folder:
         """Run one instruction if the budgets allow it.
 
         Raises:
-            _TooLargeError: They do not.
+            _TooLargeError: The budgets do not allow it.
         """
         inputs = [x for x in arguments if x is not None]
         limit = self.budget.memory
@@ -217,7 +218,7 @@ class _Folder:
 
 
 def _estimate_output_size(instruction: Instruction, inputs: list[Array]) -> int:
-    """Return the bytes that the outputs take at most, where the kernel does not check that itself."""
+    """Return an upper bound in bytes of the outputs, for kernels that do not check their size themselves."""
     try:
         elements = math.prod(np.broadcast_shapes(*(x.shape for x in inputs)))
     except ValueError:

@@ -1,0 +1,299 @@
+"""Compressed weights: products with them and rows of them are computed without decompressing all of them.
+
+Exporters store weights [N, K] as codes of few bits, which a chain of instructions decompresses: Convert, Subtract of
+a zero point, Multiply by a scale, Reshape of groups, Convert. Constant folding would replace the chain by weights in
+f32, which take four to eight times the memory. Where only MatMul and Gather consume them, the chain is kept instead,
+and a specialized kernel replaces it together with its consumer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from irrun.element_types import ElementType
+from irrun.fast.compressed import (
+    CompressedWeights,
+    gather_rows,
+    has_only_finite_values,
+    is_compressed_type,
+    multiply_by_weights,
+)
+from irrun.runtime.passes.budget import Budget
+from irrun.runtime.program import Instruction, Program
+
+__all__ = ["decompress_weights", "find_compressed_weights", "use_compressed_weights"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: Weights of fewer elements are decompressed when a model is compiled.
+MIN_ELEMENTS = 1 << 14
+#: Weights of a model that take no more memory in f32 stay in the processor's cache and are decompressed.
+MIN_TOTAL_BYTES = 32 << 20
+
+
+def find_compressed_weights(program: Program, min_total_bytes: int = MIN_TOTAL_BYTES) -> None:
+    """Find weights that can stay compressed, in bodies too.
+
+    Args:
+        program: `compressed` is set; its slots are not folded afterwards.
+        min_total_bytes: Bytes in f32 from which weights stay compressed.
+    """
+    programs = list(_walk_programs(program))
+    for current in programs:
+        current.compressed = _Finder(current).run()
+    total = sum(w.codes.size * 4 for current in programs for w in current.compressed.values())
+    if total < min_total_bytes:
+        for current in programs:
+            current.compressed = {}
+
+
+def decompress_weights(program: Program, budget: Budget) -> None:
+    """Decompress weights in f16, whose products are faster in f32, as far as the budget allows, in bodies too.
+
+    Args:
+        program: Changed in place.
+        budget: What the decompressed weights may take.
+    """
+    for current in _walk_programs(program):
+        consumers = _find_consumers(current)
+        for slot, weights in sorted(current.compressed.items(), key=lambda item: item[1].codes.size):
+            is_multiplied = any(i.operation.type == "MatMul" for i in consumers[slot])
+            if weights.codes.dtype != np.float16 or not is_multiplied or weights.codes.size * 4 > budget.memory:
+                continue
+            value = weights.decompress()
+            value.flags.writeable = False
+            budget.spend_memory(value.nbytes)
+            producers = {s: i for i in current.instructions for s in i.outputs}
+            current.initial[slot] = value
+            current.constant_layers[slot] = producers[slot].layer
+            del current.compressed[slot]
+            _remove_chain(current, slot, producers)
+            current.free_after_last_use()
+
+
+def use_compressed_weights(program: Program) -> None:
+    """Replace the consumers of compressed weights and the chains that decompress them, in bodies too.
+
+    Args:
+        program: Changed in place.
+    """
+    for current in _walk_programs(program):
+        if not current.compressed:
+            continue
+        producers = {slot: i for i in current.instructions for slot in i.outputs}
+        current.instructions = [_replace_consumer(current, i, producers) for i in current.instructions]
+        for slot in current.compressed:
+            _remove_chain(current, slot, producers)
+        current.free_after_last_use()
+
+
+def _walk_programs(program: Program) -> Iterator[Program]:
+    yield program
+    for instruction in program.instructions:
+        for body in instruction.bodies.values():
+            yield from _walk_programs(body.program)
+
+
+def _find_consumers(program: Program) -> dict[int, list[Instruction]]:
+    consumers: dict[int, list[Instruction]] = defaultdict(list)
+    for instruction in program.instructions:
+        for slot in dict.fromkeys(instruction.inputs):
+            consumers[slot].append(instruction)
+    return consumers
+
+
+def _replace_consumer(program: Program, instruction: Instruction, producers: dict[int, Instruction]) -> Instruction:
+    slot = next((s for s in instruction.inputs if s in program.compressed), None)
+    if slot is None or not _is_consumer(program, instruction, slot):
+        return instruction
+    is_product = instruction.operation.type == "MatMul"
+    return replace(
+        instruction,
+        kernel=multiply_by_weights if is_product else gather_rows,
+        attributes={"weights": program.compressed[slot]},
+        inputs=(instruction.inputs[0 if is_product else 1],),
+        plain=(*_list_chain(program, slot, producers), instruction),
+    )
+
+
+def _is_consumer(program: Program, instruction: Instruction, slot: int) -> bool:
+    """Return whether an instruction multiplies by transposed weights or gathers rows of them."""
+    operation, inputs = instruction.operation, instruction.inputs
+    if inputs.count(slot) != 1 or operation.opset:
+        return False
+    if operation.type == "MatMul":
+        attributes = instruction.attributes
+        return inputs[1] == slot and bool(attributes.get("transpose_b")) and not attributes.get("transpose_a")
+    if operation.type == "Gather":
+        axis = program.initial[inputs[2]] if inputs[2] in program.constant_layers else None
+        is_first_axis = axis is not None and axis.size == 1 and int(axis.reshape(())) in (0, -2)
+        return inputs[0] == slot and is_first_axis and not instruction.attributes.get("batch_dims")
+    return False
+
+
+def _list_chain(program: Program, slot: int, producers: dict[int, Instruction]) -> list[Instruction]:
+    """Return the instructions that compute a slot from constants, in order."""
+    chain: list[Instruction] = []
+
+    def visit(current: int) -> None:
+        instruction = producers.get(current)
+        is_known = current in program.constant_layers and current != slot
+        if instruction is None or is_known or any(i is instruction for i in chain):
+            return
+        for source in instruction.inputs:
+            visit(source)
+        chain.append(instruction)
+
+    visit(slot)
+    return chain
+
+
+def _remove_chain(program: Program, slot: int, producers: dict[int, Instruction]) -> None:
+    """Remove the instructions that compute a slot, as far as nothing else consumes their outputs."""
+    chain = {id(i) for i in _list_chain(program, slot, producers)}
+    used = set(program.results)
+    kept = []
+    for instruction in reversed(program.instructions):
+        if id(instruction) in chain and used.isdisjoint(s for s in instruction.outputs if s != slot):
+            if slot not in instruction.outputs or slot in program.constant_layers or slot not in used:
+                continue
+        kept.append(instruction)
+        used.update(instruction.inputs)
+    program.instructions = kept[::-1]
+
+
+class _Finder:
+    """Finds the compressed weights of one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.producers = {slot: i for i in program.instructions for slot in i.outputs}
+        self.consumers = _find_consumers(program)
+
+    def run(self) -> dict[int, CompressedWeights]:
+        weights: dict[int, CompressedWeights] = {}
+        for slot, consumers in self.consumers.items():
+            if slot not in self.producers or slot in self.program.results:
+                continue
+            if all(_is_consumer(self.program, i, slot) for i in consumers):
+                parsed = self.parse_chain(slot)
+                if parsed is not None and parsed.codes.size >= MIN_ELEMENTS:
+                    weights[slot] = parsed
+        return weights
+
+    def parse_chain(self, slot: int) -> CompressedWeights | None:
+        """Return what a chain of instructions decompresses, or None if it is not of the expected form."""
+        slot = self.skip_identity(slot)
+        shape = None
+        instruction = self.producers.get(slot)
+        if instruction is not None and instruction.operation.type == "Reshape":
+            shape = self.parse_shape(instruction)
+            slot = self.skip_identity(instruction.inputs[0])
+        scale = zero_point = None
+        if (operands := self.split_operands(slot, "Multiply")) is not None:
+            slot, scale = operands
+        if (operands := self.split_operands(slot, "Subtract")) is not None:
+            slot, zero_point = operands
+        codes = self.parse_codes(slot)
+        if codes is None:
+            return None
+        return _make_weights(codes, zero_point, scale, shape)
+
+    def skip_identity(self, slot: int) -> int:
+        """Return the input of a Convert from f32 to f32, or the slot itself."""
+        instruction = self.producers.get(slot)
+        if instruction is None or not _converts_to_f32(instruction):
+            return slot
+        source = self.producers.get(instruction.inputs[0])
+        return instruction.inputs[0] if source is not None and _computes_f32(source) else slot
+
+    def parse_shape(self, instruction: Instruction) -> tuple[int, int] | None:
+        target = self.get_constant(instruction.inputs[1])
+        if target is None or target.shape != (2,) or int(target.min()) <= 0:
+            return None
+        return int(target[0]), int(target[1])
+
+    def split_operands(self, slot: int, operation: str) -> tuple[int, Array] | None:
+        """Return the slot of the first operand and the value of the constant second one."""
+        instruction = self.producers.get(slot)
+        if instruction is None or instruction.operation.type != operation:
+            return None
+        if instruction.attributes.get("auto_broadcast", "numpy") != "numpy":
+            return None
+        value = self.compute_constant(instruction.inputs[1])
+        return None if value is None or value.dtype != F32 else (instruction.inputs[0], value)
+
+    def parse_codes(self, slot: int) -> Array | None:
+        instruction = self.producers.get(slot)
+        if instruction is None or not _converts_to_f32(instruction):
+            return None
+        codes = self.get_constant(instruction.inputs[0])
+        if codes is None or not is_compressed_type(codes.dtype) or not codes.flags.aligned:
+            return None
+        if codes.dtype == np.float16 and not has_only_finite_values(codes):
+            return None
+        return codes
+
+    def get_constant(self, slot: int) -> Array | None:
+        return self.program.initial[slot] if slot in self.program.constant_layers else None
+
+    def compute_constant(self, slot: int) -> Array | None:
+        """Return a zero point or a scale, which may be converted or reshaped."""
+        value = self.get_constant(slot)
+        if value is not None:
+            return value
+        instruction = self.producers.get(slot)
+        if instruction is None or instruction.operation.type not in ("Convert", "Reshape", "Unsqueeze"):
+            return None
+        arguments = [self.compute_constant(s) for s in instruction.inputs]
+        if any(argument is None for argument in arguments):
+            return None
+        try:
+            return np.asarray(instruction.kernel(*arguments, **instruction.attributes))
+        except Exception:  # the model reports it when it runs
+            return None
+
+
+def _converts_to_f32(instruction: Instruction) -> bool:
+    destination = instruction.attributes.get("destination_type")
+    return instruction.operation.type == "Convert" and isinstance(destination, ElementType) and destination.dtype == F32
+
+
+def _computes_f32(instruction: Instruction) -> bool:
+    """Return whether the result is f32 according to the declared types, which the pass of decompression set."""
+    if instruction.operation.type == "Convert":
+        return _converts_to_f32(instruction)
+    ports = instruction.layer.outputs
+    return bool(ports) and ports[0].element_type is not None and ports[0].element_type.dtype == F32
+
+
+def _make_weights(
+    codes: Array, zero_point: Array | None, scale: Array | None, shape: tuple[int, int] | None
+) -> CompressedWeights | None:
+    """Return weights whose zero points and scales are shared by groups, or None if they are not of that form."""
+    if codes.ndim not in (2, 3) or not codes.size:
+        return None
+    rows, columns = codes.shape[0], codes.size // codes.shape[0]
+    if (shape is None and codes.ndim != 2) or (shape is not None and shape != (rows, columns)):
+        return None
+    groups = codes.shape[1] if codes.ndim == 3 else 1
+    parameters = []
+    for value in (zero_point, scale):
+        if value is None or value.size == 1:
+            parameters.append(None if value is None else value.reshape(1, 1))
+            continue
+        if value.ndim != codes.ndim or value.shape[-1] != 1 or (codes.ndim == 3 and value.shape[1] != groups):
+            return None
+        if value.shape[0] != rows:
+            return None
+        parameters.append(np.ascontiguousarray(value.reshape(rows, groups)))
+    if parameters[0] is not None and not parameters[0].any():
+        parameters[0] = None
+    return CompressedWeights(codes.reshape(rows, columns), parameters[0], parameters[1], groups)

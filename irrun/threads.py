@@ -1,0 +1,221 @@
+"""Threads: how many a run may use, and how large computations are divided between them.
+
+OpenBLAS divides a product into one part per thread and waits for the slowest. Small products, and products on a
+machine whose cores are busy, then take several times as long as on one thread. During a run, BLAS therefore uses one
+thread. Large computations are divided here, into parts that the threads take one after another, so that a thread
+that does not get a core delays nothing. The parts do not depend on the number of threads, and neither do the results.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+__all__ = ["count_parts", "get_default_thread_count", "multiply_matrices", "run_parallel", "use_threads"]
+
+Array = np.ndarray[Any, Any]
+
+#: Environment variables that limit the number of threads, the most important first.
+VARIABLES = ("IRRUN_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+#: Nanoseconds that a part takes at least, by estimation: waking a thread takes about 50,000.
+MIN_PART_TIME = 150_000
+#: Parts of a computation at most: with more, the threads finish at almost the same time, but products are smaller.
+MAX_PARTS = 16
+#: Multiplications per nanosecond, and elements of weights that are read per nanosecond, for estimates.
+MULTIPLICATION_RATE, READING_RATE = 30, 4
+#: Rows and columns of the parts of a product are multiples of it, as in the kernels of BLAS.
+PART_MULTIPLE = 64
+
+_count: ContextVar[int] = ContextVar("thread_count", default=1)
+
+
+def get_default_thread_count() -> int:
+    """Return the number of threads of a run: that of an environment variable, or of the cores."""
+    for name in VARIABLES:
+        value = os.environ.get(name, "").split(",")[0].strip()
+        if value.isdigit() and int(value) > 0:
+            return int(value)
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+class _BlasLibrary:
+    """The BLAS libraries of the process, whose thread counts are set to 1 while a run is active."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._active = 0
+        self._functions: list[tuple[Callable[[], int], Callable[[int], object]]] | None = None
+        self._previous: list[int] = []
+
+    def enter(self) -> None:
+        with self._lock:
+            self._active += 1
+            if self._active == 1:
+                if self._functions is None:
+                    self._functions = _find_blas_functions()
+                self._previous = [get() for get, _ in self._functions]
+                for (_, set_count), previous in zip(self._functions, self._previous, strict=True):
+                    if previous != 1:
+                        set_count(1)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._active -= 1
+            if self._active == 0 and self._functions is not None:
+                for (_, set_count), previous in zip(self._functions, self._previous, strict=True):
+                    if previous != 1:
+                        set_count(previous)
+
+
+def _find_blas_functions() -> list[tuple[Callable[[], int], Callable[[int], object]]]:
+    """Return the functions that read and set the thread count of each BLAS library.
+
+    threadpoolctl finds the libraries. Its own limits take 100 microseconds, the functions of OpenBLAS less than one.
+    """
+    try:
+        from threadpoolctl import ThreadpoolController
+
+        controllers = ThreadpoolController().select(user_api="blas").lib_controllers
+    except Exception:  # an unknown library: its thread count stays
+        return []
+    return [_find_openblas_functions(c) or (c.get_num_threads, c.set_num_threads) for c in controllers]
+
+
+def _find_openblas_functions(controller: Any) -> tuple[Callable[[], int], Callable[[int], object]] | None:
+    if controller.internal_api != "openblas":
+        return None
+    for prefix in ("", "scipy_", "lib"):
+        for suffix in ("", "64_", "_64"):
+            try:
+                get_count = getattr(controller.dynlib, f"{prefix}openblas_get_num_threads{suffix}")
+                set_count = getattr(controller.dynlib, f"{prefix}openblas_set_num_threads{suffix}")
+            except AttributeError:
+                continue
+            get_count.restype, set_count.argtypes, set_count.restype = ctypes.c_int, [ctypes.c_int], None
+            return get_count, set_count
+    return None
+
+
+_blas = _BlasLibrary()
+
+
+@contextmanager
+def use_threads(count: int) -> Iterator[None]:
+    """Let the computations inside a `with` block use a number of threads, and BLAS one each.
+
+    Args:
+        count: The number of threads, including the calling one.
+    """
+    token = _count.set(count)
+    _blas.enter()
+    try:
+        yield
+    finally:
+        _blas.leave()
+        _count.reset(token)
+
+
+def run_parallel(function: Callable[[int], object], count: int) -> None:
+    """Call a function with 0, ..., count - 1, on the threads of the current run.
+
+    Args:
+        function: Called once per part, on any thread. It must not depend on the order of the parts.
+        count: The number of parts.
+
+    Raises:
+        Exception: What the function raised first, if it did.
+    """
+    helper_count = min(_count.get(), count) - 1
+    if helper_count < 1:
+        for part in range(count):
+            function(part)
+        return
+    parts = iter(range(count))
+
+    def work() -> None:
+        for part in parts:
+            function(part)
+
+    pool = _get_pool()
+    helpers: list[Future[None]] = [pool.submit(work) for _ in range(helper_count)]
+    try:
+        work()
+    finally:
+        for _ in parts:  # after an exception, nothing else is started
+            pass
+        # Helpers that have not started yet have nothing left to do.
+        errors = [helper.exception() for helper in helpers if not helper.cancel()]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+@functools.cache
+def _get_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(1, (os.cpu_count() or 2) * 2), "irrun", initializer=_initialize_helper)
+
+
+def _initialize_helper() -> None:
+    np.seterr(all="ignore")
+
+
+if hasattr(os, "register_at_fork"):  # a child process has none of the threads
+    os.register_at_fork(after_in_child=_get_pool.cache_clear)
+
+
+def count_parts(rows: int, weights: int) -> int:
+    """Return the number of parts that a product is divided into, which does not depend on the number of threads.
+
+    Args:
+        rows: Number of rows that are multiplied by the weights.
+        weights: Number of elements of the weights.
+    """
+    time = max(rows * weights // MULTIPLICATION_RATE, weights // READING_RATE)
+    return max(1, min(MAX_PARTS, time // MIN_PART_TIME))
+
+
+def multiply_matrices(a: Array, b: Array, out: Array | None = None) -> Array:
+    """Compute `np.matmul(a, b, out)`; large products of two matrices are divided between threads.
+
+    Args:
+        a: Shape [..., M, K].
+        b: Shape [..., K, N]. Products are only divided if all leading dimensions are 1.
+        out: Array that the result is written to.
+    """
+    if a.ndim < 2 or b.ndim < 2 or a.size != a.shape[-2] * a.shape[-1]:
+        return np.matmul(a, b, out=out)
+    rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
+    parts = count_parts(min(rows, columns), max(rows, columns) * inner)
+    if parts < 2 or b.shape[-2] != inner or b.size != inner * columns or not a.size or not b.size:
+        return np.matmul(a, b, out=out)
+    if a.dtype != b.dtype or (out is not None and out.shape[-2:] != (rows, columns)):
+        return np.matmul(a, b, out=out)
+    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns)
+    result = np.empty(shape, a.dtype) if out is None else out
+    left, right = a.reshape(a.shape[-2:]), b.reshape(b.shape[-2:])
+    target = result[(0,) * (result.ndim - 2)]
+    length = max(rows, columns)
+    step = -(-length // parts)
+    step += -step % PART_MULTIPLE
+
+    def multiply_part(part: int) -> None:
+        section = slice(part * step, (part + 1) * step)
+        if columns >= rows:
+            np.matmul(left, right[:, section], out=target[:, section])
+        else:
+            np.matmul(left[section], right, out=target[section])
+
+    run_parallel(multiply_part, -(-length // step))
+    return result
