@@ -17,7 +17,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,16 @@ import irrun
 from irrun.element_types import ElementType
 from irrun.ops._support.numerics import is_float, upcast
 
-__all__ = ["GENERATORS", "Case", "check_round_trip", "generate_cases", "load_generators", "register_cases", "run_case"]
+__all__ = [
+    "GENERATORS",
+    "Case",
+    "check_round_trip",
+    "generate_cases",
+    "list_cases",
+    "load_generators",
+    "register_cases",
+    "run_case",
+]
 
 EXACT = (0.0, 0.0)
 
@@ -104,6 +113,12 @@ def generate_cases(type: str, since: int) -> Iterator[Case]:
     """
     seed = zlib.crc32(f"{type}-{since}".encode()) + int(os.environ.get("IRRUN_SEED", "0"))
     return GENERATORS[type, since](np.random.default_rng(seed))
+
+
+@cache
+def list_cases(type: str, since: int) -> tuple[Case, ...]:
+    """Return the cases of one operation, which are generated once per process."""
+    return tuple(generate_cases(type, since))
 
 
 def run_case(type: str, since: int, case: Case) -> None:
