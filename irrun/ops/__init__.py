@@ -1,4 +1,4 @@
-"""What each operation means: one function on arrays per operation, by category of the specification.
+"""The kernels of all operations, by category of the specification.
 
 Submodules are imported when they are first used: `irrun.ops.movement.gather.gather_7(...)` works after
 `import irrun`.

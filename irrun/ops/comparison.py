@@ -33,7 +33,7 @@ def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
         auto_broadcast_axis: First dimension that "pdpd" matches.
 
     Returns:
-        boolean, the broadcast shape.
+        The broadcast shape, boolean.
 
     Raises:
         InputError: The shapes do not match by the broadcasting rule.
@@ -57,7 +57,7 @@ def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
         auto_broadcast_axis: First dimension that "pdpd" matches.
 
     Returns:
-        boolean, the broadcast shape.
+        The broadcast shape, boolean.
 
     Raises:
         InputError: The shapes do not match by the broadcasting rule.
@@ -81,7 +81,7 @@ def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_
         auto_broadcast_axis: First dimension that "pdpd" matches.
 
     Returns:
-        boolean, the broadcast shape.
+        The broadcast shape, boolean.
 
     Raises:
         InputError: The shapes do not match by the broadcasting rule.
@@ -105,7 +105,7 @@ def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
         auto_broadcast_axis: First dimension that "pdpd" matches.
 
     Returns:
-        boolean, the broadcast shape.
+        The broadcast shape, boolean.
 
     Raises:
         InputError: The shapes do not match by the broadcasting rule.
@@ -129,7 +129,7 @@ def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
         auto_broadcast_axis: First dimension that "pdpd" matches.
 
     Returns:
-        boolean, the broadcast shape.
+        The broadcast shape, boolean.
 
     Raises:
         InputError: The shapes do not match by the broadcasting rule.
@@ -155,7 +155,7 @@ def greater_equal_1(
         auto_broadcast_axis: First dimension that "pdpd" matches.
 
     Returns:
-        boolean, the broadcast shape.
+        The broadcast shape, boolean.
 
     Raises:
         InputError: The shapes do not match by the broadcasting rule.
@@ -173,10 +173,10 @@ def is_finite_10(data: Array) -> Array:
     """Return whether `data` is neither infinite nor NaN.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
 
     Returns:
-        boolean, the shape of `data`.
+        The shape of `data`, boolean.
 
     Spec:
         IsFinite-10
@@ -190,12 +190,12 @@ def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: boo
     """Return whether `data` is infinite.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
         detect_negative: Whether minus infinity counts.
         detect_positive: Whether plus infinity counts.
 
     Returns:
-        boolean, the shape of `data`.
+        The shape of `data`, boolean.
 
     Spec:
         IsInf-10
@@ -214,10 +214,10 @@ def is_nan_10(data: Array) -> Array:
     """Return whether `data` is NaN.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
 
     Returns:
-        boolean, the shape of `data`.
+        The shape of `data`, boolean.
 
     Spec:
         IsNaN-10

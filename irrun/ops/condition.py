@@ -27,15 +27,15 @@ def bucketize_3(
     """Return the index of the bucket that contains each element of `data`.
 
     Args:
-        data: Any numeric type, any shape.
-        buckets: Any numeric type, one-dimensional. The boundaries between buckets, ascending.
+        data: Numeric, any shape.
+        buckets: Numeric, 1D. The boundaries between buckets, ascending.
         output_type: The type of the result, i64 or i32.
         with_right_bound: Whether buckets include their upper boundary; if not, they include their lower one.
 
     Returns:
-        The shape of `data`, the type output_type: the number of boundaries that are less than the element, or less
-        than or equal to it if with_right_bound is false. NaN is in the first bucket, or in the last one if
-        with_right_bound is false.
+        The shape of `data`, the type `output_type`: the number of boundaries that are less than the element, or less
+        than or equal to it if `with_right_bound` is false. NaN is in the first bucket, or in the last one if
+        `with_right_bound` is false.
 
     Raises:
         InputError: `buckets` is not one-dimensional, or an input is not numeric.
@@ -74,7 +74,7 @@ def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
         output_type: The type of the result, i64 or i32.
 
     Returns:
-        Shape [rank of `data`, number of nonzero elements], the type output_type. For a scalar, the shape is [1, 1],
+        Shape [rank of `data`, number of nonzero elements], the type `output_type`. For a scalar, the shape is [1, 1],
         or [0, 0] if it is zero, as in the reference implementation.
 
     Spec:
@@ -99,7 +99,7 @@ def select_1(
     """Select elements of `then` where `cond` is true, and of `else` where it is false.
 
     Args:
-        cond: boolean, any shape.
+        cond: Boolean, any shape.
         then: Any type, any shape.
         else_: The type of `then`, any shape.
         auto_broadcast: Broadcasting rule. "none" requires equal shapes, "numpy" broadcasts all inputs, "pdpd"
@@ -131,12 +131,12 @@ def select_1(
 
 @op("If", since=8)
 def if_8(cond: Array, *inputs: Array, then_body: BodyRunner, else_body: BodyRunner) -> tuple[Array, ...]:
-    """Run one of two bodies.
+    """Run one of two bodies, depending on a condition.
 
     Args:
-        cond: boolean, one element.
+        cond: Boolean scalar.
         *inputs: Any types, any shapes. The port maps connect them to the Parameters of the bodies; their positions
-            are counted from `cond`, which is 0.
+            count from `cond`, which is 0.
         then_body: The body that runs if `cond` is true.
         else_body: The body that runs if `cond` is false.
 

@@ -24,13 +24,13 @@ def logical_and_1(
     """Compute the logical AND of two tensors.
 
     Args:
-        a: boolean, any shape.
+        a: Boolean, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.
 
     Returns:
-        boolean, the broadcast shape.
+        The broadcast shape, boolean.
 
     Raises:
         InputError: The shapes do not match by the broadcasting rule.
@@ -48,13 +48,13 @@ def logical_or_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
     """Compute the logical OR of two tensors.
 
     Args:
-        a: boolean, any shape.
+        a: Boolean, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.
 
     Returns:
-        boolean, the broadcast shape.
+        The broadcast shape, boolean.
 
     Raises:
         InputError: The shapes do not match by the broadcasting rule.
@@ -75,13 +75,13 @@ def logical_xor_1(
     """Compute the logical exclusive OR of two tensors.
 
     Args:
-        a: boolean, any shape.
+        a: Boolean, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.
 
     Returns:
-        boolean, the broadcast shape.
+        The broadcast shape, boolean.
 
     Raises:
         InputError: The shapes do not match by the broadcasting rule.
@@ -99,7 +99,7 @@ def logical_not_1(data: Array) -> Array:
     """Negate `data`.
 
     Args:
-        data: boolean, or numbers as in the reference implementation, any shape.
+        data: Boolean, or numeric as in the reference implementation, any shape.
 
     Returns:
         The shape and type of `data`.

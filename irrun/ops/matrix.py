@@ -70,8 +70,8 @@ def _describe(x: Array, is_transposed: bool) -> str:
 def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None) -> Array:
     """Compute a matrix product for each group of rows or for each matrix of `mat_a`.
 
-    Drafts of the specification have `mat_b` as [G, K, N], and a product of two matrices of rank 2. OpenVINO
-    implements neither.
+    In drafts of the specification `mat_b` has shape [G, K, N], and both inputs may have rank 2. OpenVINO implements
+    neither.
 
     Args:
         mat_a: Numeric, shape [ROWS, K] or [G, M, K].
@@ -104,7 +104,7 @@ def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None)
     ends = offsets.tolist()
     bounds = [0, *ends]
     if any(end < start for start, end in itertools.pairwise(bounds)) or bounds[-1] > mat_a.shape[0]:
-        raise InputError(f"offsets are {ends}, expected ascending values in [0, {mat_a.shape[0]}]")
+        raise InputError(f"offsets is {ends}, expected ascending values in [0, {mat_a.shape[0]}]")
     result = np.zeros((mat_a.shape[0], mat_b.shape[1]), mat_a.dtype)
     for group, (start, end) in enumerate(itertools.pairwise(bounds)):
         if end > start:
@@ -117,11 +117,11 @@ def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None)
 def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     """Compute the inverse of each matrix.
 
-    Matrices are eliminated with partial pivoting in the type of `data`, as in the reference implementation, where the
-    specification computes f64 in f32.
+    Gaussian elimination with partial pivoting is computed in the type of `data`, as in the reference implementation.
+    The specification computes f64 in f32.
 
     Args:
-        data: Floating point, shape [..., N, N].
+        data: Floating-point, shape [..., N, N].
         adjoint: Whether the inverse is transposed.
 
     Returns:
@@ -170,13 +170,13 @@ def einsum_7(*inputs: Array, equation: str) -> Array:
     """Multiply the inputs along labeled axes and sum over the labels that are not in the output.
 
     Args:
-        inputs: Numeric, all of one type; one for each subscript of `equation`.
-        equation: Subscripts separated by commas, optionally with "->" and the subscript of the output. "..." stands
-            for any number of axes, which are broadcast. A label that occurs twice in a subscript selects the diagonal.
+        *inputs: Numeric, all of the same type; one for each subscript of `equation`.
+        equation: Subscripts separated by commas, optionally with "->" and the subscript of the output. "..." represents
+            any number of axes, which are broadcast. A label that occurs twice in a subscript selects the diagonal.
             Without "->" the output has the axes of "...", then all labels that occur once, in alphabetical order.
 
     Returns:
-        The type of the inputs.
+        One axis for each label of the output, the type of the inputs.
 
     Raises:
         InputError: The equation is invalid or does not match the inputs.
@@ -220,7 +220,7 @@ def _parse_equation(equation: str, inputs: Sequence[Array]) -> tuple[list[tuple[
 
 
 def _count_ellipsis_axes(subscript: str, x: Array, equation: str) -> int:
-    """Return the number of axes of `x` that "..." stands for; 0 without it."""
+    """Return the number of axes of `x` that "..." represents; 0 without it."""
     labels = subscript.replace("...", "", 1)
     width = x.ndim - len(labels) if "..." in subscript else 0
     if "." in labels or width < 0 or width + len(labels) != x.ndim:

@@ -29,14 +29,14 @@ def batch_norm_inference_1(
 ) -> Array:
     """Compute `gamma * (data - mean) / sqrt(variance + epsilon) + beta` per channel, with `data` as the third input.
 
-    The specification's page describes version 5, which has `data` first. OpenVINO has it third.
+    The specification describes version 5, in which `data` is the first input. In OpenVINO it is the third.
 
     Args:
-        gamma: The type of `data`, [C].
-        beta: The type of `data`, [C].
-        data: Any floating-point type, [N, C, ...].
-        mean: The type of `data`, [C].
-        variance: The type of `data`, [C].
+        gamma: The type of `data`, shape [C].
+        beta: The type of `data`, shape [C].
+        data: Floating-point, shape [N, C, ...].
+        mean: The type of `data`, shape [C].
+        variance: The type of `data`, shape [C].
         epsilon: Added to the variance.
 
     Returns:
@@ -59,11 +59,11 @@ def batch_norm_inference_5(
     """Compute `gamma * (data - mean) / sqrt(variance + epsilon) + beta` per channel.
 
     Args:
-        data: Any floating-point type, [N, C, ...].
-        gamma: The type of `data`, [C].
-        beta: The type of `data`, [C].
-        mean: The type of `data`, [C].
-        variance: The type of `data`, [C].
+        data: Floating-point, shape [N, C, ...].
+        gamma: The type of `data`, shape [C].
+        beta: The type of `data`, shape [C].
+        mean: The type of `data`, shape [C].
+        variance: The type of `data`, shape [C].
         epsilon: Added to the variance.
 
     Returns:
@@ -105,11 +105,11 @@ def mvn_2(
     """Subtract the mean of `data` and divide by its standard deviation.
 
     Args:
-        data: Any floating-point type, [N, C, ...].
+        data: Floating-point, shape [N, C, ...].
         eps: Added to the variance.
-        across_channels: Whether the mean is taken of each batch element, else of each channel of it. Ignored if
-            there are reduction_axes.
-        reduction_axes: The axes that the mean is taken along.
+        across_channels: Whether the mean is computed per batch element instead of per channel. Ignored if
+            `reduction_axes` is not empty.
+        reduction_axes: The axes along which the mean is computed.
         normalize_variance: Whether to divide by the standard deviation.
 
     Returns:
@@ -135,8 +135,8 @@ def mvn_6(
     """Subtract the mean of `data` along `axes` and divide by its standard deviation.
 
     Args:
-        data: Any floating-point type, any shape.
-        axes: i32 or i64, scalar or one-dimensional. Negative values count from the end.
+        data: Floating-point, any shape.
+        axes: i32 or i64, scalar or 1D. Negative values count from the end.
         normalize_variance: Whether to divide by the standard deviation.
         eps: Added to the variance or the standard deviation.
         eps_mode: "inside_sqrt" adds eps to the variance, "outside_sqrt" to the standard deviation.
@@ -166,7 +166,7 @@ def grn_1(data: Array, *, bias: float) -> Array:
     """Divide `data` by its Euclidean norm along the channels.
 
     Args:
-        data: Any floating-point type, [N, C, ...].
+        data: Floating-point, shape [N, C, ...].
         bias: Added to the sum of squares.
 
     Returns:
@@ -187,9 +187,9 @@ def normalize_l2_1(data: Array, axes: Array, *, eps: float, eps_mode: Literal["a
     """Divide `data` by its Euclidean norm along `axes`.
 
     Args:
-        data: Any floating-point type, any shape.
-        axes: Integer, scalar or one-dimensional. Negative values count from the end. If empty, every element is
-            divided by itself: the result is 1, or 0 where `data` is 0.
+        data: Floating-point, any shape.
+        axes: Integer, scalar or 1D. Negative values count from the end. If empty, every element is divided by itself:
+            the result is 1, or 0 where `data` is 0.
         eps: Added to the sum of squares, or its lower limit.
         eps_mode: "add" adds eps to the sum of squares, "max" limits the sum to at least eps.
 
@@ -222,8 +222,8 @@ def lrn_1(data: Array, axes: Array, *, alpha: float, beta: float, bias: float, s
     specification's size / 2 is the same for odd sizes.
 
     Args:
-        data: Any floating-point type, any shape.
-        axes: Integer, scalar or one-dimensional. Negative values count from the end.
+        data: Floating-point, any shape.
+        axes: Integer, scalar or 1D. Negative values count from the end.
         alpha: Scale of the mean square.
         beta: Exponent of the divisor.
         bias: Added to the scaled mean square.
@@ -269,9 +269,9 @@ def group_normalization_12(data: Array, scale: Array, bias: Array, *, num_groups
     """Normalize each group of channels to mean 0 and variance 1, then scale and shift each channel.
 
     Args:
-        data: Any floating-point type, [N, C, ...].
-        scale: The type of `data`, [C].
-        bias: The type of `data`, [C].
+        data: Floating-point, shape [N, C, ...].
+        scale: The type of `data`, shape [C].
+        bias: The type of `data`, shape [C].
         num_groups: Number of groups, a divisor of C.
         epsilon: Added to the variance.
 

@@ -39,7 +39,7 @@ def reduce_sum_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the sum along `axes`; integers wrap.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
         axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
         keep_dims: Whether reduced dimensions are kept with size 1.
 
@@ -61,7 +61,7 @@ def reduce_prod_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array
     """Compute the product along `axes`; integers wrap.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
         axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
         keep_dims: Whether reduced dimensions are kept with size 1.
 
@@ -85,7 +85,7 @@ def reduce_mean_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array
     Means of integers are truncated. The mean of no elements is zero, as in the reference implementation.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
         axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
         keep_dims: Whether reduced dimensions are kept with size 1.
 
@@ -117,7 +117,7 @@ def reduce_max_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     As in the reference implementation, NaN is ignored, and no result is below the lowest finite value.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
         axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
         keep_dims: Whether reduced dimensions are kept with size 1.
 
@@ -145,7 +145,7 @@ def reduce_min_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     integer.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
         axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
         keep_dims: Whether reduced dimensions are kept with size 1.
 
@@ -170,7 +170,7 @@ def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     Without axes, the result is the absolute values, as in the reference implementation.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
         axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
         keep_dims: Whether reduced dimensions are kept with size 1.
 
@@ -195,7 +195,7 @@ def reduce_l2_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     implementation.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
         axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
         keep_dims: Whether reduced dimensions are kept with size 1.
 
@@ -219,7 +219,7 @@ def reduce_logical_and_1(data: Array, axes: Array, *, keep_dims: bool = False) -
     """Compute the logical AND along `axes`.
 
     Args:
-        data: boolean, any shape.
+        data: Boolean, any shape.
         axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
         keep_dims: Whether reduced dimensions are kept with size 1.
 
@@ -241,7 +241,7 @@ def reduce_logical_or_1(data: Array, axes: Array, *, keep_dims: bool = False) ->
     """Compute the logical OR along `axes`.
 
     Args:
-        data: boolean, any shape.
+        data: Boolean, any shape.
         axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
         keep_dims: Whether reduced dimensions are kept with size 1.
 

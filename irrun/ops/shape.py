@@ -23,7 +23,7 @@ def shape_of_1(data: Array) -> Array:
         data: Any type, any shape.
 
     Returns:
-        i64, [rank of `data`].
+        Shape [rank of `data`], i64.
 
     Spec:
         ShapeOf-1
@@ -40,7 +40,7 @@ def shape_of_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
         output_type: The type of the result, i64 or i32.
 
     Returns:
-        Shape [rank of `data`], the type output_type.
+        Shape [rank of `data`], the type `output_type`.
 
     Spec:
         ShapeOf-3
@@ -54,8 +54,8 @@ def reshape_1(data: Array, shape: Array, *, special_zero: bool = False) -> Array
 
     Args:
         data: Any type, any shape.
-        shape: Integer, one-dimensional; a scalar requests the shape of a scalar. At most one dimension is -1; it is
-            computed from the others.
+        shape: Integer, 1D; a scalar requests the shape of a scalar. At most one dimension is -1; it is computed from
+            the others.
         special_zero: Whether a 0 in `shape` copies the dimension of `data` at the same position. Required by the
             specification, whose examples omit it.
 
@@ -92,8 +92,8 @@ def squeeze_1(data: Array, axes: Array | None = None) -> Array:
 
     Args:
         data: Any type, any shape.
-        axes: Integer, scalar or one-dimensional. The dimensions to remove; all of size 1 if omitted or empty.
-            Dimensions of other sizes are kept, as in OpenVINO since 2024.3.
+        axes: Integer, scalar or 1D. The dimensions to remove; all of size 1 if omitted or empty. Dimensions of other
+            sizes are kept, as in OpenVINO since 2024.3.
 
     Returns:
         The shape of `data` without these dimensions, the type of `data`. A view.
@@ -117,8 +117,8 @@ def squeeze_15(data: Array, axes: Array | None = None, *, allow_axis_skip: bool 
 
     Args:
         data: Any type, any shape.
-        axes: Integer, scalar or one-dimensional. The dimensions to remove; all of size 1 if omitted or empty.
-            Dimensions of other sizes are kept.
+        axes: Integer, scalar or 1D. The dimensions to remove; all of size 1 if omitted or empty. Dimensions of other
+            sizes are kept.
         allow_axis_skip: Affects the inference of dynamic ranks only, and has no effect here.
 
     Returns:
@@ -139,8 +139,8 @@ def unsqueeze_1(data: Array, axes: Array) -> Array:
 
     Args:
         data: Any type, any shape.
-        axes: Integer, scalar or one-dimensional. The positions of the new dimensions in the result. Negative values
-            count from the end of the result; repeated values count once.
+        axes: Integer, scalar or 1D. The positions of the new dimensions in the result. Negative values count from the
+            end of the result; repeated values count once.
 
     Returns:
         The shape of `data` with the new dimensions, the type of `data`. A view.

@@ -26,13 +26,13 @@ def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the discrete Fourier transform of complex `data` along `axes`.
 
     Args:
-        data: Float [..., 2], complex.
+        data: Floating-point, shape [..., 2], complex.
         axes: Integer, 1D, distinct axes of the complex tensor.
         signal_size: Integer, one element per axis: the size to which `data` is cropped or padded with zeros, or -1 to
             keep its size. All -1 if omitted.
 
     Returns:
-        The type of `data`, complex.
+        The shape of `data` with the sizes `signal_size` along `axes`, the type of `data`, complex.
 
     Raises:
         InputError: `data` is not complex, an axis is out of range or repeated, or a size is invalid.
@@ -52,13 +52,13 @@ def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the inverse discrete Fourier transform of complex `data` along `axes`.
 
     Args:
-        data: Float [..., 2], complex.
+        data: Floating-point, shape [..., 2], complex.
         axes: Integer, 1D, distinct axes of the complex tensor.
         signal_size: Integer, one element per axis: the size to which `data` is cropped or padded with zeros, or -1 to
             keep its size. All -1 if omitted.
 
     Returns:
-        The type of `data`, complex.
+        The shape of `data` with the sizes `signal_size` along `axes`, the type of `data`, complex.
 
     Raises:
         InputError: `data` is not complex, an axis is out of range or repeated, or a size is invalid.
@@ -78,13 +78,14 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the discrete Fourier transform of real `data` along `axes`, without its redundant half.
 
     Args:
-        data: Float, real.
+        data: Floating-point, real.
         axes: Integer, 1D, distinct axes of `data`.
         signal_size: Integer, one element per axis: the size to which `data` is cropped or padded with zeros, or -1 to
             keep its size. All -1 if omitted.
 
     Returns:
-        The type of `data`, complex. The last of the axes has n // 2 + 1 elements, or none if n is 0.
+        The shape of `data` with the sizes `signal_size` along `axes`, and 2 as a further dimension; the type of `data`,
+        complex. If the size of the last of the axes is n, the result has n // 2 + 1 elements along it, or 0 if n is 0.
 
     Raises:
         InputError: An axis is out of range or repeated, or a size is invalid.
@@ -108,13 +109,14 @@ def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array
     """Compute the inverse of RDFT: real data from one half of a symmetric spectrum.
 
     Args:
-        data: Float [..., 2], complex.
+        data: Floating-point, shape [..., 2], complex.
         axes: Integer, 1D, distinct axes of the complex tensor.
         signal_size: Integer, one element per axis: the size of the result, or -1 for the default. The default is the
             size n of `data`, but 2 * (n - 1) for the last of the axes. All -1 if omitted.
 
     Returns:
-        The type of `data`, real.
+        The shape of `data` without its last dimension and with the sizes `signal_size` along `axes`; the type of
+        `data`, real.
 
     Raises:
         InputError: `data` is not complex, an axis is out of range or repeated, or a size is invalid.
@@ -141,15 +143,15 @@ def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, 
     """Compute the RDFT of overlapping frames of `signal`, multiplied by `window`.
 
     Args:
-        signal: Float [length] or [batch, length].
-        window: Float [n], n <= frame_size. It is centered in a frame and padded with zeros.
+        signal: Floating-point, shape [length] or [batch, length].
+        window: Floating-point, shape [n], n <= frame_size. It is centered in a frame and padded with zeros.
         frame_size: Integer scalar, the number of elements of a frame.
         frame_step: Integer scalar, the distance between frames.
         transpose_frames: Whether the axis of the frequencies precedes that of the frames.
 
     Returns:
-        Shape [batch, frames, frame_size // 2 + 1, 2], or with `transpose_frames` [batch, frame_size // 2 + 1, frames,
-        2]; without batch if `signal` has none. The type of `signal`, complex.
+        Shape [batch, frames, frame_size // 2 + 1, 2], or [batch, frame_size // 2 + 1, frames, 2] if `transpose_frames`
+        is true; without batch if `signal` has none. The type of `signal`, complex.
 
     Raises:
         InputError: `frame_size` or `frame_step` is not positive, `signal` is shorter than a frame, or `window` longer.
@@ -185,13 +187,13 @@ def istft_16(
     """Compute the inverse of STFT: overlapping frames are added up.
 
     Args:
-        data: Float [batch, frame_size // 2 + 1, frames, 2], or the same without batch, complex.
-        window: Float [n], n <= frame_size. It is centered in a frame and padded with zeros.
+        data: Floating-point, shape [batch, frame_size // 2 + 1, frames, 2], or the same without batch, complex.
+        window: Floating-point, shape [n], n <= frame_size. It is centered in a frame and padded with zeros.
         frame_size: Integer scalar, the number of elements of a frame.
         frame_step: Integer scalar, the distance between frames.
         signal_length: Integer scalar, the length to which the result is cropped or padded with zeros. Not used if
             omitted or not positive.
-        center: Whether frame_size // 2 elements are removed at both ends. If frame_size is odd, the result has one
+        center: Whether frame_size // 2 elements are removed at both ends. If `frame_size` is odd, the result has one
             element more than in the specification.
         normalized: Whether the spectrum was divided by sqrt(frame_size).
 

@@ -36,12 +36,12 @@ def embedding_bag_offsets_sum_3(
     """Compute sums of bags of rows of `emb_table`, where each bag is a range of `indices`.
 
     Args:
-        emb_table: Any numeric type, rank >= 1.
-        indices: Integer [n].
-        offsets: Integer [bags], ascending. Bag i holds the indices from offsets[i] to offsets[i + 1], the last one all
-            that follow.
+        emb_table: Numeric, rank >= 1.
+        indices: Integer, shape [n].
+        offsets: Integer, shape [bags], ascending. Bag i holds the indices from offsets[i] to offsets[i + 1], the last
+            one all that follow.
         default_index: Integer scalar, the row that is the result of an empty bag. Zeros if omitted or -1.
-        per_sample_weights: The type of `emb_table`, [n]. Factors of the rows, except for the default one.
+        per_sample_weights: The type of `emb_table`, shape [n]. Factors of the rows, except for the default one.
 
     Returns:
         Shape [bags, *emb_table.shape[1:]], the type of `emb_table`.
@@ -68,13 +68,13 @@ def embedding_bag_offsets_15(
     """Compute sums or means of bags of rows of `emb_table`, where each bag is a range of `indices`.
 
     Args:
-        emb_table: Any numeric type, rank >= 1.
-        indices: Integer [n].
-        offsets: Integer [bags], ascending. Bag i holds the indices from offsets[i] to offsets[i + 1], the last one all
-            that follow. An offset may be n, which results in an empty bag.
+        emb_table: Numeric, rank >= 1.
+        indices: Integer, shape [n].
+        offsets: Integer, shape [bags], ascending. Bag i holds the indices from offsets[i] to offsets[i + 1], the last
+            one all that follow. An offset may be n, which results in an empty bag.
         default_index: Integer scalar, the row that is the result of an empty bag. Zeros if omitted or -1.
-        per_sample_weights: The type of `emb_table`, [n], for reduction "sum" only. Factors of the rows, except for
-            the default one.
+        per_sample_weights: The type of `emb_table`, shape [n], for reduction "sum" only. Factors of the rows, except
+            for the default one.
         reduction: How the rows of a bag are combined.
 
     Returns:
@@ -89,7 +89,7 @@ def embedding_bag_offsets_15(
     starts = to_int_list(offsets)
     bounds = [*starts, indices.size]
     if min(np.diff(bounds), default=0) < 0 or bounds[0] < 0:
-        raise InputError(f"offsets are {starts}, expected ascending numbers from 0 to {indices.size}")
+        raise InputError(f"offsets is {starts}, expected ascending numbers from 0 to {indices.size}")
     first = starts[0] if starts else indices.size
     if first > 0:  # indices before the first bag are not used
         indices = indices[first:]
@@ -103,9 +103,9 @@ def embedding_bag_packed_sum_3(emb_table: Array, indices: Array, per_sample_weig
     """Compute sums of bags of rows of `emb_table`, where each bag is a row of `indices`.
 
     Args:
-        emb_table: Any numeric type, rank >= 1.
-        indices: Integer [bags, n].
-        per_sample_weights: The type of `emb_table`, [bags, n]. Factors of the rows.
+        emb_table: Numeric, rank >= 1.
+        indices: Integer, shape [bags, n].
+        per_sample_weights: The type of `emb_table`, shape [bags, n]. Factors of the rows.
 
     Returns:
         Shape [bags, *emb_table.shape[1:]], the type of `emb_table`.
@@ -130,9 +130,9 @@ def embedding_bag_packed_15(
     """Compute sums or means of bags of rows of `emb_table`, where each bag is a row of `indices`.
 
     Args:
-        emb_table: Any numeric type, rank >= 1.
-        indices: Integer [bags, n].
-        per_sample_weights: The type of `emb_table`, [bags, n], for reduction "sum" only. Factors of the rows.
+        emb_table: Numeric, rank >= 1.
+        indices: Integer, shape [bags, n].
+        per_sample_weights: The type of `emb_table`, shape [bags, n], for reduction "sum" only. Factors of the rows.
         reduction: How the rows of a bag are combined.
 
     Returns:
@@ -145,10 +145,10 @@ def embedding_bag_packed_15(
         EmbeddingBagPacked-15
     """
     if indices.ndim != 2:
-        raise InputError(f"indices have shape {list(indices.shape)}, expected [bags, n]")
+        raise InputError(f"indices has shape {list(indices.shape)}, expected [bags, n]")
     if per_sample_weights is not None and per_sample_weights.shape != indices.shape:
         raise InputError(
-            f"per_sample_weights have shape {list(per_sample_weights.shape)}, expected {list(indices.shape)}"
+            f"per_sample_weights has shape {list(per_sample_weights.shape)}, expected {list(indices.shape)}"
         )
     bags = np.repeat(np.arange(indices.shape[0]), indices.shape[1])
     weights = None if per_sample_weights is None else per_sample_weights.reshape(-1)
@@ -167,13 +167,13 @@ def embedding_segments_sum_3(
     """Compute sums of segments of rows of `emb_table`, where `segment_ids` assigns each index to a segment.
 
     Args:
-        emb_table: Any numeric type, rank >= 1.
-        indices: Integer [n].
-        segment_ids: Integer [n], in [0, num_segments), in any order.
+        emb_table: Numeric, rank >= 1.
+        indices: Integer, shape [n].
+        segment_ids: Integer, shape [n], in [0, num_segments), in any order.
         num_segments: Integer scalar.
         default_index: Integer scalar, the row that is the result of an empty segment. Zeros if omitted, or -1 as for
             bags.
-        per_sample_weights: The type of `emb_table`, [n]. Factors of the rows, except for the default one.
+        per_sample_weights: The type of `emb_table`, shape [n]. Factors of the rows, except for the default one.
 
     Returns:
         Shape [num_segments, *emb_table.shape[1:]], the type of `emb_table`.
@@ -187,7 +187,7 @@ def embedding_segments_sum_3(
     count = int(to_scalar(num_segments, "num_segments"))
     segments = segment_ids.astype(np.int64).reshape(-1)
     if segments.size and (segments.min() < 0 or segments.max() >= count):
-        raise InputError(f"segment_ids are {segments.tolist()}, expected numbers from 0 to {count - 1}")
+        raise InputError(f"segment_ids is {segments.tolist()}, expected numbers from 0 to {count - 1}")
     return _reduce_bags(emb_table, indices, segments, max(0, count), default_index, per_sample_weights, "sum")
 
 
@@ -240,9 +240,9 @@ def sparse_fill_empty_rows_16(
     """Insert `default_value` at column 0 of each empty row of a sparse matrix.
 
     Args:
-        values: Any type, [n].
-        dense_shape: Integer [2], the shape of the matrix.
-        indices: Integer [n, 2], the row and column of each value.
+        values: Any type, shape [n].
+        dense_shape: Integer, shape [2], the shape of the matrix.
+        indices: Integer, shape [n, 2], the row and column of each value.
         default_value: The type of `values`, scalar.
 
     Returns:

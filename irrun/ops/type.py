@@ -45,7 +45,7 @@ def convert_1(data: Array, *, destination_type: ElementType) -> Array:
         destination_type: The element type of the result.
 
     Returns:
-        The shape of `data`, the type destination_type.
+        The shape of `data`, the type `destination_type`.
 
     Raises:
         InputError: Strings are converted to numbers, or numbers to strings.
@@ -91,8 +91,8 @@ def convert_promote_types_14(
     holds all values of both. Of two integers likewise; it is signed if either is.
 
     Args:
-        input_0: Numbers or boolean, any shape.
-        input_1: Numbers or boolean, any shape.
+        input_0: Numeric or boolean, any shape.
+        input_1: Numeric or boolean, any shape.
         promote_unsafe: Whether the common type may lose values or precision.
         pytorch_scalar_promotion: Whether a scalar and a tensor that are both floats or both integers get the type
             of the tensor.
@@ -102,7 +102,7 @@ def convert_promote_types_14(
         Both inputs, in their shapes and the common type.
 
     Raises:
-        InputError: There is no common type, or none that is safe although promote_unsafe is false, or there are no
+        InputError: There is no common type, or none that is safe although `promote_unsafe` is false, or there are no
             rules for one of the types.
 
     Spec:
@@ -172,10 +172,10 @@ def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
     Args:
         begins: i32 or i64, any shape. Where each string begins in `symbols`.
         ends: The type and shape of `begins`. Where each string ends.
-        symbols: u8, [number of bytes].
+        symbols: u8, shape [number of bytes].
 
     Returns:
-        string, the shape of `begins`.
+        The shape of `begins`, string.
 
     Raises:
         InputError: `begins` and `ends` differ in shape, or a range exceeds the text or ends before it begins.
@@ -203,7 +203,7 @@ def string_tensor_unpack_15(data: Array) -> tuple[Array, Array, Array]:
     """Concatenate all strings, and return the text and the range of each string in it.
 
     Args:
-        data: string, any shape.
+        data: String, any shape.
 
     Returns:
         Where each string begins and where it ends, i32 of the shape of `data`, and the text in UTF-8, u8

@@ -779,7 +779,7 @@ class TestScatter:
             lambda: scatter_update_3(data, i64(0, 1), create_numbers(4, 2), np.array(0)),
             lambda: scatter_nd_update_4(data, np.array([[0], [1]]), create_numbers(4, 2)),
         ):
-            with pytest.raises(InputError, match=r"updates have shape \[4, 2\], expected \[2, 4\]"):
+            with pytest.raises(InputError, match=r"updates has shape \[4, 2\], expected \[2, 4\]"):
                 call()
         assert scatter_nd_update_4(create_numbers(4), i64(2), create_numbers(1, start=9)).tolist() == [0, 1, 9, 3]
 
@@ -820,7 +820,7 @@ class TestScatter:
             scatter_update_3(data, i64(-1), data[:1], np.array(0))
         with pytest.raises(InputError, match="undefined for bool"):
             scatter_elements_update_3(data > 1, i64(0, 0, 0)[None], data[:1] > 1, np.array(0), reduction="mean")
-        with pytest.raises(InputError, match=r"updates have shape \[1, 2\], expected \[1, 3\]"):
+        with pytest.raises(InputError, match=r"updates has shape \[1, 2\], expected \[1, 3\]"):
             slice_scatter_15(data, data[:1, :2], i64(0), i64(1), i64(1))
         with pytest.raises(InputError, match=r"expected at most \[2, 3\]"):
             scatter_elements_update_3(data, np.zeros((3, 3), int), create_numbers(3, 3), np.array(1))

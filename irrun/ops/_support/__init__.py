@@ -1,1 +1,1 @@
-"""Support for kernels: registry, numerics, axes and indices, windows, boxes, matrix products, special functions."""
+"""Helpers that kernels share; docs/design.md lists the modules."""

@@ -1,6 +1,6 @@
-"""Imports the modules of irrun's own kernels when they are needed.
+"""Import of the modules of irrun's kernels when a model requires them.
 
-`KERNEL_MODULES` says which modules register an operation type, so that compiling a model imports only the modules of
+`KERNEL_MODULES` lists the modules that register each operation type, so that compiling a model imports only those of
 its operations. A test compares it with what the modules register; `python tests/ops/kernel_table.py` rewrites it.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["list_kernel_modules", "load_all", "load_kernels", "load_opset"]
 
 
 def load_kernels(*operation_types: str) -> None:
-    """Import the modules that register operations of these types, in whatever case they are spelled."""
+    """Import the modules that register operations of these types, regardless of case."""
     for operation_type in operation_types:
         for module in KERNEL_MODULES.get(operation_type.lower(), ()):
             _load(module)

@@ -55,7 +55,7 @@ def normalize_axes(axes: Iterable[int], rank: int, name: str = "axes") -> tuple[
     """
     normalized = tuple(normalize_axis(axis, rank, name) for axis in axes)
     if len(set(normalized)) != len(normalized):
-        raise InputError(f"{name} {list(normalized)} contain an axis twice")
+        raise InputError(f"{name} {list(normalized)} contains an axis twice")
     return normalized
 
 
@@ -109,8 +109,8 @@ def apply_auto_broadcast(
 
     Args:
         a: Any type, any shape.
-        b: Any type. "none" requires the shape of `a`, "numpy" a shape that broadcasts with it, "pdpd" one that
-            matches the dimensions of `a` from `axis` on, apart from trailing ones.
+        b: Any type. "none" requires the shape of `a`, "numpy" a shape that broadcasts with it, "pdpd" a shape that
+            matches the dimensions of `a` from `axis` on, apart from trailing dimensions of 1.
         auto_broadcast: The broadcasting rule.
         axis: First dimension of `a` that "pdpd" matches with `b`. -1 aligns the last dimensions. The
             specification's default is -1, but OpenVINO uses 0 for files that omit it, and so do the kernels.

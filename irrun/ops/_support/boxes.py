@@ -16,7 +16,7 @@ def compute_areas(boxes: Array, offset: float = 0.0) -> Array:
     """Compute the areas of boxes.
 
     Args:
-        boxes: Floating-point, [..., 4].
+        boxes: Floating-point, shape [..., 4].
         offset: Added to each side: 1 for corners that are pixels inside the box, else 0.
 
     Returns:
@@ -34,8 +34,8 @@ def compute_overlaps(
     """Compute the intersection over union of each box of `a` with each box of `b`.
 
     Args:
-        a: Floating-point, [n, 4].
-        b: The type of `a`, [m, 4].
+        a: Floating-point, shape [n, 4].
+        b: The type of `a`, shape [m, 4].
         area_a: Areas of `a`, [n].
         area_b: Areas of `b`, [m].
         offset: Added to each side of an intersection.
@@ -68,7 +68,7 @@ def apply_deltas(boxes: Array, deltas: Array, offset: float, inclusive: bool, lo
     """Move and scale boxes by the output of a box regression.
 
     Args:
-        boxes: Floating-point, [..., 4].
+        boxes: Floating-point, shape [..., 4].
         deltas: The type of `boxes`, a shape [..., 4] that broadcasts with it: the translation of the center, relative
             to the sides, and the logarithms of the scales.
         offset: Added to the sides of `boxes`.
@@ -98,8 +98,8 @@ def compute_rotated_overlaps(a: Array, b: Array) -> Array:
     """Compute the intersection over union of each rotated box of `a` with each of `b`.
 
     Args:
-        a: Floating-point, [n, 5]: x and y of the center, width, height, angle in radians.
-        b: The type of `a`, [m, 5].
+        a: Floating-point, shape [n, 5]: x and y of the center, width, height, angle in radians.
+        b: The type of `a`, shape [m, 5].
 
     Returns:
         Shape [n, m].

@@ -14,7 +14,7 @@ __all__ = ["allocate_zeros", "get_fill_value", "normalize_indices", "to_int64_in
 
 
 def get_fill_value(dtype: np.dtype[Any]) -> Any:
-    """Return the value of elements for which there is no data: zero, or the empty string."""
+    """Return the value of padding and of missing elements: zero, or the empty string."""
     return "" if dtype.kind == "O" else np.zeros((), dtype)
 
 

@@ -1,4 +1,4 @@
-"""Which modules register which operations; see `autoload`."""
+"""The modules that register each operation; see `autoload`."""
 
 from __future__ import annotations
 

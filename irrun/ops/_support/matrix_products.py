@@ -16,7 +16,7 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     in f64, which BLAS supports, if all sums are in the range where f64 is exact.
 
     Args:
-        a: Any numeric type, shape [..., M, K] or [K].
+        a: Numeric, shape [..., M, K] or [K].
         b: The same type, shape [..., K, N] or [K].
         out: Array that the result is written to.
 

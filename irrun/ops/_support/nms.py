@@ -53,10 +53,10 @@ def run_greedy_nms(count: int, suppresses: Callable[[Array, Array], Array], limi
 def suppress_overlapping(
     boxes: Array, areas: Array, threshold: np.floating[Any], offset: float = 0.0, limit: int | None = None
 ) -> Array:
-    """Select boxes that overlap no selected one by more than a threshold.
+    """Select boxes that do not overlap a selected box by more than a threshold.
 
     Args:
-        boxes: Floating-point, [n, 4], in descending order of score.
+        boxes: Floating-point, shape [n, 4], in descending order of score.
         areas: Areas of the boxes, [n].
         threshold: Intersection over union above which a box is suppressed.
         offset: Added to each side of an intersection.

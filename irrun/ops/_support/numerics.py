@@ -1,7 +1,7 @@
-"""Element types in kernels: which type a kernel computes in, and how its result is rounded.
+"""Computation with all element types: the type that a kernel computes in, and the rounding of its result.
 
-Low-precision floats (f16, bf16, f8, f4) are computed in f32 and rounded once. Integers narrower than a byte are
-computed in i32 and wrap. Decorators below `@op` implement this, so that kernels do not convert types themselves:
+Decorators below `@op` convert the types, so that kernels do not have to. Low-precision floats are computed in f32 and
+rounded once, and sub-byte integers are computed in i32 and wrap:
 
 - `compute_in_native_type`: for elementwise kernels and reductions whose result has the type of the first input;
 - `predicate`: for elementwise kernels whose result is boolean;
@@ -92,7 +92,7 @@ def upcast(x: Array) -> Array:
 
 
 def upcast_for_accumulation(x: Array) -> Array:
-    """Return `x` in the type of its sums: f32 for low-precision floats, i64 for sub-byte integers, else its own."""
+    """Return `x` in the type of its sums: f32 for low-precision floats, i64 for sub-byte integers, else unchanged."""
     if x.dtype in LOW_PRECISION:
         return x.astype(np.float32)
     return x.astype(np.int64) if x.dtype in SUB_BYTE_INTEGERS else x
@@ -208,7 +208,7 @@ def via_float64(
 
     Args:
         function: Takes and returns f64 arrays, elementwise.
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
         integers: How results for integers become integers.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Operations as their kernels' signatures declare them."""
+"""Operations, which the signatures of their kernels declare."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["Attribute", "Folding", "Input", "Operation", "StructuralOperation"]
 #:
 #: - "elementwise": at any size. The result has the broadcast shape of the inputs.
 #: - "linear": at any size. The result is no larger than all inputs together, or the kernel checks its size.
-#: - "small": only for small inputs, since time or size of the result may grow faster than the inputs.
-#: - "never": equal inputs need not give equal results.
+#: - "small": only for small inputs, because the run time or the size of the result may grow faster than the inputs.
+#: - "never": the result may differ between runs with equal inputs.
 Folding = Literal["elementwise", "linear", "small", "never"]
 
 #: Keyword-only parameters of these types are not attributes: the runtime passes them.
 PROVIDED_TYPES = (BodyRunner, OutputCount, State, Variables)
 
-#: Types of attributes besides Literal and lists.
+#: Types of attributes other than Literal and lists.
 ATTRIBUTE_TYPES = (bool, int, float, str, ElementType, PartialShape)
 
 #: Attribute names of the specification -> names that OpenVINO writes instead.
@@ -45,7 +45,7 @@ class Input:
     Attributes:
         name: The name of the kernel's parameter.
         optional: Whether the input may be omitted.
-        variadic: Whether it stands for any number of ports.
+        variadic: Whether it represents any number of ports.
     """
 
     name: str
@@ -107,12 +107,12 @@ class Operation:
     The kernel's positional parameters are the input ports, its keyword-only parameters the attributes.
 
     Attributes:
-        type: The type, as `layer` elements spell it.
-        since: The first numbered opset that holds this version; 0 for an operation outside of them.
+        type: The type, as in `layer` elements.
+        since: The first numbered opset that contains this version; 0 for an operation outside of them.
         opset: The name of the opset of an operation outside the numbered ones, else None.
         kernel: The function that computes it.
         category: The category of the specification.
-        folding: Whether and how it is computed at compile time when its inputs are constants.
+        folding: Whether and how the operation is folded if its inputs are constant; see `Folding`.
     """
 
     type: str
@@ -138,15 +138,15 @@ class Operation:
         """Declare a function as the kernel of an operation, for `compile_model(..., operations=[...])`.
 
         Args:
-            function: The kernel; see `irrun.op` for what its signature may hold.
-            operation_type: The type, as `layer` elements spell it.
-            since: The first numbered opset that holds this version.
+            function: The kernel; see `irrun.op` for its signature.
+            operation_type: The type, as in `layer` elements.
+            since: The first numbered opset that contains this version.
             opset: The name of the opset of an operation outside the numbered ones, such as "extension".
             category: The category of the specification.
-            folding: Whether and how it is computed at compile time when its inputs are constants.
+            folding: Whether and how the operation is folded if its inputs are constant; see `Folding`.
 
         Raises:
-            TypeError: Neither or both of `since` and `opset` are given, `function` is not a function, or one of its
+            TypeError: Neither or both of `since` and `opset` are passed, `function` is not a function, or one of its
                 parameters is neither an input nor an attribute of a supported type.
         """
         if (since is None) == (opset is None):
@@ -173,7 +173,7 @@ class Operation:
         """Check that each parameter of the kernel is an input or an attribute of a supported type.
 
         Raises:
-            TypeError: One is not.
+            TypeError: A parameter is not supported.
         """
         for p in self._parameters:
             if p.kind is p.VAR_KEYWORD:
@@ -261,13 +261,13 @@ class Operation:
 
 
 class StructuralOperation(Operation):
-    """An operation that belongs to the structure of a graph; lowering handles it, and it has no kernel.
+    """An operation that belongs to the structure of a graph. It is handled by lowering and does not have a kernel.
 
     Args:
-        operation_type: The type, as `layer` elements spell it.
-        since: The first opset that holds it.
+        operation_type: The type, as in `layer` elements.
+        since: The first opset that contains it.
         category: The category of the specification.
-        summary: What it is, in one sentence.
+        summary: The description, one sentence.
         inputs: Its input ports.
         attributes: Its attributes.
     """

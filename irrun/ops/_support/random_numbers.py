@@ -26,7 +26,7 @@ MANTISSA_BITS = {
     np.dtype(np.int64): 0,
 }
 
-#: Blocks of numbers that TensorFlow reserves for each block that it uses.
+#: Number of blocks of numbers that TensorFlow reserves for each block that it uses.
 RESERVED_BLOCKS = 256
 
 PHILOX_ROUNDS = 10
@@ -44,7 +44,7 @@ def generate_philox(count: int, key: int, counter: int, start: int) -> Array:
         start: Lower 64 bits of the index of the first block.
 
     Returns:
-        u32 [count, 4].
+        Shape [count, 4], u32.
     """
     blocks = np.arange(count, dtype=np.uint64) + np.uint64(start)
     # Where the lower half wraps around, one is carried into the upper half.
@@ -73,7 +73,7 @@ def generate_mersenne_twister(count: int, seed: int) -> Array:
         seed: The seed, of which the lower 32 bits are used.
 
     Returns:
-        u32 [count].
+        Shape [count], u32.
     """
     # The full range of u32 is drawn without rejection, so these are the raw numbers of the generator.
     generator: Any = np.random.RandomState(seed & 0xFFFFFFFF)

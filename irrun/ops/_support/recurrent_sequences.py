@@ -145,7 +145,7 @@ def run_gru_sequence(
         sequence_lengths: Integer, shape [batch].
         W: The weights, shape [directions, 3 * hidden, input].
         R: The recurrent weights, shape [directions, 3 * hidden, hidden].
-        B: The biases, shape [directions, 3 * hidden], or with `linear_before_reset` [directions, 4 * hidden].
+        B: The biases, shape [directions, 3 * hidden], or [directions, 4 * hidden] if `linear_before_reset` is true.
         hidden_size: Size of the hidden state.
         direction: The direction or directions.
         activations: The activation functions of the gates z and r, and of the gate h.

@@ -1,8 +1,8 @@
-"""The registry of operations, which the kernels fill themselves.
+"""The registry of operations.
 
 A kernel's signature is the operation's declaration: positional parameters are the input ports, keyword-only
 parameters are the attributes. `@op` registers the function and returns it unchanged. The modules of irrun's own
-kernels are imported when a model needs them (see `autoload`).
+kernels are imported when a model requires them (see `autoload`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 #: Derives the operation of an opset from all numbered versions of its type.
 Resolver = Callable[[Sequence[Operation]], Operation]
 
-#: Other type names found in files -> the operation's own. Names that differ only in case are recognized anyway.
+#: Alternative names of types in files -> the type. Differences in case do not require an entry.
 TYPE_ALIASES = {
     "Const": "Constant",
     "Pow": "Power",
@@ -35,7 +35,7 @@ class Registry:
 
     Args:
         operations: The operations to start with.
-        fallback: Where types and versions are looked up that this registry does not hold.
+        fallback: The registry for types and versions that this one does not contain.
     """
 
     def __init__(self, operations: Iterable[Operation] = (), fallback: Registry | None = None) -> None:
@@ -47,7 +47,7 @@ class Registry:
             self.add(operation)
 
     def add(self, operation: Operation) -> None:
-        """Add an operation; it replaces the one of its type and version."""
+        """Add an operation. It replaces an operation of the same type and version."""
         if operation.opset is not None:
             self._extensions[operation.opset, operation.type] = operation
             return
@@ -58,9 +58,9 @@ class Registry:
     def find(self, operation_type: str, version: str) -> Operation | None:
         """Return the operation of a layer, or None if it is unsupported.
 
-        A layer of an opset older than the operation's first version gets that first version: files say "opset1"
-        for operations that came later. As in OpenVINO, case does not matter in the names of numbered operations:
-        files and the specification itself say "ReLU", "SoftMax" and "Prelu".
+        If the opset of a layer is older than the first version of the operation, that first version is returned,
+        because there are files with "opset1" for later operations. As in OpenVINO, the case of numbered types does not
+        matter: files and the specification contain "ReLU", "SoftMax" and "Prelu".
 
         Args:
             operation_type: The type that the layer states.
@@ -139,19 +139,19 @@ def op(
         @irrun.op("MyOp", opset="extension")
         def my_op(data, scale=None, *, axes: list[int], mode: Literal["add", "mul"] = "add"): ...
 
-    An operation that is registered again, one of irrun's own too, is replaced in models compiled afterwards. To
-    use an operation in one model only, see `Operation.from_function`.
+    An operation that is already registered, including those of irrun, is replaced in models that are compiled
+    afterwards. To use an operation in one model only, see `Operation.from_function`.
 
     Args:
-        operation_type: The type, as `layer` elements spell it.
-        since: The first numbered opset that holds this version.
+        operation_type: The type, as in `layer` elements.
+        since: The first numbered opset that contains this version.
         opset: The name of the opset of an operation outside the numbered ones, such as "extension".
         category: The category of the specification; by default that of the module, or "extension".
-        folding: Whether and how it is computed at compile time when its inputs are constants. "never" for random
+        folding: Whether and how the operation is folded if its inputs are constant; see `Folding`. "never" for random
             and stateful operations.
 
     Raises:
-        TypeError: Neither or both of `since` and `opset` are given, what is decorated is not a function, or one of
+        TypeError: Neither or both of `since` and `opset` are passed, the decorated object is not a function, or one of
             its parameters is neither an input nor an attribute of a supported type.
     """
     if (since is None) == (opset is None):
@@ -174,14 +174,14 @@ def op(
 
 
 def register(operation: Operation) -> None:
-    """Register an operation for all models of the process; it replaces the one of its type and version."""
+    """Register an operation for all models of the process. It replaces an operation of the same type and version."""
     if not (operation.kernel.__module__ or "").startswith("irrun.ops."):
         load_kernels(operation.type)  # otherwise loading them later would replace this one
     _registry.add(operation)
 
 
 def resolver(opset: str) -> Callable[[Resolver], Resolver]:
-    """Register the decorated function as what derives the operations of `opset` from the numbered ones."""
+    """Register the decorated function, which derives the operations of `opset` from the numbered ones."""
 
     def decorate(function: Resolver) -> Resolver:
         _resolvers[opset] = function

@@ -27,7 +27,7 @@ def take_valid_regions(rois: Array) -> Array:
     """Return the regions before the first one of batch -1, which ends the list of regions that Proposal returns.
 
     Args:
-        rois: Floating-point, [regions, columns]; the first column is the batch.
+        rois: Floating-point, shape [regions, columns]; the first column is the batch.
     """
     if rois.ndim == 2 and (rois[:, :1] == -1).any():
         return rois[: int((rois[:, 0] == -1).argmax())]
@@ -70,7 +70,7 @@ def to_channels_last(data: Array) -> Array:
     """Transpose [N, C, H, W] to a contiguous [N, H, W, C], in which a pixel is contiguous memory.
 
     Args:
-        data: Any type, [N, C, H, W].
+        data: Any type, shape [N, C, H, W].
     """
     return np.ascontiguousarray(data.transpose(0, 2, 3, 1))
 
@@ -110,11 +110,11 @@ def broadcast_samples(ys: Array, xs: Array) -> tuple[Array, Array]:
     """Combine coordinates along both axes to those of a grid of samples.
 
     Args:
-        ys: Vertical coordinates, [regions, rows, samples down].
-        xs: Horizontal coordinates, [regions, columns, samples across].
+        ys: Vertical coordinates, [regions, rows, samples along y].
+        xs: Horizontal coordinates, [regions, columns, samples along x].
 
     Returns:
-        Both coordinates of each sample, [regions, rows, columns, samples down, samples across].
+        Both coordinates of each sample, [regions, rows, columns, samples along y, samples along x].
     """
     y, x = np.broadcast_arrays(ys[:, :, None, :, None], xs[:, None, :, None, :])
     return y, x
@@ -127,12 +127,12 @@ def group_by_sample_count(
 
     Args:
         sizes: Width and height of each region, floating-point [regions, 2].
-        rows: Number of bins down.
-        columns: Number of bins across.
+        rows: Number of bins along y.
+        columns: Number of bins along x.
         sampling_ratio: Number of samples per bin along each axis; 0 for as many as a bin has pixels.
 
     Returns:
-        Positions of the regions and the number of samples down and across, for each group that has samples.
+        Positions of the regions and the number of samples along y and x, for each group that has samples.
 
     Raises:
         InputError: A region has a negative size.
@@ -156,9 +156,9 @@ def pool_samples(pixels: Array, batches: Array, ys: Array, xs: Array, mode: str)
     A sample more than one pixel outside the map counts as 0; others outside are moved to the nearest pixel.
 
     Args:
-        pixels: Floating-point, [N, H, W, C].
+        pixels: Floating-point, shape [N, H, W, C].
         batches: Batch of each region, [regions].
-        ys: Vertical coordinates, [regions, rows, columns, samples down, samples across].
+        ys: Vertical coordinates, [regions, rows, columns, samples along y, samples along x].
         xs: Horizontal coordinates, the shape of `ys`.
         mode: "avg" or "max". The maximum is at least 0 and ignores NaN.
 

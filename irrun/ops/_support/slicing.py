@@ -34,10 +34,10 @@ def create_slices(
 
     Args:
         shape: Shape of the tensor.
-        start: Integer [n].
-        stop: Integer [n].
-        step: Integer [n].
-        axes: Integer [n]. The first n axes if omitted.
+        start: Integer, shape [n].
+        stop: Integer, shape [n].
+        step: Integer, shape [n].
+        axes: Integer, shape [n]. The first n axes if omitted.
 
     Raises:
         InputError: The inputs differ in length, a step is 0, or an axis is out of range or repeated.

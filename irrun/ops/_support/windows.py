@@ -1,4 +1,4 @@
-"""Geometry of sliding windows, and views of the data under them.
+"""Sliding windows: their number, their padding, and views of the elements of each.
 
 Convolution and pooling share this. The spatial axes are the last ones: data has shape [N, C, spatial...].
 """
@@ -81,7 +81,7 @@ class Windows:
         return pad_spatial(x, self.pads_begin, end, value)
 
     def iterate_taps(self, padded: Array) -> Iterator[tuple[tuple[int, ...], Array]]:
-        """Yield each position in the kernel with the elements that all windows have there.
+        """Yield each position in the kernel with the elements of all windows at that position.
 
         Args:
             padded: Padded data, shape [..., extent...].

@@ -49,7 +49,7 @@ def relu_1(data: Array) -> Array:
     """Replace negative values by zero; NaN is unchanged.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -66,7 +66,7 @@ def p_relu_1(data: Array, slope: Array) -> Array:
     """Multiply negative values by `slope`.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
         slope: The type of `data`. One value per channel (the second dimension of `data`, or its only dimension), or any
             shape that broadcasts to `data`. Its rank may be higher than that of `data` if it begins with ones.
 
@@ -99,7 +99,7 @@ def clamp_1(data: Array, *, min: float, max: float) -> Array:
     """Limit values to [min, max]; NaN is unchanged.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
         min: Lower limit; rounded up for integers.
         max: Upper limit; rounded down for integers.
 
@@ -133,7 +133,7 @@ def elu_1(data: Array, *, alpha: float) -> Array:
     """Replace negative values by `alpha * (exp(data) - 1)`.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
         alpha: Scale of negative values.
 
     Returns:
@@ -163,9 +163,9 @@ def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
     """Compute `lambda * data`, or `lambda * alpha * (exp(data) - 1)` where `data` is negative.
 
     Args:
-        data: Any floating-point type, any shape.
-        alpha: The type of `data`, one element.
-        lambda_: The type of `data`, one element.
+        data: Floating-point, any shape.
+        alpha: The type of `data`, scalar.
+        lambda_: The type of `data`, scalar.
 
     Returns:
         The shape and type of `data`.
@@ -187,7 +187,7 @@ def exp_1(data: Array) -> Array:
     """Compute e to the power of `data`.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are truncated, as in the reference implementation.
@@ -204,7 +204,7 @@ def gelu_7(data: Array, *, approximation_mode: Literal["ERF", "TANH"] = "ERF") -
     """Multiply `data` by the probability that a standard normal variable is less.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
         approximation_mode: Whether the probability is computed exactly or approximated by tanh.
 
     Returns:
@@ -238,7 +238,7 @@ def sigmoid_1(data: Array) -> Array:
     values are reinterpreted as signed, and the negation wraps.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -259,8 +259,8 @@ def swish_4(data: Array, beta: Array | None = None) -> Array:
     """Compute `data * sigmoid(beta * data)`.
 
     Args:
-        data: Any floating-point type, any shape.
-        beta: The type of `data`, one element. 1 if omitted.
+        data: Floating-point, any shape.
+        beta: The type of `data`, scalar. 1 if omitted.
 
     Returns:
         The shape and type of `data`.
@@ -281,7 +281,7 @@ def mish_4(data: Array) -> Array:
     """Compute `data * tanh(log(1 + exp(data)))`.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -304,7 +304,7 @@ def soft_plus_4(data: Array) -> Array:
     """Compute `log(1 + exp(data))`.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -328,7 +328,7 @@ def soft_sign_9(data: Array) -> Array:
     """Compute `data / (1 + |data|)`; infinities become NaN.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -345,7 +345,7 @@ def h_sigmoid_5(data: Array) -> Array:
     """Compute `min(max(data + 3, 0), 6) / 6`.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -362,7 +362,7 @@ def h_swish_4(data: Array) -> Array:
     """Compute `data * min(max(data + 3, 0), 6) / 6`.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -379,9 +379,9 @@ def hard_sigmoid_1(data: Array, alpha: Array, beta: Array) -> Array:
     """Compute `min(max(alpha * data + beta, 0), 1)`; NaN becomes 1, as in the reference implementation.
 
     Args:
-        data: Any floating-point type, any shape.
-        alpha: The type of `data`, one element.
-        beta: The type of `data`, one element.
+        data: Floating-point, any shape.
+        alpha: The type of `data`, scalar.
+        beta: The type of `data`, scalar.
 
     Returns:
         The shape and type of `data`.

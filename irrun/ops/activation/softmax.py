@@ -17,7 +17,7 @@ def softmax_1(data: Array, *, axis: int = 1) -> Array:
     """Divide `exp(data)` by its sum along `axis`.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
         axis: Not negative; 0 for a scalar. The default is that of the specification; OpenVINO uses 0.
 
     Returns:
@@ -40,7 +40,7 @@ def softmax_8(data: Array, *, axis: int = 1) -> Array:
     """Divide `exp(data)` by its sum along `axis`.
 
     Args:
-        data: Any floating-point type, any shape. A scalar is treated as [1].
+        data: Floating-point, any shape. A scalar is treated as [1].
         axis: Negative values count from the end.
 
     Returns:
@@ -69,7 +69,7 @@ def log_softmax_5(data: Array, *, axis: int = 1) -> Array:
     """Compute the logarithm of Softmax along `axis`, without its loss of precision.
 
     Args:
-        data: Any floating-point type, any shape. A scalar is treated as [1].
+        data: Floating-point, any shape. A scalar is treated as [1].
         axis: Negative values count from the end.
 
     Returns:

@@ -27,7 +27,7 @@ def cum_sum_3(data: Array, axis: Array | None = None, *, exclusive: bool = False
     """Compute cumulative sums along `axis`; integers wrap.
 
     Args:
-        data: Any numeric type, any shape. A scalar is treated as [1].
+        data: Numeric, any shape. A scalar is treated as [1].
         axis: i32 or i64 scalar. 0 if omitted.
         exclusive: Whether each sum excludes the element at its own position.
         reverse: Whether sums start at the end of the axis.
@@ -65,11 +65,11 @@ def segment_max_16(
     """Compute the maximum of the slices of each segment along the first axis.
 
     Args:
-        data: Any numeric type, rank >= 1.
-        segment_ids: i32 or i64, [first dimension of `data`]. Sorted, not negative.
-        num_segments: i32 or i64 scalar. One more than the last id if omitted. Slices of segments from num_segments
-            on are ignored.
-        fill_mode: The name that OpenVINO and its files use for empty_segment_value; takes precedence.
+        data: Numeric, rank >= 1.
+        segment_ids: i32 or i64, shape [first dimension of `data`]. Sorted, not negative.
+        num_segments: i32 or i64 scalar. One more than the last id if omitted. Slices of segments with an id >=
+            num_segments are ignored.
+        fill_mode: The name of `empty_segment_value` in OpenVINO and its files; takes precedence.
         empty_segment_value: Whether segments without slices are zero or the lowest finite value.
 
     Returns:
@@ -83,7 +83,7 @@ def segment_max_16(
     """
     if data.ndim == 0 or segment_ids.shape != data.shape[:1]:
         raise InputError(
-            f"segment_ids have shape {list(segment_ids.shape)}, expected the first dimension of {list(data.shape)}"
+            f"segment_ids has shape {list(segment_ids.shape)}, expected the first dimension of {list(data.shape)}"
         )
     ids = segment_ids.astype(np.int64)
     if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):

@@ -37,7 +37,7 @@ def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
     """Add two tensors; integers wrap.
 
     Args:
-        a: Any numeric type, any shape.
+        a: Numeric, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.
@@ -61,7 +61,7 @@ def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     """Subtract `b` from `a`; integers wrap.
 
     Args:
-        a: Any numeric type, any shape.
+        a: Numeric, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.
@@ -85,7 +85,7 @@ def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     """Multiply two tensors; integers wrap.
 
     Args:
-        a: Any numeric type, any shape.
+        a: Numeric, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.
@@ -119,7 +119,7 @@ def divide_1(
     (see `cast_to_integers`).
 
     Args:
-        a: Any numeric type, any shape.
+        a: Numeric, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         m_pythondiv: Whether quotients of integers are rounded down; if not, they are rounded toward zero.
         auto_broadcast: Broadcasting rule.
@@ -149,7 +149,7 @@ def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
     undefined. The result is NaN converted to an integer (see `cast_to_integers`).
 
     Args:
-        a: Any numeric type, any shape.
+        a: Numeric, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.
@@ -178,7 +178,7 @@ def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     modulo zero undefined. The result is NaN converted to an integer (see `cast_to_integers`).
 
     Args:
-        a: Any numeric type, any shape.
+        a: Numeric, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.
@@ -206,7 +206,7 @@ def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
     Powers of integers are computed in f64 and truncated, as in the reference implementation.
 
     Args:
-        a: Any numeric type, any shape.
+        a: Numeric, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.
@@ -235,7 +235,7 @@ def squared_difference_1(
     """Compute the square of `a - b`; integers wrap.
 
     Args:
-        a: Any numeric type, any shape.
+        a: Numeric, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.
@@ -262,7 +262,7 @@ def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     If either is NaN, the result is `a`, as in the reference implementation.
 
     Args:
-        a: Any numeric type, any shape.
+        a: Numeric, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.
@@ -288,7 +288,7 @@ def minimum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     If either is NaN, the result is `a`, as in the reference implementation.
 
     Args:
-        a: Any numeric type, any shape.
+        a: Numeric, any shape.
         b: The type of `a`, any shape that matches by the broadcasting rule.
         auto_broadcast: Broadcasting rule.
         auto_broadcast_axis: First dimension that "pdpd" matches.

@@ -39,7 +39,7 @@ def acos_1(data: Array) -> Array:
     """Compute the inverse cosine; NaN outside [-1, 1].
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
@@ -56,7 +56,7 @@ def acosh_4(data: Array) -> Array:
     """Compute the inverse hyperbolic cosine; NaN below 1.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
@@ -73,7 +73,7 @@ def asin_1(data: Array) -> Array:
     """Compute the inverse sine; NaN outside [-1, 1].
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are truncated, as in the reference implementation.
@@ -90,7 +90,7 @@ def asinh_4(data: Array) -> Array:
     """Compute the inverse hyperbolic sine.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
@@ -107,7 +107,7 @@ def atan_1(data: Array) -> Array:
     """Compute the inverse tangent.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
@@ -126,7 +126,7 @@ def atanh_4(data: Array) -> Array:
     values beyond -1 and 1, as in the reference implementation.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -147,7 +147,7 @@ def cos_1(data: Array) -> Array:
     """Compute the cosine of angles in radians.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
@@ -164,7 +164,7 @@ def cosh_1(data: Array) -> Array:
     """Compute the hyperbolic cosine.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
@@ -181,7 +181,7 @@ def sin_1(data: Array) -> Array:
     """Compute the sine of angles in radians.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are truncated, as in the reference implementation.
@@ -198,7 +198,7 @@ def sinh_1(data: Array) -> Array:
     """Compute the hyperbolic sine.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
@@ -215,7 +215,7 @@ def tan_1(data: Array) -> Array:
     """Compute the tangent of angles in radians.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
@@ -232,7 +232,7 @@ def tanh_1(data: Array) -> Array:
     """Compute the hyperbolic tangent.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are rounded, as in the reference implementation.

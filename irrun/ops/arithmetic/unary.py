@@ -53,7 +53,7 @@ def abs_1(data: Array) -> Array:
     """Compute the absolute value; the lowest integer is unchanged.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -70,7 +70,7 @@ def negative_1(data: Array) -> Array:
     """Negate `data`; integers wrap.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -87,7 +87,7 @@ def sign_1(data: Array) -> Array:
     """Return 1 for positive values, -1 for negative values, 0 for zero and NaN for NaN.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -104,7 +104,7 @@ def ceiling_1(data: Array) -> Array:
     """Round up to an integer.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -121,7 +121,7 @@ def floor_1(data: Array) -> Array:
     """Round down to an integer.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`.
@@ -138,7 +138,7 @@ def round_5(data: Array, *, mode: Literal["half_to_even", "half_away_from_zero"]
     """Round to the nearest integer.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
         mode: How halves are rounded.
 
     Returns:
@@ -156,7 +156,7 @@ def sqrt_1(data: Array) -> Array:
     """Compute the square root; NaN below zero.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
@@ -173,7 +173,7 @@ def log_1(data: Array) -> Array:
     """Compute the natural logarithm; minus infinity at zero, NaN below.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are truncated, as in the reference implementation.
@@ -189,7 +189,7 @@ def erf_1(data: Array) -> Array:
     """Compute the error function.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
 
     Returns:
         The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
@@ -206,7 +206,7 @@ def erf_inv_17(data: Array) -> Array:
     """Compute the inverse of the error function; infinite at 1 and -1, NaN beyond.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
 
     Returns:
         The shape and type of `data`.

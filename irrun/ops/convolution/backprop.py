@@ -38,9 +38,9 @@ def convolution_backprop_data_1(
     Args:
         data: Numeric, shape [N, C_IN, spatial...].
         filters: The type of `data`, shape [C_IN, C_OUT, kernel...].
-        output_shape: Integer, one value for each spatial axis. Only the modes "same_upper" and "same_lower" of
-            `auto_pad` then distribute the padding. With explicit padding `pads_begin` still crops, although the
-            specification says that the pads are ignored, and the output is cropped or padded at its end.
+        output_shape: Integer, one value for each spatial axis. If `auto_pad` is "same_upper" or "same_lower", the
+            padding is computed from it. With explicit padding, `pads_begin` still crops, although the specification
+            ignores the pads, and the output is cropped or padded at its end.
         strides: Distance between neighboring windows of the output.
         dilations: Distance between neighboring elements of a window.
         pads_begin: Number of elements that are cropped before the output.
@@ -58,7 +58,7 @@ def convolution_backprop_data_1(
         ConvolutionBackpropData-1
     """
     if filters.ndim < 3:
-        raise InputError(f"filters have shape {list(filters.shape)}, expected [C_IN, C_OUT, kernel...]")
+        raise InputError(f"filters has shape {list(filters.shape)}, expected [C_IN, C_OUT, kernel...]")
     return group_convolution_backprop_data_1(
         data,
         filters[np.newaxis],

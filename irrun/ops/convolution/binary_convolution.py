@@ -52,7 +52,7 @@ def binary_convolution_1(
         BinaryConvolution-1
     """
     if filters.ndim < 3:
-        raise InputError(f"filters have shape {list(filters.shape)}, expected [C_OUT, C_IN, kernel...]")
+        raise InputError(f"filters has shape {list(filters.shape)}, expected [C_OUT, C_IN, kernel...]")
     bits = filters["u1"] if filters.dtype.names else filters
     windows = create_windows(data.shape[2:], bits.shape[2:], strides, dilations, pads_begin, pads_end, auto_pad)
     padded = windows.pad(data, np.array(pad_value).astype(data.dtype))

@@ -105,8 +105,8 @@ def deformable_convolution_8(
         group: Number of groups of channels.
         deformable_group: Number of groups of channels that share offsets.
         bilinear_interpolation_pad: Whether points less than one pixel outside of `data` are interpolated between the
-            border and zeros. If not, such points have the value of the border pixel after the last pixel, and 0
-            before the first one, where the specification has the border pixel on both sides.
+            border and zeros. If not, such points have the value of the border pixel after the last pixel and 0 before
+            the first pixel. The specification uses the border pixel on both sides.
 
     Returns:
         Shape [N, C_OUT, OY, OX], the type of `data`.

@@ -46,7 +46,7 @@ def convolution_1(
         Convolution-1
     """
     if filters.ndim < 3:
-        raise InputError(f"filters have shape {list(filters.shape)}, expected [C_OUT, C_IN, kernel...]")
+        raise InputError(f"filters has shape {list(filters.shape)}, expected [C_OUT, C_IN, kernel...]")
     windows = create_windows(data.shape[2:], filters.shape[2:], strides, dilations, pads_begin, pads_end, auto_pad)
     return convolve(data, filters[np.newaxis], windows)
 
@@ -84,6 +84,6 @@ def group_convolution_1(
         GroupConvolution-1
     """
     if filters.ndim < 4:
-        raise InputError(f"filters have shape {list(filters.shape)}, expected [GROUPS, C_OUT, C_IN, kernel...]")
+        raise InputError(f"filters has shape {list(filters.shape)}, expected [GROUPS, C_OUT, C_IN, kernel...]")
     windows = create_windows(data.shape[2:], filters.shape[3:], strides, dilations, pads_begin, pads_end, auto_pad)
     return convolve(data, filters, windows)

@@ -42,37 +42,40 @@ def detection_output_8(
     input_width: int = 1,
     objectness_score: float = 0.0,
 ) -> Array:
-    """Compute detections: boxes are decoded, thresholded, and suppressed if they overlap better ones of their class.
+    """Compute detections: decode boxes, apply the threshold, and suppress boxes that overlap better boxes.
 
     Args:
-        box_logits: Floating-point, [N, priors * location classes * 4]. There is one location class with
-            `share_location`, else one for each class.
-        class_preds: The type of `box_logits`, [N, priors * classes].
-        proposals: Floating-point, [N or 1, 1 or 2, priors * (4 or 5)]: the prior boxes and, without
-            `variance_encoded_in_target`, their variances. Priors have 4 values with `normalized`, else 5.
+        box_logits: Floating-point, shape [N, priors * location classes * 4]. There is one location class if
+            `share_location` is true, else one for each class.
+        class_preds: The type of `box_logits`, shape [N, priors * classes].
+        proposals: Floating-point, shape [N or 1, 1 or 2, priors * (4 or 5)]: the prior boxes and, if
+            `variance_encoded_in_target` is false, their variances. Priors have 4 values if `normalized` is true, else
+            5.
         aux_class_preds: Objectness of the priors, the type of `box_logits`, [N, priors * 2].
         aux_box_preds: A first refinement of the priors, the type and shape of `box_logits`.
-        keep_top_k: Maximum number of detections of an image, as one value; -1 for no limit.
+        keep_top_k: Maximum number of detections per image, a list of one value; -1 for no limit.
         nms_threshold: Intersection over union above which a box is suppressed.
-        background_label_id: The class of the background, which is not detected; -1 for none.
-        top_k: Maximum number of boxes of a class before suppression, with `decrease_label_id` of an image; -1 for no
-            limit.
+        background_label_id: The class of the background, which is not detected; -1 if there is none.
+        top_k: Maximum number of boxes before suppression, per class, or per image if `decrease_label_id` is true; -1
+            for no limit.
         variance_encoded_in_target: Whether `box_logits` include the variances.
         code_type: Whether boxes are predicted by their corners or by center and size.
         share_location: Whether all classes share the boxes.
-        confidence_threshold: Boxes with scores not above it are ignored, with `decrease_label_id` those below it.
+        confidence_threshold: Boxes with lower scores are ignored; boxes with this score as well if `decrease_label_id`
+            is false.
         clip_after_nms: Whether the detections are clipped to [0, 1].
         clip_before_nms: Whether decoded boxes are clipped to [0, 1].
-        decrease_label_id: Whether detections are selected as in MXNet, and classes in the result are less by 1.
+        decrease_label_id: Whether detections are selected as in MXNet, and the classes in the result are decreased by
+            1.
         normalized: Whether prior boxes are relative to the size of the image.
-        input_height: Height of the image, without `normalized`.
-        input_width: Width of the image, without `normalized`.
+        input_height: Height of the image, if `normalized` is false.
+        input_width: Width of the image, if `normalized` is false.
         objectness_score: Priors with an objectness below it become background.
 
     Returns:
-        The type of `box_logits`, [1, 1, N * limit, 7]: image, class, confidence and corners of each detection. A row
-        that starts with -1 follows the last detection, and zeros follow that. The limit is `keep_top_k`, else
-        top_k * classes, else priors * classes.
+        Shape [1, 1, N * limit, 7], the type of `box_logits`: image, class, confidence and corners of each detection.
+        The last detection is followed by a row that starts with -1, and then by zeros. The limit is `keep_top_k`, else
+        `top_k` * classes, else priors * classes.
 
     Raises:
         InputError: Shapes do not match.
@@ -164,29 +167,32 @@ def detection_output_1(
     """Compute detections as DetectionOutput-8 does, with the number of classes as an attribute.
 
     Args:
-        box_logits: Floating-point, [N, priors * location classes * 4]. There is one location class with
-            `share_location`, else one for each class.
-        class_preds: The type of `box_logits`, [N, priors * classes].
-        proposals: Floating-point, [N or 1, 1 or 2, priors * (4 or 5)]: the prior boxes and, without
-            `variance_encoded_in_target`, their variances. Priors have 4 values with `normalized`, else 5.
+        box_logits: Floating-point, shape [N, priors * location classes * 4]. There is one location class if
+            `share_location` is true, else one for each class.
+        class_preds: The type of `box_logits`, shape [N, priors * classes].
+        proposals: Floating-point, shape [N or 1, 1 or 2, priors * (4 or 5)]: the prior boxes and, if
+            `variance_encoded_in_target` is false, their variances. Priors have 4 values if `normalized` is true, else
+            5.
         aux_class_preds: Objectness of the priors, the type of `box_logits`, [N, priors * 2].
         aux_box_preds: A first refinement of the priors, the type and shape of `box_logits`.
         num_classes: Number of classes, including the background.
-        keep_top_k: Maximum number of detections of an image, as one value; -1 for no limit.
+        keep_top_k: Maximum number of detections per image, a list of one value; -1 for no limit.
         nms_threshold: Intersection over union above which a box is suppressed.
-        background_label_id: The class of the background, which is not detected; -1 for none.
-        top_k: Maximum number of boxes of a class before suppression, with `decrease_label_id` of an image; -1 for no
-            limit.
+        background_label_id: The class of the background, which is not detected; -1 if there is none.
+        top_k: Maximum number of boxes before suppression, per class, or per image if `decrease_label_id` is true; -1
+            for no limit.
         variance_encoded_in_target: Whether `box_logits` include the variances.
         code_type: Whether boxes are predicted by their corners or by center and size.
         share_location: Whether all classes share the boxes.
-        confidence_threshold: Boxes with scores not above it are ignored, with `decrease_label_id` those below it.
+        confidence_threshold: Boxes with lower scores are ignored; boxes with this score as well if `decrease_label_id`
+            is false.
         clip_after_nms: Whether the detections are clipped to [0, 1].
         clip_before_nms: Whether decoded boxes are clipped to [0, 1].
-        decrease_label_id: Whether detections are selected as in MXNet, and classes in the result are less by 1.
+        decrease_label_id: Whether detections are selected as in MXNet, and the classes in the result are decreased by
+            1.
         normalized: Whether prior boxes are relative to the size of the image.
-        input_height: Height of the image, without `normalized`.
-        input_width: Width of the image, without `normalized`.
+        input_height: Height of the image, if `normalized` is false.
+        input_width: Width of the image, if `normalized` is false.
         objectness_score: Priors with an objectness below it become background.
 
     Returns:
@@ -247,7 +253,7 @@ def _check_shapes(
         raise InputError(f"box_logits, class_preds and proposals have shapes {shapes}, expected ranks 2, 2, 3")
     priors = proposals.shape[-1] // prior_size
     if priors == 0 or proposals.shape[-1] % prior_size:
-        raise InputError(f"proposals have shape {shapes[2]}, expected a last dimension of priors * {prior_size}")
+        raise InputError(f"proposals has shape {shapes[2]}, expected a last dimension of priors * {prior_size}")
     classes = class_preds.shape[1] // priors
     if classes < 1:
         raise InputError(f"class_preds has shape {shapes[1]}, expected at least one class for each of {priors} priors")
@@ -258,7 +264,7 @@ def _check_shapes(
         raise InputError(f"box_logits has shape {shapes[0]}, expected [N, {priors * location_classes * 4}]")
     variance_rows = 1 if variance_encoded_in_target else 2
     if proposals.ndim != 3 or proposals.shape[0] not in (1, images) or proposals.shape[1] != variance_rows:
-        raise InputError(f"proposals have shape {shapes[2]}, expected [1 or {images}, {variance_rows}, ...]")
+        raise InputError(f"proposals has shape {shapes[2]}, expected [1 or {images}, {variance_rows}, ...]")
     return priors, classes, location_classes
 
 
@@ -323,7 +329,7 @@ def _find_candidates_as_mxnet(scores: Array, threshold: np.float32, background: 
 
 
 def _suppress_by_class(boxes: Array, labels: Array, indices: Array, threshold: np.float32) -> Array:
-    """Return the positions of the candidates that overlap no better one of the same class too much."""
+    """Return the positions of the candidates that do not overlap a better candidate of the same class too much."""
     selected = [np.zeros(0, np.int64)]
     for label in np.unique(labels):
         members = np.flatnonzero(labels == label)

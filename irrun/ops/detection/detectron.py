@@ -43,18 +43,18 @@ def experimental_detectron_prior_grid_generator_6(
     """Place all priors at each cell of a grid.
 
     Args:
-        priors: Floating-point, [P, 4].
-        feature_map: The type of `priors`, [1, C, H, W]. Only its shape is used.
-        im_data: The type of `priors`, [1, C, height, width]. Only its shape is used.
+        priors: Floating-point, shape [P, 4].
+        feature_map: The type of `priors`, shape [1, C, H, W]. Only its shape is used.
+        im_data: The type of `priors`, shape [1, C, height, width]. Only its shape is used.
         flatten: Whether the result has rank 2.
         h: Height of the grid; 0 for that of `feature_map`.
         w: Width of the grid; 0 for that of `feature_map`.
-        stride_x: Distance of the cells across; 0 for the width of `im_data` divided by that of the grid.
-        stride_y: Distance of the cells down; 0 for the height of `im_data` divided by that of the grid.
+        stride_x: Horizontal distance between cells; 0 for the width of `im_data` divided by that of the grid.
+        stride_y: Vertical distance between cells; 0 for the height of `im_data` divided by that of the grid.
 
     Returns:
-        The type of `priors`, [H * W * P, 4] with `flatten`, else [H, W, P, 4]. A grid smaller than `feature_map` is
-        followed by zeros.
+        Shape [H * W * P, 4] if `flatten` is true, else [H, W, P, 4], the type of `priors`. A grid smaller than
+        `feature_map` is followed by zeros.
 
     Raises:
         InputError: Shapes are invalid, or the grid is larger than `feature_map`.
@@ -93,14 +93,14 @@ def experimental_detectron_roi_feature_extractor_6(
     pyramid_scales: list[int],
     aligned: bool = False,
 ) -> tuple[Array, Array]:
-    """Pool regions by the average of bilinear samples, each from the pyramid level of its size.
+    """Pool regions by the average of bilinear samples, each region from the pyramid level for its size.
 
     Args:
-        rois: Floating-point, [regions, 4]: x1, y1, x2, y2.
+        rois: Floating-point, shape [regions, 4]: x1, y1, x2, y2.
         *pyramid: One or more feature maps of the type of `rois`, [1, C, H, W].
         output_size: Height and width of the result.
         sampling_ratio: Number of samples per bin along each axis; 0 or less for as many as a bin has pixels.
-        pyramid_scales: Ratio of the size of the image to that of each map.
+        pyramid_scales: Ratio of the size of the image to the size of each map.
         aligned: Whether coordinates are shifted by half a pixel.
 
     Returns:
@@ -175,11 +175,11 @@ def experimental_detectron_detection_output_6(
     """Compute the detections of an image: boxes refined for each class, thresholded and suppressed per class.
 
     Args:
-        rois: Floating-point, [regions, 4].
-        deltas: The type of `rois`, [regions, num_classes * 4].
-        scores: The type of `rois`, [regions, num_classes]. Class 0 is the background.
-        im_info: The type of `rois`, [1, 3]: height, width, scale. Not used, as in the reference implementation.
-        score_threshold: Boxes with scores not above it are ignored.
+        rois: Floating-point, shape [regions, 4].
+        deltas: The type of `rois`, shape [regions, num_classes * 4].
+        scores: The type of `rois`, shape [regions, num_classes]. Class 0 is the background.
+        im_info: The type of `rois`, shape [1, 3]: height, width, scale. Not used, as in the reference implementation.
+        score_threshold: Boxes whose scores do not exceed it are ignored.
         nms_threshold: Intersection over union above which a box is suppressed.
         num_classes: Number of classes, including the background.
         post_nms_count: Maximum number of boxes of a class; -1 for no limit.

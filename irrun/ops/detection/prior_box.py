@@ -40,30 +40,30 @@ def prior_box_1(
     """Generate prior boxes of all sizes and aspect ratios around the center of each grid cell.
 
     The number of priors follows the formula of the reference implementation. If the lists produce another number (as
-    `max_size` does without `scale_all_sizes`), the boxes are truncated or followed by zeros, as in the reference
+    with `max_size` if `scale_all_sizes` is false), the boxes are truncated or followed by zeros, as in the reference
     implementation.
 
     Args:
-        output_size: Integer, [2]: height and width of the grid.
-        image_size: Integer, [2]: height and width of the image.
+        output_size: Integer, shape [2]: height and width of the grid.
+        image_size: Integer, shape [2]: height and width of the image.
         offset: Position of a center in its cell, if `step` is not 0.
         min_size: Sizes of square boxes.
-        max_size: Sizes whose geometric means with `min_size` are those of further square boxes.
+        max_size: Sizes whose geometric means with `min_size` are the sizes of further square boxes.
         aspect_ratio: Ratios of width to height of boxes that have the area of the square ones.
         density: Number of boxes along each axis of a cell, for each of `fixed_size`.
-        fixed_ratio: Ratios of width to height for `fixed_size`, in place of `aspect_ratio`.
+        fixed_ratio: Ratios of width to height for `fixed_size`, instead of `aspect_ratio`.
         fixed_size: Sizes of boxes that are placed `density` times and clipped to the image.
         clip: Whether boxes are clipped to [0, 1].
-        flip: Whether the inverses of `aspect_ratio` are used, too.
-        step: Distance of the centers; 0 divides the image evenly. Without `scale_all_sizes` it is relative to the
+        flip: Whether the inverses of `aspect_ratio` are also used.
+        step: Distance between centers; 0 divides the image evenly. If `scale_all_sizes` is false, it is relative to the
             height of the image, and -1 divides the height evenly.
         variance: Zero, one or four values; 0.1 by default.
-        scale_all_sizes: Whether all sizes are combined with the aspect ratios. Otherwise only one is, as in MXNet,
+        scale_all_sizes: Whether all sizes are combined with the aspect ratios. Otherwise only one size is, as in MXNet,
             and `min_size` is relative to the height of the image.
         min_max_aspect_ratios_order: Whether boxes of `max_size` come before those of `aspect_ratio`.
 
     Returns:
-        f32 [2, height * width * priors * 4]: the corners relative to the size of the image, and the variances.
+        Shape [2, height * width * priors * 4], f32: the corners relative to the size of the image, and the variances.
 
     Raises:
         InputError: A shape, `variance` or `density` is invalid.
@@ -129,20 +129,20 @@ def prior_box_clustered_1(
     """Generate prior boxes of fixed widths and heights around the center of each grid cell.
 
     Args:
-        output_size: Integer, [2]: height and width of the grid.
-        image_size: Integer, [2]: height and width of the image.
+        output_size: Integer, shape [2]: height and width of the grid.
+        image_size: Integer, shape [2]: height and width of the image.
         offset: Position of a center in its cell.
         width: Widths of the boxes.
         height: Heights of the boxes, as many as widths.
         clip: Whether boxes are clipped to [0, 1].
-        step: Distance of the centers along both axes, if `step_w` or `step_h` is 0.
-        step_w: Distance of the centers across. If all distances are 0, the cells divide the image evenly.
-        step_h: Distance of the centers down.
+        step: Distance between centers along both axes, if `step_w` or `step_h` is 0.
+        step_w: Horizontal distance between centers. If all distances are 0, the cells divide the image evenly.
+        step_h: Vertical distance between centers.
         variance: Zero, one or four values; 0.1 by default.
 
     Returns:
-        f32 [2, grid height * grid width * len(width) * 4]: the corners relative to the size of the image, and the
-        variances.
+        Shape [2, grid height * grid width * len(width) * 4], f32: the corners relative to the size of the image, and
+        the variances.
 
     Raises:
         InputError: A shape or `variance` is invalid, or the numbers of widths and heights differ.
@@ -187,7 +187,7 @@ def _read_variance(variance: Sequence[float]) -> Array:
 
 
 def _get_unique_ratios(aspect_ratio: Iterable[float], flip: bool) -> list[np.float32]:
-    """Return the aspect ratios other than 1 without repetitions, with `flip` each followed by its inverse."""
+    """Return the unique aspect ratios other than 1, each followed by its inverse if `flip` is true."""
     ratios = [F32(1)]
     for ratio in np.array(list(aspect_ratio), F32):
         if not any(abs(float(ratio) - float(known)) < 1e-6 for known in ratios):
@@ -205,8 +205,8 @@ def _generate_dense_boxes(
 ) -> Array:
     """Return the boxes of `fixed_size` in one cell, [n, 6].
 
-    Columns: what is subtracted from both coordinates of the center, what is added to both, what is added to x and to
-    y, and half of the width and height.
+    Columns: the amount subtracted from both coordinates of the center, the amount added to both, the amounts added to x
+        and y, half of the width, half of the height.
     """
     parts: list[Array] = []
     for size, size_density in zip(np.array(fixed_size, F32), density, strict=False):  # further densities are ignored

@@ -56,16 +56,16 @@ def proposal_4(
     """Select the best boxes of a region proposal network for each image.
 
     Args:
-        class_probs: Floating-point, [N, 2 * anchors, H, W]: probabilities of background, then of foreground. There is
-            an anchor for each combination of `ratio` and `scale`.
-        bbox_deltas: The type of `class_probs`, [N, 4 * anchors, H, W].
-        image_shape: The type of `class_probs`, [3] or [4]: height, width, and one or two scales.
+        class_probs: Floating-point, shape [N, 2 * anchors, H, W]: probabilities of background, then of foreground.
+            There is an anchor for each combination of `ratio` and `scale`.
+        bbox_deltas: The type of `class_probs`, shape [N, 4 * anchors, H, W].
+        image_shape: The type of `class_probs`, shape [3] or [4]: height, width, and one or two scales.
         base_size: Size of the anchors at scale 1.
         pre_nms_topn: Maximum number of boxes of an image before suppression.
         post_nms_topn: Maximum number of boxes of an image after suppression.
         nms_thresh: Intersection over union above which a box is suppressed.
-        feat_stride: Distance of the cells in the image.
-        min_size: A box with a side below it, multiplied by the scale, has the score 0 but is kept, as in the
+        feat_stride: Distance between cells, in pixels of the image.
+        min_size: A box with a side below this value, multiplied by the scale, gets the score 0 but is kept, as in the
             reference implementation.
         ratio: Ratios of height to width of the anchors.
         scale: Scales of the anchors.
@@ -74,13 +74,13 @@ def proposal_4(
         normalize: Whether boxes in the result are relative to the size of the image.
         box_size_scale: Divisor of the last two values of `bbox_deltas`.
         box_coordinate_scale: Divisor of the first two values of `bbox_deltas`.
-        framework: "tensorflow" exchanges x and y and uses other offsets. The height of the image then limits x, as in
+        framework: "tensorflow" swaps x and y and uses other offsets. The height of the image then limits x, as in
             OpenVINO's CPU plugin; the reference implementation uses the width.
 
     Returns:
         Boxes [N * post_nms_topn, 5] as image, x1, y1, x2, y2, and probabilities [N * post_nms_topn], both in the type
-        of `class_probs`. A row that starts with -1 follows the last box of an image, and zeros follow that. Proposal-1
-        returns the boxes only.
+        of `class_probs`. The last box of an image is followed by a row that starts with -1, and then by zeros.
+        Proposal-1 returns the boxes only.
 
     Raises:
         InputError: Shapes do not match the attributes.
@@ -95,7 +95,7 @@ def proposal_4(
     _check_proposal_shapes(class_probs, bbox_deltas, image_shape, count)
     images, _, height, width = class_probs.shape
     info = image_shape.reshape(-1)
-    # With framework "tensorflow" x and y are exchanged: the rows of the grid are along x.
+    # With framework "tensorflow" x and y are swapped: the rows of the grid are along x.
     size = info[:2] if is_tensorflow else info[1::-1]
     min_sides = dtype(min_size) * info[:1:-1]  # of width and height; one value if there is one scale
     offset = dtype(0 if is_tensorflow else 1)
@@ -131,7 +131,7 @@ def proposal_4(
 
 
 def _keep_first_output(kernel: Callable[..., tuple[Array, ...]], name: str) -> Callable[..., Array]:
-    """Derive a kernel that returns only the first output of another, and has its parameters and documentation."""
+    """Derive a kernel that returns only the first output of `kernel` and has the same parameters and documentation."""
 
     @functools.wraps(kernel)
     def wrapper(*inputs: Array, **attributes: Any) -> Array:
@@ -162,11 +162,11 @@ def experimental_detectron_generate_proposals_single_image_6(
     """Select the best boxes of one image from anchors, their deltas and scores.
 
     Args:
-        im_info: Floating-point, [3]: height, width, scale.
-        anchors: The type of `im_info`, [H * W * A, 4].
-        deltas: The type of `im_info`, [A * 4, H, W].
-        scores: The type of `im_info`, [A, H, W].
-        min_size: A box with a side below it has the score 0 but is kept, as in the reference implementation.
+        im_info: Floating-point, shape [3]: height, width, scale.
+        anchors: The type of `im_info`, shape [H * W * A, 4].
+        deltas: The type of `im_info`, shape [A * 4, H, W].
+        scores: The type of `im_info`, shape [A, H, W].
+        min_size: A box with a side below this value gets the score 0 but is kept, as in the reference implementation.
         nms_threshold: Intersection over union above which a box is suppressed.
         post_nms_count: Number of rows of the result.
         pre_nms_count: Maximum number of boxes before suppression.
@@ -214,15 +214,15 @@ def generate_proposals_9(
     """Select the best boxes of each image from anchors, their deltas and scores.
 
     Args:
-        im_info: Floating-point, [N, 3] or [N, 4]: height, width, and one or two scales.
-        anchors: The type of `im_info`, [H, W, A, 4].
-        deltas: The type of `im_info`, [N, A * 4, H, W].
-        scores: The type of `im_info`, [N, A, H, W].
-        min_size: Boxes with a side below it, multiplied by the scale, are removed.
+        im_info: Floating-point, shape [N, 3] or [N, 4]: height, width, and one or two scales.
+        anchors: The type of `im_info`, shape [H, W, A, 4].
+        deltas: The type of `im_info`, shape [N, A * 4, H, W].
+        scores: The type of `im_info`, shape [N, A, H, W].
+        min_size: Boxes with a side below this value, multiplied by the scale, are removed.
         nms_threshold: Intersection over union above which a box is suppressed.
         pre_nms_count: Maximum number of boxes of an image before suppression.
         post_nms_count: Maximum number of boxes of an image after suppression.
-        normalized: Whether the sides of boxes are differences of their corners; otherwise they are greater by 1.
+        normalized: Whether the side of a box is the difference of its coordinates; otherwise 1 is added.
         nms_eta: Not used, as in the reference implementation.
         roi_num_type: Element type of the third output.
 
@@ -241,7 +241,7 @@ def generate_proposals_9(
             "expected [N, 3 or 4] and [N, A, H, W]"
         )
     if deltas.ndim != 4 or len(deltas) != len(scores):
-        raise InputError(f"deltas have shape {list(deltas.shape)}, expected [{len(scores)}, A * 4, H, W]")
+        raise InputError(f"deltas has shape {list(deltas.shape)}, expected [{len(scores)}, A * 4, H, W]")
     offset = 0.0 if normalized else 1.0
     box_parts = [np.zeros((0, 4), scores.dtype)]
     score_parts = [np.zeros(0, scores.dtype)]
@@ -302,7 +302,7 @@ def _refine_anchors(
     count, height, width = scores.shape
     if anchors.size != scores.size * 4 or deltas.shape != (count * 4, height, width):
         raise InputError(
-            f"anchors have shape {list(anchors.shape)}, deltas {list(deltas.shape)} and scores {list(scores.shape)}, "
+            f"anchors has shape {list(anchors.shape)}, deltas {list(deltas.shape)} and scores {list(scores.shape)}, "
             f"expected {scores.size} anchors and deltas of shape [{count * 4}, {height}, {width}]"
         )
     cell_deltas = deltas.reshape(count, 4, height, width).transpose(2, 3, 0, 1).reshape(-1, 4)

@@ -34,20 +34,20 @@ def psroi_pooling_1(
     A bilinear sample before the first pixel counts as 0, as in the CPU plugin.
 
     Args:
-        data: Floating-point, [N, C, H, W], where C is output_dim * group_size^2 for "average" and
-            output_dim * spatial_bins_x * spatial_bins_y for "bilinear".
-        rois: The type of `data`, [regions, 5]: batch, x1, y1, x2, y2.
+        data: Floating-point, shape [N, C, H, W], where C is output_dim * group_size^2 for "average" and output_dim *
+            spatial_bins_x * spatial_bins_y for "bilinear".
+        rois: The type of `data`, shape [regions, 5]: batch, x1, y1, x2, y2.
         output_dim: Number of channels of the result.
-        spatial_scale: Ratio of the size of `data` to that of the coordinates.
+        spatial_scale: Scale from the coordinates of `rois` to those of `data`.
         group_size: Number of bins along each axis.
-        mode: "average" averages the pixels of a bin. "bilinear" averages one sample per sub-bin, each from a channel
-            of its own.
-        spatial_bins_x: Number of sub-bins across, for "bilinear".
-        spatial_bins_y: Number of sub-bins down, for "bilinear".
+        mode: "average" averages the pixels of a bin. "bilinear" averages one sample per sub-bin, each from a different
+            channel.
+        spatial_bins_x: Number of sub-bins per bin along x, for "bilinear".
+        spatial_bins_y: Number of sub-bins per bin along y, for "bilinear".
 
     Returns:
-        The type of `data`, [regions, output_dim, group_size, group_size]; zeros for a region of batch -1 and all
-        after it, as in OpenVINO's CPU plugin.
+        Shape [regions, output_dim, group_size, group_size], the type of `data`; zeros for the first region of batch -1
+        and all regions after it, as in OpenVINO's CPU plugin.
 
     Raises:
         InputError: Shapes do not match, or a batch is out of range.
@@ -181,24 +181,24 @@ def deformable_psroi_pooling_1(
     trans_std: float = 1.0,
     part_size: int = 1,
 ) -> Array:
-    """Pool regions position-sensitively, by the average of bilinear samples in bins that learned offsets move.
+    """Pool regions position-sensitively, by the average of bilinear samples in bins that are moved by learned offsets.
 
     Args:
-        data: Floating-point, [N, output_dim * group_size^2, H, W].
-        rois: The type of `data`, [regions, 5]: batch, x1, y1, x2, y2.
-        offsets: The type of `data`, [regions, 2 * offset classes, part_size, part_size], relative to the size of the
-            region. Zeros if omitted.
+        data: Floating-point, shape [N, output_dim * group_size^2, H, W].
+        rois: The type of `data`, shape [regions, 5]: batch, x1, y1, x2, y2.
+        offsets: The type of `data`, shape [regions, 2 * offset classes, part_size, part_size], relative to the size of
+            the region. Zeros if omitted.
         output_dim: Number of channels of the result.
-        spatial_scale: Ratio of the size of `data` to that of the coordinates.
+        spatial_scale: Scale from the coordinates of `rois` to those of `data`.
         group_size: Number of bins along each axis.
-        mode: "bilinear_deformable".
-        spatial_bins_x: Number of samples across a bin.
-        spatial_bins_y: Number of samples down a bin.
+        mode: The only mode, "bilinear_deformable".
+        spatial_bins_x: Number of samples per bin along x.
+        spatial_bins_y: Number of samples per bin along y.
         trans_std: Factor of the offsets.
         part_size: Height and width of `offsets`.
 
     Returns:
-        The type of `data`, [regions, output_dim, group_size, group_size]; zeros for regions of a negative batch.
+        Shape [regions, output_dim, group_size, group_size], the type of `data`; zeros for regions of a negative batch.
 
     Raises:
         InputError: Shapes do not match, or a batch is out of range.
@@ -236,7 +236,7 @@ def deformable_psroi_pooling_1(
 def _place_deformable_samples(
     rois: Array, moves: Array | None, size: int, spatial_scale: float, samples: tuple[int, int]
 ) -> tuple[Array, Array]:
-    """Return the coordinates of the samples, both [regions, 1 or outputs, size, size, samples down, samples across].
+    """Return the y and x coordinates of samples, [regions, 1 or outputs, size, size, samples along y, samples along x].
 
     Dimensions along which coordinates do not change may be 1.
 
@@ -245,7 +245,7 @@ def _place_deformable_samples(
         moves: Translation of each bin, relative to the size of the region, [regions, outputs, 2, size, size].
         size: Number of bins along each axis.
         spatial_scale: Factor of the coordinates.
-        samples: Number of samples down and across a bin.
+        samples: Number of samples per bin along y and x.
     """
     dtype = rois.dtype.type
     corners = round_half_away(rois[:, 1:])
@@ -271,7 +271,7 @@ def _expand_offsets(offsets: Array, regions: int, outputs: int, size: int, parts
     """Return the offsets of each bin, [regions, outputs, 2, size, size]."""
     if offsets.ndim != 4 or offsets.shape[0] != regions or offsets.shape[2:] != (parts, parts):
         raise InputError(
-            f"offsets have shape {list(offsets.shape)}, expected [{regions}, 2 * classes, {parts}, {parts}]"
+            f"offsets has shape {list(offsets.shape)}, expected [{regions}, 2 * classes, {parts}, {parts}]"
         )
     classes = offsets.shape[1] // 2
     if not classes or outputs % classes:

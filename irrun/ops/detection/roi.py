@@ -44,19 +44,19 @@ def roi_align_3(
     The maximum is at least 0 and ignores NaN, as in the reference implementation.
 
     Args:
-        data: Floating-point, [N, C, H, W].
-        rois: The type of `data`, [regions, 4]: x1, y1, x2, y2 in the coordinates of the image.
-        batch_indices: Integer, [regions].
+        data: Floating-point, shape [N, C, H, W].
+        rois: The type of `data`, shape [regions, 4]: x1, y1, x2, y2 in the coordinates of the image.
+        batch_indices: Integer, shape [regions].
         pooled_h: Height of the result.
         pooled_w: Width of the result.
         sampling_ratio: Number of samples per bin along each axis; 0 for as many as a bin has pixels.
         spatial_scale: Ratio of the size of `data` to that of the image.
-        mode: "avg" or "max".
+        mode: Whether samples are averaged or their maximum is computed.
         aligned_mode: Whether coordinates are shifted by half a pixel, before scaling ("half_pixel") and after it
             ("half_pixel", "half_pixel_for_nn"). "asymmetric" regions have a size of at least 1.
 
     Returns:
-        The type of `data`, [regions, C, pooled_h, pooled_w].
+        Shape [regions, C, pooled_h, pooled_w], the type of `data`.
 
     Raises:
         InputError: Shapes do not match, an index is out of range, or a bin has a negative number of samples.
@@ -97,17 +97,17 @@ def roi_align_rotated_15(
     """Pool rotated regions by the average of bilinear samples in each bin.
 
     Args:
-        data: Floating-point, [N, C, H, W].
-        rois: The type of `data`, [regions, 5]: x and y of the center, width, height, angle in radians.
-        batch_indices: Integer, [regions].
+        data: Floating-point, shape [N, C, H, W].
+        rois: The type of `data`, shape [regions, 5]: x and y of the center, width, height, angle in radians.
+        batch_indices: Integer, shape [regions].
         pooled_h: Height of the result.
         pooled_w: Width of the result.
         sampling_ratio: Number of samples per bin along each axis; 0 for as many as a bin has pixels.
         spatial_scale: Ratio of the size of `data` to that of the image.
-        clockwise_mode: Whether angles are clockwise instead of counterclockwise.
+        clockwise_mode: Whether positive angles are clockwise instead of counterclockwise.
 
     Returns:
-        The type of `data`, [regions, C, pooled_h, pooled_w].
+        Shape [regions, C, pooled_h, pooled_w], the type of `data`.
 
     Raises:
         InputError: Shapes do not match, an index is out of range, or a bin has a negative number of samples.
@@ -154,18 +154,19 @@ def roi_pooling_2(
     implementation.
 
     Args:
-        data: Floating-point, [N, C, H, W].
-        rois: The type of `data`, [regions, 5]: batch, x1, y1, x2, y2, in pixels of the image for "max", relative to
-            its size for "bilinear".
+        data: Floating-point, shape [N, C, H, W].
+        rois: The type of `data`, shape [regions, 5]: batch, x1, y1, x2, y2, in pixels of the image for "max", relative
+            to its size for "bilinear".
         spatial_scale: Ratio of the size of `data` to that of the image, for "max".
         pooled_h: Height of the result.
         pooled_w: Width of the result.
-        method: "max" or "bilinear".
+        method: How a bin is computed.
         output_size: Height and width of the result in files that omit `pooled_h` and `pooled_w`.
-        output_roi: Another name of `output_size`, which takes precedence. Newer files write it.
+        output_roi: Name of `output_size` in newer files; takes precedence.
 
     Returns:
-        The type of `data`, [regions, C, pooled_h, pooled_w]; zeros for a region of batch -1 and all after it.
+        Shape [regions, C, pooled_h, pooled_w], the type of `data`; zeros for the first region of batch -1 and all
+        regions after it.
 
     Raises:
         InputError: Shapes do not match, or a batch is out of range.

@@ -32,21 +32,21 @@ def region_yolo_1(
     """Apply the activations of a YOLO head: sigmoid to centers and objectness, softmax or sigmoid to classes.
 
     Args:
-        data: Floating-point, [N, C, H, W]. C is regions * (coords + 1 + classes). Without `do_softmax` it may be
-            greater, and further channels are ignored.
-        axis: First axis that is flattened, with `do_softmax`.
+        data: Floating-point, shape [N, C, H, W]. C is regions * (coords + 1 + classes). If `do_softmax` is false, there
+            may be more channels, which are ignored.
+        axis: First axis that is flattened if `do_softmax` is true.
         coords: Number of coordinates of a region.
         classes: Number of classes.
-        end_axis: Last axis that is flattened, with `do_softmax`.
-        num: Number of regions, with `do_softmax`.
+        end_axis: Last axis that is flattened if `do_softmax` is true.
+        num: Number of regions if `do_softmax` is true.
         anchors: Not used.
-        do_softmax: Whether classes pass through softmax and the result is flattened. Otherwise they pass through
-            the sigmoid.
-        mask: As many values as there are regions, without `do_softmax`.
+        do_softmax: Whether softmax is applied to the classes and the result is flattened. Otherwise the sigmoid is
+            applied to them.
+        mask: One value for each region if `do_softmax` is false.
 
     Returns:
-        The type of `data`. With `do_softmax`, the shape of `data` with the axes from `axis` to `end_axis` flattened,
-        otherwise [N, regions * (coords + 1 + classes), H, W].
+        The shape of `data` with the axes from `axis` to `end_axis` flattened if `do_softmax` is true, else shape [N,
+        regions * (coords + 1 + classes), H, W]; the type of `data`.
 
     Raises:
         InputError: The shape does not match the attributes.
@@ -87,11 +87,11 @@ def reorg_yolo_2(data: Array, *, stride: list[int]) -> Array:
     implementation. If stride^2 does not divide C, some values are read twice and others not at all.
 
     Args:
-        data: Any type, [N, C, H, W]. H and W are divisible by the stride, and C is at least its square.
+        data: Any type, shape [N, C, H, W]. H and W are divisible by the stride, and C is at least its square.
         stride: Height and width of a block, as one value; further values are ignored.
 
     Returns:
-        The type of `data`, [N, C * stride^2, H / stride, W / stride].
+        Shape [N, C * stride^2, H / stride, W / stride], the type of `data`.
 
     Raises:
         InputError: The height or width is not divisible by the stride, or there are too few channels.

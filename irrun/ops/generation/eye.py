@@ -26,9 +26,9 @@ def eye_9(
     """Generate matrices of zeros with ones at `[i, i + diagonal_index]`.
 
     Args:
-        num_rows: Integer, one element.
-        num_columns: Integer, one element.
-        diagonal_index: Integer, one element. Positive values select diagonals above the main one.
+        num_rows: Integer scalar.
+        num_columns: Integer scalar.
+        diagonal_index: Integer scalar. Positive values select diagonals above the main one.
         batch_shape: Integer, 1D. Empty if omitted.
         output_type: Type of the result.
 

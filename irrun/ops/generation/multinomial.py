@@ -33,8 +33,8 @@ def multinomial_13(
     probability is 0, as in the reference implementation.
 
     Args:
-        probs: Float [batch, classes] or [classes]. The probabilities need not add up to 1.
-        num_samples: Integer, one element.
+        probs: Floating-point, shape [batch, classes] or [classes]. The probabilities need not add up to 1.
+        num_samples: Integer scalar.
         convert_type: Type of the result.
         with_replacement: Whether a class may be drawn several times.
         log_probs: Whether `probs` are logarithms of probabilities.

@@ -26,9 +26,9 @@ def nv12_to_rgb_8(arg: Array, arg_uv: Array | None = None) -> Array:
     """Convert an NV12 image to RGB.
 
     Args:
-        arg: u8 or float. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the UV plane
-            below the Y plane.
-        arg_uv: The type of `arg`, [N, H / 2, W / 2, 2].
+        arg: u8 or floating-point. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the UV
+            plane below the Y plane.
+        arg_uv: The type of `arg`, shape [N, H / 2, W / 2, 2].
 
     Returns:
         Shape [N, H, W, 3], the type of `arg`, values from 0 to 255.
@@ -48,9 +48,9 @@ def nv12_to_bgr_8(arg: Array, arg_uv: Array | None = None) -> Array:
     """Convert an NV12 image to BGR.
 
     Args:
-        arg: u8 or float. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the UV plane
-            below the Y plane.
-        arg_uv: The type of `arg`, [N, H / 2, W / 2, 2].
+        arg: u8 or floating-point. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the UV
+            plane below the Y plane.
+        arg_uv: The type of `arg`, shape [N, H / 2, W / 2, 2].
 
     Returns:
         Shape [N, H, W, 3], the type of `arg`, values from 0 to 255.
@@ -70,10 +70,10 @@ def i420_to_rgb_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = 
     """Convert an I420 image to RGB.
 
     Args:
-        arg: u8 or float. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the U and V
-            planes below the Y plane.
-        arg_u: The type of `arg`, [N, H / 2, W / 2, 1].
-        arg_v: The type of `arg`, [N, H / 2, W / 2, 1].
+        arg: u8 or floating-point. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the U
+            and V planes below the Y plane.
+        arg_u: The type of `arg`, shape [N, H / 2, W / 2, 1].
+        arg_v: The type of `arg`, shape [N, H / 2, W / 2, 1].
 
     Returns:
         Shape [N, H, W, 3], the type of `arg`, values from 0 to 255.
@@ -93,10 +93,10 @@ def i420_to_bgr_8(arg: Array, arg_u: Array | None = None, arg_v: Array | None = 
     """Convert an I420 image to BGR.
 
     Args:
-        arg: u8 or float. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the U and V
-            planes below the Y plane.
-        arg_u: The type of `arg`, [N, H / 2, W / 2, 1].
-        arg_v: The type of `arg`, [N, H / 2, W / 2, 1].
+        arg: u8 or floating-point. The Y plane [N, H, W, 1], or if it is the only input [N, H * 3 / 2, W, 1] with the U
+            and V planes below the Y plane.
+        arg_u: The type of `arg`, shape [N, H / 2, W / 2, 1].
+        arg_v: The type of `arg`, shape [N, H / 2, W / 2, 1].
 
     Returns:
         Shape [N, H, W, 3], the type of `arg`, values from 0 to 255.
@@ -116,7 +116,7 @@ def rgb_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Ar
     """Convert an RGB image to NV12. Each U and V is the mean over 2x2 pixels.
 
     Args:
-        arg: u8 or float, [N, H, W, 3], H and W even.
+        arg: u8 or floating-point, shape [N, H, W, 3], H and W even.
         single_plane: Whether the result is one tensor.
 
     Returns:
@@ -138,7 +138,7 @@ def bgr_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Ar
     """Convert a BGR image to NV12. Each U and V is the mean over 2x2 pixels.
 
     Args:
-        arg: u8 or float, [N, H, W, 3], H and W even.
+        arg: u8 or floating-point, shape [N, H, W, 3], H and W even.
         single_plane: Whether the result is one tensor.
 
     Returns:

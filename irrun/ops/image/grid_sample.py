@@ -34,8 +34,8 @@ def grid_sample_9(
     """Interpolate `data` at the coordinates in `grid`.
 
     Args:
-        data: Any numeric type or boolean, [N, C, H, W].
-        grid: Float, [N, H_out, W_out, 2]. Pairs (x, y), where -1 and 1 are the edges of the image.
+        data: Numeric or boolean, shape [N, C, H, W].
+        grid: Floating-point, shape [N, H_out, W_out, 2]. Pairs (x, y), where -1 and 1 are the edges of the image.
         align_corners: Whether -1 and 1 are the centers of the pixels at the edges instead of their outer sides.
         mode: Interpolation method.
         padding_mode: Values outside of the image: zeros, the nearest pixel of the edge, or the image mirrored.

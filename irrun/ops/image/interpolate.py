@@ -57,8 +57,8 @@ def interpolate_1(
     ascending order, where the specification assigns them in the order of `axes`.
 
     Args:
-        image: Any numeric type, any shape.
-        target_spatial_shape: Integer [number of axes].
+        image: Numeric, any shape.
+        target_spatial_shape: Integer, shape [number of axes].
         axes: Axes to resize, in [-rank, rank).
         mode: Interpolation method.
         align_corners: Whether the centers of the corner elements of input and result coincide.
@@ -68,7 +68,7 @@ def interpolate_1(
         pads_end: Padding after each dimension, as `pads_begin`.
 
     Returns:
-        The type of `image`.
+        The shape of `image` after padding, with the new sizes along `axes`; the type of `image`.
 
     Raises:
         InputError: An axis is out of range or repeated, or the sizes do not match.
@@ -121,9 +121,9 @@ def interpolate_4(
     implementation does.
 
     Args:
-        data: Any numeric type, any shape.
-        sizes: Integer [number of axes]. Used if `shape_calculation_mode` is "sizes".
-        scales: Float [number of axes]. Used if `shape_calculation_mode` is "scales".
+        data: Numeric, any shape.
+        sizes: Integer, shape [number of axes]. Used if `shape_calculation_mode` is "sizes".
+        scales: Floating-point, shape [number of axes]. Used if `shape_calculation_mode` is "scales".
         axes: Integer, 1D. All axes if omitted.
         mode: Interpolation method.
         shape_calculation_mode: Whether `sizes` or `scales` determines the shape of the result.
@@ -135,7 +135,7 @@ def interpolate_4(
         cube_coeff: The coefficient a of cubic interpolation.
 
     Returns:
-        The type of `data`.
+        The shape of `data` after padding, with the new sizes along `axes`; the type of `data`.
 
     Raises:
         InputError: An axis is out of range or repeated, or the sizes, scales or pads are invalid.
@@ -179,8 +179,8 @@ def interpolate_11(
     as the reference implementation does.
 
     Args:
-        image: Any numeric type, any shape.
-        scales_or_sizes: Float or integer [number of axes].
+        image: Numeric, any shape.
+        scales_or_sizes: Floating-point or integer, shape [number of axes].
         axes: Integer, 1D. All axes if omitted. The pillow modes require two axes.
         mode: Interpolation method.
         shape_calculation_mode: Whether `scales_or_sizes` holds sizes or scales.
@@ -192,7 +192,7 @@ def interpolate_11(
         cube_coeff: The coefficient a of cubic interpolation.
 
     Returns:
-        The type of `image`.
+        The shape of `image` after padding, with the new sizes along `axes`; the type of `image`.
 
     Raises:
         InputError: An axis is out of range or repeated, the sizes, scales or pads are invalid, or a pillow mode does
@@ -230,7 +230,7 @@ class _Axis:
 def _create_axes_from_sizes(shape: Sequence[int], axes: Sequence[int], sizes: Sequence[int]) -> list[_Axis]:
     _check_count("sizes", len(sizes), len(axes))
     if sizes and min(sizes) < 0:
-        raise InputError(f"sizes are {list(sizes)}, expected no negative number")
+        raise InputError(f"sizes is {list(sizes)}, expected no negative number")
     return [
         _Axis(axis, shape[axis], size, F(size) / F(shape[axis] or 1)) for axis, size in zip(axes, sizes, strict=False)
     ]
@@ -239,7 +239,7 @@ def _create_axes_from_sizes(shape: Sequence[int], axes: Sequence[int], sizes: Se
 def _create_axes_from_scales(shape: Sequence[int], axes: Sequence[int], scales: Array) -> list[_Axis]:
     _check_count("scales", len(scales), len(axes))
     if not np.all(np.isfinite(scales) & (scales >= 0)):
-        raise InputError(f"scales are {scales.tolist()}, expected finite non-negative numbers")
+        raise InputError(f"scales is {scales.tolist()}, expected finite non-negative numbers")
     return [
         _Axis(axis, shape[axis], math.floor(F(shape[axis]) * (scale + EPSILON)), scale)
         for axis, scale in zip(axes, scales, strict=False)

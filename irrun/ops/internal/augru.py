@@ -39,7 +39,7 @@ def augru_cell(
     """Compute one step of a gated recurrent unit with attention, whose update gate z becomes (1 - A) * z.
 
     Args:
-        X: Float, shape [batch, input].
+        X: Floating-point, shape [batch, input].
         initial_hidden_state: The type of `X`, shape [batch, hidden].
         W: The type of `X`, shape [3 * hidden, input].
         R: The type of `X`, shape [3 * hidden, hidden].
@@ -47,8 +47,8 @@ def augru_cell(
         A: The type of `X`, shape [batch, 1]: the attention scores.
         hidden_size: Size of the hidden state.
         activations: Names of the activation functions of the gates z and r, and of the gate h.
-        activations_alpha: Their alphas.
-        activations_beta: Their betas.
+        activations_alpha: Values of alpha, one for each function.
+        activations_beta: Values of beta, one for each function.
         clip: Bound of the gates before their activation functions; 0 disables clipping.
         linear_before_reset: Whether the reset gate is applied after `H*R^T`.
 
@@ -93,18 +93,19 @@ def augru_sequence(
     """Run a gated recurrent unit with attention along sequences: GRUSequence whose update gate z becomes (1 - A) * z.
 
     Args:
-        X: Float, shape [batch, time, input].
+        X: Floating-point, shape [batch, time, input].
         initial_hidden_state: The type of `X`, shape [batch, directions, hidden].
         sequence_lengths: i32 or i64, shape [batch].
         W: The type of `X`, shape [directions, 3 * hidden, input].
         R: The type of `X`, shape [directions, 3 * hidden, hidden].
-        B: The type of `X`, shape [directions, 3 * hidden], or with `linear_before_reset` [directions, 4 * hidden].
+        B: The type of `X`, shape [directions, 3 * hidden], or [directions, 4 * hidden] if `linear_before_reset` is
+            true.
         A: The type of `X`, shape [batch, time, 1]: the attention scores.
         hidden_size: Size of the hidden state.
         direction: The direction or directions.
         activations: Names of the activation functions of the gates z and r, and of the gate h.
-        activations_alpha: Their alphas.
-        activations_beta: Their betas.
+        activations_alpha: Values of alpha, one for each function.
+        activations_beta: Values of beta, one for each function.
         clip: Bound of the gates before their activation functions; 0 disables clipping.
         linear_before_reset: Whether the reset gate is applied after `H*R^T`.
 

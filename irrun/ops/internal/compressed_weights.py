@@ -21,13 +21,13 @@ def fully_connected(X: Array, W: Array, bias: Array | None = None, *, output_typ
     """Compute `X * W^T + bias`.
 
     Args:
-        X: Float, shape [..., I].
-        W: Float, shape [O, I], or with leading dimensions that are broadcast.
-        bias: Float, broadcast to the result; ignored if omitted or empty.
+        X: Floating-point, shape [..., I].
+        W: Floating-point, shape [O, I], or with leading dimensions that are broadcast.
+        bias: Floating-point, broadcast to the result; ignored if omitted or empty.
         output_type: Type of the result; "dynamic" for the type of `X`.
 
     Returns:
-        Shape [..., O], `output_type`.
+        Shape [..., O], the type `output_type`.
 
     Raises:
         InputError: The shapes do not match.
@@ -51,15 +51,15 @@ def fully_connected_compressed(
     """Compute `X * ((W - weight_zero_points) * weight_scales)^T + bias`.
 
     Args:
-        X: Float, shape [..., I].
+        X: Floating-point, shape [..., I].
         W: Any quantized type, shape [O, I].
-        bias: Float, broadcast to the result; ignored if empty.
+        bias: Floating-point, broadcast to the result; ignored if empty.
         weight_scales: Numeric, one value, shape [O, 1], or [O, groups] for groups of I / groups neighboring values.
         weight_zero_points: Numeric, as `weight_scales`; ignored if omitted or empty.
         output_type: Type of the result; "dynamic" for the type of `X`.
 
     Returns:
-        Shape [..., O], `output_type`.
+        Shape [..., O], the type `output_type`.
 
     Raises:
         InputError: The shapes do not match.

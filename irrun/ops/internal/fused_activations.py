@@ -31,14 +31,14 @@ def rms(
     """Compute `data / sqrt(mean(data^2, last axis) + epsilon) * gamma`.
 
     Args:
-        data: Float, shape [..., n].
-        gamma: Float, broadcast to `data`; 1 if omitted.
+        data: Floating-point, shape [..., n].
+        gamma: Floating-point, broadcast to `data`; 1 if omitted.
         epsilon: A small number that avoids a division by zero.
         output_type: Type of the result; "dynamic" for the type of `data`.
         elementwise_affine: Whether to multiply by `gamma`.
 
     Returns:
-        The shape of `data`, `output_type`.
+        The shape of `data`, the type `output_type`.
 
     Spec:
         Defined by ov_ops/rms.hpp; the pattern that it replaces is in rms_fusion.cpp
@@ -66,15 +66,16 @@ def glu(
     """Split `data` into two parts, and multiply one part by the activation of the other.
 
     Args:
-        data: Float, any shape.
+        data: Floating-point, any shape.
         axis: The axis to split.
         split_lengths: Length of the first part; the second part has the remaining elements.
-        glu_type: The activation. Files do not contain it, so that it has its default.
-        split_to_glu_idx: Index of the part that the activation is applied to. Files do not contain it either.
+        glu_type: The activation. OpenVINO does not write it to files, so they use the default.
+        split_to_glu_idx: Index of the part to which the activation is applied. OpenVINO does not write it to files
+            either.
         output_type: Type of the result; "dynamic" for the type of `data`.
 
     Returns:
-        The shape of one part, `output_type`.
+        The shape of one part, the type `output_type`.
 
     Raises:
         InputError: The parts differ in length.
@@ -101,7 +102,7 @@ def swish_cpu(data: Array, *, alpha: float = 1.0) -> Array:
     """Compute `data * sigmoid(alpha * data)`.
 
     Args:
-        data: Float, any shape.
+        data: Floating-point, any shape.
         alpha: The factor.
 
     Returns:
@@ -120,14 +121,14 @@ def power_static(
     """Compute `(data * scale + shift) ^ power`.
 
     Args:
-        data: Any numeric type, any shape.
+        data: Numeric, any shape.
         power: The exponent.
         scale: The factor.
         shift: The summand.
         out_type: Type of the result, from the attribute out-type; "dynamic" for the type of `data`.
 
     Returns:
-        The shape of `data`, `out_type`.
+        The shape of `data`, the type `out_type`.
 
     Spec:
         Defined by the CPU plugin's power_static.hpp, which replaces Add, Multiply, Power, ... with a constant
@@ -144,12 +145,12 @@ def leaky_relu(data: Array, *, negative_slope: float = 0.0, out_type: str = "dyn
     """Multiply negative elements by `negative_slope`.
 
     Args:
-        data: Float, any shape.
+        data: Floating-point, any shape.
         negative_slope: The factor.
         out_type: Type of the result, from the attribute out-type; "dynamic" for the type of `data`.
 
     Returns:
-        The shape of `data`, `out_type`.
+        The shape of `data`, the type `out_type`.
 
     Spec:
         Defined by the CPU plugin's leaky_relu.hpp, which replaces PRelu-1 with one constant slope

@@ -37,32 +37,32 @@ def rope(
 
     Features after the first `rotary_ndims` are not changed. The variants, in order of precedence:
 
-    - is_qwen: `data` is [B, L, heads * size], `cos` and `sin` are [1, positions, 1, rotary]. The angles are those of
+    - `is_qwen`: `data` is [B, L, heads * size], `cos` and `sin` are [1, positions, 1, rotary]. The angles are those of
       the last L positions, or of the selected positions. The result is [B, L, head_cnt, head_size].
-    - is_chatglm: `data` is [L, B, heads * size], or with support_2d_rope [B, L, heads * size]. `cos` holds pairs
-      (cosine, sine), [.., .., rotary / 2, 2]; or without use_rope_cache `cos` and `sin` are [.., 1, 1, rotary / 2].
-      Features 2i and 2i + 1 are a pair. The result is [L, B, head_cnt, head_size], or with support_2d_rope
-      [B, head_cnt, L, head_size].
-    - is_interleaved: `data` is [B, L, H, S], `cos` is [B, L, rotary] with the sines before the cosines. Features 2i
+    - `is_chatglm`: `data` is [L, B, heads * size], or [B, L, heads * size] if `support_2d_rope` is true. `cos` contains
+      pairs (cosine, sine), [.., .., rotary / 2, 2]; if `use_rope_cache` is false, `cos` and `sin` are
+      [.., 1, 1, rotary / 2]. Features 2i and 2i + 1 are a pair. The result is [L, B, head_cnt, head_size], or
+      [B, head_cnt, L, head_size] if `support_2d_rope` is true.
+    - `is_interleaved`: `data` is [B, L, H, S], `cos` is [B, L, rotary] with the sines before the cosines. Features 2i
       and 2i + 1 are a pair.
-    - Otherwise `data` is [B, H, L, S], or with input_trans0213 [B, L, H, S]. `cos` and `sin` are broadcast to
+    - Otherwise `data` is [B, H, L, S], or [B, L, H, S] if `input_trans0213` is true. `cos` and `sin` are broadcast to
       [B, H, L, rotary] or [B, H, L, rotary / 2]. Features i and i + rotary / 2 are a pair.
 
     Args:
-        data: Float, in the shape of the variant.
-        cos: Float, the cosines of the angles.
-        sin: Float, the sines of the angles.
-        position_inputs: Inputs after `sin`; see `gather_position_arg_id`.
+        data: Floating-point, in the shape of the variant.
+        cos: Floating-point, the cosines of the angles.
+        sin: Floating-point, the sines of the angles.
+        *position_inputs: Inputs after `sin`; see `gather_position_arg_id`.
         rotary_ndims: Number of features that are rotated.
         slice_start: First feature of `data` that is used.
         slice_stop: End of the features of `data` that are used; all are used if the range is empty.
         input_trans0213: Whether axes 1 and 2 of `data` are swapped.
-        output_trans0213: Whether axes 1 and 2 of the result are swapped; in files without it as `is_interleaved`.
+        output_trans0213: Whether axes 1 and 2 of the result are swapped; by default the value of `is_interleaved`.
         is_interleaved: Whether neighboring features are a pair.
         is_chatglm: Whether this is the variant of ChatGLM.
         support_2d_rope: Whether the ChatGLM variant has the batch as its first axis.
         support_3d_rope: Not supported.
-        use_rope_cache: Whether the ChatGLM variant has cosines and sines in one input.
+        use_rope_cache: Whether one input of the ChatGLM variant contains both cosines and sines.
         is_qwen: Whether this is the variant of Qwen.
         is_ltx_video: Not supported.
         head_cnt: Number of heads.

@@ -19,11 +19,11 @@ def sparse_fill_empty_rows_legacy(
     """Insert a default value into the first column of each empty row of a sparse matrix.
 
     Args:
-        indices: Float, shape [N, 2]: rows and columns. Indices from the first one outside of the matrix on are
+        indices: Floating-point, shape [N, 2]: rows and columns. Indices from the first one outside of the matrix on are
             ignored.
-        values: Float, shape [N].
-        dense_shape: Float, shape [2]: the number of rows and columns.
-        default_value: Float, one element.
+        values: Floating-point, shape [N].
+        dense_shape: Floating-point, shape [2]: the number of rows and columns.
+        default_value: Floating-point scalar.
         count: Length of the first two outputs.
 
     Returns:

@@ -34,7 +34,7 @@ def non_max_suppression_ie_internal(
     score_output_type: ElementType = ELEMENT_TYPES["f32"],
     rotation: int = 0,
 ) -> tuple[Array, Array, Array]:
-    """Run NonMaxSuppression-9, or with `rotation` NMSRotated-13, with outputs of static shapes.
+    """Run NonMaxSuppression-9, or NMSRotated-13 if `rotation` is not 0, with outputs of static shapes.
 
     Args:
         boxes: As for NonMaxSuppression-9.

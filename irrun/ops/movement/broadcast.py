@@ -29,8 +29,8 @@ def broadcast_1(
 
     Args:
         data: Any type, any shape.
-        target_shape: Integer [n].
-        axes_mapping: Integer [rank of data], for mode "explicit" only: the axis of the result that each axis of
+        target_shape: Integer, shape [n].
+        axes_mapping: Integer, shape [rank of data], for mode "explicit" only: the axis of the result that each axis of
             `data` becomes.
         mode: Broadcasting rule. "none" is a synonym of "explicit".
         axis: First axis of the result that "pdpd" matches with `data`. -1 aligns the last axes.
@@ -60,15 +60,15 @@ def broadcast_3(
 
     Args:
         data: Any type, any shape.
-        target_shape: Integer [n].
-        axes_mapping: Integer [rank of data], for mode "explicit" only: the axis of the result that each axis of
+        target_shape: Integer, shape [n].
+        axes_mapping: Integer, shape [rank of data], for mode "explicit" only: the axis of the result that each axis of
             `data` becomes.
         mode: Broadcasting rule. "bidirectional" broadcasts the shape of `data` and `target_shape` to each other.
             "none" is a synonym of "explicit".
         axis: First axis of the result that "pdpd" matches with `data`. -1 aligns the last axes.
 
     Returns:
-        The type of `data`, shape target_shape, or for "bidirectional" the common shape.
+        Shape target_shape, or the common shape if `mode` is "bidirectional"; the type of `data`.
 
     Raises:
         InputError: `data` does not broadcast to `target_shape`.
@@ -136,11 +136,11 @@ def tile_1(data: Array, repeats: Array) -> Array:
 
     Args:
         data: Any type, any shape.
-        repeats: Integer [n]. A negative number counts as 0, as in the reference implementation. The shorter of
+        repeats: Integer, shape [n]. A negative number counts as 0, as in the reference implementation. The shorter of
             `repeats` and the shape of `data` is extended with leading ones.
 
     Returns:
-        The type of `data`.
+        The product of the shape of `data` and `repeats`, both extended to the same rank; the type of `data`.
 
     Raises:
         InputError: The result is too large.

@@ -55,7 +55,7 @@ def split_1(data: Array, axis: Array, *, num_splits: int) -> tuple[Array, ...]:
         num_splits: Number of parts. It must divide the size of `axis`.
 
     Returns:
-        `num_splits` tensors of the type of `data`.
+        `num_splits` tensors of equal shape, the type of `data`.
 
     Raises:
         InputError: The size is not a multiple of `num_splits`, or `axis` is out of range.
@@ -77,7 +77,8 @@ def variadic_split_1(data: Array, axis: Array, split_lengths: Array) -> tuple[Ar
     Args:
         data: Any type, rank >= 1.
         axis: Integer scalar or [1], in [-rank, rank).
-        split_lengths: Integer [number of parts]. One of them may be -1, which stands for the remaining length.
+        split_lengths: Integer, shape [number of parts]. At most one of them is -1, which represents the remaining
+            length.
 
     Returns:
         One tensor per length, of the type of `data`.
@@ -92,7 +93,7 @@ def variadic_split_1(data: Array, axis: Array, split_lengths: Array) -> tuple[Ar
     size = data.shape[split_axis]
     lengths = to_int_list(split_lengths)
     if min(lengths, default=0) < -1 or lengths.count(-1) > 1:
-        raise InputError(f"split_lengths are {lengths}, expected non-negative numbers and at most one -1")
+        raise InputError(f"split_lengths is {lengths}, expected non-negative numbers and at most one -1")
     rest = size - sum(n for n in lengths if n != -1)
     resolved = [rest if n == -1 else n for n in lengths]
     if sum(resolved) != size or min(resolved, default=0) < 0:

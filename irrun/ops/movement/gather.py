@@ -121,7 +121,7 @@ def gather_elements_6(data: Array, indices: Array, *, axis: int) -> Array:
     axis = normalize_axis(axis, data.ndim)
     expected = data.shape[:axis] + indices.shape[axis : axis + 1] + data.shape[axis + 1 :]
     if indices.shape != expected:
-        raise InputError(f"indices have shape {list(indices.shape)}, expected {list(expected)}")
+        raise InputError(f"indices has shape {list(indices.shape)}, expected {list(expected)}")
     return np.take_along_axis(data, normalize_indices(indices, data.shape[axis]), axis=axis)
 
 
@@ -131,8 +131,8 @@ def gather_nd_8(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
 
     Args:
         data: Any type, rank >= 1.
-        indices: Integer [..., k], k <= rank of data - batch_dims. The last axis holds coordinates. Negative values
-            count from the end.
+        indices: Integer, shape [..., k], k <= rank of data - batch_dims. The last axis holds coordinates. Negative
+            values count from the end.
         batch_dims: Number of leading batch dimensions. Those of `data` and `indices` are broadcast to each other;
             OpenVINO requires them to be equal.
 
@@ -187,8 +187,8 @@ def gather_nd_5(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
 
     Args:
         data: Any type, rank >= 1.
-        indices: Integer [..., k], k <= rank of data - batch_dims. The last axis holds coordinates. Negative values,
-            which the specification does not allow, count from the end as in the reference implementation.
+        indices: Integer, shape [..., k], k <= rank of data - batch_dims. The last axis holds coordinates. Negative
+            values, which the specification does not allow, count from the end as in the reference implementation.
         batch_dims: Number of leading batch dimensions, as in `gather_nd_8`.
 
     Returns:

@@ -17,13 +17,13 @@ def gather_tree_1(step_ids: Array, parent_ids: Array, max_seq_len: Array, end_to
     """Reconstruct complete beams from the ids of each step and the parent beams.
 
     Args:
-        step_ids: Any numeric type that holds integers, [MAX_TIME, BATCH, BEAM]. The id that each beam appends.
+        step_ids: Numeric, integer values, shape [MAX_TIME, BATCH, BEAM]. The id that each beam appends.
         parent_ids: The type and shape of `step_ids`. The beam of the previous step that each beam continues.
-        max_seq_len: The type of `step_ids`, [BATCH]. Lengths above MAX_TIME count as MAX_TIME, below 0 as 0.
+        max_seq_len: The type of `step_ids`, shape [BATCH]. Lengths above MAX_TIME count as MAX_TIME, below 0 as 0.
         end_token: The type of `step_ids`, scalar.
 
     Returns:
-        The type and shape of `step_ids`. A beam is filled with `end_token` from its length on and after the first
+        The shape and type of `step_ids`. A beam is filled with `end_token` from its length on and after the first
         `end_token` in it.
 
     Raises:

@@ -25,9 +25,9 @@ def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | No
 
     Args:
         data: Any type, any shape.
-        pads_begin: Integer [rank of data], the number of elements to add before each axis. Negative values crop;
+        pads_begin: Integer, shape [rank of data], the number of elements to add before each axis. Negative values crop;
             they were introduced in version 12, but the reference implementation accepts them in both versions.
-        pads_end: Integer [rank of data], the number of elements to add after each axis. Negative values crop.
+        pads_end: Integer, shape [rank of data], the number of elements to add after each axis. Negative values crop.
         pad_value: The type of `data`, scalar, for mode "constant" only. Zero or the empty string if omitted.
         pad_mode: How added elements are computed: from `pad_value`, or by repeating the edge, or by mirroring
             without ("reflect") or with ("symmetric") the edge.

@@ -32,13 +32,13 @@ def col2im_15(
 ) -> Array:
     """Combine columns into an image, adding up overlapping elements.
 
-    The specification calls output_size and kernel_size attributes, and strides and dilations in places stride and
-    dilation. The reference implementation has the inputs and attributes of this kernel.
+    The specification describes `output_size` and `kernel_size` as attributes, and in places calls `strides` and
+    `dilations` stride and dilation. This kernel has the inputs and attributes of the reference implementation.
 
     Args:
-        data: Any numeric type, [batch, channels * prod(kernel_size), blocks], or the same without batch.
-        output_size: Integer [2], the size of the image.
-        kernel_size: Integer [2], the size of a block.
+        data: Numeric, shape [batch, channels * prod(kernel_size), blocks], or the same without batch.
+        output_size: Integer, shape [2], the size of the image.
+        kernel_size: Integer, shape [2], the size of a block.
         strides: Distance between blocks on each axis.
         dilations: Distance between elements of a block on each axis.
         pads_begin: Padding before each axis.
@@ -108,7 +108,7 @@ def extract_image_patches_3(
     """Extract patches of an image and stack each into the channels of one pixel.
 
     Args:
-        data: Any type, [N, C, H, W]. An image of height and width 0 is returned unchanged, as by OpenVINO.
+        data: Any type, shape [N, C, H, W]. An image of height and width 0 is returned unchanged, as by OpenVINO.
         sizes: Height and width of a patch.
         strides: Distance between patches on each axis.
         rates: Distance between elements of a patch on each axis.

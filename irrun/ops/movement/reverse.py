@@ -26,7 +26,7 @@ def reverse_1(data: Array, axis: Array, *, mode: Literal["index", "mask"]) -> Ar
         mode: How `axis` selects axes.
 
     Returns:
-        The type and shape of `data`.
+        The shape and type of `data`.
 
     Raises:
         InputError: An axis is out of range, or the mask does not have one element per axis.
@@ -49,13 +49,13 @@ def reverse_sequence_1(data: Array, seq_lengths: Array, *, batch_axis: int = 0, 
 
     Args:
         data: Any type, rank >= 2.
-        seq_lengths: Integer, or floats that hold integers, [size of batch_axis]. The length 0, which the
-            specification does not allow, has no effect, as 1.
+        seq_lengths: Numeric, integer values, shape [size of batch_axis]. The length 0, which the specification does not
+            allow, has no effect, as 1.
         batch_axis: Axis of the batches, in [-rank, rank).
         seq_axis: Axis of the sequences, in [-rank, rank).
 
     Returns:
-        The type and shape of `data`.
+        The shape and type of `data`.
 
     Raises:
         InputError: An axis or a length is out of range, or there is not one length per batch.
@@ -70,7 +70,7 @@ def reverse_sequence_1(data: Array, seq_lengths: Array, *, batch_axis: int = 0, 
     if len(lengths) != data.shape[batch_axis]:
         raise InputError(f"seq_lengths has {len(lengths)} elements, expected {data.shape[batch_axis]}")
     if lengths.size and (lengths.min() < 0 or lengths.max() > size):
-        raise InputError(f"seq_lengths are {lengths.tolist()}, expected 0 to {size}")
+        raise InputError(f"seq_lengths is {lengths.tolist()}, expected 0 to {size}")
     length = lengths.reshape([-1 if i == batch_axis else 1 for i in range(data.ndim)])
     position = np.arange(size).reshape([-1 if i == seq_axis else 1 for i in range(data.ndim)])
     index = np.where(position < length, length - 1 - position, position)
@@ -87,7 +87,7 @@ def roll_7(data: Array, shift: Array, axes: Array) -> Array:
         axes: Integer scalar or [n]. An axis that occurs several times is shifted by the sum.
 
     Returns:
-        The type and shape of `data`.
+        The shape and type of `data`.
 
     Raises:
         InputError: An axis is out of range, or the numbers of shifts and axes differ.

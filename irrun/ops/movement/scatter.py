@@ -30,7 +30,7 @@ def scatter_update_3(data: Array, indices: Array, updates: Array, axis: Array) -
         axis: Integer scalar or [1], in [-rank, rank).
 
     Returns:
-        The type and shape of `data`.
+        The shape and type of `data`.
 
     Raises:
         InputError: An index or `axis` is out of range, or the shape of `updates` does not match.
@@ -75,7 +75,7 @@ def scatter_elements_update_3(
         use_init_val: Whether the reduction includes the element of `data`.
 
     Returns:
-        The type and shape of `data`.
+        The shape and type of `data`.
 
     Raises:
         InputError: An index or `axis` is out of range, the shapes do not match, or the reduction is undefined for the
@@ -93,7 +93,7 @@ def scatter_elements_update_3(
     sizes = zip(indices.shape, data.shape, strict=True)
     if any(n > size for i, (n, size) in enumerate(sizes) if i != update_axis):
         raise InputError(
-            f"indices have shape {list(indices.shape)}, expected at most {list(data.shape)} except for axis"
+            f"indices has shape {list(indices.shape)}, expected at most {list(data.shape)} except for axis"
             f" {update_axis}"
         )
     coordinates = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
@@ -126,15 +126,15 @@ def scatter_nd_update_4(
 
     Args:
         data: Any type, rank >= 1.
-        indices: Integer [..., k], k <= rank of data. The last axis holds coordinates. Negative values count from the
-            end.
+        indices: Integer, shape [..., k], k <= rank of data. The last axis holds coordinates. Negative values count from
+            the end.
         updates: The type of `data`, shape indices.shape[:-1] + data.shape[k:]. Dimensions of 1 may be added or
             omitted.
         reduction: How `data` and updates of the same element are combined. "none" uses the last update. "sum",
             "sub" and "prod" of booleans are OR, XOR and AND.
 
     Returns:
-        The type and shape of `data`.
+        The shape and type of `data`.
 
     Raises:
         InputError: An index is out of range, the shapes do not match, or the reduction is undefined for the type.
@@ -168,13 +168,13 @@ def slice_scatter_15(
     Args:
         data: Any type, rank >= 1.
         updates: The type of `data`, the shape of the slice.
-        start: Integer [n], the first index on each axis.
-        stop: Integer [n], the index after the last one on each axis.
-        step: Integer [n], not 0.
-        axes: Integer [n], the axes to slice. The first n axes if omitted.
+        start: Integer, shape [n], the first index on each axis.
+        stop: Integer, shape [n], the index after the last one on each axis.
+        step: Integer, shape [n], not 0.
+        axes: Integer, shape [n], the axes to slice. The first n axes if omitted.
 
     Returns:
-        The type and shape of `data`.
+        The shape and type of `data`.
 
     Raises:
         InputError: The inputs differ in length, a step is 0, an axis is out of range or repeated, or `updates` does
@@ -187,7 +187,7 @@ def slice_scatter_15(
     result: Array = data.copy()
     target = result[slices]
     if target.shape != updates.shape:
-        raise InputError(f"updates have shape {list(updates.shape)}, expected {list(target.shape)}")
+        raise InputError(f"updates has shape {list(updates.shape)}, expected {list(target.shape)}")
     target[...] = updates
     return result
 
@@ -195,7 +195,7 @@ def slice_scatter_15(
 def _check_updates(updates: Array, expected: tuple[int, ...]) -> None:
     """Check the shape of `updates`, apart from dimensions of 1."""
     if [n for n in updates.shape if n != 1] != [n for n in expected if n != 1]:
-        raise InputError(f"updates have shape {list(updates.shape)}, expected {list(expected)}")
+        raise InputError(f"updates has shape {list(updates.shape)}, expected {list(expected)}")
 
 
 def _flatten_coordinates(coordinates: Sequence[Array], sizes: Sequence[int], shape: Sequence[int]) -> Array:

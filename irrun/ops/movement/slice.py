@@ -18,18 +18,18 @@ __all__ = ["slice_8", "strided_slice_1"]
 def slice_8(data: Array, start: Array, stop: Array, step: Array, axes: Array | None = None) -> Array:
     """Extract the slice `start:stop:step` of `data`.
 
-    The rules are those of Python, except that a backward slice that starts before the first element starts at the
-    first, as in the reference implementation. In Python it is empty.
+    The rules are those of Python with one exception: a backward slice whose start is before the first element starts at
+    the first element, as in the reference implementation. In Python it is empty.
 
     Args:
         data: Any type, rank >= 1.
-        start: Integer [n], the first index on each axis.
-        stop: Integer [n], the index after the last one on each axis.
-        step: Integer [n], not 0.
-        axes: Integer [n], the axes to slice. The first n axes if omitted.
+        start: Integer, shape [n], the first index on each axis.
+        stop: Integer, shape [n], the index after the last one on each axis.
+        step: Integer, shape [n], not 0.
+        axes: Integer, shape [n], the axes to slice. The first n axes if omitted.
 
     Returns:
-        The type of `data`.
+        The slice, the type of `data`.
 
     Raises:
         InputError: The inputs differ in length, a step is 0, or an axis is out of range or repeated.
@@ -55,30 +55,31 @@ def strided_slice_1(
 ) -> Array:
     """Extract the slices `begin:end:stride` of `data`, modified by masks.
 
-    A mask may have any length; missing entries are 0. The specification requires begin_mask and end_mask, but its own
+    A mask may have any length; missing entries are 0. The specification requires `begin_mask` and `end_mask`, but its
     examples omit them.
 
-    Where the specification deviates from Python, the reference implementation does not: a slice with equal bounds is
-    empty, and end_mask extends a backward slice up to and including the first element. A backward slice that starts
-    before the first element starts at the first. In Python it is empty.
+    Where the specification deviates from Python, the reference implementation follows Python: a slice with equal bounds
+    is empty, and `end_mask` extends a backward slice up to and including the first element. The exception is a backward
+    slice whose start is before the first element: it starts at the first element, whereas in Python it is empty.
 
     Args:
         data: Any type, any shape.
-        begin: Integer [n], the first index of each slice.
-        end: Integer [n], the index after the last one of each slice.
-        stride: Integer [n], not 0. All 1 if omitted.
+        begin: Integer, shape [n], the first index of each slice.
+        end: Integer, shape [n], the index after the last one of each slice.
+        stride: Integer, shape [n], not 0. All 1 if omitted.
         begin_mask: 1 for slices whose begin is ignored, so that they start at the first element.
         end_mask: 1 for slices whose end is ignored, so that they include the last element.
         new_axis_mask: 1 for entries that insert an axis of size 1.
         shrink_axis_mask: 1 for entries that take the element at begin and remove the axis.
-        ellipsis_mask: 1 for at most one entry, which stands for all axes that no other entry slices.
+        ellipsis_mask: 1 for at most one entry, which represents all axes that no other entry slices.
 
     Returns:
-        The type of `data`.
+        The selected elements, the type of `data`, without the axes of `shrink_axis_mask` and with those of
+        `new_axis_mask`.
 
     Raises:
-        InputError: The inputs differ in length, there are more entries than axes or several ellipses, a stride is 0,
-            or an index of shrink_axis_mask is out of range.
+        InputError: The inputs differ in length, there are more entries than axes or several ellipses, a stride is 0, or
+            an index of `shrink_axis_mask` is out of range.
 
     Spec:
         StridedSlice-1

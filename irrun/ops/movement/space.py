@@ -29,10 +29,10 @@ def batch_to_space_2(data: Array, block_shape: Array, crops_begin: Array, crops_
     """Move blocks from the batch axis to the spatial axes, and crop the result.
 
     Args:
-        data: Any type, [batch, d1, ..., dN-1], N >= 2.
-        block_shape: Integer [N], the size of a block on each axis. The first element is 1.
-        crops_begin: Integer [N], the number of elements to remove at the beginning of each axis.
-        crops_end: Integer [N], the number of elements to remove at the end of each axis.
+        data: Any type, shape [batch, d1, ..., dN-1], N >= 2.
+        block_shape: Integer, shape [N], the size of a block on each axis. The first element is 1.
+        crops_begin: Integer, shape [N], the number of elements to remove at the beginning of each axis.
+        crops_end: Integer, shape [N], the number of elements to remove at the end of each axis.
 
     Returns:
         Shape [batch / prod(block_shape), d1 * block_shape[1] - crops_begin[1] - crops_end[1], ...], the type of
@@ -65,10 +65,10 @@ def space_to_batch_2(data: Array, block_shape: Array, pads_begin: Array, pads_en
     """Pad `data` with zeros and move blocks from the spatial axes to the batch axis.
 
     Args:
-        data: Any type, [batch, d1, ..., dN-1], N >= 2.
-        block_shape: Integer [N], the size of a block on each axis. The first element is 1.
-        pads_begin: Integer [N], the number of elements to add before each axis.
-        pads_end: Integer [N], the number of elements to add after each axis.
+        data: Any type, shape [batch, d1, ..., dN-1], N >= 2.
+        block_shape: Integer, shape [N], the size of a block on each axis. The first element is 1.
+        pads_begin: Integer, shape [N], the number of elements to add before each axis.
+        pads_end: Integer, shape [N], the number of elements to add after each axis.
 
     Returns:
         Shape [batch * prod(block_shape), (pads_begin[1] + d1 + pads_end[1]) / block_shape[1], ...], the type of
@@ -113,7 +113,7 @@ def depth_to_space_1(data: Array, *, mode: Mode, block_size: int = 1) -> Array:
     """Move blocks from the channels to the spatial axes.
 
     Args:
-        data: Any type, [N, C, d1, ..., dK], K >= 1.
+        data: Any type, shape [N, C, d1, ..., dK], K >= 1.
         mode: Whether the position in the block is the slower ("blocks_first") or the faster ("depth_first") part of
             the channel index.
         block_size: Size of a block on each spatial axis.
@@ -145,7 +145,7 @@ def space_to_depth_1(data: Array, *, mode: Mode, block_size: int = 1) -> Array:
     """Move blocks from the spatial axes to the channels; the inverse of DepthToSpace.
 
     Args:
-        data: Any type, [N, C, d1, ..., dK], K >= 1.
+        data: Any type, shape [N, C, d1, ..., dK], K >= 1.
         mode: Whether the position in the block is the slower ("blocks_first") or the faster ("depth_first") part of
             the channel index.
         block_size: Size of a block on each spatial axis.
@@ -188,7 +188,7 @@ def shuffle_channels_1(data: Array, *, axis: int = 1, group: int = 1) -> Array:
         group: Number of groups. It must divide the size of `axis`.
 
     Returns:
-        The type and shape of `data`.
+        The shape and type of `data`.
 
     Raises:
         InputError: `axis` is out of range, or its size is not a multiple of `group`.

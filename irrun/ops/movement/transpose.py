@@ -18,11 +18,11 @@ def transpose_1(arg: Array, input_order: Array) -> Array:
 
     Args:
         arg: Any type, any shape.
-        input_order: Integer [rank of arg], a permutation of the axes, or [0] to reverse them. Negative values, which
-            the specification does not allow, count from the last axis.
+        input_order: Integer, shape [rank of arg], a permutation of the axes, or [0] to reverse them. Negative values,
+            which the specification does not allow, count from the last axis.
 
     Returns:
-        The type of `arg`.
+        The shape of `arg` permuted by `input_order`, the type of `arg`.
 
     Raises:
         InputError: `input_order` is not a permutation of the axes.

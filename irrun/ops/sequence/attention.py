@@ -35,7 +35,7 @@ def scaled_dot_product_attention_13(
     OpenVINO rejects as well.
 
     Args:
-        query: Float, shape [N, ..., L, E].
+        query: Floating-point, shape [N, ..., L, E].
         key: The type of `query`, shape [N, ..., S, E].
         value: The type of `query`, shape [N, ..., S, Ev].
         attention_mask: Boolean, where false excludes a position, or a float that is added to the scores; broadcast to

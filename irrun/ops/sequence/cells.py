@@ -43,15 +43,15 @@ def rnn_cell_1(
     In files up to IR v7, W holds W and R side by side, and B is the input after it.
 
     Args:
-        X: Float, shape [batch, input].
+        X: Floating-point, shape [batch, input].
         initial_hidden_state: The type of `X`, shape [batch, hidden].
         W: The type of `X`, shape [hidden, input].
         R: The type of `X`, shape [hidden, hidden].
         B: The type of `X`, shape [hidden]; zeros if omitted.
         hidden_size: Size of the hidden state.
         activations: Name of the activation function.
-        activations_alpha: Its alpha.
-        activations_beta: Its beta.
+        activations_alpha: Value of alpha for this function.
+        activations_beta: Value of beta for this function.
         clip: Bound of the sums before the activation function; 0 disables clipping.
 
     Returns:
@@ -91,16 +91,16 @@ def gru_cell_3(
     In files up to IR v7, W holds W and R side by side, and B is the input after it.
 
     Args:
-        X: Float, shape [batch, input].
+        X: Floating-point, shape [batch, input].
         initial_hidden_state: The type of `X`, shape [batch, hidden].
         W: The type of `X`, shape [3 * hidden, input].
         R: The type of `X`, shape [3 * hidden, hidden].
-        B: The type of `X`, shape [3 * hidden], or with `linear_before_reset` [4 * hidden], whose last part is the
-            bias of `H*R^T`; zeros if omitted.
+        B: The type of `X`, shape [3 * hidden], or [4 * hidden] if `linear_before_reset` is true, where the last part is
+            the bias of `H*R^T`; zeros if omitted.
         hidden_size: Size of the hidden state.
         activations: Names of the activation functions of the gates z and r, and of the gate h.
-        activations_alpha: Their alphas.
-        activations_beta: Their betas.
+        activations_alpha: Values of alpha, one for each function.
+        activations_beta: Values of beta, one for each function.
         clip: Bound of the gates before their activation functions; 0 disables clipping.
         linear_before_reset: Whether the reset gate is applied after `H*R^T`.
 
@@ -147,7 +147,7 @@ def lstm_cell_1(
     In files up to IR v7, W holds W and R side by side, and B is the input after it.
 
     Args:
-        X: Float, shape [batch, input].
+        X: Floating-point, shape [batch, input].
         initial_hidden_state: The type of `X`, shape [batch, hidden].
         initial_cell_state: The type of `X`, shape [batch, hidden].
         W: The type of `X`, shape [4 * hidden, input].
@@ -156,11 +156,11 @@ def lstm_cell_1(
         P: The type of `X`, shape [3 * hidden]: peepholes of the gates f, i, o; zeros if omitted.
         hidden_size: Size of the hidden state.
         activations: Names of the activation functions of the gates f, i, o, of the gate c, and of the cell state.
-        activations_alpha: Their alphas.
-        activations_beta: Their betas.
+        activations_alpha: Values of alpha, one for each function.
+        activations_beta: Values of beta, one for each function.
         clip: Bound of the gates before their activation functions; 0 disables clipping.
-        weights_format: Ignored. The specification does not have it, and OpenVINO always computes with f, i, c, o, but
-            writes "ifco" if the file that it read had no such attribute.
+        weights_format: Ignored. The specification does not define it. OpenVINO always uses the order f, i, c, o, but
+            writes "ifco" if the file that it read omits the attribute.
         input_forget: Whether the input gate is 1 - f.
 
     Returns:
@@ -202,7 +202,7 @@ def lstm_cell_4(
     """Compute one step of long short-term memory, with the gates in the order f, i, c, o.
 
     Args:
-        X: Float, shape [batch, input].
+        X: Floating-point, shape [batch, input].
         initial_hidden_state: The type of `X`, shape [batch, hidden].
         initial_cell_state: The type of `X`, shape [batch, hidden].
         W: The type of `X`, shape [4 * hidden, input].
@@ -210,8 +210,8 @@ def lstm_cell_4(
         B: The type of `X`, shape [4 * hidden]; zeros if omitted.
         hidden_size: Size of the hidden state.
         activations: Names of the activation functions of the gates f, i, o, of the gate c, and of the cell state.
-        activations_alpha: Their alphas.
-        activations_beta: Their betas.
+        activations_alpha: Values of alpha, one for each function.
+        activations_beta: Values of beta, one for each function.
         clip: Bound of the gates before their activation functions; 0 disables clipping.
 
     Returns:

@@ -20,7 +20,7 @@ def ctc_greedy_decoder_1(data: Array, sequence_mask: Array, *, ctc_merge_repeate
     """Decode the most probable class of each time step, without blanks.
 
     Args:
-        data: Float, shape [T, N, C]. The last class is the blank.
+        data: Floating-point, shape [T, N, C]. The last class is the blank.
         sequence_mask: The type of `data`, shape [T, N]: 1 up to the end of each sequence, 0 after it.
         ctc_merge_repeated: Whether repeated classes are merged.
 
@@ -56,7 +56,7 @@ def ctc_greedy_decoder_seq_len_6(
     """Decode the most probable class of each time step, without blanks.
 
     Args:
-        data: Float, shape [N, T, C].
+        data: Floating-point, shape [N, T, C].
         sequence_length: Integer, shape [N].
         blank_index: Integer scalar, the class of the blank; the last class if omitted.
         merge_repeated: Whether repeated classes are merged.
@@ -123,7 +123,7 @@ def ctc_loss_4(
     """Compute the negative logarithm of the probability of the labels.
 
     Args:
-        logits: Float, shape [N, T, C].
+        logits: Floating-point, shape [N, T, C].
         logit_length: Integer, shape [N].
         labels: Integer, shape [N, T].
         label_length: Integer, shape [N]. Only the path of blanks produces an empty sequence of labels; the reference

@@ -1,7 +1,6 @@
 """Recurrent sequences: RNNSequence, GRUSequence, LSTMSequence.
 
-The specification requires the attribute `direction` but omits it in its own examples. OpenVINO's default is
-"forward".
+The specification requires the attribute `direction`, but its examples omit it. OpenVINO's default is "forward".
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def rnn_sequence_5(
     """Run a plain recurrent cell along sequences.
 
     Args:
-        X: Float, shape [batch, time, input].
+        X: Floating-point, shape [batch, time, input].
         initial_hidden_state: The type of `X`, shape [batch, directions, hidden].
         sequence_lengths: i32 or i64, shape [batch].
         W: The type of `X`, shape [directions, hidden, input].
@@ -59,8 +58,8 @@ def rnn_sequence_5(
         hidden_size: Size of the hidden state.
         direction: The direction or directions.
         activations: Name of the activation function.
-        activations_alpha: Its alpha.
-        activations_beta: Its beta.
+        activations_alpha: Value of alpha for this function.
+        activations_beta: Value of beta for this function.
         clip: Bound of the sums before the activation function; 0 disables clipping.
 
     Returns:
@@ -101,17 +100,18 @@ def gru_sequence_5(
     """Run a gated recurrent unit along sequences, with the gates in the order z, r, h.
 
     Args:
-        X: Float, shape [batch, time, input].
+        X: Floating-point, shape [batch, time, input].
         initial_hidden_state: The type of `X`, shape [batch, directions, hidden].
         sequence_lengths: i32 or i64, shape [batch].
         W: The type of `X`, shape [directions, 3 * hidden, input].
         R: The type of `X`, shape [directions, 3 * hidden, hidden].
-        B: The type of `X`, shape [directions, 3 * hidden], or with `linear_before_reset` [directions, 4 * hidden].
+        B: The type of `X`, shape [directions, 3 * hidden], or [directions, 4 * hidden] if `linear_before_reset` is
+            true.
         hidden_size: Size of the hidden state.
         direction: The direction or directions.
         activations: Names of the activation functions of the gates z and r, and of the gate h.
-        activations_alpha: Their alphas.
-        activations_beta: Their betas.
+        activations_alpha: Values of alpha, one for each function.
+        activations_beta: Values of beta, one for each function.
         clip: Bound of the gates before their activation functions; 0 disables clipping.
         linear_before_reset: Whether the reset gate is applied after `H*R^T`.
 
@@ -166,7 +166,7 @@ def lstm_sequence_5(
     P, `weights_format` and `input_forget` occur in files of the first version of the operation, which was withdrawn.
 
     Args:
-        X: Float, shape [batch, time, input].
+        X: Floating-point, shape [batch, time, input].
         initial_hidden_state: The type of `X`, shape [batch, directions, hidden].
         initial_cell_state: The type of `X`, shape [batch, directions, hidden].
         sequence_lengths: i32 or i64, shape [batch].
@@ -177,8 +177,8 @@ def lstm_sequence_5(
         hidden_size: Size of the hidden state.
         direction: The direction or directions.
         activations: Names of the activation functions of the gates f, i, o, of the gate c, and of the cell state.
-        activations_alpha: Their alphas.
-        activations_beta: Their betas.
+        activations_alpha: Values of alpha, one for each function.
+        activations_beta: Values of beta, one for each function.
         clip: Bound of the gates before their activation functions; 0 disables clipping.
         weights_format: Order of the gates in W, R and B.
         input_forget: Whether the input gate is 1 - f.

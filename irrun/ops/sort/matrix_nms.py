@@ -40,20 +40,20 @@ def matrix_nms_8(
     """Select boxes whose scores, decayed by overlaps with better boxes of their class, stay above a threshold.
 
     Args:
-        boxes: Floating-point, [N, boxes, 4]: x1, y1, x2, y2.
-        scores: The type of `boxes`, [N, classes, boxes].
-        sort_result_type: The order of the result with `sort_result_across_batch`. Otherwise it has no effect, as in
-            the reference implementation, and the boxes of each image are in descending order of score.
+        boxes: Floating-point, shape [N, boxes, 4]: x1, y1, x2, y2.
+        scores: The type of `boxes`, shape [N, classes, boxes].
+        sort_result_type: The order of the result if `sort_result_across_batch` is true. Otherwise it has no effect, as
+            in the reference implementation, and the boxes of each image are in descending order of score.
         sort_result_across_batch: Whether the boxes of all images are sorted together.
         output_type: Element type of the second and third outputs, i32 or i64.
-        score_threshold: Boxes with scores not above it are ignored.
+        score_threshold: Boxes whose scores do not exceed it are ignored.
         nms_top_k: Maximum number of boxes of a class before suppression; -1 for no limit.
         keep_top_k: Maximum number of boxes of an image; -1 for no limit.
         background_class: The class that is ignored; -1 for none.
-        normalized: Whether the sides of boxes are differences of their corners; otherwise they are greater by 1.
-        decay_function: "gaussian" or "linear".
+        normalized: Whether the side of a box is the difference of its coordinates; otherwise 1 is added.
+        decay_function: How scores decay with the overlap.
         gaussian_sigma: Parameter of "gaussian".
-        post_threshold: Boxes with decayed scores not above it are removed.
+        post_threshold: Boxes whose decayed scores do not exceed it are removed.
 
     Returns:
         Class, score and corners [selected, 6] in the type of `boxes`; image * boxes + box [selected, 1]; and the
@@ -67,7 +67,7 @@ def matrix_nms_8(
     """
     if boxes.ndim != 3 or boxes.shape[2] != 4 or scores.ndim != 3 or scores.shape[::2] != boxes.shape[:2]:
         raise InputError(
-            f"boxes have shape {list(boxes.shape)} and scores {list(scores.shape)}, "
+            f"boxes has shape {list(boxes.shape)} and scores {list(scores.shape)}, "
             "expected [N, boxes, 4] and [N, classes, boxes]"
         )
     offset = 0.0 if normalized else 1.0

@@ -33,22 +33,22 @@ def multiclass_nms_8(
     normalized: bool = True,
     nms_eta: float = 1.0,
 ) -> tuple[Array, Array, Array]:
-    """Select the boxes of each class of each image that do not overlap better ones of their class too much.
+    """Select the boxes of each class and image that do not overlap better boxes of the same class too much.
 
     Args:
-        boxes: Floating-point, [N, boxes, 4]: x1, y1, x2, y2. Version 9 also accepts [classes, all boxes, 4].
-        scores: The type of `boxes`, [N, classes, boxes], or [classes, all boxes] in version 9.
+        boxes: Floating-point, shape [N, boxes, 4]: x1, y1, x2, y2. Version 9 also accepts [classes, all boxes, 4].
+        scores: The type of `boxes`, shape [N, classes, boxes], or [classes, all boxes] in version 9.
         roisnum: Number of boxes of each image, integer [N]. Required for scores of rank 2.
         sort_result_type: The order of the result. By default the boxes of each image are in descending order of
             score.
         sort_result_across_batch: Whether the boxes of all images are sorted together.
         output_type: Element type of the second and third outputs, i32 or i64.
-        iou_threshold: Intersection over union from which a box is suppressed.
+        iou_threshold: A box is suppressed if its intersection over union is at least this value.
         score_threshold: Boxes with scores below it are ignored.
         nms_top_k: Maximum number of boxes of a class before suppression; -1 for no limit.
         keep_top_k: Maximum number of boxes of an image; -1 for no limit.
         background_class: The class that is ignored; -1 for none.
-        normalized: Whether the sides of boxes are differences of their corners; otherwise they are greater by 1.
+        normalized: Whether the side of a box is the difference of its coordinates; otherwise 1 is added.
         nms_eta: In [0, 1), the factor of `iou_threshold` after each selected box, as long as the threshold is above
             0.5. Other values have no effect.
 
@@ -105,7 +105,7 @@ def _locate_images(boxes: Array, scores: Array, roisnum: Array | None) -> tuple[
     """
     if boxes.ndim != 3 or boxes.shape[2] != 4 or scores.ndim not in (2, 3) or boxes.shape[1] != scores.shape[-1]:
         raise InputError(
-            f"boxes have shape {list(boxes.shape)} and scores {list(scores.shape)}, "
+            f"boxes has shape {list(boxes.shape)} and scores {list(scores.shape)}, "
             "expected [N, boxes, 4] and [N, classes, boxes], or [classes, boxes, 4] and [classes, boxes]"
         )
     if boxes.shape[0] != scores.shape[0]:

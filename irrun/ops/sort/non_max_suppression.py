@@ -1,4 +1,4 @@
-"""NonMaxSuppression and NMSRotated: selection of boxes that do not overlap better ones."""
+"""NonMaxSuppression and NMSRotated: selection of boxes that do not overlap better boxes."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def non_max_suppression_5(
     sort_result_descending: bool = True,
     output_type: ElementType = I64,
 ) -> tuple[Array, Array, Array]:
-    """Select the boxes of each class of each image that do not overlap better ones of their class too much.
+    """Select the boxes of each class and image that do not overlap better boxes of the same class too much.
 
-    A box that overlaps by exactly the threshold is suppressed, and with a sigma above 0 no box is suppressed by its
-    overlap alone. OpenVINO's CPU plugin does both in both versions; the reference implementation does the former
-    in version 5 only and the latter in version 9 only.
+    A box whose overlap equals the threshold is suppressed, and with a sigma above 0 no box is suppressed because of its
+    overlap alone. OpenVINO's CPU plugin does both in both versions; the reference implementation does the former in
+    version 5 only and the latter in version 9 only.
 
     Args:
-        boxes: Floating-point, [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or with `box_encoding`
-            "center" x and y of the center, width, height.
-        scores: Floating-point, [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
+        boxes: Floating-point, shape [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or x and y of the center,
+            width and height if `box_encoding` is "center".
+        scores: Floating-point, shape [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
             reference implementation.
         max_output_boxes_per_class: Integer scalar. 0 if omitted, which selects nothing.
         iou_threshold: Floating-point scalar, 0 if omitted.
         score_threshold: Floating-point scalar, 0 if omitted.
         soft_nms_sigma: Floating-point scalar, 0 if omitted. Above 0, boxes that overlap a selected one are not
             suppressed, but their scores decay.
-        box_encoding: "corner" or "center".
+        box_encoding: Format of the boxes.
         sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
             class and descending score.
         output_type: Element type of the first and third outputs, i32 or i64.
@@ -117,20 +117,20 @@ def non_max_suppression_3(
     """Select boxes as NonMaxSuppression-5 does without a sigma.
 
     Args:
-        boxes: Floating-point, [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or with `box_encoding`
-            "center" x and y of the center, width, height.
-        scores: Floating-point, [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
+        boxes: Floating-point, shape [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or x and y of the center,
+            width and height if `box_encoding` is "center".
+        scores: Floating-point, shape [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
             reference implementation.
         max_output_boxes_per_class: Integer scalar. 0 if omitted, which selects nothing.
         iou_threshold: Floating-point scalar, 0 if omitted.
         score_threshold: Floating-point scalar, 0 if omitted.
-        box_encoding: "corner" or "center".
+        box_encoding: Format of the boxes.
         sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
             class and descending score.
         output_type: Element type of the result, i32 or i64.
 
     Returns:
-        Image, class and box [selected, 3]. Rows of -1 do not follow, as in OpenVINO.
+        Image, class and box [selected, 3]. There is no padding with rows of -1, as in OpenVINO.
 
     Raises:
         InputError: Shapes do not match.
@@ -165,19 +165,19 @@ def non_max_suppression_1(
     """Select boxes as NonMaxSuppression-5 does without a sigma.
 
     Args:
-        boxes: Floating-point, [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or with `box_encoding`
-            "center" x and y of the center, width, height.
-        scores: Floating-point, [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
+        boxes: Floating-point, shape [N, boxes, 4]: y1, x1, y2, x2 (any two opposite corners), or x and y of the center,
+            width and height if `box_encoding` is "center".
+        scores: Floating-point, shape [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
             reference implementation.
         max_output_boxes_per_class: Integer scalar. 0 if omitted, which selects nothing.
         iou_threshold: Floating-point scalar, 0 if omitted.
         score_threshold: Floating-point scalar, 0 if omitted.
-        box_encoding: "corner" or "center".
+        box_encoding: Format of the boxes.
         sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
             class and descending score.
 
     Returns:
-        Image, class and box, i64 [selected, 3]. Rows of -1 do not follow, as in OpenVINO.
+        Image, class and box, i64 [selected, 3]. There is no padding with rows of -1, as in OpenVINO.
 
     Raises:
         InputError: Shapes do not match.
@@ -208,11 +208,11 @@ def nms_rotated_13(
     output_type: ElementType = I64,
     clockwise: bool = True,
 ) -> tuple[Array, Array, Array]:
-    """Select the rotated boxes of each class of each image that do not overlap better ones of their class too much.
+    """Select the rotated boxes of each class and image that do not overlap better boxes of the same class too much.
 
     Args:
-        boxes: Floating-point, [N, boxes, 5]: x and y of the center, width, height, angle in radians.
-        scores: Floating-point, [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
+        boxes: Floating-point, shape [N, boxes, 5]: x and y of the center, width, height, angle in radians.
+        scores: Floating-point, shape [N, classes, boxes]. A score that equals `score_threshold` is too low, as in the
             reference implementation.
         max_output_boxes_per_class: Integer scalar.
         iou_threshold: Floating-point scalar. Boxes that overlap a selected one by more are suppressed.
@@ -220,7 +220,7 @@ def nms_rotated_13(
         sort_result_descending: Whether the result is in descending order of score. Otherwise it is in order of image,
             class and descending score.
         output_type: Element type of the first and third outputs, i32 or i64.
-        clockwise: Whether angles are clockwise instead of counterclockwise.
+        clockwise: Whether positive angles are clockwise instead of counterclockwise.
 
     Returns:
         Image, class and box [selected, 3]; image, class and score [selected, 3] in f32; and the number of selected
@@ -233,7 +233,7 @@ def nms_rotated_13(
         NMSRotated-13
     """
     if boxes.ndim != 3 or boxes.shape[2] != 5:
-        raise InputError(f"boxes have shape {list(boxes.shape)}, expected [N, boxes, 5]")
+        raise InputError(f"boxes has shape {list(boxes.shape)}, expected [N, boxes, 5]")
     exact = upcast(boxes).astype(np.float64)
     if not clockwise:
         exact[..., 4] *= -1
@@ -259,7 +259,7 @@ def nms_rotated_13(
 def _to_corners(boxes: Array, encoding: BoxEncoding) -> Array:
     """Return the minimum and the maximum corner of each box; the order of the axes does not affect overlaps."""
     if boxes.ndim != 3 or boxes.shape[2] != 4:
-        raise InputError(f"boxes have shape {list(boxes.shape)}, expected [N, boxes, 4]")
+        raise InputError(f"boxes has shape {list(boxes.shape)}, expected [N, boxes, 4]")
     first, second = boxes[..., :2], boxes[..., 2:]
     if encoding == "corner":
         return np.concatenate([np.minimum(first, second), np.maximum(first, second)], axis=-1)
@@ -278,10 +278,10 @@ def _select(
     sort_result_descending: bool,
     output_type: ElementType,
 ) -> tuple[Array, Array, Array]:
-    """Compute the outputs from the overlaps of each image's boxes and the test for overlaps that suppress."""
+    """Compute the outputs from the overlaps of the boxes of each image and the test for suppressing overlaps."""
     if scores.ndim != 3 or (scores.shape[0], scores.shape[2]) != tuple(boxes_shape):
         raise InputError(
-            f"scores have shape {list(scores.shape)}, expected [{boxes_shape[0]}, classes, {boxes_shape[1]}]"
+            f"scores has shape {list(scores.shape)}, expected [{boxes_shape[0]}, classes, {boxes_shape[1]}]"
         )
     limit = 0
     if max_output_boxes_per_class is not None:

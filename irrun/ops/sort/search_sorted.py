@@ -26,14 +26,14 @@ def search_sorted_15(
     The bisection is that of the reference implementation, so that unsorted rows and NaN produce the same result.
 
     Args:
-        sorted_sequence: Numeric, [..., n], or [n] for all values.
-        values: The type of `sorted_sequence`, [..., m].
+        sorted_sequence: Numeric, shape [..., n], or [n] for all values.
+        values: The type of `sorted_sequence`, shape [..., m].
         right_mode: Whether a value is inserted after equal elements instead of before them.
         output_type: Element type of the result.
 
     Returns:
-        The number of elements less than each value, with `right_mode` of those not greater, in `output_type` and the
-        shape of `values`.
+        The shape of `values`, the type `output_type`: the number of elements that are less than each value, or less
+        than or equal to it if `right_mode` is true.
 
     Raises:
         InputError: The leading dimensions differ.

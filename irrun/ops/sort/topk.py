@@ -38,7 +38,7 @@ def topk_1(
         data: Numeric, any shape.
         k: Number of elements, integer scalar.
         axis: The axis. Negative values count from the last one.
-        mode: "max" or "min".
+        mode: Whether the largest or the smallest elements are selected.
         sort: The order of the result: "value" is descending for "max" and ascending for "min", "index" is
             ascending, "none" is that of "value".
         index_element_type: Element type of the second output.
@@ -76,16 +76,16 @@ def topk_11(
     index_element_type: ElementType = ELEMENT_TYPES["i32"],
     stable: bool = False,
 ) -> tuple[Array, Array]:
-    """Find the largest or smallest elements along an axis as TopK-3 does, which is always stable.
+    """Find the largest or smallest elements along an axis, exactly as TopK-3, which is always stable.
 
     Args:
         data: Numeric, any shape.
         k: Number of elements, integer scalar.
         axis: The axis. Negative values count from the last one.
-        mode: "max" or "min".
+        mode: Whether the largest or the smallest elements are selected.
         sort: The order of the result; see TopK-3.
         index_element_type: Element type of the second output.
-        stable: Whether equal elements are in order of index, which they are in any case.
+        stable: Whether equal elements are in order of index. It has no effect, because they always are.
 
     Returns:
         The outputs of TopK-3.
@@ -100,7 +100,7 @@ def topk_11(
 
 
 def _to_ascending_keys(rows: Array, mode: Mode) -> Array:
-    """Return keys whose ascending order, equal ones by index, is the order of `mode`."""
+    """Return keys whose stable ascending order is the order of `mode`."""
     if rows.dtype.kind == "f":
         return -rows if mode == "max" else rows
     keys = rows if rows.dtype.kind in "iub" else rows.astype(np.int8)  # sub-byte integers
@@ -108,7 +108,7 @@ def _to_ascending_keys(rows: Array, mode: Mode) -> Array:
 
 
 def _find_smallest(keys: Array, count: int) -> Array:
-    """Return the indices of the `count` smallest keys of each row in ascending order, equal ones by index."""
+    """Return the indices of the `count` smallest keys of each row in stable ascending order."""
     length = keys.shape[-1]
     has_nan = keys.dtype.kind == "f" and bool(np.isnan(keys).any())
     if count == 1 and not has_nan:

@@ -18,12 +18,12 @@ def experimental_detectron_topk_rois_6(input_rois: Array, rois_probs: Array, *, 
     """Select the regions of highest probability, in descending order.
 
     Args:
-        input_rois: Floating-point, [regions, 4].
-        rois_probs: The type of `input_rois`, [regions]. Regions of equal probability keep their order.
+        input_rois: Floating-point, shape [regions, 4].
+        rois_probs: The type of `input_rois`, shape [regions]. Regions of equal probability keep their order.
         max_rois: Number of rows of the result.
 
     Returns:
-        The type of `input_rois`, [max_rois, 4]. Zeros follow if there are fewer regions.
+        Shape [max_rois, 4], the type of `input_rois`. Zeros follow if there are fewer regions.
 
     Raises:
         InputError: Shapes do not match.
