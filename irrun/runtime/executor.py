@@ -53,11 +53,11 @@ class Observer(Protocol):
 
 
 class RequestState:
-    """What the executors of one request share.
+    """The state that the executors of one request share.
 
     Attributes:
         variables: The variables of the request.
-        layer_states: What single layers keep between runs, by layer and parameter of the kernel.
+        layer_states: The data that layers keep between runs, by id of the layer and parameter of the kernel.
         observers: The observers of the current run.
         observer_error: The exception that an observer raised, which reaches the caller unchanged.
         memory: What the values of a run may take.
@@ -75,8 +75,9 @@ class RequestState:
         self.observer_error: Exception | None = None
 
     def reset(self) -> None:
-        """Discard everything that the request keeps between runs."""
+        """Discard all data that the request keeps between runs."""
         self.variables.values.clear()
+        self.variables.buffers.clear()
         for state in self.layer_states.values():
             state.clear()
 
@@ -90,7 +91,7 @@ class Executor:
     """Runs one program for one request.
 
     Args:
-        program: Shared between requests; never changed.
+        program: The program, which is shared between requests and never changed.
         state: The state of the request.
         parent: For a body, the executor of the program that contains its layer.
         owner: For a body, its layer.
@@ -116,6 +117,7 @@ class Executor:
             for i in program.instructions
         ]
         self._checks_memory = has_large_constant(program)
+        self._counted_size = state.memory.get_counted_size(len(program.instructions))
         self._computed_slots = [slot for slot, value in enumerate(program.initial) if value is None and slot != ABSENT]
         self._invariant_steps = self._steps[: program.invariant_count]
         self._variant_steps = self._steps[program.invariant_count :]
@@ -166,6 +168,7 @@ class Executor:
     def _run_steps(self, steps: Sequence[_Step], values: list[Any]) -> None:
         ndarray = np.ndarray
         memory = self._state.memory
+        counted_size = self._counted_size
         remaining: Iterator[_Step] = iter(steps) if self._state.deadline is None else self._check_time(steps)
         if self._checks_memory:
             remaining = self._check_each(remaining, values)
@@ -178,9 +181,9 @@ class Executor:
                     if type(result) is ndarray and len(outputs) == 1:
                         values[outputs[0]] = result
                         size = result.nbytes
-                        if size > LARGE or not size:
+                        if size > counted_size or not size:
                             memory.add(result)
-                            if size and not self._checks_memory:
+                            if size > LARGE and not self._checks_memory:
                                 self._checks_memory = True
                                 remaining = self._check_each(remaining, values)
                                 break
@@ -230,11 +233,12 @@ class Executor:
         _store_outputs(values, outputs, result)
         for slot in outputs:
             size = values[slot].nbytes
-            if size > LARGE or not size:
+            if size > self._counted_size or not size:
                 self._state.memory.add(values[slot])
+                self._checks_memory |= size > LARGE
 
     def _run_plain(self, instruction: Instruction, values: list[Any]) -> None:
-        """Run the plain definitions of an instruction whose faster kernel failed."""
+        """Run the plain kernels of an instruction whose specialized kernel failed."""
         for plain in instruction.plain:
             try:
                 result = self._bind_kernel(plain)(*[values[slot] for slot in plain.inputs])
@@ -273,7 +277,7 @@ class Executor:
                 values[slot] = None
 
     def _raise_located(self, error: Exception, instruction: Instruction, values: list[Any]) -> NoReturn:
-        """Raise what a kernel raised as an error that names its layer.
+        """Raise the exception of a kernel as an error that names its layer.
 
         Raises:
             IrrunError: Always, unless an observer in a body raised the exception.
@@ -290,7 +294,7 @@ class Executor:
         raise located from error
 
     def _bind_kernel(self, instruction: Instruction) -> Callable[..., Any]:
-        """Return the kernel with its attributes and what this request provides."""
+        """Return the kernel with its attributes and the arguments that the request provides."""
         keywords: dict[str, Any] = dict(instruction.attributes)
         for name, kind in instruction.provided.items():
             if kind is Variables:
@@ -369,7 +373,7 @@ def _describe_value(value: Array | None) -> str:
 
 
 def _add_location(error: IrrunError, layer: Layer | None, scope: Scope) -> None:
-    """Add the layer, and the bodies and iterations it runs in, to an error that names none."""
+    """Add the layer and the iterations of the bodies that contain it to an error that does not name a layer."""
     if error.layer is None and layer is not None:
         bodies = "".join(f" in iteration {n} of {owner.describe()}" for owner, n in reversed(scope))
         error.layer = layer.describe() + bodies

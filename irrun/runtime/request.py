@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, IrrunError
 from irrun.ir.model import Model, TensorSpec, index_names
 from irrun.ir.reader import read_model
@@ -61,6 +62,7 @@ def compile_model(
         model: A model, or the path of its .xml file.
         weights: The weights of a model that is passed as a path; by default the .bin next to it. A device name in this
             position, as in OpenVINO's `Core.compile_model`, is interpreted as `device_name`.
+        config: Properties of an OpenVINO device, which irrun does not have: None or empty.
         device_name: "CPU" or "AUTO", which have the same effect.
         check: Whether runs compare declared types and shapes with actual ones; see `InferRequest.mismatches`.
         weights_memory: Bytes that values computed from constants alone, mostly decompressed weights, may take; None
@@ -356,7 +358,8 @@ class InferRequest:
             self.mismatches = check.mismatches
         argument_ids = set(map(id, arguments))
         for name, value in variables.items():
-            if value is not previous.get(name):
+            is_private = value.base is not None and value.base is state.variables.buffers.get(name)
+            if value is not previous.get(name) and not is_private:
                 variables[name] = _copy_if_shared(value, argument_ids)
         return Outputs(compiled.outputs, compiled._output_names, self._copy_shared_results(results, arguments))
 
@@ -406,9 +409,12 @@ def _declare_variable(program: Program, instruction: Instruction) -> tuple[Decla
     element_type = attributes.get("variable_type")
     if element_type is None and instruction.layer.outputs:
         element_type = instruction.layer.outputs[0].element_type
-    declaration = Declaration(element_type, attributes.get("variable_shape"))
     slot = instruction.inputs[0] if instruction.inputs else ABSENT
-    return declaration, program.initial[slot] if slot != ABSENT else declaration.make_zeros()
+    initial = program.initial[slot]
+    if initial is not None:
+        element_type = ElementType.of(initial.dtype)
+    declaration = Declaration(element_type, attributes.get("variable_shape"))
+    return declaration, declaration.make_zeros() if slot == ABSENT else initial
 
 
 def _copy_if_shared(result: Array, shared: set[int]) -> Array:

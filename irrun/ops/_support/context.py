@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irrun.element_types import ElementType
+from irrun.errors import InputError
+from irrun.limits import check_allocation
 from irrun.ops._support.numerics import Array
 from irrun.shapes import PartialShape
 
@@ -145,6 +147,35 @@ class Declaration(NamedTuple):
     type: ElementType | None
     shape: PartialShape | None
 
+    def check(self, name: str, value: Array) -> None:
+        """Check that a value has the declared type and shape.
+
+        Args:
+            name: Name of the variable.
+            value: The value.
+
+        Raises:
+            InputError: It does not.
+        """
+        has_type = self.type is None or value.dtype == self.type.dtype
+        if not has_type or (self.shape is not None and not self.shape.is_compatible(value.shape)):
+            shape = "of any shape" if self.shape is None else str(self.shape)
+            raise InputError(
+                f"the value of variable {name!r} is {ElementType.of(value.dtype)} {list(value.shape)}, "
+                f"expected {self.type or 'any type'} {shape}"
+            )
+
+    def make_zeros(self) -> Array:
+        """Return zeros of the declared type, by default f32, with the lower bounds of the declared shape.
+
+        Raises:
+            InputError: They would exceed the memory limit.
+        """
+        shape = () if self.shape is None else self.shape.get_min_shape()
+        dtype = np.dtype(np.float32) if self.type is None else self.type.dtype
+        check_allocation(shape, dtype)
+        return np.zeros(shape, dtype)
+
 
 @dataclass
 class Variables:
@@ -153,7 +184,10 @@ class Variables:
     Attributes:
         values: Current values by variable_id. A variable that was never written, or was reset, is absent.
         declarations: Declarations of ReadValue by variable_id.
+        buffers: Arrays with room for variables that grow, by variable_id. Only the runtime refers to them, so that a
+            value may remain a view of its buffer.
     """
 
     values: dict[str, Array] = field(default_factory=dict)
     declarations: dict[str, Declaration] = field(default_factory=dict)
+    buffers: dict[str, Array] = field(default_factory=dict)

@@ -13,6 +13,8 @@ from irrun.runtime.passes.compressed_weights import (
 from irrun.runtime.passes.constant_alignment import align_constants
 from irrun.runtime.passes.constant_folding import fold_constants
 from irrun.runtime.passes.decompression import upcast_decompression
+from irrun.runtime.passes.grouped_attention import group_attention
+from irrun.runtime.passes.growing_variables import grow_variables_in_place
 from irrun.runtime.passes.loop_invariants import hoist_loop_invariants
 from irrun.runtime.passes.loop_iterations import specialize_loops
 from irrun.runtime.passes.loops_to_sequences import convert_loops_to_sequences
@@ -37,6 +39,8 @@ def optimize(program: Program) -> Program:
     """
     fast = program.copy()
     use_compressed_weights(fast)
+    group_attention(fast)
+    grow_variables_in_place(fast)
     convert_loops_to_sequences(fast)
     specialize_loops(fast)
     specialize_instructions(fast)
