@@ -1,4 +1,4 @@
-"""irrun: executes OpenVINO IR models in pure Python on NumPy and shows every intermediate value.
+"""irrun executes OpenVINO IR models in pure Python on NumPy and gives access to every intermediate value.
 
 The public names are listed in `__all__`; each is imported when it is first used.
 """

@@ -51,7 +51,7 @@ class ElementType:
         return 0 < self.bits < 8
 
     def get_byte_size(self, count: int) -> int:
-        """Return the number of bytes of `count` elements in a `.bin` file. It is undefined for strings."""
+        """Return the number of bytes of `count` elements in a `.bin` file; undefined for strings."""
         if self.name in ("u3", "u6"):  # stored in groups of three bytes
             group_size = 24 // self.bits
             return 3 * -(-count // group_size)
@@ -92,7 +92,7 @@ class ElementType:
         """Return the element type of arrays of a NumPy type.
 
         Args:
-            dtype: A NumPy type in any byte order, or what `np.dtype` converts to one. All types of strings and
+            dtype: A NumPy type in any byte order, or an argument of `np.dtype`. All types of strings and
                 objects map to "string".
 
         Raises:

@@ -43,7 +43,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
 
 
 def _get_mode(path: Path) -> int:
-    """Return the permissions of the file that `path` names, or those of a new file."""
+    """Return the permissions of an existing file, or the default permissions of a new one."""
     try:
         mode = path.stat().st_mode
     except OSError:  # it does not exist, or creating the temporary file reports why it cannot be written

@@ -34,7 +34,8 @@ def unpack(element_type: ElementType, buffer: Any, shape: Sequence[int]) -> Arra
 
     Args:
         element_type: The type of the elements.
-        buffer: Bytes, a memoryview, a mapped file or a contiguous array. Bytes after the last element are ignored.
+        buffer: Bytes, a memoryview, a memory-mapped file or a contiguous array. Bytes after the last element are
+            ignored.
         shape: A static shape.
 
     Returns:

@@ -10,7 +10,7 @@ from typing import Any, SupportsIndex
 
 __all__ = ["Dimension", "DynamicDimension", "PartialShape", "StaticDimension", "parse_dimension", "parse_shape"]
 
-#: Most digits of a dimension in a file: those of the largest 64-bit integer.
+#: Maximum number of digits of a dimension in a file: that of the largest 64-bit integer.
 MAX_DIGITS = 19
 
 
@@ -46,7 +46,7 @@ class StaticDimension(int):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DynamicDimension:
-    """A dimension that is known only at run time, maybe within bounds.
+    """A dimension that is known only at run time, possibly within bounds.
 
     Two dynamic dimensions are equal if their bounds are. An unbounded one also equals -1, as in OpenVINO.
 
@@ -87,7 +87,7 @@ class DynamicDimension:
         return self.max_length
 
     def get_length(self) -> int:
-        """Refuse to return a length, which only a static dimension has.
+        """Raise an error, because only a static dimension has a length.
 
         Raises:
             ValueError: Always.
@@ -192,10 +192,10 @@ def _to_dimension(value: Any) -> StaticDimension | DynamicDimension:
 
 
 def parse_dimension(text: str) -> Dimension:
-    """Parse a dimension as files spell it: `5`, `-1`, `?`, `1..8`, `..8` or `1..`.
+    """Parse a dimension as written in files: `5`, `-1`, `?`, `1..8`, `..8` or `1..`.
 
     Args:
-        text: The spelling. Both bounds of a range are inclusive and may be omitted.
+        text: The text. Both bounds of a range are inclusive and may be omitted.
 
     Returns:
         An integer for a static dimension, which includes ranges of one value such as `4..4`.
@@ -224,10 +224,10 @@ def parse_dimension(text: str) -> Dimension:
 
 
 def parse_shape(text: str) -> PartialShape | None:
-    """Parse a shape as `shape` attributes spell it, such as `1,3,?,2..8` or `[1,3]`.
+    """Parse a shape as written in `shape` attributes, such as `1,3,?,2..8` or `[1,3]`.
 
     Args:
-        text: Dimensions separated by commas. An empty text denotes a scalar, `...` a dynamic rank.
+        text: Dimensions separated by commas. An empty text denotes a scalar, and `...` a dynamic rank.
 
     Returns:
         The shape, or None if its rank is dynamic.

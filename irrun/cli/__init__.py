@@ -103,7 +103,7 @@ class _CommandGroup(click.Group):
 
 
 def check_not_overwriting(model: Path, weights: Path | None, output: Path) -> None:
-    """Check that writing a model to `output` does not overwrite the files that it is made from.
+    """Check that writing a model to `output` does not overwrite its source files.
 
     Args:
         model: The .xml file that is read.
@@ -111,7 +111,7 @@ def check_not_overwriting(model: Path, weights: Path | None, output: Path) -> No
         output: The .xml file to write.
 
     Raises:
-        click.BadParameter: It would.
+        click.BadParameter: It would overwrite them.
     """
     for source in (model, weights or model.with_suffix(".bin")):
         for target in (output, output.with_suffix(".bin")):

@@ -28,7 +28,7 @@ __all__ = ["command"]
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml file to write.")
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
 def command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], output: Path, weights: Path | None) -> None:
-    """Write the part of MODEL between the given values as a separate model with its weights.
+    """Write the part of MODEL between two sets of values as a separate model with its weights.
 
     A value is specified by a tensor name, by the name of the layer that produces it, or as layer.port.
     """

@@ -1,1 +1,1 @@
-"""Inputs and outputs in files and as text."""
+"""Loading of inputs and saving of outputs."""

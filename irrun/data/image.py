@@ -1,4 +1,4 @@
-"""Images as inputs: resized to the shape of the input, in its layout and channel order."""
+"""Loading of images as inputs, in the size, layout and channel order of the input."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class ImageOptions:
 
     Attributes:
         layout: The layout of the input, such as "NCHW", "NHWC", "CHW" or "HW". "auto" derives it from the shape.
-        channels: "BGR" (as OpenVINO's own samples and models) or "RGB".
+        channels: "BGR" (as in the samples and models of OpenVINO) or "RGB".
         mean: Mean to subtract from the pixels (0 to 255): one per channel in the order of `channels`, or one for all.
-        scale: Divisor that is applied after subtracting the mean, in the same form.
+        scale: Divisors of the pixels after subtracting the mean: one per channel, or one for all.
     """
 
     layout: str = "auto"
@@ -47,7 +47,7 @@ def load_image(path: Path, tensor: TensorSpec, options: ImageOptions) -> Array:
         options: How the image is converted.
 
     Returns:
-        An array that fits `tensor`. Dynamic dimensions have the size of the image.
+        An array that matches `tensor`. Dynamic dimensions have the size of the image.
 
     Raises:
         InputError: Pillow is missing, the file is not an image, or the input does not accept images.

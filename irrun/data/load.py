@@ -1,7 +1,8 @@
-"""Inputs from files, JSON text, random numbers and constants."""
+"""Loading of inputs from files, JSON text, random numbers and constants."""
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from irrun.data.image import IMAGE_SUFFIXES, ImageOptions, load_image
@@ -44,7 +46,7 @@ class LoadOptions:
 def load_inputs(
     specs: Iterable[str], tensors: Sequence[TensorSpec], options: LoadOptions | None = None
 ) -> dict[str | int, Array]:
-    """Load inputs from texts such as "x.npy", "ids=[[1,2,3]]", "data=street.jpg" or "all.npz".
+    """Load inputs from specifications such as "x.npy", "ids=[[1,2,3]]", "data=street.jpg" or "all.npz".
 
     A text without a name specifies the next input that is not set yet. An .npz file whose keys are names of inputs
     may specify several inputs at once.
@@ -220,10 +222,57 @@ def _read_member(archive: Any, key: str, tensor: TensorSpec, path: Path) -> Arra
 
 
 def _read_npy(path: Path, _: str, tensor: TensorSpec) -> Array:
+    if _has_float8_header(path):
+        return _read_float8(path)
     value = np.load(path, allow_pickle=False, mmap_mode="r")
     if not isinstance(value, np.ndarray):
         raise InputError(f"{path} does not contain an array, for input {tensor}")
     return value
+
+
+def _has_float8_header(path: Path) -> bool:
+    """Return whether NumPy saved an f8e5m2 array, under the name of a type that it does not load."""
+    with open(path, "rb") as file:
+        return b"'descr': '<f1'" in file.read(128)
+
+
+def _read_float8(path: Path) -> Array:
+    with open(path, "rb") as file:
+        np.lib.format.read_magic(file)
+        header = file.read(int.from_bytes(file.read(2), "little"))
+        facts = ast.literal_eval(header.decode("latin1"))
+        data = np.frombuffer(file.read(), ml_dtypes.float8_e5m2)
+    return data.reshape(facts["shape"], order="F" if facts["fortran_order"] else "C")
+
+
+def _has_float8_header(path: Path) -> bool:
+    """Return whether NumPy saved an f8e5m2 array, under the name of a type that it does not load."""
+    with open(path, "rb") as file:
+        return b"'descr': '<f1'" in file.read(128)
+
+
+def _read_float8(path: Path) -> Array:
+    with open(path, "rb") as file:
+        np.lib.format.read_magic(file)
+        header = file.read(int.from_bytes(file.read(2), "little"))
+        facts = ast.literal_eval(header.decode("latin1"))
+        data = np.frombuffer(file.read(), ml_dtypes.float8_e5m2)
+    return data.reshape(facts["shape"], order="F" if facts["fortran_order"] else "C")
+
+
+def _has_float8_header(path: Path) -> bool:
+    """Return whether NumPy saved an f8e5m2 array, under the name of a type that it does not load."""
+    with open(path, "rb") as file:
+        return b"'descr': '<f1'" in file.read(128)
+
+
+def _read_float8(path: Path) -> Array:
+    with open(path, "rb") as file:
+        np.lib.format.read_magic(file)
+        header = file.read(int.from_bytes(file.read(2), "little"))
+        facts = ast.literal_eval(header.decode("latin1"))
+        data = np.frombuffer(file.read(), ml_dtypes.float8_e5m2)
+    return data.reshape(facts["shape"], order="F" if facts["fortran_order"] else "C")
 
 
 def _read_json(path: Path, _: str, tensor: TensorSpec) -> Array:

@@ -1,4 +1,4 @@
-"""Outputs as files, written atomically."""
+"""Saving of outputs to files, which are written atomically."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
 
     Args:
         outputs: Name -> array.
-        target: Path of the file or folder. Its suffix decides; without one it is a folder.
+        target: The path of the file or folder. The suffix determines the format; a path without a suffix is a folder.
 
     Returns:
         The files written.
@@ -71,8 +71,8 @@ def to_storable(value: Array) -> Array:
         value: An array of any element type.
 
     Returns:
-        Low-precision floats that NumPy does not have as f32, sub-byte integers as 8 bits, strings as Unicode text,
-        other types as they are.
+        Low-precision floats that NumPy does not support in f32, sub-byte integers in 8 bits, strings as Unicode text,
+        and all other types unchanged.
     """
     element_type = ElementType.of(value.dtype)
     if element_type.kind == "string":

@@ -18,14 +18,14 @@ __all__ = ["Constant"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """The value of a Constant layer, encoded as in a .bin file.
+    """The value of a Constant layer, encoded as in the .bin file.
 
     Attributes:
         element_type: The type of the elements.
         shape: The static shape.
         data: The bytes of the elements, packed and little-endian; None if the weights file is missing.
         size: The number of bytes of the elements, also if the weights file is missing.
-        offset: The position of the first byte in the weights; None for a constant that was made in memory.
+        offset: The position of the first byte in the weights; None for a constant that was created in memory.
     """
 
     element_type: ElementType
@@ -64,7 +64,7 @@ class Constant:
             size: The number of bytes, at least those that the elements require; by default exactly those.
 
         Raises:
-            ModelError: `size` is too small, or the bytes lie outside of the weights.
+            ModelError: `size` is too small, or the bytes are outside of the weights.
         """
         required = element_type.get_byte_size(math.prod(shape))
         if size is None:

@@ -1,4 +1,4 @@
-"""Extraction of a part of a model."""
+"""Extraction of a sub-model."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _find_required(
     targets: list[OutputAddress],
     keep_results: bool,
 ) -> tuple[set[int], set[OutputAddress]]:
-    """Return the layers that the targets depend on, without those behind the cuts, and the cuts that were reached."""
+    """Return the ids of the layers between the cuts and the targets, and the cuts that the targets depend on."""
     sources: dict[tuple[int, int], OutputAddress] = {
         (e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges
     }
@@ -90,7 +90,7 @@ def _find_required(
 
 def _make_parameter(layer_id: int, name: str, port: Port, producer_type: str) -> Layer:
     """Return a Parameter for the value of `port`."""
-    # OpenVINO writes no dimensions for scalars and for dynamic ranks alike, except where `data` contains the shape.
+    # OpenVINO writes ports without dimensions for both scalars and dynamic ranks, except where `data` has the shape.
     shape = port.shape if port.shape or producer_type in ("Parameter", "Constant") else None
     attributes = {
         "element_type": str(port.element_type or "dynamic"),

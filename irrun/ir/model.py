@@ -37,7 +37,7 @@ class Port:
     """An input or output port of a layer.
 
     Attributes:
-        id: Its number, unique within the layer.
+        id: The number of the port, unique within the layer.
         element_type: The declared element type, or None.
         shape: The declared shape; None if it is not declared or its rank is dynamic.
         names: The tensor names of an output port. On the input port of a Result, the names of the model's output.
@@ -72,15 +72,15 @@ class PortMapEntry:
     """An `input` or `output` element of a port map.
 
     Attributes:
-        external_port_id: A port of the layer that owns the body; -1 for none.
+        external_port_id: A port of the layer that owns the body; -1 if the entry has none.
         internal_layer_id: A Parameter (input) or Result (output) of the body.
         axis: The axis that is sliced or concatenated; None if the whole value is passed.
-        start: The first index on the axis.
-        end: The last index on the axis; -1 is the last one.
-        stride: The step between slices; negative for the reverse order.
-        part_size: The size of a slice.
+        start: The index of the first element on the axis.
+        end: The index of the last element on the axis; -1 is the last one of the axis.
+        stride: The distance between neighboring slices; negative for the reverse order.
+        part_size: The length of a slice.
         purpose: "current_iteration", "execution_condition" or "".
-        line: The line in the file; 0 if the entry was made by code.
+        line: The line in the file; 0 if the entry was created by code.
     """
 
     external_port_id: int
@@ -101,7 +101,7 @@ class BackEdge:
     Attributes:
         from_layer: The id of the Result.
         to_layer: The id of the Parameter.
-        line: The line in the file; 0 if the edge was made by code.
+        line: The line in the file; 0 if the edge was created by code.
     """
 
     from_layer: int
@@ -114,18 +114,18 @@ class Layer:
     """A node of a graph.
 
     Attributes:
-        id: Its number, unique within the graph.
+        id: The number of the layer, unique within the graph.
         name: The name, which may be empty.
         type: The type as in the file, but "Constant" for "Const".
         version: The opset, such as "opset8" or "extension"; "opset1" if the file does not state it.
-        attributes: Texts in a layer from a file; Python values (bool, int, float, str, list, ElementType,
-            PartialShape) in a layer that was made by code. The value of a Constant is not among them.
+        attributes: Strings in a layer from a file; Python values (bool, int, float, str, list, ElementType,
+            PartialShape) in a layer that was created by code. The value of a Constant is not among them.
         inputs: The input ports, in the order of the file.
         outputs: The output ports, in the order of the file.
         bodies: The bodies by element name: "body", "then_body", "else_body".
         constant: The value of a Constant; None for other layers, placeholders, and invalid constants.
         rt_info: The `rt_info` element as text, or None.
-        line: The line in the file; 0 if the layer was made by code.
+        line: The line in the file; 0 if the layer was created by code.
     """
 
     id: int

@@ -1,4 +1,4 @@
-"""Reading of IR v10 and v11, and of legacy IR through `irrun.ir.legacy`."""
+"""Reading of IR v10 and v11, and of legacy IR by `irrun.ir.legacy`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PORT_MAP_TAGS = {"body": "port_map", "then_body": "then_port_map", "else_body": 
 #: Attributes of a Constant that `Layer.constant` holds instead.
 CONSTANT_ATTRIBUTES = ("element_type", "shape", "offset", "size")
 
-#: Names of element types that stand for an unknown one.
+#: Names that represent an unknown element type.
 UNTYPED = ("UNSPECIFIED", "undefined", "dynamic")
 
 _UNESCAPED_COMMA = re.compile(r"(?<!\\),")
@@ -108,7 +108,7 @@ class _Reader:
         weights: The weights of the model.
 
     Attributes:
-        findings: The elements that are invalid and were left out.
+        findings: The errors in elements, which are omitted from the model.
     """
 
     def __init__(self, weights: Weights) -> None:
@@ -250,7 +250,7 @@ class _Reader:
         """Return the value that the attributes and the output port of a Constant describe.
 
         Raises:
-            ModelError: Its type or shape is unknown, or its bytes do not match them or lie outside of the weights.
+            ModelError: Its type or shape is unknown, its size does not match them, or it is outside of the weights.
         """
         element_type, shape = layer.outputs[0].element_type, layer.outputs[0].shape
         if element_type is None or shape is None or not shape.is_static:

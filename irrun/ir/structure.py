@@ -50,7 +50,7 @@ def raise_findings(findings: Sequence[Finding], path: Path | None) -> None:
 
 
 def check_model(model: Model) -> list[Finding]:
-    """Return all errors in the structure of a model: its edges, port maps, cycles, and missing weights."""
+    """Return all errors in the structure of a model: in its edges and port maps, cycles, and missing weights."""
     findings = list(_check_graph(model.graph))
     if not model.graph.find_layers("Result", "Assign"):
         findings.append(Finding(0, "", _describe_missing_result(model.graph)))
@@ -70,7 +70,7 @@ def check_model(model: Model) -> list[Finding]:
 
 
 def is_placeholder(layer: Layer) -> bool:
-    """Return whether a Constant stands for an omitted input, which OpenVINO writes as a constant without a type."""
+    """Return whether a Constant represents an omitted input, which OpenVINO writes as a constant without a type."""
     port = layer.outputs[0]
     is_untyped = layer.attributes.get("element_type") in ("dynamic", "undefined")
     return is_untyped and port.element_type is None and (port.shape is None or 0 in port.shape)
@@ -163,10 +163,10 @@ def _make_port_finding(layers: dict[int, Layer], layer_id: int, port_id: int, si
     """Return the finding for an edge from or to a port that does not exist."""
     layer = layers.get(layer_id)
     if layer is None:
-        return Finding(0, "", f"an edge names layer {layer_id}, which does not exist")
+        return Finding(0, "", f"an edge refers to layer {layer_id}, which does not exist")
     ports = layer.outputs if side == "output" else layer.inputs
     ids = ", ".join([*(str(p.id) for p in ports[:10]), *(["..."] if len(ports) > 10 else [])]) or "none"
-    message = f"an edge names {side} port {port_id}, the layer has {side} ports {ids}"
+    message = f"an edge refers to {side} port {port_id}, the layer has {side} ports {ids}"
     return Finding(layer.line, layer.describe(), message)
 
 
@@ -177,7 +177,7 @@ def _check_port_map(layer: Layer, tag: str, body: Body) -> Iterator[Finding]:
     for edge in body.back_edges:
         for inner, expected in ((edge.from_layer, "Result"), (edge.to_layer, "Parameter")):
             if types.get(inner) != expected:
-                message = f"a back edge names {_describe_inner(inner, tag, types)}, expected a {expected}"
+                message = f"a back edge refers to {_describe_inner(inner, tag, types)}, expected a {expected}"
                 yield Finding(edge.line or layer.line, layer.describe(), message)
 
 
@@ -189,9 +189,9 @@ def _check_port_map_entries(
         line = entry.line or layer.line
         if types.get(entry.internal_layer_id) != expected:
             inner = _describe_inner(entry.internal_layer_id, tag, types)
-            yield Finding(line, layer.describe(), f"its port map names {inner}, expected a {expected}")
+            yield Finding(line, layer.describe(), f"its port map refers to {inner}, expected a {expected}")
         if entry.external_port_id not in port_ids:
-            message = f"its port map names {side} port {entry.external_port_id}, which does not exist"
+            message = f"its port map refers to {side} port {entry.external_port_id}, which does not exist"
             yield Finding(line, layer.describe(), message)
 
 

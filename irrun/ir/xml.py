@@ -17,7 +17,7 @@ __all__ = ["MAX_ATTRIBUTES", "parse_bytes", "parse_file"]
 #: Maximum number of attributes of an element. lxml takes quadratic time to read them.
 MAX_ATTRIBUTES = 1000
 
-#: Bytes that are parsed first.
+#: Size in bytes of the part of a file that is parsed first.
 CHUNK_SIZE = 1 << 16
 
 
@@ -34,7 +34,7 @@ def parse_file(path: Path) -> etree._Element:
         ModelError: The file cannot be read, is not well-formed, contains a DTD, or is nested too deeply for libxml2.
     """
     try:
-        # A pipe in /dev comes from a shell and ends. Nobody may ever write into another one.
+        # A pipe in /dev comes from a shell. Reading from any other pipe could block forever.
         if stat.S_ISFIFO(os.stat(path).st_mode) and not str(path).startswith("/dev/"):
             raise OSError("expected a regular file, found a pipe")
         with open(path, "rb") as file:
@@ -92,7 +92,7 @@ def parse_bytes(data: bytes, path: Path | None = None) -> etree._Element:
 
 
 def _move_declaration_first(data: bytes) -> bytes:
-    """Move whitespace in front of the XML declaration behind it, since OpenVINO ignores such whitespace."""
+    """Move whitespace before the XML declaration behind it, since OpenVINO ignores such whitespace."""
     if data[:1].isspace() and data.lstrip().startswith(b"<?xml"):
         whitespace = data[: -len(data.lstrip())]
         declaration, end, rest = data.lstrip().partition(b"?>")
@@ -112,7 +112,7 @@ class _RootDetector:
 
 
 def _check_prolog(data: bytes, path: Path | None) -> None:
-    """Refuse a DTD before libxml2 reads it, by parsing everything in front of the root element with defusedxml."""
+    """Reject a DTD before libxml2 reads it, by parsing everything before the root element with defusedxml."""
     from xml.parsers.expat import ErrorString
 
     from defusedxml.ElementTree import DefusedXMLParser, DTDForbidden, ParseError

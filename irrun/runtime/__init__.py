@@ -1,1 +1,1 @@
-"""How a model is executed: lowering to a program, passes over it, the executor, infer requests."""
+"""Execution of models: lowering to a program, passes that rewrite it, the executor, and infer requests."""

@@ -1,4 +1,4 @@
-"""An observer that compares declared types and shapes with actual ones."""
+"""An observer that compares declared with actual types and shapes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class DeclarationCheck:
     """Observer that records the first mismatch of each output port.
 
     Attributes:
-        mismatches: What was recorded, in order of execution.
+        mismatches: The mismatches, in order of execution.
     """
 
     def __init__(self) -> None:
@@ -64,5 +64,5 @@ class DeclarationCheck:
 def _is_as_declared(port: Port, value: np.ndarray[Any, Any]) -> bool:
     if port.element_type is not None and port.element_type != ElementType.of(value.dtype):
         return False
-    # OpenVINO writes a port of unknown rank without dimensions, exactly like a scalar's.
+    # OpenVINO writes ports without dimensions for both scalars and dynamic ranks.
     return not port.shape or port.shape.is_compatible(value.shape)

@@ -1,4 +1,4 @@
-"""Lowering: graph -> program. Whatever can be decided once is decided here."""
+"""Lowering of a graph to a program. Decisions that do not depend on the inputs of a run are made here."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def _describe_layers(layers: list[Layer]) -> str:
 class _ConstantPool:
     """The arrays of a model's constants; constants of the same bytes, type and shape share one array.
 
-    Sub-byte types and strings are unpacked when a model is lowered. Overlapping constants could make that any
-    amount, so that it is limited to a multiple of the length of the weights.
+    Sub-byte types and strings are unpacked when a model is lowered. Since constants may overlap, the memory for this is
+    limited to a multiple of the size of the weights.
     """
 
     def __init__(self, model: Model) -> None:
@@ -205,7 +205,7 @@ class _GraphLowering:
             raise ModelError(f"an edge starts at one of its {len(layer.outputs)} output ports that is not the first")
 
     def add_result(self, layer: Layer, operation: Operation) -> None:
-        """Let the consumers of a Result's output, which OpenVINO allows, consume its input."""
+        """Connect the consumers of a Result's output, which OpenVINO allows, to its input."""
         slots = self.get_input_slots(layer)
         self.check_inputs(operation, layer, slots)
         self.slots.update(((layer.id, port.id), slots[0]) for port in layer.outputs)
@@ -266,7 +266,7 @@ class _GraphLowering:
         """Check that the port map covers every value that has a consumer.
 
         Raises:
-            ModelError: It does not.
+            ModelError: A value that has a consumer is missing.
         """
         mapped_parameters = {e.internal_layer_id for e in body.inputs}
         consumed = {e.from_layer for e in body.graph.edges}

@@ -291,7 +291,7 @@ def test_info_shows_findings(tmp_path, capsys):
     path = write(tmp_path, chain("Relu").replace('from-port="0"', 'from-port="5"', 1))
     code, out, _ = call(capsys, "info", path)
     assert code == 0
-    assert "an edge names output port 5" in out
+    assert "an edge refers to output port 5" in out
 
 
 def test_validate_prints_findings_with_lines(tmp_path, capsys):

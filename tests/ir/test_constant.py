@@ -46,7 +46,7 @@ def test_weights_are_not_copied():
     ("offset", "size", "message"),
     [
         (0, 8, r"expected at least 12 bytes for f32\[3\], found the size 8"),
-        (4, 12, "requires bytes 4 to 16 of the weights, which has 12 bytes"),
+        (4, 12, "requires bytes 4 to 16 of the weights, found 12 bytes"),
         (-1, 12, "expected offset and size of a constant >= 0, found -1 and 12"),
     ],
 )

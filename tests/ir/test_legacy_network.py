@@ -223,8 +223,8 @@ def test_mean_images_are_subtracted(adjacent: bool, precision: str) -> None:
     ("damage", "message"),
     [
         (lambda e: e.remove(e[2]), r"has mean values for the channels \[0, 1\] of 3"),
-        (lambda e: e[2].set("id", "5"), "names channel 5, but the input has 3 channels"),
-        (lambda e: e.set("reference-layer-name", "nobody"), "names the input 'nobody'"),
+        (lambda e: e[2].set("id", "5"), "refers to channel 5 of 3"),
+        (lambda e: e.set("reference-layer-name", "nobody"), "refers to the input 'nobody'"),
         (lambda e: e[0][0].set("value", "much"), "'much' of <mean> is not a number"),
     ],
 )

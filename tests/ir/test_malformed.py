@@ -573,7 +573,7 @@ def test_constant_outside_of_the_weights_is_a_finding(tmp_path):
     text, weights = make_constant_net('element_type="f32" shape="3" offset="60" size="12"')
     model, findings = read_findings(write(tmp_path, text, weights))
     assert [finding.message for finding in findings] == [
-        f"requires bytes 60 to 72 of {tmp_path / 'model.bin'}, which has 64 bytes"
+        f"requires bytes 60 to 72 of {tmp_path / 'model.bin'}, found 64 bytes"
     ]
     assert model.graph.layers[1].constant is None
 

@@ -38,7 +38,7 @@ _COMPARISONS = {
 
 _LOGICAL = {"logical_and": "LogicalAnd", "logical_or": "LogicalOr", "logical_xor": "LogicalXor"}
 
-#: The types of late IR v7 that replace an attribute `operation`, and its value.
+#: The layer types of late IR v7 -> the value of the attribute `operation` that they replace.
 TYPES = {
     "Add": "sum",
     "Sub": "sub",

@@ -48,13 +48,13 @@ def converts(*types: str) -> Callable[[Conversion], Conversion]:
 class Builder:
     """A graph under construction.
 
-    New layers are named after the legacy layer that is being converted. The reader later renames the
-    layer that computes its output to that exact name.
+    The names of new layers begin with that of the legacy layer that is being converted. The reader later renames the
+    layer that computes its output to exactly this name.
 
     Args:
         name: The name of the graph.
         weights: The weights of the model.
-        findings: Receives the constants whose bytes lie outside of the weights.
+        findings: The list to which errors in constants are appended.
 
     Attributes:
         graph: The graph.
@@ -78,7 +78,7 @@ class Builder:
         """Return a unique name for a layer inside the current scope.
 
         Args:
-            suffix: What the layer is.
+            suffix: The purpose of the layer.
         """
         base = name = f"{self.scope}/{suffix}"
         number = 1
@@ -155,7 +155,7 @@ class Builder:
     # --------------------------------------------------------------- constants
 
     def add_constant(self, value: Any, element: ElementType = I64, name: str = "constant") -> Value:
-        """Add a Constant that is made in memory.
+        """Add a Constant that is created in memory.
 
         Args:
             value: An array, a list or a number.

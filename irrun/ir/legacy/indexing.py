@@ -71,7 +71,7 @@ def convert_one_hot(builder: Builder, layer: LegacyLayer) -> Value:
 def _add_top_k(
     builder: Builder, value: Value, k: Value, attributes: dict[str, object], shape: Sequence[int] | None
 ) -> tuple[Value, Value]:
-    """Add a TopK that selects the first of equal elements; only a sorted TopK-11 guarantees that."""
+    """Add a TopK that selects the first of equal elements, which only a sorted TopK-11 guarantees."""
     attributes = {**attributes, "index_element_type": I32, "stable": attributes["sort"] != "none"}
     outputs = [(value.type, shape), (I32, shape)]
     top_k = builder.add_layer("TopK", [value, k], outputs, attributes, version="opset11")
@@ -101,7 +101,7 @@ def convert_arg_max(builder: Builder, layer: LegacyLayer) -> Value:
     axis the maxima are over all axes but the first, and `out_max_val` appends the values to the indices.
     """
     value = builder.to_float(layer.get_input(0))
-    has_axis, wants_values = layer.has_attribute("axis"), layer.get_bool("out_max_val")
+    has_axis, has_values = layer.has_attribute("axis"), layer.get_bool("out_max_val")
     shape, count = layer.get_input_shape(), layer.get_int("top_k", default=1)
     if has_axis:
         axis = layer.get_axis(len(shape))
@@ -112,9 +112,9 @@ def convert_arg_max(builder: Builder, layer: LegacyLayer) -> Value:
     attributes: dict[str, object] = {"axis": axis, "mode": "max", "sort": "value"}
     values, indices = _add_top_k(builder, value, k, attributes, (*shape[:axis], count, *shape[axis + 1 :]))
     if has_axis:
-        return values if wants_values else builder.convert(indices, F32)
+        return values if has_values else builder.convert(indices, F32)
     result = builder.convert(indices, F32)
-    if wants_values:
+    if has_values:
         result = builder.concat([result, values], 1)
     return builder.reshape(result, layer.get_output_shape())
 

@@ -1,4 +1,4 @@
-"""A legacy layer, as its conversion sees it."""
+"""The input of a conversion: a legacy layer with its attributes, blobs and inputs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PortDeclaration:
     Attributes:
         type: The element type that computations use.
         shape: The shape.
-        explicit: Whether the port itself states its precision (IR v7), not only the layer.
+        explicit: Whether the port itself states its precision (IR v7), instead of only the layer.
     """
 
     type: ElementType | None

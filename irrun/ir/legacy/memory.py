@@ -1,4 +1,4 @@
-"""Memory layers: pairs with the same `id`, of which one reads the value that the other stored in the previous run."""
+"""Memory layers: pairs with the same `id`. One layer reads the value that the other one stored in the previous run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from irrun.ir.legacy.builder import Builder
 from irrun.ir.legacy.layer import LegacyLayer, Value
 from irrun.shapes import PartialShape
 
-__all__ = ["Memories"]
+__all__ = ["MemoryConverter"]
 
 
-class Memories:
+class MemoryConverter:
     """Converts Memory layers to ReadValue and Assign of a variable named by their `id`.
 
     The layer with an output reads the variable, the layer with an input assigns it. Its initial value is zero.
@@ -31,7 +31,7 @@ class Memories:
             layer: A Memory layer.
 
         Returns:
-            The value of the variable for a reader, and nothing for a writer.
+            The value of the variable for a reader, and an empty list for a writer.
 
         Raises:
             ModelError: The pair has two readers or writers, or the layer has both inputs and outputs, or neither.

@@ -10,7 +10,7 @@ from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.ir.legacy.builder import CONVERSIONS, SPELLINGS, Builder, convert_unknown
 from irrun.ir.legacy.layer import F32, LegacyLayer, PortDeclaration, Value
-from irrun.ir.legacy.memory import Memories
+from irrun.ir.legacy.memory import MemoryConverter
 from irrun.ir.legacy.preprocess import normalize_input, select_input
 from irrun.ir.legacy.xml_elements import (
     LayerElement,
@@ -92,7 +92,7 @@ class _GraphReader:
         memories: The Memory layers of the whole model.
         builder: The graph under construction.
         layers: The layers of the file, by id.
-        order: The same in topological order.
+        order: The layers in topological order.
         sources: The output port that the edge into each input port comes from.
         values: The value of each output port.
         unconnected: The value of each input port without an edge.
@@ -105,13 +105,13 @@ class _GraphReader:
         weights: Weights,
         findings: list[Finding],
         precision: str | None = None,
-        memories: Memories | None = None,
+        memories: MemoryConverter | None = None,
     ) -> None:
         self.root = root
         self.version = version
         self.weights = weights
         self.precision = root.get("precision") or precision
-        self.memories = memories or Memories()
+        self.memories = memories or MemoryConverter()
         self.builder = Builder(root.get("name", ""), weights, findings)
         self.values: dict[PortKey, Value] = {}
         self.unconnected: dict[PortKey, Value] = {}
@@ -133,9 +133,9 @@ class _GraphReader:
     def _check_port(self, port: PortKey, side: str) -> None:
         element = self.layers.get(port[0])
         if element is None:
-            raise create_error(self.root, f"an edge names layer {port[0]}, which does not exist")
+            raise create_error(self.root, f"an edge refers to layer {port[0]}, which does not exist")
         if port[1] not in getattr(element, side):
-            message = f"an edge names port {port[1]}, which is not one of its {side}"
+            message = f"an edge refers to port {port[1]}, which is not one of its {side}"
             raise ModelError(message, line=element.layer.line or None, layer=element.layer.describe())
 
     def add_parameters(self) -> None:
@@ -257,7 +257,7 @@ class _GraphReader:
         return self.builder.add_layer("Result", [value], [], name=f"{name}/sink_port_0")
 
     def add_body_parameter(self, port: PortKey, element_type: ElementType | None) -> Layer:
-        """Add a Parameter for a port that an input of the port map names.
+        """Add a Parameter for a port that an input of the port map refers to.
 
         Args:
             port: An input port without an edge, or the output port of an `Input` layer.
@@ -274,7 +274,7 @@ class _GraphReader:
         declared = None if element is None else (element.outputs if is_input else element.inputs).get(port[1])
         if element is None or declared is None or port in self.sources:
             raise create_error(
-                self.root, f"a port map names port {port[1]} of layer {port[0]}, which is not an input of the body"
+                self.root, f"a port map refers to port {port[1]} of layer {port[0]}, which is not an input of the body"
             )
         name = element.layer.name if is_input else f"{element.layer.name}/{port[1]}"
         declared = PortDeclaration(element_type or declared.type, declared.shape)
@@ -297,7 +297,7 @@ class _GraphReader:
         element = self.layers.get(port[0])
         if element is None or port[1] not in element.outputs:
             raise create_error(
-                self.root, f"a port map names port {port[1]} of layer {port[0]}, which is not an output of the body"
+                self.root, f"a port map refers to port {port[1]} of layer {port[0]}, which is not an output of the body"
             )
         name = element.get_output_name(sorted(element.outputs).index(port[1]))
         return self._add_result(self.values[port], name, element.layer.line)
@@ -315,7 +315,7 @@ class _IteratorReader:
         layer: The layer with the values of its inputs.
         reader: The reader of the body.
         body: The body.
-        parameters: The Parameter of each port that an input of the port map names.
+        parameters: The Parameter of each port that an input of the port map refers to.
         results: The Result of each port that an output of the port map or a back edge names.
     """
 
@@ -354,7 +354,7 @@ class _IteratorReader:
             entry, port = read_port_map_entry(child)
             if entry.external_port_id not in positions:
                 raise self.layer.make_error(
-                    f"the port map names input port {entry.external_port_id}, which does not exist"
+                    f"the port map refers to input port {entry.external_port_id}, which does not exist"
                 )
             if port in self.parameters:
                 raise self.layer.make_error(
@@ -368,7 +368,7 @@ class _IteratorReader:
         self.reader.add_parameters()
         missing = self.body.graph.find_layers("Parameter")[len(self.parameters) :]
         if missing:
-            raise self.layer.make_error(f"no input of the port map names the input {missing[0].name!r} of the body")
+            raise self.layer.make_error(f"no input of the port map refers to the input {missing[0].name!r} of the body")
 
     def _map_outputs(self, iterator: Layer) -> None:
         """Read the outputs of the port map, and set the types of the outputs of the converted layer."""
@@ -377,7 +377,7 @@ class _IteratorReader:
             entry, port = read_port_map_entry(child)
             if entry.external_port_id not in port_ids:
                 raise self.layer.make_error(
-                    f"the port map names output port {entry.external_port_id}, which does not exist"
+                    f"the port map refers to output port {entry.external_port_id}, which does not exist"
                 )
             output = iterator.outputs[port_ids.index(entry.external_port_id)]
             result = self._get_result(port)
@@ -391,7 +391,7 @@ class _IteratorReader:
             if parameter is None:
                 raise self.layer.make_error(
                     f"a back edge leads to port {edge.to_port} of layer {edge.to_layer}, "
-                    "which no input of the port map names"
+                    "which no input of the port map refers to"
                 )
             result = self._get_result((edge.from_layer, edge.from_port))
             self.body.back_edges.append(BackEdge(result.id, parameter.id, self.layer.line))

@@ -1,4 +1,4 @@
-"""The `pre-process` element: values that are subtracted from an image, and scales that divide it."""
+"""The `pre-process` element: means that are subtracted from an image, and divisors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def select_input(element: Any, inputs: Mapping[str, Value]) -> str:
     if not inputs:
         raise create_error(element, "<pre-process> requires an input, but the model has none")
     if name and name not in inputs:
-        raise create_error(element, f"<pre-process> names the input {name!r}, which does not exist")
+        raise create_error(element, f"<pre-process> refers to the input {name!r}, which does not exist")
     names = sorted(inputs)
     return name or next((n for n in names if len(inputs[n].shape or ()) == 4), names[0])
 
@@ -95,7 +95,7 @@ def _read_channels(element: Any, count: int, precision: str | None) -> _Channels
     for channel in element.iterchildren("channel"):
         position = parse_int(channel, "channel id", channel.get("id", str(position + 1)))
         if not 0 <= position < count:
-            raise create_error(channel, f"<pre-process> names channel {position}, but the input has {count} channels")
+            raise create_error(channel, f"<pre-process> refers to channel {position} of {count}")
         mean, scale = channel.find("mean"), channel.find("scale")
         if mean is not None and mean.get("value") is not None:
             channels.means[position] = parse_float(mean, mean.get("value"))

@@ -1,4 +1,4 @@
-"""Alignment of constants: those at odd offsets of the .bin are copied once.
+"""Alignment of constants: constants at unaligned offsets of the .bin are copied once.
 
 NumPy would otherwise copy them in each run, before every matrix product.
 """
@@ -16,7 +16,7 @@ def align_constants(program: Program, budget: Budget) -> None:
 
     Args:
         program: Changed in place.
-        budget: What the copies may take.
+        budget: The budget for the copies.
     """
     for slot in program.constant_layers:
         value = program.initial[slot]

@@ -1,10 +1,9 @@
-"""Decompression of weights in f32: integers, zero points and scales in f16 give f32 without rounding in between.
+"""Decompression of weights in f32: integers with zero points and scales in f16 become f32 without rounding in between.
 
 Files convert codes to f16 (or gather them from a codebook in f16), subtract the zero point, multiply by the scale,
 reshape, and convert to f32. OpenVINO does not round to f16 in between, neither when it folds constants nor when it
-multiplies by compressed weights. The difference matters in networks of many layers: rounding changes their outputs
-by a thousandth. Values of 16 bits or more before the first Convert, such as scales with scales of their own, are
-rounded to f16 there all the same.
+multiplies by compressed weights. In deep networks, this rounding would change the outputs by a thousandth. Values of 16
+bits or more before the first Convert, such as scales that have scales themselves, are rounded to f16 as declared.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["upcast_decompression"]
 Array = np.ndarray[Any, Any]
 
 F32 = ELEMENT_TYPES["f32"]
-#: Operations that decompression consists of besides Convert -> how many of their first inputs are values (None: all).
+#: Operations of decompression other than Convert -> number of their first inputs that are values (None: all).
 VALUE_INPUTS = {
     **dict.fromkeys(("Add", "Concat", "Divide", "Multiply", "Subtract"), None),
     **dict.fromkeys(

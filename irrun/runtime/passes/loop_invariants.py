@@ -1,4 +1,4 @@
-"""Loop-invariant code motion: what does not depend on the iteration runs once per loop."""
+"""Loop-invariant code motion: instructions that do not depend on the iteration run once per loop."""
 
 from __future__ import annotations
 

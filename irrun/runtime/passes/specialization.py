@@ -1,4 +1,4 @@
-"""Specialization: kernels are replaced by those that do only what is left at run time."""
+"""Specialization: plain kernels are replaced by faster kernels for one instruction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["specialize_instructions"]
 
 
 def specialize_instructions(program: Program) -> None:
-    """Replace the kernels of a program by specialized ones, in bodies too.
+    """Replace the kernels of a program and of its bodies by specialized kernels where they exist.
 
     Args:
         program: Changed in place. Instructions that are replaced keep the original as `plain`.
