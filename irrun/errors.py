@@ -1,4 +1,4 @@
-"""The exceptions that irrun raises, and how their messages are formatted."""
+"""The exceptions of irrun and the formatting of their messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = [
     "to_one_line",
 ]
 
-#: Maximum length of a message: room for a list of all unsupported operations, but not for a million dimensions.
+#: Maximum number of characters of a message: enough for a list of all unsupported operations.
 MAX_LENGTH = 20_000
 _LONG_WORD = re.compile(r"\S{300,}")
 
@@ -22,8 +22,8 @@ _LONG_WORD = re.compile(r"\S{300,}")
 def escape_unprintable(text: str) -> str:
     """Return `text` with unprintable characters replaced by their escape sequences.
 
-    Names come from files of unknown origin. Control characters, terminal escape sequences and bidirectional marks
-    in them must not reach the terminal.
+    Names come from untrusted files. Their control characters, terminal escape sequences and bidirectional marks must
+    not reach the terminal.
     """
     if text.isprintable():
         return text
@@ -39,12 +39,12 @@ def to_one_line(text: str) -> str:
 
 
 class IrrunError(Exception):
-    """Base class of all errors that irrun reports.
+    """Base class of the exceptions of irrun.
 
     Args:
         message: What was found and what was expected, in one line.
-        path: The file that the error was found in.
-        line: The line of that file, counted from 1.
+        path: The file that contains the error.
+        line: The line in that file, counted from 1.
         layer: The description of the layer, as `Layer.describe()` returns it.
     """
 

@@ -1,4 +1,4 @@
-"""Limits on memory that everything else asks before it allocates."""
+"""Limits on the memory of arrays, which are checked before an allocation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 
-#: The limit where the size of the machine's memory is unknown.
+#: Limit in bytes if the size of the machine's memory is unknown.
 FALLBACK_LIMIT = 8 << 30
 #: Bytes that count as large: smaller arrays are not checked one by one.
 LARGE = 1 << 24
@@ -267,7 +267,7 @@ def allocation_limit(limit: int) -> Iterator[None]:
     """Lower the limit of `check_allocation` inside a `with` block.
 
     Args:
-        limit: Bytes that one array may take. A value above `default_limit()` has no effect.
+        limit: Maximum number of bytes of an array. A value above `default_limit()` has no effect.
     """
     token = _limit.set(min(limit, default_limit()))
     try:
@@ -277,13 +277,13 @@ def allocation_limit(limit: int) -> Iterator[None]:
 
 
 def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
-    """Refuse an array that is too large before it is allocated.
+    """Check the size of an array before it is allocated.
 
-    Kernels call this where the size of a result depends on values or attributes, which a file may set to anything.
+    Kernels call it where the size of a result depends on values or attributes, which come from untrusted files.
 
     Args:
-        shape: Dimensions of the array. Negative ones count as 0.
-        dtype: Type of its elements.
+        shape: The dimensions of the array. Negative ones count as 0.
+        dtype: The type of its elements.
 
     Raises:
         InputError: The array exceeds the limit for one array, or what the current run has left.

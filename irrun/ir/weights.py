@@ -81,7 +81,7 @@ class Weights:
 
         Raises:
             MissingWeightsError: The weights file is missing, and `size` is not 0.
-            ModelError: The part lies outside of the weights.
+            ModelError: The part is outside of the weights.
         """
         if offset < 0 or size < 0:
             raise ModelError(f"expected offset and size of a constant >= 0, found {offset} and {size}")
@@ -90,7 +90,7 @@ class Weights:
             if offset + size > len(self._buffer):
                 name = self.path or "the weights"
                 raise ModelError(
-                    f"requires bytes {offset} to {offset + size} of {name}, which has {len(self._buffer)} bytes"
+                    f"requires bytes {offset} to {offset + size} of {name}, found {len(self._buffer)} bytes"
                 )
         return self._buffer[offset : offset + size]
 
@@ -98,14 +98,14 @@ class Weights:
         """Check that the weights file exists.
 
         Raises:
-            MissingWeightsError: It does not.
+            MissingWeightsError: It does not exist.
         """
         if self._missing is not None:
             message = f"the weights file {self._missing} is missing; pass its path as weights if it is elsewhere"
             raise MissingWeightsError(message)
 
     def release(self) -> None:
-        """Release the memory of a mapped file; parts that are used again are read again."""
+        """Release the memory of a mapped file; parts that are used later are read again."""
         if self._mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._mapping.madvise(mmap.MADV_DONTNEED)
 

@@ -190,8 +190,8 @@ def avg_pool_16(
         strides: Distance between neighboring windows.
         pads_begin: Padding before the data.
         pads_end: Padding after the data.
-        exclude_pad: Whether the mean is that of the elements of `data` only. If not, padding counts as zeros, and
-            so do elements beyond the padding unless there is no padding at all.
+        exclude_pad: Whether the mean includes only elements of `data`. If not, padding counts as zeros, and so do
+            elements beyond the padding unless all pads are 0.
         dilations: Distance between neighboring elements of a window.
         rounding_type: Rounding of the number of windows.
         auto_pad: Padding mode.
@@ -221,7 +221,7 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
     """Compute the mean of each window, where the windows are distributed evenly over the spatial axes.
 
     Args:
-        data: Floating point, shape [N, C, spatial...].
+        data: Floating-point, shape [N, C, spatial...].
         output_shape: i32 or i64, the number of windows along each spatial axis.
 
     Returns:

@@ -31,7 +31,7 @@ def fake_quantize_1(
     """Limit `data` to [input_low, input_high], round it to `levels` steps, and map it to the output range.
 
     Args:
-        data: Any floating-point type, any shape.
+        data: Floating-point, any shape.
         input_low: The type of `data`, a shape that broadcasts to `data`.
         input_high: The type of `data`, a shape that broadcasts to `data`.
         output_low: The type of `data`, a shape that broadcasts to `data`.

@@ -1,4 +1,4 @@
-"""Conversion of what a caller passes to the inputs that a model declares."""
+"""Conversion of the arguments of a run to the declared inputs of a model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["InputKey", "Inputs", "collect_inputs", "convert_input", "describe_ty
 
 Array = np.ndarray[Any, Any]
 
-#: What identifies an input: a name, a position or a declaration of the model.
+#: A key that identifies an input: a name, a position or a tensor spec.
 InputKey = str | int | TensorSpec
 
 #: The inputs of a run: an array for a model of one input, a sequence in the order of the Parameters, or a mapping.
@@ -68,7 +68,7 @@ def _assign_positions(inputs: Inputs, specs: Sequence[TensorSpec], names: Mappin
 
 
 def find_position(key: object, specs: Sequence[TensorSpec], names: Mapping[str, int]) -> int | None:
-    """Return the position that a name, a position or a declaration refers to, or None."""
+    """Return the position that a key refers to, or None if there is no such input."""
     if isinstance(key, str):
         return names.get(key)
     if isinstance(key, TensorSpec):
@@ -77,7 +77,7 @@ def find_position(key: object, specs: Sequence[TensorSpec], names: Mapping[str, 
 
 
 def convert_input(value: ArrayLike, spec: TensorSpec) -> Array:
-    """Convert a value to the element type of an input, where that loses nothing.
+    """Convert a value to the element type of an input without loss.
 
     Args:
         value: An array, or anything that `np.asarray` accepts.
@@ -115,7 +115,7 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
         with np.errstate(all="ignore"):
             converted = array.astype(expected.dtype)
             if not is_array and expected.is_float and array.dtype.kind in "iuf":
-                return converted  # Python's own numbers have no width that could be lost
+                return converted  # Python numbers do not have a precision that could be lost
             restored = converted.astype(array.dtype)
     except InputError:
         raise
@@ -141,7 +141,7 @@ def _convert_strings(value: Any, spec: TensorSpec) -> Array:
 
 
 def _convert_codes(array: Array, element_type: ElementType) -> Array:
-    """Convert integers to a type that is known by its bits only.
+    """Convert integers to a type without arithmetic, of which they are the codes.
 
     Raises:
         ValueError: The elements are not integers, or have more bits.

@@ -1,4 +1,4 @@
-"""Detection: priors, proposals, regions of interest, selection of boxes."""
+"""Detection: prior boxes, proposals, pooling of regions, and selection of boxes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOWEST_FLOAT = -3.4028234663852886e38
 def _add_priors(
     builder: Builder, layer: LegacyLayer, operation: str, attributes: dict[str, object], image_size: Sequence[int]
 ) -> Value:
-    """Add an operation that takes as inputs the sizes of the feature map and the image, which used to be implied."""
+    """Add an operation whose inputs are the sizes of the feature map and the image, which legacy layers omit."""
     grid_size = layer.get_input_shape(0)[-2:]
     inputs = [builder.add_constant(list(grid_size), name="grid"), builder.add_constant(list(image_size), name="image")]
     count = math.prod(layer.get_output_shape()) // 2
@@ -288,7 +288,7 @@ def convert_ctc_greedy_decoder(builder: Builder, layer: LegacyLayer) -> Value:
     return builder.reshape(value, layer.get_output_shape())
 
 
-#: The types of IR v7 that opset6 holds unchanged. Each attribute is named with the method that reads it.
+#: The types of IR v7 that opset6 contains unchanged -> their attributes and the method that reads each.
 _DETECTRON = {
     "ExperimentalDetectronDetectionOutput": {
         "class_agnostic_box_regression": "get_bool",

@@ -25,9 +25,9 @@ def range_1(start: Array, stop: Array, step: Array) -> Array:
     """Generate the numbers in [start, stop) at intervals of `step`.
 
     Args:
-        start: Any numeric type, one element.
-        stop: The type of `start`, one element.
-        step: The type of `start`, one element.
+        start: Numeric scalar.
+        stop: The type of `start`, scalar.
+        step: The type of `start`, scalar.
 
     Returns:
         Shape [max(0, ceil((stop - start) / step))], the type of `start`.
@@ -46,9 +46,9 @@ def range_4(start: Array, stop: Array, step: Array, *, output_type: ElementType)
     """Generate the numbers in [start, stop) at intervals of `step`, in the type `output_type`.
 
     Args:
-        start: Any numeric type, one element. For an integer `output_type`, the inputs are truncated first.
-        stop: Any numeric type, one element.
-        step: Any numeric type, one element.
+        start: Numeric scalar. For an integer `output_type`, the inputs are truncated first.
+        stop: Numeric scalar.
+        step: Numeric scalar.
         output_type: Type of the result.
 
     Returns:
