@@ -56,10 +56,20 @@ def _select(name: str, operations: Sequence[Operation]) -> list[Operation]:
 
     names = {name.lower(), TYPE_ALIASES.get(name, name).lower()}
     selected = [o for o in operations if o.type.lower() in names or str(o).lower() in names]
+    selected = selected or [o for o in operations if names & _get_pages(o)]
     if not selected:
         matches = ", ".join(difflib.get_close_matches(name, sorted({o.type for o in operations}), 3, 0.6))
         raise InputError(f"unknown operation {name!r}" + (f"; did you mean {matches}?" if matches else ""))
     return selected
+
+
+def _get_pages(operation: Operation) -> set[str]:
+    """Return the pages of the specification that describe an operation, in lower case.
+
+    Some are named after another version than that of the operation: Acosh-3 describes the Acosh of opset 4.
+    """
+    text = _split_sections(_get_docstring(operation)).get("Spec", "")
+    return {page.strip().lower() for page in re.split(r"[,\n]", text)}
 
 
 def _format_catalog(operations: Sequence[Operation]) -> Iterator[str]:

@@ -49,7 +49,8 @@ class Weights:
         """Open the weights of a model.
 
         Args:
-            source: The weights; None for the .bin next to the model. If that file is missing, the weights are empty
+            source: The weights; None or an empty path for the .bin next to the model. If that file is missing, the
+                weights are empty
                 and views of them raise MissingWeightsError.
             model_path: The path of the .xml; None for a model that was not read from a file.
 
@@ -57,7 +58,7 @@ class Weights:
             ModelError: The file cannot be read.
             TypeError: `source` is of another type.
         """
-        if source is None:
+        if source is None or (isinstance(source, str) and not source):
             if model_path is None:
                 return Weights()
             path = model_path.with_suffix(".bin")

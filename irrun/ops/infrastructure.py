@@ -296,7 +296,7 @@ def read_value_3(init_value: Array, *, variable_id: str, variables: Variables) -
     declaration = Declaration(ElementType.of(init_value.dtype), None)
     variables.declarations[variable_id] = declaration
     value = variables.values.get(variable_id, init_value)
-    _check_variable(variable_id, value, declaration)
+    declaration.check(variable_id, value)
     return value
 
 
@@ -305,8 +305,8 @@ def read_value_6(
     init_value: Array | None = None,
     *,
     variable_id: str,
-    variable_type: ElementType | None,
-    variable_shape: PartialShape | None,
+    variable_type: ElementType | None = None,
+    variable_shape: PartialShape | None = None,
     variables: Variables,
 ) -> Array:
     """Return the value of a variable.
@@ -314,7 +314,7 @@ def read_value_6(
     Args:
         init_value: The declared type and shape: the value as long as the variable is not written; zeros if omitted.
         variable_id: Name of the variable.
-        variable_type: Type of the variable; None for any type.
+        variable_type: Type of the variable; None for that of `init_value`.
         variable_shape: Shape of the variable; None for any shape. Dynamic dimensions of zeros have their lower bound.
         variables: The variables of the infer request.
 
@@ -327,16 +327,15 @@ def read_value_6(
     Spec:
         ReadValue-6
     """
+    if variable_type is None and init_value is not None:
+        variable_type = ElementType.of(init_value.dtype)
     declaration = Declaration(variable_type, variable_shape)
     variables.declarations[variable_id] = declaration
     value = variables.values.get(variable_id, init_value)
     if value is not None:
-        _check_variable(variable_id, value, declaration)
+        declaration.check(variable_id, value)
         return value
-    shape = () if variable_shape is None else variable_shape.get_min_shape()
-    dtype = np.dtype(np.float32) if variable_type is None else variable_type.dtype
-    check_allocation(shape, dtype)
-    return np.zeros(shape, dtype)
+    return declaration.make_zeros()
 
 
 @op("Assign", since=3)
@@ -360,16 +359,6 @@ def assign_3(new_value: Array, *, variable_id: str, variables: Variables) -> Arr
     """
     declaration = variables.declarations.get(variable_id)
     if declaration is not None:
-        _check_variable(variable_id, new_value, declaration)
+        declaration.check(variable_id, new_value)
     variables.values[variable_id] = new_value
     return new_value
-
-
-def _check_variable(name: str, value: Array, declaration: Declaration) -> None:
-    element_type, shape = declaration
-    has_type = element_type is None or value.dtype == element_type.dtype
-    if not has_type or (shape is not None and not shape.is_compatible(value.shape)):
-        raise InputError(
-            f"the value of variable {name!r} is {ElementType.of(value.dtype)} {list(value.shape)}, "
-            f"expected {element_type or 'any type'} {'of any shape' if shape is None else shape}"
-        )

@@ -45,7 +45,8 @@ def max_pool_1(
     """Compute the maximum of each window.
 
     Args:
-        data: Numeric, shape [N, C, spatial...]. NaN is ignored.
+        data: Numeric, shape [N, C, spatial...]. NaN is ignored, as in the reference implementation and the CPU plugin:
+            the maximum of a window that contains nothing else is the lowest finite number of the type.
         kernel: Number of elements of a window along each spatial axis.
         strides: Distance between neighboring windows.
         pads_begin: Padding before the data.
@@ -87,7 +88,8 @@ def max_pool_8(
     """Compute the maximum of each window and its index.
 
     Args:
-        data: Numeric, shape [N, C, spatial...]. NaN is ignored.
+        data: Numeric, shape [N, C, spatial...]. NaN is ignored, as in the reference implementation and the CPU plugin:
+            the maximum of a window that contains nothing else is the lowest finite number of the type.
         kernel: Number of elements of a window along each spatial axis.
         strides: Distance between neighboring windows.
         pads_begin: Padding before the data.

@@ -92,7 +92,7 @@ def fake_convert_13(
     scale: Array,
     shift: Array | None = None,
     *,
-    destination_type: Literal["f8e4m3", "f8e5m2"],
+    destination_type: Literal["f8e4m3", "f8e5m2"] = "f8e4m3",
 ) -> Array:
     """Round `data * scale - shift` to an 8-bit float, then invert the scale and shift.
 

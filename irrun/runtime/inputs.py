@@ -10,6 +10,7 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.ir.model import TensorSpec
+from irrun.shapes import PartialShape
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 __all__ = ["InputKey", "Inputs", "collect_inputs", "convert_input", "describe_type", "find_position"]
 
 Array = np.ndarray[Any, Any]
+
+#: The orders of axes that convert the layouts of images.
+_TO_NCHW = (0, 3, 1, 2)
+_TO_NHWC = (0, 2, 3, 1)
 
 #: A key that identifies an input: a name, a position or a tensor spec.
 InputKey = str | int | TensorSpec
@@ -77,7 +82,10 @@ def find_position(key: object, specs: Sequence[TensorSpec], names: Mapping[str, 
 
 
 def convert_input(value: ArrayLike, spec: TensorSpec) -> Array:
-    """Convert a value to the element type of an input without loss.
+    """Convert a value to the element type of an input.
+
+    As in OpenVINO, floats are cast to any type of floats. Other conversions must not change a value, and floats are
+    never converted to integers.
 
     Args:
         value: An array, or anything that `np.asarray` accepts.
@@ -91,8 +99,49 @@ def convert_input(value: ArrayLike, spec: TensorSpec) -> Array:
     """
     array = _convert_type(value, spec)
     if spec.partial_shape is not None and not spec.partial_shape.is_compatible(array.shape):
-        raise InputError(f"input {spec} does not accept shape {list(array.shape)}")
+        reason = _explain_shape(array.shape, spec.partial_shape)
+        raise InputError(f"input {spec} does not accept shape {list(array.shape)}: {reason}")
     return array
+
+
+def _explain_shape(shape: tuple[int, ...], expected: PartialShape) -> str:
+    """Return how a shape differs from the declared one, and the likely cause."""
+    if len(shape) == len(expected):
+        order = _find_layout_change(shape, expected)
+        if order is not None:
+            found, declared = ("NHWC", "NCHW") if order == _TO_NCHW else ("NCHW", "NHWC")
+            return f"it looks like {found}, expected {declared}; transpose it: x.transpose{order}"
+        differences = [
+            f"dimension {i} is {actual}, expected {dimension}"
+            for i, (actual, dimension) in enumerate(zip(shape, expected, strict=True))
+            if not PartialShape([dimension]).is_compatible([actual])
+        ]
+        hint = "; another batch size requires Model.reshape" if [d[:11] for d in differences] == ["dimension 0"] else ""
+        return "; ".join(differences) + (hint if len(shape) > 1 else "")
+    message = f"found {_count_dimensions(len(shape))}, expected {len(expected)}"
+    if expected.is_compatible((1, *shape)):
+        return f"{message}; add a batch axis: x[None]"
+    if len(expected) == 4 and len(shape) == 3:
+        order = _find_layout_change((1, *shape), expected)
+        if order is not None:
+            axes = tuple(axis - 1 for axis in order[1:])
+            found, declared = ("HWC", "NCHW") if order == _TO_NCHW else ("CHW", "NHWC")
+            return f"{message}; it looks like {found}, expected {declared}: x.transpose{axes}[None]"
+    if shape[:1] == (1,) and expected.is_compatible(shape[1:]):
+        return f"{message}; remove the first axis: x[0]"
+    return message
+
+
+def _find_layout_change(shape: tuple[int, ...], expected: PartialShape) -> tuple[int, ...] | None:
+    """Return the order of axes that converts between NHWC and NCHW and makes the shape fit, or None."""
+    for order in (_TO_NCHW, _TO_NHWC):
+        if len(shape) == len(expected) == 4 and expected.is_compatible([shape[axis] for axis in order]):
+            return order
+    return None
+
+
+def _count_dimensions(count: int) -> str:
+    return f"{count} dimension{'s' * (count != 1)}"
 
 
 def _convert_type(value: Any, spec: TensorSpec) -> Array:
@@ -109,13 +158,22 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
         if expected.kind == "string":
             return _convert_strings(value, spec)
         if array.dtype.kind in "OUScmM" or array.dtype.fields or array.dtype.type is np.void:
+            if _has_bits_of(array, expected):
+                return array.view(expected.dtype)
             raise ValueError
         if expected.dtype.fields:
             return _convert_codes(array, expected)
+        if _is_float(array.dtype) and not expected.is_float:
+            shown = describe_type(value)
+            shown = f"{shown} of floats" if shown.startswith("a ") else shown
+            raise InputError(
+                f"input {spec} does not accept {shown}: floats are not converted to {expected}; "
+                f"convert it first, for example with x.astype(np.{expected.dtype.name})"
+            )
         with np.errstate(all="ignore"):
             converted = array.astype(expected.dtype)
-            if not is_array and expected.is_float and array.dtype.kind in "iuf":
-                return converted  # Python numbers do not have a precision that could be lost
+            if expected.is_float and (_is_float(array.dtype) or (not is_array and array.dtype.kind in "iu")):
+                return converted  # Python's own integers have no width that could be lost
             restored = converted.astype(array.dtype)
     except InputError:
         raise
@@ -128,6 +186,17 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
             "convert it first"
         )
     return converted
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    return ElementType.of(dtype).is_float
+
+
+def _has_bits_of(array: Array, element_type: ElementType) -> bool:
+    """Return whether an array holds the bits of a type that NumPy does not have, as files that np.save writes do."""
+    is_void = array.dtype.type is np.void and not array.dtype.fields
+    is_extension = element_type.is_float and element_type.bits >= 8 and element_type.dtype.type.__module__ != "numpy"
+    return is_void and is_extension and array.dtype.itemsize == element_type.dtype.itemsize
 
 
 def _convert_strings(value: Any, spec: TensorSpec) -> Array:

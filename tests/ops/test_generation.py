@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ir_text import layer, net, port
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
@@ -41,10 +42,24 @@ def test_range_with_too_many_elements_is_reported():
         range_1(np.array(0, np.int64), np.array(2**62), np.array(1))
 
 
-def test_range_step_below_one_is_reported_for_integers():
-    arguments = (np.array(v, np.float32) for v in (1, 5, 0.5))
-    with pytest.raises(InputError, match="after truncation"):
-        range_4(*arguments, output_type=ELEMENT_TYPES["i64"])
+@pytest.mark.parametrize(
+    ("start", "stop", "step"), [(1, 5, 0.5), (5, 1, -0.7), (0.9, 6, 1.6), (-2.7, 3.3, 1.1), (1.5, 7.5, 2.5)]
+)
+def test_range_of_fractions_and_integer_type_matches_the_reference_implementation(start, stop, step):
+    ov = pytest.importorskip("openvino")
+    layers = [
+        layer(i, "Parameter", data='shape="" element_type="f32"', outputs=[port(0, (), "FP32")]) for i in range(3)
+    ]
+    inputs, outputs = [port(i, (), "FP32") for i in range(3)], [port(3, (-1,), "I64")]
+    layers.append(layer(3, "Range", "opset4", 'output_type="i64"', inputs, outputs))
+    layers.append(layer(4, "Result", inputs=[port(0, (-1,), "I64")]))
+    model = ov.Core().read_model(net(layers, [(0, 0, 3, 0), (1, 0, 3, 1), (2, 0, 3, 2), (3, 3, 4, 0)]).encode(), b"")
+    arguments = [np.array(v, np.float32) for v in (start, stop, step)]
+    expected = [ov.Tensor(np.empty(0, np.int64))]
+    assert model.evaluate(expected, [ov.Tensor(a) for a in arguments])
+    actual = range_4(*arguments, output_type=ELEMENT_TYPES["i64"])
+    np.testing.assert_array_equal(actual, expected[0].data)
+    assert actual.dtype == np.int64
 
 
 def test_range_of_large_integers_is_exact():

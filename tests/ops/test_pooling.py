@@ -96,6 +96,24 @@ def test_max_pool_ignores_nan():
     assert max_pool_1(data, kernel=[2], **NO_PADDING).tolist() == [[[1, 1, float(np.finfo(np.float32).min)]]]
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_max_pool_of_nan_matches_the_reference_implementation_and_the_cpu_plugin(outputs):
+    ov = pytest.importorskip("openvino")
+    data = np.arange(18, dtype=np.float32).reshape(1, 1, 3, 6)
+    data[0, 0, :2, [0, 1, 2, 4]] = np.nan
+    parameter = ov.opset8.parameter(data.shape, np.float32)
+    node = ov.opset8.max_pool(parameter, [1, 1], [1, 1], [0, 0], [0, 0], [2, 3])
+    model = ov.Model([node.output(i) for i in range(outputs)], [parameter], "pool")
+    reference = [ov.Tensor(np.empty((1, 1, 2, 4), dtype)) for dtype in (np.float32, np.int64)[:outputs]]
+    assert model.evaluate(reference, [ov.Tensor(data)])
+    plugin = ov.Core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([data])
+    attributes = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "kernel": [2, 3]}
+    actual = max_pool_8(data, **attributes, outputs=outputs)
+    for i in range(outputs):
+        np.testing.assert_array_equal(actual[i], reference[i].data)
+        np.testing.assert_array_equal(actual[i], plugin[i])
+
+
 def test_avg_pool_rounds_bytes_and_truncates_wider_integers():
     attributes = {"kernel": [2], "exclude_pad": True, **NO_PADDING}
     for dtype, expected in ((np.int8, [[[-2, 0]]]), (np.int32, [[[-1, 0]]])):

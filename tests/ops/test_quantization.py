@@ -50,6 +50,13 @@ def test_fake_convert_keeps_values_of_the_8_bit_type(kind, dtype):
     np.testing.assert_array_equal(result, values)
 
 
+def test_fake_convert_is_f8e4m3_by_default():
+    data = np.array([1.3, 100.7, -449], np.float32)
+    one = np.ones(1, np.float32)
+    np.testing.assert_array_equal(fake_convert_13(data, one), fake_convert_13(data, one, destination_type="f8e4m3"))
+    assert (fake_convert_13(data, one) != fake_convert_13(data, one, destination_type="f8e5m2")).any()
+
+
 def test_fake_convert_saturates():
     data = np.array([1e30, -1e30, 449, -60000], np.float32)
     one = np.ones(1, np.float32)

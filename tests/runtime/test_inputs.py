@@ -82,12 +82,80 @@ def test_tensor_specs_are_keys_of_inputs_and_outputs(relu):
         (X.astype(str), "does not accept string"),
         ([[1], [2, 3]], "does not accept a list"),
         ([[10**400] * 3] * 2, "does not accept a list"),
-        (X.astype(np.float64) / 7, "with values that f32 cannot represent"),
+        (X.astype(np.int64) + 2**40 + 1, "with values that f32 cannot represent"),
+        (X[:, :2], r"does not accept shape \[2, 2\]: dimension 1 is 2, expected 3$"),
+        (X[:1], "dimension 0 is 1, expected 2; another batch size requires Model.reshape"),
+        (X[None], r"found 3 dimensions, expected 2; remove the first axis: x\[0\]"),
+        (X[0], "found 1 dimension, expected 2$"),
     ],
 )
 def test_other_inputs_are_reported(relu, value, message):
     with pytest.raises(irrun.InputError, match=message):
         relu(value)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("element_type", ["f64", "f32", "f16", "bf16"])
+def test_floats_are_cast_whatever_their_values(tmp_path, dtype, element_type):
+    model = compile_identity(tmp_path, element_type)
+    dtype, declared = np.dtype(dtype), model.inputs[0].element_type.dtype
+    for values in ([0, 0, 0], [1 / 3, 1e30, -1e-30], [np.nan, np.inf, 3]):
+        with np.errstate(all="ignore"):
+            array = np.array(values).astype(dtype)
+            expected = array.astype(declared)
+        actual = model(array)[0]
+        assert actual.dtype == declared
+        np.testing.assert_array_equal(actual.astype(np.float64), expected.astype(np.float64))
+
+
+@pytest.mark.parametrize("value", [np.zeros(3), np.zeros(3, np.float16), [0.0, 0.0, 0.0], [0.5, 1, 2]])
+@pytest.mark.parametrize("element_type", ["i64", "u8", "boolean"])
+def test_floats_are_never_converted_to_integers(tmp_path, value, element_type):
+    with pytest.raises(irrun.InputError, match=f"floats are not converted to {element_type}; convert it first"):
+        compile_identity(tmp_path, element_type)({"x": value})
+
+
+def test_integers_that_do_not_fit_are_reported(tmp_path):
+    model = compile_identity(tmp_path, "i32")
+    assert model(np.array([1, -2, 2**31 - 1]))[0].dtype == np.int32
+    with pytest.raises(irrun.InputError, match="does not accept i64 with values that i32 cannot represent"):
+        model(np.array([1, 2, 2**31]))
+
+
+@pytest.mark.parametrize("element_type", ["bf16", "f8e4m3", "f8e5m2", "f8e8m0"])
+def test_saved_arrays_of_low_precision_floats_are_accepted(tmp_path, element_type):
+    model = compile_identity(tmp_path, element_type)
+    array = np.array([0.5, 1, 4]).astype(model.inputs[0].element_type.dtype)
+    np.save(tmp_path / "x.npy", array)
+    np.testing.assert_array_equal(model(irrun.load_inputs([f"{tmp_path}/x.npy"], model.inputs))[0], array)
+    if element_type != "f8e5m2":  # NumPy does not load what it saved
+        loaded = np.load(tmp_path / "x.npy")
+        assert loaded.dtype.kind == "V"
+        np.testing.assert_array_equal(model(loaded)[0], array)
+        with pytest.raises(irrun.InputError, match="does not accept"):
+            compile_identity(tmp_path, "f32")(loaded)
+
+
+@pytest.mark.parametrize(
+    ("declared", "shape", "message"),
+    [
+        ((1, 3, 30, 30), (1, 30, 30, 3), r"it looks like NHWC, expected NCHW; transpose it: x.transpose\(0, 3, 1, 2\)"),
+        ((1, 30, 30, 3), (1, 3, 30, 30), r"it looks like NCHW, expected NHWC; transpose it: x.transpose\(0, 2, 3, 1\)"),
+        ((1, 3, 30, 30), (3, 30, 30), r"found 3 dimensions, expected 4; add a batch axis: x\[None\]"),
+        ((1, 3, 30, 30), (30, 30, 3), r"it looks like HWC, expected NCHW: x.transpose\(2, 0, 1\)\[None\]"),
+        ((1, 30, 30, 3), (3, 30, 30), r"it looks like CHW, expected NHWC: x.transpose\(1, 2, 0\)\[None\]"),
+        ((1, 3, 30, 30), (1, 3, 30, 31), "dimension 3 is 31, expected 30$"),
+        ((1, 3, 30, 30), (1, 3, 32, 31), "dimension 2 is 32, expected 30; dimension 3 is 31, expected 30$"),
+        ((1, 3, 30, 30), (4, 3, 30, 30), "dimension 0 is 4, expected 1; another batch size requires Model.reshape$"),
+        ((1, 3, 30, 30), (1, 1, 3, 30, 30), "found 5 dimensions, expected 4"),
+        ((-1, 3), (2, 4), "dimension 1 is 4, expected 3$"),
+    ],
+)
+def test_shape_errors_name_the_dimension_and_the_likely_cause(tmp_path, declared, shape, message):
+    text = chain("Relu", shape=declared)
+    model = irrun.compile_model(write(tmp_path, text))
+    with pytest.raises(irrun.InputError, match=message):
+        model(np.zeros(shape, np.float32))
 
 
 def compile_identity(tmp_path, element_type):
@@ -133,6 +201,27 @@ def test_weights_may_be_bytes_or_arrays(tmp_path):
             irrun.compile_model(path, weights)
 
 
+def test_empty_weights_path_is_the_default(tmp_path):
+    path = write(tmp_path, chain("Relu"))
+    assert irrun.read_model(path, "").weights.path == irrun.read_model(path).weights.path
+    assert irrun.compile_model(path, "")(X)[0].shape == (2, 3)
+
+
+def test_properties_of_devices_are_reported(tmp_path):
+    path = write(tmp_path, chain("Relu"))
+    for model in (path, irrun.read_model(path)):
+        assert irrun.compile_model(model, "CPU", {})(X)[0].shape == (2, 3)
+        for arguments in (("CPU", {"NUM_STREAMS": 2}), ({"NUM_STREAMS": 2},)):
+            with pytest.raises(ValueError, match="properties of devices are not supported, found NUM_STREAMS"):
+                irrun.compile_model(model, *arguments)
+
+
+def test_weights_of_a_model_that_was_read_are_reported(tmp_path):
+    model = irrun.read_model(write(tmp_path, chain("Relu")))
+    with pytest.raises(ValueError, match="pass them to read_model"):
+        irrun.compile_model(model, tmp_path / "model.bin")
+
+
 def test_device_name_may_follow_the_model(tmp_path):
     path = write(tmp_path, chain("Relu"))
     for compiled in (
@@ -143,7 +232,7 @@ def test_device_name_may_follow_the_model(tmp_path):
         assert compiled(np.ones((2, 3), np.float32))[0].shape == (2, 3)
 
 
-@pytest.mark.parametrize("device", ["GPU", "GPU.1", "NPU", "AUTO:GPU,CPU", "MULTI:CPU,GPU", "HETERO:GPU,CPU"])
+@pytest.mark.parametrize("device", ["GPU", "GPU.1", "NPU", "AUTO:GPU,CPU", "MULTI:CPU,GPU", "HETERO:GPU,CPU", "gpu", "MYRIAD"])
 def test_unsupported_devices_are_reported(tmp_path, device):
     path = write(tmp_path, chain("Relu"))
     for compile_it in (

@@ -50,9 +50,18 @@ def test_state_that_contradicts_the_declaration_is_reported(running_sum):
         (np.ones(1), r"is f64 \[1\], expected f32"),
         (np.ones((1, 2), F32), r"\[1, 2\], expected f32 \[\?\]"),
     ):
-        variable.state = value
         with pytest.raises(irrun.InputError, match=message):
-            request.infer(np.ones(1, F32))
+            variable.state = value
+    assert request.infer(np.ones(1, F32))[0] == 101
+
+
+def test_initial_value_declares_a_variable_without_attributes(tmp_path):
+    request = compile_variable(tmp_path, "", "1,2").create_infer_request()
+    np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[3, 4]])
+    np.testing.assert_array_equal(request.infer(np.zeros((1, 2), F32))[0], [[1, 1]])
+    (variable,) = request.query_state()
+    variable.state = np.full((1, 2), 5, F32)
+    np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[5, 5]])
 
 
 def compile_variable(folder, declared, shape, initial=True, opset="opset6"):
@@ -90,7 +99,7 @@ def test_declaration_may_be_dynamic(tmp_path, declared):
     [
         ('variable_type="i32" variable_shape="1,2"', r"is f32 \[1, 2\], expected i32 \[1,2\]"),
         ('variable_type="f32" variable_shape="2"', r"expected f32 \[2\]"),
-        ('variable_type="dynamic" variable_shape="3.."', r"expected any type"),
+        ('variable_type="dynamic" variable_shape="3.."', r"is f32 \[1, 2\], expected f32 \[3..\]"),
     ],
 )
 def test_initial_value_must_match_the_declaration(tmp_path, declared, message):
@@ -111,9 +120,8 @@ def test_initial_value_sets_the_type_of_an_opset3_variable(tmp_path):
     np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[3, 4]])
     np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[1, 1]])
     (variable,) = request.query_state()
-    variable.state = np.ones((1, 2))
     with pytest.raises(irrun.InputError, match="expected f32 of any shape"):
-        request.infer(np.ones((1, 2), F32))
+        variable.state = np.ones((1, 2))
 
 
 def test_variable_without_an_initial_value_is_zero(tmp_path):
@@ -136,13 +144,17 @@ def test_variables_can_be_read_and_set(running_sum):
     request = running_sum.create_infer_request()
     (variable,) = request.query_state()
     assert variable.name == "sum"
-    assert variable.state is None
+    np.testing.assert_array_equal(variable.state, [100])
     request.infer(np.ones(1, F32))
     assert variable.state == 101
     variable.state = np.array([5], F32)
     assert request.infer(np.ones(1, F32))[0] == 6
+    variable.state = [7]
+    assert variable.state.dtype == F32
     variable.reset()
+    np.testing.assert_array_equal(variable.state, [100])
     assert request.infer(np.ones(1, F32))[0] == 101
+    assert repr(request).startswith("<InferRequest: ")
 
 
 def test_writing_to_outputs_or_inputs_does_not_change_a_variable(running_sum):

@@ -16,12 +16,28 @@ _LOWEST_FLOAT = -3.4028234663852886e38
 def _add_priors(
     builder: Builder, layer: LegacyLayer, operation: str, attributes: dict[str, object], image_size: Sequence[int]
 ) -> Value:
-    """Add an operation whose inputs are the sizes of the feature map and the image, which legacy layers omit."""
-    grid_size = layer.get_input_shape(0)[-2:]
-    inputs = [builder.add_constant(list(grid_size), name="grid"), builder.add_constant(list(image_size), name="image")]
-    count = math.prod(layer.get_output_shape()) // 2
-    value = builder.add_op(operation, inputs, attributes, shape=(2, count), element=F32)
-    return builder.reshape(value, layer.get_output_shape())
+    """Add an operation that takes as inputs the sizes of the feature map and the image, which used to be implied.
+
+    Sizes that the inputs of the layer have are computed from them, so that the priors follow when a model is reshaped.
+    """
+    inputs = [_add_spatial_size(builder, layer.get_input(0), layer.get_input_shape(0), "grid")]
+    if tuple(image_size) == tuple(layer.get_input_shape(1)[-2:]):
+        inputs.append(_add_spatial_size(builder, layer.get_input(1), layer.get_input_shape(1), "image"))
+    else:
+        inputs.append(builder.add_constant(list(image_size), name="image"))
+    shape = layer.get_output_shape()
+    value = builder.add_op(operation, inputs, attributes, shape=(2, math.prod(shape) // 2), element=F32)
+    if shape[:-2] != (1,) or shape[-2] != 2:
+        return builder.reshape(value, shape)
+    return builder.add_op("Unsqueeze", [value, builder.add_constant(0, name="axis")], shape=shape)
+
+
+def _add_spatial_size(builder: Builder, value: Value, shape: Sequence[int], name: str) -> Value:
+    """Return the last two dimensions of a value as a tensor."""
+    whole = builder.add_op("ShapeOf", [value], {"output_type": I64}, shape=(len(shape),), element=I64, version="opset3")
+    last = builder.add_constant([len(shape) - 2, len(shape) - 1], name=name)
+    axis = builder.add_constant(0, name="axis")
+    return builder.add_op("Gather", [whole, last, axis], shape=(2,), version="opset8")
 
 
 @converts("PriorBox")
@@ -101,7 +117,9 @@ def convert_detection_output(builder: Builder, layer: LegacyLayer) -> Value:
         value, shape = builder.to_float(layer.get_input(i)), layer.get_input_shape(i)
         rank = 3 if i == 2 else 2
         if len(shape) > rank:
-            value = builder.reshape(value, (*shape[: rank - 1], math.prod(shape[rank - 1 :])))
+            pattern = builder.add_constant([*[0] * (rank - 1), -1], name="shape")
+            flat = (*shape[: rank - 1], math.prod(shape[rank - 1 :]))
+            value = builder.add_op("Reshape", [value, pattern], {"special_zero": True}, shape=flat)
         inputs.append(value)
     return builder.add_op("DetectionOutput", inputs, attributes, shape=layer.get_output_shape())
 

@@ -46,13 +46,14 @@ def range_4(start: Array, stop: Array, step: Array, *, output_type: ElementType)
     """Generate the numbers in [start, stop) at intervals of `step`, in the type `output_type`.
 
     Args:
-        start: Numeric scalar. For an integer `output_type`, the inputs are truncated first.
+        start: Numeric scalar. For an integer `output_type`, the inputs are truncated first, as in the
+            reference implementation. The CPU plugin truncates the results of the computation in floats instead.
         stop: Numeric scalar.
         step: Numeric scalar.
         output_type: Type of the result.
 
     Returns:
-        Shape [max(0, ceil((stop - start) / step))], the type `output_type`.
+        Shape [max(0, ceil((stop - start) / step))], the type `output_type`. Empty if truncation makes `step` 0.
 
     Raises:
         InputError: An input is not finite, `step` is 0, or the result is too large.
@@ -69,7 +70,9 @@ def _generate_range(start: Array, stop: Array, step: Array, dtype: np.dtype[Any]
         _read_number(value, name, is_whole) for value, name in ((start, "start"), (stop, "stop"), (step, "step"))
     )
     if interval == 0:
-        raise InputError("step is 0" + (" after truncation to an integer" if to_scalar(step, "step") else ""))
+        if to_scalar(step, "step"):
+            return np.empty(0, dtype)  # a fraction that was truncated
+        raise InputError("step is 0")
     count = max(0, math.ceil((last - first) / interval))
     if count > MAX_COUNT:
         raise InputError(f"a range from {first} to {last} by {interval} has {count} elements")
