@@ -23,10 +23,14 @@ from typing import Any
 import numpy as np
 
 from irrun.element_types import ElementType
+from irrun.threads import run_parallel
 
 __all__ = ["pack", "unpack"]
 
 Array = np.ndarray[Any, Any]
+
+#: Bytes that are unpacked at a time, so that they stay in the processor's cache, and that a thread unpacks at a time.
+BLOCK_SIZE, PART_SIZE = 1 << 16, 1 << 20
 
 
 def unpack(element_type: ElementType, buffer: Any, shape: Sequence[int]) -> Array:
@@ -115,6 +119,22 @@ def _join_fields(codes: Array, shifts: Sequence[int]) -> Array:
     return np.asarray(np.bitwise_or.reduce(fields << np.array(shifts, np.uint8), axis=-1))
 
 
+def _split_nibbles(raw: Array) -> Array:
+    """Split each byte into two nibbles, the low one first, several times as fast as `_split_bytes`."""
+    pairs = np.empty(raw.size, "<u2")
+
+    def split_part(part: int) -> None:
+        for start in range(part * PART_SIZE, min((part + 1) * PART_SIZE, raw.size), BLOCK_SIZE):
+            block = pairs[start : min(start + BLOCK_SIZE, (part + 1) * PART_SIZE)]
+            np.copyto(block, raw[start : start + block.size])
+            shifted = block << np.uint16(4)
+            np.bitwise_or(block, shifted, out=block)
+            np.bitwise_and(block, np.uint16(0x0F0F), out=block)
+
+    run_parallel(split_part, -(-raw.size // PART_SIZE))
+    return pairs.view(np.uint8)
+
+
 # Shifts of the fields of a byte, in the order of the elements.
 _BITS = range(7, -1, -1)
 _PAIRS = (6, 4, 2, 0)
@@ -144,7 +164,7 @@ _UNPACKERS: dict[str, Callable[[Array], Array]] = {
     "u2": lambda raw: _split_bytes(raw, _PAIRS_FROM_LOW),
     "u3": lambda raw: _split_groups(raw, _PAIRS, _BITS),
     "u6": lambda raw: _split_groups(raw, _NIBBLES, _PAIRS),
-    **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), lambda raw: _split_bytes(raw, _NIBBLES_FROM_LOW)),
+    **dict.fromkeys(("u4", "i4", "nf4", "f4e2m1"), _split_nibbles),
 }
 _PACKERS: dict[str, Callable[[Array], Array]] = {
     "u1": np.packbits,

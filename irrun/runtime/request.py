@@ -153,11 +153,11 @@ class CompiledModel:
         self.check = check
         self._input_names = index_names(self.inputs)
         self._output_names = index_names(self.outputs)
-        self._program = lower(model, operations)
         if weights_memory is None:
             weights_memory = (get_available_memory() if self.memory is None else self.memory) // 2
         self.threads = get_default_thread_count() if threads is None else threads
         with use_threads(self.threads):
+            self._program = lower(model, operations)
             apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
             self._fast_program = passes.optimize(self._program) if optimize else self._program
         keep_freed_blocks()

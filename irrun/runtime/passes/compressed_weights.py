@@ -9,7 +9,7 @@ and a specialized kernel replaces it together with its consumer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +63,8 @@ def decompress_weights(program: Program, budget: Budget) -> None:
     """
     for current in _walk_programs(program):
         consumers = _find_consumers(current)
+        producers = {slot: i for i in current.instructions for slot in i.outputs}
+        decompressed = []
         for slot, weights in sorted(current.compressed.items(), key=lambda item: item[1].codes.size):
             is_multiplied = any(i.operation.type == "MatMul" for i in consumers[slot])
             if weights.codes.dtype != np.float16 or not is_multiplied or weights.codes.size * 4 > budget.memory:
@@ -70,12 +72,12 @@ def decompress_weights(program: Program, budget: Budget) -> None:
             value = weights.decompress()
             value.flags.writeable = False
             budget.spend_memory(value.nbytes)
-            producers = {s: i for i in current.instructions for s in i.outputs}
             current.initial[slot] = value
             current.constant_layers[slot] = producers[slot].layer
             del current.compressed[slot]
-            _remove_chain(current, slot, producers)
-            current.free_after_last_use()
+            decompressed.append(slot)
+        if decompressed:
+            _remove_chains(current, decompressed, producers)
 
 
 def use_compressed_weights(program: Program) -> None:
@@ -89,9 +91,7 @@ def use_compressed_weights(program: Program) -> None:
             continue
         producers = {slot: i for i in current.instructions for slot in i.outputs}
         current.instructions = [_replace_consumer(current, i, producers) for i in current.instructions]
-        for slot in current.compressed:
-            _remove_chain(current, slot, producers)
-        current.free_after_last_use()
+        _remove_chains(current, current.compressed, producers)
 
 
 def _walk_programs(program: Program) -> Iterator[Program]:
@@ -155,18 +155,18 @@ def _list_chain(program: Program, slot: int, producers: dict[int, Instruction]) 
     return chain
 
 
-def _remove_chain(program: Program, slot: int, producers: dict[int, Instruction]) -> None:
-    """Remove the instructions that compute a slot, as far as nothing else consumes their outputs."""
-    chain = {id(i) for i in _list_chain(program, slot, producers)}
+def _remove_chains(program: Program, slots: Collection[int], producers: dict[int, Instruction]) -> None:
+    """Remove the instructions that compute some slots, as far as nothing else consumes their outputs."""
+    chains = {id(i) for slot in slots for i in _list_chain(program, slot, producers)}
     used = set(program.results)
     kept = []
     for instruction in reversed(program.instructions):
-        if id(instruction) in chain and used.isdisjoint(s for s in instruction.outputs if s != slot):
-            if slot not in instruction.outputs or slot in program.constant_layers or slot not in used:
-                continue
-        kept.append(instruction)
-        used.update(instruction.inputs)
+        required = used.intersection(instruction.outputs).difference(program.constant_layers)
+        if id(instruction) not in chains or required:
+            kept.append(instruction)
+            used.update(instruction.inputs)
     program.instructions = kept[::-1]
+    program.free_after_last_use()
 
 
 class _Finder:
