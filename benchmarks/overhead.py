@@ -27,7 +27,8 @@ import numpy as np
 import irrun
 from irrun.element_types import ElementType
 from irrun.ir.constant import Constant
-from irrun.ir.model import Edge, Graph, Layer, Model, Port
+from irrun.ir.graph import Edge, Graph, Layer, Port
+from irrun.ir.model import Model
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from irrun.errors import ModelError as ModelError
     from irrun.errors import UnsupportedError as UnsupportedError
     from irrun.ir.extract import extract as extract
-    from irrun.ir.model import Graph as Graph
-    from irrun.ir.model import Layer as Layer
+    from irrun.ir.graph import Graph as Graph
+    from irrun.ir.graph import Layer as Layer
     from irrun.ir.model import Model as Model
     from irrun.ir.model import TensorSpec as TensorSpec
     from irrun.ir.reader import read_model as read_model
@@ -48,11 +48,11 @@ _PUBLIC = {
     "ElementType": "irrun.element_types",
     "ExecutionError": "irrun.errors",
     "Finding": "irrun.ir.structure",
-    "Graph": "irrun.ir.model",
+    "Graph": "irrun.ir.graph",
     "InferRequest": "irrun.runtime.request",
     "InputError": "irrun.errors",
     "IrrunError": "irrun.errors",
-    "Layer": "irrun.ir.model",
+    "Layer": "irrun.ir.graph",
     "Mismatch": "irrun.runtime.declarations",
     "Model": "irrun.ir.model",
     "ModelError": "irrun.errors",

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from irrun.ir.model import Layer, Model, TensorSpec
+    from irrun.ir.graph import Layer
+    from irrun.ir.model import Model, TensorSpec
 
 __all__ = ["command"]
 

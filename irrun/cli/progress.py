@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from irrun.errors import to_one_line
-from irrun.ir.model import Layer
+from irrun.ir.graph import Layer
 from irrun.runtime.executor import Observer, Scope
 
 __all__ = ["show_progress"]

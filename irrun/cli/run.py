@@ -13,7 +13,7 @@ import click
 from irrun.cli import ExampleCommand
 
 if TYPE_CHECKING:
-    from irrun.ir.model import Layer
+    from irrun.ir.graph import Layer
     from irrun.runtime.executor import Observer, Scope
 
 __all__ = ["command"]

@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from irrun.errors import InputError
-from irrun.ir.model import Body, Graph, Layer, Model
+from irrun.ir.graph import Body, Graph, Layer
+from irrun.ir.model import Model
 from irrun.runtime.executor import Scope
 
 __all__ = ["KeyTable", "Selection", "compile_glob", "find_constant_layers"]

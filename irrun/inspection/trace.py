@@ -26,7 +26,8 @@ from irrun.errors import InputError, IrrunError
 from irrun.files import atomic_write
 from irrun.inspection.keys import KeyTable, Selection, find_constant_layers, get_port_suffix
 from irrun.inspection.metrics import describe_values
-from irrun.ir.model import Edge, Graph, Layer, Model, Port
+from irrun.ir.graph import Edge, Graph, Layer, Port
+from irrun.ir.model import Model
 from irrun.ir.reader import read_model
 from irrun.ir.structure import is_placeholder, sort_layers
 from irrun.runtime.executor import Observer, Scope

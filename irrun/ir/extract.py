@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from irrun.errors import ModelError
-from irrun.ir.model import Edge, Graph, Layer, Model, OutputAddress, OutputNames, Port
+from irrun.ir.graph import Edge, Graph, Layer, OutputAddress, OutputNames, Port
+from irrun.ir.model import Model
 from irrun.ir.structure import sort_layers
 
 __all__ = ["extract"]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.ir.constant import Constant
-from irrun.ir.model import BackEdge, Body, Edge, Graph, Layer, Model, Port, PortMapEntry
+from irrun.ir.graph import BackEdge, Body, Edge, Graph, Layer, Port, PortMapEntry
+from irrun.ir.model import Model
 from irrun.ir.structure import Finding, check_model, is_placeholder, raise_findings
 from irrun.ir.weights import Weights, WeightsSource
 from irrun.ir.xml import MAX_ATTRIBUTES, parse_bytes, parse_file
@@ -102,7 +103,7 @@ def _read_version(root: etree._Element, path: Path | None) -> int:
 
 
 class _Reader:
-    """Converts elements to the classes of `irrun.ir.model`.
+    """Converts elements to the classes of `irrun.ir.graph`.
 
     Args:
         weights: The weights of the model.

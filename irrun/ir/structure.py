@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from irrun.errors import ModelError
-from irrun.ir.model import Body, Graph, Layer, Model, PortMapEntry
+from irrun.ir.graph import Body, Graph, Layer, PortMapEntry
+from irrun.ir.model import Model
 from irrun.ir.weights import MissingWeightsError
 
 __all__ = ["Finding", "check_model", "is_placeholder", "raise_findings", "sort_layers"]

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.files import atomic_write
-from irrun.ir.model import Body, Edge, Graph, Layer, Model, Port, PortMapEntry
+from irrun.ir.graph import Body, Edge, Graph, Layer, Port, PortMapEntry
+from irrun.ir.model import Model
 from irrun.ir.reader import PORT_MAP_TAGS
 from irrun.ir.structure import is_placeholder
 

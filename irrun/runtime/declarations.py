@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irrun.element_types import ElementType
-from irrun.ir.model import Layer, Port
+from irrun.ir.graph import Layer, Port
 from irrun.runtime.executor import Scope
 
 __all__ = ["DeclarationCheck", "Mismatch"]

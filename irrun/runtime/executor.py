@@ -12,7 +12,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, IrrunError, TimeLimitError
-from irrun.ir.model import Layer, Port
+from irrun.ir.graph import Layer, Port
 from irrun.limits import LARGE, MemoryBudget, MemoryLimitError
 from irrun.ops._support.context import BodyRunner, State, Variables
 from irrun.runtime.memory import create_guard, estimate_result, has_large_constant

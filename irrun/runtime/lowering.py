@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import IrrunError, ModelError, UnsupportedError
-from irrun.ir.model import Body, Edge, Graph, Layer, Model, PortMapEntry
+from irrun.ir.graph import Body, Edge, Graph, Layer, PortMapEntry
+from irrun.ir.model import Model
 from irrun.ir.structure import is_placeholder, sort_layers
 from irrun.ops._support import registry
 from irrun.ops._support.context import BackEdgeDescription, BodyRunner, InputDescription, OutputCount, OutputDescription

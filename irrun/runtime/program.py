@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.compressed import CompressedWeights
-from irrun.ir.model import Layer
+from irrun.ir.graph import Layer
 from irrun.ops._support.context import BackEdgeDescription, InputDescription, OutputDescription
 from irrun.ops._support.operation import Operation
 

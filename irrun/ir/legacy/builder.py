@@ -9,8 +9,8 @@ from typing import Any
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.ir.constant import Constant
+from irrun.ir.graph import Edge, Graph, Layer, Port
 from irrun.ir.legacy.layer import F32, I64, Blob, LegacyLayer, Shape, Value
-from irrun.ir.model import Edge, Graph, Layer, Port
 from irrun.ir.structure import Finding
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape

@@ -8,7 +8,7 @@ from typing import Any
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import ModelError
-from irrun.ir.model import Layer, Port
+from irrun.ir.graph import Layer, Port
 from irrun.ir.weights import Weights
 
 __all__ = ["BOOLEAN", "F32", "I32", "I64", "Blob", "LegacyLayer", "PortDeclaration", "Shape", "Value"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
+from irrun.ir.graph import BackEdge, Body, Graph, Layer
 from irrun.ir.legacy.builder import CONVERSIONS, SPELLINGS, Builder, convert_unknown
 from irrun.ir.legacy.layer import F32, LegacyLayer, PortDeclaration, Value
 from irrun.ir.legacy.memory import MemoryConverter
@@ -20,7 +21,7 @@ from irrun.ir.legacy.xml_elements import (
     read_edge,
     read_port_map_entry,
 )
-from irrun.ir.model import BackEdge, Body, Graph, Layer, Model
+from irrun.ir.model import Model
 from irrun.ir.structure import Finding, sort_layers
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape

@@ -8,8 +8,8 @@ from typing import Any
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import ModelError
+from irrun.ir.graph import Edge, Layer, Port, PortMapEntry
 from irrun.ir.legacy.layer import F32, Blob, PortDeclaration
-from irrun.ir.model import Edge, Layer, Port, PortMapEntry
 from irrun.ir.xml import MAX_ATTRIBUTES
 from irrun.shapes import PartialShape
 
