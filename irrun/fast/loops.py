@@ -229,9 +229,9 @@ def _iterate(
         if iteration == count:
             break
     values: list[Array] = [np.empty(0)] * body.output_count
-    for entry in body.outputs:
-        if entry.port >= 0 and entry.axis is None:
-            values[entry.port] = results[entry.result]
+    for description in body.outputs:
+        if description.port >= 0 and description.axis is None:
+            values[description.port] = results[description.result]
     for output in outputs:
         values[output.entry.port] = output.get_value()
     return tuple(values)

@@ -36,6 +36,7 @@ __all__ = ["RecurrentWeights", "prepare_cell", "run_direction"]
 
 Array = np.ndarray[Any, Any]
 Product = Callable[[Array, Array], Any]
+Kernel = Callable[..., Any]
 
 F32 = np.dtype(np.float32)
 HALF = np.array(0.5, np.float32)  # faster than a scalar
@@ -47,6 +48,8 @@ MATRIX_PRODUCT_SIZE = 1 << 18
 VECTOR_PRODUCT_SIZE = 9216
 #: Smallest length of a row of a part that is worth a call.
 MIN_PART_LENGTH = 16
+#: Number of batch sizes for which a cell keeps what depends on them.
+MAX_BATCH_SIZES = 16
 #: Number of rows of inputs that are projected at a time: enough for an efficient matrix product.
 ROWS_PER_BLOCK = 512
 
@@ -156,7 +159,8 @@ class RecurrentWeights:
         bias: The biases that are added to both products, or None.
         R: The recurrent weights, in the same order.
         state_count: Number of states.
-        recurrence: Creates a recurrence from these weights, the batch size and the initial states.
+        recurrence: Creates a recurrence from these weights, the batch size, the initial states and `options`.
+        options: Further weights of the recurrence.
     """
 
     def __init__(
@@ -165,7 +169,8 @@ class RecurrentWeights:
         bias: Array | None,
         R: PartedMatrix,
         state_count: int,
-        recurrence: Callable[[RecurrentWeights, int, Sequence[Array]], Recurrence],
+        recurrence: Callable[..., Recurrence],
+        **options: Any,
     ) -> None:
         self.W = np.ascontiguousarray(W.T)
         self.bias = bias
@@ -174,11 +179,12 @@ class RecurrentWeights:
         self.gates = W.shape[0] // R.hidden
         self.input_size = W.shape[1]
         self.state_count = state_count
-        self._recurrence = recurrence
+        self.recurrence = recurrence
+        self.options = options
 
     def start(self, batch: int, states: Sequence[Array]) -> Recurrence:
         """Create a recurrence from the initial states, `[hidden]` for a batch size of 1, else `[batch, hidden]`."""
-        return self._recurrence(self, batch, states)
+        return self.recurrence(self, batch, states, **self.options)
 
     def project(self, X: Array) -> Array:
         """Return the part of the gates that does not depend on the state.
@@ -452,10 +458,10 @@ def _prepare_gru(W: Array, R: Array, B: Array | None, *, linear_before_reset: bo
     if linear_before_reset:
         if hidden_bias is not None and not hidden_bias.any():
             hidden_bias = None
-        return RecurrentWeights(W, B, PartedMatrix(R, 3), 1, partial(_GRU, hidden_bias=hidden_bias))
+        return RecurrentWeights(W, B, PartedMatrix(R, 3), 1, _GRU, hidden_bias=hidden_bias)
     candidate_weights = PartedMatrix(R[2 * hidden :], 1)
-    recurrence = partial(_ResetFirstGRU, candidate_weights=candidate_weights)
-    return RecurrentWeights(W, B, PartedMatrix(R[: 2 * hidden], 2), 1, recurrence)
+    matrix = PartedMatrix(R[: 2 * hidden], 2)
+    return RecurrentWeights(W, B, matrix, 1, _ResetFirstGRU, candidate_weights=candidate_weights)
 
 
 def _halve_gates(weights: Array, gates: int, halved: slice) -> Array:
@@ -546,15 +552,163 @@ def specialize_cell(site: CallSite) -> SpecializedKernel | None:
     weights = prepare_cell(site)
     if weights is None or site.variable_inputs != tuple(range(1 + weights.state_count)):
         return None
+    step = _CELL_STEPS[weights.recurrence](weights)
+    input_size, hidden, call_plain = weights.input_size, weights.hidden, site.call_plain
 
-    def compute(X: Array, *states: Array) -> Any:
-        if X.dtype != F32 or X.ndim != 2:
-            return site.call_plain(X, *states)
-        Y = np.empty((1, len(X), weights.hidden), np.float32)
-        _, results = next(run_direction(weights, X[np.newaxis], states, Y))
-        return results[0] if len(results) == 1 else tuple(results)
+    if weights.state_count == 1:
 
-    return compute
+        def compute(X: Array, H: Array) -> Any:
+            if X.dtype is F32 is H.dtype and X.shape == (len(H), input_size) and H.shape == (len(X), hidden):
+                return step(X, H)
+            return call_plain(X, H)
+
+        return compute
+
+    def compute_with_cell(X: Array, H: Array, C: Array) -> Any:
+        is_f32 = X.dtype is F32 is H.dtype and C.dtype is F32
+        if is_f32 and X.shape == (len(H), input_size) and H.shape == C.shape == (len(X), hidden):
+            return step(X, H, C)
+        return call_plain(X, H, C)
+
+    return compute_with_cell
+
+
+class _GateProduct:
+    """The product of a matrix of weights and an input, plus biases.
+
+    Args:
+        matrix: The weights.
+        bias: The biases, or None.
+    """
+
+    def __init__(self, matrix: PartedMatrix, bias: Array | None = None) -> None:
+        self.matrix = matrix
+        self.bias = bias
+        self._products: dict[int, tuple[Product, int, Array | None]] = {}
+
+    def __call__(self, X: Array) -> Array:
+        """Return the gates.
+
+        Args:
+            X: Shape [batch, columns].
+
+        Returns:
+            Shape [gates, batch, hidden], or [gates, parts, batch, hidden / parts] if there are several parts.
+        """
+        matrix, batch = self.matrix, len(X)
+        prepared = self._products.get(batch)
+        if prepared is None:
+            if len(self._products) > MAX_BATCH_SIZES:
+                self._products = {}
+            prepared = self._products[batch] = self._prepare(batch)
+        product, parts, bias = prepared
+        values, destination = matrix.allocate(batch, parts)
+        product(X if batch > 1 else X.reshape(-1), destination)
+        gates: Array
+        if batch == 1:
+            gates = values[: len(matrix.matrix)].reshape(matrix.gates, 1, -1)
+        else:
+            gates = values if parts == 1 else values.reshape(matrix.gates, parts, batch, -1)
+        if bias is not None:
+            np.add(gates, bias, gates)
+        return gates
+
+    def _prepare(self, batch: int) -> tuple[Product, int, Array | None]:
+        parts = self.matrix.count_parts(batch) if batch > 1 else 1
+        gates = self.matrix.gates
+        shape = (gates, 1, -1) if parts == 1 else (gates, parts, 1, -1)
+        return self.matrix.make_product(batch, parts), parts, None if self.bias is None else self.bias.reshape(shape)
+
+
+def _compute_sigmoids(gates: Array) -> None:
+    """Compute the sigmoid of gates, whose weights were halved, in place."""
+    np.tanh(gates, gates)
+    np.multiply(gates, HALF, gates)
+    np.add(gates, HALF, gates)
+
+
+def _combine_weights(weights: RecurrentWeights) -> _GateProduct:
+    """Return the product with the input and the state side by side."""
+    matrix = np.concatenate([weights.W.T, weights.R.matrix], axis=1)
+    return _GateProduct(PartedMatrix(matrix, weights.gates), weights.bias)
+
+
+def _make_lstm_step(weights: RecurrentWeights) -> Kernel:
+    compute_gates = _combine_weights(weights)
+
+    def step(X: Array, H: Array, C: Array) -> tuple[Array, Array]:
+        gates = compute_gates(np.concatenate((X, H), 1))
+        np.tanh(gates, gates)
+        sigmoids = gates[1:]
+        np.multiply(sigmoids, HALF, sigmoids)
+        np.add(sigmoids, HALF, sigmoids)
+        candidate, forget, new, output = gates
+        is_divided = candidate.ndim > 2
+        cell = np.multiply(forget, _to_gate_shape(C, len(candidate)) if is_divided else C)
+        np.multiply(new, candidate, new)
+        np.add(cell, new, cell)
+        state = np.tanh(cell)
+        np.multiply(state, output, state)
+        return (_from_gate_shape(state), _from_gate_shape(cell)) if is_divided else (state, cell)
+
+    return step
+
+
+def _make_rnn_step(weights: RecurrentWeights) -> Kernel:
+    compute_gates = _combine_weights(weights)
+
+    def step(X: Array, H: Array) -> Array:
+        (gate,) = compute_gates(np.concatenate((X, H), 1))
+        state = np.tanh(gate)
+        return _from_gate_shape(state) if gate.ndim > 2 else np.asarray(state)
+
+    return step
+
+
+def _make_gru_step(weights: RecurrentWeights) -> Kernel:
+    compute_from_input = _GateProduct(PartedMatrix(weights.W.T, 3), weights.bias)
+    compute_from_state = _GateProduct(weights.R)
+    hidden_bias: Array | None = weights.options.get("hidden_bias")
+    candidate_weights = weights.options.get("candidate_weights")
+    compute_candidate = None if candidate_weights is None else _GateProduct(candidate_weights)
+
+    def step(X: Array, H: Array) -> Array:
+        projection, gates = _undivide(compute_from_input(X)), _undivide(compute_from_state(H))
+        sigmoids = gates[:2]
+        np.add(sigmoids, projection[:2], sigmoids)
+        _compute_sigmoids(sigmoids)
+        update, reset = sigmoids
+        if compute_candidate is None:
+            candidate = gates[2]
+            if hidden_bias is not None:
+                np.add(candidate, hidden_bias, candidate)
+            np.multiply(candidate, reset, candidate)
+        else:
+            np.multiply(reset, H, reset)
+            candidate = _undivide(compute_candidate(reset))[0]
+        np.add(candidate, projection[2], candidate)
+        np.tanh(candidate, candidate)
+        state = np.subtract(H, candidate)
+        np.multiply(state, update, state)
+        np.add(state, candidate, state)
+        return np.asarray(state)
+
+    return step
+
+
+def _undivide(gates: Array) -> Array:
+    """Return gates in the shape [gates, batch, hidden]."""
+    if gates.ndim == 3:
+        return gates
+    return np.asarray(gates.transpose(0, 2, 1, 3).reshape(len(gates), gates.shape[2], -1))
+
+
+_CELL_STEPS: dict[Callable[..., Recurrence], Callable[[RecurrentWeights], Kernel]] = {
+    _LSTM: _make_lstm_step,
+    _RNN: _make_rnn_step,
+    _GRU: _make_gru_step,
+    _ResetFirstGRU: _make_gru_step,
+}
 
 
 @specializes("LSTMSequence-5", "GRUSequence-5", "RNNSequence-5")

@@ -21,14 +21,77 @@ Kernel = Callable[..., Any]
 
 #: Elementwise operations of one tensor; further inputs are scalars.
 UNARY = frozenset(
-    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceiling Clamp Convert Cos Cosh Elu Erf Exp Floor Gelu HSigmoid "
-    "HSwish HardSigmoid IsFinite IsInf IsNaN Log LogicalNot Mish Negative Relu Round Selu Sigmoid Sign Sin Sinh "
-    "SoftPlus SoftSign Sqrt Swish Tan Tanh".split()
+    (
+        "Abs",
+        "Acos",
+        "Acosh",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "BitwiseNot",
+        "Ceiling",
+        "Clamp",
+        "Convert",
+        "Cos",
+        "Cosh",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Gelu",
+        "HSigmoid",
+        "HSwish",
+        "HardSigmoid",
+        "IsFinite",
+        "IsInf",
+        "IsNaN",
+        "Log",
+        "LogicalNot",
+        "Mish",
+        "Negative",
+        "Relu",
+        "Round",
+        "Selu",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Sinh",
+        "SoftPlus",
+        "SoftSign",
+        "Sqrt",
+        "Swish",
+        "Tan",
+        "Tanh",
+    )
 )
 #: Elementwise operations of two tensors with the attribute `auto_broadcast`.
 BINARY = frozenset(
-    "Add BitwiseAnd BitwiseOr BitwiseXor Divide Equal FloorMod Greater GreaterEqual Less LessEqual LogicalAnd "
-    "LogicalOr LogicalXor Maximum Minimum Mod Multiply NotEqual Power SquaredDifference Subtract Xor".split()
+    (
+        "Add",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Divide",
+        "Equal",
+        "FloorMod",
+        "Greater",
+        "GreaterEqual",
+        "Less",
+        "LessEqual",
+        "LogicalAnd",
+        "LogicalOr",
+        "LogicalXor",
+        "Maximum",
+        "Minimum",
+        "Mod",
+        "Multiply",
+        "NotEqual",
+        "Power",
+        "SquaredDifference",
+        "Subtract",
+        "Xor",
+    )
 )
 #: Operations that change the shape only.
 RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
@@ -56,20 +119,20 @@ def vectorize(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
     """
     if site.operation.folding == "never" or not site.operation.kernel.__module__.startswith("irrun.ops."):
         return None
-    type = site.operation.type
-    if type in UNARY:
+    name = site.operation.type
+    if name in UNARY:
         return _vectorize_unary(site, is_stacked)
-    if type in BINARY:
+    if name in BINARY:
         return _vectorize_binary(site, is_stacked)
-    if type in RESHAPES:
+    if name in RESHAPES:
         return _vectorize_reshape(site)
-    if type == "Transpose":
+    if name == "Transpose":
         return _vectorize_transpose(site)
-    if type == "MatMul":
+    if name == "MatMul":
         return _vectorize_product(site)
-    if type == "Concat":
+    if name == "Concat":
         return _vectorize_concatenation(site, is_stacked)
-    if type == "Gather":
+    if name == "Gather":
         return _vectorize_gather(site, is_stacked)
     return None
 

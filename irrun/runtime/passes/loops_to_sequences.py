@@ -136,10 +136,10 @@ class _LoopConversion:
 
     def add_cell(self, instruction: Instruction, site: CallSite) -> bool:
         """Add the step of a cell whose states are those of the previous iteration."""
-        type = instruction.operation.type
-        if type not in CELLS or not instruction.operation.kernel.__module__.startswith("irrun.ops."):
+        name = instruction.operation.type
+        if name not in CELLS or not instruction.operation.kernel.__module__.startswith("irrun.ops."):
             return False
-        states = instruction.inputs[1 : 3 if type == "LSTMCell" else 2]
+        states = instruction.inputs[1 : 3 if name == "LSTMCell" else 2]
         outputs = instruction.outputs[: len(states)]
         follows = [self.states.get(slot) for slot in states] == list(outputs)
         is_exclusive = all(self.count_uses(slot) == 1 for slot in states)
