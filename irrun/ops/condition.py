@@ -8,7 +8,8 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
-from irrun.ops._support.axes import AutoBroadcast, apply_auto_broadcast, to_scalar
+from irrun.ops._support.axes import to_scalar
+from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
 from irrun.ops._support.context import BodyRunner
 from irrun.ops._support.numerics import Array, is_float, is_integer, upcast
 from irrun.ops._support.registry import op

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from irrun.ops._support.axes import AutoBroadcast, apply_auto_broadcast
+from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
 from irrun.ops._support.numerics import Array, compute_in_native_type
 from irrun.ops._support.registry import op
 

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops._support.axes import AutoBroadcast, apply_auto_broadcast
+from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 

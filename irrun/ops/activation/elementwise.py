@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops._support.axes import apply_auto_broadcast, to_scalar
+from irrun.ops._support.axes import to_scalar
+from irrun.ops._support.broadcasting import apply_auto_broadcast
 from irrun.ops._support.numerics import (
     Array,
     compute_in_float64,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.ops._support.axes import AutoBroadcast, apply_auto_broadcast
+from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
 from irrun.ops._support.numerics import (
     Array,
     cast_to_integers,
