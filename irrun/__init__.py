@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from irrun.ir.writer import save_model as save_model
     from irrun.ops._support.operation import Operation as Operation
     from irrun.ops._support.registry import op as op
-    from irrun.runtime.declarations import Mismatch as Mismatch
+    from irrun.runtime.declaration_check import Mismatch as Mismatch
     from irrun.runtime.executor import Observer as Observer
     from irrun.runtime.executor import Scope as Scope
     from irrun.runtime.request import CompiledModel as CompiledModel
@@ -53,7 +53,7 @@ _PUBLIC = {
     "InputError": "irrun.errors",
     "IrrunError": "irrun.errors",
     "Layer": "irrun.ir.graph",
-    "Mismatch": "irrun.runtime.declarations",
+    "Mismatch": "irrun.runtime.declaration_check",
     "Model": "irrun.ir.model",
     "ModelError": "irrun.errors",
     "Observer": "irrun.runtime.executor",

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from irrun.atomic_files import atomic_write
 from irrun.element_types import ElementType
 from irrun.errors import InputError
-from irrun.files import atomic_write
 
 __all__ = ["save_outputs", "to_storable"]
 

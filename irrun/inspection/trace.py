@@ -21,9 +21,9 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 import irrun
+from irrun.atomic_files import atomic_write
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError, IrrunError
-from irrun.files import atomic_write
 from irrun.inspection.keys import KeyTable, Selection, find_constant_layers, get_port_suffix
 from irrun.inspection.metrics import describe_values
 from irrun.ir.graph import Edge, Graph, Layer, Port

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from irrun.atomic_files import atomic_write
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
-from irrun.files import atomic_write
 from irrun.ir.graph import Body, Edge, Graph, Layer, Port, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ir.reader import PORT_MAP_TAGS

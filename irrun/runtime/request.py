@@ -20,7 +20,7 @@ from irrun.limits import get_available_memory, parse_size, run_within
 from irrun.ops._support.context import Declaration
 from irrun.ops._support.operation import Operation
 from irrun.runtime import passes
-from irrun.runtime.declarations import DeclarationCheck, Mismatch
+from irrun.runtime.declaration_check import DeclarationCheck, Mismatch
 from irrun.runtime.executor import Executor, Observer, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
 from irrun.runtime.lowering import lower
