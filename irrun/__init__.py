@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from irrun.errors import InputError as InputError
     from irrun.errors import IrrunError as IrrunError
     from irrun.errors import ModelError as ModelError
+    from irrun.errors import TimeLimitError as TimeLimitError
     from irrun.errors import UnsupportedError as UnsupportedError
     from irrun.ir.extract import extract as extract
     from irrun.ir.graph import Graph as Graph
@@ -62,6 +63,7 @@ _PUBLIC = {
     "PartialShape": "irrun.shapes",
     "Scope": "irrun.runtime.executor",
     "TensorSpec": "irrun.ir.model",
+    "TimeLimitError": "irrun.errors",
     "UnsupportedError": "irrun.errors",
     "VariableState": "irrun.runtime.request",
     "compile_model": "irrun.runtime.request",

@@ -9,6 +9,7 @@ __all__ = [
     "InputError",
     "IrrunError",
     "ModelError",
+    "TimeLimitError",
     "UnsupportedError",
     "escape_unprintable",
     "to_one_line",
@@ -84,3 +85,7 @@ class UnsupportedError(IrrunError, RuntimeError):
 
 class ExecutionError(IrrunError, RuntimeError):
     """A kernel failed."""
+
+
+class TimeLimitError(ExecutionError):
+    """A run exceeded its time limit."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -18,6 +18,7 @@ from irrun.errors import InputError
 __all__ = [
     "LARGE",
     "MemoryBudget",
+    "MemoryLimitError",
     "allocation_limit",
     "check_allocation",
     "count_with",
@@ -147,10 +148,14 @@ def find_owner(value: Array) -> Array | None:
     return owner  # type: ignore[no-any-return]
 
 
+class MemoryLimitError(InputError):
+    """A run would exceed its memory."""
+
+
 class MemoryBudget:
     """The memory that the values of one run may take at the same time.
 
-    Only sums of large arrays are counted: `used` grows with each new one and never shrinks by itself. When it would
+    Small arrays are not counted. `used` grows with each new one and never shrinks by itself. When it would
     exceed the limit, the values that are still alive are counted again. A run that fits pays nothing for this.
 
     Args:
@@ -159,13 +164,14 @@ class MemoryBudget:
     Attributes:
         limit: Bytes; None until it is determined.
         used: Bytes of large arrays: those that were alive when they were last counted, and all since.
+        sources: Where values that are alive are found: lists of values, each with the indices that count.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         self.limit = limit
         self.used = 0
         self._stated = limit
-        self._sources: list[Callable[[], Iterable[Array | None]]] = []
+        self.sources: list[tuple[Sequence[Array | None], Sequence[int] | None]] = []
         self._excluded: list[Array] = []
 
     def start(self, arguments: Iterable[Array]) -> None:
@@ -176,28 +182,28 @@ class MemoryBudget:
         """
         self.limit = self._stated
         self.used = 0
-        self._sources = []
+        self.sources = []
         self._excluded = [owner for owner in map(find_owner, arguments) if owner is not None]
 
     def finish(self) -> None:
         """Forget the values of a run that ended."""
-        self._sources = []
+        self.sources = []
         self._excluded = []
 
-    @contextmanager
-    def count(self, source: Callable[[], Iterable[Array | None]]) -> Iterator[None]:
-        """Count the values that `source` returns as alive inside a `with` block."""
-        self._sources.append(source)
-        try:
-            yield
-        finally:
-            self._sources.pop()
+    def get_counted_size(self, count: int) -> int:
+        """Return the bytes up to which values of a program are not counted, since all together they are negligible.
+
+        Args:
+            count: Number of instructions.
+        """
+        negligible = QUOTA if self._stated is None else min(QUOTA, self._stated // 4)
+        return min(max(negligible // max(count, 1), 64), 1 << 20)
 
     def add(self, value: Array) -> None:
         """Count a new value.
 
         Raises:
-            InputError: The values that are alive exceed the limit.
+            MemoryLimitError: The values that are alive exceed the limit.
         """
         if value.size:
             owner = find_owner(value)
@@ -211,7 +217,7 @@ class MemoryBudget:
         """Check that an array of `required` bytes can be added.
 
         Raises:
-            InputError: It would exceed the limit.
+            MemoryLimitError: It would exceed the limit.
         """
         total = self.used + required
         if total <= (QUOTA if self.limit is None else self.limit):
@@ -220,15 +226,16 @@ class MemoryBudget:
         if self.limit is None:
             self.limit = self.used + int(USABLE * get_available_memory())
         if self.used + required > self.limit:
-            raise InputError(
+            raise MemoryLimitError(
                 f"the run would take {format_size(self.used + required)}, {format_size(self.used)} of which are in use; "
                 f"expected at most {format_size(self.limit)} (change it with memory= or --memory)"
             )
 
     def _count_alive(self) -> int:
         owners: dict[int, int] = {}
-        for source in self._sources:
-            for value in source():
+        for values, positions in self.sources:
+            for position in range(len(values)) if positions is None else positions:
+                value = values[position]
                 owner = None if value is None else find_owner(value)
                 if owner is not None:
                     owners[id(owner)] = owner.nbytes
@@ -248,18 +255,21 @@ def run_within(budget: MemoryBudget) -> Iterator[None]:
 
 
 @contextmanager
-def count_with(source: Callable[[], Iterable[Array | None]]) -> Iterator[None]:
+def count_with(values: Sequence[Array]) -> Iterator[None]:
     """Count what a kernel keeps as alive inside a `with` block.
 
     Args:
-        source: Returns the arrays that the kernel keeps.
+        values: The arrays that the kernel keeps, which may grow.
     """
     budget = _budget.get()
     if budget is None:
         yield
         return
-    with budget.count(source):
+    budget.sources.append((values, None))
+    try:
         yield
+    finally:
+        budget.sources.pop()
 
 
 @contextmanager

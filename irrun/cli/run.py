@@ -64,6 +64,12 @@ TRACE_HEADER = ("layer", "operation", "type", "shape", "range", "first values")
 )
 @click.option("--trace", is_flag=True, help="Print the outputs of every executed layer, in bodies too.")
 @click.option("--check", is_flag=True, help="Report wrong declared types and shapes; exit with 1 if there are any.")
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="End the run after this time.")
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="Memory that the values of the run may take, such as 800M or 2G.  [default: what the machine has left]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
@@ -78,6 +84,8 @@ def command(
     show: tuple[str, ...],
     trace: bool,
     check: bool,
+    timeout: float | None,
+    memory: str | None,
     as_json: bool,
 ) -> None:
     """Run MODEL, an OpenVINO .xml file, and print or save its outputs."""
@@ -93,7 +101,7 @@ def command(
     image_options = ImageOptions(layout, channels, _parse_numbers(mean, "--mean"), _parse_numbers(scale, "--scale"))
     source = irrun.read_model(model, weights)
     source.add_outputs(show)
-    compiled = irrun.compile_model(source, check=check)
+    compiled = irrun.compile_model(source, check=check, memory=_parse_memory(memory))
     request = compiled.create_infer_request()
     arrays = load_inputs(inputs, compiled.inputs, LoadOptions(seed, image_options))
     traced: list[Any] = []
@@ -101,7 +109,7 @@ def command(
         with show_progress(model.name) as observers:
             if trace:
                 observers = [*observers, _create_tracer(traced, as_json)]
-            outputs = request.infer(arrays, observers=observers).to_dict()
+            outputs = request.infer(arrays, observers=observers, timeout=timeout).to_dict()
     finally:  # the trace of a failed run ends at the layer that failed
         if traced and not as_json:
             click.echo(format_columns([TRACE_HEADER, *traced]) + "\n")
@@ -168,3 +176,12 @@ def _parse_numbers(text: str | None, option: str) -> tuple[float, ...]:
     if option == "--scale" and 0 in numbers:
         raise click.BadParameter(f"expected numbers other than 0, found {text!r}", param_hint=option)
     return numbers
+
+
+def _parse_memory(text: str | None) -> int | None:
+    from irrun.limits import parse_size
+
+    try:
+        return None if text is None else parse_size(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--memory") from None

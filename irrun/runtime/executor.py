@@ -145,6 +145,8 @@ class Executor:
             values[slot] = argument
         if self._parent is None:
             self._checks_memory |= any(value is not None and value.nbytes > LARGE for value in arguments)
+        if self._state.deadline is not None:
+            self._raise_if_late()
         sources = self._state.memory.sources
         sources.append((values, self._computed_slots))
         try:
@@ -171,7 +173,7 @@ class Executor:
         counted_size = self._counted_size
         remaining: Iterator[_Step] = iter(steps) if self._state.deadline is None else self._check_time(steps)
         if self._checks_memory:
-            remaining = self._check_each(remaining, values)
+            remaining = self._check_each(remaining)
         while True:
             try:
                 for kernel, get_inputs, outputs, frees, instruction, guard in remaining:  # noqa: B007
@@ -185,7 +187,7 @@ class Executor:
                             memory.add(result)
                             if size > LARGE and not self._checks_memory:
                                 self._checks_memory = True
-                                remaining = self._check_each(remaining, values)
+                                remaining = self._check_each(remaining)
                                 break
                     else:
                         self._store_and_count(values, outputs, result)
@@ -201,21 +203,21 @@ class Executor:
                 self._run_plain(instruction, values)
 
     def _check_time(self, steps: Iterable[_Step]) -> Iterator[_Step]:
-        """Yield the steps until the time limit is exceeded."""
-        self._raise_if_late()
+        """Yield the steps with guards that raise an error after the deadline."""
         for step in steps:
-            yield step
-            self._raise_if_late()
+            yield (*step[:5], functools.partial(self._raise_if_late, step[5]))
 
-    def _raise_if_late(self) -> None:
+    def _raise_if_late(self, guard: Any = None, values: Any = None) -> None:
         if self._state.deadline is not None and perf_counter() > self._state.deadline:
             raise TimeLimitError(f"the run exceeded its time limit of {self._state.timeout:g} s")
+        if guard is not None:
+            guard(values)
 
-    def _check_each(self, steps: Iterator[_Step], values: list[Any]) -> Iterator[_Step]:
-        """Yield the steps after checking that their results do not exceed the memory."""
+    def _check_each(self, steps: Iterator[_Step]) -> Iterator[_Step]:
+        """Yield the steps with guards that check every result."""
         for step in steps:
-            self._check_memory(step[4], values)
-            yield step
+            guard = functools.partial(self._check_memory, step[4])
+            yield (*step[:5], functools.partial(self._raise_if_late, guard))
 
     def _check_memory(self, instruction: Instruction, values: list[Any]) -> None:
         """Check that the result of an instruction does not exceed the memory.

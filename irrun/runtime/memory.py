@@ -1,0 +1,187 @@
+"""Estimates of what an instruction allocates, so that a run can be refused before it exceeds its memory.
+
+Kernels call `check_allocation` where the size of a result depends on values or attributes. What follows from the shapes
+of the inputs is checked here, in the executor, so that specialized kernels and those of users are covered too:
+
+- A *guard* runs before each instruction whose result may be much larger than all inputs together: those that
+  broadcast several inputs, and products of matrices. It multiplies sizes, and only estimates if the product is large.
+- All other results are at most about as large as the inputs. As soon as a run has a large value, the executor
+  estimates every instruction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.element_types import ElementType
+from irrun.limits import LARGE
+from irrun.ops._support.numerics import is_low_precision
+from irrun.runtime.program import ABSENT, Instruction, Program
+
+__all__ = ["create_guard", "estimate_result", "has_large_constant"]
+
+Array = np.ndarray[Any, Any]
+
+#: Calls of this are cheap; it raises an InputError if the instruction would exceed the memory.
+Guard = Callable[[list[Any]], None]
+
+#: Products of sizes up to this are not checked any further.
+MAX_PRODUCT = 1 << 24
+
+#: Operations besides elementwise ones whose results may be larger than all inputs together, without a check.
+_PRODUCTS = frozenset({"MatMul", "Einsum", "GroupedMatMul", "FullyConnected", "Gemm"})
+#: Operations whose results are views of inputs, or have a size that the kernel checks.
+_VIEWS = frozenset(
+    {
+        "Broadcast",
+        "Pad",
+        "Range",
+        "Reshape",
+        "ShapeOf",
+        "Slice",
+        "Split",
+        "Squeeze",
+        "StridedSlice",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+        "VariadicSplit",
+    }
+)
+
+
+def create_guard(program: Program, instruction: Instruction, check: Callable[[Instruction, list[Any]], None]) -> Any:
+    """Return what checks an instruction before it runs, or None if its result is not much larger than its inputs.
+
+    Args:
+        program: The program of the instruction.
+        instruction: The instruction.
+        check: Estimates the result; it is passed the instruction and the values of all slots.
+    """
+    definitions = instruction.plain or (instruction,)
+    if not any(_may_multiply(definition) for definition in definitions):
+        return None
+    inputs = {slot for definition in definitions for slot in definition.inputs if slot != ABSENT}
+    inputs -= {slot for definition in definitions for slot in definition.outputs}
+    constants = [value for slot in inputs if (value := program.initial[slot]) is not None]
+    variables = [slot for slot in inputs if program.initial[slot] is None]
+    factor = math.prod(max(value.size, 1) for value in constants)
+    if len(variables) <= 1 and factor == 1:
+        return None
+    return _make_guard(variables, factor, lambda values: check(instruction, values))
+
+
+def _make_guard(variables: Sequence[int], factor: int, check: Guard) -> Guard:
+    if len(variables) == 1:
+        (only,) = variables
+
+        def guard_one(values: list[Any]) -> None:
+            size = values[only].size
+            if size * factor > MAX_PRODUCT or not size:
+                check(values)
+
+        return guard_one
+    if len(variables) == 2 and factor == 1:
+        first, second = variables
+
+        def guard_two(values: list[Any]) -> None:
+            product = values[first].size * values[second].size
+            if product > MAX_PRODUCT or not product:
+                check(values)
+
+        return guard_two
+
+    def guard_all(values: list[Any]) -> None:
+        product = factor * math.prod([values[slot].size for slot in variables])
+        if product > MAX_PRODUCT or not product:
+            check(values)
+
+    return guard_all
+
+
+def _may_multiply(instruction: Instruction) -> bool:
+    operation = instruction.operation
+    return not instruction.bodies and (operation.folding == "elementwise" or operation.type in _PRODUCTS)
+
+
+def has_large_constant(program: Program) -> bool:
+    """Return whether a constant of a program is large, so that a result of a single input may be."""
+    return any(
+        (value := program.initial[slot]) is not None and value.nbytes > LARGE for slot in program.constant_layers
+    )
+
+
+def estimate_result(instruction: Instruction, inputs: Sequence[Array | None]) -> int:
+    """Return the bytes that the outputs of an instruction will take; 0 where its kernel checks that itself.
+
+    Args:
+        instruction: The instruction.
+        inputs: Its inputs.
+    """
+    arrays = [x for x in inputs if isinstance(x, np.ndarray)]
+    if not arrays or instruction.bodies:
+        return 0
+    operation = instruction.operation
+    if operation.type == "MatMul":
+        elements = _count_product(instruction, arrays)
+    elif operation.type == "Einsum":
+        elements = _count_einsum(instruction.attributes.get("equation", ""), arrays)
+    elif operation.folding == "elementwise":
+        elements = _count_broadcast(arrays)
+    elif operation.folding == "linear" and operation.type not in _VIEWS:
+        elements = sum(x.size for x in arrays)
+    else:
+        return 0
+    return elements * _get_width(instruction, arrays)
+
+
+def _get_width(instruction: Instruction, arrays: Sequence[Array]) -> int:
+    """Return the bytes of an element of the result, or of what is computed on the way."""
+    destination = instruction.attributes.get("destination_type")
+    if isinstance(destination, ElementType):
+        return destination.dtype.itemsize
+    if instruction.operation.type in ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"):
+        return 1
+    return max(4 if is_low_precision(x.dtype) else x.itemsize for x in arrays)
+
+
+def _count_broadcast(arrays: Sequence[Array]) -> int:
+    try:
+        return math.prod(np.broadcast_shapes(*(x.shape for x in arrays)))
+    except ValueError:  # "pdpd" broadcasting, PRelu: the result has the shape of the first input
+        return max(x.size for x in arrays)
+
+
+def _count_product(instruction: Instruction, arrays: Sequence[Array]) -> int:
+    if len(arrays) < 2:
+        return 0
+    a, b = arrays[:2]
+    if not a.ndim or not b.ndim:
+        return 0
+    rows = 1 if a.ndim == 1 else a.shape[-1 if instruction.attributes.get("transpose_a") else -2]
+    columns = 1 if b.ndim == 1 else b.shape[-2 if instruction.attributes.get("transpose_b") else -1]
+    try:
+        return rows * columns * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+    except ValueError:
+        return 0
+
+
+def _count_einsum(equation: str, arrays: Sequence[Array]) -> int:
+    """Return a bound of the elements of the result: the product of the longest axis of each label."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    lengths: dict[str, int] = {}
+    ellipsis = 1
+    for term, array in zip(left.split(","), arrays, strict=False):
+        labels = term.replace("...", "")
+        before = len(term.partition("...")[0]) if "..." in term else len(labels)
+        hidden = max(array.ndim - len(labels), 0)
+        shape = array.shape[:before] + array.shape[before + hidden :]
+        ellipsis = max(ellipsis, math.prod(array.shape[before : before + hidden]))
+        for label, length in zip(labels, shape, strict=False):
+            lengths[label] = max(lengths.get(label, 1), length)
+    labels = right.replace("...", "") if arrow else "".join(lengths)
+    return ellipsis * math.prod(lengths.get(label, 1) for label in labels)
