@@ -9,7 +9,7 @@ import pytest
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops import bitwise, comparison, logical, reduction
-from irrun.ops.arithmetic import accumulation, binary, trigonometry, unary
+from irrun.ops.arithmetic import binary, cum_sum, segment_max, trigonometry, unary
 
 I4, U4 = ml_dtypes.int4, ml_dtypes.uint4
 
@@ -115,11 +115,11 @@ VALUES = [
     (trigonometry.atanh_4, {}, np.int8([-2, -1, 0, 1, 2]), np.int8([-128, -128, 0, 127, 127])),
     (trigonometry.atanh_4, {}, np.uint8([0, 1, 9]), np.uint8([0, 255, 255])),
     (unary.sign_1, {}, np.float32([-2, 0, 3, np.nan]), np.float32([-1, 0, 1, np.nan])),
-    (accumulation.cum_sum_3, {}, np.float32([1, 2, 3, 4, 5]), np.float32([1, 3, 6, 10, 15])),
-    (accumulation.cum_sum_3, {"exclusive": True}, np.float32([1, 2, 3, 4, 5]), np.float32([0, 1, 3, 6, 10])),
-    (accumulation.cum_sum_3, {"reverse": True}, np.float32([1, 2, 3, 4, 5]), np.float32([15, 14, 12, 9, 5])),
+    (cum_sum.cum_sum_3, {}, np.float32([1, 2, 3, 4, 5]), np.float32([1, 3, 6, 10, 15])),
+    (cum_sum.cum_sum_3, {"exclusive": True}, np.float32([1, 2, 3, 4, 5]), np.float32([0, 1, 3, 6, 10])),
+    (cum_sum.cum_sum_3, {"reverse": True}, np.float32([1, 2, 3, 4, 5]), np.float32([15, 14, 12, 9, 5])),
     (
-        accumulation.cum_sum_3,
+        cum_sum.cum_sum_3,
         {"exclusive": True, "reverse": True},
         np.float32([1, 2, 3, 4, 5]),
         np.float32([14, 12, 9, 5, 0]),
@@ -231,19 +231,19 @@ def test_results_of_scalars_are_arrays() -> None:
 
 
 def test_cum_sum_uses_axis_0_by_default() -> None:
-    assert accumulation.cum_sum_3(np.array([[1, 2], [3, 4]])).tolist() == [[1, 2], [4, 6]]
+    assert cum_sum.cum_sum_3(np.array([[1, 2], [3, 4]])).tolist() == [[1, 2], [4, 6]]
     with pytest.raises(InputError, match="axis 2"):
-        accumulation.cum_sum_3(np.zeros((2, 2)), np.array(2))
+        cum_sum.cum_sum_3(np.zeros((2, 2)), np.array(2))
 
 
 def test_cum_sum_accepts_a_scalar() -> None:
     for axis in (0, -1):
-        result = accumulation.cum_sum_3(np.array(2.5, np.float32), np.array(axis))
+        result = cum_sum.cum_sum_3(np.array(2.5, np.float32), np.array(axis))
         assert result.shape == ()
         assert result == np.float32(2.5)
-    assert accumulation.cum_sum_3(np.array(3), np.array(0), exclusive=True).tolist() == 0
+    assert cum_sum.cum_sum_3(np.array(3), np.array(0), exclusive=True).tolist() == 0
     with pytest.raises(InputError, match="axis 1"):
-        accumulation.cum_sum_3(np.array(3), np.array(1))
+        cum_sum.cum_sum_3(np.array(3), np.array(1))
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_cum_sum_accepts_a_scalar() -> None:
 )
 def test_segment_max_rejects_invalid_segment_ids(ids, message) -> None:
     with pytest.raises(InputError, match=message):
-        accumulation.segment_max_16(np.zeros(3), np.array(ids), fill_mode="ZERO")
+        segment_max.segment_max_16(np.zeros(3), np.array(ids), fill_mode="ZERO")
 
 
 def test_inputs_are_not_modified() -> None:
@@ -260,4 +260,4 @@ def test_inputs_are_not_modified() -> None:
     with np.errstate(all="ignore"):
         for kernel in (unary.erf_1, unary.erf_inv_17, unary.round_5, trigonometry.tanh_1):
             kernel(x)
-    accumulation.cum_sum_3(x, np.array(0), exclusive=True, reverse=True)
+    cum_sum.cum_sum_3(x, np.array(0), exclusive=True, reverse=True)

@@ -9,27 +9,26 @@ import pytest
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops._support import registry
-from irrun.ops.movement.broadcast import broadcast_1, broadcast_3, tile_1
-from irrun.ops.movement.concat import concat_1, split_1, variadic_split_1
+from irrun.ops.movement.batch_to_space import batch_to_space_2, space_to_batch_2
+from irrun.ops.movement.broadcast import broadcast_1, broadcast_3
+from irrun.ops.movement.concat import concat_1
+from irrun.ops.movement.depth_to_space import depth_to_space_1, space_to_depth_1
 from irrun.ops.movement.gather import gather_1, gather_7, gather_elements_6, gather_nd_5, gather_nd_8
 from irrun.ops.movement.gather_tree import gather_tree_1
 from irrun.ops.movement.pad import pad_1
 from irrun.ops.movement.patches import col2im_15, extract_image_patches_3
-from irrun.ops.movement.reverse import reverse_1, reverse_sequence_1, roll_7
+from irrun.ops.movement.reverse import reverse_1, reverse_sequence_1
+from irrun.ops.movement.roll import roll_7
 from irrun.ops.movement.scatter import (
     scatter_elements_update_3,
     scatter_nd_update_4,
     scatter_update_3,
     slice_scatter_15,
 )
+from irrun.ops.movement.shuffle_channels import shuffle_channels_1
 from irrun.ops.movement.slice import slice_8, strided_slice_1
-from irrun.ops.movement.space import (
-    batch_to_space_2,
-    depth_to_space_1,
-    shuffle_channels_1,
-    space_to_batch_2,
-    space_to_depth_1,
-)
+from irrun.ops.movement.split import split_1, variadic_split_1
+from irrun.ops.movement.tile import tile_1
 from irrun.ops.movement.transpose import transpose_1
 from irrun.ops.movement.unique import unique_10
 from irrun.ops.shape import reshape_1, squeeze_1, unsqueeze_1

@@ -11,7 +11,7 @@ from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.limits import allocation_limit, check_allocation
 from irrun.ops._support.axes import to_int_list
-from irrun.ops.arithmetic.accumulation import segment_max_16
+from irrun.ops.arithmetic.segment_max import segment_max_16
 from irrun.ops.convolution.backprop import convolution_backprop_data_1
 from irrun.ops.convolution.forward import convolution_1
 from irrun.ops.detection.prior_box import prior_box_1, prior_box_clustered_1
@@ -21,11 +21,12 @@ from irrun.ops.generation.multinomial import multinomial_13
 from irrun.ops.generation.random_uniform import random_uniform_8
 from irrun.ops.generation.range import range_4
 from irrun.ops.image.interpolate import interpolate_1, interpolate_11
-from irrun.ops.movement.broadcast import broadcast_1, broadcast_3, tile_1
+from irrun.ops.movement.batch_to_space import space_to_batch_2
+from irrun.ops.movement.broadcast import broadcast_1, broadcast_3
 from irrun.ops.movement.gather import gather_7
 from irrun.ops.movement.pad import pad_1
 from irrun.ops.movement.patches import col2im_15
-from irrun.ops.movement.space import space_to_batch_2
+from irrun.ops.movement.tile import tile_1
 from irrun.ops.pooling import adaptive_avg_pool_8, adaptive_max_pool_8, max_pool_1
 from irrun.ops.sequence.one_hot import one_hot_1
 from irrun.ops.signals import dft_7, irdft_9, istft_16

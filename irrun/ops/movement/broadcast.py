@@ -1,8 +1,7 @@
-"""Operations that repeat data: Broadcast, Tile."""
+"""Broadcast."""
 
 from __future__ import annotations
 
-import math
 from typing import Literal
 
 import numpy as np
@@ -13,7 +12,7 @@ from irrun.ops._support.axes import to_int_list
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 
-__all__ = ["broadcast_1", "broadcast_3", "tile_1"]
+__all__ = ["broadcast_1", "broadcast_3"]
 
 
 @op("Broadcast", since=1, folding="linear")
@@ -128,34 +127,3 @@ def _get_pdpd_shape(data: Array, target: list[int], axis: int) -> list[int]:
 
 def _create_mismatch_error(data: Array, target: list[int]) -> InputError:
     return InputError(f"data of shape {list(data.shape)} does not broadcast to {target}")
-
-
-@op("Tile", since=1, folding="linear")
-def tile_1(data: Array, repeats: Array) -> Array:
-    """Repeat `data` along each axis.
-
-    Args:
-        data: Any type, any shape.
-        repeats: Integer, shape [n]. A negative number counts as 0, as in the reference implementation. The shorter of
-            `repeats` and the shape of `data` is extended with leading ones.
-
-    Returns:
-        The product of the shape of `data` and `repeats`, both extended to the same rank; the type of `data`.
-
-    Raises:
-        InputError: The result is too large.
-
-    Spec:
-        Tile-1
-    """
-    counts = [max(0, count) for count in to_int_list(repeats)]
-    rank = max(data.ndim, len(counts))
-    counts = [1] * (rank - len(counts)) + counts
-    sizes = [1] * (rank - data.ndim) + list(data.shape)
-    pairs = list(zip(counts, sizes, strict=True))
-    shape = [count * size for count, size in pairs]
-    check_allocation(shape, data.dtype)
-    if math.prod(counts) == 1:
-        return data.reshape(shape)
-    expanded = data.reshape([d for size in sizes for d in (1, size)])
-    return np.broadcast_to(expanded, [d for pair in pairs for d in pair]).reshape(shape)

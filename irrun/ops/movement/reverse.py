@@ -1,4 +1,4 @@
-"""Operations that reverse or rotate axes: Reverse, ReverseSequence, Roll."""
+"""Operations that reverse axes: Reverse, ReverseSequence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from irrun.ops._support.indexing import to_int64_indices
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 
-__all__ = ["reverse_1", "reverse_sequence_1", "roll_7"]
+__all__ = ["reverse_1", "reverse_sequence_1"]
 
 
 @op("Reverse", since=1)
@@ -75,36 +75,3 @@ def reverse_sequence_1(data: Array, seq_lengths: Array, *, batch_axis: int = 0, 
     position = np.arange(size).reshape([-1 if i == seq_axis else 1 for i in range(data.ndim)])
     index = np.where(position < length, length - 1 - position, position)
     return np.take_along_axis(data, index, axis=seq_axis)
-
-
-@op("Roll", since=7)
-def roll_7(data: Array, shift: Array, axes: Array) -> Array:
-    """Rotate the elements of `data` along `axes`.
-
-    Args:
-        data: Any type, any shape. A scalar is treated as a vector of one element.
-        shift: Integer scalar or [n]. A single value applies to all axes.
-        axes: Integer scalar or [n]. An axis that occurs several times is shifted by the sum.
-
-    Returns:
-        The shape and type of `data`.
-
-    Raises:
-        InputError: An axis is out of range, or the numbers of shifts and axes differ.
-
-    Spec:
-        Roll-7
-    """
-    shifts = to_int_list(shift)
-    roll_axes = [normalize_axis(a, max(1, data.ndim), "axes") for a in to_int_list(axes)]
-    if len(shifts) == 1:
-        shifts *= len(roll_axes)
-    if len(shifts) != len(roll_axes):
-        raise InputError(f"found {len(shifts)} shifts for {len(roll_axes)} axes, expected the same number")
-    if data.ndim == 0:
-        return data
-    # Shifts are reduced before NumPy adds them up, because the sum may exceed i64.
-    totals = dict.fromkeys(roll_axes, 0)
-    for axis, n in zip(roll_axes, shifts, strict=True):
-        totals[axis] = (totals[axis] + n) % (data.shape[axis] or 1)
-    return np.roll(data, tuple(totals.values()), tuple(totals))
