@@ -1,0 +1,115 @@
+"""Comparison of bodies, which OpenVINO does not show: each is run as a model of its own, iteration by iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from irrun.inspection.compare import LayerComparison, compare_with
+from irrun.inspection.keys import KeyTable
+from irrun.inspection.openvino_reference import OpenVinoBody, OpenVinoReference
+from irrun.inspection.trace import isolate_layer
+from irrun.ir.graph import Edge, Graph, Layer
+from irrun.ir.model import Model
+from irrun.runtime.executor import Scope
+from irrun.runtime.request import CompiledModel
+
+__all__ = ["compare_bodies"]
+
+Array = np.ndarray[Any, Any]
+
+
+def compare_bodies(
+    model: Model, table: KeyTable, reference: OpenVinoReference, owner: Layer, factor: float | None
+) -> tuple[list[LayerComparison], set[int]]:
+    """Compare the layers in the bodies of a layer with OpenVINO.
+
+    The layer is run on the inputs that the reference has. In each iteration, both sides start from the same
+    Parameters of the body.
+
+    Args:
+        model: The model.
+        table: Its keys.
+        reference: The reference of the model.
+        owner: The layer that owns the bodies.
+        factor: The tolerance as a multiple of the rounding error, or None.
+
+    Returns:
+        The comparisons in the order of execution, and the `id()` of the layers that were compared.
+    """
+    part, keys = isolate_layer(model, table, owner)
+    arguments = []
+    for key in keys:
+        producer = table.find_layer(key)
+        port = int(key.rpartition(".")[2]) if len(producer.outputs) > 1 else 0
+        value = reference.find_value(producer, port)
+        if value is None:
+            return [], set()
+        arguments.append(value)
+    collector = _ParameterCollector(table, owner)
+    CompiledModel(part, optimize=False).create_infer_request().infer(arguments, observers=[collector])
+    comparisons: list[LayerComparison] = []
+    executed: set[int] = set()
+    bodies: dict[tuple[int, frozenset[int]], tuple[CompiledModel, OpenVinoBody]] = {}
+    try:
+        for (graph_id, iteration), values in sorted(collector.values.items(), key=lambda item: item[0][1]):
+            graph = next(body.graph for body in owner.bodies.values() if id(body.graph) == graph_id)
+            identity = (graph_id, frozenset(values))
+            if identity not in bodies:
+                body_model = _make_body_model(model, graph, values)
+                bodies[identity] = (CompiledModel(body_model, optimize=False), OpenVinoBody(body_model, reference))
+            compiled, body = bodies[identity]
+            inputs = [values[spec.layer.id] for spec in compiled.inputs]
+            body.run(inputs)
+            layers, compared = compare_with(compiled, body, inputs, factor)
+            prefix = f"{table.get_key(owner)}[{iteration}]/"
+            comparisons += [replace(layer, key=prefix + layer.key) for layer in layers]
+            executed |= compared
+    finally:
+        for _, body in bodies.values():
+            body.close()
+    return comparisons, executed
+
+
+class _ParameterCollector:
+    """Observer that collects the values of a body's Parameters by body and iteration."""
+
+    def __init__(self, table: KeyTable, owner: Layer) -> None:
+        self.values: dict[tuple[int, int], dict[int, Array]] = {}
+        self._sources: dict[int, tuple[int, list[int | None]]] = {}
+        for body in owner.bodies.values():
+            graph = body.graph
+            parameters = {p.id for p in graph.find_layers("Parameter")}
+            edges = {(e.to_layer, e.to_port): e.from_layer for e in graph.edges}
+            for layer in graph.layers:
+                sources = [edges.get((layer.id, port.id)) for port in layer.inputs]
+                positions = [source if source in parameters else None for source in sources]
+                self._sources[id(layer)] = (id(graph), positions)
+
+    def __call__(
+        self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
+    ) -> None:
+        """Collect the inputs of a layer that are Parameters of the body."""
+        if len(scope) != 1 or id(layer) not in self._sources:
+            return
+        graph_id, positions = self._sources[id(layer)]
+        values = self.values.setdefault((graph_id, scope[0][1]), {})
+        for value, parameter in zip(inputs, positions, strict=False):
+            if parameter is not None and value is not None:
+                values.setdefault(parameter, value)
+
+
+def _make_body_model(model: Model, graph: Graph, values: dict[int, Array]) -> Model:
+    """Return a body as a model whose Parameters are those that have a value."""
+    unused = {p.id for p in graph.find_layers("Parameter") if p.id not in values}
+    dropped = unused | {e.to_layer for e in graph.edges if e.from_layer in unused}
+    layers = []
+    for layer in graph.layers:
+        if layer.id in dropped:
+            continue
+        layers.append(layer)
+    edges = [Edge(*e) for e in graph.edges if e.from_layer not in dropped and e.to_layer not in dropped]
+    return Model(Graph(layers, edges, "body"), model.weights, 11)

@@ -1,0 +1,632 @@
+"""Comparison of a model with a reference, layer by layer.
+
+For each layer, two errors are measured. The *accumulated* error is that of its outputs in an ordinary run. The *own*
+error is what the layer adds: that of its outputs when its inputs are those of the reference. One run measures it for
+all layers, in which an observer replaces the outputs of each layer by the reference after they are measured.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irrun.inspection.keys import KeyTable, find_constant_layers
+from irrun.inspection.matching import find_differing_attributes
+from irrun.inspection.metrics import Metrics, measure, measure_top_k, widen
+from irrun.inspection.references import (
+    ModelReference,
+    Reference,
+    load_arrays,
+    make_f64_reference,
+    make_mapping_reference,
+)
+from irrun.inspection.rounding import EXACT, Rounding, RoundingEstimator, get_epsilon, is_float_array
+from irrun.inspection.trace import isolate_layer
+from irrun.inspection.verdicts import LayerErrors, choose_verdict, is_one_level
+from irrun.ir.graph import Graph, Layer
+from irrun.ir.model import Model
+from irrun.ir.reader import read_model
+from irrun.ir.weights import Weights
+from irrun.runtime.executor import Observer, Scope
+from irrun.runtime.inputs import Inputs, collect_inputs
+from irrun.runtime.request import CompiledModel, compile_model
+
+__all__ = ["Comparison", "LayerComparison", "OutputComparison", "compare", "open_reference"]
+
+Array = np.ndarray[Any, Any]
+
+#: The tolerance of a layer is this multiple of its rounding error, if the reference has other kernels.
+FACTOR = 64.0
+#: The multiple if irrun computes the reference, so that equal layers give equal values.
+SAME_RUNTIME_FACTOR = 2.0
+#: Outputs without a matched producer agree if their SQNR in dB is at least this.
+OUTPUT_SQNR = 60.0
+#: The number of largest elements of an output that are compared.
+TOP_K = 5
+
+
+@dataclass(frozen=True)
+class LayerComparison:
+    """The comparison of one layer, in one iteration if it is in a body.
+
+    Attributes:
+        name: The name of the layer.
+        type: The type of the layer.
+        key: The key of the layer.
+        matched_by: How it was matched: "name" or "order".
+        own: What the layer adds, given the inputs of the reference.
+        accumulated: The error in an ordinary run.
+        verdict: What the errors mean: "adds", "inherits", "amplifies", "ill-conditioned", "one level", "near zero",
+            "perturbed" or "exact".
+        tolerance: The tolerance relative to the magnitude of the values.
+        reason: What the verdict "adds" is based on besides the errors, such as a constant that differs; or "".
+    """
+
+    name: str
+    type: str
+    key: str
+    matched_by: str
+    own: Metrics
+    accumulated: Metrics
+    verdict: str
+    tolerance: float = 0.0
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the layer for JSON."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "key": self.key,
+            "matched_by": self.matched_by,
+            "own": self.own.to_json(),
+            "accumulated": self.accumulated.to_json(),
+            "verdict": self.verdict,
+        }
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    """The comparison of one output of the model.
+
+    Attributes:
+        name: The name of the output.
+        metrics: The error; None if the reference does not have the output.
+        top_k: The mean fraction of the five largest elements of each row that both have in common.
+        agrees: Whether the error is within the tolerance or explained by the verdict of a layer.
+    """
+
+    name: str
+    metrics: Metrics | None
+    top_k: float
+    agrees: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the output for JSON."""
+        metrics = self.metrics.to_json() if self.metrics is not None else {"max_abs": None, "sqnr_db": None}
+        return {"name": self.name, **metrics, "top_k": self.top_k}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The comparison of a model with a reference.
+
+    Attributes:
+        agrees: Whether no layer adds an error and the outputs agree.
+        reference: What the model was compared with.
+        precision: The precision that the reference really used.
+        layers: The matched layers in the order of execution.
+        outputs: The outputs of the model.
+        layers_total: The number of layers of the model that were executed, without those that compute constants.
+        notes: Messages for the user.
+    """
+
+    agrees: bool
+    reference: str
+    precision: str
+    layers: list[LayerComparison]
+    outputs: list[OutputComparison]
+    layers_total: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def first(self) -> LayerComparison | None:
+        """The first layer that adds an error, or None."""
+        return next((layer for layer in self.layers if layer.verdict == "adds"), None)
+
+    @property
+    def matched(self) -> int:
+        """The number of matched layers; iterations are not counted."""
+        return len({_strip_iterations(layer.key) for layer in self.layers})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison for JSON."""
+        first = self.first
+        return {
+            "agrees": self.agrees,
+            "reference": self.reference,
+            "precision": self.precision,
+            "matched": self.matched,
+            "layers_total": self.layers_total,
+            "first": None if first is None else first.key,
+            "outputs": [output.to_json() for output in self.outputs],
+            "layers": [layer.to_json() for layer in self.layers],
+        }
+
+
+def compare(
+    model: Model | str | os.PathLike[str],
+    reference: Model | str | os.PathLike[str] | Mapping[str, Array],
+    inputs: Inputs = None,
+    *,
+    factor: float | None = None,
+    observers: Sequence[Observer] = (),
+) -> Comparison:
+    """Compare a model with a reference, layer by layer.
+
+    Args:
+        model: The model, or the path of its .xml file.
+        reference: Another model, or the path of its .xml file; "f64" for the same model in f64; "openvino", followed
+            by a device and a precision if required ("openvino:bf16", "openvino:GPU:f16"); or arrays by name: a
+            `Trace`, a mapping, or the path of a .trace, .npz or .safetensors file or of a folder of .npy files.
+        inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
+        factor: The tolerance of a layer as a multiple of its own rounding error, which is measured in f64. By default
+            64, or 2 if irrun computes the reference.
+        observers: Observers that are called first, in all runs of the model.
+
+    Returns:
+        The comparison.
+
+    Raises:
+        InputError: The inputs do not match the model, or the reference does not exist.
+        IrrunError: The model or the reference failed.
+    """
+    source = model if isinstance(model, Model) else read_model(model)
+    compiled = CompiledModel(source, optimize=False)
+    arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
+    opened = open_reference(source, reference, arguments)
+    try:
+        return _Comparer(compiled, opened, arguments, factor, observers).run()
+    finally:
+        opened.close()
+
+
+def compare_with(
+    compiled: CompiledModel, reference: Reference, arguments: Sequence[Array], factor: float | None
+) -> tuple[list[LayerComparison], set[int]]:
+    """Compare the layers of a compiled model with an open reference.
+
+    Args:
+        compiled: The model.
+        reference: The reference.
+        arguments: The inputs of the model.
+        factor: The tolerance as a multiple of the rounding error, or None.
+
+    Returns:
+        The comparisons in the order of execution, and the `id()` of the layers that were executed.
+    """
+    comparer = _Comparer(compiled, reference, arguments, factor, ())
+    layers, _ = comparer.compare_layers()
+    return layers, comparer.executed
+
+
+def open_reference(
+    model: Model, reference: Model | str | os.PathLike[str] | Mapping[str, Array], arguments: Sequence[Array]
+) -> Reference:
+    """Run or open a reference.
+
+    Args:
+        model: The model that is compared.
+        reference: The reference, as for `compare`.
+        arguments: The inputs of the model, in the order of the Parameters.
+
+    Raises:
+        InputError: The reference does not exist, or its inputs differ from those of the model.
+    """
+    if isinstance(reference, Model):
+        return ModelReference(str(reference.path or reference.name), model, reference, arguments)
+    if isinstance(reference, Mapping):
+        return make_mapping_reference(model, reference)
+    text = os.fspath(reference)
+    if text == "f64":
+        return make_f64_reference(model, arguments)
+    if text == "openvino" or text.startswith("openvino:"):
+        from irrun.inspection.openvino_reference import OpenVinoReference
+
+        return OpenVinoReference(text, model, arguments)
+    if text.lower().endswith(".xml"):
+        return ModelReference(text, model, read_model(text), arguments)
+    return load_arrays(Path(text), model)
+
+
+class _Comparer:
+    """Compares one model with one reference."""
+
+    def __init__(
+        self,
+        compiled: CompiledModel,
+        reference: Reference,
+        arguments: Sequence[Array],
+        factor: float | None,
+        observers: Sequence[Observer],
+    ) -> None:
+        self.compiled = compiled
+        self.reference = reference
+        self.arguments = arguments
+        self.observers = observers
+        self.table = KeyTable(compiled.model)
+        self.is_f64 = reference.name == "f64"
+        self.default_factor = factor
+        self.estimator = RoundingEstimator(reference.epsilon)
+        self.errors: dict[str, LayerErrors] = {}
+        self.constants: dict[int, set[int]] = {}
+        self.executed: set[int] = set()
+        self.producers: dict[int, dict[int, list[Layer]]] = {}
+        self.differences = _StaticDifferences(self.table, reference)
+
+    def run(self) -> Comparison:
+        """Compare the layers and the outputs."""
+        layers, outputs = self.compare_layers()
+        compared = self.compare_outputs(outputs)
+        has_additions = any(layer.verdict == "adds" for layer in layers)
+        agrees = not has_additions and all(output.agrees for output in compared)
+        reference = self.reference
+        return Comparison(
+            agrees, reference.name, reference.precision, layers, compared, len(self.executed), list(reference.notes)
+        )
+
+    def compare_layers(self) -> tuple[list[LayerComparison], list[Array]]:
+        """Run the model twice: with the inputs of the reference for each layer, and as it is."""
+        self.infer(self.measure_own)
+        outputs = self.infer(self.measure_accumulated)
+        layers = self.differences.compare_constant_layers()
+        for errors in self.errors.values():
+            body = self.compare_body(errors)
+            layer = self.judge(errors)
+            if layer.verdict == "adds" and any(n.verdict not in ("exact", "near zero") for n in body):
+                layer = replace(layer, verdict="amplifies")  # what its body adds is known
+            layers += [*body, layer]
+        return layers, outputs
+
+    def infer(self, observer: Observer) -> list[Array]:
+        request = self.compiled.create_infer_request()
+        outputs = request.infer(list(self.arguments), observers=[*self.observers, observer])
+        return list(outputs.to_tuple())
+
+    def is_constant(self, layer: Layer) -> bool:
+        graph = self.table.get_graph(layer)
+        if id(graph) not in self.constants:
+            self.constants[id(graph)] = find_constant_layers(graph)
+        return layer.id in self.constants[id(graph)]
+
+    def get_factor(self, layer: Layer, outputs: Sequence[Array], references: Sequence[Array | None]) -> float:
+        """Return the multiple of the rounding error of a layer that is tolerated."""
+        if self.default_factor is not None:
+            return self.default_factor
+        types = zip(outputs, references, strict=True)
+        is_same = self.reference.is_same_runtime and all(r is None or r.dtype == o.dtype for o, r in types)
+        return SAME_RUNTIME_FACTOR if is_same else FACTOR
+
+    def measure_own(
+        self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
+    ) -> Sequence[Array] | None:
+        """Measure what a layer adds, and replace its outputs by the reference."""
+        if self.is_constant(layer):
+            return None
+        self.executed.add(id(layer))
+        matched_by = self.reference.find_match(layer)
+        if matched_by is None:
+            return None
+        references = [self.reference.get_value(layer, port, scope) for port in range(len(outputs))]
+        if all(value is None for value in references):
+            return None
+        factor = self.get_factor(layer, outputs, references)
+        errors = LayerErrors(layer, scope, self.table.get_key(layer, scope), matched_by, factor)
+        errors.has_type_change = any(
+            r is not None and r.dtype != o.dtype and not (is_float_array(o) and is_float_array(r))
+            for o, r in zip(outputs, references, strict=True)
+        )
+        errors.rounding = self.estimate(layer, inputs, outputs, references)
+        self.errors[errors.key] = errors
+        for value, expected, rounding in zip(outputs, references, errors.rounding, strict=True):
+            if expected is not None:
+                errors.own.append(_measure(value, expected, rounding, factor))
+                errors.has_own_excess |= _exceeds_basic(value, expected, rounding, factor, errors.own[-1])
+                errors.is_near_zero &= _is_near_zero(value, expected, rounding, factor, inputs)
+                errors.is_one_level &= is_one_level(layer, inputs, value, expected)
+        return [
+            value if expected is None or expected.shape != value.shape else _cast(expected, value)
+            for value, expected in zip(outputs, references, strict=True)
+        ]
+
+    def estimate(
+        self,
+        layer: Layer,
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array],
+        references: Sequence[Array | None],
+    ) -> list[Rounding]:
+        """Return the rounding error of the outputs; without computing it if the outputs are equal."""
+        pairs = list(zip(outputs, references, strict=True))
+        if all(r is None or (r.dtype == o.dtype and measure(o, r).is_exact) for o, r in pairs):
+            return [_make_basic_rounding(o, self.reference.epsilon) for o in outputs]
+        roundings = self.estimator.estimate(layer, inputs, outputs)
+        narrowed = []
+        for rounding, (_, expected) in zip(roundings, pairs, strict=True):
+            if expected is not None and rounding is not EXACT and is_float_array(expected):
+                epsilon = max(rounding.epsilon, get_epsilon(expected.dtype))
+                rounding = Rounding(rounding.relative, rounding.magnitude, epsilon)
+            narrowed.append(rounding)
+        return narrowed
+
+    def measure_accumulated(
+        self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
+    ) -> None:
+        """Measure the error of the outputs of a layer."""
+        if self.is_constant(layer):
+            return
+        errors = self.errors.get(self.table.get_key(layer, scope))
+        if errors is None:
+            return
+        roundings = iter(errors.rounding)
+        for port, value in enumerate(outputs):
+            rounding = next(roundings, EXACT)
+            expected = self.reference.get_value(layer, port, scope)
+            if expected is not None:
+                errors.accumulated.append(_measure(value, expected, rounding, errors.factor))
+        errors.input_error = self.find_input_error(layer, scope)
+
+    def find_input_error(self, layer: Layer, scope: Scope) -> float:
+        """Return the largest relative error of the inputs of a layer."""
+        worst = 0.0
+        prefix = self.table.get_key(layer, scope)[: -len(self.table.get_key(layer))]
+        for producer in self.find_producers(layer):
+            errors = self.errors.get(prefix + self.table.get_key(producer))
+            if errors is not None:
+                worst = max(worst, errors.get_relative_error())
+        return worst
+
+    def find_producers(self, layer: Layer) -> list[Layer]:
+        graph = self.table.get_graph(layer)
+        if id(graph) not in self.producers:
+            layers = {n.id: n for n in graph.layers}
+            producers: dict[int, list[Layer]] = {}
+            for edge in graph.edges:
+                producers.setdefault(edge.to_layer, []).append(layers[edge.from_layer])
+            self.producers[id(graph)] = producers
+        return self.producers[id(graph)].get(layer.id, [])
+
+    def judge(self, errors: LayerErrors) -> LayerComparison:
+        """Return the comparison of a layer with its verdict."""
+        layer = errors.layer
+        reason = ""
+        own = errors.get_worst_own()
+        if not own.is_exact or errors.has_type_change:
+            reason = self.differences.describe(layer)
+        is_perturbed = self.reference.is_perturbed(layer, errors.scope)
+        verdict = choose_verdict(errors, is_perturbed, self.is_f64, bool(reason))
+        tolerance = max((errors.factor * max(r.relative, r.epsilon) for r in errors.rounding), default=0.0)
+        return LayerComparison(
+            layer.name,
+            layer.type,
+            errors.key,
+            errors.matched_by,
+            own,
+            errors.get_worst_accumulated(),
+            verdict,
+            tolerance,
+            reason if verdict == "adds" else "",
+        )
+
+    def compare_body(self, errors: LayerErrors) -> list[LayerComparison]:
+        """Compare the bodies of a layer, if the reference shows only the outputs of the layer."""
+        from irrun.inspection.openvino_reference import OpenVinoReference
+
+        if not errors.layer.bodies or not isinstance(self.reference, OpenVinoReference):
+            return []
+        from irrun.inspection.bodies import compare_bodies
+
+        layers, executed = compare_bodies(
+            self.compiled.model, self.table, self.reference, errors.layer, self.default_factor
+        )
+        self.executed |= executed
+        return layers
+
+    def compare_outputs(self, outputs: Sequence[Array]) -> list[OutputComparison]:
+        """Compare the outputs of the model. An error is explained if a layer has a verdict that accounts for it."""
+        references = self.reference.get_outputs()
+        explained = any(
+            choose_verdict(e, self.reference.is_perturbed(e.layer, e.scope), self.is_f64, False) != "exact"
+            for e in self.errors.values()
+        )
+        compared = []
+        names: set[str] = set()
+        for i, (spec, value, expected) in enumerate(zip(self.compiled.outputs, outputs, references, strict=True)):
+            name = next(n for n in (*spec.names, f"output{i}", f"output{i}.result") if n not in names)
+            names.add(name)
+            if expected is None:
+                compared.append(OutputComparison(name, None, 0.0, True))
+                continue
+            metrics = measure(value, expected)
+            is_numeric = value.dtype.kind not in "OUST" and value.ndim > 0
+            top_k = measure_top_k(value, expected, TOP_K) if is_numeric else float(metrics.is_exact)
+            agrees = metrics.same_shape and (explained or metrics.is_exact or metrics.sqnr_db >= OUTPUT_SQNR)
+            compared.append(OutputComparison(name, metrics, top_k, agrees))
+        return compared
+
+
+class _StaticDifferences:
+    """Differences between the attributes and constants of matched layers.
+
+    Args:
+        table: The keys of the model.
+        reference: The reference; only other models have differences.
+    """
+
+    def __init__(self, table: KeyTable, reference: Reference) -> None:
+        self.table = table
+        self.reference = reference if isinstance(reference, ModelReference) and reference.name != "f64" else None
+        self.names: dict[int, dict[int, tuple[Layer, ...]]] = {}
+
+    def describe(self, layer: Layer) -> str:
+        """Return how a layer differs from its match: an attribute, a constant or the order of its inputs."""
+        if self.reference is None:
+            return ""
+        match = self.reference.matches.find(layer)
+        if match is None:
+            return ""
+        attributes = find_differing_attributes(layer, match.layer)
+        if attributes:
+            name = attributes[0]
+            return f"{name} is {layer.attributes[name]}, in the reference {match.layer.attributes[name]}"
+        constants = self.find_constants(self.table, layer), self.find_constants(self.reference.table, match.layer)
+        for constant, other in zip(*constants, strict=False):
+            difference = _describe_constants(constant, other)
+            if difference:
+                return difference
+        return ""
+
+    def compare_constant_layers(self) -> list[LayerComparison]:
+        """Compare the layers that compute constants and have other attributes or inputs than their match."""
+        if self.reference is None:
+            return []
+        layers = []
+        for layer, other in self.reference.matches.constants:
+            if layer.type == "Constant" or not self.is_changed(layer, other):
+                continue
+            values = _compute_constant(self.table, self.reference.table, layer, other)
+            if values is None:
+                continue
+            metrics = measure(*values)
+            if metrics.is_exact and values[0].dtype == values[1].dtype:
+                continue
+            path = self.table.get_path(layer)
+            attributes = find_differing_attributes(layer, other)
+            reason = f"{attributes[0]} differs" if attributes else "the order of its inputs differs"
+            layers.append(LayerComparison(layer.name, layer.type, path, "name", metrics, metrics, "adds", 0.0, reason))
+        return layers
+
+    def is_changed(self, layer: Layer, other: Layer) -> bool:
+        assert self.reference is not None
+        if find_differing_attributes(layer, other):
+            return True
+        names = [
+            [producer.name for producer in self.find_inputs(table, n)]
+            for table, n in ((self.table, layer), (self.reference.table, other))
+        ]
+        return names[0] != names[1] and sorted(names[0]) == sorted(names[1])
+
+    def find_inputs(self, table: KeyTable, layer: Layer) -> tuple[Layer, ...]:
+        graph = table.get_graph(layer)
+        if id(graph) not in self.names:
+            layers = {n.id: n for n in graph.layers}
+            edges = {(e.to_layer, e.to_port): layers[e.from_layer] for e in graph.edges}
+            self.names[id(graph)] = {
+                n.id: tuple(edges[n.id, p.id] for p in n.inputs if (n.id, p.id) in edges) for n in graph.layers
+            }
+        return self.names[id(graph)][layer.id]
+
+    def find_constants(self, table: KeyTable, layer: Layer) -> list[Layer]:
+        """Return the Constants that a layer depends on through layers that compute constants."""
+        constant = find_constant_layers(table.get_graph(layer))
+        found: list[Layer] = []
+        stack = list(reversed(self.find_inputs(table, layer)))
+        seen: set[int] = set()
+        while stack:
+            current = stack.pop()
+            if current.id not in constant or current.id in seen:
+                continue
+            seen.add(current.id)
+            if current.type == "Constant":
+                found.append(current)
+            stack.extend(reversed(self.find_inputs(table, current)))
+        return found
+
+
+def _describe_constants(layer: Layer, other: Layer) -> str:
+    constant, expected = layer.constant, other.constant
+    if constant is None or expected is None or layer.name != other.name:
+        return ""
+    if constant.element_type != expected.element_type:
+        return f"constant {layer.name!r} is {constant.element_type}, in the reference {expected.element_type}"
+    if constant.data is None or expected.data is None or bytes(constant.data) == bytes(expected.data):
+        return ""
+    values, references = constant.to_array(), expected.to_array()
+    metrics = measure(values, references)
+    return f"constant {layer.name!r} differs in {metrics.differing} of {metrics.count} elements"
+
+
+def _compute_constant(table: KeyTable, other_table: KeyTable, layer: Layer, other: Layer) -> tuple[Array, Array] | None:
+    """Return the first outputs of two layers that compute constants, or None if one of them cannot be computed."""
+    values = []
+    for owner, n in ((table, layer), (other_table, other)):
+        part, keys = isolate_layer(Model(Graph(), Weights()), owner, n)
+        if keys:
+            return None
+        values.append(compile_model(part, optimize=False)([])[0])
+    return values[0], values[1]
+
+
+def _make_basic_rounding(value: Array, epsilon: float) -> Rounding:
+    if not is_float_array(value):
+        return EXACT
+    return RoundingEstimator(epsilon).estimate(_PLAIN, [], [value])[0]
+
+
+#: A layer that is not computed in f64.
+_PLAIN = Layer(-1, "", "FakeQuantize")
+
+
+def _measure(value: Array, expected: Array, rounding: Rounding, factor: float) -> Metrics:
+    if value.shape != expected.shape or value.dtype.kind in "OUST" or rounding is EXACT:
+        return measure(value, expected)
+    return measure(value, expected, rounding.get_limits(expected, factor))
+
+
+def _exceeds_basic(value: Array, expected: Array, rounding: Rounding, factor: float, metrics: Metrics) -> bool:
+    """Return whether the error exceeds what rounding the result explains."""
+    if metrics.is_exact or not metrics.same_shape or rounding is EXACT:
+        return False
+    return measure(value, expected, rounding.get_basic_limits(expected, factor)).over_tolerance > 0
+
+
+def _is_near_zero(
+    value: Array, expected: Array, rounding: Rounding, factor: float, inputs: Sequence[Array | None]
+) -> bool:
+    """Return whether all errors are smaller than the rounding errors of the inputs."""
+    if value.shape != expected.shape or rounding is EXACT or not value.size or not is_float_array(expected):
+        return False
+    scales = [
+        float(np.max(magnitudes, where=np.isfinite(magnitudes), initial=0.0))
+        for x in inputs
+        if x is not None and is_float_array(x)
+        for magnitudes in [np.abs(widen(x))]
+    ]
+    scale = max(scales, default=0.0)
+    if not scale:
+        return False
+    with np.errstate(all="ignore"):
+        a, b = widen(value), widen(expected)
+        excess = np.abs(a - b) > rounding.get_limits(expected, factor)
+        is_small = (np.abs(a - b) <= factor * rounding.epsilon * scale / 4) & (np.abs(b) <= 1e-3 * scale)
+    return bool(np.all(is_small | ~excess) and np.array_equal(np.isfinite(a), np.isfinite(b)))
+
+
+def _cast(expected: Array, value: Array) -> Array:
+    """Return a reference in the type of the value that it replaces."""
+    if expected.dtype == value.dtype:
+        return expected
+    if value.dtype.kind in "OUST" or value.dtype.fields or expected.dtype.fields:
+        return value
+    with np.errstate(all="ignore"):
+        return expected.astype(value.dtype)
+
+
+def _strip_iterations(key: str) -> str:
+    return re.sub(r"\[\d+\]/", "[]/", key)

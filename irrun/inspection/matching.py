@@ -1,0 +1,139 @@
+"""Matching of the layers of two models: by name, and where names differ by order, type and shape."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from irrun.inspection.keys import find_constant_layers
+from irrun.ir.graph import Graph, Layer
+from irrun.ir.structure import sort_layers
+
+__all__ = ["LayerMatches", "Match", "find_differing_attributes", "match_layers"]
+
+#: Layers that are not matched by order, because one model may have them where the other one does not.
+UNORDERED_TYPES = frozenset({"Constant", "Convert", "FakeQuantize", "Parameter", "Result"})
+
+
+class Match(NamedTuple):
+    """A layer of the reference and how it was found.
+
+    Attributes:
+        layer: The layer of the reference.
+        matched_by: "name" or "order".
+    """
+
+    layer: Layer
+    matched_by: str
+
+
+@dataclass
+class LayerMatches:
+    """The matches of all layers of a model, bodies included.
+
+    Attributes:
+        matches: The matches by the `id()` of the layer.
+        constants: Pairs of layers of both models with the same name whose values depend on constants only.
+    """
+
+    matches: dict[int, Match] = field(default_factory=dict)
+    constants: list[tuple[Layer, Layer]] = field(default_factory=list)
+
+    def find(self, layer: Layer) -> Match | None:
+        """Return the match of a layer, or None.
+
+        Args:
+            layer: A layer of the model.
+        """
+        return self.matches.get(id(layer))
+
+
+def match_layers(graph: Graph, reference: Graph) -> LayerMatches:
+    """Match the layers of a graph with those of a reference.
+
+    Args:
+        graph: The graph.
+        reference: The graph of the reference.
+    """
+    result = LayerMatches()
+    _match_graphs(graph, reference, result)
+    return result
+
+
+def _match_graphs(graph: Graph, reference: Graph, result: LayerMatches) -> None:
+    pairs = _match_by_name(graph, reference, result)
+    matched = {id(layer): Match(other, "name") for layer, other in pairs}
+    for layer, other in _match_by_order(graph, reference, matched):
+        matched[id(layer)] = Match(other, "order")
+    result.matches.update(matched)
+    for layer in graph.layers:
+        match = matched.get(id(layer))
+        if match is None:
+            continue
+        for tag, body in layer.bodies.items():
+            if tag in match.layer.bodies:
+                _match_graphs(body.graph, match.layer.bodies[tag].graph, result)
+
+
+def _match_by_name(graph: Graph, reference: Graph, result: LayerMatches) -> list[tuple[Layer, Layer]]:
+    constants = find_constant_layers(graph), find_constant_layers(reference)
+    names = [Counter(layer.name for layer in g.layers) for g in (graph, reference)]
+    others = {layer.name: layer for layer in reference.layers if layer.name and names[1][layer.name] == 1}
+    pairs = []
+    for layer in graph.layers:
+        other = others.get(layer.name) if names[0][layer.name] == 1 else None
+        if other is None or other.type != layer.type or len(other.outputs) != len(layer.outputs):
+            continue
+        if layer.id in constants[0] or other.id in constants[1]:
+            result.constants.append((layer, other))
+        else:
+            pairs.append((layer, other))
+    return pairs
+
+
+def _match_by_order(graph: Graph, reference: Graph, matched: dict[int, Match]) -> list[tuple[Layer, Layer]]:
+    """Align the layers without a match, with those that have one as fixed points."""
+    taken = {id(match.layer): key for key, match in matched.items()}
+    sequences = []
+    for g in (graph, reference):
+        constants = find_constant_layers(g)
+        layers = [n for n in sort_layers(g) if n.type not in UNORDERED_TYPES and n.id not in constants]
+        sequences.append(layers)
+    if all(id(layer) in matched for layer in sequences[0]) or all(id(layer) in taken for layer in sequences[1]):
+        return []
+    tokens = [
+        [("match", id(layer)) if id(layer) in matched else _describe(layer) for layer in sequences[0]],
+        [("match", taken[id(layer)]) if id(layer) in taken else _describe(layer) for layer in sequences[1]],
+    ]
+    matcher = difflib.SequenceMatcher(None, tokens[0], tokens[1], autojunk=False)
+    pairs = []
+    for start, other_start, size in matcher.get_matching_blocks():
+        for i in range(size):
+            layer, other = sequences[0][start + i], sequences[1][other_start + i]
+            if id(layer) not in matched:
+                pairs.append((layer, other))
+    return pairs
+
+
+def _describe(layer: Layer) -> tuple[str, object]:
+    return layer.type, tuple("" if port.shape is None else str(port.shape) for port in layer.outputs)
+
+
+def find_differing_attributes(layer: Layer, other: Layer) -> list[str]:
+    """Return the names of the attributes that have different values in two layers.
+
+    Args:
+        layer: A layer.
+        other: A layer of the same type.
+    """
+    names = dict.fromkeys((*layer.attributes, *other.attributes))
+    missing = object()
+    return [
+        name
+        for name in names
+        if name in layer.attributes
+        and name in other.attributes
+        and str(layer.attributes.get(name, missing)) != str(other.attributes.get(name, missing))
+    ]

@@ -1,0 +1,394 @@
+"""References that a model is compared with: other models, f64, traces and files of arrays."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from irrun.element_types import ElementType
+from irrun.errors import InputError
+from irrun.inspection.keys import KeyTable, get_port_suffix
+from irrun.inspection.matching import LayerMatches, Match, match_layers
+from irrun.inspection.spool import Spool
+from irrun.inspection.trace import Trace
+from irrun.inspection.widen import widen_model
+from irrun.ir.graph import Layer
+from irrun.ir.model import Model
+from irrun.limits import check_allocation
+from irrun.runtime.executor import Scope
+from irrun.runtime.inputs import convert_input
+from irrun.runtime.request import CompiledModel
+
+__all__ = ["ArrayReference", "ModelReference", "Reference", "load_arrays", "make_f64_reference"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Reference(Protocol):
+    """A source of values for the layers of a model.
+
+    Attributes:
+        name: What the model is compared with.
+        precision: The precision in which the values were computed.
+        epsilon: The epsilon of that precision if it is lower than that of the values' types, else 0.
+        is_same_runtime: Whether irrun computed the values, so that equal layers give equal values.
+        notes: Messages for the user.
+    """
+
+    name: str
+    precision: str
+    epsilon: float
+    is_same_runtime: bool
+    notes: list[str]
+
+    def find_match(self, layer: Layer) -> str | None:
+        """Return how a layer was matched, or None if the reference does not have it."""
+
+    def get_value(self, layer: Layer, port: int, scope: Scope) -> Array | None:
+        """Return the value of an output of a layer, or None if the reference does not have it."""
+
+    def get_outputs(self) -> list[Array | None]:
+        """Return the outputs of the model; None for those that the reference does not have."""
+
+    def is_perturbed(self, layer: Layer, scope: Scope) -> bool:
+        """Return whether reading the value of a layer changed the outputs of the reference."""
+
+    def close(self) -> None:
+        """Discard the values."""
+
+
+class ModelReference:
+    """Another model, run by irrun.
+
+    Args:
+        name: What the model is compared with.
+        model: The model that is compared.
+        other: The model that is the reference.
+        arguments: The inputs of the model, in the order of its Parameters.
+        precision: The precision of the reference.
+        weights_memory: As for `compile_model`.
+
+    Attributes:
+        matches: The layers of the reference by those of the model.
+    """
+
+    epsilon = 0.0
+    is_same_runtime = True
+
+    def __init__(
+        self,
+        name: str,
+        model: Model,
+        other: Model,
+        arguments: Sequence[Array],
+        precision: str = "",
+        weights_memory: int | None = None,
+    ) -> None:
+        self.name = name
+        self.notes: list[str] = []
+        self.other = other
+        self.matches: LayerMatches = match_layers(model.graph, other.graph)
+        self.table = KeyTable(other)
+        self._spool = Spool()
+        compiled = CompiledModel(other, optimize=False, weights_memory=weights_memory)
+        self.arguments = convert_arguments(model, compiled, arguments)
+        self.precision = precision or describe_precision(other)
+        wanted = {id(match.layer) for match in self.matches.matches.values()}
+
+        def store(layer: Layer, inputs: Any, outputs: Sequence[Array], seconds: float, scope: Scope) -> None:
+            if id(layer) in wanted:
+                for port, value in enumerate(outputs):
+                    self._spool.put(self.table.get_value_key(layer, port, scope), value)
+
+        outputs = compiled.create_infer_request().infer(self.arguments, observers=[store])
+        positions = match_outputs(model, other)
+        self._outputs = [None if i is None else outputs[i] for i in positions]
+
+    def find_match(self, layer: Layer) -> str | None:
+        """Return how a layer was matched, or None if the reference does not have it."""
+        match = self.matches.find(layer)
+        return None if match is None else match.matched_by
+
+    def get_value(self, layer: Layer, port: int, scope: Scope) -> Array | None:
+        """Return the value of an output of a layer, or None if the reference does not have it."""
+        match = self.matches.find(layer)
+        owners = [self.matches.find(owner) for owner, _ in scope]
+        if match is None or None in owners:
+            return None
+        pairs = zip(owners, scope, strict=True)
+        other_scope = tuple((owner.layer, iteration) for owner, (_, iteration) in pairs if owner is not None)
+        return self._spool.get(self.table.get_value_key(match.layer, port, other_scope))
+
+    def get_outputs(self) -> list[Array | None]:
+        """Return the outputs of the model; None for those that the reference does not have."""
+        return self._outputs
+
+    def is_perturbed(self, layer: Layer, scope: Scope) -> bool:
+        """Return False: observers do not change what irrun computes."""
+        return False
+
+    def close(self) -> None:
+        """Discard the values."""
+        self._spool.close()
+
+
+def make_f64_reference(model: Model, arguments: Sequence[Array]) -> ModelReference:
+    """Return a reference that computes the same model in f64.
+
+    Args:
+        model: The model.
+        arguments: Its inputs, in the order of the Parameters.
+    """
+    return ModelReference("f64", model, widen_model(model), arguments, "f64", weights_memory=0)
+
+
+class ArrayReference:
+    """Arrays by name: a trace, or what another framework wrote.
+
+    An array belongs to a value if its name is the key of the value or of the layer, a tensor name, or one of these
+    after characters that file names cannot contain are replaced.
+
+    Args:
+        name: What the model is compared with.
+        model: The model that is compared.
+        names: The names of the arrays.
+        read: Returns an array by its name.
+        precision: The precision of the reference.
+        epsilon: The epsilon of that precision if it is lower than that of the values' types.
+    """
+
+    is_same_runtime = False
+
+    def __init__(
+        self,
+        name: str,
+        model: Model,
+        names: Sequence[str],
+        read: Callable[[str], Array],
+        precision: str = "unknown",
+        epsilon: float = 0.0,
+    ) -> None:
+        self.name = name
+        self.precision = precision
+        self.epsilon = epsilon
+        self.notes: list[str] = []
+        self._model = model
+        self._read = read
+        self._table = KeyTable(model)
+        self._names = {normalized: text for text in reversed(list(names)) for normalized in (_normalize(text), text)}
+        self._iterated = {re.sub(r"\[\d+\]", "[0]", text) for text in self._names}
+
+    def find_match(self, layer: Layer) -> str | None:
+        """Return how a layer was matched, or None if the reference does not have it."""
+        path = self._table.get_path(layer)
+        for port in range(max(len(layer.outputs), 1)):
+            if any(name in self._iterated for name in self._list_names(layer, port, path)):
+                return "name"
+        return None
+
+    def get_value(self, layer: Layer, port: int, scope: Scope) -> Array | None:
+        """Return the value of an output of a layer, or None if the reference does not have it."""
+        for name in self._list_names(layer, port, self._table.get_key(layer, scope)):
+            if name in self._names:
+                return self._read(self._names[name])
+        return None
+
+    def get_outputs(self) -> list[Array | None]:
+        """Return the outputs of the model; None for those that the reference does not have."""
+        return [self._find_output(spec.names) for spec in self._model.outputs]
+
+    def is_perturbed(self, layer: Layer, scope: Scope) -> bool:
+        """Return False: the arrays were recorded."""
+        return False
+
+    def close(self) -> None:
+        """Do nothing: the arrays belong to the caller."""
+
+    def _find_output(self, names: Sequence[str]) -> Array | None:
+        for name in names:
+            for candidate in (name, _normalize(name)):
+                if candidate in self._names:
+                    return self._read(self._names[candidate])
+        return None
+
+    def _list_names(self, layer: Layer, port: int, key: str) -> list[str]:
+        names = [key + get_port_suffix(layer, port), f"{key}.{port}"]
+        if port == 0:
+            names.append(key)
+        if port < len(layer.outputs) and "]/" not in key:
+            names += layer.outputs[port].names
+        return [*names, *map(_normalize, names)]
+
+
+def _normalize(name: str) -> str:
+    """Return a name without the prefix that PyTorch's tracer adds, as `save_outputs` writes it to a file name."""
+    return re.sub(r"[^\w.-]+", "_", name.removeprefix("__module."))
+
+
+def load_arrays(path: Path, model: Model) -> ArrayReference:
+    """Return the arrays of a .trace, .npz or .safetensors file or of a folder of .npy files as a reference.
+
+    Args:
+        path: The file or folder.
+        model: The model that is compared.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        files = {file.stem: file for file in sorted(path.glob("*.npy")) if file.is_file()}
+        if not files:
+            raise InputError(f"{path} does not contain .npy files")
+        return ArrayReference(str(path), model, list(files), lambda name: _load_npy(files[name]))
+    if not path.is_file():
+        raise InputError(f"{path} is not a file or folder")
+    if suffix == ".trace":
+        trace = Trace.open(path)
+        names = [key for key in trace if trace.has_data(key)]
+        return ArrayReference(str(path), model, names, trace.__getitem__, trace.precision)
+    if suffix == ".npz":
+        return _open_npz(path, model)
+    if suffix == ".safetensors":
+        return _open_safetensors(path, model)
+    raise InputError(f"expected an .xml, .trace, .npz or .safetensors file or a folder of .npy files, found {path}")
+
+
+def _load_npy(path: Path) -> Array:
+    try:
+        value = np.load(path, mmap_mode="r", allow_pickle=False)
+        _ = ElementType.of(value.dtype)
+    except (OSError, ValueError, MemoryError) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+    return np.asarray(value)
+
+
+def _open_npz(path: Path, model: Model) -> ArrayReference:
+    try:
+        archive = zipfile.ZipFile(path)
+        members = {n.removesuffix(".npy"): n for n in archive.namelist() if n.endswith(".npy")}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+
+    def read(name: str) -> Array:
+        try:
+            with archive.open(members[name]) as file:
+                version = np.lib.format.read_magic(file)
+                header = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
+                shape, _, dtype = (header or np.lib.format.read_array_header_2_0)(file)
+                check_allocation(shape, dtype)
+            with archive.open(members[name]) as file:
+                return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+            raise InputError(f"cannot read {name!r} of {path}: {error}") from None
+
+    return ArrayReference(str(path), model, list(members), read)
+
+
+def _open_safetensors(path: Path, model: Model) -> ArrayReference:
+    try:
+        from safetensors import safe_open
+    except ImportError:
+        raise InputError("reading .safetensors requires safetensors: pip install 'irrun[safetensors]'") from None
+    import ml_dtypes  # noqa: F401  # registers bfloat16
+
+    try:
+        file: Any = safe_open(path, framework="numpy")
+        names = list(file.keys())
+    except Exception as error:  # safetensors defines an exception of its own
+        raise InputError(f"cannot read {path}: {error}") from None
+
+    def read(name: str) -> Array:
+        try:
+            return np.asarray(file.get_tensor(name))
+        except Exception as error:
+            raise InputError(f"cannot read {name!r} of {path}: {error}") from None
+
+    return ArrayReference(str(path), model, names, read)
+
+
+def convert_arguments(model: Model, other: CompiledModel, arguments: Sequence[Array]) -> list[Array]:
+    """Return the inputs of a model for another model, whose inputs may have another order and other types.
+
+    Args:
+        model: The model.
+        other: The other model.
+        arguments: The inputs of the model, in the order of the Parameters.
+
+    Raises:
+        InputError: The models have different inputs.
+    """
+    specs = model.inputs
+    if len(specs) != len(other.inputs):
+        raise InputError(f"the models have {len(specs)} and {len(other.inputs)} inputs, expected equal inputs")
+    by_name = {name: value for spec, value in zip(specs, arguments, strict=True) for name in spec.names}
+    has_names = all(any(name in by_name for name in spec.names) for spec in other.inputs)
+    converted = []
+    for i, spec in enumerate(other.inputs):
+        value = next(by_name[name] for name in spec.names if name in by_name) if has_names else arguments[i]
+        is_float = spec.element_type is not None and spec.element_type.is_float
+        if is_float and spec.element_type is not None and value.dtype.kind in "fV":
+            value = value.astype(spec.element_type.dtype)
+        converted.append(convert_input(value, spec))
+    return converted
+
+
+def match_outputs(model: Model, other: Model) -> list[int | None]:
+    """Return the position of the output of another model that belongs to each output of a model.
+
+    Args:
+        model: The model.
+        other: The other model.
+    """
+    names = {name: i for i, spec in reversed(list(enumerate(other.outputs))) for name in spec.names}
+    positions = [next((names[n] for n in spec.names if n in names), None) for spec in model.outputs]
+    if None not in positions and len(set(positions)) == len(positions):
+        return positions
+    return [i if i < len(other.outputs) else None for i in range(len(positions))]
+
+
+def describe_precision(model: Model) -> str:
+    """Return the floating-point types of the constants and outputs of a model, such as "f32".
+
+    Args:
+        model: The model.
+    """
+    types: dict[str, int] = {}
+    for _, layer in model.graph.walk():
+        if layer.type == "FakeQuantize":
+            types["FakeQuantize"] = 1
+        elif layer.type not in ("Constant", "Result"):
+            for port in layer.outputs:
+                if port.element_type is not None and port.element_type.is_float:
+                    types[str(port.element_type)] = 1
+    return ", ".join(sorted(types)) or "declared"
+
+
+def get_match(reference: Reference, layer: Layer) -> Match | None:
+    """Return the match of a layer in a reference that is a model, or None.
+
+    Args:
+        reference: The reference.
+        layer: The layer.
+    """
+    return reference.matches.find(layer) if isinstance(reference, ModelReference) else None
+
+
+def make_mapping_reference(model: Model, arrays: Mapping[str, Array]) -> ArrayReference:
+    """Return arrays in memory as a reference.
+
+    Args:
+        model: The model that is compared.
+        arrays: The arrays by name.
+    """
+    names = list(arrays)
+    if isinstance(arrays, Trace):
+        trace = arrays
+        names = [key for key in trace if trace.has_data(key)]
+        return ArrayReference(str(trace.path or "trace"), model, names, trace.__getitem__, trace.precision)
+    return ArrayReference("arrays", model, names, lambda name: np.asarray(arrays[name]))

@@ -1,0 +1,156 @@
+"""Verdicts: what the errors of a layer mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from irrun.inspection.metrics import Metrics, widen
+from irrun.inspection.rounding import Rounding
+from irrun.ir.graph import Layer
+from irrun.runtime.executor import Scope
+
+__all__ = ["VERDICTS", "LayerErrors", "choose_verdict", "is_one_level"]
+
+Array = np.ndarray[Any, Any]
+
+#: All verdicts, with their meanings.
+VERDICTS = {
+    "adds": "The layer itself computes something else than the reference.",
+    "inherits": "The layer agrees, but its inputs have an error.",
+    "amplifies": "The layer agrees, but the error of its inputs grows at least tenfold in it.",
+    "ill-conditioned": "The layer is inaccurate in this precision: its result in f64 is another one as well.",
+    "one level": "A few elements of a FakeQuantize lie on the edge of two levels.",
+    "near zero": "The error is smaller than the rounding errors of the inputs.",
+    "perturbed": "Reading the value changed what the reference computes.",
+    "exact": "The layer agrees up to the rounding of its own arithmetic.",
+}
+
+#: An error that grows by this factor is amplified.
+AMPLIFICATION = 10.0
+#: The largest fraction of elements on the edge of two levels.
+EDGE_FRACTION = 0.01
+
+
+@dataclass
+class LayerErrors:
+    """The errors of one layer in one iteration.
+
+    Attributes:
+        layer: The layer.
+        scope: The layers whose bodies contain it, each with its iteration.
+        key: The key of the layer.
+        matched_by: How it was matched.
+        factor: The multiple of its rounding error that is tolerated.
+        rounding: The rounding error of each output.
+        own: The own error of each output that the reference has.
+        accumulated: The accumulated error of each output that the reference has.
+        has_own_excess: Whether an own error exceeds what rounding the result explains.
+        is_near_zero: Whether all own errors are smaller than the rounding errors of the inputs.
+        is_one_level: Whether all own errors are those of FakeQuantize at the edge of two levels.
+        has_type_change: Whether the element type differs, other than in the width of a floating-point type.
+        input_error: The largest relative accumulated error of its inputs.
+    """
+
+    layer: Layer
+    scope: Scope
+    key: str
+    matched_by: str
+    factor: float
+    rounding: list[Rounding] = field(default_factory=list)
+    own: list[Metrics] = field(default_factory=list)
+    accumulated: list[Metrics] = field(default_factory=list)
+    has_own_excess: bool = False
+    is_near_zero: bool = True
+    is_one_level: bool = True
+    has_type_change: bool = False
+    input_error: float = 0.0
+
+    def get_worst_own(self) -> Metrics:
+        """Return the own error of the output with the largest one."""
+        return _find_worst(self.own)
+
+    def get_worst_accumulated(self) -> Metrics:
+        """Return the accumulated error of the output with the largest one."""
+        return _find_worst(self.accumulated)
+
+    def get_relative_error(self) -> float:
+        """Return the accumulated error relative to the reference, which is infinite if they differ in NaNs."""
+        sqnr = self.get_worst_accumulated().sqnr_db
+        return math.inf if sqnr == -math.inf else 10 ** (-sqnr / 20)
+
+
+def _find_worst(metrics: Sequence[Metrics]) -> Metrics:
+    return min(metrics, key=lambda m: (m.same_shape, m.sqnr_db, -m.differing), default=Metrics())
+
+
+def choose_verdict(errors: LayerErrors, is_perturbed: bool, is_f64: bool, is_changed: bool) -> str:
+    """Return the verdict for a layer.
+
+    Args:
+        errors: Its errors.
+        is_perturbed: Whether reading its value changed what the reference computes.
+        is_f64: Whether the reference is the same model in f64, which differs by rounding only.
+        is_changed: Whether an attribute or a constant of the layer differs from that of the reference.
+    """
+    own_is_exact = all(m.is_exact for m in errors.own)
+    if own_is_exact and not errors.has_type_change and all(m.is_exact for m in errors.accumulated):
+        return "exact"
+    if is_perturbed:
+        return "perturbed"
+    is_over = any(m.over_tolerance > 0 or not m.same_shape for m in errors.own)
+    if is_changed and (not own_is_exact or errors.has_type_change):
+        return "adds"
+    if is_over and errors.is_one_level:
+        return "one level"
+    if is_over and errors.is_near_zero:
+        return "near zero"
+    if is_over:
+        return "ill-conditioned" if is_f64 and not _differs_in_finiteness(errors.own) else "adds"
+    if errors.has_own_excess:
+        return "ill-conditioned"
+    return _choose_accumulated_verdict(errors)
+
+
+def _choose_accumulated_verdict(errors: LayerErrors) -> str:
+    if not any(m.over_tolerance > 0 or not m.same_shape for m in errors.accumulated):
+        return "exact"
+    grown = errors.get_relative_error()
+    if 0 < errors.input_error < math.inf and grown > AMPLIFICATION * errors.input_error:
+        return "amplifies"
+    return "inherits"
+
+
+def _differs_in_finiteness(metrics: Sequence[Metrics]) -> bool:
+    return any(m.sqnr_db == -math.inf and m.max_abs == math.inf for m in metrics)
+
+
+def is_one_level(layer: Layer, inputs: Sequence[Array | None], value: Array, expected: Array) -> bool:
+    """Return whether two outputs of a FakeQuantize differ by one level, in a few elements only.
+
+    Args:
+        layer: The layer.
+        inputs: Its inputs.
+        value: Its output.
+        expected: The reference.
+    """
+    if layer.type != "FakeQuantize" or value.shape != expected.shape or len(inputs) < 5:
+        return False
+    low, high = inputs[3], inputs[4]
+    try:
+        levels = int(layer.attributes["levels"])
+    except (KeyError, ValueError):
+        return False
+    if low is None or high is None or levels < 2:
+        return False
+    with np.errstate(all="ignore"):
+        step = np.abs(widen(high) - widen(low)) / (levels - 1)
+        difference = np.abs(widen(value) - widen(expected))
+        is_different = difference > 1e-3 * step
+        count = int(np.count_nonzero(is_different))
+        is_within = bool(np.all(difference <= 1.001 * step))
+    return is_within and count <= max(EDGE_FRACTION * value.size, 1)
