@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.ops._support.numerics import Array, is_low_precision, upcast
+from irrun.threads import multiply_matrices
 
 __all__ = ["matmul"]
 
@@ -30,7 +31,7 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     elif a.dtype.kind == "V":  # sub-byte integers
         product = (a.astype(np.int64) @ b.astype(np.int64)).astype(a.dtype)
     else:
-        return np.matmul(a, b, out=out)
+        return multiply_matrices(a, b, out)
     if out is not None:
         out[...] = product
         return out

@@ -8,6 +8,7 @@ and a specialized kernel replaces it together with its consumer.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -119,8 +120,16 @@ def _replace_consumer(program: Program, instruction: Instruction, producers: dic
         kernel=multiply_by_weights if is_product else gather_rows,
         attributes={"weights": program.compressed[slot]},
         inputs=(instruction.inputs[0 if is_product else 1],),
-        plain=(*_list_chain(program, slot, producers), instruction),
+        plain=(*(_bind_constants(program, i) for i in _list_chain(program, slot, producers)), instruction),
     )
+
+
+def _bind_constants(program: Program, instruction: Instruction) -> Instruction:
+    """Return an instruction without inputs if all of them are constant, so that the program need not keep them."""
+    if not all(slot in program.constant_layers for slot in instruction.inputs):
+        return instruction
+    arguments = [program.initial[slot] for slot in instruction.inputs]
+    return replace(instruction, kernel=functools.partial(instruction.kernel, *arguments), inputs=())
 
 
 def _is_consumer(program: Program, instruction: Instruction, slot: int) -> bool:
@@ -166,6 +175,10 @@ def _remove_chains(program: Program, slots: Collection[int], producers: dict[int
             kept.append(instruction)
             used.update(instruction.inputs)
     program.instructions = kept[::-1]
+    consumed = {s for i in kept for j in (i, *i.plain) for s in j.inputs}.union(program.results)
+    for slot in [s for s in program.constant_layers if s not in consumed]:
+        del program.constant_layers[slot]
+        program.initial[slot] = None
     program.free_after_last_use()
 
 
