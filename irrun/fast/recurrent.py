@@ -181,6 +181,8 @@ class RecurrentWeights:
         self.state_count = state_count
         self.recurrence = recurrence
         self.options = options
+        #: The weights of the input, the biases and those of the state in one matrix, for small LSTMs.
+        self.combined: Array | None = None
 
     def start(self, batch: int, states: Sequence[Array]) -> Recurrence:
         """Create a recurrence from the initial states, `[hidden]` for a batch size of 1, else `[batch, hidden]`."""
@@ -249,6 +251,39 @@ class _LSTM:
             multiply(activated_cell, output_gate, output)
             state = next_state
         self.state = state
+
+    def advance_small(self, combined: Array, X: Array, Y: Array) -> None:
+        """Run several steps for a batch size of 1, whose product includes the input and the biases.
+
+        For few elements the time of a step is that of the calls of NumPy, of which these are fewer.
+
+        Args:
+            combined: The weights of the input, the biases and those of the state, shape [input + 1 + hidden, gates].
+            X: Shape [time, input].
+            Y: Where the hidden states are written, shape [time, hidden].
+        """
+        time, size = X.shape
+        rows = np.empty((time + 1, len(combined)), np.float32)
+        rows[:-1, :size] = X
+        rows[:, size] = 1
+        outputs = rows[:, size + 1 :]
+        outputs[0] = self.state
+        add, multiply, tanh = np.add, np.multiply, np.tanh
+        gates, sigmoids, half = self.gates, self.sigmoids, HALF
+        pairs, factors, output_gate = self.cell_and_candidate, self.forget_and_input, self.output_gate
+        cell, activated_cell, terms = self.cell, self.activated_cell, self.terms
+        kept, new = terms[: len(cell)], terms[len(cell) :]
+        for row, output in zip(rows[:-1], outputs[1:], strict=True):
+            row.dot(combined, gates)
+            tanh(gates, gates)
+            multiply(sigmoids, half, sigmoids)
+            add(sigmoids, half, sigmoids)
+            multiply(pairs, factors, terms)
+            add(kept, new, cell)
+            tanh(cell, activated_cell)
+            multiply(activated_cell, output_gate, output)
+        Y[...] = outputs[1:]
+        self.state = np.array(outputs[-1])
 
     def get_states(self) -> list[Array]:
         return [np.atleast_2d(self.state), _from_gate_shape(self.cell)]
@@ -422,6 +457,9 @@ def run_direction(
     for stop in sorted({*stops, time}):
         for start in range(last, stop, block_size):
             block = slice(start, min(start + block_size, stop))
+            if batch == 1 and weights.combined is not None and isinstance(recurrence, _LSTM):
+                recurrence.advance_small(weights.combined, X[block, 0], Y[block, 0])
+                continue
             projection = weights.project(X[block])
             if batch == 1:
                 recurrence.advance(projection[:, 0], Y[block, 0], Y[block, 0])
@@ -441,7 +479,12 @@ def _prepare_lstm(W: Array, R: Array, B: Array | None) -> RecurrentWeights:
         by_gate = weights.reshape(4, -1, *weights.shape[1:])
         return _halve_gates(by_gate[[2, 0, 1, 3]].reshape(weights.shape), 4, slice(1, 4))
 
-    return RecurrentWeights(arrange(W), None if B is None else arrange(B), PartedMatrix(arrange(R), 4), 2, _LSTM)
+    W, R, B = arrange(W), arrange(R), None if B is None else arrange(B)
+    weights = RecurrentWeights(W, B, PartedMatrix(R, 4), 2, _LSTM)
+    if (W.shape[1] + 1 + R.shape[1]) * len(R) <= VECTOR_PRODUCT_SIZE:
+        biases = np.zeros((1, len(R)), np.float32) if B is None else B[np.newaxis]
+        weights.combined = np.concatenate([W.T, biases, R.T])
+    return weights
 
 
 def _prepare_rnn(W: Array, R: Array, B: Array | None) -> RecurrentWeights:
