@@ -1,8 +1,7 @@
 """Interpolate: resizing along any axes.
 
 Along each axis, every element of the result is a weighted sum of a few input elements, its taps. The modes differ in
-the indices and weights of the taps. Coordinates and weights are computed in f32, as in the reference implementation,
-and in the pillow modes in f64.
+the indices and weights of the taps.
 """
 
 from __future__ import annotations
@@ -10,24 +9,32 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axes, to_int_list
-from irrun.ops._support.cubic_interpolation import compute_cubic_weights
 from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, round_half_away, truncate_to
 from irrun.ops._support.padding import pad_with_constant
 from irrun.ops._support.registry import op
+from irrun.ops._support.resize_taps import (
+    CoordinateMode,
+    NearestMode,
+    ResizeAxis,
+    Taps,
+    compute_cubic_taps,
+    compute_linear_onnx_taps,
+    compute_linear_taps,
+    compute_nearest_index,
+    compute_pillow_taps,
+    normalize_weights,
+)
 
 __all__ = ["interpolate_1", "interpolate_4", "interpolate_11"]
 
 ShapeMode = Literal["sizes", "scales"]
-Coordinates = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
-Nearest = Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"]
 
 F = np.float32
 
@@ -83,7 +90,7 @@ def interpolate_1(
     method: str = mode
     if mode == "linear" and image.ndim < 5:
         method = "linear_onnx"
-    coordinates: Coordinates = "asymmetric"
+    coordinates: CoordinateMode = "asymmetric"
     if align_corners:
         coordinates = "align_corners"
     elif mode.startswith("linear") and not is_padded and not (image.ndim == 4 and resized_axes == [2, 3]):
@@ -108,8 +115,8 @@ def interpolate_4(
     *,
     mode: Literal["nearest", "linear", "linear_onnx", "cubic"],
     shape_calculation_mode: ShapeMode,
-    coordinate_transformation_mode: Coordinates = "half_pixel",
-    nearest_mode: Nearest = "round_prefer_floor",
+    coordinate_transformation_mode: CoordinateMode = "half_pixel",
+    nearest_mode: NearestMode = "round_prefer_floor",
     antialias: bool = False,
     pads_begin: list[int] = [],
     pads_end: list[int] = [],
@@ -166,8 +173,8 @@ def interpolate_11(
     *,
     mode: Literal["nearest", "linear", "linear_onnx", "cubic", "bilinear_pillow", "bicubic_pillow"],
     shape_calculation_mode: ShapeMode,
-    coordinate_transformation_mode: Coordinates = "half_pixel",
-    nearest_mode: Nearest = "round_prefer_floor",
+    coordinate_transformation_mode: CoordinateMode = "half_pixel",
+    nearest_mode: NearestMode = "round_prefer_floor",
     antialias: bool = False,
     pads_begin: list[int] = [],
     pads_end: list[int] = [],
@@ -210,38 +217,22 @@ def interpolate_11(
     return _resize(data, axes_to_resize, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """An axis to resize.
-
-    Attributes:
-        number: The axis.
-        size: Number of its elements.
-        target: Number of elements in the result.
-        scale: Ratio of the sizes, f32.
-    """
-
-    number: int
-    size: int
-    target: int
-    scale: Any
-
-
-def _create_axes_from_sizes(shape: Sequence[int], axes: Sequence[int], sizes: Sequence[int]) -> list[_Axis]:
+def _create_axes_from_sizes(shape: Sequence[int], axes: Sequence[int], sizes: Sequence[int]) -> list[ResizeAxis]:
     _check_count("sizes", len(sizes), len(axes))
     if sizes and min(sizes) < 0:
         raise InputError(f"sizes is {list(sizes)}, expected no negative number")
     return [
-        _Axis(axis, shape[axis], size, F(size) / F(shape[axis] or 1)) for axis, size in zip(axes, sizes, strict=False)
+        ResizeAxis(axis, shape[axis], size, F(size) / F(shape[axis] or 1))
+        for axis, size in zip(axes, sizes, strict=False)
     ]
 
 
-def _create_axes_from_scales(shape: Sequence[int], axes: Sequence[int], scales: Array) -> list[_Axis]:
+def _create_axes_from_scales(shape: Sequence[int], axes: Sequence[int], scales: Array) -> list[ResizeAxis]:
     _check_count("scales", len(scales), len(axes))
     if not np.all(np.isfinite(scales) & (scales >= 0)):
         raise InputError(f"scales is {scales.tolist()}, expected finite non-negative numbers")
     return [
-        _Axis(axis, shape[axis], math.floor(F(shape[axis]) * (scale + EPSILON)), scale)
+        ResizeAxis(axis, shape[axis], math.floor(F(shape[axis]) * (scale + EPSILON)), scale)
         for axis, scale in zip(axes, scales, strict=False)
     ]
 
@@ -261,27 +252,12 @@ def _pad(x: Array, pads_begin: Sequence[int], pads_end: Sequence[int]) -> Array:
     return pad_with_constant(x, begin, [b + size + e for b, size, e in zip(begin, x.shape, end, strict=True)])
 
 
-@dataclass(frozen=True)
-class _Taps:
-    """The input elements whose weighted sums are the elements of the result, along one axis.
-
-    Attributes:
-        axis: The axis.
-        index: Index of each tap, [taps, size of the result]; -1 for taps outside of the input.
-        weight: Weight of each tap, [taps, size of the result]; 0 for taps outside of the input.
-    """
-
-    axis: int
-    index: Array
-    weight: Array
-
-
 def _resize(
     data: Array,
-    axes: Sequence[_Axis],
+    axes: Sequence[ResizeAxis],
     mode: str,
-    coordinates: Coordinates,
-    nearest_mode: Nearest,
+    coordinates: CoordinateMode,
+    nearest_mode: NearestMode,
     antialias: bool,
     cube_coeff: float,
 ) -> Array:
@@ -294,7 +270,7 @@ def _resize(
         raise InputError(f"axis {empty[0].number} is empty and cannot be resized to {empty[0].target}")
     if mode == "nearest":
         for axis in axes:
-            data = data.take(_compute_nearest_index(axis, coordinates, nearest_mode), axis.number)
+            data = data.take(compute_nearest_index(axis, coordinates, nearest_mode), axis.number)
         return data
     if mode.endswith("_pillow"):
         if len(axes) != 2:
@@ -304,33 +280,27 @@ def _resize(
     if is_integer(data.dtype):
         return _sum_jointly(data, taps, normalize=mode == "linear")
     if mode == "linear":
-        taps = [_normalize_weights(t) for t in taps]
+        taps = [normalize_weights(t) for t in taps]
     return _sum_by_axis(data, taps, list(sizes.values()))
 
 
 def _compute_taps(
-    axes: Sequence[_Axis], mode: str, coordinates: Coordinates, antialias: bool, cube_coeff: float
-) -> list[_Taps]:
+    axes: Sequence[ResizeAxis], mode: str, coordinates: CoordinateMode, antialias: bool, cube_coeff: float
+) -> list[Taps]:
     if mode == "linear":
         antialias = antialias and any(axis.scale < 1 for axis in axes)
-        return [_compute_linear_taps(axis, coordinates, antialias) for axis in axes]
+        return [compute_linear_taps(axis, coordinates, antialias) for axis in axes]
     if mode == "linear_onnx":
-        return [_compute_linear_onnx_taps(axis, coordinates) for axis in axes]
-    return [_compute_cubic_taps(axis, coordinates, cube_coeff) for axis in axes]
+        return [compute_linear_onnx_taps(axis, coordinates) for axis in axes]
+    return [compute_cubic_taps(axis, coordinates, cube_coeff) for axis in axes]
 
 
-def _normalize_weights(taps: _Taps) -> _Taps:
-    """Scale weights so that they add up to 1, or to 0 if all are 0."""
-    total = taps.weight.sum(axis=0)
-    return _Taps(taps.axis, taps.index, np.where(total == 0, F(0), taps.weight / total))
-
-
-def _sum_by_axis(data: Array, taps: Sequence[_Taps], shape: Sequence[int]) -> Array:
+def _sum_by_axis(data: Array, taps: Sequence[Taps], shape: Sequence[int]) -> Array:
     """Compute weighted sums along one axis after the other, in blocks of the dimensions before the first axis."""
     first_axis = min((t.axis for t in taps), default=0)
     rows = data.reshape(math.prod(data.shape[:first_axis]), *data.shape[first_axis:])
     result = np.empty((len(rows), *shape[first_axis:]), data.dtype)
-    row_taps = [_Taps(t.axis - first_axis + 1, t.index, t.weight) for t in taps]
+    row_taps = [Taps(t.axis - first_axis + 1, t.index, t.weight) for t in taps]
     step = max(1, BLOCK_SIZE // max(1, math.prod(shape[first_axis:])))
     for start in range(0, len(rows), step):
         result[start : start + step] = _sum_block(rows[start : start + step], taps=row_taps)
@@ -338,13 +308,13 @@ def _sum_by_axis(data: Array, taps: Sequence[_Taps], shape: Sequence[int]) -> Ar
 
 
 @compute_in_float32
-def _sum_block(block: Array, *, taps: Sequence[_Taps]) -> Array:
+def _sum_block(block: Array, *, taps: Sequence[Taps]) -> Array:
     for t in taps:
         block = _compute_weighted_sum(block, t)
     return block
 
 
-def _compute_weighted_sum(x: Array, taps: _Taps) -> Array:
+def _compute_weighted_sum(x: Array, taps: Taps) -> Array:
     """Compute the weighted sum along one axis, in the wider type of `x` and the weights."""
     dtype = np.result_type(x.dtype, taps.weight.dtype)
     total = np.zeros((*x.shape[: taps.axis], taps.index.shape[1], *x.shape[taps.axis + 1 :]), dtype)
@@ -367,7 +337,7 @@ def _align(weight: Array, axis: int, rank: int) -> Array:
     return weight.reshape([-1 if a == axis else 1 for a in range(rank)])
 
 
-def _sum_jointly(data: Array, taps: Sequence[_Taps], normalize: bool) -> Array:
+def _sum_jointly(data: Array, taps: Sequence[Taps], normalize: bool) -> Array:
     """Compute the sum over all combinations of taps, in f32 and in the order of the reference implementation.
 
     For integers, a difference in the last place of a sum may change the result by one. They are therefore not summed
@@ -391,101 +361,15 @@ def _sum_jointly(data: Array, taps: Sequence[_Taps], normalize: bool) -> Array:
     return truncate_to(total, data.dtype)
 
 
-def _compute_source_coordinates(axis: _Axis, coordinates: Coordinates) -> Array:
-    """Compute the coordinates in the input of the elements of the result, in f32."""
-    x: Array = np.arange(axis.target, dtype=F)
-    if axis.scale == 1 or axis.target == axis.size:
-        return x
-    if coordinates == "asymmetric":
-        x = x / axis.scale
-    elif coordinates == "tf_half_pixel_for_nn":
-        x = (x + F(0.5)) / axis.scale
-    elif coordinates == "align_corners" and axis.target > 1:
-        x = x * F(axis.size - 1) / F(axis.target - 1)
-    elif coordinates == "half_pixel" or axis.target > 1:
-        x = (x + F(0.5)) / axis.scale - F(0.5)
-    else:  # align_corners or pytorch_half_pixel with a single element
-        x = np.zeros_like(x)
-    return x
-
-
-def _compute_nearest_index(axis: _Axis, coordinates: Coordinates, mode: Nearest) -> Array:
-    x = _compute_source_coordinates(axis, coordinates)
-    if mode == "floor":
-        x = np.floor(x)
-    elif mode == "ceil":
-        x = np.ceil(x)
-    elif mode == "simple":
-        x = np.ceil(x) if axis.scale < 1 else np.trunc(x)
-    elif mode == "round_prefer_ceil":
-        x = round_half_away(x)
-    else:
-        x = np.where(x == np.trunc(x) + F(0.5), np.floor(x), round_half_away(x))
-    return np.clip(x.astype(np.int64), 0, axis.size - 1)
-
-
-def _compute_linear_taps(axis: _Axis, coordinates: Coordinates, antialias: bool) -> _Taps:
-    """Compute triangular weights around each coordinate. With antialias, they are as wide as a result element."""
-    x = _compute_source_coordinates(axis, coordinates)
-    slope = axis.scale if antialias else F(1)
-    radius = 2 if axis.scale > 1 else math.ceil(F(2) / slope)
-    offsets = np.arange(-radius, radius + 1)[:, None]
-    index = round_half_away(x).astype(np.int64) + offsets
-    weight = np.maximum(F(0), F(1) - np.abs(slope * (x - index.astype(F))))
-    is_inside = (index >= 0) & (index < axis.size)
-    return _Taps(axis.number, np.where(is_inside, index, -1), np.where(is_inside, weight, F(0)))
-
-
-def _compute_linear_onnx_taps(axis: _Axis, coordinates: Coordinates) -> _Taps:
-    """Compute two neighbors, which are the same element at the edges."""
-    last = axis.size - 1
-    x = np.clip(_compute_source_coordinates(axis, coordinates), F(0), F(last))
-    low = np.minimum(x.astype(np.int64), last)
-    high = np.minimum(low + 1, last)
-    weight = np.where(low == high, F(0.5), [np.abs(x - high.astype(F)), np.abs(x - low.astype(F))])
-    return _Taps(axis.number, np.stack([low, high]), weight.astype(F))
-
-
-def _compute_cubic_taps(axis: _Axis, coordinates: Coordinates, cube_coeff: float) -> _Taps:
-    """Compute four neighbors. Those outside of the input are replaced by its edge."""
-    x = _compute_source_coordinates(axis, coordinates)
-    start = np.floor(x)
-    index = start.astype(np.int64) + np.arange(-1, 3)[:, None]
-    return _Taps(axis.number, np.clip(index, 0, axis.size - 1), compute_cubic_weights(x - start, cube_coeff))
-
-
 @compute_in_float32
-def _resize_as_pillow(data: Array, *, axes: Sequence[_Axis], is_cubic: bool, cube_coeff: float) -> Array:
+def _resize_as_pillow(data: Array, *, axes: Sequence[ResizeAxis], is_cubic: bool, cube_coeff: float) -> Array:
     """Resize as Pillow does: always with antialias, the second axis first, and with rounding after each axis."""
     for axis in reversed(axes):
         if axis.size == axis.target:
             continue
-        total = _compute_weighted_sum(data, _compute_pillow_taps(axis, is_cubic, cube_coeff))
+        total = _compute_weighted_sum(data, compute_pillow_taps(axis, is_cubic, cube_coeff))
         if is_integer(data.dtype):
             limits = np.iinfo(data.dtype)
             total = np.clip(np.trunc(total + np.copysign(0.5, total)), limits.min, limits.max)
         data = truncate_to(total, data.dtype)
     return data
-
-
-def _compute_pillow_taps(axis: _Axis, is_cubic: bool, cube_coeff: float) -> _Taps:
-    scale = axis.size / axis.target
-    stretch = max(1.0, scale)
-    support = (2.0 if is_cubic else 1.0) * stretch
-    center = (np.arange(axis.target) + 0.5) * scale
-    first = np.maximum(0, np.trunc(center - support + 0.5)).astype(np.int64)
-    end = np.minimum(axis.size, np.trunc(center + support + 0.5)).astype(np.int64)
-    index = first + np.arange(math.ceil(support) * 2 + 1)[:, None]
-    distance = np.abs((index - center + 0.5) * (1.0 / stretch))
-    if is_cubic:
-        inner = ((cube_coeff + 2.0) * distance - (cube_coeff + 3.0)) * distance * distance + 1
-        outer = (((distance - 5) * distance + 8) * distance - 4) * cube_coeff
-        weight = np.where(distance < 1, inner, np.where(distance < 2, outer, 0.0))
-    else:
-        weight = np.maximum(0.0, 1.0 - distance)
-    is_inside = index < end
-    weight = np.where(is_inside, weight, 0.0)
-    # np.cumsum adds the weights one by one, as the reference implementation does.
-    total = np.cumsum(weight, axis=0)[-1]
-    weight = np.where(total == 0, weight, weight / np.where(total == 0, 1.0, total))
-    return _Taps(axis.number, np.where(is_inside, index, -1), weight)
