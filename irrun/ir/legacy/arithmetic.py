@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from functools import reduce
 
+from irrun.ir.legacy.blobs import get_channel_blob
 from irrun.ir.legacy.builder import Builder, broadcast_shapes, converts
 from irrun.ir.legacy.layer import BOOLEAN, F32, LegacyLayer, Value
 
-__all__ = ["TYPES", "get_channel_blob"]
+__all__ = ["TYPES"]
 
 #: The values of `operation` that compute numbers, and their operations.
 _ARITHMETIC = {
@@ -109,35 +109,6 @@ def _apply_coefficients(builder: Builder, layer: LegacyLayer, values: list[Value
         for v, c in zip(values, coefficients, strict=True)
     ]
     return builder.unify_types(terms)
-
-
-def get_channel_blob(builder: Builder, layer: LegacyLayer, name: str) -> Value:
-    """Return a blob in a shape that broadcasts with the first input.
-
-    Args:
-        builder: The graph under construction.
-        layer: A layer whose blob holds one number per channel, one number for all, or one per element of a sample.
-        name: Name of the blob.
-
-    Returns:
-        The blob.
-
-    Raises:
-        ModelError: The blob is missing or has another size.
-    """
-    shape = layer.get_input_shape()
-    count = layer.blobs[name].count if name in layer.blobs else 0
-    axis = 0 if len(shape) == 1 else 1
-    if count == 1:
-        return builder.add_blob(layer, name, [1] * len(shape))
-    if shape and count == shape[axis]:
-        return builder.add_blob(layer, name, [count if i == axis else 1 for i in range(len(shape))])
-    if count == math.prod(shape[1:]):
-        return builder.add_blob(layer, name, (1, *shape[1:]))
-    if name not in layer.blobs:
-        raise layer.make_error(f"requires the blob {name}")
-    channels = shape[axis] if shape else 1
-    raise layer.make_error(f"the blob {name} has {count} numbers, but the input has {channels} channels")
 
 
 @converts("ScaleShift")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from irrun.ir.legacy.arithmetic import get_channel_blob
+from irrun.ir.legacy.blobs import get_channel_blob
 from irrun.ir.legacy.builder import Builder, converts
 from irrun.ir.legacy.layer import LegacyLayer, Value
 
