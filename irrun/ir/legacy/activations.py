@@ -188,7 +188,7 @@ def convert_activation(builder: Builder, layer: LegacyLayer) -> Value:
         return value
     conversion = CONVERSIONS.get(kind.lower())
     if conversion is None or conversion is convert_activation:
-        layer.kind = f"Activation:{kind}"
+        layer.type = f"Activation:{kind}"
         return convert_unknown(builder, layer)[0]
     result = conversion(builder, layer)
     return result if isinstance(result, Value) else result[0]
@@ -223,16 +223,16 @@ def convert_power(builder: Builder, layer: LegacyLayer) -> Value:
     value = layer.get_input(0)
     scale, shift = layer.get_float("scale", default=1.0), layer.get_float("shift", default=0.0)
     power = layer.get_float("power", default=1.0)
-    element = value.type
+    element_type = value.element_type
     # Integers stay integers if all parameters are integers too.
-    if element is None or element.is_float or any(p != int(p) for p in (scale, shift, power)) or power < 0:
+    if element_type is None or element_type.is_float or any(p != int(p) for p in (scale, shift, power)) or power < 0:
         value = builder.to_float(value)
-        element = value.type or F32
+        element_type = value.element_type or F32
     steps = (("Multiply", "scale", scale, 1.0), ("Add", "shift", shift, 0.0), ("Power", "power", power, 1.0))
     for operation, name, parameter, neutral in steps:
         if parameter != neutral:
-            number = parameter if element.is_float else int(parameter)
-            value = builder.add_binary(operation, value, builder.add_constant(number, element, name))
+            number = parameter if element_type.is_float else int(parameter)
+            value = builder.add_binary(operation, value, builder.add_constant(number, element_type, name))
     return value
 
 

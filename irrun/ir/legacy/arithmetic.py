@@ -72,7 +72,7 @@ def convert_eltwise(builder: Builder, layer: LegacyLayer) -> Value:
     `coeff` multiplies the terms of a sum. Booleans count as 1 and 0 in the type of the output. Integer division
     truncates towards zero, as the legacy plugins did.
     """
-    operation = TYPES.get(layer.kind) or layer.get_text("operation", default="sum").lower()
+    operation = TYPES.get(layer.type) or layer.get_text("operation", default="sum").lower()
     if not layer.inputs:
         raise layer.make_error("has no inputs")
     if operation == "logical_not":
@@ -84,7 +84,7 @@ def convert_eltwise(builder: Builder, layer: LegacyLayer) -> Value:
     if operation in _COMPARISONS:
         if len(values) != 2:
             raise layer.make_error(f"operation={operation} requires two inputs, found {len(values)}")
-        return builder.add_binary(_COMPARISONS[operation], *values, element=BOOLEAN)
+        return builder.add_binary(_COMPARISONS[operation], *values, element_type=BOOLEAN)
     if operation not in _ARITHMETIC:
         known = ", ".join([*filter(None, _ARITHMETIC), *_COMPARISONS, *_LOGICAL, "logical_not"])
         raise layer.make_error(f"operation is {operation!r}, expected one of {known}")
@@ -139,4 +139,4 @@ def convert_select(builder: Builder, layer: LegacyLayer) -> Value:
     shape = broadcast_shapes(condition.shape, then_value.shape, else_value.shape)
     attributes = {"auto_broadcast": "numpy"}
     inputs = [condition, then_value, else_value]
-    return builder.add_op("Select", inputs, attributes, shape=shape, element=then_value.type)
+    return builder.add_op("Select", inputs, attributes, shape=shape, element_type=then_value.element_type)

@@ -115,7 +115,7 @@ class Builder:
         layer = Layer(len(self.graph.layers), name, layer_type, version, dict(attributes or {}), line=self.line)
         for i, value in enumerate(inputs):
             if value is not None:
-                layer.inputs.append(Port(i, value.type, value.port.shape))
+                layer.inputs.append(Port(i, value.element_type, value.port.shape))
                 self.graph.edges.append(Edge(value.layer.id, value.port.id, layer.id, i))
         for i, (element_type, shape) in enumerate(outputs, len(inputs)):
             layer.outputs.append(Port(i, element_type, None if shape is None else PartialShape(shape)))
@@ -129,7 +129,7 @@ class Builder:
         attributes: Mapping[str, Any] | None = None,
         *,
         shape: Sequence[int] | None = None,
-        element: ElementType | None = None,
+        element_type: ElementType | None = None,
         version: str = "opset1",
         name: str | None = None,
     ) -> Value:
@@ -140,33 +140,33 @@ class Builder:
             inputs: One value per input port; None for an omitted one.
             attributes: Attributes, as Python values.
             shape: The shape of the output; None if it is unknown.
-            element: The element type of the output; by default that of the first input.
+            element_type: The element type of the output; by default that of the first input.
             version: The opset.
             name: The name; by default derived from the type.
 
         Returns:
             The output.
         """
-        if element is None and inputs and inputs[0] is not None:
-            element = inputs[0].type
-        layer = self.add_layer(layer_type, inputs, [(element, shape)], attributes, version=version, name=name)
+        if element_type is None and inputs and inputs[0] is not None:
+            element_type = inputs[0].element_type
+        layer = self.add_layer(layer_type, inputs, [(element_type, shape)], attributes, version=version, name=name)
         return Value(layer, layer.outputs[0])
 
     # --------------------------------------------------------------- constants
 
-    def add_constant(self, value: Any, element: ElementType = I64, name: str = "constant") -> Value:
+    def add_constant(self, value: Any, element_type: ElementType = I64, name: str = "constant") -> Value:
         """Add a Constant that is created in memory.
 
         Args:
             value: An array, a list or a number.
-            element: The element type.
+            element_type: The element type.
             name: The name of the layer inside the current scope.
         """
         import numpy as np
 
-        array = np.asarray(value, element.dtype if not element.is_packed else None)
-        layer = self.add_layer("Constant", [], [(element, array.shape)], name=self.make_name(name))
-        layer.constant = Constant.from_array(array, element)
+        array = np.asarray(value, element_type.dtype if not element_type.is_packed else None)
+        layer = self.add_layer("Constant", [], [(element_type, array.shape)], name=self.make_name(name))
+        layer.constant = Constant.from_array(array, element_type)
         return Value(layer, layer.outputs[0])
 
     def add_blob(self, layer: LegacyLayer, name: str, shape: Sequence[int]) -> Value:
@@ -186,11 +186,11 @@ class Builder:
         blob = layer.blobs.get(name)
         if blob is None:
             raise layer.make_error(f"requires the blob {name}")
-        required = blob.type.get_byte_size(math.prod(shape))
+        required = blob.element_type.get_byte_size(math.prod(shape))
         if required != blob.size:
             raise layer.make_error(
                 f"the blob {name} takes {blob.size} bytes, "
-                f"{blob.type.precision} of shape {list(shape)} takes {required}"
+                f"{blob.element_type.precision} of shape {list(shape)} takes {required}"
             )
         return self.add_stored_constant(blob, shape, name)
 
@@ -205,38 +205,41 @@ class Builder:
         Returns:
             The value, converted to f32 if the blob is f16.
         """
-        layer = self.add_layer("Constant", [], [(blob.type, shape)], name=self.make_name(name))
+        layer = self.add_layer("Constant", [], [(blob.element_type, shape)], name=self.make_name(name))
         try:
-            layer.constant = Constant.from_weights(self.weights, blob.type, tuple(shape), blob.offset, blob.size)
+            layer.constant = Constant.from_weights(
+                self.weights, blob.element_type, tuple(shape), blob.offset, blob.size
+            )
         except ModelError as error:
             self.findings.append(Finding(layer.line, layer.describe(), error.message))
         value = Value(layer, layer.outputs[0])
-        if blob.type.name == "f16":
+        if blob.element_type.name == "f16":
             value = self.convert(value, F32)
             self.f16_layers.add(value.layer.id)
         return value
 
-    def fill(self, number: float, shape: Sequence[int], element: ElementType = F32) -> Value:
+    def fill(self, number: float, shape: Sequence[int], element_type: ElementType = F32) -> Value:
         """Add a tensor whose elements are all equal; it takes no memory until it is computed."""
-        value = self.add_constant(number, element, "fill")
+        value = self.add_constant(number, element_type, "fill")
         target = self.add_constant(list(shape), name="shape")
         return self.add_op("Broadcast", [value, target], {"mode": "numpy"}, shape=shape)
 
     # ------------------------------------------------------------- conversions
 
-    def convert(self, value: Value, element: ElementType) -> Value:
+    def convert(self, value: Value, element_type: ElementType) -> Value:
         """Return a value in another element type, or the value itself if it is of that type."""
-        if value.type == element:
+        if value.element_type == element_type:
             return value
-        return self.add_unary("Convert", value, {"destination_type": element}, element=element)
+        return self.add_unary("Convert", value, {"destination_type": element_type}, element_type=element_type)
 
     def to_float(self, value: Value) -> Value:
         """Return a value as floats, since images may be U8 and arithmetic on them requires floats."""
-        return value if value.type is None or value.type.is_float else self.convert(value, F32)
+        return value if value.element_type is None or value.element_type.is_float else self.convert(value, F32)
 
-    def to_int(self, value: Value, element: ElementType = I64) -> Value:
+    def to_int(self, value: Value, element_type: ElementType = I64) -> Value:
         """Return a value as integers, since legacy files may also store indices and sizes as FP32."""
-        return value if value.type is not None and value.type.is_integer else self.convert(value, element)
+        is_integer = value.element_type is not None and value.element_type.is_integer
+        return value if is_integer else self.convert(value, element_type)
 
     def get_target_shape(self, layer: LegacyLayer, position: int) -> Value:
         """Return the input that holds the shape of the output.
@@ -254,13 +257,13 @@ class Builder:
 
     def unify_types(self, values: Sequence[Value]) -> list[Value]:
         """Convert values to the element type that can represent all of them."""
-        types = {v.type for v in values}
+        types = {v.element_type for v in values}
         if len(types) == 1:
             return list(values)
         known = [t for t in types if t is not None]
         has_floats = any(t.is_float for t in known)
-        element = F32 if has_floats else max(known, key=lambda t: t.bits, default=F32)
-        return [self.convert(v, element) for v in values]
+        element_type = F32 if has_floats else max(known, key=lambda t: t.bits, default=F32)
+        return [self.convert(v, element_type) for v in values]
 
     # -------------------------------------------------------------- operations
 
@@ -272,13 +275,15 @@ class Builder:
         target = self.add_constant(list(shape), name="shape")
         return self.add_op("Reshape", [value, target], {"special_zero": False}, shape=shape)
 
-    def add_binary(self, layer_type: str, left: Value, right: Value, *, element: ElementType | None = None) -> Value:
+    def add_binary(
+        self, layer_type: str, left: Value, right: Value, *, element_type: ElementType | None = None
+    ) -> Value:
         """Add a binary elementwise operation with NumPy broadcasting; integer division truncates towards zero."""
         shape = broadcast_shapes(left.shape, right.shape)
         attributes: dict[str, Any] = {"auto_broadcast": "numpy"}
         if layer_type == "Divide":
             attributes["m_pythondiv"] = False
-        return self.add_op(layer_type, [left, right], attributes, shape=shape, element=element)
+        return self.add_op(layer_type, [left, right], attributes, shape=shape, element_type=element_type)
 
     def add_unary(
         self, layer_type: str, value: Value, attributes: Mapping[str, Any] | None = None, **keywords: Any
@@ -313,7 +318,7 @@ class Builder:
         shape = value.shape
         shapes = [None if shape is None else (*shape[:axis], n, *shape[axis + 1 :]) for n in sizes]
         bounds = [self.add_constant(axis, name="axis"), self.add_constant(list(sizes), name="lengths")]
-        layer = self.add_layer("VariadicSplit", [value, *bounds], [(value.type, s) for s in shapes])
+        layer = self.add_layer("VariadicSplit", [value, *bounds], [(value.element_type, s) for s in shapes])
         return [Value(layer, port) for port in layer.outputs]
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:
@@ -340,11 +345,11 @@ def convert_unknown(builder: Builder, layer: LegacyLayer) -> list[Value]:
     """
     attributes: dict[str, Any] = dict(layer.attributes)
     for name, blob in layer.blobs.items():
-        attributes[f"{name}-precision"] = blob.type.precision
+        attributes[f"{name}-precision"] = blob.element_type.precision
         attributes[f"{name}-offset"] = blob.offset
         attributes[f"{name}-size"] = blob.size
-    outputs = [(d.type, d.shape) for d in layer.outputs]
-    unchanged = builder.add_layer(layer.kind, layer.inputs, outputs, attributes, version="legacy", name=layer.name)
+    outputs = [(d.element_type, d.shape) for d in layer.outputs]
+    unchanged = builder.add_layer(layer.type, layer.inputs, outputs, attributes, version="legacy", name=layer.name)
     return [Value(unchanged, port) for port in unchanged.outputs]
 
 

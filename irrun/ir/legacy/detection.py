@@ -26,7 +26,7 @@ def _add_priors(
     else:
         inputs.append(builder.add_constant(list(image_size), name="image"))
     shape = layer.get_output_shape()
-    value = builder.add_op(operation, inputs, attributes, shape=(2, math.prod(shape) // 2), element=F32)
+    value = builder.add_op(operation, inputs, attributes, shape=(2, math.prod(shape) // 2), element_type=F32)
     if shape[:-2] != (1,) or shape[-2] != 2:
         return builder.reshape(value, shape)
     return builder.add_op("Unsqueeze", [value, builder.add_constant(0, name="axis")], shape=shape)
@@ -34,7 +34,9 @@ def _add_priors(
 
 def _add_spatial_size(builder: Builder, value: Value, shape: Sequence[int], name: str) -> Value:
     """Return the last two dimensions of a value as a tensor."""
-    whole = builder.add_op("ShapeOf", [value], {"output_type": I64}, shape=(len(shape),), element=I64, version="opset3")
+    whole = builder.add_op(
+        "ShapeOf", [value], {"output_type": I64}, shape=(len(shape),), element_type=I64, version="opset3"
+    )
     last = builder.add_constant([len(shape) - 2, len(shape) - 1], name=name)
     axis = builder.add_constant(0, name="axis")
     return builder.add_op("Gather", [whole, last, axis], shape=(2,), version="opset8")
@@ -274,15 +276,15 @@ def convert_non_max_suppression(builder: Builder, layer: LegacyLayer) -> Value:
         else:
             scalar = builder.to_scalar(layer.inputs[i + 2])
             inputs.append(builder.to_int(scalar) if i == 0 else builder.to_float(scalar))
-    element = I64 if layer.get_output_type().name == "i64" else I32
+    element_type = I64 if layer.get_output_type().name == "i64" else I32
     attributes = {
         "box_encoding": "center" if layer.get_bool("center_point_box") else "corner",
         "sort_result_descending": layer.get_bool("sort_result_descending", default=True),
-        "output_type": element,
+        "output_type": element_type,
     }
     rows = layer.get_output_shape()[0]
-    selected = builder.add_op("NonMaxSuppression", inputs, attributes, element=element, version="opset3")
-    padded = builder.concat([selected, builder.fill(-1, (rows, 3), element)], 0)
+    selected = builder.add_op("NonMaxSuppression", inputs, attributes, element_type=element_type, version="opset3")
+    padded = builder.concat([selected, builder.fill(-1, (rows, 3), element_type)], 0)
     return builder.slice(padded, [0], [0], [rows])
 
 
@@ -296,7 +298,7 @@ def convert_ctc_greedy_decoder(builder: Builder, layer: LegacyLayer) -> Value:
     logits = builder.to_float(layer.get_input(0))
     steps, batch = layer.get_input_shape()[:2]
     if len(layer.inputs) > 1:
-        mask = builder.reshape(builder.convert(layer.inputs[1], logits.type or F32), (steps, batch))
+        mask = builder.reshape(builder.convert(layer.inputs[1], logits.element_type or F32), (steps, batch))
         first = builder.add_constant([[1.0], *[[0.0]] * (steps - 1)], F32, "first")
         mask = builder.add_binary("Maximum", mask, first)
     else:
@@ -353,15 +355,15 @@ def convert_detectron(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     """Convert to the operation of the same name. Sizes and scale of the image are reshaped to its rank."""
     attributes = {
         name: getattr(layer, method)(name)
-        for name, method in _DETECTRON[layer.kind].items()
+        for name, method in _DETECTRON[layer.type].items()
         if layer.has_attribute(name)
     }
     shapes = [declared.shape for declared in layer.outputs]
-    types = _DETECTRON_OUTPUTS.get(layer.kind, (F32,))
-    outputs = [(element, shapes[i] if i < len(shapes) else None) for i, element in enumerate(types)]
+    types = _DETECTRON_OUTPUTS.get(layer.type, (F32,))
+    outputs = [(element_type, shapes[i] if i < len(shapes) else None) for i, element_type in enumerate(types)]
     inputs = [builder.to_float(value) for value in layer.inputs]
     for suffix, position, shape in (("GenerateProposalsSingleImage", 0, (3,)), ("DetectionOutput", 3, (1, 3))):
-        if layer.kind.endswith(suffix):
+        if layer.type.endswith(suffix):
             inputs[position] = builder.reshape(inputs[position], shape)
-    converted = builder.add_layer(layer.kind, inputs, outputs, attributes, version="opset6")
+    converted = builder.add_layer(layer.type, inputs, outputs, attributes, version="opset6")
     return [Value(converted, port) for port in converted.outputs]

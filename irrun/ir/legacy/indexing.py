@@ -50,13 +50,13 @@ def convert_strided_slice(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("OneHot")
 def convert_one_hot(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to OneHot."""
-    element = layer.get_output_type()
+    element_type = layer.get_output_type()
 
     def read_value(name: str, default: float) -> Value:
         text = layer.get_text(name, default=str(default))
         number = {"True": 1.0, "False": 0.0}.get(text)
         number = layer.get_float(name, default=default) if number is None else number
-        return builder.add_constant(number if element.is_float else int(number), element, name)
+        return builder.add_constant(number if element_type.is_float else int(number), element_type, name)
 
     inputs = [
         builder.to_int(layer.get_input(0)),
@@ -65,7 +65,7 @@ def convert_one_hot(builder: Builder, layer: LegacyLayer) -> Value:
         read_value("off_value", 0.0),
     ]
     attributes = {"axis": layer.get_int("axis", default=-1)}
-    return builder.add_op("OneHot", inputs, attributes, shape=layer.get_output_shape(), element=element)
+    return builder.add_op("OneHot", inputs, attributes, shape=layer.get_output_shape(), element_type=element_type)
 
 
 def _add_top_k(
@@ -73,7 +73,7 @@ def _add_top_k(
 ) -> tuple[Value, Value]:
     """Add a TopK that selects the first of equal elements, which only a sorted TopK-11 guarantees."""
     attributes = {**attributes, "index_element_type": I32, "stable": attributes["sort"] != "none"}
-    outputs = [(value.type, shape), (I32, shape)]
+    outputs = [(value.element_type, shape), (I32, shape)]
     top_k = builder.add_layer("TopK", [value, k], outputs, attributes, version="opset11")
     return Value(top_k, top_k.outputs[0]), Value(top_k, top_k.outputs[1])
 
@@ -125,7 +125,7 @@ def convert_scatter(builder: Builder, layer: LegacyLayer) -> Value:
 
     A ScatterUpdate whose axis is an attribute is computed as ScatterElementsUpdate.
     """
-    operation = layer.kind
+    operation = layer.type
     if len(layer.inputs) > 3:
         axis = builder.to_int(layer.inputs[3])
     else:
@@ -154,7 +154,7 @@ def convert_scatter_nd_update(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_gather_tree(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to GatherTree."""
     inputs = builder.unify_types([layer.get_input(i) for i in range(3)])
-    end_token = builder.convert(builder.to_scalar(layer.get_input(3)), inputs[0].type or I32)
+    end_token = builder.convert(builder.to_scalar(layer.get_input(3)), inputs[0].element_type or I32)
     return builder.add_op("GatherTree", [*inputs, end_token], shape=layer.get_output_shape())
 
 
@@ -164,7 +164,7 @@ def convert_bucketize(builder: Builder, layer: LegacyLayer) -> Value:
     attributes = {"output_type": I32, "with_right_bound": layer.get_bool("with_right_bound", default=True)}
     inputs = [layer.get_input(0), layer.get_input(1)]
     return builder.add_op(
-        "Bucketize", inputs, attributes, shape=layer.get_output_shape(), element=I32, version="opset3"
+        "Bucketize", inputs, attributes, shape=layer.get_output_shape(), element_type=I32, version="opset3"
     )
 
 
@@ -190,18 +190,18 @@ def convert_embedding(builder: Builder, layer: LegacyLayer) -> Value:
         "EmbeddingBagPackedSum": (2, ()),
         "EmbeddingBagOffsetsSum": (4, (3,)),
         "EmbeddingSegmentsSum": (5, (3, 4)),
-    }[layer.kind]
+    }[layer.type]
     inputs: list[Value | None] = []
     for i, value in enumerate(layer.inputs):
         converted = builder.to_int(value) if 0 < i < integer_end else value
         inputs.append(builder.to_scalar(converted) if i in scalars else converted)
-    return builder.add_op(layer.kind, inputs, shape=layer.get_output_shape(), version="opset3")
+    return builder.add_op(layer.type, inputs, shape=layer.get_output_shape(), version="opset3")
 
 
 @converts("NonZero")
 def convert_non_zero(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to NonZero."""
-    return builder.add_op("NonZero", [layer.get_input(0)], {"output_type": I32}, element=I32, version="opset3")
+    return builder.add_op("NonZero", [layer.get_input(0)], {"output_type": I32}, element_type=I32, version="opset3")
 
 
 def _pad_to(builder: Builder, value: Value, padding: Value, count: int) -> Value:
@@ -218,7 +218,7 @@ def convert_unique(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     """
     value = builder.to_float(layer.get_input(0))
     (count,) = layer.get_input_shape()
-    outputs = [(value.type, None), (I64, None), (I64, (count,)), (I64, None)]
+    outputs = [(value.element_type, None), (I64, None), (I64, (count,)), (I64, None)]
     attributes = {"sorted": layer.get_bool("sorted"), "index_element_type": I64, "count_element_type": I64}
     unique = builder.add_layer("Unique", [value], outputs, attributes, version="opset10")
     values, _, positions, counts = (Value(unique, port) for port in unique.outputs)
@@ -252,13 +252,13 @@ def convert_sparse_segment(builder: Builder, layer: LegacyLayer) -> Value:
         builder.add_constant(segments, name="segments"),
     ]
     total = builder.add_op("EmbeddingSegmentsSum", [table, *indices], shape=layer.get_output_shape(), version="opset3")
-    if layer.kind == "SparseSegmentSum":
+    if layer.type == "SparseSegmentSum":
         return total
     shape = (segments, *[1] * (len(layer.get_output_shape()) - 1))
     ones = builder.fill(1, (rows, *shape[1:]))
     count = builder.add_op("EmbeddingSegmentsSum", [ones, *indices], shape=shape, version="opset3")
     count = builder.add_binary("Maximum", count, builder.add_constant(1.0, F32, "one"))
-    if layer.kind == "SparseSegmentSqrtN":
+    if layer.type == "SparseSegmentSqrtN":
         count = builder.add_unary("Sqrt", count)
     return builder.add_binary("Divide", total, count)
 
@@ -267,11 +267,11 @@ def convert_sparse_segment(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_sparse_to_dense(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to a ScatterNDUpdate of a tensor that is filled with the default value or zero."""
     indices, values = builder.to_int(layer.get_input(0)), layer.get_input(2)
-    element = values.type or F32
+    element_type = values.element_type or F32
     if len(layer.inputs) > 3:
-        default = builder.convert(builder.to_scalar(layer.inputs[3]), element)
+        default = builder.convert(builder.to_scalar(layer.inputs[3]), element_type)
     else:
-        default = builder.add_constant(0, element, "zero")
+        default = builder.add_constant(0, element_type, "zero")
     target = builder.add_constant(list(layer.get_output_shape()), name="shape")
     dense = builder.add_op("Broadcast", [default, target], {"mode": "numpy"}, shape=layer.get_output_shape())
     return builder.add_op("ScatterNDUpdate", [dense, indices, values], shape=layer.get_output_shape(), version="opset4")
@@ -287,9 +287,9 @@ def convert_sparse_weighted_sum(builder: Builder, layer: LegacyLayer) -> Value:
     count = layer.get_input_shape()[0]
     segments = builder.reshape(builder.slice(indices, [1], [0], [1]), (count,))
     table = builder.to_float(layer.get_input(3))
-    default = builder.convert(builder.to_scalar(layer.get_input(4)), values.type or I64)
-    segments = builder.convert(segments, values.type or I64)
-    rows = builder.add_constant(layer.get_output_shape()[0], values.type or I64, "rows")
+    default = builder.convert(builder.to_scalar(layer.get_input(4)), values.element_type or I64)
+    segments = builder.convert(segments, values.element_type or I64)
+    rows = builder.add_constant(layer.get_output_shape()[0], values.element_type or I64, "rows")
     inputs = [table, values, segments, rows, default, *map(builder.to_float, layer.inputs[5:6])]
     return builder.add_op("EmbeddingSegmentsSum", inputs, shape=layer.get_output_shape(), version="opset3")
 

@@ -32,7 +32,7 @@ class Value:
     port: Port
 
     @property
-    def type(self) -> ElementType | None:
+    def element_type(self) -> ElementType | None:
         """The element type."""
         return self.port.element_type
 
@@ -50,12 +50,12 @@ class PortDeclaration:
     """The declaration of a port in a legacy file.
 
     Attributes:
-        type: The element type that computations use.
+        element_type: The element type that computations use.
         shape: The shape.
         explicit: Whether the port itself states its precision (IR v7), instead of only the layer.
     """
 
-    type: ElementType | None
+    element_type: ElementType | None
     shape: tuple[int, ...]
     explicit: bool = False
 
@@ -65,19 +65,19 @@ class Blob:
     """A segment of the weights.
 
     Attributes:
-        type: The element type.
+        element_type: The element type.
         offset: The position of the first byte.
         size: The number of bytes.
     """
 
-    type: ElementType
+    element_type: ElementType
     offset: int
     size: int
 
     @property
     def count(self) -> int:
         """The number of elements."""
-        return self.size * 8 // self.type.bits
+        return self.size * 8 // self.element_type.bits
 
 
 _TRUE = frozenset({"1", "true", "yes"})
@@ -93,7 +93,7 @@ class LegacyLayer:
 
     Attributes:
         name: The name.
-        kind: The type, in its documented spelling.
+        type: The type, in its documented spelling.
         version: The IR version of the file.
         line: The line in the file.
         attributes: The attributes, as text.
@@ -105,7 +105,7 @@ class LegacyLayer:
     """
 
     name: str
-    kind: str
+    type: str
     version: int
     line: int
     attributes: dict[str, str]
@@ -117,7 +117,7 @@ class LegacyLayer:
 
     def make_error(self, message: str) -> ModelError:
         """Return an error that names this layer."""
-        return ModelError(message, line=self.line or None, layer=f"layer {self.name!r} ({self.kind}, legacy)")
+        return ModelError(message, line=self.line or None, layer=f"layer {self.name!r} ({self.type}, legacy)")
 
     def has_attribute(self, *names: str) -> bool:
         """Return whether the layer has one of the attributes."""
@@ -220,7 +220,7 @@ class LegacyLayer:
 
     def get_output_type(self, position: int = 0) -> ElementType:
         """Return the declared element type of an output port; f32 if it is not declared."""
-        declared = self.outputs[position].type if position < len(self.outputs) else None
+        declared = self.outputs[position].element_type if position < len(self.outputs) else None
         return declared or F32
 
     def _convert(self, names: Sequence[str], default: Any, convert: Callable[[str], Any], description: str) -> Any:

@@ -56,7 +56,7 @@ class MemoryConverter:
         converted = builder.add_layer(
             "ReadValue" if is_reader else "Assign",
             [value],
-            [(value.type, value.shape)],
+            [(value.element_type, value.shape)],
             attributes,
             version="opset6",
             name=layer.name,

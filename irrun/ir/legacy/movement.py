@@ -31,10 +31,10 @@ def convert_convert(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Convert to the type of the output, which is f32 for FP16."""
     precision = layer.get_text("precision", default="")
     try:
-        element = ElementType.parse(precision) if precision else layer.get_output_type()
+        element_type = ElementType.parse(precision) if precision else layer.get_output_type()
     except ValueError as error:
         raise layer.make_error(str(error)) from None
-    return builder.convert(layer.get_input(0), F32 if element.name == "f16" else element)
+    return builder.convert(layer.get_input(0), F32 if element_type.name == "f16" else element_type)
 
 
 @converts("Concat")
@@ -88,8 +88,8 @@ def convert_pad(builder: Builder, layer: LegacyLayer) -> Value:
     inputs = [value, begin, end]
     if mode == "constant":
         number = layer.get_float("pad_value", default=0.0)
-        element = value.type or F32
-        inputs.append(builder.add_constant(number if element.is_float else int(number), element, "pad_value"))
+        element_type = value.element_type or F32
+        inputs.append(builder.add_constant(number if element_type.is_float else int(number), element_type, "pad_value"))
     return builder.add_op("Pad", inputs, {"pad_mode": mode}, shape=layer.get_output_shape())
 
 
@@ -157,7 +157,7 @@ def convert_squeeze(builder: Builder, layer: LegacyLayer) -> Value:
     if len(layer.inputs) < 2:
         return builder.reshape(layer.get_input(0), layer.get_output_shape())
     axes = builder.to_int(layer.inputs[1])
-    operation = "Squeeze" if layer.kind.lower() == "squeeze" else "Unsqueeze"
+    operation = "Squeeze" if layer.type.lower() == "squeeze" else "Unsqueeze"
     return builder.add_op(operation, [layer.get_input(0), axes], shape=layer.get_output_shape())
 
 
@@ -192,17 +192,19 @@ def convert_fill(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_range(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Range."""
     start, stop, step = builder.unify_types([builder.to_scalar(layer.get_input(i)) for i in range(3)])
-    attributes = {"output_type": start.type or F32}
+    attributes = {"output_type": start.element_type or F32}
     return builder.add_op("Range", [start, stop, step], attributes, shape=layer.get_output_shape(), version="opset4")
 
 
 @converts("ShapeOf", "Shape")
 def convert_shape_of(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ShapeOf."""
-    element = layer.get_output_type() if layer.get_output_type().name in ("i32", "i64") else I32
-    attributes = {"output_type": element}
+    element_type = layer.get_output_type() if layer.get_output_type().name in ("i32", "i64") else I32
+    attributes = {"output_type": element_type}
     shape = layer.get_output_shape()
-    return builder.add_op("ShapeOf", [layer.get_input(0)], attributes, shape=shape, element=element, version="opset3")
+    return builder.add_op(
+        "ShapeOf", [layer.get_input(0)], attributes, shape=shape, element_type=element_type, version="opset3"
+    )
 
 
 @converts("ReverseSequence")
@@ -233,14 +235,14 @@ def convert_depth_to_space(builder: Builder, layer: LegacyLayer) -> Value:
         "block_size": layer.get_int("block_size", default=1),
         "mode": layer.get_text("mode", default="blocks_first"),
     }
-    return builder.add_op(layer.kind, [layer.get_input(0)], attributes, shape=layer.get_output_shape())
+    return builder.add_op(layer.type, [layer.get_input(0)], attributes, shape=layer.get_output_shape())
 
 
 @converts("SpaceToBatch", "BatchToSpace")
 def convert_space_to_batch(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to the operation of the same name."""
     inputs = [layer.get_input(0), *(builder.to_int(layer.get_input(i)) for i in (1, 2, 3))]
-    return builder.add_op(layer.kind, inputs, shape=layer.get_output_shape(), version="opset2")
+    return builder.add_op(layer.type, inputs, shape=layer.get_output_shape(), version="opset2")
 
 
 @converts("ExtractImagePatches")

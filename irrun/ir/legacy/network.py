@@ -144,7 +144,7 @@ class _GraphReader:
     def add_parameters(self) -> None:
         """Add Parameters for `Input` layers and then for input ports without an edge, as legacy readers did."""
         for element in self.order:
-            if element.kind == "input":
+            if element.lowercase_type == "input":
                 if len(element.outputs) != 1:
                     raise create_error(
                         element.element, f"an Input layer has {len(element.outputs)} outputs, expected one"
@@ -162,7 +162,7 @@ class _GraphReader:
 
     def _add_parameter(self, name: str, declared: PortDeclaration, line: int) -> Value:
         self.builder.line = line
-        element_type = declared.type or F32
+        element_type = declared.element_type or F32
         attributes = {"element_type": element_type, "shape": PartialShape(declared.shape)}
         outputs = [(element_type, declared.shape)]
         parameter = self.builder.add_layer("Parameter", [], outputs, attributes, name=name)
@@ -187,14 +187,14 @@ class _GraphReader:
     def convert_layers(self) -> None:
         """Convert all layers except `Input` layers."""
         for element in self.order:
-            if element.kind != "input":
+            if element.lowercase_type != "input":
                 self._convert_layer(element)
 
     def _create_layer(self, element: LayerElement) -> LegacyLayer:
         """Return a layer with the values of its inputs."""
         source = element.layer
-        kind = SPELLINGS.get(element.kind, source.type)
-        layer = LegacyLayer(source.name, kind, self.version, source.line, source.attributes, weights=self.weights)
+        layer_type = SPELLINGS.get(element.lowercase_type, source.type)
+        layer = LegacyLayer(source.name, layer_type, self.version, source.line, source.attributes, weights=self.weights)
         layer.blobs = element.read_blobs()
         layer.outputs = [element.outputs[port.id] for port in source.outputs]
         for port in source.inputs:
@@ -226,24 +226,24 @@ class _GraphReader:
 
     def _apply_conversion(self, element: LayerElement, layer: LegacyLayer) -> list[Value]:
         """Return the values of the outputs of a layer."""
-        if element.kind == "tensoriterator":
+        if element.lowercase_type == "tensoriterator":
             return _IteratorReader(self, element, layer).convert()
-        if element.kind == "memory":
+        if element.lowercase_type == "memory":
             return self.memories.convert(self.builder, layer)
-        if element.kind not in CONVERSIONS:
+        if element.lowercase_type not in CONVERSIONS:
             return convert_unknown(self.builder, layer)
         try:
-            result = CONVERSIONS[element.kind](self.builder, layer)
+            result = CONVERSIONS[element.lowercase_type](self.builder, layer)
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise layer.make_error(f"ports, blobs and attributes are inconsistent: {error}") from error
         return [result] if isinstance(result, Value) else list(result)
 
     def _convert_to_declared(self, value: Value, declared: PortDeclaration) -> Value:
         """Convert booleans to the type that the file declares, and all types to the one that a port itself declares."""
-        if declared.type is None or value.type is None or value.type == declared.type:
+        if declared.element_type is None or value.element_type is None or value.element_type == declared.element_type:
             return value
-        if value.type.name == "boolean" or declared.explicit:
-            return self.builder.convert(value, declared.type)
+        if value.element_type.name == "boolean" or declared.explicit:
+            return self.builder.convert(value, declared.element_type)
         return value
 
     def add_results(self) -> None:
@@ -252,7 +252,7 @@ class _GraphReader:
         for element in self.layers.values():
             for i, port in enumerate(element.layer.outputs):
                 key = (element.layer.id, port.id)
-                if key not in producers and element.kind not in ("input", "const"):
+                if key not in producers and element.lowercase_type not in ("input", "const"):
                     self._add_result(self.values[key], element.get_output_name(i), element.layer.line)
 
     def _add_result(self, value: Value, name: str, line: int) -> Layer:
@@ -273,14 +273,14 @@ class _GraphReader:
             ModelError: The port does not exist or has an edge.
         """
         element = self.layers.get(port[0])
-        is_input = element is not None and element.kind == "input"
+        is_input = element is not None and element.lowercase_type == "input"
         declared = None if element is None else (element.outputs if is_input else element.inputs).get(port[1])
         if element is None or declared is None or port in self.sources:
             raise create_error(
                 self.root, f"a port map refers to port {port[1]} of layer {port[0]}, which is not an input of the body"
             )
         name = element.layer.name if is_input else f"{element.layer.name}/{port[1]}"
-        declared = PortDeclaration(element_type or declared.type, declared.shape)
+        declared = PortDeclaration(element_type or declared.element_type, declared.shape)
         value = self._add_parameter(name, declared, element.layer.line)
         (self.values if is_input else self.unconnected)[port] = value
         return value.layer
@@ -343,7 +343,7 @@ class _IteratorReader:
         self._map_inputs()
         self.reader.convert_layers()
         layer = self.layer
-        outputs = [(declared.type, declared.shape) for declared in layer.outputs]
+        outputs = [(declared.element_type, declared.shape) for declared in layer.outputs]
         iterator = self.parent.builder.add_layer("TensorIterator", layer.inputs, outputs, name=layer.name)
         self._map_outputs(iterator)
         self._add_back_edges()
@@ -364,7 +364,7 @@ class _IteratorReader:
                     f"two inputs of the port map name port {port[1]} of layer {port[0]} of the body"
                 )
             entry.external_port_id = positions[entry.external_port_id]
-            parameter = self.reader.add_body_parameter(port, self.layer.inputs[entry.external_port_id].type)
+            parameter = self.reader.add_body_parameter(port, self.layer.inputs[entry.external_port_id].element_type)
             self.parameters[port] = parameter
             entry.internal_layer_id = parameter.id
             self.body.inputs.append(entry)

@@ -119,16 +119,16 @@ def _get_mean_image(
     """Return the mean images of all channels as one tensor, a single Constant if they are adjacent in the weights."""
     height, width = input_shape[-2:]
     for image in images:
-        expected = image.type.get_byte_size(height * width)
+        expected = image.element_type.get_byte_size(height * width)
         if image.size != expected:
             raise create_error(
                 element,
-                f"a mean image has {image.size} bytes, expected {expected} for {image.type}[{height},{width}]",
+                f"a mean image has {image.size} bytes, expected {expected} for {image.element_type}[{height},{width}]",
             )
     shape = [1] * (len(input_shape) - 2) + [height, width]
     if all(b.offset == a.offset + a.size for a, b in pairwise(images)):
         shape[axis] = len(images)
-        blob = Blob(images[0].type, images[0].offset, sum(image.size for image in images))
+        blob = Blob(images[0].element_type, images[0].offset, sum(image.size for image in images))
         return builder.add_stored_constant(blob, shape, "mean")
     return builder.concat(
         [builder.add_stored_constant(image, shape, f"mean.{i}") for i, image in enumerate(images)], axis

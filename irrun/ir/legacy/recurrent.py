@@ -43,14 +43,14 @@ def _read_attributes(layer: LegacyLayer, kind: str, hidden: int) -> dict[str, ob
 @converts("LSTMCell", "GRUCell", "RNNCell")
 def convert_cell(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     """Convert to LSTMCell, GRUCell or RNNCell."""
-    kind = layer.kind.removesuffix("Cell").lower()
+    kind = layer.type.removesuffix("Cell").lower()
     state_count = 2 if kind == "lstm" else 1
     hidden = layer.get_int("hidden_size", default=layer.get_input_shape(1)[-1])
     inputs = [builder.to_float(layer.get_input(i)) for i in range(1 + state_count)]
     inputs += _get_weights(builder, layer, kind, layer.get_input_shape()[-1], hidden)
     outputs = [(F32, (layer.get_input_shape()[0], hidden))] * state_count
     attributes = _read_attributes(layer, kind, hidden)
-    cell = builder.add_layer(layer.kind, inputs, outputs, attributes, version=_CELL_VERSIONS[kind])
+    cell = builder.add_layer(layer.type, inputs, outputs, attributes, version=_CELL_VERSIONS[kind])
     return [Value(cell, port) for port in cell.outputs]
 
 
@@ -61,7 +61,7 @@ def convert_sequence(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     The sequence runs over axis 1 of the data, or over axis 0 (`axis`). Omitted initial states are zero, and omitted
     sequence lengths include all steps.
     """
-    kind = layer.kind.removesuffix("Sequence").lower()
+    kind = layer.type.removesuffix("Sequence").lower()
     state_count = 2 if kind == "lstm" else 1
     direction = {"forward": "forward", "backward": "reverse"}.get(
         layer.get_text("direction", default="Forward").lower()
@@ -88,7 +88,7 @@ def convert_sequence(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
         inputs.append(builder.reshape(weights, (1, *(weights.shape or ()))))
     attributes = {**_read_attributes(layer, kind, hidden), "direction": direction}
     outputs = [(F32, (batch, 1, steps, hidden)), *[(F32, (batch, 1, hidden))] * state_count]
-    sequence = builder.add_layer(layer.kind, inputs, outputs, attributes, version="opset5")
+    sequence = builder.add_layer(layer.type, inputs, outputs, attributes, version="opset5")
     result = builder.reshape(Value(sequence, sequence.outputs[0]), (batch, steps, hidden))
     if time_first:
         result = builder.transpose(result, [1, 0, 2])

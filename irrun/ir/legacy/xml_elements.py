@@ -110,11 +110,11 @@ class LayerElement:
                 port_id = parse_int(port, "port id", port.get("id"))
                 element_type = _get_compute_type(port, precision or self.precision)
                 ports[port_id] = PortDeclaration(element_type, shape, explicit=bool(precision))
-        self.layer.inputs = [Port(i, d.type, PartialShape(d.shape)) for i, d in sorted(self.inputs.items())]
-        self.layer.outputs = [Port(i, d.type, PartialShape(d.shape)) for i, d in sorted(self.outputs.items())]
+        self.layer.inputs = [Port(i, d.element_type, PartialShape(d.shape)) for i, d in sorted(self.inputs.items())]
+        self.layer.outputs = [Port(i, d.element_type, PartialShape(d.shape)) for i, d in sorted(self.outputs.items())]
 
     @property
-    def kind(self) -> str:
+    def lowercase_type(self) -> str:
         """The type in lower case; legacy readers ignored case."""
         return self.layer.type.lower()
 
@@ -135,7 +135,7 @@ class LayerElement:
             ModelError: An offset, size or precision is invalid.
         """
         element, precision = self.element, self.precision
-        if self.kind == "const":
+        if self.lowercase_type == "const":
             port = element.find("output/port")
             precision = (port.get("precision") if port is not None else None) or precision
         blob_elements = [*element.iterchildren("biases"), *element.iterchildren("weights")]
