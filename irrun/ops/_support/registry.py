@@ -134,7 +134,7 @@ def op(
     optional input that is not connected; `*rest` takes any number of inputs. Keyword-only parameters are the
     attributes. Their annotations name the types that the texts of the XML are converted to: bool, int, float, str,
     ElementType, PartialShape, Literal, or lists of these; `| None` where the text may be empty. Attributes without
-    a default are required. The function returns an array, or a tuple with one array per output port.
+    a default are required. The function returns an array, or a tuple with one array per output port::
 
         @irrun.op("MyOp", opset="extension")
         def my_op(data, scale=None, *, axes: list[int], mode: Literal["add", "mul"] = "add"): ...

@@ -45,7 +45,7 @@ def col2im_15(
         pads_end: Padding after each axis.
 
     Returns:
-        Shape [batch, channels, *output_size], or the same without batch, the type of `data`.
+        Shape `[batch, channels, *output_size]`, or the same without batch, the type of `data`.
 
     Raises:
         InputError: A size, stride or dilation is not a pair of positive numbers, a padding is not a pair of

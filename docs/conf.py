@@ -1,0 +1,40 @@
+"""Configuration of the documentation site: `sphinx-build -W docs build/docs`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import make_reference
+
+import irrun
+
+project = "irrun"
+author = "the irrun developers"
+release = version = irrun.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+html_theme = "furo"
+html_title = "irrun"
+exclude_patterns = ["build"]
+
+default_role = "code"
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+add_module_names = False
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_custom_sections = ["Spec", "Examples"]
+myst_enable_extensions = ["colon_fence"]
+myst_heading_anchors = 3
+suppress_warnings = ["myst.xref_missing"]  # links to files of the repository
+
+
+def setup(app: Any) -> None:
+    """Generate the reference pages before each build."""
+    app.connect("builder-inited", lambda _: make_reference.write_pages(Path(__file__).parent / "reference"))
