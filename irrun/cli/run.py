@@ -70,6 +70,18 @@ TRACE_HEADER = ("layer", "operation", "type", "shape", "range", "first values")
     metavar="SIZE",
     help="Memory that the values of the run may take, such as 800M or 2G.  [default: what the machine has left]",
 )
+@click.option(
+    "--weights-memory",
+    metavar="SIZE",
+    help="Memory that decompressed weights may take, such as 800M or 2G, or 0 to decompress them while the model "
+    "runs.  [default: half of what the machine has left]",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
@@ -86,6 +98,8 @@ def command(
     check: bool,
     timeout: float | None,
     memory: str | None,
+    weights_memory: str | None,
+    threads: int | None,
     as_json: bool,
 ) -> None:
     """Run MODEL, an OpenVINO .xml file, and print or save its outputs."""
@@ -101,7 +115,13 @@ def command(
     image_options = ImageOptions(layout, channels, _parse_numbers(mean, "--mean"), _parse_numbers(scale, "--scale"))
     source = irrun.read_model(model, weights)
     source.add_outputs(show)
-    compiled = irrun.compile_model(source, check=check, memory=_parse_memory(memory))
+    compiled = irrun.compile_model(
+        source,
+        check=check,
+        memory=_parse_size(memory, "--memory"),
+        weights_memory=0 if weights_memory == "0" else _parse_size(weights_memory, "--weights-memory"),
+        threads=threads,
+    )
     request = compiled.create_infer_request()
     arrays = load_inputs(inputs, compiled.inputs, LoadOptions(seed, image_options))
     traced: list[Any] = []
@@ -178,10 +198,10 @@ def _parse_numbers(text: str | None, option: str) -> tuple[float, ...]:
     return numbers
 
 
-def _parse_memory(text: str | None) -> int | None:
+def _parse_size(text: str | None, option: str) -> int | None:
     from irrun.limits import parse_size
 
     try:
         return None if text is None else parse_size(text)
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--memory") from None
+        raise click.BadParameter(str(error), param_hint=option) from None

@@ -1,0 +1,306 @@
+"""Variables that grow in place, and attention to shared keys and values, in decoders of two layers."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import irrun
+from irrun.fast.attention import attend_in_groups, get_repeated_shape
+from irrun.fast.cache import append_to_reordered_variable, append_to_variable
+from irrun.ops._support.context import Variables
+
+ov = pytest.importorskip("openvino")
+o = pytest.importorskip("openvino.opset13")
+
+from benchmarks.sequence_models import DecoderShape, build_decoder  # noqa: E402
+
+F32 = np.float32
+RNG = np.random.default_rng(0)
+SHAPE = DecoderShape(hidden=64, layers=2, heads=4, kv_heads=2, feed_forward=96, vocabulary=200, head_size=16)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("decoder") / "model.xml"
+    ov.save_model(build_decoder(SHAPE, "f32"), path, compress_to_fp16=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def models(path):
+    """Compile a decoder with and without optimization."""
+    return irrun.compile_model(path), irrun.compile_model(path, optimize=False)
+
+
+def list_kernels(model):
+    return [i.kernel for i in model._fast_program.instructions]
+
+
+class Conversation:
+    """Requests of both models, whose outputs and variables are compared at every step."""
+
+    def __init__(self, models):
+        self.requests = [model.create_infer_request() for model in models]
+        self.position = 0
+
+    def step(self, count, order=(0, 1), observers=()):
+        batch = len(order)
+        ids = RNG.integers(0, SHAPE.vocabulary, (batch, count))
+        positions = np.broadcast_to(np.arange(self.position, self.position + count), ids.shape).astype(np.int64)
+        inputs = [ids, positions, np.array(order, np.int32)]
+        actual, expected = (request.infer(inputs, observers=observers)[0] for request in self.requests)
+        np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+        self.position += count
+        self.compare_variables()
+        return actual
+
+    def compare_variables(self):
+        for actual, expected in zip(*(request.query_state() for request in self.requests), strict=True):
+            assert (actual.state is None) == (expected.state is None)
+            if actual.state is not None:
+                np.testing.assert_allclose(actual.state, expected.state, rtol=1e-4, atol=1e-5)
+
+    def reset(self):
+        for request in self.requests:
+            request.reset_state()
+        self.position = 0
+
+    @property
+    def buffers(self):
+        return dict(self.requests[0]._state.variables.buffers)
+
+
+def test_kernels_are_used(models):
+    kernels = list_kernels(models[0])
+    assert kernels.count(append_to_reordered_variable) == 4
+    assert kernels.count(attend_in_groups) == 2
+    assert kernels.count(get_repeated_shape) == 2
+
+
+def test_many_steps_agree_with_the_plain_kernels(models):
+    conversation = Conversation(models)
+    conversation.step(5)
+    for _ in range(150):
+        conversation.step(1)
+    conversation.step(40)
+
+
+def test_buffers_are_kept_until_they_are_full(models):
+    conversation = Conversation(models)
+    conversation.step(5)
+    first = conversation.buffers
+    for _ in range(20):
+        conversation.step(1)
+        assert all(buffer is first[name] for name, buffer in conversation.buffers.items())
+    conversation.step(60)
+    assert all(buffer is not first[name] for name, buffer in conversation.buffers.items())
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0, 0), (1, 1), (1,), (0, 1, 1)])
+def test_beams_are_reordered(models, order):
+    conversation = Conversation(models)
+    conversation.step(5)
+    conversation.step(1, order)
+    conversation.step(2, range(len(order)))
+
+
+def test_reset_restores_the_initial_values(models):
+    conversation = Conversation(models)
+    conversation.step(5)
+    conversation.step(1)
+    conversation.reset()
+    assert not conversation.buffers
+    conversation.step(3)
+    conversation.step(1)
+
+
+def test_requests_do_not_share_buffers(models):
+    first, second = Conversation(models), Conversation(models)
+    for count in (3, 1, 1):
+        first.step(count)
+        second.step(count + 1)
+
+
+def test_failed_run_does_not_change_variables(models):
+    conversation = Conversation(models)
+    conversation.step(5)
+    for request in conversation.requests:
+        with pytest.raises(irrun.IrrunError):  # the positions do not match
+            request.infer([np.ones((2, 1), np.int64), np.ones((2, 3), np.int64), np.arange(2, dtype=np.int32)])
+    conversation.compare_variables()
+    conversation.step(1)
+    conversation.step(1)
+
+
+def test_error_after_new_elements_were_written_does_not_change_variables(models):
+    conversation = Conversation(models)
+    conversation.step(5)
+    request = conversation.requests[0]
+    states = [v.state for v in request.query_state()]
+    executor = request._get_executor()
+    original = executor._run_steps
+
+    def fail_afterwards(*arguments):
+        original(*arguments)
+        raise RuntimeError
+
+    executor._run_steps = fail_afterwards
+    with pytest.raises(RuntimeError):
+        request.infer([np.ones((2, 2), np.int64), np.ones((2, 2), np.int64), np.arange(2, dtype=np.int32)])
+    executor._run_steps = original
+    for variable, state in zip(request.query_state(), states, strict=True):
+        np.testing.assert_array_equal(variable.state, state)
+    conversation.step(1)
+    conversation.step(1)
+
+
+def test_variables_can_be_set_to_earlier_values(models):
+    conversation = Conversation(models)
+    conversation.step(5)
+    saved = [[v.state for v in request.query_state()] for request in conversation.requests]
+    for _ in range(2):
+        conversation.step(1)
+        conversation.step(1)
+        for request, states in zip(conversation.requests, saved, strict=True):
+            for variable, state in zip(request.query_state(), states, strict=True):
+                variable.state = state
+        conversation.position = 5
+    conversation.step(3)
+
+
+def test_writing_to_a_copy_of_the_state_has_no_effect(models):
+    conversation = Conversation(models)
+    conversation.step(5)
+    for variable in conversation.requests[0].query_state():
+        variable.state[...] = 7
+    conversation.step(1)
+
+
+def test_observed_runs_may_alternate_with_others(models):
+    conversation = Conversation(models)
+    conversation.step(5)
+    for _ in range(3):
+        conversation.step(1, observers=[lambda *_: None])
+        conversation.step(1)
+
+
+def test_two_requests_on_two_threads_return_the_same_bits_as_one(models):
+    ids = RNG.integers(0, SHAPE.vocabulary, (2, 40))
+
+    def run_all(_):
+        request = models[0].create_infer_request()
+        positions = np.arange(40)[None].repeat(2, 0)
+        order = np.arange(2, dtype=np.int32)
+        return [
+            request.infer([ids[:, i : i + 1], positions[:, i : i + 1], order])[0].tobytes() for i in range(ids.shape[1])
+        ]
+
+    expected = run_all(0)
+    with ThreadPoolExecutor(2) as pool:
+        for results in pool.map(run_all, range(2)):
+            assert results == expected
+
+
+def build_cache(*, past_is_output=False, value_is_output=False, reordered=True):
+    """Build a model that appends its input to a variable, and returns the sum of the past and of all values."""
+    x = o.parameter([-1, -1, 3], F32, name="x")
+    order = o.parameter([-1], np.int32, name="order")
+    info = ov.op.util.VariableInfo()
+    info.data_shape, info.data_type, info.variable_id = ov.PartialShape([-1, -1, 3]), ov.Type.f32, "v"
+    variable = ov.op.util.Variable(info)
+    read = o.read_value(o.constant(np.zeros((2, 0, 3), F32)), variable)
+    past = o.gather(read, order, o.constant(np.array(0))) if reordered else read
+    present = o.concat([past, x], 1)
+    sums = [o.reduce_sum(v, o.constant(np.array([1]))) for v in (past, present)]
+    results = [*sums, *[past] * past_is_output, *[present] * value_is_output]
+    return ov.Model([o.result(r) for r in results], [o.assign(present, variable)], [x, order])
+
+
+@pytest.mark.parametrize("past_is_output", [False, True])
+@pytest.mark.parametrize("value_is_output", [False, True])
+@pytest.mark.parametrize("reordered", [False, True])
+def test_past_may_have_other_consumers(tmp_path, past_is_output, value_is_output, reordered):
+    model = build_cache(past_is_output=past_is_output, value_is_output=value_is_output, reordered=reordered)
+    ov.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
+    requests = [
+        irrun.compile_model(tmp_path / "model.xml", optimize=optimize).create_infer_request()
+        for optimize in (True, False)
+    ]
+    kept = []
+    for n in (1, 3, 100, 1, 1):
+        inputs = {"x": RNG.normal(size=(2, n, 3)).astype(F32), "order": np.arange(2, dtype=np.int32)}
+        actual, expected = (request.infer(inputs).to_tuple() for request in requests)
+        kept.append((actual, expected))
+    for actual, expected in kept:  # later runs have not changed earlier outputs
+        for a, e in zip(actual, expected, strict=True):
+            np.testing.assert_allclose(a, e, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("past", "new", "axis", "message"),
+    [
+        (np.ones((2, 3), F32), np.ones((2, 3), np.int32), 1, "do not match"),
+        (np.ones((2, 3), F32), np.ones((3, 3), F32), 1, "do not match"),
+        (np.ones((2, 3), F32), np.ones((2, 3), F32), 2, "do not match"),
+    ],
+)
+def test_other_operands_are_left_to_the_plain_kernel(past, new, axis, message):
+    with pytest.raises(ValueError, match=message):
+        append_to_variable(past, new, axis=axis, variable_id="v", variables=Variables())
+
+
+def build_attention(*, mask, causal=False, groups=3):
+    """Build attention with two shared heads."""
+    q = o.parameter([-1, 2 * groups, -1, 8], F32, name="q")
+    k, v = (o.parameter([-1, 2, -1, 8], F32, name=name) for name in "kv")
+    parameters = [q, k, v]
+    repeated = [
+        o.reshape(
+            o.broadcast(
+                o.unsqueeze(x, o.constant(np.array([2]))),
+                o.constant(np.array([1, 1, groups, 1, 1])),
+                broadcast_spec="BIDIRECTIONAL",
+            ),
+            o.constant(np.array([0, 2 * groups, -1, 8])),
+            True,
+        )
+        for x in (k, v)
+    ]
+    inputs = [q, *repeated]
+    if mask is not None:
+        parameters.append(o.parameter(ov.PartialShape([-1] * mask.ndim), mask.dtype, name="mask"))
+        inputs.append(parameters[-1])
+    return ov.Model([o.result(o.scaled_dot_product_attention(*inputs, causal=causal))], parameters)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        None,
+        np.ones((1, 1, 5, 7), np.bool_),
+        np.tril(np.ones((5, 7), np.bool_), 2)[None, None],
+        np.tril(np.ones((5, 7), np.bool_), 2),
+        RNG.normal(size=(2, 6, 5, 7)).astype(F32),
+        RNG.normal(size=(2, 1, 1, 7)).astype(F32),
+        np.zeros((1, 1, 5, 7), np.bool_),
+    ],
+)
+def test_grouped_attention_agrees_with_the_plain_kernel(tmp_path, mask):
+    for causal in (False, True):
+        ov.save_model(build_attention(mask=mask, causal=causal), tmp_path / "model.xml", compress_to_fp16=False)
+        fast, plain = (irrun.compile_model(tmp_path / "model.xml", optimize=optimize) for optimize in (True, False))
+        assert attend_in_groups in list_kernels(fast)
+        inputs = [RNG.normal(size=(2, heads, n, 8)).astype(F32) for heads, n in ((6, 5), (2, 7), (2, 7))]
+        inputs += [] if mask is None else [mask]
+        np.testing.assert_allclose(fast(inputs)[0], plain(inputs)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_mismatching_attention_is_reported_by_the_plain_kernel(tmp_path):
+    ov.save_model(build_attention(mask=np.ones((1, 1, 5, 7), np.bool_)), tmp_path / "m.xml", compress_to_fp16=False)
+    inputs = [np.ones((2, 6, 5, 8), F32), np.ones((2, 2, 7, 8), F32), np.ones((2, 2, 7, 8), F32)]
+    for optimize in (True, False):
+        with pytest.raises(irrun.InputError, match="do not match"):
+            irrun.compile_model(tmp_path / "m.xml", optimize=optimize)([*inputs, np.ones((1, 1, 5, 4), np.bool_)])

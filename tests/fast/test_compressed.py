@@ -1,0 +1,205 @@
+"""Compressed weights: products with them, rows of them, and their decompression."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import irrun
+from irrun.fast.compressed import CompressedWeights, decode, gather_rows, multiply_by_weights
+from irrun.ops._support.conversion import convert
+from irrun.element_types import ELEMENT_TYPES
+from irrun.runtime.passes import compressed_weights
+from irrun.threads import use_threads
+
+ov = pytest.importorskip("openvino")
+o = pytest.importorskip("openvino.opset13")
+
+RNG = np.random.default_rng(0)
+F32 = np.float32
+ROWS, GROUPS, GROUP_SIZE = 300, 4, 32
+COLUMNS = GROUPS * GROUP_SIZE
+#: Memory that OpenVINO's constants refer to without owning it.
+MEMORY = []
+
+
+@pytest.fixture(autouse=True)
+def _keep_small_weights_compressed(monkeypatch):
+    monkeypatch.setattr(compressed_weights.find_compressed_weights, "__defaults__", (0,))
+
+
+def make_constant(shape, name):
+    if name == "f16":
+        return o.constant(RNG.normal(size=shape).astype(np.float16))
+    if name in ("u8", "i8"):
+        return o.constant(RNG.integers(0, 256, shape).astype(np.uint8).view(np.uint8 if name == "u8" else np.int8))
+    element_type = ELEMENT_TYPES[name]
+    MEMORY.append(RNG.integers(0, 256, element_type.get_byte_size(int(np.prod(shape)))).astype(np.uint8))
+    return o.constant(ov.Tensor(MEMORY[-1], ov.Shape(list(shape)), getattr(ov.Type, name)))
+
+
+def make_weights(name, groups, *, zero_point=True):
+    """Decompress weights [ROWS, COLUMNS] as exporters write it."""
+    shape = (ROWS, groups, COLUMNS // groups) if groups > 1 else (ROWS, COLUMNS)
+    shared = (*shape[:-1], 1)
+    codes = make_constant(shape, name)
+    if name == "f16":
+        return o.convert(codes, "f32")
+    weights = o.convert(codes, "f16")
+    if zero_point:
+        zero_points = o.constant(RNG.integers(0, 16, shared).astype(np.uint8))
+        weights = o.subtract(weights, o.convert(zero_points, "f16"))
+    weights = o.multiply(weights, o.constant((RNG.random(shared) / 50).astype(np.float16)))
+    if groups > 1:
+        weights = o.reshape(weights, o.constant(np.array([ROWS, COLUMNS])), False)
+    return o.convert(weights, "f32")
+
+
+def save_model(path, weights, *, embedding=False, product=True):
+    """Save x @ weights.T, and rows of the weights."""
+    x = o.parameter([-1, -1, COLUMNS], F32, name="x")
+    ids = o.parameter([-1, -1], np.int64, name="ids")
+    results, parameters = [], []
+    if product:
+        results.append(o.matmul(x, weights, False, True))
+        parameters.append(x)
+    if embedding:
+        results.append(o.gather(weights, ids, o.constant(np.array(0))))
+        parameters.append(ids)
+    ov.serialize(ov.Model([o.result(r) for r in results], parameters), path)
+    return path
+
+
+CASES = [(name, groups) for name in ("u8", "i8", "u4", "i4", "nf4") for groups in (1, GROUPS)] + [("f16", 1)]
+
+
+@pytest.mark.parametrize(("name", "groups"), CASES)
+@pytest.mark.parametrize("rows", [1, 3, 8, 9, 40])
+def test_products_agree_with_the_plain_kernels(tmp_path, name, groups, rows):
+    path = save_model(tmp_path / "model.xml", make_weights(name, groups))
+    compiled = irrun.compile_model(path, weights_memory=0)
+    assert len(compiled._program.compressed) == 1
+    assert [i.kernel for i in compiled._fast_program.instructions] == [multiply_by_weights]
+    x = RNG.normal(size=(1, rows, COLUMNS)).astype(F32)
+    expected = irrun.compile_model(path, optimize=False)(x)[0]
+    np.testing.assert_allclose(compiled(x)[0], expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("name", "groups"), CASES)
+def test_decompressed_weights_have_the_bits_of_the_plain_kernels(tmp_path, name, groups):
+    path = save_model(tmp_path / "model.xml", make_weights(name, groups))
+    (weights,) = irrun.compile_model(path, weights_memory=0)._program.compressed.values()
+    plain = irrun.compile_model(path, optimize=False)._program
+    (expected,) = [plain.initial[slot] for slot in plain.constant_layers]
+    np.testing.assert_array_equal(weights.decompress().view(np.uint32), expected.view(np.uint32))
+
+
+@pytest.mark.parametrize("product", [False, True])
+@pytest.mark.parametrize(("name", "groups"), CASES)
+def test_rows_of_an_embedding_have_the_bits_of_the_plain_kernels(tmp_path, name, groups, product):
+    path = save_model(tmp_path / "model.xml", make_weights(name, groups), embedding=True, product=product)
+    compiled = irrun.compile_model(path, weights_memory=0)
+    assert gather_rows in [i.kernel for i in compiled._fast_program.instructions]
+    inputs = {"ids": np.array([[0, 5, -1], [ROWS - 1, 5, 7]])}
+    if product:
+        inputs["x"] = np.ones((1, 1, COLUMNS), F32)
+    actual, expected = (m(inputs).to_tuple()[-1] for m in (compiled, irrun.compile_model(path, optimize=False)))
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_rows_out_of_range_are_those_of_the_plain_kernel(tmp_path):
+    path = save_model(tmp_path / "model.xml", make_weights("u4", GROUPS), embedding=True, product=False)
+    ids = np.array([[0, ROWS, 2]])
+    actual, expected = (irrun.compile_model(path, optimize=optimize)(ids)[0] for optimize in (True, False))
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_infinite_inputs_give_the_results_of_the_plain_kernel(tmp_path):
+    path = save_model(tmp_path / "model.xml", make_weights("u8", 1))
+    x = np.ones((1, 1, COLUMNS), F32)
+    x[0, 0, 3] = np.inf
+    actual, expected = (irrun.compile_model(path, optimize=optimize)(x)[0] for optimize in (True, False))
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_invalid_inputs_are_reported_by_the_plain_kernel(tmp_path):
+    x = o.parameter([-1, -1, -1], F32)
+    weights = make_weights("u8", 1)
+    ov.serialize(ov.Model([o.result(o.matmul(x, weights, False, True))], [x]), tmp_path / "model.xml")
+    with pytest.raises(irrun.InputError, match="the inner dimensions differ"):
+        irrun.compile_model(tmp_path / "model.xml")(np.ones((1, 2, 7), F32))
+
+
+def test_observed_runs_compute_every_layer(tmp_path):
+    path = save_model(tmp_path / "model.xml", make_weights("u4", GROUPS))
+    compiled = irrun.compile_model(path)
+    x = RNG.normal(size=(1, 2, COLUMNS)).astype(F32)
+    types = []
+    observed = compiled(x, observers=[lambda layer, *_: types.append(layer.type)])[0]
+    assert sorted(types) == ["Convert", "Convert", "Convert", "MatMul", "Multiply", "Reshape", "Subtract"]
+    np.testing.assert_allclose(observed, compiled(x)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_weights_with_other_consumers_are_decompressed(tmp_path):
+    x = o.parameter([1, COLUMNS], F32)
+    weights = make_weights("u8", 1)
+    results = [o.matmul(x, weights, False, True), o.reduce_sum(weights, o.constant(np.array([0])))]
+    ov.serialize(ov.Model([o.result(r) for r in results], [x]), tmp_path / "model.xml")
+    assert not irrun.compile_model(tmp_path / "model.xml")._program.compressed
+
+
+def test_f16_is_decompressed_within_the_memory(tmp_path):
+    path = save_model(tmp_path / "model.xml", make_weights("f16", 1))
+    for memory, count in ((4 * ROWS * COLUMNS, 0), (4 * ROWS * COLUMNS - 1, 1)):
+        assert len(irrun.compile_model(path, weights_memory=memory)._program.compressed) == count
+
+
+def test_f16_with_infinities_is_not_kept_compressed(tmp_path):
+    values = RNG.normal(size=(ROWS, COLUMNS)).astype(np.float16)
+    values[3, 4] = np.inf
+    path = save_model(tmp_path / "model.xml", o.convert(o.constant(values), "f32"))
+    compiled = irrun.compile_model(path, weights_memory=0)
+    assert not compiled._program.compressed
+    assert np.isinf(compiled(np.ones((1, 1, COLUMNS), F32))[0][0, 0, 3])
+
+
+def test_small_models_are_decompressed(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    path = save_model(tmp_path / "model.xml", make_weights("u8", 1))
+    assert not irrun.compile_model(path)._program.compressed
+
+
+def test_every_finite_f16_is_decoded_exactly():
+    codes = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    codes = codes[np.isfinite(codes)].reshape(1, -1)
+    out = np.empty(codes.shape, F32)
+    decode(codes, out)
+    np.testing.assert_array_equal(out.view(np.uint32), codes.astype(F32).view(np.uint32))
+
+
+@pytest.mark.parametrize("name", ["u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0"])
+def test_every_code_is_decoded_as_convert_does(name):
+    element_type = ELEMENT_TYPES[name]
+    codes = np.arange(1 << element_type.bits, dtype=np.uint8).view(element_type.dtype).reshape(1, -1)
+    out = np.empty(codes.shape, F32)
+    decode(codes, out)
+    np.testing.assert_array_equal(out, convert(codes, ELEMENT_TYPES["f32"]))
+
+
+@pytest.mark.parametrize("rows", [1, 4, 33])
+@pytest.mark.parametrize("groups", [1, 8])
+def test_number_of_threads_does_not_change_bits(rows, groups):
+    shape = (5000, 512)
+    weights = CompressedWeights(
+        RNG.integers(0, 16, shape).astype(np.uint8).view(ml_dtypes.uint4),
+        np.full((1, 1), 8, F32),
+        RNG.random((shape[0], groups)).astype(F32),
+        groups,
+    )
+    x = RNG.normal(size=(rows, shape[1])).astype(F32)
+    results = []
+    for threads in (1, 2, 5):
+        with use_threads(threads):
+            results.append((multiply_by_weights(x, weights=weights).tobytes(), weights.decompress().tobytes()))
+    assert results[0] == results[1] == results[2]
