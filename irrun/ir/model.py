@@ -188,7 +188,10 @@ class Model:
         return [tensors[results[address]] for _, address in addresses]
 
     def reshape(self, shapes: Sequence[Any] | Mapping[Any, Any]) -> None:
-        """Change the declared shapes of inputs, and discard those of all values that are computed from them.
+        """Change the declared shapes of inputs, and infer those of all values that are computed from them.
+
+        Dimensions that depend on a dynamic dimension or on the values of tensors become dynamic. Shapes in the bodies
+        of layers whose inputs change are discarded.
 
         Args:
             shapes: The shapes by name or position of the input, or the shape of the only input. Dimensions are those
@@ -198,6 +201,8 @@ class Model:
             ModelError: An input does not exist, or a single shape was passed but the model does not have one input.
             ValueError: A dimension is invalid.
         """
+        from irrun.runtime.shape_inference import infer_shapes  # requires the operations, which this module does not
+
         if not isinstance(shapes, Mapping):
             if len(self.inputs) != 1:
                 raise ModelError(
@@ -205,16 +210,8 @@ class Model:
                 )
             shapes = {0: shapes}
         new_shapes = [(self.input(key).layer, PartialShape(shape)) for key, shape in shapes.items()]
-        inputs = {id(layer) for layer in self.graph.find_layers("Parameter")}
-        for _, layer in self.graph.walk():
-            if layer.type == "Constant":
-                continue
-            for port in (*layer.inputs, *(() if id(layer) in inputs else layer.outputs)):
-                port.shape = None
-            if layer.type == "Parameter" and id(layer) not in inputs:
-                layer.attributes["shape"] = "..."
+        infer_shapes(self.graph, {layer.id: shape for layer, shape in new_shapes})
         for layer, shape in new_shapes:
-            layer.outputs[0].shape = shape
             layer.attributes["shape"] = str(shape)[1:-1]
 
 

@@ -10,6 +10,8 @@ pytest.importorskip("openvino")
 
 from openvino import opset13 as ops
 
+import irrun
+
 
 def make_i64(*values):
     return ops.constant(np.array(values[0] if len(values) == 1 else values, np.int64))
@@ -424,3 +426,49 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_layer_matches_openvino(case: Case, tmp_path) -> None:
     case.check(tmp_path)
+
+
+PRIORS = """<net name="priors" version="3">
+<layers>
+<layer id="0" name="x" type="Input" precision="FP32"><output><port id="0">{features}</port></output></layer>
+<layer id="1" name="image" type="Input" precision="FP32"><output><port id="0">{image}</port></output></layer>
+<layer id="2" name="boxes" type="{type}" precision="FP32"><data {data} offset="0.5" variance="0.1"/>
+<input><port id="0">{features}</port><port id="1">{image}</port></input>
+<output><port id="2"><dim>1</dim><dim>2</dim><dim>{count}</dim></port></output></layer>
+</layers>
+<edges>
+<edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>
+<edge from-layer="1" from-port="0" to-layer="2" to-port="1"/>
+</edges>
+</net>"""
+
+
+@pytest.mark.parametrize(
+    ("type", "data"), [("PriorBox", 'min_size="4" flip="0" step="4"'), ("PriorBoxClustered", 'width="3" height="5"')]
+)
+def test_priors_follow_the_shapes_of_a_reshaped_model(type, data, tmp_path):
+    def read(rows, columns):
+        features, image = ("".join(f"<dim>{n}</dim>" for n in (1, 3, rows * k, columns * k)) for k in (1, 4))
+        text = PRIORS.format(type=type, data=data, features=features, image=image, count=rows * columns * 4)
+        path = tmp_path / f"{rows}.xml"
+        path.write_text(text)
+        return irrun.read_model(path)
+
+    model = read(2, 3)
+    model.reshape({"x": [1, 3, 5, 4], "image": [1, 3, 20, 16]})
+    inputs = {"x": np.zeros((1, 3, 5, 4), np.float32), "image": np.zeros((1, 3, 20, 16), np.float32)}
+    assert model.outputs[0].shape == (1, 2, 80)
+    np.testing.assert_array_equal(irrun.run(model, inputs)[0], irrun.run(read(5, 4), inputs)[0])
+    xml, _ = irrun.save_model(model, tmp_path / "new.xml")
+    np.testing.assert_array_equal(irrun.run(xml, inputs)[0], irrun.run(model, inputs)[0])
+
+
+def test_upgraded_detector_accepts_another_image_size(data):
+    x = np.random.default_rng(0).integers(0, 256, (2, 3, 320, 352)).astype(np.float32)
+    results = []
+    for folder in ("ir3", "ir11"):
+        model = irrun.read_model(data / "face-detection-retail-0004" / folder / "model.xml")
+        model.reshape({"data": x.shape})
+        assert model.outputs[0].shape == (1, 1, 400, 7)
+        results.append(irrun.run(model, x)[0])
+    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)

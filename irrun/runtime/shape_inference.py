@@ -1,0 +1,578 @@
+"""Inference of the shapes of intermediate values, for a model whose inputs have new shapes.
+
+Shapes of most operations follow from rules. The kernels of the others run on zeros. A dynamic dimension is inferred by
+sampling: the shapes of all values are inferred for several sizes of it, and dimensions that differ are dynamic. Where
+neither is possible, the rank is dynamic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from irrun.errors import IrrunError
+from irrun.ir.graph import Body, Graph, Layer, Port, PortMapEntry
+from irrun.ir.structure import is_placeholder, sort_layers
+from irrun.ops._support import registry
+from irrun.ops._support.context import OutputCount
+from irrun.ops._support.operation import Operation
+from irrun.ops._support.windows import create_windows
+from irrun.shapes import DynamicDimension, PartialShape
+
+__all__ = ["infer_shapes"]
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+#: The shapes of the outputs of a layer; None for unknown ones.
+Shapes = Sequence[Shape | None]
+#: A rule is passed the shapes of the inputs and the attributes.
+Rule = Callable[[Sequence[Shape], Mapping[str, Any]], Shapes]
+
+#: The sizes that are sampled for the first dimension, for later ones, and for those of images. The last sample reveals
+#: dimensions that are limited, such as those of slices; layers that do not accept such a small size are left out of it.
+BATCH_SIZES = (2, 3, 5, 1)
+SIZES = (96, 128, 160, 1)
+IMAGE_SIZES = (288, 416, 800, 1)
+SAMPLES = len(SIZES)
+
+#: Elements of values that are computed because they may determine shapes.
+VALUE_LIMIT = 1 << 14
+
+#: Inputs whose values determine the shapes of the outputs.
+SHAPE_INPUTS = {
+    "AdaptiveAvgPool": (1,),
+    "AdaptiveMaxPool": (1,),
+    "BatchToSpace": (1, 2, 3),
+    "Broadcast": (1, 2),
+    "Col2Im": (1, 2),
+    "DFT": (1, 2),
+    "EmbeddingSegmentsSum": (3,),
+    "Eye": (0, 1, 2, 3),
+    "Gather": (2,),
+    "IDFT": (1, 2),
+    "IRDFT": (1, 2),
+    "ISTFT": (2, 3, 4),
+    "Interpolate": (1, 2, 3),
+    "Multinomial": (1,),
+    "OneHot": (1,),
+    "Pad": (1, 2),
+    "PriorBox": (0, 1),
+    "PriorBoxClustered": (0, 1),
+    "RDFT": (1, 2),
+    "RandomUniform": (0,),
+    "Range": (0, 1, 2),
+    "ReduceL1": (1,),
+    "ReduceL2": (1,),
+    "ReduceLogicalAnd": (1,),
+    "ReduceLogicalOr": (1,),
+    "ReduceMax": (1,),
+    "ReduceMean": (1,),
+    "ReduceMin": (1,),
+    "ReduceProd": (1,),
+    "ReduceSum": (1,),
+    "Reshape": (1,),
+    "STFT": (2, 3),
+    "SegmentMax": (1, 2),
+    "Slice": (1, 2, 3, 4),
+    "SpaceToBatch": (1, 2, 3),
+    "SparseFillEmptyRows": (0, 1, 2),
+    "Split": (1,),
+    "Squeeze": (1,),
+    "StridedSlice": (1, 2, 3),
+    "Tile": (1,),
+    "TopK": (1,),
+    "Transpose": (1,),
+    "Unsqueeze": (1,),
+    "VariadicSplit": (1, 2),
+}
+
+#: Operations whose output has the shape of the first input.
+SAME_SHAPE = frozenset(
+    {
+        "BatchNormInference",
+        "Convert",
+        "ConvertLike",
+        "CumSum",
+        "FakeConvert",
+        "FakeQuantize",
+        "GRN",
+        "GroupNormalization",
+        "LRN",
+        "LeakyRelu",
+        "LogSoftmax",
+        "MVN",
+        "NormalizeL2",
+        "PRelu",
+        "PowerStatic",
+        "RMS",
+        "Reverse",
+        "ReverseSequence",
+        "RoPE",
+        "Roll",
+        "ScatterElementsUpdate",
+        "ScatterNDUpdate",
+        "ScatterUpdate",
+        "ShuffleChannels",
+        "SliceScatter",
+        "Softmax",
+        "SwishCPU",
+    }
+)
+
+#: Operations that are declared elementwise, but whose output has another shape.
+NOT_ELEMENTWISE = frozenset({"SegmentMax"})
+
+
+@dataclass
+class _Value:
+    """What is known about a value.
+
+    Attributes:
+        shape: The shape, or None.
+        array: The value itself if it is small and depends on constants and shapes only.
+        is_changed: Whether the shape, or values that may determine shapes, differ from those of the original model.
+    """
+
+    shape: Shape | None
+    array: Array | None = None
+    is_changed: bool = False
+
+
+@dataclass
+class _Sample:
+    """One choice of sizes for everything that is dynamic.
+
+    Attributes:
+        number: The number of the sample.
+        is_used: Whether a size was chosen, so that other samples may yield other shapes.
+    """
+
+    number: int
+    is_used: bool = False
+    values: dict[tuple[int, int], _Value] = field(default_factory=dict)
+
+    def choose(self, shape: PartialShape | None) -> Shape | None:
+        """Return a static shape within a partial one, or None for a dynamic rank."""
+        if shape is None:
+            return None
+        return tuple(
+            self._choose_size(d, i, len(shape)) if isinstance(d, DynamicDimension) else int(d)
+            for i, d in enumerate(shape)
+        )
+
+    def choose_count(self) -> int:
+        """Return a size for a dimension that depends on the values of tensors."""
+        self.is_used = True
+        return SIZES[self.number]
+
+    def _choose_size(self, dimension: DynamicDimension, position: int, rank: int) -> int:
+        self.is_used = True
+        sizes = BATCH_SIZES if position == 0 and rank > 1 else IMAGE_SIZES if rank > 3 else SIZES
+        low, high = dimension.minimum, dimension.maximum
+        chosen = [max(low, size if high is None else min(size, high)) for size in sizes]
+        if len(set(chosen[:-1])) == 1:
+            chosen[0] = low + 1 if high is None else high
+        return chosen[self.number]
+
+
+def infer_shapes(graph: Graph, shapes: Mapping[int, PartialShape | None]) -> None:
+    """Set the shapes of Parameters, and infer those of all values that are computed from them.
+
+    Layers whose inputs have not changed keep their declarations. The declarations in bodies whose inputs have changed
+    are discarded.
+
+    Args:
+        graph: The graph of a model.
+        shapes: The new shapes of Parameters by the id of the layer.
+    """
+    declared = {(layer.id, port.id): port.shape for layer in graph.layers for port in layer.outputs}
+    samples: list[dict[tuple[int, int], _Value]] = []
+    for number in range(SAMPLES):
+        sample = _Sample(number)
+        samples.append(_GraphInference(graph, sample, shapes).infer())
+        if not sample.is_used:
+            break
+    inferred: dict[tuple[int, int], PartialShape | None] = {}
+    changed: set[int] = set()
+    for layer in graph.layers:
+        for port in layer.outputs:
+            key = (layer.id, port.id)
+            values = [values.get(key, _Value(None, None, True)) for values in samples]
+            if layer.type == "Parameter" and layer.id in shapes:
+                inferred[key] = shapes[layer.id]
+            elif not any(value.is_changed for value in values):
+                inferred[key] = declared[key]
+            else:
+                inferred[key] = _merge([value.shape for value in values])
+            if any(value.is_changed for value in values):
+                changed.add(layer.id)
+    _store_shapes(graph, inferred, changed)
+
+
+def _merge(shapes: Shapes) -> PartialShape | None:
+    """Return the partial shape of a value that has these shapes in the samples."""
+    known = [shape for shape in shapes if shape is not None]
+    if None in shapes[: SAMPLES - 1] or len({len(shape) for shape in known}) != 1:
+        return None
+    return PartialShape(sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*known, strict=True))
+
+
+def _store_shapes(graph: Graph, shapes: Mapping[tuple[int, int], PartialShape | None], changed: set[int]) -> None:
+    sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges}
+    for layer in graph.layers:
+        for port in layer.outputs:
+            if layer.type != "Constant":
+                port.shape = shapes[layer.id, port.id]
+        for port in layer.inputs:
+            source = sources.get((layer.id, port.id))
+            if source in shapes:
+                port.shape = shapes[source]
+            if layer.bodies and source is not None and source[0] in changed:
+                changed.add(layer.id)
+        if layer.id in changed:
+            for body in layer.bodies.values():
+                _discard_shapes(body.graph)
+
+
+def _discard_shapes(graph: Graph) -> None:
+    for _, layer in graph.walk():
+        if layer.type == "Constant":
+            continue
+        for port in (*layer.inputs, *layer.outputs):
+            port.shape = None
+        if layer.type == "Parameter":
+            layer.attributes["shape"] = "..."
+
+
+class _GraphInference:
+    """Infers the shapes of one graph for one sample.
+
+    Args:
+        graph: The graph.
+        sample: The sample.
+        shapes: The new shapes of Parameters by the id of the layer.
+        arguments: For a body, the values of Parameters by the id of the layer.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        sample: _Sample,
+        shapes: Mapping[int, PartialShape | None],
+        arguments: Mapping[int, _Value] | None = None,
+    ) -> None:
+        self.graph = graph
+        self.sample = sample
+        self.shapes = shapes
+        self.arguments = arguments or {}
+        self.sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges}
+        self.values: dict[tuple[int, int], _Value] = {}
+
+    def infer(self) -> dict[tuple[int, int], _Value]:
+        """Return what is known about the value of each output port."""
+        for layer in sort_layers(self.graph):
+            for port, value in zip(layer.outputs, self.infer_layer(layer), strict=False):
+                self.values[layer.id, port.id] = value
+        return self.values
+
+    def get_inputs(self, layer: Layer) -> list[_Value | None]:
+        keys = [self.sources.get((layer.id, port.id)) for port in layer.inputs]
+        unknown = _Value(None, None, True)
+        inputs = [None if key is None else self.values.get(key, unknown) for key in keys]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        return inputs
+
+    def infer_layer(self, layer: Layer) -> list[_Value]:
+        if layer.type == "Parameter":
+            return [self.infer_parameter(layer)]
+        if layer.type == "Constant":
+            return [self.infer_constant(layer)]
+        inputs = self.get_inputs(layer)
+        if layer.type == "Result":
+            return [value for value in inputs if value is not None]
+        is_changed = any(value is not None and value.is_changed for value in inputs)
+        arrays = self.compute(layer, inputs)
+        if arrays is not None:
+            return [_Value(array.shape, array, is_changed) for array in arrays]
+        if not is_changed:
+            return [_Value(self.sample.choose(port.shape)) for port in layer.outputs]
+        shapes = list(self.infer_outputs(layer, inputs))
+        shapes += [None] * (len(layer.outputs) - len(shapes))
+        # A value that was computed from a changed shape may have changed although its shape has not.
+        has_changed_values = any(v is not None and v.is_changed and v.array is not None for v in inputs)
+        return [
+            _Value(shape, None, has_changed_values or shape is None or _differs(shape, port))
+            for shape, port in zip(shapes, layer.outputs, strict=False)
+        ]
+
+    def infer_parameter(self, layer: Layer) -> _Value:
+        if layer.id in self.arguments:
+            return self.arguments[layer.id]
+        if layer.id in self.shapes:
+            shape = self.shapes[layer.id]
+            return _Value(self.sample.choose(shape), None, shape != layer.outputs[0].shape)
+        return _Value(self.sample.choose(layer.outputs[0].shape))
+
+    def infer_constant(self, layer: Layer) -> _Value:
+        constant = layer.constant
+        if constant is None or is_placeholder(layer):
+            return _Value(None)
+        is_small = constant.data is not None and math.prod(constant.shape) <= VALUE_LIMIT
+        return _Value(constant.shape, constant.to_array() if is_small else None)
+
+    def compute(self, layer: Layer, inputs: Sequence[_Value | None]) -> list[Array] | None:
+        """Return the outputs of a layer if they are small and depend on constants and shapes only, otherwise None."""
+        if layer.type == "ShapeOf" and inputs and inputs[0] is not None:
+            shape = inputs[0].shape
+            element_type = layer.outputs[0].element_type
+            dtype = np.dtype(np.int64) if element_type is None else element_type.dtype
+            return None if shape is None else [np.array(shape, dtype)]
+        operation = registry.find(layer.type, layer.version)
+        if operation is None or operation.folding == "never" or layer.bodies or not inputs:
+            return None
+        if any(value is not None and value.array is None for value in inputs):
+            return None
+        sizes = [port.shape for port in layer.outputs if port.shape is not None and port.shape.is_static]
+        if any(math.prod(shape.get_min_shape()) > VALUE_LIMIT for shape in sizes):
+            return None
+        return _run(operation, layer, [None if value is None else value.array for value in inputs])
+
+    def infer_outputs(self, layer: Layer, inputs: Sequence[_Value | None]) -> Shapes:
+        """Return the shapes of the outputs of a layer whose inputs have changed."""
+        operation = registry.find(layer.type, layer.version)
+        if operation is None or any(value is not None and value.shape is None for value in inputs):
+            return []
+        if layer.bodies:
+            return _BodyInference(self, layer, inputs).infer()
+        if operation.type == "ReadValue":
+            return [self.infer_variable(operation, layer, inputs)]
+        shapes = [() if value is None or value.shape is None else value.shape for value in inputs]
+        try:
+            attributes = operation.bind(layer.attributes)
+            if operation.type in VALUE_DEPENDENT:
+                return VALUE_DEPENDENT[operation.type](shapes, self.sample.choose_count())
+            if operation.type in RULES:
+                return RULES[operation.type](shapes, attributes)
+            if operation.type in SAME_SHAPE:
+                return [shapes[0]]
+            if operation.folding == "elementwise" and operation.type not in NOT_ELEMENTWISE:
+                return [_broadcast(shapes, attributes)]
+        except (IrrunError, ArithmeticError, LookupError, ValueError):
+            return []
+        required = SHAPE_INPUTS.get(operation.type, ())
+        for position, value in enumerate(inputs):
+            if position in required and value is not None and value.array is None:
+                return []
+        outputs = _run(operation, layer, [_make_zeros(v, p) for v, p in zip(inputs, layer.inputs, strict=False)])
+        return [] if outputs is None else [output.shape for output in outputs]
+
+    def infer_variable(self, operation: Operation, layer: Layer, inputs: Sequence[_Value | None]) -> Shape | None:
+        """Return the shape of a variable: that of its declaration if it is dynamic, or that of its initial value."""
+        declared = operation.bind(layer.attributes).get("variable_shape")
+        initial = inputs[0].shape if inputs and inputs[0] is not None else None
+        if declared is not None and (initial is None or not declared.is_static):
+            return self.sample.choose(declared)
+        return initial
+
+
+class _BodyInference:
+    """Infers the outputs of TensorIterator, Loop and If from their bodies.
+
+    Args:
+        parent: The inference of the graph of the layer.
+        layer: The layer.
+        inputs: Its inputs.
+    """
+
+    def __init__(self, parent: _GraphInference, layer: Layer, inputs: Sequence[_Value | None]) -> None:
+        self.parent = parent
+        self.layer = layer
+        self.inputs = {port.id: value for port, value in zip(layer.inputs, inputs, strict=False) if value is not None}
+        self.counts: list[int] = []
+
+    def infer(self) -> Shapes:
+        """Return the shapes of the outputs."""
+        results = [dict(self.infer_body(body)) for body in self.layer.bodies.values()]
+        shapes = [[result.get(port.id) for result in results] for port in self.layer.outputs]
+        return [candidates[0] if len(set(candidates)) == 1 else None for candidates in shapes]
+
+    def infer_body(self, body: Body) -> Iterator[tuple[int, Shape | None]]:
+        parameters = body.graph.find_layers("Parameter")
+        arguments = {layer.id: _Value(_get_static_shape(layer), None, True) for layer in parameters}
+        for entry in body.inputs:
+            value = self.inputs.get(entry.external_port_id)
+            if value is not None:
+                arguments[entry.internal_layer_id] = self.slice(entry, value)
+        graph = _GraphInference(body.graph, self.parent.sample, {}, arguments)
+        values = graph.infer()
+        results = {
+            layer.id: values.get(graph.sources.get((layer.id, layer.inputs[0].id), (-1, -1)))
+            for layer in body.graph.find_layers("Result")
+        }
+        is_stable = all(
+            _get_shape(results.get(edge.from_layer)) == arguments[edge.to_layer].shape for edge in body.back_edges
+        )
+        for entry in body.outputs:
+            shape = _get_shape(results.get(entry.internal_layer_id)) if is_stable else None
+            yield entry.external_port_id, self.concatenate(entry, shape)
+
+    def slice(self, entry: PortMapEntry, value: _Value) -> _Value:
+        """Return what is known about one slice of an input."""
+        if entry.axis is None or value.shape is None:
+            return value
+        shape = list(value.shape)
+        length = shape[entry.axis]
+        start, end = (i + length if i < 0 else i for i in (entry.start, entry.end))
+        first, last = min(start, end), min(max(start, end) + 1, length)
+        self.counts.append(max(0, (last - first - entry.part_size) // abs(entry.stride) + 1))
+        shape[entry.axis] = entry.part_size
+        return _Value(tuple(shape), None, True)
+
+    def concatenate(self, entry: PortMapEntry, shape: Shape | None) -> Shape | None:
+        """Return the shape of an output of the layer for the shape of a Result of its body."""
+        if shape is None or entry.axis is None:
+            return shape
+        count = self.get_iteration_count()
+        shape = shape or (1,)
+        axis = entry.axis % len(shape)
+        return (*shape[:axis], count * shape[axis], *shape[axis + 1 :])
+
+    def get_iteration_count(self) -> int:
+        """Return the number of iterations, or a sampled one if values of tensors determine it."""
+        if self.layer.type != "Loop":
+            return self.counts[0] if self.counts else self.parent.sample.choose_count()
+        trip_count = self.inputs.get(self.layer.inputs[0].id)
+        outputs = [entry for body in self.layer.bodies.values() for entry in body.outputs]
+        has_condition = any(entry.purpose == "execution_condition" for entry in outputs)
+        if trip_count is None or trip_count.array is None or trip_count.array.size != 1 or has_condition:
+            return self.parent.sample.choose_count()
+        count = int(trip_count.array.reshape(-1)[0])
+        return count if count >= 0 else self.parent.sample.choose_count()
+
+
+def _get_shape(value: _Value | None) -> Shape | None:
+    return None if value is None else value.shape
+
+
+def _get_static_shape(layer: Layer) -> Shape | None:
+    shape = layer.outputs[0].shape if layer.outputs else None
+    return shape.get_min_shape() if shape is not None and shape.is_static else None
+
+
+def _differs(shape: Shape, port: Port) -> bool:
+    return port.shape is None or shape != port.shape
+
+
+def _make_zeros(value: _Value | None, port: Port) -> Array | None:
+    """Return the value if it is known, or zeros, which take no memory."""
+    if value is None or value.shape is None:
+        return None
+    if value.array is not None:
+        return value.array
+    dtype = np.dtype(np.float32) if port.element_type is None else port.element_type.dtype
+    return np.broadcast_to(np.zeros((), dtype), value.shape)
+
+
+def _run(operation: Operation, layer: Layer, inputs: Sequence[Array | None]) -> list[Array] | None:
+    """Return the outputs of the kernel of an operation; None if it fails or requires more than inputs."""
+    if any(kind is not OutputCount for kind in operation.provided.values()):
+        return None
+    try:
+        attributes = operation.bind(layer.attributes)
+        attributes.update({name: OutputCount(len(layer.outputs)) for name in operation.provided})
+        with np.errstate(all="ignore"):
+            result = operation.kernel(*inputs, **attributes)
+    except Exception:  # whatever is wrong is reported when the model runs
+        return None
+    return [np.asarray(array) for array in (result if isinstance(result, (tuple, list)) else (result,))]
+
+
+def _broadcast(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    if attributes.get("auto_broadcast", "numpy") != "numpy":
+        return shapes[0]
+    return np.broadcast_shapes(*shapes)
+
+
+def _infer_convolution(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
+    data, filters = shapes[:2]
+    groups = len(filters) - len(data)
+    return [(data[0], math.prod(filters[: groups + 1]), *_count_windows(data[2:], filters[groups + 2 :], attributes))]
+
+
+def _infer_deformable_convolution(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
+    data, _, filters = shapes[:3]
+    return [(data[0], filters[0], *_count_windows(data[2:], filters[2:], attributes))]
+
+
+def _infer_pooling(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
+    data = shapes[0]
+    return [(*data[:2], *_count_windows(data[2:], attributes["kernel"], attributes))] * 2
+
+
+def _count_windows(spatial: Shape, kernel: Sequence[int], attributes: Mapping[str, Any]) -> Shape:
+    names = ("strides", "dilations", "pads_begin", "pads_end")
+    options = [attributes.get(name, ()) for name in names]
+    modes = (attributes.get("auto_pad", "explicit"), attributes.get("rounding_type", "floor"))
+    return create_windows(spatial, kernel, *options, *modes).output_shape
+
+
+def _infer_matmul(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
+    left, right = shapes[:2]
+    is_row, is_column = len(left) == 1, len(right) == 1
+    left = (1, *left) if is_row else _swap(left) if attributes.get("transpose_a") else left
+    right = (*right, 1) if is_column else _swap(right) if attributes.get("transpose_b") else right
+    batch = np.broadcast_shapes(left[:-2], right[:-2])
+    return [(*batch, *(() if is_row else left[-2:-1]), *(() if is_column else right[-1:]))]
+
+
+def _swap(shape: Shape) -> Shape:
+    return (*shape[:-2], shape[-1], shape[-2])
+
+
+def _infer_cell(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
+    return [shapes[1]] * 2
+
+
+def _infer_sequence(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
+    data, state = shapes[:2]
+    return [(*state[:2], data[1], state[2]), state, state]
+
+
+def _infer_attention(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
+    query, _, value = shapes[:3]
+    return [(*np.broadcast_shapes(query[:-2], value[:-2]), query[-2], value[-1])]
+
+
+#: The rules of operations whose kernels would take long.
+RULES: dict[str, Rule] = {
+    "AvgPool": _infer_pooling,
+    "BinaryConvolution": _infer_convolution,
+    "Convolution": _infer_convolution,
+    "DeformableConvolution": _infer_deformable_convolution,
+    "GRUCell": _infer_cell,
+    "GRUSequence": _infer_sequence,
+    "GroupConvolution": _infer_convolution,
+    "LSTMCell": _infer_cell,
+    "LSTMSequence": _infer_sequence,
+    "MatMul": _infer_matmul,
+    "MaxPool": _infer_pooling,
+    "RNNCell": _infer_cell,
+    "RNNSequence": _infer_sequence,
+    "ScaledDotProductAttention": _infer_attention,
+}
+
+#: The operations whose output shapes depend on the values of tensors, for a number of elements that are selected.
+VALUE_DEPENDENT: dict[str, Callable[[Sequence[Shape], int], Shapes]] = {
+    "GenerateProposals": lambda shapes, count: [(count, 4), (count,), shapes[0][:1]],
+    "MatrixNms": lambda shapes, count: [(count, 6), (count, 1), shapes[0][:1]],
+    "MulticlassNms": lambda shapes, count: [(count, 6), (count, 1), shapes[0][:1]],
+    "NMSRotated": lambda shapes, count: [(count, 3), (count, 3), (1,)],
+    "NonMaxSuppression": lambda shapes, count: [(count, 3), (count, 3), (1,)],
+    "NonZero": lambda shapes, count: [(len(shapes[0]), count)],
+    "Unique": lambda shapes, count: [(count,), (count,), (math.prod(shapes[0]),), (count,)] if len(shapes) == 1 else [],
+}

@@ -1,0 +1,172 @@
+"""Inference of shapes after a model is reshaped: validated against OpenVINO's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ir_text import chain, layer, net, port, write
+
+import irrun
+
+ov = pytest.importorskip("openvino")
+ops = ov.opset13
+
+F32 = np.float32
+
+
+def make_parameter(*shape, dtype=F32):
+    return ops.parameter(ov.PartialShape(list(shape)), dtype)
+
+
+def make_constant(value, dtype=np.int64):
+    return ops.constant(np.array(value, dtype))
+
+
+def make_convolutions():
+    x = make_parameter(1, 3, 32, 32)
+    y = ops.convolution(x, make_constant(np.ones((8, 3, 3, 3)), F32), [2, 2], [1, 1], [1, 1], [1, 1])
+    y = ops.relu(ops.add(y, make_constant(np.ones((1, 8, 1, 1)), F32)))
+    y = ops.group_convolution(y, make_constant(np.ones((8, 1, 1, 3, 3)), F32), [1, 1], [1, 1], [1, 1], [1, 1])
+    y = ops.max_pool(y, [2, 2], [1, 1], [0, 0], [1, 1], [3, 3], "ceil").output(0)
+    y = ops.convolution_backprop_data(y, make_constant(np.ones((8, 4, 2, 2)), F32), [2, 2])
+    y = ops.avg_pool(y, [2, 2], [0, 0], [0, 0], [2, 2], True)
+    return [x], [y, ops.reduce_mean(y, make_constant([2, 3]), True)]
+
+
+def make_computed_shapes():
+    x = make_parameter(1, 4, 6, 6)
+    shape = ops.shape_of(x)
+    batch = ops.gather(shape, make_constant([0]), make_constant(0))
+    target = ops.concat([batch, make_constant([-1])], 0)
+    flat = ops.reshape(x, target, False)
+    zeros = ops.broadcast(make_constant(0, F32), shape)
+    halves = ops.split(x, make_constant(1), 2)
+    sliced = ops.strided_slice(
+        x, make_constant([0, 0, 1, 0]), make_constant([0, 0, 5, 0]), make_constant([1] * 4), [1, 1, 0, 1], [1, 1, 0, 1]
+    )
+    resized = ops.interpolate(x, make_constant([2.0, 2.0], F32), "nearest", "scales", axes=make_constant([2, 3]))
+    return [x], [flat, zeros, halves, sliced, resized, ops.transpose(x, make_constant([0, 2, 3, 1]))]
+
+
+def make_matrix_products():
+    x = make_parameter(2, 5, 8)
+    y = ops.matmul(x, make_constant(np.ones((16, 8)), F32), False, True)
+    z = ops.matmul(x, y, True, False)
+    attention = ops.scaled_dot_product_attention(x, x, x, causal=False)
+    return [x], [y, z, attention, ops.matmul(x, make_constant(np.ones(8), F32), False, False), ops.softmax(y, -1)]
+
+
+def make_sequences():
+    x, state = make_parameter(2, 5, 3), make_parameter(2, 1, 4)
+    lengths = ops.broadcast(
+        make_constant(5, np.int32), ops.gather(ops.shape_of(x), make_constant([0]), make_constant(0))
+    )
+    weights, recurrent, bias = (make_constant(np.ones(s), F32) for s in ((1, 16, 3), (1, 16, 4), (1, 16)))
+    y = ops.lstm_sequence(x, state, state, lengths, weights, recurrent, bias, 4, "FORWARD")
+    weights, recurrent, bias = (make_constant(np.ones(s), F32) for s in ((1, 12, 3), (1, 12, 4), (1, 12)))
+    return [x, state], [y, ops.gru_sequence(x, state, lengths, weights, recurrent, bias, 4, "FORWARD")]
+
+
+def make_movements():
+    x = make_parameter(2, 6, 4)
+    indices = ops.topk(x, make_constant(3), 1, "max", "value")
+    padded = ops.pad(x, make_constant([0, 1, 2]), make_constant([0, 0, 1]), "constant", make_constant(0, F32))
+    return [x], [
+        indices,
+        padded,
+        ops.unsqueeze(x, make_constant(1)),
+        ops.tile(x, make_constant([1, 2, 1])),
+        ops.concat([x, x], 1),
+        ops.one_hot(ops.convert(x, "i32"), make_constant(7), make_constant(1, F32), make_constant(0, F32), -1),
+        ops.reduce_sum(x, make_constant([1]), False),
+        ops.gather(x, make_constant([[0, 1]]), make_constant(1)),
+        ops.cum_sum(x, make_constant(1)),
+        ops.variadic_split(x, make_constant(2), make_constant([1, -1])),
+    ]
+
+
+def make_selections():
+    boxes, scores = make_parameter(1, 6, 4), make_parameter(1, 2, 6)
+    chosen = ops.non_max_suppression(boxes, scores, make_constant(3), make_constant(0.5, F32), make_constant(0.1, F32))
+    return [boxes, scores], [ops.non_zero(scores), ops.convert(chosen.output(1), "f32"), ops.relu(boxes)]
+
+
+CASES = {
+    "convolutions": (make_convolutions, [[(2, 3, 64, 48)], [(-1, 3, 32, 32)], [(1, 3, -1, 40)]]),
+    "computed shapes": (make_computed_shapes, [[(3, 4, 8, 6)], [(-1, 4, 6, 6)], [(2, 4, -1, -1)]]),
+    "matrix products": (make_matrix_products, [[(3, 7, 8)], [(-1, 5, 8)], [(-1, -1, 8)]]),
+    "sequences": (make_sequences, [[(4, 7, 3), (4, 1, 4)], [(2, -1, 3), (2, 1, 4)], [(-1, 9, 3), (-1, 1, 4)]]),
+    "movements": (make_movements, [[(3, 8, 5)], [(-1, 6, 4)], [(2, -1, 5)]]),
+    "selections": (make_selections, [[(1, 9, 4), (1, 3, 9)], [(1, -1, 4), (1, 2, -1)]]),
+}
+
+
+def drop_bounds(shape):
+    """Return the dimensions of OpenVINO's shape, -1 for dynamic ones with and without bounds."""
+    return None if shape.rank.is_dynamic else [d.get_length() if d.is_static else -1 for d in shape]
+
+
+@pytest.mark.parametrize(("name", "shapes"), [(name, s) for name, (_, many) in CASES.items() for s in many], ids=str)
+def test_shapes_after_reshape_match_openvino(name, shapes, tmp_path):
+    parameters, results = CASES[name][0]()
+    outputs = [output for result in results for output in getattr(result, "outputs", lambda r=result: [r])()]
+    ov.save_model(ov.Model(outputs, parameters, "m"), tmp_path / "m.xml", compress_to_fp16=False)
+    theirs = ov.Core().read_model(tmp_path / "m.xml")
+    theirs.reshape(dict(enumerate(ov.PartialShape(list(shape)) for shape in shapes)))
+    model = irrun.read_model(tmp_path / "m.xml")
+    model.reshape(dict(enumerate(shapes)))
+    nodes = {node.get_friendly_name(): node for node in theirs.get_ops()}
+    for layer_ in model.graph.layers:
+        for i, port_ in enumerate(layer_.outputs):
+            expected = drop_bounds(nodes[layer_.name].output(i).get_partial_shape())
+            assert is_at_least_as_precise(port_.shape, expected), f"{layer_.name}: {port_.shape}, expected {expected}"
+    for port_, expected in zip(model.outputs, theirs.outputs, strict=True):
+        assert is_at_least_as_precise(port_.partial_shape, drop_bounds(expected.get_partial_shape()))
+    request = irrun.compile_model(model, check=True).create_infer_request()
+    for size in (6, 13):
+        request.infer([np.zeros([size if n == -1 else n for n in shape], F32) for shape in shapes])
+        assert request.mismatches == []
+
+
+def is_at_least_as_precise(shape, expected):
+    """Return whether a shape has the rank and the static dimensions of the expected one."""
+    return len(shape) == len(expected) and all(n in (-1, d) for d, n in zip(shape, expected, strict=True))
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [((4, 3), [4, 3]), ((-1, 3), [-1, 3])])
+def test_iterated_slices_are_counted(tmp_path, sizes, expected):
+    inner = (
+        '<port_map><input axis="0" external_port_id="0" internal_layer_id="0"/>'
+        '<output axis="0" external_port_id="1" internal_layer_id="2"/></port_map><body>'
+        + chain("Relu", shape=(1, 3)).partition("<net")[2].partition(">")[2].removesuffix("</net>")
+        + "</body>"
+    )
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")], name="x"),
+        layer(1, "TensorIterator", inputs=[port(0, (2, 3))], outputs=[port(1, (2, 3), "FP32")], inner=inner),
+        layer(2, "Result", inputs=[port(0, (2, 3))]),
+    ]
+    model = irrun.read_model(write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0)])))
+    model.reshape({"x": sizes})
+    assert model.outputs[0].partial_shape == expected
+
+
+def test_unchanged_values_keep_their_declaration(tmp_path):
+    layers = [
+        layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")], name="a"),
+        layer(1, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")], name="b"),
+        layer(2, "NonZero", "opset3", 'output_type="i64"', [port(0, (2,))], [port(1, (1, "0..2"), "I64")]),
+        layer(3, "Unsupported", inputs=[port(0, (2,))], outputs=[port(1, (5, 7), "FP32")]),
+        layer(4, "Result", inputs=[port(0)], name="indices"),
+        layer(5, "Result", inputs=[port(0)], name="other"),
+    ]
+    edges = [(0, 0, 2, 0), (1, 0, 3, 0), (2, 1, 4, 0), (3, 1, 5, 0)]
+    model = irrun.read_model(write(tmp_path, net(layers, edges)))
+    model.reshape({"a": [2]})
+    assert [str(spec.partial_shape) for spec in model.outputs] == ["[1,..2]", "[5,7]"]
+    model.reshape({"a": [3]})
+    assert [str(spec.partial_shape) for spec in model.outputs] == ["[1,?]", "[5,7]"]
+    model.reshape({"b": [3]})
+    assert model.outputs[1].partial_shape is None
+    with pytest.raises(irrun.ModelError, match="dynamic"):
+        _ = model.outputs[1].shape
