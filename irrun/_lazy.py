@@ -7,10 +7,10 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["lazy_submodules"]
+__all__ = ["make_lazy_getattr"]
 
 
-def lazy_submodules(package: str) -> Callable[[str], Any]:
+def make_lazy_getattr(package: str) -> Callable[[str], Any]:
     """Return a module-level `__getattr__` that imports submodules of a package on first access.
 
     Args:

@@ -19,13 +19,13 @@ __all__ = [
     "LARGE",
     "MemoryBudget",
     "MemoryLimitError",
-    "allocation_limit",
     "check_allocation",
     "count_with",
-    "default_limit",
     "find_owner",
     "format_size",
     "get_available_memory",
+    "get_default_limit",
+    "limit_allocations",
     "parse_size",
     "run_within",
 ]
@@ -49,7 +49,7 @@ _budget: ContextVar[MemoryBudget | None] = ContextVar("budget", default=None)
 
 
 @functools.lru_cache(maxsize=1)
-def default_limit() -> int:
+def get_default_limit() -> int:
     """Return the number of bytes that one array may take: half of the memory of the machine or container."""
     try:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -70,7 +70,7 @@ def get_available_memory() -> int:
                 candidates.append(int(line.split()[1]) << 10)
     except (OSError, ValueError, IndexError):
         pass
-    return min(candidates, default=default_limit())
+    return min(candidates, default=get_default_limit())
 
 
 def _read_cgroups() -> list[tuple[int, int]]:
@@ -273,13 +273,13 @@ def count_with(values: Sequence[Array]) -> Iterator[None]:
 
 
 @contextmanager
-def allocation_limit(limit: int) -> Iterator[None]:
+def limit_allocations(limit: int) -> Iterator[None]:
     """Lower the limit of `check_allocation` inside a `with` block.
 
     Args:
-        limit: Maximum number of bytes of an array. A value above `default_limit()` has no effect.
+        limit: Maximum number of bytes of an array. A value above `get_default_limit()` has no effect.
     """
-    token = _limit.set(min(limit, default_limit()))
+    token = _limit.set(min(limit, get_default_limit()))
     try:
         yield
     finally:
@@ -300,7 +300,7 @@ def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
     """
     sizes = [max(0, int(n)) for n in shape]
     required = math.prod(sizes) * dtype.itemsize
-    limit = _limit.get() or default_limit()
+    limit = _limit.get() or get_default_limit()
     if required > limit:
         raise InputError(
             f"the result would take {dtype.itemsize} * {' * '.join(map(str, sizes))} bytes, "

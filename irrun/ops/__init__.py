@@ -4,6 +4,6 @@ Submodules are imported when they are first used: `irrun.ops.movement.gather.gat
 `import irrun`.
 """
 
-from irrun._lazy import lazy_submodules
+from irrun._lazy import make_lazy_getattr
 
-__getattr__ = lazy_submodules(__name__)
+__getattr__ = make_lazy_getattr(__name__)

@@ -9,7 +9,7 @@ import pytest
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
-from irrun.limits import allocation_limit, check_allocation
+from irrun.limits import check_allocation, limit_allocations
 from irrun.ops._support.axes import to_int_list
 from irrun.ops.arithmetic.segment_max import segment_max_16
 from irrun.ops.convolution.backprop import convolution_backprop_data_1
@@ -113,7 +113,7 @@ CALLS = {
 def test_too_large_result_is_refused_before_allocation(call):
     tracemalloc.start()
     try:
-        with allocation_limit(1 << 32), pytest.raises(InputError, match="bytes, expected at most 4 GiB"):
+        with limit_allocations(1 << 32), pytest.raises(InputError, match="bytes, expected at most 4 GiB"):
             CALLS[call]()
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
@@ -121,7 +121,7 @@ def test_too_large_result_is_refused_before_allocation(call):
 
 
 def test_allocation_limit_applies_to_block():
-    with allocation_limit(100):
+    with limit_allocations(100):
         check_allocation((5, 5), np.dtype(np.float32))
         with pytest.raises(InputError, match=r"4 \* 5 \* 6 bytes"):
             check_allocation((5, 6), np.dtype(np.float32))

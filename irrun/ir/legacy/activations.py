@@ -115,7 +115,7 @@ def convert_gelu(builder: Builder, layer: LegacyLayer) -> Value:
 def _apply_with_scalars(
     builder: Builder, layer: LegacyLayer, operation: str, version: str, *parameters: tuple[str, float]
 ) -> Value:
-    """Apply an operation that takes attributes of the layer, given by name and default, as scalar inputs."""
+    """Apply an operation that takes attributes of the layer as scalar inputs; `parameters` holds names and defaults."""
     value = builder.to_float(layer.get_input(0))
     scalars = [builder.add_constant(layer.get_float(name, default=default), F32, name) for name, default in parameters]
     return builder.add_op(operation, [value, *scalars], shape=value.shape, version=version)

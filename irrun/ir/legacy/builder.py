@@ -72,8 +72,6 @@ class Builder:
         self.f16_layers: set[int] = set()
         self._names: set[str] = set()
 
-    # ------------------------------------------------------------------ layers
-
     def make_name(self, suffix: str) -> str:
         """Return a unique name for a layer inside the current scope.
 
@@ -152,8 +150,6 @@ class Builder:
         layer = self.add_layer(layer_type, inputs, [(element_type, shape)], attributes, version=version, name=name)
         return Value(layer, layer.outputs[0])
 
-    # --------------------------------------------------------------- constants
-
     def add_constant(self, value: Any, element_type: ElementType = I64, name: str = "constant") -> Value:
         """Add a Constant that is created in memory.
 
@@ -224,8 +220,6 @@ class Builder:
         target = self.add_constant(list(shape), name="shape")
         return self.add_op("Broadcast", [value, target], {"mode": "numpy"}, shape=shape)
 
-    # ------------------------------------------------------------- conversions
-
     def convert(self, value: Value, element_type: ElementType) -> Value:
         """Return a value in another element type, or the value itself if it is of that type."""
         if value.element_type == element_type:
@@ -264,8 +258,6 @@ class Builder:
         has_floats = any(t.is_float for t in known)
         element_type = F32 if has_floats else max(known, key=lambda t: t.bits, default=F32)
         return [self.convert(v, element_type) for v in values]
-
-    # -------------------------------------------------------------- operations
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """Return a value in another static shape, or the value itself if it has that shape."""

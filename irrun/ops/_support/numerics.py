@@ -10,7 +10,7 @@ rounded once, and sub-byte integers are computed in i32 and wrap:
 - `compute_in_float32`: for all other kernels that do arithmetic on floats.
 
 A kernel whose computation depends on the element type of its input is not decorated. It calls a decorated function,
-or `via_float64`, which implements `compute_in_float64`.
+or `apply_in_float64`, which implements `compute_in_float64`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from irrun.errors import InputError
 
 __all__ = [
     "Array",
+    "apply_in_float64",
     "cast_to_integers",
     "compute_in_float32",
     "compute_in_float64",
@@ -45,7 +46,6 @@ __all__ = [
     "truncate_to",
     "upcast",
     "upcast_for_accumulation",
-    "via_float64",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -66,7 +66,7 @@ LOW_PRECISION = frozenset(
 #: Integer types of ml_dtypes, which are narrower than a byte.
 SUB_BYTE_INTEGERS = frozenset(np.dtype(t) for t in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.uint2))
 
-#: Smallest and largest number of elements that `via_float64` computes at a time: large enough to hide the overhead
+#: Smallest and largest number of elements that `apply_in_float64` computes at a time: large enough to hide the overhead
 #: of NumPy's calls, small enough for the processor's cache.
 BLOCK_SIZES = (1 << 12, 1 << 14)
 
@@ -114,7 +114,7 @@ def to_native(x: Array) -> Array:
     return codes.astype(np.int32)
 
 
-def _from_native(x: Array, dtype: np.dtype[Any]) -> Array:
+def _convert_from_native(x: Array, dtype: np.dtype[Any]) -> Array:
     """Convert `x` back to `dtype`: floats are rounded, integers wrap."""
     if dtype.fields is None:
         return x.astype(dtype)
@@ -133,7 +133,7 @@ def compute_in_native_type(kernel: Function) -> Function:
     def wrapper(data: Array, /, *inputs: Array | None, **attributes: Any) -> Array:
         native = [None if x is None else to_native(x) for x in inputs]
         result = np.asarray(kernel(to_native(data), *native, **attributes))
-        return result if result.dtype == data.dtype else _from_native(result, data.dtype)
+        return result if result.dtype == data.dtype else _convert_from_native(result, data.dtype)
 
     return wrapper  # type: ignore[return-value]
 
@@ -192,14 +192,14 @@ def compute_in_float64(
         def wrapper(data: Array, /, *inputs: Array | None, **attributes: Any) -> Array:
             if only_integers and is_float(data.dtype):
                 return native_kernel(data, *inputs, **attributes)  # type: ignore[no-any-return]
-            return via_float64(lambda x: kernel(x, *inputs, **attributes), data, integers=integers)
+            return apply_in_float64(lambda x: kernel(x, *inputs, **attributes), data, integers=integers)
 
         return wrapper  # type: ignore[return-value]
 
     return decorate
 
 
-def via_float64(
+def apply_in_float64(
     function: Callable[[Array], Array], data: Array, *, integers: Literal["round", "truncate"] = "round"
 ) -> Array:
     """Compute an elementwise `function` in f64 and round the result once, to the type of `data`.
@@ -218,7 +218,7 @@ def via_float64(
         native = to_native(data)
         exact = np.asarray(function(native.astype(np.float64)))
         whole = cast_to_integers(round_half_away(exact) if integers == "round" else exact, native.dtype)
-        return whole if whole.dtype == data.dtype else _from_native(whole, data.dtype)
+        return whole if whole.dtype == data.dtype else _convert_from_native(whole, data.dtype)
     if data.dtype == np.float64:
         return np.asarray(function(data))
     block_size = min(max(data.size // 16, BLOCK_SIZES[0]), BLOCK_SIZES[1])  # keeps the workspace below the data

@@ -164,10 +164,10 @@ class Operation:
         """Annotations of the keyword-only parameters; those of the inputs are not used and may not resolve."""
         function: Any = inspect.unwrap(self.kernel)
         keywords = {p.name: p.annotation for p in self._parameters if p.kind is p.KEYWORD_ONLY}
-        own = types.SimpleNamespace(
+        annotated = types.SimpleNamespace(
             __annotations__={n: a for n, a in keywords.items() if a is not inspect.Parameter.empty}
         )
-        return typing.get_type_hints(own, function.__globals__)
+        return typing.get_type_hints(annotated, function.__globals__)
 
     def check_signature(self) -> None:
         """Check that each parameter of the kernel is an input or an attribute of a supported type.
@@ -305,8 +305,8 @@ def _to_parameter_name(attribute: str) -> str:
 def _split_optional(annotation: Any) -> tuple[Any, bool]:
     """Return an annotation without `| None`, and whether it had that."""
     if typing.get_origin(annotation) in (Union, types.UnionType):
-        rest = [a for a in typing.get_args(annotation) if a is not type(None)]
-        return rest[0], len(rest) < len(typing.get_args(annotation))
+        alternatives = [a for a in typing.get_args(annotation) if a is not type(None)]
+        return alternatives[0], len(alternatives) < len(typing.get_args(annotation))
     return annotation, False
 
 

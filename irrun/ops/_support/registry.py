@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from irrun.ops._support.autoload import load_all, load_kernels, load_opset
 from irrun.ops._support.operation import Folding, Operation
 
-__all__ = ["TYPE_ALIASES", "Registry", "find", "list_operations", "op", "register", "resolver"]
+__all__ = ["TYPE_ALIASES", "Registry", "find", "list_operations", "op", "register", "register_resolver"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -69,15 +69,14 @@ class Registry:
         if self._fallback is None:
             load_kernels(operation_type, TYPE_ALIASES.get(operation_type, operation_type))
             load_opset(version)
-        own = TYPE_ALIASES.get(operation_type, operation_type)
-        own = self._get_spelling(own)
-        versions = self._get_versions(own)
+        canonical_type = self._get_spelling(TYPE_ALIASES.get(operation_type, operation_type))
+        versions = self._get_versions(canonical_type)
         if version in _resolvers:
             return _resolvers[version](versions) if versions else None
         if version and not version.startswith("opset"):
             operation = (
                 self._get_extension(version, operation_type)
-                or self._get_extension(version, own)
+                or self._get_extension(version, canonical_type)
                 or self._find_any_extension(operation_type)
             )
             if operation or version not in ("extension", "experimental") or not versions:
@@ -159,12 +158,12 @@ def op(
 
     def decorate(function: Function) -> Function:
         module = getattr(function, "__module__", None) or ""
-        is_own = module.startswith("irrun.ops.")
-        default_category = module.split(".")[2] if is_own else "extension"
+        is_builtin = module.startswith("irrun.ops.")
+        default_category = module.split(".")[2] if is_builtin else "extension"
         operation = Operation.from_function(
             function, operation_type, since=since, opset=opset, category=category or default_category, folding=folding
         )
-        if not is_own:  # irrun's own signatures are checked by a test
+        if not is_builtin:  # irrun's own signatures are checked by a test
             operation.check_signature()
             load_kernels(operation_type)  # otherwise loading them later would replace this one
         _registry.add(operation)
@@ -180,7 +179,7 @@ def register(operation: Operation) -> None:
     _registry.add(operation)
 
 
-def resolver(opset: str) -> Callable[[Resolver], Resolver]:
+def register_resolver(opset: str) -> Callable[[Resolver], Resolver]:
     """Register the decorated function, which derives the operations of `opset` from the numbered ones."""
 
     def decorate(function: Resolver) -> Resolver:

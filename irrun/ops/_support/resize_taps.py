@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 #: How the coordinates of the result are mapped to the input.
-F = np.float32
+F32 = np.float32
 
 CoordinateMode = Literal["half_pixel", "pytorch_half_pixel", "asymmetric", "tf_half_pixel_for_nn", "align_corners"]
 
@@ -76,22 +76,22 @@ def normalize_weights(taps: Taps) -> Taps:
         taps: The taps of an axis.
     """
     total = taps.weight.sum(axis=0)
-    return Taps(taps.axis, taps.index, np.where(total == 0, F(0), taps.weight / total))
+    return Taps(taps.axis, taps.index, np.where(total == 0, F32(0), taps.weight / total))
 
 
 def _compute_source_coordinates(axis: ResizeAxis, coordinates: CoordinateMode) -> Array:
     """Compute the coordinates in the input of the elements of the result, in f32."""
-    x: Array = np.arange(axis.target, dtype=F)
+    x: Array = np.arange(axis.target, dtype=F32)
     if axis.scale == 1 or axis.target == axis.size:
         return x
     if coordinates == "asymmetric":
         x = x / axis.scale
     elif coordinates == "tf_half_pixel_for_nn":
-        x = (x + F(0.5)) / axis.scale
+        x = (x + F32(0.5)) / axis.scale
     elif coordinates == "align_corners" and axis.target > 1:
-        x = x * F(axis.size - 1) / F(axis.target - 1)
+        x = x * F32(axis.size - 1) / F32(axis.target - 1)
     elif coordinates == "half_pixel" or axis.target > 1:
-        x = (x + F(0.5)) / axis.scale - F(0.5)
+        x = (x + F32(0.5)) / axis.scale - F32(0.5)
     else:  # align_corners or pytorch_half_pixel with a single element
         x = np.zeros_like(x)
     return x
@@ -118,7 +118,7 @@ def compute_nearest_index(axis: ResizeAxis, coordinates: CoordinateMode, mode: N
     elif mode == "round_prefer_ceil":
         x = round_half_away(x)
     else:
-        x = np.where(x == np.trunc(x) + F(0.5), np.floor(x), round_half_away(x))
+        x = np.where(x == np.trunc(x) + F32(0.5), np.floor(x), round_half_away(x))
     return np.clip(x.astype(np.int64), 0, axis.size - 1)
 
 
@@ -131,13 +131,13 @@ def compute_linear_taps(axis: ResizeAxis, coordinates: CoordinateMode, antialias
         antialias: Whether the triangles are as wide as an element of the result.
     """
     x = _compute_source_coordinates(axis, coordinates)
-    slope = axis.scale if antialias else F(1)
-    radius = 2 if axis.scale > 1 else math.ceil(F(2) / slope)
+    slope = axis.scale if antialias else F32(1)
+    radius = 2 if axis.scale > 1 else math.ceil(F32(2) / slope)
     offsets = np.arange(-radius, radius + 1)[:, None]
     index = round_half_away(x).astype(np.int64) + offsets
-    weight = np.maximum(F(0), F(1) - np.abs(slope * (x - index.astype(F))))
+    weight = np.maximum(F32(0), F32(1) - np.abs(slope * (x - index.astype(F32))))
     is_inside = (index >= 0) & (index < axis.size)
-    return Taps(axis.number, np.where(is_inside, index, -1), np.where(is_inside, weight, F(0)))
+    return Taps(axis.number, np.where(is_inside, index, -1), np.where(is_inside, weight, F32(0)))
 
 
 def compute_linear_onnx_taps(axis: ResizeAxis, coordinates: CoordinateMode) -> Taps:
@@ -148,11 +148,11 @@ def compute_linear_onnx_taps(axis: ResizeAxis, coordinates: CoordinateMode) -> T
         coordinates: How coordinates of the result are mapped to the input.
     """
     last = axis.size - 1
-    x = np.clip(_compute_source_coordinates(axis, coordinates), F(0), F(last))
+    x = np.clip(_compute_source_coordinates(axis, coordinates), F32(0), F32(last))
     low = np.minimum(x.astype(np.int64), last)
     high = np.minimum(low + 1, last)
-    weight = np.where(low == high, F(0.5), [np.abs(x - high.astype(F)), np.abs(x - low.astype(F))])
-    return Taps(axis.number, np.stack([low, high]), weight.astype(F))
+    weight = np.where(low == high, F32(0.5), [np.abs(x - high.astype(F32)), np.abs(x - low.astype(F32))])
+    return Taps(axis.number, np.stack([low, high]), weight.astype(F32))
 
 
 def compute_cubic_taps(axis: ResizeAxis, coordinates: CoordinateMode, cube_coeff: float) -> Taps:

@@ -13,13 +13,13 @@ from irrun.ops._support.axes import to_scalar
 from irrun.ops._support.broadcasting import apply_auto_broadcast
 from irrun.ops._support.numerics import (
     Array,
+    apply_in_float64,
     compute_in_float64,
     compute_in_native_type,
     evaluate_polynomial,
     get_integer_limits,
     is_float,
     to_native,
-    via_float64,
 )
 from irrun.ops._support.registry import op
 from irrun.ops._support.special_functions import erfc_tail, sigmoid
@@ -144,7 +144,7 @@ def elu_1(data: Array, *, alpha: float) -> Array:
         Elu-1
     """
     single = data.dtype != np.float64
-    return via_float64(partial(_compute_elu, alpha=alpha, single=single), data, integers="truncate")
+    return apply_in_float64(partial(_compute_elu, alpha=alpha, single=single), data, integers="truncate")
 
 
 def _compute_elu(x: Array, alpha: float, *, single: bool) -> Array:
@@ -179,7 +179,7 @@ def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
     """
     scale, slope = to_scalar(lambda_, "lambda"), to_scalar(alpha, "alpha")
     single = data.dtype != np.float64
-    return via_float64(lambda x: scale * _compute_elu(x, slope, single=single), data)
+    return apply_in_float64(lambda x: scale * _compute_elu(x, slope, single=single), data)
 
 
 @op("Exp", since=1, folding="elementwise")
@@ -215,8 +215,8 @@ def gelu_7(data: Array, *, approximation_mode: Literal["ERF", "TANH"] = "ERF") -
         Gelu-2, Gelu-7
     """
     if approximation_mode == "TANH":
-        return via_float64(_compute_gelu_tanh, data)
-    return via_float64(partial(_compute_gelu_erf, single=data.dtype != np.float64), data)
+        return apply_in_float64(_compute_gelu_tanh, data)
+    return apply_in_float64(partial(_compute_gelu_erf, single=data.dtype != np.float64), data)
 
 
 def _compute_gelu_erf(x: Array, *, single: bool) -> Array:
@@ -248,7 +248,7 @@ def sigmoid_1(data: Array) -> Array:
         Sigmoid-1
     """
     if is_float(data.dtype):
-        return via_float64(sigmoid, data)
+        return apply_in_float64(sigmoid, data)
     native = to_native(data)
     signed = native.view(f"i{native.itemsize}")
     return np.asarray(-signed < 0).astype(data.dtype)
@@ -314,7 +314,7 @@ def soft_plus_4(data: Array) -> Array:
         SoftPlus-4
     """
     log1p = np.log1p if data.dtype == np.float64 else _approximate_log1p
-    return via_float64(lambda x: np.maximum(x, 0) + log1p(np.exp(-np.abs(x))), data)
+    return apply_in_float64(lambda x: np.maximum(x, 0) + log1p(np.exp(-np.abs(x))), data)
 
 
 def _approximate_log1p(x: Array) -> Array:

@@ -10,10 +10,10 @@ import numpy as np
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
 from irrun.ops._support.numerics import (
     Array,
+    apply_in_float64,
     cast_to_integers,
     compute_in_native_type,
     divide_toward_zero,
-    via_float64,
 )
 from irrun.ops._support.registry import op
 
@@ -327,9 +327,9 @@ def _compute_power(x: Array, exponent: float) -> Array:
         root = np.where(x == -np.inf, np.inf, np.sqrt(x + 0)).astype(x.dtype, copy=False)
         return root if exponent > 0 else np.asarray(1 / root)
     if not float(exponent).is_integer():
-        return via_float64(lambda v: np.asarray(np.power(v, exponent)), x)
+        return apply_in_float64(lambda v: np.asarray(np.power(v, exponent)), x)
     # NumPy is slow for negative bases.
-    power = via_float64(lambda v: np.asarray(np.power(np.abs(v), exponent)), x)
+    power = apply_in_float64(lambda v: np.asarray(np.power(np.abs(v), exponent)), x)
     return np.copysign(power, x) if exponent % 2 else power
 
 

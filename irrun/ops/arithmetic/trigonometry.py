@@ -9,11 +9,11 @@ import numpy as np
 
 from irrun.ops._support.numerics import (
     Array,
+    apply_in_float64,
     compute_in_float64,
     get_integer_limits,
     is_float,
     to_native,
-    via_float64,
 )
 from irrun.ops._support.registry import op
 
@@ -135,7 +135,7 @@ def atanh_4(data: Array) -> Array:
         Atanh-3
     """
     if is_float(data.dtype):
-        return via_float64(np.arctanh, data)
+        return apply_in_float64(np.arctanh, data)
     lowest, greatest = get_integer_limits(data.dtype)
     limits = np.array([lowest, 0, greatest], np.int64 if lowest else np.uint64).astype(data.dtype)
     return np.asarray(limits[np.sign(to_native(data)).astype(np.int8) + 1])

@@ -11,11 +11,11 @@ import numpy as np
 
 from irrun.ops._support.numerics import (
     Array,
+    apply_in_float64,
     compute_in_float64,
     compute_in_native_type,
     is_float,
     round_half_away,
-    via_float64,
 )
 from irrun.ops._support.registry import op
 from irrun.ops._support.special_functions import erf, erfinv
@@ -197,7 +197,7 @@ def erf_1(data: Array) -> Array:
     Spec:
         Erf-1
     """
-    return via_float64(partial(erf, single=data.dtype != np.float64), data)
+    return apply_in_float64(partial(erf, single=data.dtype != np.float64), data)
 
 
 @op("ErfInv", since=17, folding="elementwise")

@@ -1,5 +1,5 @@
 """Detection operations: prior boxes, proposals, pooling of regions and decoding of detections."""
 
-from irrun._lazy import lazy_submodules
+from irrun._lazy import make_lazy_getattr
 
-__getattr__ = lazy_submodules(__name__)
+__getattr__ = make_lazy_getattr(__name__)

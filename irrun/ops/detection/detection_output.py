@@ -242,7 +242,7 @@ def _check_shapes(
     share_location: bool,
     variance_encoded_in_target: bool,
 ) -> tuple[int, int, int]:
-    """Return the numbers of priors, of classes, and of classes with boxes of their own.
+    """Return the numbers of priors, classes and location classes.
 
     Raises:
         InputError: The shapes do not match.

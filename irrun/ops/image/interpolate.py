@@ -36,10 +36,10 @@ __all__ = ["interpolate_1", "interpolate_4", "interpolate_11"]
 
 ShapeMode = Literal["sizes", "scales"]
 
-F = np.float32
+F32 = np.float32
 
 #: Added to a scale before the size is rounded down, so that 1 / 3 * 3 is 1.
-EPSILON = F(1e-6)
+EPSILON = F32(1e-6)
 
 #: Elements of the result that are computed at a time, few enough for intermediate results to stay in the cache.
 BLOCK_SIZE = 1 << 15
@@ -213,7 +213,7 @@ def interpolate_11(
     if shape_calculation_mode == "sizes":
         axes_to_resize = _create_axes_from_sizes(data.shape, resized_axes, to_int_list(scales_or_sizes))
     else:
-        axes_to_resize = _create_axes_from_scales(data.shape, resized_axes, scales_or_sizes.reshape(-1).astype(F))
+        axes_to_resize = _create_axes_from_scales(data.shape, resized_axes, scales_or_sizes.reshape(-1).astype(F32))
     return _resize(data, axes_to_resize, mode, coordinate_transformation_mode, nearest_mode, antialias, cube_coeff)
 
 
@@ -222,7 +222,7 @@ def _create_axes_from_sizes(shape: Sequence[int], axes: Sequence[int], sizes: Se
     if sizes and min(sizes) < 0:
         raise InputError(f"sizes is {list(sizes)}, expected no negative number")
     return [
-        ResizeAxis(axis, shape[axis], size, F(size) / F(shape[axis] or 1))
+        ResizeAxis(axis, shape[axis], size, F32(size) / F32(shape[axis] or 1))
         for axis, size in zip(axes, sizes, strict=False)
     ]
 
@@ -232,7 +232,7 @@ def _create_axes_from_scales(shape: Sequence[int], axes: Sequence[int], scales: 
     if not np.all(np.isfinite(scales) & (scales >= 0)):
         raise InputError(f"scales is {scales.tolist()}, expected finite non-negative numbers")
     return [
-        ResizeAxis(axis, shape[axis], math.floor(F(shape[axis]) * (scale + EPSILON)), scale)
+        ResizeAxis(axis, shape[axis], math.floor(F32(shape[axis]) * (scale + EPSILON)), scale)
         for axis, scale in zip(axes, scales, strict=False)
     ]
 
@@ -343,12 +343,12 @@ def _sum_jointly(data: Array, taps: Sequence[Taps], normalize: bool) -> Array:
     For integers, a difference in the last place of a sum may change the result by one. They are therefore not summed
     axis by axis.
     """
-    x = data.astype(F)
+    x = data.astype(F32)
     total: Array | None = None
     total_weight: Array | None = None
     for combination in itertools.product(*(range(len(t.index)) for t in taps)):
         value = x
-        weight = np.ones((1,) * x.ndim, F)
+        weight = np.ones((1,) * x.ndim, F32)
         for t, i in zip(taps, combination, strict=True):
             value = _take_or_zero(value, t.axis, t.index[i])
             weight = weight * _align(t.weight[i], t.axis, x.ndim)
@@ -357,7 +357,7 @@ def _sum_jointly(data: Array, taps: Sequence[Taps], normalize: bool) -> Array:
     assert total is not None
     assert total_weight is not None
     if normalize:
-        total = round_half_away(np.where(total_weight == 0, F(0), total / total_weight))
+        total = round_half_away(np.where(total_weight == 0, F32(0), total / total_weight))
     return truncate_to(total, data.dtype)
 
 

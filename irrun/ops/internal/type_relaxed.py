@@ -15,7 +15,7 @@ from irrun.ops._support.conversion import convert
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.operation import Operation
 from irrun.ops._support.output_type import parse_optional_type
-from irrun.ops._support.registry import resolver
+from irrun.ops._support.registry import register_resolver
 
 __all__ = ["RelaxedOperation", "derive_relaxed_operation", "run_relaxed"]
 
@@ -23,7 +23,7 @@ __all__ = ["RelaxedOperation", "derive_relaxed_operation", "run_relaxed"]
 RELAXED_ATTRIBUTES = ("type_relax", "input_data_types", "output_data_types")
 
 
-@resolver("type_relaxed_opset")
+@register_resolver("type_relaxed_opset")
 def derive_relaxed_operation(versions: Sequence[Operation]) -> Operation:
     """Return the relaxed form of an operation.
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from irrun.element_types import ElementType
-from irrun.limits import allocation_limit
+from irrun.limits import limit_allocations
 from irrun.ops._support.numerics import is_low_precision
 from irrun.runtime.passes.budget import Budget
 from irrun.runtime.program import ABSENT, Instruction, Program
@@ -193,7 +193,7 @@ class _Folder:
         expected = _estimate_output_size(instruction, inputs)
         if expected > limit or expected > self.budget.work:
             raise _TooLargeError
-        with allocation_limit(max(min(limit, self.budget.work), 1)):
+        with limit_allocations(max(min(limit, self.budget.work), 1)):
             result = instruction.kernel(*arguments, **instruction.attributes)
         results = [np.asarray(r) for r in (result if isinstance(result, (tuple, list)) else (result,))]
         self.budget.work -= sum(r.nbytes for r in results)
