@@ -1,0 +1,276 @@
+"""Arithmetic, comparison and selection: NumPy's ufuncs without preparation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
+from irrun.fast.support import (
+    BOOL,
+    F32,
+    NATIVE,
+    NATIVE_FLOATS,
+    NATIVE_INTEGERS,
+    ZERO,
+    Array,
+    has_nan,
+    to_operand,
+)
+
+__all__: list[str] = []
+
+Dtype = np.dtype[Any]
+Ufunc = Callable[..., Any]
+
+#: Operation type -> the ufunc that computes it in every native type.
+ARITHMETIC: dict[str, Ufunc] = {
+    "Add": np.add,
+    "Multiply": np.multiply,
+    "Subtract": np.subtract,
+}
+COMPARISONS: dict[str, Ufunc] = {
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "GreaterEqual": np.greater_equal,
+    "Less": np.less,
+    "LessEqual": np.less_equal,
+    "NotEqual": np.not_equal,
+}
+LOGICAL: dict[str, Ufunc] = {
+    "LogicalAnd": np.logical_and,
+    "LogicalOr": np.logical_or,
+    "LogicalXor": np.logical_xor,
+    "Xor": np.logical_xor,
+}
+EXTREMA: dict[str, Ufunc] = {"Maximum": np.maximum, "Minimum": np.minimum}
+
+
+def uses_numpy_broadcasting(site: CallSite) -> bool:
+    """Return whether NumPy's broadcasting implements the operation's."""
+    return bool(site.attributes.get("auto_broadcast", "numpy") == "numpy")
+
+
+def specialize_ufunc(
+    site: CallSite, ufunc: Ufunc, dtypes: frozenset[Dtype], common: Dtype = F32
+) -> SpecializedKernel | None:
+    """Return a kernel that calls a binary ufunc directly where both inputs have one of `dtypes`.
+
+    Args:
+        site: The call site.
+        ufunc: The ufunc, or a function of the same signature.
+        dtypes: Types that the ufunc computes as the plain kernel does.
+        common: The most frequent of them, which is checked first.
+    """
+    if not uses_numpy_broadcasting(site):
+        return None
+    left, right, call_plain = site.get_constant(0), site.get_constant(1), site.call_plain
+    if left is None and right is None:
+
+        def compute(a: Array, b: Array) -> Any:
+            dtype = a.dtype
+            if dtype is b.dtype and (dtype is common or dtype in dtypes):
+                return ufunc(a, b)
+            return call_plain(a, b)
+
+        return compute
+    constant = right if right is not None else left
+    if constant is None or constant.dtype not in dtypes:
+        return None
+    operand, dtype, rank = to_operand(constant), constant.dtype, constant.ndim
+    if rank == 0 or constant.size != 1:
+        rank = 0  # the operand is the constant itself
+    if right is not None:
+
+        def compute_right(a: Array) -> Any:
+            return ufunc(a, operand) if a.dtype is dtype and a.ndim >= rank else call_plain(a)
+
+        def compute_right_of_any_rank(a: Array) -> Any:
+            return ufunc(a, operand) if a.dtype is dtype else call_plain(a)
+
+        return compute_right if rank else compute_right_of_any_rank
+
+    def compute_left(b: Array) -> Any:
+        return ufunc(operand, b) if b.dtype is dtype and b.ndim >= rank else call_plain(b)
+
+    return compute_left
+
+
+@specializes("Add-1", "Multiply-1", "Subtract-1")
+def specialize_arithmetic(site: CallSite) -> SpecializedKernel | None:
+    """Call the ufunc: NumPy's integers wrap as those of the plain kernels do."""
+    return specialize_ufunc(site, ARITHMETIC[site.operation.type], NATIVE)
+
+
+@specializes("Equal-1", "Greater-1", "GreaterEqual-1", "Less-1", "LessEqual-1", "NotEqual-1")
+def specialize_comparison(site: CallSite) -> SpecializedKernel | None:
+    """Call the ufunc."""
+    return specialize_ufunc(site, COMPARISONS[site.operation.type], NATIVE | {BOOL})
+
+
+@specializes("LogicalAnd-1", "LogicalOr-1", "LogicalXor-1", "Xor-1")
+def specialize_logical(site: CallSite) -> SpecializedKernel | None:
+    """Call the ufunc for boolean."""
+    return specialize_ufunc(site, LOGICAL[site.operation.type], frozenset((BOOL,)), BOOL)
+
+
+@specializes("LogicalNot-1")
+def specialize_logical_not(site: CallSite) -> SpecializedKernel:
+    """Call the ufunc for boolean."""
+    call_plain = site.call_plain
+
+    def compute(x: Array) -> Any:
+        return np.logical_not(x) if x.dtype is BOOL else call_plain(x)
+
+    return compute
+
+
+@specializes("Maximum-1", "Minimum-1")
+def specialize_extremum(site: CallSite) -> SpecializedKernel | None:
+    """Call the ufunc. It propagates NaN, which is what the plain kernel does if only `a` can be NaN."""
+    ufunc = EXTREMA[site.operation.type]
+    right = site.get_constant(1)
+    if right is not None and not (right.dtype.kind == "f" and np.isnan(right).any()):
+        return specialize_ufunc(site, ufunc, NATIVE)
+    if site.variable_inputs != (0, 1) or not uses_numpy_broadcasting(site):
+        return None
+    call_plain = site.call_plain
+
+    def compute(a: Array, b: Array) -> Any:
+        if a.dtype is not F32 or b.dtype is not F32:
+            return ufunc(a, b) if a.dtype is b.dtype and a.dtype in NATIVE_INTEGERS else call_plain(a, b)
+        result = ufunc(a, b)
+        return call_plain(a, b) if has_nan(result) else result
+
+    return compute
+
+
+@specializes("Divide-1")
+def specialize_divide(site: CallSite) -> SpecializedKernel | None:
+    """Call the ufunc for floats, and for integers if the divisor is constant and not zero."""
+    divisor = site.get_constant(1)
+    if divisor is None or divisor.dtype.kind == "f":
+        return specialize_ufunc(site, np.divide, NATIVE_FLOATS)
+    if not divisor.all() or not site.attributes.get("m_pythondiv", True):
+        return None
+    return specialize_ufunc(site, np.floor_divide, NATIVE_INTEGERS, divisor.dtype)
+
+
+@specializes("FloorMod-1", "Mod-1")
+def specialize_mod(site: CallSite) -> SpecializedKernel | None:
+    """Call the ufunc if the divisor is a constant integer that is not zero, or finite."""
+    divisor = site.get_constant(1)
+    ufunc = np.fmod if site.operation.type == "Mod" else np.remainder
+    if divisor is None or divisor.dtype not in NATIVE:
+        return None
+    if not (np.isfinite(divisor).all() if divisor.dtype.kind == "f" else divisor.all()):
+        return None
+    return specialize_ufunc(site, ufunc, NATIVE, divisor.dtype)
+
+
+@specializes("SquaredDifference-1")
+def specialize_squared_difference(site: CallSite) -> SpecializedKernel | None:
+    """Square in place."""
+
+    def compute(a: Array, b: Array) -> Any:
+        difference = np.subtract(a, b)
+        return np.multiply(difference, difference, difference) if difference.ndim else difference * difference
+
+    return specialize_ufunc(site, compute, NATIVE)
+
+
+@specializes("Power-1")
+def specialize_power(site: CallSite) -> SpecializedKernel | None:
+    """Compute powers of f32 in f32; squares, roots and reciprocals without logarithms."""
+    exponent = site.get_constant(1)
+    if not uses_numpy_broadcasting(site):
+        return None
+    if exponent is None:
+        return _specialize_variable_power(site)
+    if exponent.size != 1 or exponent.dtype != F32:
+        return specialize_ufunc(site, np.power, frozenset((F32,)))
+    function = POWERS.get(float(exponent.item()))
+    if function is None:
+        return specialize_ufunc(site, np.power, frozenset((F32,)))
+    call_plain, rank = site.call_plain, exponent.ndim
+
+    def compute(x: Array) -> Any:
+        return function(x) if x.dtype is F32 and x.ndim >= rank else call_plain(x)
+
+    def compute_root(x: Array) -> Any:
+        if x.dtype is not F32 or x.ndim < max(rank, 1):
+            return call_plain(x)
+        result = function(x)
+        return call_plain(x) if has_nan(result) else result  # the root of minus infinity is infinity
+
+    return compute_root if function in (_compute_root, _compute_reciprocal_root) else compute
+
+
+def _specialize_variable_power(site: CallSite) -> SpecializedKernel:
+    call_plain = site.call_plain
+    base: Any = site.get_constant(0)
+
+    def compute(a: Array, b: Array) -> Any:
+        # For a single exponent NumPy computes some powers in other ways, which differ for minus infinity.
+        return np.power(a, b) if a.dtype is F32 and b.dtype is F32 and b.size > 1 else call_plain(a, b)
+
+    def compute_exponential(b: Array) -> Any:
+        return np.power(base, b) if b.dtype is F32 and b.size > 1 else call_plain(b)
+
+    return compute if base is None else compute_exponential if base.dtype == F32 else call_plain
+
+
+def _compute_root(x: Array) -> Array:
+    root = np.add(x, ZERO)  # -0 becomes 0
+    return np.sqrt(root, root)
+
+
+def _compute_reciprocal_root(x: Array) -> Array:
+    root = _compute_root(x)
+    return np.reciprocal(root, root)
+
+
+#: Exponent -> function of an f32 array.
+POWERS: dict[float, Ufunc] = {
+    2.0: np.square,
+    -1.0: np.reciprocal,
+    0.5: _compute_root,
+    -0.5: _compute_reciprocal_root,
+}
+
+
+@specializes("Select-1")
+def specialize_select(site: CallSite) -> SpecializedKernel | None:
+    """Call `np.where` with ready constants."""
+    if not uses_numpy_broadcasting(site) or 0 not in site.variable_inputs:
+        return None
+    call_plain, where = site.call_plain, np.where
+    then, other = site.get_constant(1), site.get_constant(2)
+    if then is None and other is None:
+
+        def compute(cond: Array, a: Array, b: Array) -> Any:
+            return where(cond, a, b) if cond.dtype is BOOL and a.dtype is b.dtype else call_plain(cond, a, b)
+
+        return compute
+    if then is not None and other is not None:
+        if then.dtype != other.dtype:
+            return None
+
+        def compute_from_constants(cond: Array) -> Any:
+            return where(cond, then, other) if cond.dtype is BOOL else call_plain(cond)
+
+        return compute_from_constants
+    if then is not None:
+
+        def compute_then(cond: Array, b: Array) -> Any:
+            return where(cond, then, b) if cond.dtype is BOOL and b.dtype is then.dtype else call_plain(cond, b)
+
+        return compute_then
+    assert other is not None
+
+    def compute_else(cond: Array, a: Array) -> Any:
+        return where(cond, a, other) if cond.dtype is BOOL and a.dtype is other.dtype else call_plain(cond, a)
+
+    return compute_else

@@ -1,0 +1,92 @@
+"""Matrix products of f32 with constant weights, and of two variable matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
+from irrun.fast.support import F32, Array, freeze
+from irrun.threads import PART_MULTIPLE, count_parts, multiply_matrices, run_parallel
+
+__all__: list[str] = []
+
+#: Weights of up to so many bytes are copied to the layout in which products of few rows are fastest.
+MAX_COPIED_BYTES = 1 << 20
+#: For so many rows, BLAS multiplies larger weights [N, K] from the left up to four times faster than from the right.
+MIN_ROWS, MAX_ROWS = 2, 64
+#: Products of at most so many multiplications are not divided between threads; see `count_parts`.
+MAX_UNDIVIDED = 1 << 20
+
+
+@specializes("MatMul-1")
+def specialize_matmul(site: CallSite) -> SpecializedKernel | None:
+    """Prepare constant weights, or skip the checks of shapes."""
+    transpose_a, transpose_b = site.attributes.get("transpose_a", False), site.attributes.get("transpose_b", False)
+    weights = site.get_constant(1)
+    if weights is not None:
+        if site.variable_inputs != (0,) or weights.ndim != 2 or weights.dtype != F32 or transpose_a:
+            return None
+        return _multiply_by_weights(site, weights.T if transpose_b else weights)
+    if site.variable_inputs != (0, 1):
+        return None
+    call_plain, matmul = site.call_plain, np.matmul
+
+    def compute(a: Array, b: Array) -> Any:
+        rank = b.ndim
+        if a.dtype is not F32 or b.dtype is not F32 or rank < 2 or a.ndim < 2 or (rank == 2 and a.ndim > 2):
+            return call_plain(a, b)
+        if transpose_a:
+            a = a.swapaxes(-1, -2)
+        right = b.swapaxes(-1, -2) if transpose_b else b
+        return matmul(a, right) if a.size * right.shape[-1] <= MAX_UNDIVIDED else multiply_matrices(a, right)
+
+    return compute
+
+
+def _multiply_by_weights(site: CallSite, weights: Array) -> SpecializedKernel:
+    """Return a kernel for the product with weights [K, N]."""
+    call_plain = site.call_plain
+    if weights.nbytes <= MAX_COPIED_BYTES and not weights.flags.c_contiguous:
+        weights = freeze(np.ascontiguousarray(weights))
+    inner, columns = weights.shape
+    transposed = None if weights.flags.c_contiguous else weights.T
+    max_rows = MAX_UNDIVIDED // weights.size if weights.size else 0
+
+    def multiply(rows: Array) -> Array:
+        """Multiply a matrix, in parts if it is large."""
+        count = rows.shape[0]
+        if transposed is not None and MIN_ROWS <= count <= MAX_ROWS:
+            return _multiply_from_left(transposed, rows)
+        return rows.dot(weights) if count <= max_rows else multiply_matrices(rows, weights)
+
+    def compute(a: Array) -> Any:
+        if a.dtype is not F32 or a.ndim < 1:
+            return call_plain(a)
+        if a.ndim == 2 and a.shape[0] <= max_rows and transposed is None:
+            return a.dot(weights)
+        if a.shape[-1] != inner or not a.size:
+            return call_plain(a)
+        if a.ndim == 2:
+            return multiply(a)
+        return multiply(a.reshape(-1, inner)).reshape(*a.shape[:-1], columns)
+
+    return compute
+
+
+def _multiply_from_left(transposed: Array, rows: Array) -> Array:
+    """Return rows @ transposed.T, with products that have the weights [N, K] on the left side."""
+    columns = transposed.shape[0]
+    result = np.empty((rows.shape[0], columns), rows.dtype)
+    parts = count_parts(rows.shape[0], transposed.size)
+    step = -(-columns // parts)
+    step += -step % PART_MULTIPLE
+    vectors = rows.T
+
+    def multiply_part(part: int) -> None:
+        section = slice(part * step, (part + 1) * step)
+        result[:, section] = transposed[section].dot(vectors).T
+
+    run_parallel(multiply_part, -(-columns // step))
+    return result

@@ -1,0 +1,323 @@
+"""Data movement with constant indices, axes and lengths: one call of NumPy with arguments prepared in advance."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
+from irrun.fast.support import MAX_BYTES, Array, freeze, get_axis, to_int_tuple
+from irrun.ops._support.slicing import create_slices
+
+__all__: list[str] = []
+
+Index = tuple[Any, ...]
+
+
+def index_axis(axis: int, index: Any) -> Index:
+    """Return an index that applies `index` to one axis and whose result is an array; negative axes are allowed."""
+    if axis >= 0:
+        return (*[slice(None)] * axis, index, ...)
+    return (..., index, *[slice(None)] * (-axis - 1))
+
+
+@specializes("Transpose-1")
+def specialize_transpose(site: CallSite) -> SpecializedKernel | None:
+    """Call `transpose` with a constant order."""
+    constant = site.get_constant(1)
+    if constant is None or site.variable_inputs != (0,) or constant.dtype.kind not in "iu":
+        return None
+    order = to_int_tuple(constant)
+    if not order:
+        return _reverse_axes
+
+    def compute(arg: Array) -> Any:
+        return arg.transpose(order)
+
+    return compute
+
+
+def _reverse_axes(arg: Array) -> Any:
+    return arg.transpose()
+
+
+@specializes("Concat-1")
+def specialize_concat(site: CallSite) -> SpecializedKernel | None:
+    """Call `np.concatenate`, which checks the shapes, after a check of the types."""
+    axis, call_plain, concatenate = site.attributes["axis"], site.call_plain, np.concatenate
+    count = len(site.constants)
+    if count < 2 or any(site.is_absent):
+        return None
+    if site.variable_inputs == (0, 1) and count == 2:
+
+        def compute_two(a: Array, b: Array) -> Any:
+            return concatenate((a, b), axis) if a.dtype is b.dtype else call_plain(a, b)
+
+        return compute_two
+    if len(site.variable_inputs) == count:
+
+        def compute(*inputs: Array) -> Any:
+            dtype = inputs[0].dtype
+            for x in inputs:
+                if x.dtype is not dtype:
+                    return call_plain(*inputs)
+            return concatenate(inputs, axis)
+
+        return compute
+    parts: list[Any] = list(site.constants)
+    constant_dtypes = {c.dtype for c in parts if c is not None}
+    positions = site.variable_inputs
+    if len(constant_dtypes) != 1 or not positions:
+        return None
+    (common,) = constant_dtypes
+
+    def compute_with_constants(*inputs: Array) -> Any:
+        arrays = parts.copy()
+        for position, x in zip(positions, inputs, strict=True):
+            if x.dtype is not common:
+                return call_plain(*inputs)
+            arrays[position] = x
+        return concatenate(arrays, axis)
+
+    return compute_with_constants
+
+
+def _specialize_division(site: CallSite, axis: int) -> SpecializedKernel:
+    """Run the plain kernel for each new shape and derive ready indices from its results."""
+    call_plain = site.call_plain
+    entry: tuple[Any, tuple[Index, ...]] = (None, ())
+
+    def learn(data: Array) -> Any:
+        nonlocal entry
+        parts = call_plain(data)
+        bounds = np.cumsum([0, *(part.shape[axis] for part in parts)]).tolist()
+        before = [slice(None)] * (axis % data.ndim)
+        indices = tuple((*before, slice(*pair)) for pair in itertools.pairwise(bounds))
+        entry = data.shape, indices
+        return parts
+
+    def compute(data: Array) -> Any:
+        shape, indices = entry
+        if data.shape != shape:
+            return learn(data)
+        return [data[index] for index in indices]
+
+    def compute_two(data: Array) -> Any:
+        shape, indices = entry
+        if data.shape != shape:
+            return learn(data)
+        first, second = indices
+        return data[first], data[second]
+
+    lengths = site.get_constant(2)
+    count = site.attributes["num_splits"] if lengths is None else lengths.size
+    return compute_two if count == 2 else compute
+
+
+@specializes("Split-1")
+def specialize_split(site: CallSite) -> SpecializedKernel | None:
+    """Index with ready slices."""
+    axis = get_axis(site, 1)
+    return None if axis is None or site.variable_inputs != (0,) else _specialize_division(site, axis)
+
+
+@specializes("VariadicSplit-1")
+def specialize_variadic_split(site: CallSite) -> SpecializedKernel | None:
+    """Index with ready slices if the lengths are constant."""
+    axis = get_axis(site, 1)
+    return None if axis is None or site.variable_inputs != (0,) else _specialize_division(site, axis)
+
+
+@specializes("Slice-8")
+def specialize_slice(site: CallSite) -> SpecializedKernel | None:
+    """Index with ready slices, which depend on the rank only if all steps are positive."""
+    if site.variable_inputs != (0,):
+        return None
+    start, stop, step, axes = (site.get_constant(i) for i in range(1, 5))
+    if start is None or stop is None or step is None or (axes is None and site.has_input(4)):
+        return None
+    if any(x is not None and x.dtype.kind not in "iu" for x in (start, stop, step, axes)):
+        return None
+    if not (step > 0).all():
+        return None
+    bounds, sliced_axes = (start, stop, step), axes
+    entry: tuple[Any, Index] = (None, ())
+
+    def compute(data: Array) -> Array:
+        nonlocal entry
+        rank, index = entry
+        if data.ndim != rank:
+            index = create_slices(data.shape, *bounds, sliced_axes)
+            entry = data.ndim, index
+        return data[index]
+
+    return compute
+
+
+def _expand_mask(mask: list[int] | None, count: int) -> list[bool]:
+    return [i < len(mask) and mask[i] == 1 for i in range(count)] if mask else [False] * count
+
+
+@specializes("StridedSlice-1")
+def specialize_strided_slice(site: CallSite) -> SpecializedKernel | None:
+    """Index with one ready tuple, which NumPy checks against the rank and the sizes."""
+    if site.variable_inputs != (0,):
+        return None
+    begin, end, stride = (site.get_constant(i) for i in range(1, 4))
+    if begin is None or end is None or (stride is None and site.has_input(3)):
+        return None
+    if any(x is not None and x.dtype.kind not in "iu" for x in (begin, end, stride)):
+        return None
+    begins, ends = to_int_tuple(begin), to_int_tuple(end)
+    strides = (1,) * len(begins) if stride is None else to_int_tuple(stride)
+    if not len(begins) == len(ends) == len(strides) or 0 in strides:
+        return None
+    index = _create_index(site, begins, ends, strides)
+    if index is None:
+        return None
+    ready = index
+
+    def compute(data: Array) -> Array:
+        return data[ready]
+
+    return compute
+
+
+def _create_index(
+    site: CallSite, begins: tuple[int, ...], ends: tuple[int, ...], strides: tuple[int, ...]
+) -> Index | None:
+    """Return the index of a StridedSlice, or None if it depends on the sizes."""
+    masks = {
+        name: _expand_mask(site.attributes.get(f"{name}_mask"), len(begins))
+        for name in ("begin", "end", "new_axis", "shrink_axis", "ellipsis")
+    }
+    if sum(masks["ellipsis"]) > 1:
+        return None
+    index: list[Any] = []
+    for i, (first, last, step) in enumerate(zip(begins, ends, strides, strict=True)):
+        if masks["ellipsis"][i]:
+            index.append(...)
+        elif masks["new_axis"][i]:
+            index.append(None)
+        elif masks["shrink_axis"][i]:
+            index.append(first)
+        else:
+            start = None if masks["begin"][i] else first
+            if step < 0 and start is not None and start < -1:
+                return None  # before the first element of a short axis, which is special
+            index.append(slice(start, None if masks["end"][i] else last, step))
+    if not any(masks["ellipsis"]):
+        index.append(...)  # the result is an array, not a scalar
+    return tuple(index)
+
+
+@specializes("Gather-1", "Gather-7", "Gather-8")
+def specialize_gather(site: CallSite) -> SpecializedKernel | None:
+    """Call `take`, which raises an exception for indices out of range; the plain kernel returns zeros for them."""
+    axis, indices = get_axis(site, 2), site.get_constant(1)
+    if axis is None or site.attributes.get("batch_dims", 0) != 0:
+        return None
+    if indices is not None:
+        return _specialize_constant_indices(site, axis, indices) if site.variable_inputs == (0,) else None
+    data = site.get_constant(0)
+    call_plain = site.call_plain
+    if data is not None:
+        if not -data.ndim <= axis < data.ndim or data.size == 0:
+            return None
+        table, limit = data, MAX_BYTES // (data.nbytes // data.shape[axis])
+
+        def compute_from_table(indices: Array) -> Any:
+            if indices.size > limit or indices.dtype.kind != "i":
+                return call_plain(indices)
+            return table.take(indices, axis)
+
+        return compute_from_table
+    if site.variable_inputs != (0, 1):
+        return None
+
+    def compute(data: Array, indices: Array) -> Any:
+        if indices.size * data.nbytes > MAX_BYTES or indices.dtype.kind != "i" or not data.ndim:
+            return call_plain(data, indices)
+        return data.take(indices, axis)
+
+    return compute
+
+
+def _specialize_constant_indices(site: CallSite, axis: int, indices: Array) -> SpecializedKernel | None:
+    """Index with an integer or a slice if the indices are regular."""
+    if indices.dtype.kind not in "iu" or indices.size == 0:
+        return None
+    call_plain = site.call_plain
+    lowest, highest = int(indices.min()), int(indices.max())
+    if indices.ndim == 0:
+        index = index_axis(axis, lowest)
+
+        def compute_element(data: Array) -> Array:
+            return data[index]
+
+        return compute_element
+    values = to_int_tuple(indices)
+    steps = {b - a for a, b in itertools.pairwise(values)} or {1}
+    if indices.ndim == 1 and len(steps) == 1 and min(steps) > 0 and (lowest >= 0 or values == (-1,)):
+        stop = None if values == (-1,) else highest + 1
+        index = index_axis(axis, slice(lowest, stop, min(steps)))
+        smallest = 1 if values == (-1,) else highest + 1
+
+        def compute_slice(data: Array) -> Any:
+            return data[index] if data.shape[axis] >= smallest else call_plain(data)
+
+        return compute_slice
+    if indices.size > 1 << 16:
+        return None
+    positions, count = freeze(indices.astype(np.intp)), indices.size
+
+    def compute(data: Array) -> Any:
+        if count * data.nbytes > MAX_BYTES or not data.ndim:
+            return call_plain(data)
+        return data.take(positions, axis)
+
+    return compute
+
+
+@specializes("Pad-1", "Pad-12")
+def specialize_pad(site: CallSite) -> SpecializedKernel | None:
+    """Copy `data` into the middle of an array of zeros or another constant."""
+    begin, end = site.get_constant(1), site.get_constant(2)
+    if site.attributes["pad_mode"] != "constant" or site.variable_inputs != (0,) or begin is None or end is None:
+        return None
+    if begin.dtype.kind not in "iu" or end.dtype.kind not in "iu":
+        return None
+    begins, ends, value = to_int_tuple(begin), to_int_tuple(end), site.get_constant(3)
+    if len(begins) != len(ends) or min((*begins, *ends), default=0) < 0 or (value is not None and value.size != 1):
+        return None
+    scalar = value.reshape(()) if value is not None and value.tobytes().strip(b"\0") else None
+    expected = None if value is None else value.dtype
+    call_plain, rank = site.call_plain, len(begins)
+    entry: tuple[Any, ...] = (None, None, None)
+
+    def compute(data: Array) -> Any:
+        nonlocal entry
+        shape, target, index = entry
+        if data.shape != shape:
+            if data.ndim != rank:
+                return call_plain(data)
+            target = tuple(b + n + e for b, n, e in zip(begins, data.shape, ends, strict=True))
+            index = tuple(slice(b, b + n) for b, n in zip(begins, data.shape, strict=True))
+            if math.prod(target) * data.itemsize > MAX_BYTES:
+                return call_plain(data)
+            entry = data.shape, target, index
+        dtype = data.dtype
+        if dtype.hasobject or (expected is not None and dtype is not expected):
+            return call_plain(data)
+        if scalar is None:
+            result = np.zeros(target, dtype)
+        else:
+            result = np.empty(target, dtype)
+            result[...] = scalar
+        result[index] = data
+        return result
+
+    return compute

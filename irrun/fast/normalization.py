@@ -1,0 +1,289 @@
+"""Softmax and normalizations of f32, in place and with few passes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.reduction import is_short_axis
+from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
+from irrun.fast.support import F32, TILE, Array, freeze, to_int_tuple
+from irrun.threads import run_parallel
+
+__all__: list[str] = []
+
+Axes = tuple[int, ...]
+
+
+def apply_in_blocks(function: Callable[[Array], Array], x: Array, axes: Axes) -> Array:
+    """Apply a function that reduces along `axes` to blocks of the first axis that stay in the processor's cache.
+
+    Args:
+        function: Takes an array and returns one of the same shape and type.
+        x: Any shape of rank >= 1.
+        axes: The axes that it reduces, not negative.
+    """
+    if x.size <= TILE or 0 in axes or not x.flags.c_contiguous or x.shape[0] == 1:
+        return function(x)
+    rows = max(1, TILE // (x.size // x.shape[0]))
+    if rows >= x.shape[0]:
+        return function(x)
+    result = np.empty(x.shape, x.dtype)
+
+    def compute_block(number: int) -> None:
+        block = slice(number * rows, (number + 1) * rows)
+        result[block] = function(x[block])
+
+    run_parallel(compute_block, -(-x.shape[0] // rows))
+    return result
+
+
+def _flatten(x: Array, axis: int) -> tuple[Array, int]:
+    """Return `x` as [outer, ...], so that blocks of its first axis are small, and the axis in it."""
+    if axis == 0 or not x.flags.c_contiguous:
+        return x, axis
+    return x.reshape(-1, *x.shape[axis:]), 1
+
+
+@specializes("Softmax-1", "Softmax-8", "LogSoftmax-5")
+def specialize_softmax(site: CallSite) -> SpecializedKernel | None:
+    """Compute in place."""
+    axis = int(site.attributes.get("axis", 1))
+    if str(site.operation) == "Softmax-1" and axis < 0:
+        return None
+    call_plain, is_log = site.call_plain, site.operation.type == "LogSoftmax"
+    create = _create_log_softmax if is_log else _create_softmax
+    function = create(axis)
+    entry: tuple[Any, Any] = (None, None)
+
+    def compute(x: Array) -> Any:
+        nonlocal entry
+        length, row_function = entry
+        if x.dtype is F32 and x.ndim == 2 and x.shape[1] == length and 0 < x.size < MIN_SIZE_OF_BLOCKS:
+            return row_function(x)
+        if x.dtype is not F32 or not x.size or not x.ndim or not -x.ndim <= axis < x.ndim:
+            return call_plain(x)
+        if x.size < MIN_SIZE_OF_BLOCKS:
+            if x.ndim == 2 and axis == 1 - 2 * (axis < 0) and not is_log:
+                row_function = _create_row_softmax(x.shape[1])
+                entry = x.shape[1], row_function
+                return row_function(x)
+            return function(x)
+        if is_short_axis(x, axis):
+            return call_plain(x)
+        flat, reduced = _flatten(x, axis + x.ndim if axis < 0 else axis)
+        return apply_in_blocks(create(reduced), flat, (reduced,)).reshape(x.shape)
+
+    return compute
+
+
+#: Smaller arrays are computed in one piece.
+MIN_SIZE_OF_BLOCKS = 2048
+
+
+def _create_softmax(axis: int) -> Callable[[Array], Array]:
+    find_max: Any = np.maximum.reduce
+    add_up: Any = np.add.reduce
+
+    def compute(x: Array) -> Array:
+        weights: Array = np.subtract(x, find_max(x, axis, None, None, True))
+        np.exp(weights, weights)
+        np.divide(weights, add_up(weights, axis, None, None, True), weights)
+        return weights
+
+    return compute
+
+
+def _create_row_softmax(length: int) -> Callable[[Array], Array]:
+    """Return a function of small matrices, whose rows are added up by a product with a vector of ones."""
+    find_max: Any = np.maximum.reduce
+    ones = freeze(np.ones((length, 1), np.float32))
+
+    def compute(x: Array) -> Array:
+        weights: Array = np.subtract(x, find_max(x, 1, None, None, True))
+        np.exp(weights, weights)
+        np.divide(weights, weights.dot(ones), weights)
+        return weights
+
+    return compute
+
+
+def _create_log_softmax(axis: int) -> Callable[[Array], Array]:
+    find_max: Any = np.maximum.reduce
+    add_up: Any = np.add.reduce
+
+    def compute(x: Array) -> Array:
+        shifted: Array = np.subtract(x, find_max(x, axis, None, None, True))
+        total = add_up(np.exp(shifted), axis, None, None, True)
+        np.log(total, total)
+        np.subtract(shifted, total, shifted)
+        return shifted
+
+    return compute
+
+
+def _normalize_axes(axes: Axes, rank: int) -> Axes | None:
+    """Return the axes in [0, rank), or None if they are invalid or empty."""
+    if not axes or not all(-rank <= axis < rank for axis in axes):
+        return None
+    positive = tuple(axis % rank for axis in axes)
+    return positive if len(set(positive)) == len(positive) else None
+
+
+@specializes("MVN-6")
+def specialize_mvn(site: CallSite) -> SpecializedKernel | None:
+    """Compute in place, with the inverse of the count computed once per shape."""
+    constant = site.get_constant(1)
+    if constant is None or site.variable_inputs != (0,) or constant.dtype.kind not in "iu":
+        return None
+    axes = to_int_tuple(constant)
+    is_inside = site.attributes.get("eps_mode") == "inside_sqrt"
+    return _specialize_mvn(site, lambda rank: axes, is_inside=is_inside)
+
+
+@specializes("MVN-2")
+def specialize_mvn_2(site: CallSite) -> SpecializedKernel | None:
+    """Compute in place."""
+    if site.attributes.get("reduction_axes"):
+        fixed = tuple(site.attributes["reduction_axes"])
+        return _specialize_mvn(site, lambda rank: fixed, is_inside=True)
+    first = 1 if site.attributes.get("across_channels", True) else 2
+    return _specialize_mvn(site, lambda rank: tuple(range(first, rank)), is_inside=True)
+
+
+def _specialize_mvn(site: CallSite, get_axes: Callable[[int], Axes], *, is_inside: bool) -> SpecializedKernel:
+    call_plain, divides = site.call_plain, bool(site.attributes.get("normalize_variance", True))
+    epsilon = freeze(np.array(site.attributes["eps"], np.float32))
+    entry: tuple[Any, Any, Axes] = (None, None, ())
+
+    def compute(x: Array) -> Any:
+        nonlocal entry
+        shape, function, axes = entry
+        if x.shape != shape:
+            axes = _normalize_axes(get_axes(x.ndim), x.ndim) or ()
+            function = _create_mvn(x.shape, axes, epsilon, is_inside, divides) if axes and x.size else None
+            entry = x.shape, function, axes
+        if function is None or x.dtype is not F32:
+            return call_plain(x)
+        return function(x) if x.size <= TILE else apply_in_blocks(function, x, axes)
+
+    return compute
+
+
+def _create_mvn(
+    shape: tuple[int, ...], axes: Axes, epsilon: Array, is_inside: bool, divides: bool
+) -> Callable[[Array], Array]:
+    """Return a function of arrays of one shape, apart from the first dimension if that is not reduced."""
+    count = math.prod(shape[axis] for axis in axes)
+    if axes == (1,) and len(shape) == 2 and math.prod(shape) < MIN_SIZE_OF_BLOCKS:
+        weights = freeze(np.full((count, 1), 1 / count, np.float32))
+
+        def average(x: Array) -> Array:
+            return np.asarray(x.dot(weights))
+
+    else:
+        axis: Any = axes[0] if len(axes) == 1 else axes
+        add_up: Any = np.add.reduce
+        divisor = freeze(np.array(count, np.float32))
+
+        def average(x: Array) -> Array:
+            total: Array = add_up(x, axis, None, None, True)
+            return np.divide(total, divisor, total)
+
+    def compute(x: Array) -> Array:
+        centered = np.subtract(x, average(x))
+        if not divides:
+            return centered
+        deviation = average(np.square(centered))
+        if is_inside:
+            np.add(deviation, epsilon, deviation)
+            np.sqrt(deviation, deviation)
+        else:
+            np.sqrt(deviation, deviation)
+            np.add(deviation, epsilon, deviation)
+        return np.divide(centered, deviation, centered)
+
+    return compute
+
+
+@specializes("NormalizeL2-1")
+def specialize_normalize_l2(site: CallSite) -> SpecializedKernel | None:
+    """Compute in place."""
+    constant = site.get_constant(1)
+    if constant is None or site.variable_inputs != (0,) or constant.dtype.kind not in "iu":
+        return None
+    axes, call_plain = to_int_tuple(constant), site.call_plain
+    add_up: Any = np.add.reduce
+    limit = np.maximum if site.attributes["eps_mode"] == "max" else np.add
+    epsilon = freeze(np.array(site.attributes["eps"], np.float32))
+    if not axes:
+        return None
+
+    def compute(x: Array) -> Any:
+        if x.dtype is not F32 or not x.ndim:
+            return call_plain(x)
+        norm = add_up(np.square(x), axes, F32, None, True)
+        limit(norm, epsilon, out=norm)
+        return np.divide(x, np.sqrt(norm, norm))
+
+    return compute
+
+
+@specializes("BatchNormInference-5", "BatchNormInference-1")
+def specialize_batch_norm(site: CallSite) -> SpecializedKernel | None:
+    """Prepare the scale of each channel."""
+    position = 0 if str(site.operation) == "BatchNormInference-5" else 2
+    names = [i for i in range(5) if i != position]
+    constants = [site.get_constant(i) for i in names]
+    if site.variable_inputs != (position,) or any(c is None or c.dtype != F32 or c.ndim != 1 for c in constants):
+        return None
+    gamma, beta, mean, variance = [c for c in constants if c is not None]
+    if len({c.shape for c in (gamma, beta, mean, variance)}) != 1:
+        return None
+    scale = gamma / np.sqrt(variance + np.float32(site.attributes["epsilon"]))
+    call_plain, channels = site.call_plain, len(gamma)
+    entry: tuple[Any, Any] = (None, None)
+
+    def compute(data: Array) -> Any:
+        nonlocal entry
+        rank, operands = entry
+        if data.dtype is not F32 or data.ndim < 2 or data.shape[1] != channels:
+            return call_plain(data)
+        if data.ndim != rank:
+            per_channel = (channels, *[1] * (data.ndim - 2))
+            operands = [freeze(c.reshape(per_channel)) for c in (mean, scale, beta.copy())]
+            entry = data.ndim, operands
+        shift, factor, offset = operands
+        result = np.subtract(data, shift)
+        np.multiply(result, factor, result)
+        return np.add(result, offset, result)
+
+    return compute
+
+
+@specializes("GroupNormalization-12")
+def specialize_group_normalization(site: CallSite) -> SpecializedKernel | None:
+    """Normalize groups in place and scale channels by ready constants."""
+    scale, bias = site.get_constant(1), site.get_constant(2)
+    if scale is None or bias is None or scale.dtype != F32 or bias.dtype != F32 or scale.shape != bias.shape:
+        return None
+    groups, call_plain = int(site.attributes["num_groups"]), site.call_plain
+    epsilon = freeze(np.array(site.attributes["epsilon"], np.float32))
+    if scale.ndim != 1 or groups < 1 or len(scale) % groups or site.variable_inputs != (0,):
+        return None
+    channels = len(scale)
+
+    def compute(data: Array) -> Any:
+        if data.dtype is not F32 or data.ndim < 2 or data.shape[1] != channels or not data.size:
+            return call_plain(data)
+        grouped = data.reshape(data.shape[0] * groups, -1)
+        standardize = _create_mvn(grouped.shape, (1,), epsilon, True, True)
+        result = apply_in_blocks(standardize, grouped, (1,)).reshape(data.shape)
+        per_channel = (channels, *[1] * (data.ndim - 2))
+        np.multiply(result, scale.reshape(per_channel), result)
+        return np.add(result, bias.reshape(per_channel), result)
+
+    return compute

@@ -1,0 +1,148 @@
+"""Reductions along constant axes: one call of NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
+from irrun.fast.support import BOOL, F32, NATIVE_INTEGERS, Array, freeze, to_int_tuple
+
+__all__: list[str] = []
+
+#: Along a last axis of at most so many elements, the plain kernels reduce large arrays slice by slice.
+SHORT_AXIS = 16
+MIN_SIZE_OF_SHORT_AXIS = 2048
+
+Reduce = Callable[..., Any]
+
+
+def read_axes(site: CallSite) -> tuple[int, ...] | None:
+    """Return the constant axes of a reduction without repetitions, or None."""
+    axes = site.get_constant(1)
+    if axes is None or site.variable_inputs != (0,) or axes.dtype.kind not in "iu":
+        return None
+    return tuple(dict.fromkeys(to_int_tuple(axes)))
+
+
+def is_short_axis(x: Array, axis: int) -> bool:
+    """Return whether the plain kernels reduce slice by slice along an axis, which is faster than NumPy."""
+    return x.size >= MIN_SIZE_OF_SHORT_AXIS and x.shape[axis] <= SHORT_AXIS and axis in (-1, x.ndim - 1)
+
+
+#: Operation type -> the ufunc that reduces f32 and native integers.
+UFUNCS: dict[str, Any] = {"ReduceProd": np.multiply, "ReduceSum": np.add}
+#: Operation type -> the ufunc, and the value that is reduced with the elements of f32.
+EXTREMA: dict[str, tuple[Any, float]] = {
+    "ReduceMax": (np.fmax, float(np.finfo(np.float32).min)),
+    "ReduceMin": (np.fmin, math.inf),
+}
+LOGICAL: dict[str, Any] = {"ReduceLogicalAnd": np.logical_and, "ReduceLogicalOr": np.logical_or}
+
+
+@specializes("ReduceSum-1", "ReduceProd-1")
+def specialize_reduction(site: CallSite) -> SpecializedKernel | None:
+    """Call the ufunc's method."""
+    axes = read_axes(site)
+    if axes is None:
+        return None
+    reduce, keep_dims, call_plain = UFUNCS[site.operation.type].reduce, _keeps_dims(site), site.call_plain
+    axis = axes[0] if len(axes) == 1 else None
+
+    def compute(x: Array) -> Any:
+        dtype = x.dtype
+        if dtype is not F32 and dtype not in NATIVE_INTEGERS:
+            return call_plain(x)
+        if axis is not None and x.size >= MIN_SIZE_OF_SHORT_AXIS and is_short_axis(x, axis):
+            return call_plain(x)
+        return reduce(x, axes, dtype, None, keep_dims)
+
+    return compute
+
+
+@specializes("ReduceMean-1")
+def specialize_mean(site: CallSite) -> SpecializedKernel | None:
+    """Divide the sum of f32 by a count that is computed once per shape."""
+    axes = read_axes(site)
+    if axes is None:
+        return None
+    keep_dims, call_plain = _keeps_dims(site), site.call_plain
+    reduce: Any = np.add.reduce
+    axis = axes[0] if len(axes) == 1 else None
+    entry: tuple[Any, Any] = (None, None)
+
+    def compute(x: Array) -> Any:
+        nonlocal entry
+        shape, count = entry
+        if x.shape != shape:
+            sizes = [x.shape[a] for a in axes]
+            is_plain = not x.size or not x.ndim or (axis is not None and is_short_axis(x, axis))
+            count = None if is_plain else freeze(np.array(math.prod(sizes), np.float32))
+            entry = x.shape, count
+        if count is None or x.dtype is not F32:
+            return call_plain(x)
+        total = reduce(x, axes, F32, None, keep_dims)
+        return np.divide(total, count, total) if type(total) is np.ndarray else total / count
+
+    return compute
+
+
+@specializes("ReduceMax-1", "ReduceMin-1")
+def specialize_extremum(site: CallSite) -> SpecializedKernel | None:
+    """Call the ufunc's method, which ignores NaN."""
+    axes = read_axes(site)
+    if axes is None:
+        return None
+    ufunc, limit = EXTREMA[site.operation.type]
+    reduce, keep_dims, call_plain, initial = ufunc.reduce, _keeps_dims(site), site.call_plain, np.float32(limit)
+    axis = axes[0] if len(axes) == 1 else None
+
+    def compute(x: Array) -> Any:
+        dtype = x.dtype
+        if axis is not None and x.size >= MIN_SIZE_OF_SHORT_AXIS and is_short_axis(x, axis):
+            return call_plain(x)
+        if dtype is F32:
+            return reduce(x, axes, F32, None, keep_dims, initial)
+        return reduce(x, axes, dtype, None, keep_dims) if dtype in NATIVE_INTEGERS and x.size else call_plain(x)
+
+    return compute
+
+
+@specializes("ReduceL1-4", "ReduceL2-4")
+def specialize_norm(site: CallSite) -> SpecializedKernel | None:
+    """Reduce absolute values or squares."""
+    axes = read_axes(site)
+    if axes is None:
+        return None
+    keep_dims, call_plain = _keeps_dims(site), site.call_plain
+    reduce: Any = np.add.reduce
+    is_root, axis = site.operation.type == "ReduceL2", axes[0] if len(axes) == 1 else None
+
+    def compute(x: Array) -> Any:
+        if x.dtype is not F32 or not x.ndim or (axis is not None and is_short_axis(x, axis)):
+            return call_plain(x)
+        total = reduce(np.square(x) if is_root else np.abs(x), axes, F32, None, keep_dims)
+        return np.sqrt(total) if is_root else total
+
+    return compute
+
+
+@specializes("ReduceLogicalAnd-1", "ReduceLogicalOr-1")
+def specialize_logical(site: CallSite) -> SpecializedKernel | None:
+    """Call the ufunc's method for boolean."""
+    axes = read_axes(site)
+    if axes is None:
+        return None
+    reduce, keep_dims, call_plain = LOGICAL[site.operation.type].reduce, _keeps_dims(site), site.call_plain
+
+    def compute(x: Array) -> Any:
+        return reduce(x, axes, BOOL, None, keep_dims) if x.dtype is BOOL else call_plain(x)
+
+    return compute
+
+
+def _keeps_dims(site: CallSite) -> bool:
+    return bool(site.attributes.get("keep_dims", False))

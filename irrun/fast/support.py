@@ -1,0 +1,131 @@
+"""What the modules of specialized kernels share: dtypes, scalar operands, and computation in tiles.
+
+NumPy's dtypes are singletons, so that `x.dtype is F32` is the fastest check of a type. An array whose dtype is equal
+but not identical (with metadata, or in another byte order) fails it and is passed to the plain kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.specialization import CallSite, SpecializedKernel
+from irrun.threads import run_parallel
+
+try:
+    from numpy._core.umath import clip  # type: ignore[attr-defined]  # np.clip adds microseconds of checks
+except ImportError:  # NumPy 1
+    from numpy.core.umath import clip  # type: ignore[no-redef]
+
+__all__ = [
+    "BOOL",
+    "F32",
+    "F64",
+    "I32",
+    "I64",
+    "MAX_BYTES",
+    "NATIVE",
+    "NATIVE_FLOATS",
+    "NATIVE_INTEGERS",
+    "ONE",
+    "TILE",
+    "ZERO",
+    "Array",
+    "apply_in_tiles",
+    "clip",
+    "freeze",
+    "get_axis",
+    "has_nan",
+    "specialize_f32_function",
+    "to_int_tuple",
+    "to_operand",
+]
+
+Array = np.ndarray[Any, Any]
+Dtype = np.dtype[Any]
+
+BOOL = np.dtype(np.bool_)
+F32 = np.dtype(np.float32)
+F64 = np.dtype(np.float64)
+I32 = np.dtype(np.int32)
+I64 = np.dtype(np.int64)
+NATIVE_FLOATS: frozenset[Dtype] = frozenset((F32, F64))
+NATIVE_INTEGERS: frozenset[Dtype] = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8))
+#: Types in which NumPy's arithmetic is that of the plain kernels.
+NATIVE: frozenset[Dtype] = NATIVE_FLOATS | NATIVE_INTEGERS
+
+#: Elements that a function of several passes computes at a time, so that they stay in the processor's cache.
+TILE = 1 << 16
+#: Results of unknown size beyond this are left to the plain kernel, which checks them against the memory limit.
+MAX_BYTES = 1 << 28
+
+
+def freeze(value: Array) -> Array:
+    """Return `value`, made read-only because several runs share it."""
+    value.flags.writeable = False
+    return value
+
+
+#: Scalars of f32. NumPy converts other numbers in every call.
+ZERO = freeze(np.zeros((), np.float32))
+ONE = freeze(np.ones((), np.float32))
+
+
+def to_operand(value: Array | None) -> Array | None:
+    """Return a constant as the operand of a ufunc: without dimensions if it has one element, which is much faster.
+
+    The result has the shape that broadcasting would produce only if the other operand has at least the rank of
+    `value`.
+    """
+    return value.reshape(()) if value is not None and value.size == 1 else value
+
+
+def to_int_tuple(value: Array) -> tuple[int, ...]:
+    """Return the elements of a constant as Python integers."""
+    return tuple(int(v) for v in value.reshape(-1).tolist())
+
+
+def get_axis(site: CallSite, position: int) -> int | None:
+    """Return a constant axis, or None if the input is not a constant of one element."""
+    value = site.get_constant(position)
+    return int(value.item()) if value is not None and value.size == 1 and value.ndim <= 1 else None
+
+
+def has_nan(x: Array) -> bool:
+    """Return whether a floating-point array contains NaN; true also where squares are not finite in f64."""
+    total = np.vdot(x, x)  # squares cannot cancel: the sum is NaN if and only if an element is
+    return bool(total != total)
+
+
+def apply_in_tiles(function: Callable[[Array], Array], x: Array) -> Array:
+    """Compute an elementwise function of several passes tile by tile.
+
+    Args:
+        function: Takes an array and returns a new one of the same shape and type.
+        x: Any shape.
+    """
+    if x.size <= TILE or not x.flags.c_contiguous:
+        return function(x)
+    result = np.empty(x.shape, x.dtype)
+    source, target = x.reshape(-1), result.reshape(-1)
+
+    def compute_tile(number: int) -> None:
+        tile = slice(number * TILE, (number + 1) * TILE)
+        target[tile] = function(source[tile])
+
+    run_parallel(compute_tile, -(-x.size // TILE))
+    return result
+
+
+def specialize_f32_function(site: CallSite, function: Callable[[Array], Array]) -> SpecializedKernel:
+    """Return a kernel that applies an elementwise function of several passes to f32 and leaves other types."""
+    call_plain = site.call_plain
+
+    def compute(x: Array) -> Any:
+        if x.dtype is not F32:
+            return call_plain(x)
+        return function(x) if x.size <= TILE else apply_in_tiles(function, x)
+
+    return compute

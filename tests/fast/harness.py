@@ -1,0 +1,202 @@
+"""Compare specialized kernels with plain ones.
+
+`check` runs one operation on the executor twice: as lowered, and after the pass that specializes instructions. The
+inputs that are constant are constants of the program, so that the pass sees what it sees in a model.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.errors import IrrunError
+from irrun.ir.graph import Layer, Port
+from irrun.ops._support.operation import Operation
+from irrun.ops._support.registry import list_operations
+from irrun.runtime.executor import Executor, RequestState
+from irrun.runtime.passes.specialization import specialize_instructions
+from irrun.runtime.program import Instruction, Program
+
+#: Values at which functions of f32 have special results.
+SPECIAL_FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3e38, -3e38, 1e-40, np.inf, -np.inf, np.nan, 20.0, -100.0]
+INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]
+
+Array = np.ndarray
+
+
+def find_operation(name: str) -> Operation:
+    """Return the operation that is spelled "Gather-8"."""
+    return next(o for o in list_operations() if str(o) == name)
+
+
+def make_programs(
+    operation: Operation,
+    inputs: Sequence[Array | None],
+    attributes: dict[str, Any],
+    constants: Iterable[int],
+    outputs: int,
+) -> tuple[Program, Program]:
+    """Return the plain program of one instruction and the specialized one."""
+    constants = set(constants)
+    count = len(inputs)
+    ports = [Port(i, None, None) for i in range(count)]
+    layer = Layer(0, "layer", operation.type, "opset1", {}, ports, [])
+    slots = tuple(0 if x is None else i + 1 for i, x in enumerate(inputs))
+    initial: list[Array | None] = [None] * (1 + count + outputs)
+    for i in constants:
+        value = np.array(inputs[i])
+        value.flags.writeable = False
+        initial[i + 1] = value
+    results = list(range(1 + count, 1 + count + outputs))
+    instruction = Instruction(operation.kernel, slots, tuple(results), layer, operation, attributes)
+    parameters = [i + 1 for i, x in enumerate(inputs) if x is not None and i not in constants]
+    program = Program(
+        [instruction], initial, parameters, results, [], [], dict.fromkeys((i + 1 for i in constants), layer)
+    )
+    fast = program.copy()
+    specialize_instructions(fast)
+    return program, fast
+
+
+def is_specialized(name: str, inputs: Sequence[Array | None], constants: Iterable[int] = (), **attributes: Any) -> bool:
+    """Return whether the pass replaces the kernel."""
+    _, fast = make_programs(find_operation(name), inputs, attributes, constants, 1)
+    return bool(fast.instructions[0].plain)
+
+
+def _run(program: Program, arguments: Sequence[Array]) -> list[Array]:
+    with np.errstate(all="ignore"):
+        return Executor(program, RequestState()).run(arguments)
+
+
+def check(
+    name: str,
+    inputs: Sequence[Array | None],
+    attributes: dict[str, Any] | None = None,
+    *,
+    constants: Iterable[int] = (),
+    outputs: int = 1,
+    compare: Callable[[Array, Array, Sequence[Array | None]], None] | None = None,
+    repeat: Sequence[Sequence[Array | None]] = (),
+) -> None:
+    """Compare the outputs of the specialized kernel with those of the plain one.
+
+    Args:
+        name: The operation, such as "Gather-8".
+        inputs: One value per input; None for an optional input that is not connected.
+        attributes: Keyword arguments of the kernel.
+        constants: Positions of inputs that are constant.
+        outputs: Number of outputs.
+        compare: Compares an actual with the expected output; bit by bit by default.
+        repeat: Further inputs for the same specialized kernel; their constants must be equal.
+    """
+    constants = tuple(constants)
+    plain, fast = make_programs(find_operation(name), inputs, attributes or {}, constants, outputs)
+    for values in (inputs, *repeat, inputs):
+        arguments = [x for i, x in enumerate(values) if x is not None and i not in constants]
+        before = [np.array(x) for x in arguments]
+        try:
+            expected = _run(plain, arguments)
+        except IrrunError:
+            expected = None
+        if expected is None:
+            try:
+                _run(fast, arguments)
+            except IrrunError:
+                continue
+            raise AssertionError("the specialized kernel accepts inputs that the plain kernel refuses")
+        actual = _run(fast, arguments)
+        for a, b in zip(_run(fast, arguments), actual, strict=True):
+            assert_same_bits(a, b)
+        for a, b in zip(arguments, before, strict=True):
+            assert_same_bits(a, b)  # kernels do not change their inputs
+        for a, b in zip(actual, expected, strict=True):
+            assert a.dtype == b.dtype, f"found type {a.dtype}, expected {b.dtype}"
+            assert a.shape == b.shape, f"found shape {a.shape}, expected {b.shape}"
+            (compare or _compare_bits)(a, b, values)
+
+
+def assert_same_bits(a: Array, b: Array) -> None:
+    """Assert that two arrays have the same bits, apart from those of NaN."""
+    if a.dtype == object:
+        np.testing.assert_array_equal(a, b)
+        return
+    same = np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes()
+    if not same:
+        assert a.dtype.kind == "f", f"found {a}, expected {b}"
+        np.testing.assert_array_equal(a, b)
+        is_number = ~np.isnan(a)
+        np.testing.assert_array_equal(np.signbit(a[is_number]), np.signbit(b[is_number]))
+
+
+def _compare_bits(a: Array, b: Array, _: object) -> None:
+    assert_same_bits(a, b)
+
+
+def compare_values(a: Array, b: Array, _: object = None) -> None:
+    """Assert that values are equal, where zeros may differ in sign."""
+    np.testing.assert_array_equal(a, b)
+
+
+def compare_with_exact(
+    name: str, attributes: dict[str, Any] | None = None, *, cancels: bool = True, allowed_error: float = 2e-7
+) -> Callable[[Array, Array, Sequence[Array | None]], None]:
+    """Return a comparison of f32 with the plain kernel in f64: 4 units in the last place.
+
+    Args:
+        name: The operation.
+        attributes: Keyword arguments of the kernel.
+        cancels: Whether terms cancel, so that an absolute error is allowed as well.
+        allowed_error: The absolute error, relative to results above 1.
+    """
+    kernel = find_operation(name).kernel
+
+    def compare(a: Array, b: Array, inputs: Sequence[Array | None]) -> None:
+        if a.dtype != np.float32:
+            assert_same_bits(a, b)
+            return
+        wide = [x.astype(np.float64) if x is not None and x.dtype == np.float32 else x for x in inputs]
+        with np.errstate(all="ignore"):
+            exact = np.asarray(kernel(*wide, **(attributes or {})))
+            limited = np.clip(np.abs(exact), np.finfo(np.float32).tiny, np.finfo(np.float32).max).astype(np.float32)
+            allowed = 4 * np.spacing(limited).astype(np.float64)
+            if cancels:
+                allowed = np.maximum(allowed, allowed_error * np.maximum(1, np.abs(exact)))
+            is_finite = np.isfinite(a) & np.isfinite(b)
+            errors = np.where(is_finite, np.abs(a - exact) / allowed, 0)
+        at = errors.argmax() if errors.size else 0
+        if errors.size and errors.flat[at] > 1:
+            arguments = [x.flat[at % x.size] for x in inputs if x is not None]
+            raise AssertionError(f"found {a.flat[at]!r}, expected {exact.flat[at]!r} for {arguments}")
+        np.testing.assert_array_equal(a[~is_finite], b[~is_finite])
+
+    return compare
+
+
+def make_floats(shape: tuple[int, ...], seed: int = 0, scale: float = 1.0, *, special: bool = False) -> Array:
+    """Return random f32, optionally with special values in the first places."""
+    x = np.asarray(np.random.default_rng(seed).standard_normal(shape) * scale, np.float32)
+    if special:
+        count = min(x.size, len(SPECIAL_FLOATS))
+        x.reshape(-1)[:count] = np.random.default_rng(seed).permutation(SPECIAL_FLOATS)[:count]
+    return x
+
+
+def make_values(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Array:
+    """Return random values of any type; integers over their whole range, floats with special values."""
+    dtype = np.dtype(dtype)
+    rng = np.random.default_rng(seed)
+    if dtype == np.bool_:
+        return np.asarray(rng.integers(0, 2, shape), bool)
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return np.asarray(rng.integers(info.min, info.max, shape, dtype, endpoint=True))
+    return np.asarray(make_floats(shape, seed, special=dtype.itemsize >= 4).astype(dtype))
+
+
+def iterate_constants(count: int) -> list[tuple[int, ...]]:
+    """Return the subsets of inputs that may be constant, except all of them."""
+    return [c for n in range(count) for c in itertools.combinations(range(count), n)]

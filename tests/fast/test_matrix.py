@@ -1,0 +1,117 @@
+"""Specialized matrix products and conversions against the plain kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fast.harness import (
+    INTEGERS,
+    check,
+    find_operation,
+    is_specialized,
+    make_floats,
+    make_programs,
+    make_values,
+)
+from irrun.element_types import ELEMENT_TYPES
+from irrun.runtime.executor import Executor, RequestState
+from irrun.threads import use_threads
+
+F32 = np.float32
+
+
+def compare_products(a, b, inputs):
+    """Allow the error of sums of products in another order."""
+    np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((4, 6), (6, 5)),
+        ((6,), (6, 5)),
+        ((2, 3, 6), (6, 5)),
+        ((2, 3, 4, 6), (2, 3, 6, 5)),
+        ((2, 1, 4, 6), (3, 6, 5)),
+        ((4, 6), (2, 6, 5)),
+        ((4, 6), (6,)),
+        ((2, 4, 6), (6,)),
+        ((0, 6), (6, 5)),
+        ((2, 0, 6), (6, 5)),
+        ((4, 0), (0, 5)),
+        ((4, 6), (5, 7)),
+        ((), (6, 5)),
+        ((1, 6), (6, 1)),
+    ],
+    ids=str,
+)
+def test_product_equals_plain_kernel(shapes, transpose_a, transpose_b):
+    a, b = make_floats(shapes[0], 1), make_floats(shapes[1], 2)
+    if transpose_a and a.ndim > 1:
+        a = np.ascontiguousarray(a.swapaxes(-1, -2))
+    if transpose_b and b.ndim > 1:
+        b = np.ascontiguousarray(b.swapaxes(-1, -2))
+    attributes = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    for constants in ((), (0,), (1,)):
+        check("MatMul-1", [a, b], attributes, constants=constants, compare=compare_products)
+        check("MatMul-1", [a * np.nan, b], attributes, constants=constants, compare=compare_products)
+        check("MatMul-1", [a.astype(np.float16), b.astype(np.float16)], attributes, constants=constants)
+        check("MatMul-1", [a.astype(np.int32), b.astype(np.int32)], attributes, constants=constants)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("rows", [1, 2, 8, 64, 65])
+def test_product_with_large_weights_equals_plain_kernel(transpose_b, rows):
+    weights = make_floats((700, 600) if transpose_b else (600, 700), 2, 0.05)
+    attributes = {"transpose_b": transpose_b}
+    for x in (make_floats((rows, 600)), make_floats((1, rows, 600)), make_floats((600, rows)).T):
+        check("MatMul-1", [x, weights], attributes, constants=(1,), compare=compare_products)
+    assert is_specialized("MatMul-1", [x, weights], (1,), **attributes)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads():
+    calls = [
+        ("Softmax-8", make_floats((300, 2000)), None, {"axis": -1}),
+        ("Gelu-7", make_floats((700, 2000)), None, {}),
+    ]
+    calls.append(("MVN-2", make_floats((300, 2000)), None, {"eps": 1e-5}))
+    for size, rows in ((64, 4), (400, 8), (700, 8), (700, 100), (1500, 300), (1500, 1), (1500, 9)):
+        for transpose_b in (False, True):
+            attributes = {"transpose_b": transpose_b}
+            calls.append(("MatMul-1", make_floats((rows, size)), make_floats((size, size), 2), attributes))
+    for name, x, weights, attributes in calls:
+        inputs, constants = ([x], ()) if weights is None else ([x, weights], (1,))
+        _, fast = make_programs(find_operation(name), inputs, attributes, constants, 1)
+        outputs = []
+        for threads in (1, 2, 4):
+            with use_threads(threads):
+                outputs.append(Executor(fast, RequestState()).run([x])[0])
+        assert outputs[0].tobytes() == outputs[1].tobytes() == outputs[2].tobytes()
+
+
+CONVERTIBLE = [np.float32, np.float64, np.float16, np.bool_, *INTEGERS]
+TARGETS = ["f32", "f64", "f16", "bf16", "boolean", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "i4", "u4"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", CONVERTIBLE, ids=str)
+def test_conversion_equals_plain_kernel(dtype, target):
+    attributes = {"destination_type": ELEMENT_TYPES[target]}
+    for shape in ((4, 64), (), (0,)):
+        x = make_values(shape, dtype)
+        repeat = [[make_values(shape, t)] for t in (np.float32, np.int32, np.int8)]
+        check("Convert-1", [x], attributes, repeat=repeat)
+        small = make_floats((20,), scale=100).astype(dtype)
+        check("Convert-1", [small], attributes)
+    like = np.zeros(1, ELEMENT_TYPES[target].dtype)
+    check("ConvertLike-1", [x, like], constants=(1,))
+    check("ConvertLike-1", [x, like])
+
+
+@pytest.mark.parametrize("value", [2.0**31, -(2.0**31), 2.0**31 - 200, 2.0**63, 1e30, np.nan, np.inf, 2.0**30, -0.5])
+def test_conversion_of_large_floats_equals_plain_kernel(value):
+    for target in ("i32", "i64", "u32", "i8", "boolean"):
+        check("Convert-1", [np.array([1, value], F32)], {"destination_type": ELEMENT_TYPES[target]})

@@ -1,0 +1,144 @@
+"""Specialized reductions, normalizations and TopK against the plain kernels."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from fast.harness import check, compare_with_exact, make_floats, make_values
+from irrun.element_types import ELEMENT_TYPES
+from irrun.fast.support import TILE
+
+F32 = np.float32
+#: Allowed in normalizations, whose terms are sums of many elements.
+ALLOWED = 1e-6
+NUMERIC = ["ReduceSum-1", "ReduceProd-1", "ReduceMean-1", "ReduceMax-1", "ReduceMin-1", "ReduceL1-4", "ReduceL2-4"]
+TYPES = [np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int32, np.int64, np.int8, np.uint8]
+AXES = [[0], [1], [-1], [0, 1], [-1, 0], [0, -2], [], [0, 0], [5], [2]]
+
+
+@pytest.mark.parametrize("name", NUMERIC)
+@pytest.mark.parametrize("axes", AXES, ids=str)
+def test_reduction_equals_plain_kernel(name, axes):
+    for shape in ((4, 6), (2, 3, 4), (0, 3), (3, 0), (5,), (), (300, 8), (40, 3, 16), (3, 700)):
+        for dtype in TYPES:
+            x = make_values(shape, dtype)
+            for keep_dims in (True, False):
+                inputs = [x, np.array(axes, np.int64)]
+                repeat = [[make_values((3, 2), dtype), inputs[1]], [make_values((2, 2, 2), dtype), inputs[1]]]
+                check(name, inputs, {"keep_dims": keep_dims}, constants=(1,), repeat=repeat)
+    check(name, [make_values((2, 3), np.float32), np.array(axes, np.int64)])
+
+
+@pytest.mark.parametrize("name", ["ReduceMax-1", "ReduceMin-1"])
+def test_extrema_of_special_values_equal_plain_kernel(name):
+    for row in ([np.nan, 1], [np.nan, np.nan], [-np.inf, -np.inf], [np.inf, np.inf], [-0.0, 0.0], [0.0, -0.0]):
+        for axes in ([1], [0, 1]):
+            check(name, [np.array([row], F32), np.array(axes)], constants=(1,))
+
+
+@pytest.mark.parametrize("name", ["ReduceLogicalAnd-1", "ReduceLogicalOr-1"])
+@pytest.mark.parametrize("axes", AXES, ids=str)
+def test_logical_reduction_equals_plain_kernel(name, axes):
+    for shape in ((4, 6), (2, 3, 4), (0, 3), (5,), ()):
+        for keep_dims in (True, False):
+            x = make_values(shape, np.bool_)
+            check(name, [x, np.array(axes, np.int64)], {"keep_dims": keep_dims}, constants=(1,))
+
+
+@pytest.mark.parametrize("name", ["Softmax-1", "Softmax-8", "LogSoftmax-5"])
+@pytest.mark.parametrize("axis", [0, 1, -1, 2, -3])
+def test_softmax_is_accurate(name, axis):
+    attributes = {"axis": axis}
+    compare = compare_with_exact(name, attributes, allowed_error=ALLOWED)
+    for shape in ((4, 64), (2, 3, 4), (5,), (), (0, 3), (3, 0), (400, 9), (3, TILE // 2), (70, 2000), (8, 30, 600)):
+        for scale in (1, 30):
+            check(name, [make_floats(shape, scale=scale)], attributes, compare=compare)
+    x = make_floats((6, 400), scale=3)
+    for data in (x.T, x[:, ::2], x.reshape(6, 20, 20).transpose(0, 2, 1)):
+        check(name, [data], attributes, compare=compare)
+    for dtype in (np.float64, np.float16, ml_dtypes.bfloat16):
+        check(name, [x.astype(dtype)], attributes)
+    for row in ([np.nan, 1], [np.inf, 1], [-np.inf, 1], [-np.inf, -np.inf], [3e38, -3e38]):
+        check(name, [np.array([row] * 2, F32)], attributes)
+
+
+@pytest.mark.parametrize("mode", ["inside_sqrt", "outside_sqrt"])
+@pytest.mark.parametrize("axes", [[1], [-1], [0, 1], [1, 2], [-1, -2], [], [0, 0], [7]], ids=str)
+def test_mvn_is_accurate(mode, axes):
+    for normalize_variance in (True, False):
+        attributes = {"normalize_variance": normalize_variance, "eps": 1e-5, "eps_mode": mode}
+        compare = compare_with_exact("MVN-6", attributes, allowed_error=ALLOWED)
+        for shape in ((4, 64), (2, 3, 4), (5,), (0, 3), (3, 400), (200, 700), (3, 5, 20000)):
+            inputs = [make_floats(shape), np.array(axes, np.int64)]
+            repeat = [[make_floats((3, 8)), inputs[1]], [make_floats((2, 5, 6)), inputs[1]]]
+            check("MVN-6", inputs, attributes, constants=(1,), repeat=repeat, compare=compare)
+        for data in (make_floats((8, 9)).T, make_floats((8, 9)).astype(np.float16)):
+            check("MVN-6", [data, np.array(axes, np.int64)], attributes, constants=(1,), compare=compare)
+
+
+@pytest.mark.parametrize("across_channels", [True, False])
+@pytest.mark.parametrize("reduction_axes", [None, [1, 2]])
+def test_mvn_2_is_accurate(across_channels, reduction_axes):
+    attributes = {"eps": 1e-5, "across_channels": across_channels, "reduction_axes": reduction_axes}
+    for shape in ((2, 3, 8), (2, 3, 8, 9), (2, 3), (2, 40, 1000)):
+        check(
+            "MVN-2",
+            [make_floats(shape)],
+            attributes,
+            compare=compare_with_exact("MVN-2", attributes, allowed_error=ALLOWED),
+        )
+
+
+@pytest.mark.parametrize("mode", ["add", "max"])
+@pytest.mark.parametrize("axes", [[1], [-1], [0, 1], [], [0, 0], [7]], ids=str)
+def test_normalize_l2_equals_plain_kernel(mode, axes):
+    attributes = {"eps": 1e-3, "eps_mode": mode}
+    compare = compare_with_exact("NormalizeL2-1", attributes, allowed_error=ALLOWED)
+    for shape in ((4, 64), (2, 3, 4), (5,), (0, 3), ()):
+        for dtype in (np.float32, np.float64, np.float16):
+            inputs = [make_floats(shape).astype(dtype), np.array(axes, np.int64)]
+            check("NormalizeL2-1", inputs, attributes, constants=(1,), compare=compare)
+
+
+@pytest.mark.parametrize("name", ["BatchNormInference-5", "BatchNormInference-1"])
+def test_batch_norm_equals_plain_kernel(name):
+    parameters = [make_floats((3,), i) for i in range(3)] + [np.abs(make_floats((3,), 4))]
+    for shape in ((2, 3), (2, 3, 4, 5), (2, 4), (3,), (0, 3, 2)):
+        for dtype in (np.float32, np.float16, np.float64):
+            data = make_floats(shape).astype(dtype)
+            position = 0 if name.endswith("5") else 2
+            values = [p.astype(dtype) for p in parameters]
+            inputs = [*values[:position], data, *values[position:]]
+            constants = [i for i in range(5) if i != position]
+            check(name, inputs, {"epsilon": 1e-3}, constants=constants)
+            check(name, inputs, {"epsilon": 1e-3}, constants=constants[:2])
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4, 3])
+def test_group_normalization_is_accurate(groups):
+    attributes = {"num_groups": groups, "epsilon": 1e-4}
+    compare = compare_with_exact("GroupNormalization-12", attributes, allowed_error=ALLOWED)
+    scale, bias = make_floats((4,), 1), make_floats((4,), 2)
+    for shape in ((2, 4, 5, 6), (1, 4), (2, 3), (2, 4, 200, 300), (0, 4, 2)):
+        check("GroupNormalization-12", [make_floats(shape), scale, bias], attributes, constants=(1, 2), compare=compare)
+
+
+@pytest.mark.parametrize("mode", ["min", "max"])
+@pytest.mark.parametrize("sort", ["none", "value", "index"])
+def test_topk_equals_plain_kernel(mode, sort):
+    for dtype in (np.float32, np.float16, np.int32, np.uint8, np.int64):
+        for shape in ((4, 64), (7,), (2, 3, 9), (0, 4), (4, 0), (2, 600)):
+            x = (make_values(shape, np.int8) % 7).astype(dtype)
+            for k in (0, 1, 3, 5, 64):
+                for axis in (-1, 0, len(shape) - 1):
+                    for index_type in ("i32", "i64"):
+                        index = ELEMENT_TYPES[index_type]
+                        attributes = {"axis": axis, "mode": mode, "sort": sort, "index_element_type": index}
+                        check("TopK-11", [x, np.array(k)], attributes, constants=(1,), outputs=2)
+    attributes = {"axis": -1, "mode": mode, "sort": sort}
+    for k in (1, 4):
+        check("TopK-3", [make_floats((3, 20), special=True), np.array(k)], attributes, constants=(1,), outputs=2)
+        check("TopK-1", [np.array([[0.0, -0.0, -1, 0]], F32), np.array(k)], attributes, constants=(1,), outputs=2)
+        check("TopK-1", [make_floats((3, 20)).T, np.array(k)], attributes, constants=(1,), outputs=2)
