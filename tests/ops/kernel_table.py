@@ -25,7 +25,7 @@ def build_table() -> dict[str, tuple[str, ...]]:
     own_modules = set(list_kernel_modules())
     for operation in list_operations():
         if isinstance(operation, StructuralOperation):
-            name = operation.category  # there is no kernel, but the module has the name of the category
+            name = "infrastructure.structure"  # registers all operations without kernels
         else:
             module = inspect.getmodule(operation.kernel)
             name = module.__name__.removeprefix("irrun.ops.") if module else ""

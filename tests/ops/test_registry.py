@@ -236,7 +236,7 @@ def test_compilation_imports_only_required_kernels(tmp_path) -> None:
         packages = {{name.rpartition(".")[0] for name in kernels}}
         print(sorted((kernels - packages) & sys.modules.keys()))
     """)
-    assert output == "['irrun.ops.arithmetic.binary', 'irrun.ops.infrastructure', 'irrun.ops.matrix']"
+    assert output == "['irrun.ops.arithmetic.binary', 'irrun.ops.infrastructure.structure', 'irrun.ops.matrix']"
 
 
 def test_kernel_is_accessible_after_import_of_irrun() -> None:

@@ -1,7 +1,4 @@
-"""Infrastructure operations: Parameter, Constant, Result; TensorIterator, Loop; ReadValue, Assign.
-
-The specification lists If under the condition operations.
-"""
+"""Loops around a body: TensorIterator, Loop."""
 
 from __future__ import annotations
 
@@ -10,43 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axis, to_scalar
-from irrun.ops._support.context import BodyRunner, Declaration, OutputDescription, Variables
+from irrun.ops._support.context import BodyRunner, OutputDescription
 from irrun.ops._support.input_slices import InputSlicer, create_slicers, get_count_from_outputs
 from irrun.ops._support.numerics import Array
-from irrun.ops._support.operation import Attribute, Input, StructuralOperation
-from irrun.ops._support.registry import op, register
-from irrun.shapes import PartialShape
+from irrun.ops._support.registry import op
 
-__all__ = ["assign_3", "loop_5", "read_value_3", "read_value_6", "tensor_iterator_1"]
+__all__ = ["loop_5", "tensor_iterator_1"]
 
-#: Number of bytes that an array takes besides its elements.
+#: Number of bytes that an array takes in addition to its elements.
 ARRAY_OVERHEAD = 120
 #: Number of iterations between checks of the size of concatenated outputs.
 CHECK_INTERVAL = 1024
-
-# Files without element_type and shape state them at the output port.
-_ELEMENT_TYPE = Attribute("element_type", ElementType | None, None)
-_SHAPE = Attribute("shape", PartialShape | None, None)
-
-register(
-    StructuralOperation(
-        "Parameter", 1, "infrastructure", "Declare an input of the model.", attributes=[_SHAPE, _ELEMENT_TYPE]
-    )
-)
-register(StructuralOperation("Result", 1, "infrastructure", "Declare an output of the model.", inputs=[Input("value")]))
-register(
-    StructuralOperation(
-        "Constant",
-        1,
-        "infrastructure",
-        "Return a value that is stored in the weights, in `size` bytes at `offset`.",
-        attributes=[_ELEMENT_TYPE, _SHAPE, Attribute("offset", int, 0), Attribute("size", int | None, None)],
-    )
-)
 
 
 @op("TensorIterator", since=1)
@@ -54,11 +28,11 @@ def tensor_iterator_1(*inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
     """Run a body once for each slice of its inputs.
 
     `start` and `end` of the port map are indices, both inclusive, as in OpenVINO's shape inference; -1 is the last
-    element. The CPU plugin and the reference implementation use them only to count the slices, and begin at the edge
-    of the axis in any case. All agree on ranges that begin there.
+    element. The CPU plugin and the reference implementation use them only to count the slices and always start at the
+    edge of the axis. All implementations agree on ranges that start there.
 
     Args:
-        inputs: Any types, any shapes. The port map states for each input whether it is sliced along an axis, passed
+        *inputs: Any types, any shapes. The port map states for each input whether it is sliced along an axis, passed
             as a whole, or the initial value of a Parameter with a back edge.
         body: The body.
 
@@ -85,9 +59,9 @@ def loop_5(trip_count: Array, execution_condition: Array, *inputs: Array, body: 
     """Run a body a number of times, or while a condition is true.
 
     Args:
-        trip_count: i32 or i64, scalar or [1]: the maximum number of iterations; negative for no maximum.
-        execution_condition: Boolean, scalar or [1]: whether the first iteration runs.
-        inputs: As for TensorIterator. Their positions in the port map count from `trip_count`, which is 0.
+        trip_count: i32 or i64, scalar or [1]. The maximum number of iterations; negative for no maximum.
+        execution_condition: Boolean, scalar or [1]. Whether the first iteration runs.
+        *inputs: As for TensorIterator. Their positions in the port map count from `trip_count`, which is 0.
         body: The body.
 
     Returns:
@@ -272,93 +246,3 @@ def _get_minimum_shape(entry: OutputDescription, body: BodyRunner) -> list[int] 
     """Return the declared shape of a Result with 0 for dynamic dimensions; None if its rank is dynamic."""
     declared = body.result_shapes[entry.result]
     return None if declared is None else [d or 0 for d in declared]
-
-
-@op("ReadValue", since=3)
-def read_value_3(init_value: Array, *, variable_id: str, variables: Variables) -> Array:
-    """Return the value of a variable.
-
-    Args:
-        init_value: Any type, any shape: the value as long as the variable is not written. Its type is that of the
-            variable.
-        variable_id: Name of the variable.
-        variables: The variables of the infer request.
-
-    Returns:
-        The last value that Assign wrote, or `init_value`.
-
-    Raises:
-        InputError: The value has another type.
-
-    Spec:
-        ReadValue-3
-    """
-    declaration = Declaration(ElementType.of(init_value.dtype), None)
-    variables.declarations[variable_id] = declaration
-    value = variables.values.get(variable_id, init_value)
-    declaration.check(variable_id, value)
-    return value
-
-
-@op("ReadValue", since=6)
-def read_value_6(
-    init_value: Array | None = None,
-    *,
-    variable_id: str,
-    variable_type: ElementType | None = None,
-    variable_shape: PartialShape | None = None,
-    variables: Variables,
-) -> Array:
-    """Return the value of a variable.
-
-    Args:
-        init_value: The declared type and shape: the value as long as the variable is not written; zeros if omitted.
-        variable_id: Name of the variable.
-        variable_type: Type of the variable; None for that of `init_value`.
-        variable_shape: Shape of the variable; None for any shape. Dynamic dimensions of zeros have their lower bound.
-        variables: The variables of the infer request.
-
-    Returns:
-        The last value that Assign wrote, or the initial value.
-
-    Raises:
-        InputError: The value does not have the declared type and shape.
-
-    Spec:
-        ReadValue-6
-    """
-    if variable_type is None and init_value is not None:
-        variable_type = ElementType.of(init_value.dtype)
-    declaration = Declaration(variable_type, variable_shape)
-    variables.declarations[variable_id] = declaration
-    value = variables.values.get(variable_id, init_value)
-    if value is not None:
-        declaration.check(variable_id, value)
-        return value
-    return declaration.make_zeros()
-
-
-@op("Assign", since=3)
-@op("Assign", since=6)
-def assign_3(new_value: Array, *, variable_id: str, variables: Variables) -> Array:
-    """Write a variable, which the next run of the infer request reads.
-
-    Args:
-        new_value: The declared type and shape of the variable.
-        variable_id: Name of the variable.
-        variables: The variables of the infer request.
-
-    Returns:
-        `new_value`.
-
-    Raises:
-        InputError: `new_value` does not have the declared type and shape.
-
-    Spec:
-        Assign-3, Assign-6
-    """
-    declaration = variables.declarations.get(variable_id)
-    if declaration is not None:
-        declaration.check(variable_id, new_value)
-    variables.values[variable_id] = new_value
-    return new_value
