@@ -7,6 +7,7 @@ all layers, in which an observer replaces the outputs of each layer by the refer
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ import numpy as np
 
 from irrun.inspection.keys import KeyTable, find_constant_layers
 from irrun.inspection.matching import find_differing_attributes
-from irrun.inspection.metrics import Metrics, measure, measure_top_k, widen
+from irrun.inspection.metrics import Metrics, are_identical, measure, measure_top_k, widen
 from irrun.inspection.references import (
     ModelReference,
     Reference,
@@ -28,7 +29,7 @@ from irrun.inspection.references import (
 )
 from irrun.inspection.rounding import EXACT, Rounding, RoundingEstimator, get_epsilon, is_float_array
 from irrun.inspection.trace import isolate_layer
-from irrun.inspection.verdicts import LayerErrors, choose_verdict, is_one_level
+from irrun.inspection.verdicts import LayerErrors, choose_verdict, get_ordinary_sqnr, is_one_level
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
@@ -47,8 +48,12 @@ FACTOR = 64.0
 SAME_RUNTIME_FACTOR = 2.0
 #: Outputs without a matched producer agree if their SQNR in dB is at least this.
 OUTPUT_SQNR = 60.0
+#: The limit for references of low precision: an error of this multiple of their epsilon.
+OUTPUT_FACTOR = 8.0
 #: The number of largest elements of an output that are compared.
 TOP_K = 5
+#: The input of a sequence layer that contains the lengths. OpenVINO leaves the steps after them undefined.
+LENGTH_INPUTS = {"LSTMSequence": 3, "GRUSequence": 2, "RNNSequence": 2}
 
 
 @dataclass(frozen=True)
@@ -323,7 +328,11 @@ class _Comparer:
         matched_by = self.reference.find_match(layer)
         if matched_by is None:
             return None
-        references = [self.reference.get_value(layer, port, scope) for port in range(len(outputs))]
+        replacements = [self.reference.get_value(layer, port, scope) for port in range(len(outputs))]
+        references = [
+            self.limit_to_defined(layer, port, inputs, value, expected)
+            for port, (value, expected) in enumerate(zip(outputs, replacements, strict=True))
+        ]
         if all(value is None for value in references):
             return None
         factor = self.get_factor(layer, outputs, references)
@@ -336,14 +345,25 @@ class _Comparer:
         self.errors[errors.key] = errors
         for value, expected, rounding in zip(outputs, references, errors.rounding, strict=True):
             if expected is not None:
-                errors.own.append(_measure(value, expected, rounding, factor))
-                errors.has_own_excess |= _exceeds_basic(value, expected, rounding, factor, errors.own[-1])
-                errors.is_near_zero &= _is_near_zero(value, expected, rounding, factor, inputs)
-                errors.is_one_level &= is_one_level(layer, inputs, value, expected)
+                metrics = _measure(value, expected, rounding, factor)
+                errors.own.append(metrics)
+                if metrics.over_tolerance:
+                    errors.is_near_zero &= _is_near_zero(value, expected, rounding, factor, inputs)
+                    errors.is_one_level &= is_one_level(layer, inputs, value, expected)
+                elif metrics.sqnr_db < get_ordinary_sqnr([rounding]):
+                    errors.has_own_excess |= _exceeds_basic(value, expected, rounding, factor, metrics)
         return [
             value if expected is None or expected.shape != value.shape else _cast(expected, value)
-            for value, expected in zip(outputs, references, strict=True)
+            for value, expected in zip(outputs, replacements, strict=True)
         ]
+
+    def limit_to_defined(
+        self, layer: Layer, port: int, inputs: Sequence[Array | None], value: Array, expected: Array | None
+    ) -> Array | None:
+        """Return the reference of an output; where it is undefined, the value itself."""
+        if expected is None or port or layer.type not in LENGTH_INPUTS or self.reference.is_same_runtime:
+            return expected
+        return _mask_padding(expected, value, inputs[LENGTH_INPUTS[layer.type]])
 
     def estimate(
         self,
@@ -354,7 +374,7 @@ class _Comparer:
     ) -> list[Rounding]:
         """Return the rounding error of the outputs; without computing it if the outputs are equal."""
         pairs = list(zip(outputs, references, strict=True))
-        if all(r is None or (r.dtype == o.dtype and measure(o, r).is_exact) for o, r in pairs):
+        if all(r is None or are_identical(o, r) for o, r in pairs):
             return [_make_basic_rounding(o, self.reference.epsilon) for o in outputs]
         roundings = self.estimator.estimate(layer, inputs, outputs)
         narrowed = []
@@ -378,6 +398,7 @@ class _Comparer:
         for port, value in enumerate(outputs):
             rounding = next(roundings, EXACT)
             expected = self.reference.get_value(layer, port, scope)
+            expected = self.limit_to_defined(layer, port, inputs, value, expected)
             if expected is not None:
                 errors.accumulated.append(_measure(value, expected, rounding, errors.factor))
         errors.input_error = self.find_input_error(layer, scope)
@@ -447,6 +468,8 @@ class _Comparer:
         )
         compared = []
         names: set[str] = set()
+        epsilon = self.reference.epsilon
+        limit = min(OUTPUT_SQNR, -20 * math.log10(OUTPUT_FACTOR * epsilon)) if epsilon else OUTPUT_SQNR
         for i, (spec, value, expected) in enumerate(zip(self.compiled.outputs, outputs, references, strict=True)):
             name = next(n for n in (*spec.names, f"output{i}", f"output{i}.result") if n not in names)
             names.add(name)
@@ -456,7 +479,8 @@ class _Comparer:
             metrics = measure(value, expected)
             is_numeric = value.dtype.kind not in "OUST" and value.ndim > 0
             top_k = measure_top_k(value, expected, TOP_K) if is_numeric else float(metrics.is_exact)
-            agrees = metrics.same_shape and (explained or metrics.is_exact or metrics.sqnr_db >= OUTPUT_SQNR)
+            is_close = metrics.is_exact or metrics.sqnr_db >= limit
+            agrees = metrics.same_shape and (explained or is_close)
             compared.append(OutputComparison(name, metrics, top_k, agrees))
         return compared
 
@@ -616,6 +640,14 @@ def _is_near_zero(
         excess = np.abs(a - b) > rounding.get_limits(expected, factor)
         is_small = (np.abs(a - b) <= factor * rounding.epsilon * scale / 4) & (np.abs(b) <= 1e-3 * scale)
     return bool(np.all(is_small | ~excess) and np.array_equal(np.isfinite(a), np.isfinite(b)))
+
+
+def _mask_padding(expected: Array, value: Array, lengths: Array | None) -> Array:
+    """Return outputs of a sequence layer, with those of `value` after the end of each sequence."""
+    if lengths is None or expected.ndim != 4 or expected.shape != value.shape or lengths.shape != expected.shape[:1]:
+        return expected
+    is_defined = np.arange(expected.shape[2]) < lengths[:, None]
+    return np.where(is_defined[:, None, :, None], expected, value.astype(expected.dtype))
 
 
 def _cast(expected: Array, value: Array) -> Array:

@@ -10,12 +10,12 @@ import numpy as np
 
 from irrun.element_types import ElementType
 
-__all__ = ["Metrics", "describe_values", "measure", "measure_top_k", "widen"]
+__all__ = ["Metrics", "are_identical", "describe_values", "measure", "measure_top_k", "widen"]
 
 Array = np.ndarray[Any, Any]
 
 #: Number of elements that are processed at once, which bounds the memory for temporary arrays.
-CHUNK = 1 << 19
+CHUNK = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def measure(actual: Array, reference: Array, tolerance: Array | float = 0.0) -> 
         return INCOMPARABLE
     if not actual.size:
         return Metrics()
-    if _are_identical(actual, reference):
+    if are_identical(actual, reference):
         return Metrics(count=actual.size)
     if _is_text(actual) or _is_text(reference):
         return _measure_texts(actual, reference)
@@ -169,8 +169,13 @@ def _is_text(value: Array) -> bool:
     return value.dtype.kind in "OUST"
 
 
-def _are_identical(actual: Array, reference: Array) -> bool:
-    """Return whether two arrays of numbers have the same type and bits."""
+def are_identical(actual: Array, reference: Array) -> bool:
+    """Return whether two arrays of numbers have the same type, shape and values.
+
+    Args:
+        actual: An array.
+        reference: An array.
+    """
     if actual.dtype != reference.dtype or _is_text(actual):
         return False
     with np.errstate(all="ignore"):
@@ -213,17 +218,19 @@ class _Sums:
     def add(self, actual: Array, reference: Array, tolerance: Any) -> None:
         a, b = widen(actual), widen(reference)
         difference, is_equal = self.subtract(actual, reference, a, b)
-        self.differing += int(is_equal.size - np.count_nonzero(is_equal))
+        differing = int(is_equal.size - np.count_nonzero(is_equal))
+        self.differing += differing
         self.over += int(np.count_nonzero(difference > tolerance))
         self.max_abs = max(self.max_abs, float(difference.max()))
-        magnitude = np.abs(b)
-        relative = np.where(difference == 0, 0.0, difference / magnitude)
-        self.max_rel = max(self.max_rel, float(np.where(np.isnan(relative), np.inf, relative).max()))
-        self.max_ulps = max(self.max_ulps, _count_ulps(actual, reference, is_equal))
+        self.has_infinite |= self.max_abs == math.inf
+        if differing:
+            relative = np.divide(difference, np.abs(b), out=np.zeros_like(b), where=~is_equal)
+            self.max_rel = max(self.max_rel, float(np.where(np.isnan(relative), np.inf, relative).max()))
+            self.max_ulps = max(self.max_ulps, _count_ulps(actual, reference, is_equal))
         is_finite = np.isfinite(a) & np.isfinite(b)
-        self.has_infinite |= bool(np.isinf(difference).any())
-        a, b = (np.where(is_finite, x, 0.0) / self.scale for x in (a, b))
-        noise = np.where(is_finite, difference, 0.0) / self.scale
+        if not is_finite.all():
+            a, b, difference = (np.where(is_finite, x, 0.0) for x in (a, b, difference))
+        a, b, noise = a / self.scale, b / self.scale, difference / self.scale
         self.noise += float(np.dot(noise, noise))
         self.signal += float(np.dot(b, b))
         self.power += float(np.dot(a, a))
@@ -272,8 +279,11 @@ def _find_scale(actual: Array, reference: Array) -> float:
     scale = 0.0
     for array in (actual.reshape(-1), reference.reshape(-1)):
         for start in range(0, array.size, CHUNK):
-            magnitude = np.abs(widen(array[start : start + CHUNK]))
-            scale = max(scale, float(np.max(magnitude, where=np.isfinite(magnitude), initial=0.0)))
+            part = widen(array[start : start + CHUNK])
+            largest = max(float(part.max()), -float(part.min()))
+            if not math.isfinite(largest):
+                largest = float(np.max(np.abs(part), where=np.isfinite(part), initial=0.0))
+            scale = max(scale, largest)
     return scale or 1.0
 
 
@@ -283,13 +293,13 @@ def _count_ulps(actual: Array, reference: Array, is_equal: Array) -> float:
     if dtype.fields or dtype.kind == "b" or not ElementType.of(dtype).is_float:
         difference = np.where(is_equal, 0.0, np.abs(widen(actual) - widen(reference)))
         return float(difference.max())
-    codes = [_order_codes(array.astype(dtype)) for array in (actual, reference)]
-    is_nan = np.isnan(widen(actual)) != np.isnan(widen(reference))
-    if is_nan.any():
+    arrays = [array.astype(dtype, copy=False) for array in (actual, reference)]
+    if not np.array_equal(np.isnan(arrays[0]), np.isnan(arrays[1])):
         return math.inf
-    high, low = np.maximum(*codes), np.minimum(*codes)
-    distance = high.astype(np.uint64) - low.astype(np.uint64)  # exact in modular arithmetic
-    return float(np.where(is_equal, 0, distance).max())
+    codes = [_order_codes(array) for array in arrays]
+    unsigned = f"u{codes[0].dtype.itemsize}"
+    distance = np.maximum(*codes).view(unsigned) - np.minimum(*codes).view(unsigned)  # exact in modular arithmetic
+    return float(np.max(distance, where=~is_equal, initial=0))
 
 
 def _get_width(dtype: np.dtype[Any]) -> tuple[bool, int]:
@@ -299,12 +309,11 @@ def _get_width(dtype: np.dtype[Any]) -> tuple[bool, int]:
 
 def _order_codes(values: Array) -> Array:
     """Return integers that are ordered as the floating-point values and count the representable ones."""
-    bits = 8 * values.dtype.itemsize
-    codes = np.ascontiguousarray(values).view(f"i{values.dtype.itemsize}").astype(np.int64)
-    if ElementType.of(values.dtype).name == "f4e2m1":
-        bits = 4
+    codes = np.ascontiguousarray(values).view(f"i{values.dtype.itemsize}")
+    name = ElementType.of(values.dtype).name
+    if name == "f8e8m0":  # without a sign
+        return codes.astype(np.int16) & 0xFF
+    if name == "f4e2m1":
         codes = np.where(codes & 8, codes - 16, codes)
-    if ElementType.of(values.dtype).name == "f8e8m0":  # without a sign
-        return codes & 0xFF
-    lowest = -(1 << (bits - 1))
-    return np.where(codes < 0, lowest - codes, codes)
+        return np.where(codes < 0, -8 - codes, codes)
+    return np.where(codes < 0, np.iinfo(codes.dtype).min - codes, codes)

@@ -2,8 +2,8 @@
 
 Added outputs change what OpenVINO computes on some models, those with FakeQuantize above all, because they prevent
 fusions. Outputs are therefore added in batches. After each batch, the outputs of the model are compared bit for bit
-with those of the unchanged model. A batch that moved them is divided. Values of a small batch that still moves them
-are marked as perturbed.
+with those of the unchanged model. A batch that moved them by more than rounding is divided into small ones. Values of
+a batch that moved them are marked as perturbed.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError
 from irrun.inspection.keys import KeyTable, find_constant_layers
+from irrun.inspection.metrics import measure
 from irrun.inspection.rounding import get_epsilon
 from irrun.inspection.spool import Spool
 from irrun.ir.graph import Graph, Layer
@@ -34,8 +35,10 @@ __all__ = ["OpenVinoModel", "OpenVinoReference", "parse_target"]
 
 Array = np.ndarray[Any, Any]
 
-#: A batch of this many layers is not divided further.
-SMALL_BATCH = 8
+#: A batch of at most this many layers is not divided.
+SMALL_BATCH = 24
+#: Outputs that move by at most this multiple of the epsilon of the precision moved by rounding.
+ROUNDING = 64.0
 #: Bytes that the added outputs of one batch may take, as far as their declared shapes are static.
 BATCH_BYTES = 256 << 20
 #: OpenVINO's names for precisions.
@@ -131,6 +134,8 @@ class OpenVinoModel:
         """
         with self._report_errors():
             values = self._infer(self._base, arguments)
+            if not self.keeps_batches:
+                self._base = None  # its weights take as much memory as those of a batch
             if not self._plans:
                 for batch in self._make_batches():
                     self._add_batch(batch, arguments, values, spool)
@@ -150,16 +155,21 @@ class OpenVinoModel:
         compiled = self._compile(changed)
         results = self._infer(compiled, arguments)
         is_perturbed = not all(_is_identical(a, b) for a, b in zip(values, results, strict=False))
-        if is_perturbed and len(layers) > SMALL_BATCH:
-            middle = len(layers) // 2
-            for part in (layers[:middle], layers[middle:]):
-                self._add_batch(part, arguments, values, spool)
+        if is_perturbed and len(layers) > SMALL_BATCH and self._have_moved(values, results):
+            for start in range(0, len(layers), SMALL_BATCH):
+                self._add_batch(layers[start : start + SMALL_BATCH], arguments, values, spool)
             return
         if is_perturbed:
             self.perturbed.update(self._table.get_key(layer) for layer in layers)
         self._store(layers, results, positions, spool)
         if self.keeps_batches:
             self._plans.append((layers, compiled, positions))
+
+    def _have_moved(self, values: Sequence[Array], results: Sequence[Array]) -> bool:
+        """Return whether the outputs of the model differ by more than rounding."""
+        epsilon = max(get_precision_epsilon(self.precision), float(np.finfo(np.float32).eps))
+        limit = -20 * math.log10(ROUNDING * epsilon)
+        return any(measure(b, a).sqnr_db < limit for a, b in zip(values, results, strict=False))
 
     def _store(
         self, layers: Sequence[Layer], results: Sequence[Array], positions: dict[tuple[str, int], int], spool: Spool

@@ -14,7 +14,7 @@ from irrun.inspection.rounding import Rounding
 from irrun.ir.graph import Layer
 from irrun.runtime.executor import Scope
 
-__all__ = ["VERDICTS", "LayerErrors", "choose_verdict", "is_one_level"]
+__all__ = ["VERDICTS", "LayerErrors", "choose_verdict", "get_ordinary_sqnr", "is_one_level"]
 
 Array = np.ndarray[Any, Any]
 
@@ -32,6 +32,8 @@ VERDICTS = {
 
 #: An error that grows by this factor is amplified.
 AMPLIFICATION = 10.0
+#: A layer is ill-conditioned if its error is this many times that of rounding.
+ILL_CONDITIONED = 1000.0
 #: The largest fraction of elements on the edge of two levels.
 EDGE_FRACTION = 0.01
 
@@ -100,9 +102,9 @@ def choose_verdict(errors: LayerErrors, is_perturbed: bool, is_f64: bool, is_cha
     own_is_exact = all(m.is_exact for m in errors.own)
     if own_is_exact and not errors.has_type_change and all(m.is_exact for m in errors.accumulated):
         return "exact"
-    if is_perturbed:
-        return "perturbed"
     is_over = any(m.over_tolerance > 0 or not m.same_shape for m in errors.own)
+    if is_perturbed and (is_over or errors.has_type_change):
+        return "perturbed"
     if is_changed and (not own_is_exact or errors.has_type_change):
         return "adds"
     if is_over and errors.is_one_level:
@@ -123,6 +125,16 @@ def _choose_accumulated_verdict(errors: LayerErrors) -> str:
     if 0 < errors.input_error < math.inf and grown > AMPLIFICATION * errors.input_error:
         return "amplifies"
     return "inherits"
+
+
+def get_ordinary_sqnr(roundings: Sequence[Rounding]) -> float:
+    """Return the SQNR in dB that rounding leaves in a layer that is not ill-conditioned.
+
+    Args:
+        roundings: The rounding errors of its outputs.
+    """
+    epsilon = max((r.epsilon for r in roundings), default=0.0)
+    return -20 * math.log10(ILL_CONDITIONED * epsilon) if epsilon else -math.inf
 
 
 def _differs_in_finiteness(metrics: Sequence[Metrics]) -> bool:
