@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from irrun.ir.schema import validate as validate
     from irrun.ir.structure import Finding as Finding
     from irrun.ir.writer import save_model as save_model
+    from irrun.openvino.install import install_as_openvino as install_as_openvino
     from irrun.ops._support.operation import Operation as Operation
     from irrun.ops._support.registry import op as op
     from irrun.runtime.declaration_check import Mismatch as Mismatch
@@ -69,6 +70,7 @@ _PUBLIC = {
     "compile_model": "irrun.runtime.request",
     "extract": "irrun.ir.extract",
     "inspection": "",
+    "install_as_openvino": "irrun.openvino.install",
     "load_inputs": "irrun.data.load",
     "op": "irrun.ops._support.registry",
     "ops": "",

@@ -1,0 +1,116 @@
+"""OpenVINO's Python API on irrun.
+
+Programs that use OpenVINO run where it is not installed: `import irrun.openvino as ov` in new code,
+`irrun.install_as_openvino()` or `python -m irrun.openvino script.py` for programs that import `openvino`.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+from irrun.openvino import layout_helpers as layout_helpers
+from irrun.openvino.async_queue import AsyncInferQueue as AsyncInferQueue
+from irrun.openvino.compiled_model import CompiledModel as CompiledModel
+from irrun.openvino.core import Core as Core
+from irrun.openvino.core import compile_model as compile_model
+from irrun.openvino.custom_operation import Extension as Extension
+from irrun.openvino.custom_operation import Op as Op
+from irrun.openvino.custom_operation import OpExtension as OpExtension
+from irrun.openvino.element_type import Type as Type
+from irrun.openvino.infer_request import InferRequest as InferRequest
+from irrun.openvino.infer_request import ProfilingInfo as ProfilingInfo
+from irrun.openvino.infer_request import VariableState as VariableState
+from irrun.openvino.layout import Layout as Layout
+from irrun.openvino.model import Model as Model
+from irrun.openvino.model import get_batch as get_batch
+from irrun.openvino.model import set_batch as set_batch
+from irrun.openvino.node import ConstOutput as ConstOutput
+from irrun.openvino.node import DescriptorTensor as DescriptorTensor
+from irrun.openvino.node import DiscreteTypeInfo as DiscreteTypeInfo
+from irrun.openvino.node import Input as Input
+from irrun.openvino.node import Node as Node
+from irrun.openvino.node import Output as Output
+from irrun.openvino.opsets import LAST_OPSET, OpsetModule
+from irrun.openvino.runtime_info import OVAny as OVAny
+from irrun.openvino.runtime_info import RTMap as RTMap
+from irrun.openvino.serialization import save_model as save_model
+from irrun.openvino.serialization import serialize as serialize
+from irrun.openvino.shape import AxisSet as AxisSet
+from irrun.openvino.shape import AxisVector as AxisVector
+from irrun.openvino.shape import Coordinate as Coordinate
+from irrun.openvino.shape import CoordinateDiff as CoordinateDiff
+from irrun.openvino.shape import Dimension as Dimension
+from irrun.openvino.shape import PartialShape as PartialShape
+from irrun.openvino.shape import Rank as Rank
+from irrun.openvino.shape import Shape as Shape
+from irrun.openvino.shape import Strides as Strides
+from irrun.openvino.shape import Symbol as Symbol
+from irrun.openvino.tensor import RemoteTensor as RemoteTensor
+from irrun.openvino.tensor import Tensor as Tensor
+from irrun.openvino.tensor import TensorVector as TensorVector
+from irrun.openvino.version import Version as Version
+from irrun.openvino.version import get_version as get_version
+
+if TYPE_CHECKING:
+    from irrun.openvino import experimental as experimental
+    from irrun.openvino import frontend as frontend
+    from irrun.openvino import helpers as helpers
+    from irrun.openvino import op as op
+    from irrun.openvino import properties as properties
+    from irrun.openvino import runtime as runtime
+    from irrun.openvino import utils as utils
+
+__version__ = get_version()
+
+#: Submodules that are imported when they are first used.
+_SUBMODULES = (
+    "exceptions",
+    "experimental",
+    "frontend",
+    "helpers",
+    "inference_engine",
+    "op",
+    "passes",
+    "preprocess",
+    "properties",
+    "runtime",
+    "utils",
+)
+
+for _number in range(1, LAST_OPSET + 1):
+    _module = OpsetModule(_number)
+    sys.modules[_module.__name__] = _module
+    globals()[f"opset{_number}"] = _module
+
+
+def convert_model(*_: Any, **__: Any) -> Model:
+    """Refuse to convert a model of another framework.
+
+    Raises:
+        RuntimeError: Always.
+    """
+    raise RuntimeError(
+        "irrun does not convert models of other frameworks. Install openvino, convert the model with "
+        "openvino.convert_model and openvino.save_model, and read the .xml"
+    )
+
+
+def shutdown() -> None:
+    """Do nothing: there are no plugins to unload."""
+
+
+def tensor_from_file(path: Any) -> Tensor:
+    """Return a tensor with the bytes of a file."""
+    import numpy as np
+
+    return Tensor(np.fromfile(path, np.uint8))
+
+
+def __getattr__(name: str) -> types.ModuleType:
+    import importlib
+
+    if name not in _SUBMODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return importlib.import_module(f"{__name__}.{name}")

@@ -1,0 +1,197 @@
+"""`CompiledModel`: a model that can be run."""
+
+from __future__ import annotations
+
+import io
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+from irrun.errors import IrrunError
+from irrun.openvino.config import Config
+from irrun.openvino.infer_request import InferRequest
+from irrun.openvino.model import Model, find_port
+from irrun.openvino.node import ConstOutput
+from irrun.openvino.results import OVDict
+from irrun.openvino.tensor import Tensor
+
+__all__ = ["CompiledModel"]
+
+
+class CompiledModel:
+    """A model that can be run.
+
+    Args:
+        model: The model, or a compiled model, of which this one is a view.
+        config: The properties.
+        operations: Custom operations.
+    """
+
+    def __init__(self, model: Any, config: Config | None = None, operations: Any = ()) -> None:
+        if isinstance(model, CompiledModel):
+            self.__dict__ = model.__dict__
+            return
+        from irrun.runtime.request import CompiledModel as IrrunCompiledModel
+
+        self._model: Model = model.clone()
+        self._config = config or Config()
+        try:
+            self._irrun = IrrunCompiledModel(self._model._to_ir(), operations=operations)
+        except IrrunError as error:
+            raise RuntimeError(str(error)) from error
+        self._inputs = [ConstOutput(node, 0) for node in self._model._parameters]
+        self._outputs = [ConstOutput(node, 0) for node in self._model._results]
+        #: Names of the ports of the model that was compiled, which requests accept too.
+        self._aliases = {
+            port: alias
+            for ports, aliases in ((model.inputs, self._inputs), (model.outputs, self._outputs))
+            for port, alias in zip(ports, aliases, strict=True)
+        }
+        self._request: InferRequest | None = None
+
+    @cached_property
+    def _executor(self) -> ThreadPoolExecutor:
+        workers = max(2 * (os.cpu_count() or 1), self._config.count_requests())
+        return ThreadPoolExecutor(workers, thread_name_prefix="irrun-request")
+
+    @property
+    def _is_profiled(self) -> bool:
+        return bool(self._config.get("PERF_COUNT"))
+
+    def _describe(self, name: str) -> str:
+        def show(ports: list[ConstOutput]) -> str:
+            return ",\n".join(map(repr, ports))
+
+        return f"<{name}:\ninputs[\n{show(self._inputs)}\n]\noutputs[\n{show(self._outputs)}\n]>"
+
+    def __repr__(self) -> str:
+        return self._describe("CompiledModel")
+
+    def __enter__(self) -> CompiledModel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def _find_port(self, port: ConstOutput) -> ConstOutput | None:
+        """Return the port that another one stands for: of this model, of the source model, or with the same name."""
+        for candidate in (*self._inputs, *self._outputs):
+            if candidate._key == port._key:
+                return candidate
+        return self._aliases.get(port)
+
+    def _get_variables(self) -> dict[str, Tensor]:
+        """Return a tensor for each variable, with the declared type and the smallest shape."""
+        tensors = {}
+        for node in self._model.get_ops():
+            if node._type == "ReadValue" and node._ports[0].element_type is not None:
+                shape = node._ports[0].shape
+                lengths = [int(d) if isinstance(d, int) else d.minimum for d in shape or ()]
+                tensors[str(node._attributes.get("variable_id", ""))] = Tensor(node.output(0).element_type, lengths)
+        return tensors
+
+    @property
+    def inputs(self) -> list[ConstOutput]:
+        """The inputs."""
+        return list(self._inputs)
+
+    @property
+    def outputs(self) -> list[ConstOutput]:
+        """The outputs."""
+        return list(self._outputs)
+
+    def input(self, key: int | str | None = None) -> ConstOutput:
+        """Return an input by index or tensor name; without arguments, the only one.
+
+        Raises:
+            RuntimeError: There is no such input.
+        """
+        return self._get_port(self._inputs, key, "Input", "input")
+
+    def output(self, key: int | str | None = None) -> ConstOutput:
+        """Return an output by index or tensor name; without arguments, the only one.
+
+        Raises:
+            RuntimeError: There is no such output.
+        """
+        return self._get_port(self._outputs, key, "Output", "output")
+
+    def _get_port(self, ports: list[ConstOutput], key: Any, kind: str, name: str) -> ConstOutput:
+        try:
+            port: ConstOutput = find_port(ports, key, kind, f"{name}()")
+        except IndexError:
+            raise RuntimeError(f"Cannot get {name} for index: {key} {name}s size is {len(ports)}") from None
+        return port
+
+    def create_infer_request(self) -> InferRequest:
+        """Create an infer request."""
+        return InferRequest(self)
+
+    def infer_new_request(self, inputs: Any = None) -> OVDict:
+        """Run once on a new request; see `InferRequest.infer`."""
+        return self.create_infer_request().infer(inputs)
+
+    def __call__(
+        self,
+        inputs: Any = None,
+        share_inputs: bool = True,
+        share_outputs: bool = False,
+        *,
+        decode_strings: bool = True,
+    ) -> OVDict:
+        """Run once on a request that all calls share; see `InferRequest.infer`."""
+        if self._request is None:
+            self._request = self.create_infer_request()
+        return self._request.infer(inputs, share_inputs, share_outputs, decode_strings=decode_strings)
+
+    def query_state(self) -> Any:
+        """Return the variables of the request that all calls share."""
+        if self._request is None:
+            self._request = self.create_infer_request()
+        return self._request.query_state()
+
+    def reset_state(self) -> None:
+        """Restore the variables of the request that all calls share."""
+        if self._request is not None:
+            self._request.reset_state()
+
+    def get_runtime_model(self) -> Model:
+        """Return a copy of the model, which runs as it is."""
+        return self._model.clone()
+
+    def get_property(self, name: Any) -> Any:
+        """Return a property.
+
+        Raises:
+            RuntimeError: The property is unknown.
+        """
+        key = name() if callable(name) else str(name)
+        return self._config.get_compiled(key, self._model.get_friendly_name())
+
+    def set_property(self, properties: Any) -> None:
+        """Refuse to set a property, as OpenVINO's CPU plugin does.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError("Not Implemented: properties of a compiled model cannot be changed")
+
+    def release_memory(self) -> None:
+        """Do nothing: memory is freed after each run."""
+
+    def export_model(self, model_stream: Any = None) -> bytes | None:
+        """Write the model to a stream that `Core.import_model` reads.
+
+        Args:
+            model_stream: A binary stream; by default the bytes are returned.
+        """
+        from irrun.openvino.serialization import pack_model
+
+        data = pack_model(self._model)
+        if model_stream is None:
+            return data
+        model_stream.write(data)
+        if isinstance(model_stream, io.BytesIO):
+            model_stream.seek(0)
+        return None

@@ -1,0 +1,338 @@
+"""The properties of devices and compiled models: their names, values and validation."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+from irrun.openvino.element_type import Type
+from irrun.openvino.runtime_info import unwrap
+
+__all__ = ["CONFIG_PROPERTIES", "Config", "get_device_property", "parse_device"]
+
+_TRUE, _FALSE = ("yes", "true", "1", "on"), ("no", "false", "0", "off")
+
+#: Devices of OpenVINO whose plugins need hardware that irrun does not use.
+_KNOWN_DEVICES = ("GPU", "NPU", "HETERO", "MULTI", "BATCH", "GNA", "TEMPLATE")
+
+
+def _parse_bool(value: Any) -> bool:
+    if isinstance(value, (bool, int)) and value in (0, 1):
+        return bool(value)
+    text = str(value).strip().lower()
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError("Expected only true/false")
+
+
+def _parse_count(value: Any) -> int:
+    number = int(value)
+    if number < 0:
+        raise ValueError("Expected only non-negative numbers")
+    return number
+
+
+def _parse_streams(value: Any) -> int:
+    name = value.name if hasattr(value, "name") else str(value).upper()
+    if name in ("AUTO", "NUMA"):
+        return 1
+    number = int(getattr(value, "value", value))
+    if number < -2:
+        raise ValueError("Expected only integers >= -1, NUMA or AUTO")
+    return max(number, 1)
+
+
+def _parse_type(value: Any) -> Type:
+    if isinstance(value, Type):
+        return value
+    name = str(value).strip().lower()
+    member = Type._members.get("dynamic" if name in ("undefined", "") else name)
+    if member is None:
+        raise ValueError("Expected only names of element types")
+    return member
+
+
+def _parse_precision(value: Any) -> Type:
+    element_type = _parse_type(value)
+    if element_type.to_string() not in ("f32", "f16", "bf16", "dynamic"):
+        raise ValueError("Supported values: bf16, f16, f32, dynamic")
+    return element_type
+
+
+def _choose(*path: str) -> Callable[[Any], Any]:
+    """Return a parser for a member of an enumeration of `irrun.openvino.properties`."""
+
+    def parse(value: Any) -> Any:
+        from irrun.openvino.properties import enumerations
+
+        kind: type[Enum] = getattr(enumerations, path[0])
+        if isinstance(value, kind):
+            return value
+        name = str(value).rpartition(".")[2].upper()
+        if name not in kind.__members__:
+            raise ValueError(f"Expected only {path[1]}::{'/'.join(kind.__members__)}")
+        return kind[name]
+
+    return parse
+
+
+def _parse_text(value: Any) -> str:
+    return str(value)
+
+
+def _keep(value: Any) -> Any:
+    return value
+
+
+#: Properties that can be set, each with its parser and default value.
+CONFIG_PROPERTIES: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "ALLOW_AUTO_BATCHING": (_parse_bool, True),
+    "AUTO_BATCH_TIMEOUT": (_parse_count, 1000),
+    "CACHE_DIR": (_parse_text, ""),
+    "CACHE_ENCRYPTION_CALLBACKS": (_keep, None),
+    "CACHE_MODE": (_choose("CacheMode", "ov::CacheMode"), "OPTIMIZE_SPEED"),
+    "COMPILATION_NUM_THREADS": (_parse_count, os.cpu_count() or 1),
+    "CPU_DENORMALS_OPTIMIZATION": (_parse_bool, False),
+    "CPU_SPARSE_WEIGHTS_DECOMPRESSION_RATE": (float, 1.0),
+    "DEVICE_BIND_BUFFER": (_parse_bool, False),
+    "DEVICE_ID": (_parse_text, ""),
+    "DYNAMIC_QUANTIZATION_GROUP_SIZE": (_parse_count, 32),
+    "ENABLE_CPU_PINNING": (_parse_bool, True),
+    "ENABLE_CPU_RESERVATION": (_parse_bool, False),
+    "ENABLE_HYPER_THREADING": (_parse_bool, True),
+    "ENABLE_MMAP": (_parse_bool, True),
+    "ENABLE_RUNTIME_FALLBACK": (_parse_bool, True),
+    "ENABLE_STARTUP_FALLBACK": (_parse_bool, True),
+    "ENABLE_TENSOR_PARALLEL": (_parse_bool, False),
+    "ENABLE_WEIGHTLESS": (_parse_bool, False),
+    "EXECUTION_MODE_HINT": (_choose("ExecutionMode", "ov::hint::ExecutionMode"), "PERFORMANCE"),
+    "FORCE_TBB_TERMINATE": (_parse_bool, False),
+    "INFERENCE_NUM_THREADS": (_parse_count, 0),
+    "INFERENCE_PRECISION_HINT": (_parse_precision, "f32"),
+    "KEY_CACHE_GROUP_SIZE": (_parse_count, 0),
+    "KEY_CACHE_PRECISION": (_parse_type, "f32"),
+    "KV_CACHE_PRECISION": (_parse_type, "f32"),
+    "LOG_LEVEL": (_choose("LogLevel", "ov::log::Level"), "NO"),
+    "MODEL_DISTRIBUTION_POLICY": (_keep, set()),
+    "MODEL_PRIORITY": (_choose("Priority", "ov::hint::Priority"), "MEDIUM"),
+    "MULTI_DEVICE_PRIORITIES": (_parse_text, ""),
+    "NUM_STREAMS": (_parse_streams, 1),
+    "PERFORMANCE_HINT": (_choose("PerformanceMode", "ov::hint::PerformanceMode"), "LATENCY"),
+    "PERFORMANCE_HINT_NUM_REQUESTS": (_parse_count, 0),
+    "PERF_COUNT": (_parse_bool, False),
+    "SCHEDULE_POLICY": (_keep, "DEVICE_PRIORITY"),
+    "SCHEDULING_CORE_TYPE": (_choose("SchedulingCoreType", "ov::hint::SchedulingCoreType"), "ANY_CORE"),
+    "TBB_PARTITIONER": (_keep, "NONE"),
+    "VALUE_CACHE_GROUP_SIZE": (_parse_count, 0),
+    "VALUE_CACHE_PRECISION": (_parse_type, "f32"),
+    "WEIGHTS_PATH": (_parse_text, ""),
+}
+
+#: Properties of the whole process, which no device lists.
+_CORE_PROPERTIES = (
+    "ALLOW_AUTO_BATCHING",
+    "AUTO_BATCH_TIMEOUT",
+    "CACHE_DIR",
+    "CACHE_ENCRYPTION_CALLBACKS",
+    "CACHE_MODE",
+    "COMPILATION_NUM_THREADS",
+    "ENABLE_MMAP",
+    "FORCE_TBB_TERMINATE",
+)
+
+_AUTO_ONLY = (
+    "DEVICE_BIND_BUFFER",
+    "ENABLE_RUNTIME_FALLBACK",
+    "ENABLE_STARTUP_FALLBACK",
+    "MODEL_PRIORITY",
+    "MULTI_DEVICE_PRIORITIES",
+    "SCHEDULE_POLICY",
+)
+
+_READ_ONLY = (
+    "SUPPORTED_PROPERTIES",
+    "AVAILABLE_DEVICES",
+    "RANGE_FOR_ASYNC_INFER_REQUESTS",
+    "RANGE_FOR_STREAMS",
+    "EXECUTION_DEVICES",
+    "FULL_DEVICE_NAME",
+    "OPTIMIZATION_CAPABILITIES",
+    "DEVICE_TYPE",
+    "DEVICE_ARCHITECTURE",
+)
+
+_COMPILED_READ_ONLY = (
+    "SUPPORTED_PROPERTIES",
+    "NETWORK_NAME",
+    "OPTIMAL_NUMBER_OF_INFER_REQUESTS",
+    "EXECUTION_DEVICES",
+    "LOADED_FROM_CACHE",
+)
+
+
+def parse_device(name: str) -> str:
+    """Return "CPU" or "AUTO" for the name of a device.
+
+    Raises:
+        RuntimeError: irrun does not stand in for the device, or there is no such device.
+    """
+    base, _, rest = name.partition(":")
+    device = base.partition(".")[0]
+    if device == "CPU" and not rest:
+        return "CPU"
+    if device == "AUTO" or (device in ("MULTI", "HETERO", "BATCH") and rest):
+        devices = [part.strip().lstrip("-") for part in rest.split(",") if part.strip()]
+        if device == "BATCH":
+            devices = [part.partition("(")[0] for part in devices]
+        allowed = [d for d in devices if parse_device(d)] if device != "AUTO" else devices
+        if not devices or any(d.partition(".")[0] == "CPU" for d in allowed):
+            return "AUTO"
+        parse_device(devices[0])
+    if device in _KNOWN_DEVICES:
+        raise RuntimeError(
+            f'Exception: Device with "{name}" name is not available: irrun runs models on the device "CPU" only'
+        )
+    raise RuntimeError(f'Device with "{name}" name is not registered in the OpenVINO Runtime')
+
+
+class Config:
+    """The values of properties.
+
+    Args:
+        values: Properties by name, which are validated.
+        device: The device that messages name.
+
+    Attributes:
+        values: The values that were set.
+    """
+
+    def __init__(self, values: Any = None, device: str = "CPU") -> None:
+        self.device = device
+        self.values: dict[str, Any] = {}
+        self.update(values)
+
+    def update(self, properties: Any) -> None:
+        """Set properties.
+
+        Args:
+            properties: A mapping, a pair of name and value, or an iterable of such pairs.
+
+        Raises:
+            RuntimeError: A property is unknown, or its value is invalid.
+        """
+        for name, value in _iterate(properties):
+            if name == "DEVICE_PROPERTIES":
+                inner = unwrap(value)
+                for device, settings in inner.items() if isinstance(inner, Mapping) else ():
+                    if device == self.device:
+                        self.update(settings)
+                continue
+            if name not in CONFIG_PROPERTIES:
+                raise RuntimeError(f"NotFound: Unsupported property {name} by {self.device} plugin.")
+            parse = CONFIG_PROPERTIES[name][0]
+            try:
+                self.values[name] = parse(unwrap(value))
+            except (ValueError, TypeError) as error:
+                raise RuntimeError(f"Wrong value {unwrap(value)} for property key {name}. {error}.") from None
+
+    def get(self, name: str) -> Any:
+        """Return the value of a property, which may be the default.
+
+        Raises:
+            RuntimeError: The property is unknown.
+        """
+        if name in self.values:
+            return self.values[name]
+        if name not in CONFIG_PROPERTIES:
+            raise RuntimeError(f"Cannot get unsupported property: {name}")
+        parse, default = CONFIG_PROPERTIES[name]
+        return parse(default)
+
+    def count_requests(self) -> int:
+        """Return the number of infer requests that keep the processor busy."""
+        if self.get("PERFORMANCE_HINT_NUM_REQUESTS"):
+            return int(self.get("PERFORMANCE_HINT_NUM_REQUESTS"))
+        if "NUM_STREAMS" in self.values:
+            return int(self.get("NUM_STREAMS"))
+        is_throughput = self.get("PERFORMANCE_HINT").name != "LATENCY"
+        return (os.cpu_count() or 1) if is_throughput else 1
+
+    def get_compiled(self, name: str, model_name: str) -> Any:
+        """Return a property of a compiled model.
+
+        Raises:
+            RuntimeError: The property is unknown.
+        """
+        settings = [n for n in CONFIG_PROPERTIES if n not in _CORE_PROPERTIES and n not in _AUTO_ONLY]
+        if name == "SUPPORTED_PROPERTIES":
+            return dict.fromkeys([*_COMPILED_READ_ONLY, *settings], "RO")
+        if name == "NETWORK_NAME":
+            return model_name
+        if name == "OPTIMAL_NUMBER_OF_INFER_REQUESTS":
+            return self.count_requests()
+        if name == "EXECUTION_DEVICES":
+            return ["CPU"]
+        if name == "LOADED_FROM_CACHE":
+            return False
+        if name == "NUM_STREAMS" and name not in self.values:
+            return self.count_requests()
+        if name not in CONFIG_PROPERTIES:
+            raise RuntimeError(f"Unsupported property: {name}")
+        return self.get(name)
+
+
+def _iterate(properties: Any) -> Iterable[tuple[str, Any]]:
+    if properties is None:
+        return []
+    if isinstance(properties, Mapping):
+        return [(_get_name(name), value) for name, value in properties.items()]
+    if isinstance(properties, tuple) and len(properties) == 2 and not isinstance(properties[0], tuple):
+        return [(_get_name(properties[0]), properties[1])]
+    return [(_get_name(name), value) for name, value in properties]
+
+
+def _get_name(name: Any) -> str:
+    return name() if callable(name) else str(name)
+
+
+def get_device_property(config: Config, device: str, name: str) -> Any:
+    """Return a property of a device.
+
+    Args:
+        config: What was set for the device.
+        device: "CPU" or "AUTO".
+        name: The name of the property.
+
+    Raises:
+        RuntimeError: The property is unknown.
+    """
+    excluded = _CORE_PROPERTIES if device == "AUTO" else (*_CORE_PROPERTIES, *_AUTO_ONLY)
+    cores = os.cpu_count() or 1
+    values: dict[str, Callable[[], Any]] = {
+        "SUPPORTED_PROPERTIES": lambda: {
+            **dict.fromkeys(_READ_ONLY, "RO"),
+            **{n: "RW" for n in CONFIG_PROPERTIES if n not in excluded},
+        },
+        "AVAILABLE_DEVICES": lambda: [""],
+        "RANGE_FOR_ASYNC_INFER_REQUESTS": lambda: (1, 1, 1),
+        "RANGE_FOR_STREAMS": lambda: (1, cores),
+        "EXECUTION_DEVICES": lambda: ["CPU"],
+        "FULL_DEVICE_NAME": lambda: f"{platform.processor() or platform.machine()} (irrun on NumPy)",
+        "OPTIMIZATION_CAPABILITIES": lambda: ["FP32", "INT8", "BIN"],
+        "DEVICE_TYPE": lambda: _get_device_type(),
+        "DEVICE_ARCHITECTURE": lambda: "intel64" if platform.machine() in ("x86_64", "AMD64") else "arm64",
+    }
+    if name in values:
+        return values[name]()
+    return config.get(name)
+
+
+def _get_device_type() -> Any:
+    from irrun.openvino.properties.enumerations import DeviceType
+
+    return DeviceType.INTEGRATED

@@ -1,0 +1,252 @@
+"""`Core`: reading and compiling of models, devices and their properties."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from irrun.errors import IrrunError
+from irrun.openvino.compiled_model import CompiledModel
+from irrun.openvino.config import CONFIG_PROPERTIES, Config, get_device_property, parse_device
+from irrun.openvino.model import Model
+from irrun.openvino.tensor import Tensor
+from irrun.openvino.version import VERSION, Version
+
+__all__ = ["Core", "compile_model"]
+
+#: Suffixes of files of other formats, and what converts them.
+_FOREIGN_SUFFIXES = {
+    ".onnx": "ONNX",
+    ".pb": "TensorFlow",
+    ".pbtxt": "TensorFlow",
+    ".meta": "TensorFlow",
+    ".tflite": "TensorFlow Lite",
+    ".pdmodel": "PaddlePaddle",
+    ".pt": "PyTorch",
+    ".pth": "PyTorch",
+}
+
+#: Properties of the process.
+_CORE_PROPERTIES = ("CACHE_DIR", "CACHE_MODE", "ENABLE_MMAP", "FORCE_TBB_TERMINATE", "ALLOW_AUTO_BATCHING")
+
+
+class Core:
+    """Reads and compiles models.
+
+    Args:
+        xml_config_file: The plugins of OpenVINO, which irrun does not use.
+    """
+
+    def __init__(self, xml_config_file: Any = "") -> None:
+        self._configs: dict[str, Config] = {"CPU": Config(), "AUTO": Config(device="AUTO")}
+        self._operations: list[Any] = []
+
+    # -- models
+
+    def read_model(self, model: Any, weights: Any = None, config: Mapping[str, Any] | None = None) -> Model:
+        """Read a model.
+
+        Args:
+            model: The path of an .xml, its content as bytes or text, or a stream.
+            weights: A path, bytes, a tensor or a stream; None or an empty path for the .bin next to the .xml.
+            config: Properties, which are validated only.
+
+        Raises:
+            RuntimeError: A file cannot be read or is invalid.
+        """
+        from irrun.ir.reader import read_model
+
+        Config(config)
+        source = _to_model_source(model)
+        try:
+            return Model._from_ir(read_model(source, _to_weights_source(weights)))
+        except IrrunError as error:
+            raise RuntimeError(str(error)) from error
+
+    def compile_model(
+        self,
+        model: Any,
+        device_name: str | None = None,
+        config: Any = None,
+        *,
+        weights: Any = None,
+    ) -> CompiledModel:
+        """Prepare a model for execution.
+
+        Args:
+            model: A model, or what `read_model` accepts.
+            device_name: "CPU" or "AUTO", which is the default.
+            config: Properties.
+            weights: The weights of a model that is read.
+
+        Raises:
+            RuntimeError: The device is not available, a property is unknown, or the model is invalid.
+        """
+        if isinstance(device_name, Mapping):
+            device_name, config = None, device_name
+        if isinstance(device_name, (bytes, Tensor)):  # compile_model(xml, weights, device)
+            weights, device_name = device_name, config if isinstance(config, str) else None
+            config = None
+        device = parse_device("AUTO" if device_name is None else device_name)
+        merged = Config(self._configs[device].values, device)
+        merged.update(config)
+        if not isinstance(model, Model):
+            model = self.read_model(model, weights)
+        return CompiledModel(model, merged, self._operations)
+
+    def import_model(self, model_stream: Any, device_name: str, config: Any = None) -> CompiledModel:
+        """Read a compiled model that `CompiledModel.export_model` wrote.
+
+        Raises:
+            RuntimeError: Another program wrote it.
+        """
+        from irrun.openvino.serialization import unpack_model
+
+        return self.compile_model(unpack_model(model_stream), device_name, config)
+
+    def query_model(self, model: Model, device_name: str, config: Any = None) -> dict[str, str]:
+        """Return the device of each layer that is supported.
+
+        Args:
+            model: The model.
+            device_name: "CPU" or "AUTO".
+            config: Properties.
+
+        Raises:
+            RuntimeError: The device is not available.
+        """
+        from irrun.ops._support import registry
+
+        parse_device(device_name)
+        return {
+            node.get_friendly_name(): "CPU"
+            for node in model.get_ops()
+            if registry.find(node._type, node._version, self._operations) is not None
+        }
+
+    def add_extension(self, extension: Any, *_: Any) -> None:
+        """Add an operation.
+
+        Args:
+            extension: A class derived from `Op`, an `irrun.Operation`, or a list of these.
+
+        Raises:
+            RuntimeError: A path to a library was passed, which irrun cannot use.
+        """
+        from irrun.openvino.custom_operation import make_operation
+
+        if isinstance(extension, (list, tuple)):
+            for item in extension:
+                self.add_extension(item)
+            return
+        self._operations.append(make_operation(extension))
+
+    # -- devices
+
+    @property
+    def available_devices(self) -> list[str]:
+        """The devices, which is "CPU"."""
+        return ["CPU"]
+
+    def get_available_devices(self) -> list[str]:
+        """Return the devices, which is "CPU"."""
+        return ["CPU"]
+
+    def get_versions(self, device_name: str) -> dict[str, Version]:
+        """Return the version of a device by its name."""
+        parse_device(device_name)
+        return {device_name: Version(VERSION, f"irrun_{device_name.lower()}_plugin")}
+
+    def get_property(self, *arguments: Any) -> Any:
+        """Return a property: `get_property(name)` or `get_property(device, name)`.
+
+        Raises:
+            RuntimeError: The property is unknown, or the device is not available.
+        """
+        names = [_get_name(argument) for argument in arguments]
+        if len(names) == 1:
+            if names[0] not in _CORE_PROPERTIES and names[0] not in self._configs["AUTO"].values:
+                raise RuntimeError(
+                    f"Exception is thrown while trying to call get_property with unsupported property: '{names[0]}'"
+                )
+            return self._configs["AUTO"].get(names[0])
+        device = parse_device(names[0])
+        return get_device_property(self._configs[device], device, names[1])
+
+    def set_property(self, *arguments: Any) -> None:
+        """Set properties: `set_property(properties)` or `set_property(device, properties)`.
+
+        Properties are a mapping, or a pair of name and value.
+
+        Raises:
+            RuntimeError: A property is unknown, its value is invalid, or the device is not available.
+        """
+        if len(arguments) == 1:
+            for config in self._configs.values():
+                config.update(arguments[0])
+            return
+        self._configs[parse_device(str(arguments[0]))].update(arguments[1])
+
+    def unload_plugin(self, device_name: str) -> None:
+        """Do nothing but check the device."""
+        parse_device(device_name)
+
+    def register_plugin(self, *_: Any) -> None:
+        """Refuse to register a plugin.
+
+        Raises:
+            RuntimeError: Always.
+        """
+        raise RuntimeError("irrun does not support plugins of OpenVINO")
+
+    register_plugins = create_context = get_default_context = register_plugin
+
+
+def _get_name(name: Any) -> str:
+    return name() if callable(name) else str(name)
+
+
+def _to_model_source(model: Any) -> Any:
+    if isinstance(model, Tensor):
+        model = model.data.tobytes()
+    if isinstance(model, io.IOBase):
+        model = model.read()
+    if isinstance(model, str) and model.lstrip().startswith("<"):
+        model = model.encode()
+    if isinstance(model, bytes) and not model.lstrip().startswith(b"<") and b"\n" not in model:
+        model = os.fsdecode(model)
+    if isinstance(model, bytes):
+        return model
+    try:
+        path = Path(model)
+    except TypeError:
+        raise RuntimeError(f"Incompatible type of a model: {type(model)}") from None
+    if path.suffix.lower() in _FOREIGN_SUFFIXES:
+        raise RuntimeError(
+            f"irrun reads OpenVINO IR only. Convert the {_FOREIGN_SUFFIXES[path.suffix.lower()]} model {path} to IR: "
+            "install openvino and run `ovc`"
+        )
+    if not path.exists():
+        raise RuntimeError(f'Could not open the file: "{path}"')
+    return path
+
+
+def _to_weights_source(weights: Any) -> Any:
+    if weights is None or (isinstance(weights, (str, Path)) and str(weights) in ("", ".")):
+        return None
+    if isinstance(weights, Tensor):
+        return np.ascontiguousarray(weights.data)
+    return weights.read() if isinstance(weights, io.IOBase) else weights
+
+
+def compile_model(model: Any, device_name: str = "AUTO", config: Any = None) -> CompiledModel:
+    """Prepare a model for execution; see `Core.compile_model`."""
+    return Core().compile_model(model, device_name, config or {})
+
+
+assert set(_CORE_PROPERTIES) <= set(CONFIG_PROPERTIES)

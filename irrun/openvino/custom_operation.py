@@ -1,0 +1,151 @@
+"""Operations that programs define in Python: `Op` and `OpExtension`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irrun.openvino.node import DiscreteTypeInfo, Node, Output, PortData, as_output
+from irrun.openvino.tensor import Tensor
+from irrun.ops._support.operation import Operation
+
+__all__ = ["Extension", "Op", "OpExtension", "make_operation"]
+
+
+class Extension:
+    """What `Core.add_extension` accepts."""
+
+
+class OpExtension(Extension):
+    """An operation as an extension.
+
+    Args:
+        operation: A class derived from `Op`.
+    """
+
+    def __init__(self, operation: Any) -> None:
+        self.operation = operation
+
+
+class Op(Node):
+    """Base class of operations that are defined in Python.
+
+    A derived class overrides `validate_and_infer_types`, `evaluate`, and `visit_attributes` if it has attributes.
+
+    Args:
+        py_obj: The instance itself.
+        inputs: The inputs.
+    """
+
+    class_type_info = DiscreteTypeInfo("Op", "extension")
+
+    def __init__(self, py_obj: Any = None, inputs: Any = None) -> None:
+        super().__init__(type(self).__name__, "extension")
+        if inputs is not None:
+            self.set_arguments([as_output(i) for i in inputs])
+            self.constructor_validate_and_infer_types()
+
+    def validate_and_infer_types(self) -> None:
+        """Declare the outputs. By default the only output is like the first input."""
+        source = self._sources[0] if self._sources else None
+        if source is not None:
+            self.set_output_type(0, source.element_type, source.partial_shape)
+
+    def constructor_validate_and_infer_types(self) -> None:
+        """Call `validate_and_infer_types`."""
+        self.validate_and_infer_types()
+
+    def set_output_size(self, size: int) -> None:
+        """Set the number of outputs."""
+        while len(self._ports) < size:
+            self._ports.append(PortData())
+        del self._ports[size:]
+
+    def set_output_type(self, index: int, element_type: Any, shape: Any) -> None:
+        """Declare an output."""
+        from irrun.openvino.element_type import to_element_type
+        from irrun.openvino.shape import PartialShape
+
+        self.set_output_size(max(len(self._ports), index + 1))
+        self._ports[index].element_type = to_element_type(element_type)
+        self._ports[index].shape = PartialShape(shape)._to_irrun()
+
+    def visit_attributes(self, visitor: Any) -> bool:
+        """Pass the attributes to a visitor."""
+        return True
+
+    def has_evaluate(self) -> bool:
+        """Return whether `evaluate` is overridden."""
+        return type(self).evaluate is not Node.evaluate
+
+
+class _AttributeReader:
+    """A visitor that assigns attributes of a file to a node.
+
+    Args:
+        attributes: The attributes by name, as texts.
+    """
+
+    def __init__(self, attributes: dict[str, Any]) -> None:
+        self.attributes = attributes
+
+    def on_attributes(self, values: dict[str, Any]) -> None:
+        """Replace the values by those of the file, in the same types."""
+        for name, value in values.items():
+            if name in self.attributes:
+                values[name] = _parse_like(self.attributes[name], value)
+
+
+def _parse_like(text: Any, example: Any) -> Any:
+    if not isinstance(text, str) or isinstance(example, str):
+        return text
+    if isinstance(example, bool):
+        return text.lower() in ("true", "1")
+    if isinstance(example, (list, tuple)):
+        return [_parse_like(part.strip(), example[0] if example else 0.0) for part in text.split(",") if part.strip()]
+    return type(example)(text)
+
+
+def make_operation(extension: Any) -> Operation:
+    """Return the operation of an extension.
+
+    Raises:
+        RuntimeError: The extension is a compiled library, or of another type.
+    """
+    if isinstance(extension, Operation):
+        return extension
+    if isinstance(extension, OpExtension):
+        extension = extension.operation
+    if not (isinstance(extension, type) and issubclass(extension, Op)):
+        raise RuntimeError(
+            f"Cannot add the extension {extension!r}: irrun runs operations that are written in Python, expected a "
+            "class derived from openvino.Op or an irrun.Operation"
+        )
+    operation_class: Any = extension
+
+    def run(*inputs: Any) -> Any:
+        """Compute the operation with the class's `evaluate`."""
+        node = operation_class.__new__(operation_class)
+        Node.__init__(node, operation_class.__name__, "extension")
+        parameters = [_make_input(value) for value in inputs]
+        node.set_arguments([Output(parameter, 0) for parameter in parameters])
+        node.validate_and_infer_types()
+        outputs = []
+        for port in node.outputs():
+            shape = port.partial_shape
+            outputs.append(Tensor(port.element_type, shape.to_shape() if shape.is_static else [0]))
+        tensors = [Tensor(np.asarray(value), shared_memory=value.flags.c_contiguous) for value in inputs]
+        if not node.evaluate(outputs, tensors):
+            raise RuntimeError(f"evaluate() of {operation_class.__name__} failed")
+        return tuple(tensor._to_values() for tensor in outputs)
+
+    name = getattr(getattr(operation_class, "class_type_info", None), "name", None)
+    name = operation_class.__name__ if name in (None, "Op") else name
+    return Operation.from_function(run, name, opset="extension")
+
+
+def _make_input(value: Any) -> Node:
+    from irrun.openvino.factories import make_parameter
+
+    return make_parameter(list(value.shape), value.dtype)

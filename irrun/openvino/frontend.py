@@ -1,0 +1,102 @@
+"""Readers of model formats. irrun reads OpenVINO IR only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irrun.openvino.custom_operation import OpExtension as OpExtension
+from irrun.openvino.version import get_version as get_version
+
+__all__ = [
+    "ConversionExtension",
+    "FrontEnd",
+    "FrontEndManager",
+    "GeneralFailure",
+    "InitializationFailure",
+    "NotImplementedFailure",
+    "OpConversionFailure",
+    "OpExtension",
+    "OpValidationFailure",
+    "TelemetryExtension",
+]
+
+
+class GeneralFailure(RuntimeError):
+    """A model cannot be read."""
+
+
+class InitializationFailure(RuntimeError):
+    """A reader cannot be created."""
+
+
+class NotImplementedFailure(RuntimeError):
+    """A reader does not support a feature."""
+
+
+class OpConversionFailure(RuntimeError):
+    """An operation cannot be converted."""
+
+
+class OpValidationFailure(RuntimeError):
+    """An operation is invalid."""
+
+
+class ConversionExtension:
+    """A conversion of an operation, which irrun does not use."""
+
+    def __init__(self, *_: Any) -> None:
+        raise NotImplementedFailure("irrun reads OpenVINO IR only: it does not convert operations of other frameworks")
+
+
+class TelemetryExtension:
+    """A collector of statistics, which irrun does not use."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+
+class FrontEnd:
+    """The reader of OpenVINO IR.
+
+    Args:
+        name: "ir".
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def get_name(self) -> str:
+        """Return the name."""
+        return self._name
+
+    def load(self, path: Any, *_: Any) -> Any:
+        """Return the path, which `convert` reads."""
+        return path
+
+    def convert(self, model: Any) -> Any:
+        """Read the model."""
+        from irrun.openvino.core import Core
+
+        return Core().read_model(model)
+
+
+class FrontEndManager:
+    """A list of readers."""
+
+    def get_available_front_ends(self) -> list[str]:
+        """Return the names of the readers."""
+        return ["ir"]
+
+    def load_by_framework(self, framework: str) -> FrontEnd:
+        """Return the reader of a format.
+
+        Raises:
+            InitializationFailure: The format is not "ir".
+        """
+        if framework != "ir":
+            raise InitializationFailure(f"irrun reads OpenVINO IR only, found {framework}")
+        return FrontEnd(framework)
+
+    def load_by_model(self, model: Any) -> FrontEnd | None:
+        """Return the reader of a file, or None."""
+        return FrontEnd("ir") if str(model).endswith(".xml") else None

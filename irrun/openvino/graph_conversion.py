@@ -1,0 +1,249 @@
+"""Conversion between irrun's models of layers and edges and graphs of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from irrun import shapes
+from irrun.element_types import ElementType
+from irrun.ir.graph import Edge, Graph, Layer, Port
+from irrun.ir.model import Model as IrModel
+from irrun.ir.structure import is_placeholder, sort_layers
+from irrun.ir.weights import Weights
+from irrun.openvino.node import Node, Output, PortData
+from irrun.openvino.runtime_info import format_rt_info
+from irrun.ops._support import registry
+
+__all__ = ["GraphParts", "make_ir", "make_layer", "read_graph", "sort_nodes"]
+
+
+class GraphParts:
+    """The nodes of a graph.
+
+    Attributes:
+        nodes: All nodes in topological order.
+        parameters: The Parameters.
+        results: The Results.
+        sinks: The Assigns.
+    """
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.nodes = nodes
+        self.parameters = [node for node in nodes if node._type == "Parameter"]
+        self.results = [node for node in nodes if node._type == "Result"]
+        self.sinks = [node for node in nodes if node._type == "Assign"]
+
+
+def read_graph(model: IrModel) -> GraphParts:
+    """Convert a model of irrun to nodes.
+
+    Args:
+        model: The model, which keeps no reference to the nodes.
+
+    Returns:
+        The nodes. Parameters and Results have the order of the file.
+    """
+    sources: dict[tuple[int, int], tuple[int, int]] = {
+        (e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in model.graph.edges
+    }
+    outputs: dict[tuple[int, int], Output | None] = {}
+    nodes: dict[int, Node] = {}
+    for layer in sort_layers(model.graph):
+        if layer.type == "Constant" and layer.outputs and is_placeholder(layer):
+            outputs[layer.id, layer.outputs[0].id] = None
+            continue
+        arguments = [outputs.get(sources.get((layer.id, port.id), (-1, -1))) for port in layer.inputs]
+        while arguments and arguments[-1] is None and layer.type != "Result":
+            arguments.pop()
+        operation = registry.find(layer.type, layer.version)
+        node_type = operation.type if operation is not None and operation.opset is None else layer.type
+        node = Node(node_type, layer.version, arguments, layer.attributes, layer.name)
+        node._ports = [_make_port_data(port) for port in layer.outputs]
+        node._bodies = layer.bodies
+        if layer.bodies:
+            node._body_port_ids = (
+                {port.id: i for i, port in enumerate(layer.inputs)},
+                {port.id: i for i, port in enumerate(layer.outputs)},
+            )
+        node._constant = layer.constant
+        node._rt_info_text = layer.rt_info
+        node._line = layer.line
+        if layer.type == "Result":
+            node._ports = [PortData(names=layer.inputs[0].names if layer.inputs else ())]
+        for i, port in enumerate(layer.outputs):
+            outputs[layer.id, port.id] = Output(node, i)
+        nodes[layer.id] = node
+    order = [nodes[layer.id] for layer in model.graph.layers if layer.id in nodes]
+    parts = GraphParts(order)
+    if model.source_version <= 10:
+        _name_tensors(parts)
+    for node in (*parts.parameters, *parts.results):
+        _read_layout(node)
+    return parts
+
+
+def _make_port_data(port: Port) -> PortData:
+    return PortData(port.element_type, port.shape, port.names, port.rt_info)
+
+
+def _name_tensors(parts: GraphParts) -> None:
+    """Name inputs and outputs after their layers, as OpenVINO does for files without tensor names."""
+    for parameter in parts.parameters:
+        parameter._ports[0].names.add(parameter.get_friendly_name())
+    for result in parts.results:
+        source = result._sources[0]
+        if source is not None:
+            producer = source._node
+            name = producer.get_friendly_name()
+            if len(producer._ports) > 1:
+                name = f"{name}.{source._index}"
+            source._data.names.add(name)
+
+
+def _read_layout(node: Node) -> None:
+    """Read the layout from the `rt_info` element of a Parameter or Result."""
+    if node._rt_info_text and "layout" in node._rt_info_text:
+        from irrun.ir.xml import parse_bytes
+
+        for attribute in parse_bytes(node._rt_info_text.encode()).iter("attribute"):
+            if attribute.get("name") == "layout" and attribute.get("layout"):
+                node.layout = attribute.get("layout")
+
+
+def sort_nodes(roots: Iterable[Node], parameters: Iterable[Node] = ()) -> list[Node]:
+    """Return all nodes that some nodes depend on, in topological order.
+
+    Args:
+        roots: The Results and Assigns.
+        parameters: Parameters, which are included even if nothing depends on them.
+    """
+    order: dict[int, Node] = {}
+    for root in (*roots, *parameters):
+        stack: list[tuple[Node, int]] = [(root, 0)]
+        while stack:
+            node, position = stack.pop()
+            if node._id in order:
+                continue
+            while position < len(node._sources):
+                source = node._sources[position]
+                position += 1
+                if source is not None and source._node._id not in order:
+                    stack.append((node, position))
+                    stack.append((source._node, 0))
+                    break
+            else:
+                order[node._id] = node
+    return list(order.values())
+
+
+def make_ir(
+    parameters: Sequence[Node],
+    results: Sequence[Node],
+    sinks: Sequence[Node],
+    name: str,
+    *,
+    weights: Weights | None = None,
+    rt_info: dict[str, Any] | None = None,
+    path: Path | None = None,
+) -> IrModel:
+    """Convert nodes to a model of irrun.
+
+    Args:
+        parameters: The Parameters, in the order of the inputs.
+        results: The Results, in the order of the outputs.
+        sinks: The Assigns.
+        name: The name of the model.
+        weights: The weights that constants are views of.
+        rt_info: Runtime information of the model.
+        path: The file that the model was read from.
+    """
+    inner = [n for n in sort_nodes([*results, *sinks], parameters) if n._type not in ("Parameter", "Result")]
+    nodes = [*parameters, *inner, *results]
+    known = {node._id: i for i, node in enumerate(nodes)}
+    graph = Graph(name=name)
+    for i, node in enumerate(nodes):
+        graph.layers.append(make_layer(node, i))
+        for index, source in enumerate(node._sources):
+            if source is None:
+                continue
+            if source._node._id not in known:
+                raise RuntimeError(f"Model references undeclared parameters: {source._node.get_friendly_name()}")
+            producer = source._node
+            port = len(producer._sources) + source._index
+            graph.edges.append(Edge(known[producer._id], port, i, index))
+    return IrModel(graph, weights or Weights(), path=path, rt_info=format_rt_info(rt_info or {}))
+
+
+def make_layer(node: Node, layer_id: int) -> Layer:
+    """Return the layer of a node. Input ports are numbered from 0, and output ports from the number of inputs."""
+    inputs = []
+    for i, source in enumerate(node._sources):
+        data = PortData() if source is None else source._data
+        inputs.append(Port(i, data.element_type, data.shape))
+    first = len(inputs)
+    outputs = [
+        Port(first + i, p.element_type, p.shape, tuple(sorted(p.names)), p.rt_info_text)
+        for i, p in enumerate(node._ports)
+    ]
+    if node._type == "Result":
+        inputs[0].names = tuple(sorted(node._ports[0].names))
+        outputs = []
+    if node._type == "Assign" and not node._ports:
+        outputs = []
+    layer = Layer(
+        layer_id,
+        node.get_friendly_name(),
+        node._type,
+        node._version,
+        dict(node._attributes),
+        inputs,
+        outputs,
+        bodies=_renumber_bodies(node, first),
+        constant=node._constant,
+        rt_info=_format_layout(node),
+        line=node._line,
+    )
+    if node._type == "Parameter":
+        _declare_parameter(layer, node._ports[0].element_type, node._ports[0].shape)
+    return layer
+
+
+def _declare_parameter(layer: Layer, element_type: ElementType | None, shape: shapes.PartialShape | None) -> None:
+    layer.attributes["shape"] = "..." if shape is None else str(shape)[1:-1]
+    layer.attributes["element_type"] = "dynamic" if element_type is None else element_type.name
+
+
+def _renumber_bodies(node: Node, first_output: int) -> dict[str, Any]:
+    """Return the bodies with the numbers that `make_layer` assigns to the ports of their layer."""
+    if not node._bodies:
+        return {}
+    from dataclasses import replace
+
+    bodies = {}
+    for tag, body in node._bodies.items():
+        inputs, outputs = node._body_port_ids or _number_body_ports(node)
+        bodies[tag] = replace(
+            body,
+            inputs=[replace(e, external_port_id=inputs.get(e.external_port_id, -1)) for e in body.inputs],
+            outputs=[
+                replace(
+                    e, external_port_id=first_output + o if (o := outputs.get(e.external_port_id)) is not None else -1
+                )
+                for e in body.outputs
+            ],
+        )
+    return bodies
+
+
+def _number_body_ports(node: Node) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the positions of the ports by id for a node whose ports are numbered consecutively."""
+    count = len(node._sources)
+    return {i: i for i in range(count)}, {count + i: i for i in range(len(node._ports))}
+
+
+def _format_layout(node: Node) -> str | None:
+    if node._type in ("Parameter", "Result") and not node._layout.empty:
+        return f'<rt_info><attribute name="layout" version="0" layout="{node._layout}" /></rt_info>'
+    return node._rt_info_text

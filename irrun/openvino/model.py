@@ -1,0 +1,597 @@
+"""`Model`: a graph of nodes with inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from irrun.ir.model import Model as IrModel
+from irrun.ir.weights import Weights
+from irrun.openvino import graph_conversion
+from irrun.openvino.element_type import Type
+from irrun.openvino.errors import translate_errors
+from irrun.openvino.inference import infer_node
+from irrun.openvino.node import ConstOutput, Node, Output, PortData, as_output
+from irrun.openvino.runtime_info import OVAny, RTMap, parse_rt_info, unwrap
+from irrun.openvino.shape import PartialShape, Shape
+
+__all__ = ["Model", "find_port", "get_batch", "set_batch"]
+
+_RT_INFO_ERROR = "Cannot get runtime attribute. Path to runtime attribute is incorrect."
+
+_model_count = 0
+
+
+class Model:
+    """A graph of nodes with inputs and outputs.
+
+    Args:
+        results: The Results, or the nodes and outputs that become outputs of the model; or a model, of which this
+            one is a view.
+        sinks: The Assigns. It may be omitted: `Model(results, parameters, name)`.
+        parameters: The Parameters.
+        name: The name.
+    """
+
+    def __init__(self, results: Any, sinks: Any = None, parameters: Any = None, name: str | None = None) -> None:
+        if isinstance(results, Model):
+            self.__dict__ = results.__dict__
+            return
+        global _model_count
+        if parameters is None or isinstance(parameters, str):
+            if isinstance(parameters, str):
+                name = parameters
+            sinks, parameters = [], sinks
+        _model_count += 1
+        self._name = f"Model{_model_count}"
+        self._friendly_name = name
+        self._parameters: list[Node] = list(parameters or [])
+        results = [results] if isinstance(results, (Node, ConstOutput)) else results
+        self._results: list[Node] = [_make_result(result) for result in results]
+        self._sinks: list[Node] = [sink if isinstance(sink, Node) else sink.node for sink in sinks or []]
+        self._rt_info: dict[str, Any] = {}
+        self._weights = Weights()
+        self._path: Path | None = None
+        self._source_version = 11
+        for node in self.get_ordered_ops():
+            if node._type == "Parameter" and not any(node is p for p in self._parameters):
+                raise RuntimeError(f"Model references undeclared parameters: {node.get_friendly_name()}")
+
+    @staticmethod
+    def _from_ir(ir: IrModel) -> Model:
+        """Return the model for one of irrun."""
+        parts = graph_conversion.read_graph(ir)
+        model = Model(parts.results, parts.sinks, parts.parameters, ir.name)
+        model._rt_info = parse_rt_info(ir.rt_info)
+        model._weights = ir.weights
+        model._path = ir.path
+        model._source_version = ir.source_version
+        return model
+
+    def _to_ir(self) -> IrModel:
+        """Return the model as one of irrun."""
+        return graph_conversion.make_ir(
+            self._parameters,
+            self._results,
+            self._sinks,
+            self.get_friendly_name(),
+            weights=self._weights,
+            rt_info=self._rt_info,
+            path=self._path,
+        )
+
+    def __repr__(self) -> str:
+        def show(ports: Iterable[Output]) -> str:
+            return ",\n".join(repr(ConstOutput(p._node, p._index)) for p in ports)
+
+        return (
+            f"<Model: '{self.get_friendly_name()}'\ninputs[\n{show(self.inputs)}\n]\noutputs[\n{show(self.outputs)}\n]>"
+        )
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __copy__(self) -> Model:
+        raise TypeError("Cannot copy 'openvino.Model'. Please, use deepcopy instead.")
+
+    def __deepcopy__(self, memo: object) -> Model:
+        return self.clone()
+
+    # -- names
+
+    @property
+    def name(self) -> str:
+        """The unique name."""
+        return self._name
+
+    def get_name(self) -> str:
+        """Return the unique name."""
+        return self._name
+
+    @property
+    def friendly_name(self) -> str:
+        """The name that the user or the file chose."""
+        return self.get_friendly_name()
+
+    @friendly_name.setter
+    def friendly_name(self, name: str) -> None:
+        self._friendly_name = name
+
+    def get_friendly_name(self) -> str:
+        """Return the name that the user or the file chose."""
+        return self._name if self._friendly_name is None else self._friendly_name
+
+    def set_friendly_name(self, name: str) -> None:
+        """Set the friendly name."""
+        self._friendly_name = name
+
+    # -- inputs and outputs
+
+    @property
+    def inputs(self) -> list[Output]:
+        """The inputs, in order."""
+        return [Output(node, 0) for node in self._parameters]
+
+    @property
+    def outputs(self) -> list[Output]:
+        """The outputs, in order."""
+        return [Output(node, 0) for node in self._results]
+
+    def input(self, key: int | str | None = None) -> Output:
+        """Return an input by index or tensor name; without arguments, the only one.
+
+        Raises:
+            RuntimeError: No input has that name, or there are several.
+            IndexError: The index is out of range.
+        """
+        port: Output = find_port(self.inputs, key, "Input", "input()")
+        return port
+
+    def output(self, key: int | str | None = None) -> Output:
+        """Return an output by index or tensor name; without arguments, the only one.
+
+        Raises:
+            RuntimeError: No output has that name, or there are several.
+            IndexError: The index is out of range.
+        """
+        port: Output = find_port(self.outputs, key, "Output", "output()")
+        return port
+
+    @property
+    def parameters(self) -> list[Node]:
+        """The Parameters."""
+        return list(self._parameters)
+
+    def get_parameters(self) -> list[Node]:
+        """Return the Parameters."""
+        return list(self._parameters)
+
+    @property
+    def results(self) -> list[Node]:
+        """The Results."""
+        return list(self._results)
+
+    def get_results(self) -> list[Node]:
+        """Return the Results."""
+        return list(self._results)
+
+    @property
+    def result(self) -> Node:
+        """The only Result."""
+        return self.get_result()
+
+    def get_result(self) -> Node:
+        """Return the only Result.
+
+        Raises:
+            RuntimeError: There are several.
+        """
+        if len(self._results) != 1:
+            raise RuntimeError("Model has more than one result")
+        return self._results[0]
+
+    @property
+    def sinks(self) -> list[Node]:
+        """The Assigns."""
+        return list(self._sinks)
+
+    def get_sinks(self) -> list[Node]:
+        """Return the Assigns."""
+        return list(self._sinks)
+
+    def get_output_size(self) -> int:
+        """Return the number of outputs."""
+        return len(self._results)
+
+    def get_output_op(self, index: int) -> Node:
+        """Return the Result of an output."""
+        return self._results[index]
+
+    def get_output_element_type(self, index: int) -> Type:
+        """Return the element type of an output."""
+        return self.outputs[index].element_type
+
+    def get_output_partial_shape(self, index: int) -> PartialShape:
+        """Return the shape of an output."""
+        return self.outputs[index].partial_shape
+
+    def get_output_shape(self, index: int) -> Shape:
+        """Return the static shape of an output."""
+        return self.outputs[index].shape
+
+    def get_parameter_index(self, parameter: Node) -> int:
+        """Return the index of a Parameter, or -1."""
+        return _find_node(self._parameters, parameter)
+
+    def get_result_index(self, value: Any) -> int:
+        """Return the index of the output that a Result or an output of a node belongs to, or -1."""
+        if isinstance(value, ConstOutput):
+            sources = [result._sources[0] for result in self._results]
+            by_source = [i for i, s in enumerate(sources) if s is not None and s._key == value._key]
+            return by_source[0] if by_source else _find_node(self._results, value._node)
+        return _find_node(self._results, value)
+
+    def get_sink_index(self, sink: Node) -> int:
+        """Return the index of an Assign, or -1."""
+        return _find_node(self._sinks, sink)
+
+    # -- nodes
+
+    def get_ordered_ops(self) -> list[Node]:
+        """Return all nodes in topological order."""
+        return graph_conversion.sort_nodes([*self._results, *self._sinks], self._parameters)
+
+    def get_ops(self) -> list[Node]:
+        """Return all nodes."""
+        return self.get_ordered_ops()
+
+    def get_variables(self) -> list[Any]:
+        """Return the names of the variables."""
+        names = {str(node._attributes.get("variable_id")) for node in self.get_ops() if node._type == "ReadValue"}
+        return sorted(names)
+
+    @property
+    def variables(self) -> list[Any]:
+        """The names of the variables."""
+        return self.get_variables()
+
+    # -- edits
+
+    def add_outputs(self, outputs: Any) -> list[Output]:
+        """Add outputs for values inside the graph.
+
+        Args:
+            outputs: An output of a node, the name of a tensor, a pair of the friendly name of a node and the number
+                of its output, or a list of these.
+
+        Returns:
+            The outputs of the model.
+
+        Raises:
+            RuntimeError: There is no such value.
+        """
+        is_pair = isinstance(outputs, tuple) and len(outputs) == 2 and isinstance(outputs[1], int)
+        items = [outputs] if is_pair or not isinstance(outputs, (list, tuple)) else outputs
+        added = []
+        for item in items:
+            source = self._find_output(item)
+            if source._node._type == "Result":
+                added.append(source)
+                continue
+            for result in self._results:
+                existing = result._sources[0]
+                if existing is not None and existing._key == source._key:
+                    break
+            else:
+                result = _make_result(source)
+                self._results.append(result)
+            added.append(Output(result, 0))
+        return added
+
+    def _find_output(self, item: Any) -> Output:
+        if isinstance(item, ConstOutput):
+            return as_output(item)
+        if isinstance(item, str):
+            for node in self.get_ordered_ops():
+                for output in node.outputs() if node._type != "Result" else ():
+                    if item in output.names:
+                        return output
+            raise RuntimeError(f"Tensor name {item} was not found.")
+        if isinstance(item, tuple) and len(item) == 2:
+            for node in self.get_ordered_ops():
+                if node.get_friendly_name() == item[0]:
+                    return node.output(item[1])
+            raise RuntimeError(f"Operation {item[0]} was not found.")
+        raise TypeError(f"Incorrect type of a value to add as output: {type(item).__name__}")
+
+    def add_results(self, results: Sequence[Node]) -> None:
+        """Add Results."""
+        self._results.extend(_make_result(result) for result in results)
+
+    def add_parameters(self, parameters: Sequence[Node]) -> None:
+        """Add Parameters."""
+        self._parameters.extend(parameters)
+
+    def add_sinks(self, sinks: Sequence[Node]) -> None:
+        """Add Assigns."""
+        self._sinks.extend(sinks)
+
+    def remove_result(self, result: Node) -> None:
+        """Remove a Result."""
+        self._results.pop(_require(_find_node(self._results, result)))
+
+    def remove_parameter(self, parameter: Node) -> None:
+        """Remove a Parameter."""
+        self._parameters.pop(_require(_find_node(self._parameters, parameter)))
+
+    def remove_sink(self, sink: Node) -> None:
+        """Remove an Assign."""
+        self._sinks.pop(_require(_find_node(self._sinks, sink)))
+
+    def replace_parameter(self, parameter_index: int, parameter: Node) -> None:
+        """Replace a Parameter, and connect its consumers to the new one."""
+        Output(self._parameters[parameter_index], 0).replace(Output(parameter, 0))
+        self._parameters[parameter_index] = parameter
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the shape of an input or output is dynamic."""
+        return self.is_dynamic()
+
+    def is_dynamic(self) -> bool:
+        """Return whether the shape of a value in the graph is dynamic."""
+        return any(port.partial_shape.is_dynamic for port in (*self.inputs, *self.outputs))
+
+    @translate_errors
+    def reshape(self, partial_shape: Any, variables_shapes: Mapping[str, Any] | None = None) -> None:
+        """Change the shapes of inputs, and infer all other shapes anew.
+
+        Args:
+            partial_shape: The shape of the only input, or a mapping from inputs, their indices or tensor names to
+                shapes.
+            variables_shapes: Shapes of variables, which need not be declared.
+
+        Raises:
+            RuntimeError: The shapes do not fit the operations, or an input does not exist.
+            TypeError: An argument has the wrong type.
+        """
+        new_shapes: list[tuple[Node, PartialShape]] = []
+        if isinstance(partial_shape, Mapping):
+            for key, shape in partial_shape.items():
+                new_shapes.append((self._find_input(key), PartialShape(shape)))
+        elif isinstance(partial_shape, (PartialShape, Shape, list, tuple, str)):
+            if len(self._parameters) != 1:
+                raise RuntimeError("reshape() with one shape requires a model with one input")
+            new_shapes.append((self._parameters[0], PartialShape(partial_shape)))
+        else:
+            raise TypeError(
+                "reshape(): incompatible function arguments: expected a shape or a dict of shapes. "
+                f"Invoked with: {partial_shape!r}"
+            )
+        previous = [(node, node._ports[0].shape) for node, _ in new_shapes]
+        try:
+            for node, shape in new_shapes:
+                node._declare(node._ports[0].element_type, shape._to_irrun())
+            self.validate_nodes_and_infer_types()
+        except RuntimeError:
+            for node, old in previous:
+                node._declare(node._ports[0].element_type, old)
+            self.validate_nodes_and_infer_types()
+            raise
+
+    def _find_input(self, key: Any) -> Node:
+        if isinstance(key, ConstOutput):
+            node = key._node
+            if _find_node(self._parameters, node) >= 0:
+                return node
+            return self.input(key.any_name)._node
+        if isinstance(key, (int, str)):
+            return self.input(key)._node
+        raise TypeError(
+            f"Incorrect key type {type(key)} to reshape a model, expected keys as openvino.Output, int or str."
+        )
+
+    @translate_errors
+    def validate_nodes_and_infer_types(self) -> None:
+        """Infer the element types and shapes of all nodes anew."""
+        for node in self.get_ordered_ops():
+            for port in node._ports:
+                if node._type not in ("Parameter", "Constant"):
+                    port.samples = None
+            infer_node(node)
+
+    def clone(self) -> Model:
+        """Return a copy with nodes of its own, which shares the constants."""
+        copies: dict[int, Node] = {}
+        for node in self.get_ordered_ops():
+            sources = [None if s is None else Output(copies[s._node._id], s._index) for s in node._sources]
+            copies[node._id] = _copy_node(node, sources)
+
+        def get(nodes: list[Node]) -> list[Node]:
+            return [copies[node._id] for node in nodes]
+
+        model = Model(get(self._results), get(self._sinks), get(self._parameters), self._friendly_name or self._name)
+        model._friendly_name = self._friendly_name
+        model._rt_info = _copy_values(self._rt_info)
+        model._weights, model._path, model._source_version = self._weights, self._path, self._source_version
+        return model
+
+    # -- runtime information
+
+    @property
+    def rt_info(self) -> RTMap:
+        """Runtime information."""
+        return RTMap(self._rt_info)
+
+    def get_rt_info(self, path: Any = None) -> Any:
+        """Return runtime information.
+
+        Args:
+            path: A name, or a list of names for nested values; by default all of it is returned.
+
+        Returns:
+            An `OVAny` with the value; without a path, a mapping.
+
+        Raises:
+            RuntimeError: There is no such value.
+        """
+        if path is None:
+            return self.rt_info
+        value: Any = self._rt_info
+        for name in [path] if isinstance(path, str) else path:
+            if not isinstance(value, Mapping) or name not in value:
+                raise RuntimeError(_RT_INFO_ERROR)
+            value = unwrap(value[name])
+        return OVAny(value)
+
+    def has_rt_info(self, path: Any) -> bool:
+        """Return whether there is a value; see `get_rt_info`."""
+        try:
+            self.get_rt_info(path)
+        except RuntimeError:
+            return False
+        return True
+
+    def set_rt_info(self, obj: Any, path: Any) -> None:
+        """Set runtime information.
+
+        Args:
+            obj: The value.
+            path: A name, or a list of names for a nested value.
+        """
+        names = [path] if isinstance(path, str) else list(path)
+        target = self._rt_info
+        for name in names[:-1]:
+            inner = target.get(name)
+            if not isinstance(inner, dict):
+                inner = target[name] = {}
+            target = inner
+        target[names[-1]] = unwrap(obj)
+
+    @translate_errors
+    def evaluate(self, output_tensors: Sequence[Any], input_tensors: Sequence[Any], *_: Any) -> bool:
+        """Compute the model.
+
+        Args:
+            output_tensors: The tensors that the results are written to.
+            input_tensors: The tensors of the inputs.
+        """
+        from irrun.runtime.request import CompiledModel
+
+        compiled = CompiledModel(self._to_ir(), optimize=False)
+        values = {i: tensor._to_values() for i, tensor in enumerate(input_tensors)}
+        for tensor, result in zip(output_tensors, compiled(values).to_tuple(), strict=True):
+            tensor._assign(result)
+        return True
+
+
+def _make_result(value: Any) -> Node:
+    if isinstance(value, Node) and value._type == "Result":
+        return value
+    output = as_output(value)
+    result = Node("Result", "opset1", [output], {})
+    producer = output._node.get_friendly_name()
+    result._friendly_name = f"{producer}/sink_port_{output._index}"
+    return result
+
+
+def _copy_node(node: Node, sources: Sequence[Output | None]) -> Node:
+    copied = Node(node._type, node._version, sources, node._attributes, node.get_friendly_name())
+    copied._ports = []
+    for port in node._ports:
+        data = PortData(port.element_type, port.shape, port.names, port.rt_info_text)
+        data.rt_info = dict(port.rt_info)
+        data.samples = port.samples
+        copied._ports.append(data)
+    copied._bodies, copied._constant = node._bodies, node._constant
+    copied._rt_info, copied._rt_info_text = dict(node._rt_info), node._rt_info_text
+    copied._layout, copied._line = node._layout, node._line
+    copied._body_port_ids = node._body_port_ids
+    return copied
+
+
+def _copy_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: _copy_values(v) if isinstance(v, Mapping) else v for k, v in values.items()}
+
+
+def _find_node(nodes: Sequence[Node], node: Any) -> int:
+    return next((i for i, candidate in enumerate(nodes) if candidate is node), -1)
+
+
+def _require(index: int) -> int:
+    if index < 0:
+        raise RuntimeError("the model does not contain the node")
+    return index
+
+
+def find_port(ports: Sequence[Any], key: int | str | None, kind: str, call: str) -> Any:
+    """Return the port of an index or tensor name; without a key, the only one.
+
+    Raises:
+        RuntimeError: No port has that name, or there are several ports.
+        IndexError: The index is out of range.
+    """
+    if key is None:
+        if len(ports) != 1:
+            raise RuntimeError(f"{call} must be called on a model with exactly one {kind.lower()}, found {len(ports)}")
+        return ports[0]
+    if isinstance(key, str):
+        for port in ports:
+            if key in port.names:
+                return port
+        raise RuntimeError(f"{kind} for tensor name '{key}' is not found.")
+    if not isinstance(key, int):
+        raise TypeError(f"{call}: incompatible function arguments. Invoked with: {key!r}")
+    if not 0 <= key < len(ports):
+        raise IndexError(f"{kind} index {key} is out of range: this->size() is {len(ports)}")
+    return ports[key]
+
+
+def _find_batch_inputs(model: Model) -> list[tuple[Node, int]]:
+    found = [(p, p.layout.get_index_by_name("N")) for p in model.parameters if p.layout.has_name("N")]
+    if not found:
+        names = "\n".join(
+            f"{i}: {{ name='{port.get_any_name() if port.names else ''}', shape={port.partial_shape}, "
+            f"layout={port.node.layout}, no batch specified }}"
+            for i, port in enumerate(model.inputs)
+        )
+        raise RuntimeError(
+            "Get original batch size fails due to batch is not set in any layout for any input. "
+            f"Available inputs:\n{names}\n---\nPlease use 'set_layout' API to set layout with batch dimension, e.g. "
+            '`Model->get_parameters()[index]->set_layout("NCHW");`'
+        )
+    return found
+
+
+def get_batch(model: Model) -> Any:
+    """Return the batch size as a `Dimension`, according to the layouts of the inputs.
+
+    Raises:
+        RuntimeError: No layout has a batch dimension.
+    """
+    node, axis = _find_batch_inputs(model)[0]
+    return node.partial_shape[axis]
+
+
+def set_batch(model: Model, batch_size: Any = -1) -> None:
+    """Set the batch size of all inputs whose layouts have a batch dimension.
+
+    Args:
+        model: The model.
+        batch_size: An integer or a `Dimension`.
+
+    Raises:
+        RuntimeError: No layout has a batch dimension.
+    """
+    from irrun.openvino.shape import Dimension
+
+    new_shapes = {}
+    for node, axis in _find_batch_inputs(model):
+        shape = node.partial_shape
+        shape[axis] = batch_size if isinstance(batch_size, Dimension) else Dimension(batch_size)
+        new_shapes[Output(node, 0)] = shape
+    model.reshape(new_shapes)

@@ -1,0 +1,802 @@
+"""`Node`, the operations of a graph, and their inputs and outputs."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from irrun import shapes
+from irrun.element_types import ElementType
+from irrun.ir.constant import Constant
+from irrun.ir.graph import Body
+from irrun.openvino.element_type import Type, to_element_type, to_type
+from irrun.openvino.layout import Layout, to_layout
+from irrun.openvino.runtime_info import RTMap
+from irrun.openvino.shape import PartialShape, Shape
+
+if TYPE_CHECKING:
+    from irrun.openvino.inference import Sample
+
+__all__ = ["ConstOutput", "DescriptorTensor", "DiscreteTypeInfo", "Input", "Node", "Output", "as_output"]
+
+_counter = itertools.count()
+
+#: The C++ names of element types, which the representations of Parameters and Constants contain.
+_C_NAMES = {"f32": "float", "f64": "double", "boolean": "char", "f16": "float16", "bf16": "bfloat16"}
+
+
+class PortData:
+    """What is known about an output of a node.
+
+    Attributes:
+        element_type: The element type; None if it is dynamic.
+        shape: The shape; None if its rank is dynamic.
+        names: The tensor names.
+        rt_info: Runtime information.
+        rt_info_text: The `rt_info` element of the port in the file, or None.
+        samples: Two examples of its shape and value, from which shapes are inferred; None if they are unknown yet.
+    """
+
+    __slots__ = ("element_type", "names", "rt_info", "rt_info_text", "samples", "shape")
+
+    def __init__(
+        self,
+        element_type: ElementType | None = None,
+        shape: shapes.PartialShape | None = None,
+        names: Iterable[str] = (),
+        rt_info_text: str | None = None,
+    ) -> None:
+        self.element_type = element_type
+        self.shape = shape
+        self.names = set(names)
+        self.rt_info: dict[str, Any] = {}
+        self.rt_info_text = rt_info_text
+        self.samples: tuple[Sample, Sample] | None = None
+
+
+class DiscreteTypeInfo:
+    """The type of a node.
+
+    Attributes:
+        name: The type, such as "Add".
+        version_id: The opset, such as "opset1".
+    """
+
+    def __init__(self, name: str, version_id: str) -> None:
+        self.name = name
+        self.version_id = version_id
+
+    def __repr__(self) -> str:
+        return f"<DiscreteTypeInfo: {self.name} {self.version_id}>"
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, DiscreteTypeInfo)
+        return same and (self.name, self.version_id) == (other.name, other.version_id)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.version_id))
+
+
+class _Port:
+    """What inputs and outputs have in common.
+
+    Args:
+        node: The node.
+        index: The number of the port.
+    """
+
+    def __init__(self, node: Node, index: int = 0) -> None:
+        self._node = node
+        self._index = index
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __lt__(self, other: _Port) -> bool:
+        return self._key < other._key
+
+    def __le__(self, other: _Port) -> bool:
+        return self._key <= other._key
+
+    def __gt__(self, other: _Port) -> bool:
+        return self._key > other._key
+
+    def __ge__(self, other: _Port) -> bool:
+        return self._key >= other._key
+
+    @property
+    def _key(self) -> tuple[int, int]:
+        return self._node._id, self._index
+
+    @property
+    def _data(self) -> PortData:
+        raise NotImplementedError
+
+    @property
+    def node(self) -> Node:
+        """The node."""
+        return self._node
+
+    def get_node(self) -> Node:
+        """Return the node."""
+        return self._node
+
+    @property
+    def index(self) -> int:
+        """The number of the port."""
+        return self._index
+
+    def get_index(self) -> int:
+        """Return the number of the port."""
+        return self._index
+
+    @property
+    def element_type(self) -> Type:
+        """The element type."""
+        return to_type(self._data.element_type)
+
+    def get_element_type(self) -> Type:
+        """Return the element type."""
+        return self.element_type
+
+    @property
+    def partial_shape(self) -> PartialShape:
+        """The shape, which may be dynamic."""
+        return PartialShape._from_irrun(self._data.shape)
+
+    def get_partial_shape(self) -> PartialShape:
+        """Return the shape, which may be dynamic."""
+        return self.partial_shape
+
+    @property
+    def shape(self) -> Shape:
+        """The static shape.
+
+        Raises:
+            RuntimeError: The shape is dynamic.
+        """
+        return self.partial_shape.to_shape()
+
+    def get_shape(self) -> Shape:
+        """Return the static shape.
+
+        Raises:
+            RuntimeError: The shape is dynamic.
+        """
+        return self.shape
+
+    @property
+    def rt_info(self) -> RTMap:
+        """Runtime information."""
+        return RTMap(self._data.rt_info)
+
+    def get_rt_info(self) -> RTMap:
+        """Return runtime information."""
+        return self.rt_info
+
+    def set_rt_info(self, value: Any, key: str) -> None:
+        """Set runtime information."""
+        self.rt_info[key] = value
+
+    def get_tensor(self) -> DescriptorTensor:
+        """Return the description of the tensor."""
+        return DescriptorTensor(self)
+
+    @property
+    def tensor(self) -> DescriptorTensor:
+        """The description of the tensor."""
+        return DescriptorTensor(self)
+
+    def _describe(self) -> str:
+        return f"shape{self.partial_shape} type: {self.element_type.to_string()}"
+
+
+class ConstOutput(_Port):
+    """An output of a node, or an input or output of a compiled model."""
+
+    @property
+    def _data(self) -> PortData:
+        return self._node._get_port(self._index)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: names[{', '.join(sorted(self.names))}] {self._describe()}>"
+
+    def __copy__(self) -> ConstOutput:
+        return type(self)(self._node, self._index)
+
+    def __deepcopy__(self, memo: object) -> ConstOutput:
+        raise TypeError(f"cannot deepcopy '{type(self).__module__}.{type(self).__name__}' object.")
+
+    @property
+    def names(self) -> set[str]:
+        """The tensor names."""
+        names = set(self._data.names)
+        if self._node._type == "Result":
+            names |= self._node._ports[0].names
+        return names
+
+    def get_names(self) -> set[str]:
+        """Return the tensor names."""
+        return self.names
+
+    @property
+    def any_name(self) -> str:
+        """One of the tensor names.
+
+        Raises:
+            RuntimeError: There is no name.
+        """
+        return self.get_any_name()
+
+    def get_any_name(self) -> str:
+        """Return one of the tensor names.
+
+        Raises:
+            RuntimeError: There is no name.
+        """
+        names = self.names
+        if not names:
+            raise RuntimeError("Attempt to get a name for a Tensor without names")
+        return min(names)
+
+    @property
+    def target_inputs(self) -> set[Input]:
+        """The inputs that this output is connected to."""
+        return self.get_target_inputs()
+
+    def get_target_inputs(self) -> set[Input]:
+        """Return the inputs that this output is connected to."""
+        return {
+            Input(consumer, i)
+            for consumer in list(self._node._consumers)
+            for i, source in enumerate(consumer._sources)
+            if source is not None and source._key == self._key
+        }
+
+
+class Output(ConstOutput):
+    """An output of a node, which can be edited."""
+
+    def set_names(self, names: set[str]) -> None:
+        """Replace the tensor names."""
+        if self._node._type == "Result":
+            self._node._ports[0].names = set()
+        self._data.names = set(names)
+
+    def add_names(self, names: set[str]) -> None:
+        """Add tensor names."""
+        self._data.names |= set(names)
+
+    def replace(self, replacement: Output) -> None:
+        """Connect all inputs of this output to another one, which gets its names too."""
+        for target in self.get_target_inputs():
+            target.replace_source_output(replacement)
+        replacement._data.names |= self._data.names
+        self._data.names = set()
+
+    def remove_target_input(self, target_input: Input) -> None:
+        """Disconnect an input."""
+        target_input._node._set_source(target_input._index, None)
+
+
+class Input(_Port):
+    """An input of a node."""
+
+    @property
+    def _data(self) -> PortData:
+        source = self._node._sources[self._index]
+        return PortData() if source is None else source._data
+
+    def __repr__(self) -> str:
+        return f"<Input: {self._describe()}>"
+
+    def get_source_output(self) -> Output:
+        """Return the output that this input is connected to."""
+        source = self._node._sources[self._index]
+        if source is None:
+            raise RuntimeError(f"Input {self._index} of {self._node.get_friendly_name()} is not connected")
+        return source
+
+    def replace_source_output(self, new_source_output: Output) -> None:
+        """Connect the input to another output."""
+        self._node._set_source(self._index, as_output(new_source_output))
+
+
+class DescriptorTensor:
+    """The description of the tensor of a port.
+
+    Args:
+        port: The port.
+    """
+
+    def __init__(self, port: _Port) -> None:
+        self._port = port
+
+    def __repr__(self) -> str:
+        return f"<DescriptorTensor: names[{', '.join(sorted(self.names))}] {self._port._describe()}>"
+
+    @property
+    def names(self) -> set[str]:
+        """The tensor names."""
+        return self._port.names if isinstance(self._port, ConstOutput) else set(self._port._data.names)
+
+    @names.setter
+    def names(self, names: set[str]) -> None:
+        self.set_names(names)
+
+    def get_names(self) -> set[str]:
+        """Return the tensor names."""
+        return self.names
+
+    def set_names(self, names: set[str]) -> None:
+        """Replace the tensor names."""
+        if isinstance(self._port, ConstOutput):
+            Output.set_names(self._port, names)  # type: ignore[arg-type]
+        else:
+            self._port._data.names = set(names)
+
+    def add_names(self, names: set[str]) -> None:
+        """Add tensor names."""
+        self._port._data.names |= set(names)
+
+    @property
+    def any_name(self) -> str:
+        """One of the tensor names."""
+        return self.get_any_name()
+
+    def get_any_name(self) -> str:
+        """Return one of the tensor names.
+
+        Raises:
+            RuntimeError: There is no name.
+        """
+        if not self.names:
+            raise RuntimeError("Attempt to get a name for a Tensor without names")
+        return min(self.names)
+
+    @property
+    def element_type(self) -> Type:
+        """The element type."""
+        return self._port.element_type
+
+    def get_element_type(self) -> Type:
+        """Return the element type."""
+        return self._port.element_type
+
+    @property
+    def partial_shape(self) -> PartialShape:
+        """The shape, which may be dynamic."""
+        return self._port.partial_shape
+
+    def get_partial_shape(self) -> PartialShape:
+        """Return the shape, which may be dynamic."""
+        return self._port.partial_shape
+
+    @property
+    def shape(self) -> Shape:
+        """The static shape."""
+        return self._port.shape
+
+    def get_shape(self) -> Shape:
+        """Return the static shape."""
+        return self._port.shape
+
+    @property
+    def rt_info(self) -> RTMap:
+        """Runtime information."""
+        return self._port.rt_info
+
+    def get_rt_info(self) -> RTMap:
+        """Return runtime information."""
+        return self._port.rt_info
+
+
+class Node:
+    """An operation of a graph.
+
+    Args:
+        node_type: The type, such as "Add".
+        version: The opset, such as "opset1".
+        arguments: The values of the inputs; None for an optional input that is not connected.
+        attributes: The attributes, as texts or Python values.
+        name: The friendly name; by default it is derived from the type.
+    """
+
+    _id: int
+
+    def __init__(
+        self,
+        node_type: str,
+        version: str,
+        arguments: Sequence[Output | None] = (),
+        attributes: dict[str, Any] | None = None,
+        name: str | None = None,
+    ) -> None:
+        self._id = next(_counter)
+        self._type = node_type
+        self._version = version
+        self._attributes: dict[str, Any] = dict(attributes or {})
+        self._name = f"{node_type}_{self._id}"
+        self._friendly_name = name
+        self._ports: list[PortData] = [PortData()]
+        self._bodies: dict[str, Body] = {}
+        #: Positions of the ports of inputs and outputs by the ids that the port maps of the bodies use.
+        self._body_port_ids: tuple[dict[int, int], dict[int, int]] | None = None
+        self._constant: Constant | None = None
+        self._rt_info: dict[str, Any] = {}
+        self._rt_info_text: str | None = None
+        self._layout = Layout()
+        self._line = 0
+        self._consumers: weakref.WeakSet[Node] = weakref.WeakSet()
+        self._sources: list[Output | None] = []
+        for argument in arguments:
+            self._sources.append(None)
+            self._set_source(len(self._sources) - 1, argument)
+
+    def _set_source(self, index: int, source: Output | None) -> None:
+        self._sources[index] = source
+        if source is not None:
+            source._node._consumers.add(self)
+
+    def _get_port(self, index: int) -> PortData:
+        """Return what is known about an output; a Result shares that of its source."""
+        if self._type == "Result" and self._sources and self._sources[0] is not None:
+            return self._sources[0]._data
+        return self._ports[index]
+
+    def __repr__(self) -> str:
+        name = self.get_friendly_name()
+        ports = [self._get_port(i) for i in range(len(self._ports))]
+        shown = [str(PartialShape._from_irrun(port.shape)) for port in ports]
+        if self._type in ("Parameter", "Constant"):
+            element_type = ports[0].element_type.name if ports[0].element_type else "dynamic"
+            shown.append(_C_NAMES.get(element_type, element_type))
+        return f"<{self._type}: '{name}' ({', '.join(shown)})>"
+
+    __hash__ = object.__hash__
+
+    # -- identity
+
+    @property
+    def name(self) -> str:
+        """The unique name."""
+        return self._name
+
+    def get_name(self) -> str:
+        """Return the unique name."""
+        return self._name
+
+    @property
+    def friendly_name(self) -> str:
+        """The name that the user or the file chose."""
+        return self.get_friendly_name()
+
+    @friendly_name.setter
+    def friendly_name(self, name: str) -> None:
+        self.set_friendly_name(name)
+
+    def get_friendly_name(self) -> str:
+        """Return the name that the user or the file chose."""
+        return self._friendly_name if self._friendly_name is not None else self._name
+
+    def set_friendly_name(self, name: str) -> None:
+        """Set the friendly name."""
+        self._friendly_name = name
+
+    def get_type_name(self) -> str:
+        """Return the type, such as "Add"."""
+        return self._type
+
+    def get_type_info(self) -> DiscreteTypeInfo:
+        """Return type and opset."""
+        return DiscreteTypeInfo(self._type, self._version)
+
+    @property
+    def type_info(self) -> DiscreteTypeInfo:
+        """Type and opset."""
+        return self.get_type_info()
+
+    def get_instance_id(self) -> int:
+        """Return the number of the node in this process."""
+        return self._id
+
+    @property
+    def rt_info(self) -> RTMap:
+        """Runtime information."""
+        return RTMap(self._rt_info)
+
+    def get_rt_info(self) -> RTMap:
+        """Return runtime information."""
+        return self.rt_info
+
+    def set_rt_info(self, value: Any, key: str) -> None:
+        """Set runtime information."""
+        self.rt_info[key] = value
+
+    # -- attributes
+
+    def get_attributes(self) -> dict[str, Any]:
+        """Return the attributes by name, as Python values."""
+        from irrun.openvino.attributes import get_attributes
+
+        return get_attributes(self)
+
+    def set_attribute(self, name: str, value: Any) -> None:
+        """Set an attribute."""
+        self._attributes[name] = value
+
+    # -- ports
+
+    def inputs(self) -> list[Input]:
+        """Return the inputs."""
+        return [Input(self, i) for i in range(len(self._sources))]
+
+    def input(self, input_index: int) -> Input:
+        """Return an input."""
+        return self.inputs()[input_index]
+
+    def input_value(self, index: int) -> Output:
+        """Return the output that an input is connected to."""
+        return self.input(index).get_source_output()
+
+    def input_values(self) -> list[Output]:
+        """Return the outputs that the inputs are connected to."""
+        return [port.get_source_output() for port in self.inputs()]
+
+    def get_input_size(self) -> int:
+        """Return the number of inputs."""
+        return len(self._sources)
+
+    def get_input_element_type(self, index: int) -> Type:
+        """Return the element type of an input."""
+        return self.input(index).element_type
+
+    def get_input_partial_shape(self, index: int) -> PartialShape:
+        """Return the shape of an input."""
+        return self.input(index).partial_shape
+
+    def get_input_shape(self, index: int) -> Shape:
+        """Return the static shape of an input."""
+        return self.input(index).shape
+
+    def get_input_tensor(self, index: int) -> DescriptorTensor:
+        """Return the description of an input's tensor."""
+        return self.input(index).get_tensor()
+
+    def outputs(self) -> list[Output]:
+        """Return the outputs."""
+        return [Output(self, i) for i in range(len(self._ports))]
+
+    def output(self, output_index: int) -> Output:
+        """Return an output."""
+        if not 0 <= output_index < len(self._ports):
+            raise RuntimeError(f"Output index {output_index} is out of range: {self!r} has {len(self._ports)} outputs")
+        return Output(self, output_index)
+
+    def get_output_size(self) -> int:
+        """Return the number of outputs."""
+        return len(self._ports)
+
+    def get_output_element_type(self, index: int) -> Type:
+        """Return the element type of an output."""
+        return self.output(index).element_type
+
+    def get_output_partial_shape(self, index: int) -> PartialShape:
+        """Return the shape of an output."""
+        return self.output(index).partial_shape
+
+    def get_output_shape(self, index: int) -> Shape:
+        """Return the static shape of an output."""
+        return self.output(index).shape
+
+    def get_output_tensor(self, index: int) -> DescriptorTensor:
+        """Return the description of an output's tensor."""
+        return self.output(index).get_tensor()
+
+    def get_element_type(self) -> Type:
+        """Return the element type of the only output."""
+        return self._get_only_output().element_type
+
+    @property
+    def element_type(self) -> Type:
+        """The element type of the only output."""
+        return self.get_element_type()
+
+    @element_type.setter
+    def element_type(self, element_type: Any) -> None:
+        self.set_element_type(element_type)
+
+    def set_element_type(self, element_type: Any) -> None:
+        """Set the element type of a Parameter."""
+        self._declare(to_element_type(element_type), self._ports[0].shape)
+
+    @property
+    def shape(self) -> Shape:
+        """The static shape of the only output."""
+        return self._get_only_output().shape
+
+    @property
+    def partial_shape(self) -> PartialShape:
+        """The shape of the only output."""
+        return self._get_only_output().partial_shape
+
+    @partial_shape.setter
+    def partial_shape(self, shape: Any) -> None:
+        self.set_partial_shape(shape)
+
+    def get_partial_shape(self) -> PartialShape:
+        """Return the shape of the only output."""
+        return self.partial_shape
+
+    def set_partial_shape(self, shape: Any) -> None:
+        """Set the shape of a Parameter."""
+        self._declare(self._ports[0].element_type, PartialShape(shape)._to_irrun())
+
+    def _declare(self, element_type: ElementType | None, shape: shapes.PartialShape | None) -> None:
+        """Set the declaration of a Parameter."""
+        port = self._ports[0]
+        port.element_type, port.shape, port.samples = element_type, shape, None
+        self._attributes.pop("shape", None)
+        self._attributes.pop("element_type", None)
+
+    def _get_only_output(self) -> Output:
+        if len(self._ports) != 1:
+            raise RuntimeError(f"{self!r} has {len(self._ports)} outputs, expected one")
+        return Output(self, 0)
+
+    @property
+    def layout(self) -> Layout:
+        """The layout of a Parameter or Result."""
+        return self._layout
+
+    @layout.setter
+    def layout(self, layout: Layout | str) -> None:
+        self._layout = to_layout(layout)
+
+    def get_layout(self) -> Layout:
+        """Return the layout of a Parameter or Result."""
+        return self._layout
+
+    def set_layout(self, layout: Layout | str) -> None:
+        """Set the layout of a Parameter or Result."""
+        self.layout = to_layout(layout)
+
+    # -- editing and evaluation
+
+    def set_arguments(self, arguments: Sequence[Any]) -> None:
+        """Replace all inputs."""
+        outputs = [as_output(argument) for argument in arguments]
+        self._sources = [None] * len(outputs)
+        for i, output in enumerate(outputs):
+            self._set_source(i, output)
+
+    def set_argument(self, index: int, argument: Any) -> None:
+        """Replace one input."""
+        self._set_source(index, as_output(argument))
+
+    def validate_and_infer_types(self) -> None:
+        """Infer element types and shapes of the outputs."""
+        from irrun.openvino.inference import infer_node
+
+        infer_node(self)
+
+    constructor_validate_and_infer_types = validate_and_infer_types
+
+    def evaluate(self, output_values: Sequence[Any], input_values: Sequence[Any], *_: Any) -> bool:
+        """Compute the node.
+
+        Args:
+            output_values: The tensors that the results are written to.
+            input_values: The tensors of the inputs.
+        """
+        from irrun.openvino.inference import compute_node
+
+        results = compute_node(self, [tensor._to_values() for tensor in input_values])
+        for tensor, result in zip(output_values, results, strict=False):
+            tensor._assign(result)
+        return True
+
+    def get_data(self, **_: Any) -> Any:
+        """Return the value of a Constant as an array."""
+        return self.data
+
+    def get_vector(self) -> Any:
+        """Return the elements of a Constant as a flat array."""
+        return self.data.reshape(-1)
+
+    @property
+    def data(self) -> Any:
+        """The value of a Constant as an array."""
+        from irrun.openvino.tensor import Tensor
+
+        if self._constant is None:
+            raise AttributeError(f"{self!r} is not a Constant")
+        return Tensor._from_values(self._constant.to_array(), self._constant.element_type).data
+
+    def get_value_strides(self) -> Any:
+        """Return the distances of the elements of a Constant in bytes."""
+        from irrun.openvino.shape import Strides
+
+        return Strides(self.data.strides)
+
+    # -- operators
+
+    def _binary(self, operation: str, other: Any, swapped: bool = False) -> Node:
+        from irrun.openvino.factories import make_binary
+
+        return make_binary(operation, self, other, swapped)
+
+    def __add__(self, other: Any) -> Node:
+        return self._binary("Add", other)
+
+    def __radd__(self, other: Any) -> Node:
+        return self._binary("Add", other, True)
+
+    def __sub__(self, other: Any) -> Node:
+        return self._binary("Subtract", other)
+
+    def __rsub__(self, other: Any) -> Node:
+        return self._binary("Subtract", other, True)
+
+    def __mul__(self, other: Any) -> Node:
+        return self._binary("Multiply", other)
+
+    def __rmul__(self, other: Any) -> Node:
+        return self._binary("Multiply", other, True)
+
+    def __truediv__(self, other: Any) -> Node:
+        return self._binary("Divide", other)
+
+    def __rtruediv__(self, other: Any) -> Node:
+        return self._binary("Divide", other, True)
+
+    def __pow__(self, other: Any) -> Node:
+        return self._binary("Power", other)
+
+    def __neg__(self) -> Node:
+        from irrun.openvino.factories import make_unary
+
+        return make_unary("Negative", self)
+
+    def __abs__(self) -> Node:
+        from irrun.openvino.factories import make_unary
+
+        return make_unary("Abs", self)
+
+    def __eq__(self, other: object) -> Any:
+        return self is other if other is None else self._binary("Equal", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self is not other if other is None else self._binary("NotEqual", other)
+
+    def __lt__(self, other: Any) -> Node:
+        return self._binary("Less", other)
+
+    def __le__(self, other: Any) -> Node:
+        return self._binary("LessEqual", other)
+
+    def __gt__(self, other: Any) -> Node:
+        return self._binary("Greater", other)
+
+    def __ge__(self, other: Any) -> Node:
+        return self._binary("GreaterEqual", other)
+
+
+def as_output(value: Any) -> Output:
+    """Return the output that a node, an output or an input of a compiled model stands for.
+
+    Raises:
+        TypeError: `value` is none of them.
+    """
+    if isinstance(value, Output):
+        return value
+    if isinstance(value, ConstOutput):
+        return Output(value._node, value._index)
+    if isinstance(value, Node):
+        return value._get_only_output()
+    raise TypeError(f"expected a Node or an Output, found {type(value).__name__}")

@@ -1,0 +1,65 @@
+"""Classes of nodes that programs create directly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irrun.openvino.factories import make_assign as assign
+from irrun.openvino.factories import make_constant, make_parameter
+from irrun.openvino.factories import make_read_value as read_value
+from irrun.openvino.node import Node
+from irrun.openvino.shape import PartialShape
+
+__all__ = ["Constant", "Parameter", "Result", "assign", "read_value"]
+
+
+class _NodeClass(type):
+    """Lets `isinstance` recognize nodes by their type."""
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Node) and instance.get_type_name() == cls.__name__
+
+
+class Constant(metaclass=_NodeClass):
+    """A Constant.
+
+    Args:
+        arguments: An array; or an element type, a shape and the values.
+    """
+
+    def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
+        """Create the node; see the class."""
+        if len(arguments) == 3:
+            import numpy as np
+
+            element_type, shape, values = arguments
+            return make_constant(np.asarray(values).reshape(list(PartialShape(shape).to_shape())), element_type)
+        keywords.pop("shared_memory", None)
+        return make_constant(*arguments[:1], **keywords)
+
+
+class Parameter(metaclass=_NodeClass):
+    """A Parameter.
+
+    Args:
+        element_type: The element type.
+        shape: The shape.
+    """
+
+    def __new__(cls, element_type: Any, shape: Any) -> Any:
+        """Create the node; see the class."""
+        return make_parameter(shape, element_type)
+
+
+class Result(metaclass=_NodeClass):
+    """A Result.
+
+    Args:
+        data: A node or an output.
+    """
+
+    def __new__(cls, data: Any) -> Any:
+        """Create the node; see the class."""
+        from irrun.openvino.factories import make_result
+
+        return make_result(data)

@@ -1,0 +1,21 @@
+"""Names of hints of OpenVINO's GPU plugin."""
+
+from __future__ import annotations
+
+from irrun.openvino.properties._property import Property
+
+__all__ = [
+    "available_device_mem",
+    "enable_large_allocations",
+    "enable_lora_operation",
+    "host_task_priority",
+    "queue_priority",
+    "queue_throttle",
+]
+
+queue_throttle = Property("GPU_QUEUE_THROTTLE")
+queue_priority = Property("GPU_QUEUE_PRIORITY")
+host_task_priority = Property("GPU_HOST_TASK_PRIORITY")
+available_device_mem = Property("AVAILABLE_DEVICE_MEM_SIZE")
+enable_lora_operation = Property("GPU_ENABLE_LORA_OPERATION")
+enable_large_allocations = Property("GPU_ENABLE_LARGE_ALLOCATIONS")

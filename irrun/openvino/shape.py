@@ -1,0 +1,498 @@
+"""`Dimension`, `PartialShape` and `Shape`: the mutable shapes of OpenVINO's API, and its small lists of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import index
+from typing import Any, overload
+
+from irrun import shapes
+
+__all__ = [
+    "AxisSet",
+    "AxisVector",
+    "Coordinate",
+    "CoordinateDiff",
+    "Dimension",
+    "PartialShape",
+    "Rank",
+    "Shape",
+    "Strides",
+    "Symbol",
+]
+
+#: The upper bound of an unbounded dimension in a `Shape`.
+_LARGEST = 2**63 - 1
+
+
+class Symbol:
+    """A symbol that identifies equal dynamic dimensions."""
+
+    def __bool__(self) -> bool:
+        return False
+
+
+class Dimension:
+    """A static or dynamic dimension.
+
+    Args:
+        minimum: The length, -1 for an unbounded dimension, a text such as "2..8", or the lower bound.
+        maximum: The upper bound; -1 if it is unbounded.
+
+    Raises:
+        RuntimeError: A text is not a dimension.
+        TypeError: An argument is of another type.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, minimum: Any = None, maximum: int | None = None) -> None:
+        self._value: shapes.StaticDimension | shapes.DynamicDimension
+        if maximum is not None:
+            low, high = index(minimum), index(maximum)
+            bound = None if high < 0 or high >= _LARGEST else high
+            self._value = _make_dimension(max(low, 0), bound)
+        else:
+            self._value = _parse(-1 if minimum is None else minimum)
+
+    @staticmethod
+    def dynamic() -> Dimension:
+        """Return an unbounded dimension."""
+        return Dimension()
+
+    def __repr__(self) -> str:
+        return f"<Dimension: {self}>"
+
+    def __str__(self) -> str:
+        return str(self._value)
+
+    def __len__(self) -> int:
+        return self.get_length()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dimension):
+            return bool(self._value == other._value)
+        return isinstance(other, int) and bool(self._value == other)
+
+    def to_string(self) -> str:
+        """Return the dimension as in `PartialShape` texts."""
+        return str(self)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the length is known."""
+        return self._value.is_static
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the length is unknown."""
+        return self._value.is_dynamic
+
+    @property
+    def min_length(self) -> int:
+        """The lower bound."""
+        return self._value.min_length
+
+    @property
+    def max_length(self) -> int:
+        """The upper bound; -1 if it is unbounded."""
+        return self._value.max_length
+
+    def get_length(self) -> int:
+        """Return the length.
+
+        Raises:
+            RuntimeError: The dimension is dynamic.
+        """
+        if self._value.is_dynamic:
+            raise RuntimeError("Cannot get length of dynamic dimension")
+        return self._value.min_length
+
+    def get_min_length(self) -> int:
+        """Return the lower bound."""
+        return self.min_length
+
+    def get_max_length(self) -> int:
+        """Return the upper bound; -1 if it is unbounded."""
+        return self.max_length
+
+    def compatible(self, dim: Dimension) -> bool:
+        """Return whether some length is within the bounds of both dimensions."""
+        lower = max(self.min_length, dim.min_length)
+        return lower <= min(_get_upper(self), _get_upper(dim))
+
+    def refines(self, dim: Dimension) -> bool:
+        """Return whether all lengths of this dimension are within the bounds of `dim`."""
+        return dim.min_length <= self.min_length and _get_upper(self) <= _get_upper(dim)
+
+    def relaxes(self, dim: Dimension) -> bool:
+        """Return whether all lengths of `dim` are within the bounds of this dimension."""
+        return dim.refines(self)
+
+    def same_scheme(self, dim: Dimension) -> bool:
+        """Return whether both are dynamic, or static and equal."""
+        return (self.is_dynamic and dim.is_dynamic) or self == dim
+
+    def has_symbol(self) -> bool:
+        """Return False: irrun does not track symbols."""
+        return False
+
+    def get_symbol(self) -> Symbol:
+        """Return an empty symbol."""
+        return Symbol()
+
+    def set_symbol(self, symbol: Symbol) -> None:
+        """Ignore a symbol: irrun does not track them."""
+
+
+Rank = Dimension
+
+
+def _get_upper(dimension: Dimension) -> int:
+    return _LARGEST if dimension.max_length == -1 else dimension.max_length
+
+
+def _make_dimension(minimum: int, maximum: int | None) -> shapes.StaticDimension | shapes.DynamicDimension:
+    if minimum == maximum:
+        return shapes.StaticDimension(minimum)
+    return shapes.DynamicDimension(minimum, maximum)
+
+
+def _parse(value: Any) -> shapes.StaticDimension | shapes.DynamicDimension:
+    """Convert an element of a shape to a dimension of irrun.
+
+    Raises:
+        RuntimeError: A text is not a dimension.
+        TypeError: The element is of another type.
+    """
+    if isinstance(value, Dimension):
+        return value._value
+    if isinstance(value, shapes.DynamicDimension):
+        return value
+    if isinstance(value, str):
+        if not value.strip():
+            return shapes.StaticDimension(0)
+        try:
+            parsed = shapes.parse_dimension(value)
+        except ValueError:
+            raise RuntimeError(f'Cannot parse dimension: "{value.strip()}"') from None
+        return shapes.StaticDimension(parsed) if isinstance(parsed, int) else parsed
+    if isinstance(value, (list, tuple)):
+        if len(value) != 2:
+            raise TypeError(
+                "Two elements are expected in tuple(lower, upper) for dynamic dimension, "
+                f"but {len(value)} elements were given."
+            )
+        return Dimension(*value)._value
+    try:
+        length = index(value)
+    except TypeError:
+        raise TypeError(
+            f"Incorrect type {type(value)} for dimension. Expected types are: int, str, openvino.Dimension, "
+            "list/tuple with lower and upper values for dynamic dimension."
+        ) from None
+    if length == -1:
+        return shapes.UNBOUNDED
+    return shapes.StaticDimension(max(length, 0))
+
+
+class _Integers:
+    """A list of integers of fixed length, with the little that OpenVINO's lists support.
+
+    Args:
+        values: The integers.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        self._values = [index(value) for value in values]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self}>"
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._values)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, slice):
+            return type(self)(self._values[key])
+        return self._values[key]
+
+    def __setitem__(self, key: int, value: int) -> None:
+        self._values[key] = index(value)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (_Integers, list, tuple)):
+            return self._values == list(other)
+        return NotImplemented
+
+
+class AxisVector(_Integers):
+    """Axes in an order."""
+
+
+class Coordinate(_Integers):
+    """The position of an element."""
+
+
+class CoordinateDiff(_Integers):
+    """Differences of positions, such as padding."""
+
+
+class Strides(_Integers):
+    """Steps along each axis."""
+
+    def __repr__(self) -> str:
+        return f"<Strides: {tuple(self._values)}>"
+
+
+class AxisSet(_Integers):
+    """Distinct axes in ascending order."""
+
+    def __init__(self, axes: Iterable[Any] = ()) -> None:
+        super().__init__(sorted(set(axes)))
+
+
+class Shape(_Integers):
+    """A static shape.
+
+    Args:
+        axis_lengths: The lengths, another shape, or a text such as "[1,3]".
+
+    Raises:
+        TypeError: A length is negative, or the argument is of another type.
+        RuntimeError: A text is not a shape.
+    """
+
+    def __init__(self, axis_lengths: Iterable[Any] | str = ()) -> None:
+        values: Any = PartialShape(axis_lengths).to_shape() if isinstance(axis_lengths, str) else axis_lengths
+        try:
+            lengths = [index(length) for length in values]
+        except TypeError:
+            lengths = [-1]
+        if any(length < 0 for length in lengths):
+            raise TypeError(
+                "__init__(): incompatible constructor arguments: expected non-negative lengths. "
+                f"Invoked with: {axis_lengths}"
+            )
+        super().__init__(lengths)
+
+    def __str__(self) -> str:
+        return f"[{','.join(map(str, self._values))}]"
+
+    def __getitem__(self, key: Any) -> Any:
+        return Shape(self._values[key]) if isinstance(key, slice) else self._values[key]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PartialShape):
+            return other == self
+        return super().__eq__(other)
+
+    def to_string(self) -> str:
+        """Return the shape as text, such as "[1,3]"."""
+        return str(self)
+
+
+class PartialShape:
+    """A shape whose dimensions or rank may be dynamic. Its dimensions can be assigned.
+
+    Args:
+        shape: A text such as "[1,3,?,2..8]" or "...", another shape, or a list or tuple of dimensions: integers, -1,
+            texts, pairs of bounds, and instances of `Dimension`.
+
+    Raises:
+        TypeError: The argument or a dimension is of another type.
+        RuntimeError: A text is not a dimension.
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, shape: Any) -> None:
+        self._dimensions: list[shapes.StaticDimension | shapes.DynamicDimension] | None
+        if isinstance(shape, PartialShape):
+            self._dimensions = None if shape._dimensions is None else list(shape._dimensions)
+        elif isinstance(shape, str):
+            self._dimensions = _parse_shape(shape)
+        elif isinstance(shape, (list, tuple, Shape)):
+            self._dimensions = [_parse(value) for value in shape]
+        else:
+            raise TypeError(
+                "__init__(): incompatible constructor arguments: expected a Shape, a PartialShape, a list, a tuple or "
+                f"a str. Invoked with: {shape!r}"
+            )
+
+    @staticmethod
+    def dynamic(rank: Any = None) -> PartialShape:
+        """Return a shape whose dimensions are dynamic.
+
+        Args:
+            rank: The number of dimensions, as an integer or a `Dimension`; by default it is dynamic too.
+        """
+        length = rank if isinstance(rank, Dimension) else Dimension(-1 if rank is None else rank)
+        return PartialShape("..." if length.is_dynamic else [-1] * length.get_length())
+
+    @staticmethod
+    def _from_irrun(shape: shapes.PartialShape | None) -> PartialShape:
+        """Return the shape for one of irrun, in which None is a dynamic rank."""
+        result = PartialShape([])
+        result._dimensions = None if shape is None else list(shape)
+        return result
+
+    def _to_irrun(self) -> shapes.PartialShape | None:
+        """Return the shape as one of irrun; None if the rank is dynamic."""
+        return None if self._dimensions is None else shapes.PartialShape(self._dimensions)
+
+    def _get_dimensions(self) -> list[shapes.StaticDimension | shapes.DynamicDimension]:
+        if self._dimensions is None:
+            raise RuntimeError("Check 'rank().is_static()' failed: the rank of the shape is dynamic")
+        return self._dimensions
+
+    def __repr__(self) -> str:
+        return f"<PartialShape: {self}>"
+
+    def __str__(self) -> str:
+        return "[...]" if self._dimensions is None else f"[{','.join(map(str, self._dimensions))}]"
+
+    def to_string(self) -> str:
+        """Return the shape as text, such as "[1,?]"."""
+        return str(self)
+
+    def __len__(self) -> int:
+        return len(self._get_dimensions())
+
+    def __iter__(self) -> Iterator[Dimension]:
+        return iter([Dimension(d) for d in self._get_dimensions()])
+
+    @overload
+    def __getitem__(self, key: int) -> Dimension: ...
+    @overload
+    def __getitem__(self, key: slice) -> PartialShape: ...
+    def __getitem__(self, key: int | slice) -> Dimension | PartialShape:
+        dimensions = self._get_dimensions()
+        if isinstance(key, slice):
+            return PartialShape([Dimension(d) for d in dimensions[key]])
+        return Dimension(dimensions[self._normalize(key)])
+
+    def __setitem__(self, key: int, value: Any) -> None:
+        if not isinstance(value, Dimension):
+            try:
+                value = index(value)
+            except TypeError:
+                raise TypeError(
+                    "__setitem__(): incompatible function arguments: expected an int or a Dimension. "
+                    f"Invoked with: {self!r}, {key}, {value!r}"
+                ) from None
+        position = self._normalize(key)
+        self._get_dimensions()[position] = _parse(value)
+
+    def _normalize(self, key: int) -> int:
+        rank = len(self._get_dimensions())
+        if not -rank <= key < rank:
+            raise RuntimeError("Accessing out-of-range dimension")
+        return key % rank
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PartialShape):
+            return self._dimensions == other._dimensions
+        if isinstance(other, (list, tuple, Shape)):
+            if not self.is_static:
+                raise TypeError(f"Cannot compare dynamic shape with {type(other)}")
+            return list(self.to_shape()) == list(other)
+        return False
+
+    def __copy__(self) -> PartialShape:
+        return PartialShape(self)
+
+    def __deepcopy__(self, memo: object) -> PartialShape:
+        return PartialShape(self)
+
+    @property
+    def rank(self) -> Dimension:
+        """The number of dimensions, which may be dynamic."""
+        return Dimension() if self._dimensions is None else Dimension(len(self._dimensions))
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the rank and all dimensions are static."""
+        return self._dimensions is not None and all(d.is_static for d in self._dimensions)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the rank or a dimension is dynamic."""
+        return not self.is_static
+
+    @property
+    def all_non_negative(self) -> bool:
+        """Always True."""
+        return True
+
+    def get_dimension(self, index: int) -> Dimension:
+        """Return the dimension at an index."""
+        return self[index]
+
+    def to_shape(self) -> Shape:
+        """Return the static shape.
+
+        Raises:
+            RuntimeError: The shape is dynamic.
+        """
+        if not self.is_static:
+            raise RuntimeError("to_shape was called on a dynamic shape.")
+        return Shape([d.min_length for d in self._get_dimensions()])
+
+    def get_shape(self) -> Shape:
+        """Return the static shape.
+
+        Raises:
+            RuntimeError: The shape is dynamic.
+        """
+        if not self.is_static:
+            raise RuntimeError("get_shape() must be called on a static shape")
+        return self.to_shape()
+
+    def get_min_shape(self) -> Shape:
+        """Return the lower bounds of the dimensions."""
+        return Shape([d.min_length for d in self._dimensions or ()])
+
+    def get_max_shape(self) -> Shape:
+        """Return the upper bounds of the dimensions; that of an unbounded one is the largest 64-bit integer."""
+        return Shape([_LARGEST if d.max_length == -1 else d.max_length for d in self._dimensions or ()])
+
+    def compatible(self, shape: PartialShape) -> bool:
+        """Return whether some static shape is within both shapes."""
+        return self._compare(shape, Dimension.compatible, True)
+
+    def refines(self, shape: PartialShape) -> bool:
+        """Return whether all static shapes of this one are within `shape`."""
+        return shape._dimensions is None or self._compare(shape, Dimension.refines, False)
+
+    def relaxes(self, shape: PartialShape) -> bool:
+        """Return whether all static shapes of `shape` are within this one."""
+        return shape.refines(self)
+
+    def same_scheme(self, shape: PartialShape) -> bool:
+        """Return whether ranks and static dimensions are equal, and the same dimensions are dynamic."""
+        if self._dimensions is None and shape._dimensions is None:
+            return True
+        return self._compare(shape, Dimension.same_scheme, False)
+
+    def _compare(self, shape: PartialShape, compare: Any, without_rank: bool) -> bool:
+        if self._dimensions is None or shape._dimensions is None:
+            return without_rank
+        return len(self) == len(shape) and all(compare(a, b) for a, b in zip(self, shape, strict=True))
+
+
+def _parse_shape(text: str) -> list[shapes.StaticDimension | shapes.DynamicDimension] | None:
+    text = text.strip()
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1].strip()
+    if text == "...":
+        return None
+    return [_parse(part) for part in text.split(",")] if text else []

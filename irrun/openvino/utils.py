@@ -1,0 +1,68 @@
+"""Functions for graphs, and names that programs import from `openvino.utils`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from irrun.openvino.node import Node, Output, as_output
+from irrun.openvino.results import OVDict as OVDict
+
+__all__ = [
+    "OVDict",
+    "classproperty",
+    "deprecated",
+    "get_cmake_path",
+    "numpy_to_c",
+    "replace_node",
+    "replace_output_update_name",
+]
+
+
+def replace_node(target: Node, replacement: Any) -> None:
+    """Connect the consumers of a node to the outputs of another one, or to a list of outputs."""
+    if isinstance(replacement, (list, tuple)):
+        outputs = [as_output(item) for item in replacement]
+    elif isinstance(replacement, Node):
+        outputs = replacement.outputs()
+    else:
+        outputs = [as_output(replacement)]
+    for i, output in enumerate(target.outputs()):
+        for consumer in output.get_target_inputs():
+            consumer.replace_source_output(outputs[i])
+    outputs[0].node.set_friendly_name(target.get_friendly_name())
+
+
+def replace_output_update_name(output: Output, target_output: Output) -> bool:
+    """Connect the consumers of an output to another one, which gets its names."""
+    output.replace(as_output(target_output))
+    return True
+
+
+def numpy_to_c(array: Any) -> Any:
+    """Return the address of the memory of an array."""
+    return array.ctypes.data
+
+
+def get_cmake_path() -> str:
+    """Return an empty path: there are no libraries to link."""
+    return ""
+
+
+def deprecated(*_: Any, **__: Any) -> Callable[[Any], Any]:
+    """Return a decorator that does nothing."""
+    return lambda function: function
+
+
+class classproperty:  # noqa: N801
+    """A property of a class.
+
+    Args:
+        function: The getter.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self.function(owner)

@@ -1,0 +1,415 @@
+"""Reading, compiling and running of models, on OpenVINO and on its replacement."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from irrun.openvino.properties import enumerations
+
+
+def test_ports_describe_the_model(ov: Any, classifier: Path) -> None:
+    model = ov.Core().read_model(classifier)
+    data, scores = model.input(0), model.output("scores")
+    assert data.any_name == data.get_any_name() == "data"
+    assert data.names == data.get_names() == {"data"}
+    assert data.partial_shape == ov.PartialShape([1, 3, 8, 8])
+    assert list(data.shape) == [1, 3, 8, 8]
+    assert data.get_element_type() == data.element_type == ov.Type.f32
+    assert data.index == data.get_index() == 0
+    assert data.get_node().get_type_name() == data.node.get_type_name() == "Parameter"
+    assert scores.get_node().get_type_name() == "Result"
+    assert data == model.input("data")
+    assert len({data, model.input("data"), scores}) == 2
+    assert repr(data) == "<Output: names[data] shape[1,3,8,8] type: f32>"
+    assert data != scores
+
+
+def test_repr_of_models_matches_openvino(oracle: Any, irrun_ov: Any, classifier: Path) -> None:
+    texts = []
+    for ov in (oracle, irrun_ov):
+        model = ov.Core().read_model(classifier)
+        compiled = ov.compile_model(model, "CPU")
+        texts.append([repr(model), repr(compiled), repr(compiled.create_infer_request()), repr(compiled.input(0))])
+    assert texts[0] == texts[1]
+
+
+def test_model_is_read_from_bytes_and_streams(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    core = ov.Core()
+    xml, weights = classifier.read_bytes(), classifier.with_suffix(".bin").read_bytes()
+    models = [
+        core.read_model(str(classifier)),
+        core.read_model(classifier, classifier.with_suffix(".bin")),
+        core.read_model(model=classifier, weights=""),
+        core.read_model(xml, weights),
+        core.read_model(io.BytesIO(xml), io.BytesIO(weights)),
+        core.read_model(xml, ov.Tensor(np.frombuffer(weights, np.uint8))),
+    ]
+    results = [core.compile_model(model, "CPU")(image)["scores"] for model in models]
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("key", ["index", "name", "port", "list", "array", "tensor", "tuple"])
+def test_inputs_are_passed_in_many_ways(key: str, ov: Any, classifier: Path, image: np.ndarray) -> None:
+    compiled = ov.Core().compile_model(classifier, "CPU")
+    inputs = {
+        "index": {0: image},
+        "name": {"data": image},
+        "port": {compiled.input(0): image},
+        "list": [image],
+        "array": image,
+        "tensor": ov.Tensor(image),
+        "tuple": (image,),
+    }[key]
+    expected = compiled(image)[0]
+    for result in (compiled(inputs), compiled.create_infer_request().infer(inputs), compiled.infer_new_request(inputs)):
+        np.testing.assert_allclose(result[0], expected, rtol=1e-5)
+
+
+def test_results_are_a_mapping_from_ports(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    compiled = ov.Core().compile_model(classifier, "CPU")
+    results = compiled(image)
+    port = compiled.output("features")
+    assert list(results) == list(results.keys()) == compiled.outputs
+    assert results[port] is results["features"] or np.array_equal(results[port], results["features"])
+    assert np.array_equal(results[1], results[port])
+    assert len(results) == 2
+    assert port in results
+    assert [value.shape for value in results.values()] == [(1, 5), (1, 4, 8, 8)]
+    assert [value.shape for value in results.to_tuple()] == [(1, 5), (1, 4, 8, 8)]
+    assert results.names() == ({"scores"}, {"features"})
+    assert set(results.to_dict()) == set(compiled.outputs)
+    with pytest.raises(KeyError):
+        results["unknown"]
+    with pytest.raises(KeyError):
+        results[7]
+
+
+def test_results_match_openvino(oracle: Any, irrun_ov: Any, classifier: Path, image: np.ndarray) -> None:
+    expected = oracle.compile_model(classifier, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(image)
+    actual = irrun_ov.compile_model(classifier, "CPU")(image)
+    for a, b in zip(actual.to_tuple(), expected.to_tuple(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f2", "i4", "u1", "i8"])
+def test_inputs_of_other_types_are_cast(dtype: str, ov: Any, classifier: Path, image: np.ndarray) -> None:
+    compiled = ov.Core().compile_model(classifier, "CPU")
+    converted = (image * 7).astype(dtype)
+    result = compiled(converted)[0]
+    np.testing.assert_allclose(result, compiled(converted.astype(np.float32))[0], rtol=1e-5)
+
+
+def test_wrong_inputs_are_reported(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    compiled = ov.Core().compile_model(classifier, "CPU")
+    request = compiled.create_infer_request()
+    with pytest.raises(RuntimeError, match="Port for tensor name unknown was not found"):
+        request.infer({"unknown": image})
+    with pytest.raises(RuntimeError, match="_M_range_check"):
+        request.infer({5: image})
+    with pytest.raises(RuntimeError, match=r"got \[1,1,8,8\] expecting \[1,3,8,8\]"):
+        request.infer(image[:, :1].copy())
+    with pytest.raises(TypeError, match="key type"):
+        request.infer({1.5: image})
+    with pytest.raises(RuntimeError, match="Port for tensor name unknown was not found"):
+        request.get_tensor("unknown")
+    with pytest.raises(RuntimeError, match="Input for tensor name 'unknown' is not found"):
+        compiled.input("unknown")
+    with pytest.raises(RuntimeError, match="Cannot get output for index: 3 outputs size is 2"):
+        compiled.output(3)
+    with pytest.raises(IndexError):
+        ov.Core().read_model(classifier).input(7)
+
+
+def test_missing_file_is_reported(ov: Any) -> None:
+    with pytest.raises(RuntimeError, match="Could not open the file"):
+        ov.Core().read_model("/does/not/exist.xml")
+
+
+@pytest.mark.parametrize("device", ["GPU", "FOO", "NPU"])
+def test_other_devices_raise(device: str, ov: Any, classifier: Path) -> None:
+    with pytest.raises(RuntimeError):
+        ov.Core().compile_model(classifier, device)
+
+
+@pytest.mark.parametrize("device", ["CPU", "AUTO", "AUTO:CPU", None])
+def test_model_runs_on_a_device(device: str | None, ov: Any, classifier: Path, image: np.ndarray) -> None:
+    arguments = [] if device is None else [device]
+    assert ov.Core().compile_model(classifier, *arguments)(image)[0].shape == (1, 5)
+
+
+def test_tensors_share_the_memory_of_the_request(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    request = ov.Core().compile_model(classifier, "CPU").create_infer_request()
+    expected = request.infer(image)["scores"]
+    second = ov.Core().compile_model(classifier, "CPU").create_infer_request()
+    scores = second.get_output_tensor(0).data
+    second.get_input_tensor().data[:] = image
+    second.infer()
+    np.testing.assert_allclose(scores, expected, rtol=1e-5)
+    np.testing.assert_allclose(second.get_tensor("scores").data, expected, rtol=1e-5)
+    np.testing.assert_allclose(second.output_tensors[0].data, expected, rtol=1e-5)
+    np.testing.assert_allclose(second.results["scores"], expected, rtol=1e-5)
+    assert second.input_tensors[0].shape == ov.Shape([1, 3, 8, 8])
+    assert second.latency > 0
+
+
+def test_set_tensors_are_used(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    compiled = ov.Core().compile_model(classifier, "CPU")
+    expected = compiled(image)["scores"]
+    request = compiled.create_infer_request()
+    output = np.zeros((1, 5), np.float32)
+    request.set_input_tensor(ov.Tensor(image, shared_memory=True))
+    request.set_output_tensor(0, ov.Tensor(output, shared_memory=True))
+    request.infer()
+    np.testing.assert_allclose(output, expected, rtol=1e-5)
+    request.set_tensor("data", ov.Tensor(np.zeros_like(image)))
+    request.infer()
+    assert not np.allclose(output, expected)
+    request.set_tensor(compiled.input(0), ov.Tensor(image))
+    request.infer()
+    np.testing.assert_allclose(output, expected, rtol=1e-5)
+    with pytest.raises(RuntimeError):
+        request.set_tensor("data", ov.Tensor(image.astype(np.float64)))
+    with pytest.raises(RuntimeError):
+        request.set_input_tensor(ov.Tensor(image[:, :2].copy()))
+
+
+def test_results_belong_to_the_caller_unless_shared(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    request = ov.Core().compile_model(classifier, "CPU").create_infer_request()
+    first = request.infer(image)["scores"]
+    copy = first.copy()
+    request.infer(image * 2 + 1)
+    np.testing.assert_array_equal(first, copy)
+    shared = request.infer(image, share_outputs=True)["scores"]
+    before = shared.copy()
+    request.infer(image * 2 + 1, share_outputs=True)
+    assert not np.array_equal(shared, before)
+
+
+def test_loaned_results_do_not_change_later(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    request = ov.Core().compile_model(classifier, "CPU").create_infer_request()
+    first = request.infer(image)["scores"]
+    copy = first.copy()
+    request.get_output_tensor(0)
+    request.infer(image * 2 + 1)
+    np.testing.assert_array_equal(first, copy)
+
+
+def test_shared_inputs_are_not_copied(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    request = ov.Core().compile_model(classifier, "CPU").create_infer_request()
+    first = request.infer(image, share_inputs=True)["scores"]
+    image += 1
+    second = request.infer()["scores"]
+    assert not np.allclose(first, second)
+
+
+def test_reshape_changes_inputs_and_outputs(ov: Any, classifier: Path) -> None:
+    for shapes in ([2, 3, 8, 8], {0: [2, 3, 8, 8]}, {"data": ov.PartialShape([2, 3, 8, 8])}, "[2,3,8,8]"):
+        model = ov.Core().read_model(classifier)
+        model.reshape(shapes)
+        assert [str(port.partial_shape) for port in model.outputs] == ["[2,5]", "[2,4,8,8]"]
+    model.reshape({model.input(0): [-1, 3, 16, 16]})
+    assert [str(port.partial_shape) for port in model.outputs] == ["[?,5]", "[?,4,16,16]"]
+    assert model.is_dynamic()
+    result = ov.Core().compile_model(model, "CPU")(np.zeros((3, 3, 16, 16), np.float32))
+    assert result["features"].shape == (3, 4, 16, 16)
+
+
+def test_bounds_of_dimensions_are_kept(ov: Any, classifier: Path) -> None:
+    model = ov.Core().read_model(classifier)
+    model.reshape([(1, 4), 3, 8, 8])
+    assert [str(port.partial_shape) for port in model.outputs] == ["[1..4,5]", "[1..4,4,8,8]"]
+
+
+def test_invalid_shape_is_reported_and_undone(ov: Any, classifier: Path) -> None:
+    model = ov.Core().read_model(classifier)
+    with pytest.raises(RuntimeError, match="While validating node 'opset1::Convolution"):
+        model.reshape([1, 3, 8])
+    assert str(model.output(1).partial_shape) == "[1,4,8,8]"
+    with pytest.raises(RuntimeError, match="not found"):
+        model.reshape({"unknown": [1]})
+    with pytest.raises(IndexError):
+        model.reshape({9: [1]})
+    with pytest.raises(TypeError):
+        model.reshape(3)
+
+
+def test_graph_is_read(ov: Any, classifier: Path) -> None:
+    model = ov.Core().read_model(classifier)
+    types = [node.get_type_name() for node in model.get_ordered_ops()]
+    assert sorted(types) == sorted(
+        ["Parameter", "Constant", "Convolution", "Relu", "Constant", "ReduceMean", "Constant", "MatMul", "Softmax"]
+        + ["Result", "Result"]
+    )
+    order = ["Parameter", "Convolution", "Relu", "ReduceMean", "MatMul", "Softmax"]
+    assert [node_type for node_type in types if node_type in order] == order
+    assert len(model.get_ops()) == 11
+    softmax = next(node for node in model.get_ops() if node.get_type_name() == "Softmax")
+    assert softmax.get_friendly_name() == "classes"
+    assert softmax.get_attributes() == {"axis": 1}
+    assert softmax.get_type_info().version_id == "opset8"
+    assert softmax.input(0).get_source_output().get_node().get_type_name() == "MatMul"
+    assert [t.get_node().get_type_name() for t in softmax.output(0).get_target_inputs()] == ["Result"]
+    assert model.get_parameters()[0].get_friendly_name() == "data"
+    assert len(model.get_results()) == 2
+    assert model.get_parameter_index(model.get_parameters()[0]) == 0
+    assert model.friendly_name == model.get_friendly_name() == "classifier"
+
+
+def test_clone_is_independent(ov: Any, classifier: Path) -> None:
+    model = ov.Core().read_model(classifier)
+    copy = model.clone()
+    copy.reshape([4, 3, 8, 8])
+    assert str(model.input(0).partial_shape) == "[1,3,8,8]"
+    assert str(copy.output(0).partial_shape) == "[4,5]"
+
+
+def test_outputs_are_added(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    model = ov.Core().read_model(classifier)
+    relu = next(node for node in model.get_ops() if node.get_type_name() == "Convolution")
+    added = model.add_outputs(relu.output(0))
+    assert len(model.outputs) == 3
+    assert added[0].get_node().get_type_name() == "Result"
+    added[0].set_names({"convolution"})
+    results = ov.Core().compile_model(model, "CPU")(image)
+    np.testing.assert_allclose(np.maximum(results["convolution"], 0), results["features"], atol=1e-6)
+    with pytest.raises(RuntimeError, match="was not found"):
+        model.add_outputs("unknown")
+
+
+def test_runtime_information_is_nested(ov: Any, classifier: Path, tmp_path: Path) -> None:
+    model = ov.Core().read_model(classifier)
+    model.set_rt_info("detector", ["model_info", "model_type"])
+    model.set_rt_info("a b c", ["model_info", "labels"])
+    model.set_rt_info("1.5", "threshold")
+    ov.save_model(model, tmp_path / "saved.xml", compress_to_fp16=False)
+    for current in (model, ov.Core().read_model(tmp_path / "saved.xml")):
+        assert current.get_rt_info(["model_info", "model_type"]).astype(str) == "detector"
+        assert current.get_rt_info(["model_info", "labels"]).value == "a b c"
+        assert current.get_rt_info("threshold").astype(float) == 1.5
+        assert current.has_rt_info(["model_info", "labels"])
+        assert not current.has_rt_info(["model_info", "unknown"])
+        assert current.rt_info["threshold"].value == "1.5"
+        with pytest.raises(RuntimeError, match="Cannot get runtime attribute. Path to runtime attribute is incorrect"):
+            current.get_rt_info(["model_info", "unknown"])
+
+
+def test_saved_model_gives_the_same_results(ov: Any, classifier: Path, image: np.ndarray, tmp_path: Path) -> None:
+    model = ov.Core().read_model(classifier)
+    expected = ov.compile_model(model, "CPU")(image)[0]
+    ov.save_model(model, tmp_path / "half.xml")
+    ov.serialize(model, str(tmp_path / "whole.xml"), str(tmp_path / "other.bin"))
+    half = ov.compile_model(tmp_path / "half.xml", "CPU")(image)[0]
+    whole = ov.Core().read_model(tmp_path / "whole.xml", tmp_path / "other.bin")
+    np.testing.assert_allclose(half, expected, rtol=2e-2)
+    np.testing.assert_allclose(ov.compile_model(whole, "CPU")(image)[0], expected, rtol=1e-5)
+    assert (tmp_path / "half.bin").stat().st_size < (tmp_path / "other.bin").stat().st_size
+
+
+def test_files_are_exchanged_with_openvino(
+    oracle: Any, irrun_ov: Any, classifier: Path, image: np.ndarray, tmp_path: Path
+) -> None:
+    model = irrun_ov.Core().read_model(classifier)
+    for compress in (False, True):
+        irrun_ov.save_model(model, tmp_path / "saved.xml", compress)
+        expected = oracle.compile_model(classifier, "CPU")(image)[0]
+        actual = oracle.compile_model(tmp_path / "saved.xml", "CPU")(image)[0]
+        np.testing.assert_allclose(actual, expected, rtol=2e-2 if compress else 1e-4)
+
+
+def test_compiled_model_is_exported_and_imported(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    core = ov.Core()
+    compiled = core.compile_model(classifier, "CPU")
+    stream = io.BytesIO()
+    compiled.export_model(stream)
+    for source in (compiled.export_model(), stream):
+        imported = core.import_model(source, "CPU")
+        np.testing.assert_allclose(imported(image)[0], compiled(image)[0], rtol=1e-5)
+
+
+def test_properties_of_devices(ov: Any) -> None:
+    core = ov.Core()
+    assert core.available_devices == ["CPU"]
+    assert isinstance(core.get_property("CPU", "FULL_DEVICE_NAME"), str)
+    assert "PERFORMANCE_HINT" in core.get_property("CPU", "SUPPORTED_PROPERTIES")
+    assert core.get_property("CPU", ov.properties.execution_devices) == ["CPU"]
+    core.set_property("CPU", {"INFERENCE_NUM_THREADS": 1})
+    assert core.get_property("CPU", "INFERENCE_NUM_THREADS") == 1
+    core.set_property("CPU", {ov.properties.num_streams(): 2})
+    assert core.get_property("CPU", ov.properties.num_streams) == 2
+    core.set_property({"CACHE_DIR": "folder"})
+    assert core.get_property(ov.properties.cache_dir) == "folder"
+    core.set_property({"CACHE_DIR": ""})
+    version = core.get_versions("CPU")["CPU"]
+    assert (version.major, version.minor) == (2026, 4)
+
+
+def test_unknown_properties_are_reported(ov: Any, classifier: Path) -> None:
+    core = ov.Core()
+    with pytest.raises(RuntimeError, match="Unsupported property FOO by CPU plugin"):
+        core.compile_model(classifier, "CPU", {"FOO": 1})
+    with pytest.raises(RuntimeError, match="Unsupported property FOO by CPU plugin"):
+        core.set_property("CPU", {"FOO": 1})
+    with pytest.raises(RuntimeError, match="Cannot get unsupported property: FOO"):
+        core.get_property("CPU", "FOO")
+    with pytest.raises(RuntimeError, match="PERFORMANCE_HINT"):
+        core.compile_model(classifier, "CPU", {"PERFORMANCE_HINT": "FOO"})
+    with pytest.raises(RuntimeError, match="Unsupported property: FOO"):
+        core.compile_model(classifier, "CPU").get_property("FOO")
+
+
+def test_properties_of_compiled_models(ov: Any, classifier: Path) -> None:
+    hint = ov.properties.hint
+    for config in (
+        {"PERFORMANCE_HINT": "THROUGHPUT"},
+        {hint.performance_mode: hint.PerformanceMode.THROUGHPUT},
+        dict([hint.performance_mode(hint.PerformanceMode.THROUGHPUT)]),
+    ):
+        compiled = ov.Core().compile_model(classifier, "CPU", config)
+        assert str(compiled.get_property("PERFORMANCE_HINT")).endswith("THROUGHPUT")
+        assert compiled.get_property(ov.properties.optimal_number_of_infer_requests) >= 1
+    assert compiled.get_property("NETWORK_NAME") == "classifier"
+    assert compiled.get_property("EXECUTION_DEVICES") == ["CPU"]
+    precise = ov.Core().compile_model(classifier, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    assert precise.get_property(hint.inference_precision) == ov.Type.f32
+
+
+def test_property_objects_match_openvino(oracle: Any, irrun_ov: Any) -> None:
+    import importlib
+
+    for name in ("", ".hint", ".device", ".streams", ".log", ".intel_cpu", ".intel_gpu", ".intel_auto", ".intel_npu"):
+        expected = importlib.import_module(f"openvino.properties{name}")
+        actual = importlib.import_module(f"irrun.openvino.properties{name}")
+        for attribute in dir(expected):
+            value = getattr(expected, attribute)
+            if isinstance(value, str) and not attribute.startswith("_"):
+                assert getattr(actual, attribute) == value, attribute
+            elif hasattr(value, "__members__"):
+                members = getattr(actual, attribute).__members__
+                assert {k: int(v) for k, v in members.items()} == {k: int(v) for k, v in value.__members__.items()}
+    assert repr(enumerations.PerformanceMode.LATENCY) == repr(oracle.properties.hint.PerformanceMode.LATENCY)
+
+
+def test_supported_layers_are_queried(ov: Any, classifier: Path) -> None:
+    devices = ov.Core().query_model(ov.Core().read_model(classifier), "CPU")
+    assert devices["classes"] == "CPU"
+
+
+def test_other_formats_are_refused(irrun_ov: Any) -> None:
+    with pytest.raises(RuntimeError, match="install openvino and run `ovc`"):
+        irrun_ov.Core().read_model("model.onnx")
+    with pytest.raises(RuntimeError, match="Install openvino"):
+        irrun_ov.convert_model("model.onnx")
+
+
+def test_profiling_names_the_layers(ov: Any, classifier: Path, image: np.ndarray) -> None:
+    request = ov.Core().compile_model(classifier, "CPU", {"PERF_COUNT": True}).create_infer_request()
+    request.infer(image)
+    names = {info.node_type for info in request.profiling_info}
+    assert {"Convolution", "Softmax"} & names
+    assert all(info.real_time.total_seconds() >= 0 for info in request.get_profiling_info())
