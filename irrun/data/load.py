@@ -241,22 +241,7 @@ def _read_float8(path: Path) -> Array:
         np.lib.format.read_magic(file)
         header = file.read(int.from_bytes(file.read(2), "little"))
         facts = ast.literal_eval(header.decode("latin1"))
-        data = np.frombuffer(file.read(), ml_dtypes.float8_e5m2)
-    return data.reshape(facts["shape"], order="F" if facts["fortran_order"] else "C")
-
-
-def _has_float8_header(path: Path) -> bool:
-    """Return whether NumPy saved an f8e5m2 array, under the name of a type that it does not load."""
-    with open(path, "rb") as file:
-        return b"'descr': '<f1'" in file.read(128)
-
-
-def _read_float8(path: Path) -> Array:
-    with open(path, "rb") as file:
-        np.lib.format.read_magic(file)
-        header = file.read(int.from_bytes(file.read(2), "little"))
-        facts = ast.literal_eval(header.decode("latin1"))
-        data = np.frombuffer(file.read(), ml_dtypes.float8_e5m2)
+        data: Array = np.frombuffer(file.read(), ml_dtypes.float8_e5m2)
     return data.reshape(facts["shape"], order="F" if facts["fortran_order"] else "C")
 
 

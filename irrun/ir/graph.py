@@ -157,15 +157,25 @@ class Graph:
         edges: The edges.
         name: The name of the network, which may be empty.
         rt_info: The `rt_info` element of a body as text, or None.
+        edge_lines: The lines of the first edges in the file; empty for a graph that was made by code.
     """
 
     layers: list[Layer] = field(default_factory=list)
     edges: list[Edge] = field(default_factory=list)
     name: str = ""
     rt_info: str | None = None
+    edge_lines: list[int] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"<Graph: {self.name!r}, {len(self.layers)} layers, {len(self.edges)} edges>"
+
+    def get_edge_line(self, position: int) -> int:
+        """Return the line of an edge in the file; 0 if it is unknown.
+
+        Args:
+            position: The position in `edges`.
+        """
+        return self.edge_lines[position] if position < len(self.edge_lines) else 0
 
     def find_layers(self, *types: str) -> list[Layer]:
         """Return the layers of some types, in the order of the file."""

@@ -127,21 +127,26 @@ class _Reader:
                     if layer is not None:
                         graph.layers.append(layer)
             elif tag == "edges":
-                graph.edges.extend(self.read_edges(section))
+                for line, edge in self.read_edges(section):
+                    graph.edges.append(edge)
+                    graph.edge_lines.append(line)
             elif tag == "rt_info":
                 graph.rt_info = _serialize(section)
         if root.find("layers") is None:
             self.add_finding(root, f"<{root.tag}> has no <layers>")
         return graph
 
-    def read_edges(self, section: Any) -> Iterator[Edge]:
+    def read_edges(self, section: Any) -> Iterator[tuple[int, Edge]]:
+        """Yield the line of each edge, and the edge."""
         for element in section.iterchildren("edge"):
             get = element.get
             try:
-                yield Edge(int(get("from-layer")), int(get("from-port")), int(get("to-layer")), int(get("to-port")))
+                edge = Edge(int(get("from-layer")), int(get("from-port")), int(get("to-layer")), int(get("to-port")))
             except (TypeError, ValueError):
                 attributes = {k: get(k) for k in ("from-layer", "from-port", "to-layer", "to-port")}
                 self.add_finding(element, f"expected four integers in an edge, found {attributes}")
+                continue
+            yield element.sourceline or 0, edge
 
     def read_layer(self, element: Any) -> Layer | None:
         get = element.get

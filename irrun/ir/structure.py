@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from irrun.ir.graph import Body, Graph, Layer, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ir.weights import MissingWeightsError
 
-__all__ = ["Finding", "check_model", "is_placeholder", "raise_findings", "sort_layers"]
+__all__ = ["Finding", "check_body_is_mapped", "check_model", "is_placeholder", "raise_findings", "sort_layers"]
 
 
 class Finding(NamedTuple):
@@ -138,17 +138,18 @@ def _check_graph(graph: Graph) -> Iterator[Finding]:
             yield Finding(layer.line, layer.describe(), "two of its ports have the same id")
     connected: set[tuple[int, int]] = set()
     has_invalid_edges = False
-    for edge in graph.edges:
+    for i, edge in enumerate(graph.edges):
+        line = graph.get_edge_line(i)
         source, target = (edge.from_layer, edge.from_port), (edge.to_layer, edge.to_port)
         if source not in outputs:
             has_invalid_edges = True
-            yield _make_port_finding(layers, *source, "output")
+            yield _make_port_finding(line, layers, *source, "output")
         if target not in inputs:
             has_invalid_edges = True
-            yield _make_port_finding(layers, *target, "input")
+            yield _make_port_finding(line, layers, *target, "input")
         elif target in connected:
             layer = layers[edge.to_layer]
-            yield Finding(layer.line, layer.describe(), f"its input port {edge.to_port} has two edges")
+            yield Finding(line or layer.line, layer.describe(), f"its input port {edge.to_port} has two edges")
         connected.add(target)
     for layer in graph.layers:
         if layer.type == "Result" and not any((layer.id, port.id) in connected for port in layer.inputs):
@@ -160,15 +161,37 @@ def _check_graph(graph: Graph) -> Iterator[Finding]:
             yield Finding(error.line or 0, "", error.message)
 
 
-def _make_port_finding(layers: dict[int, Layer], layer_id: int, port_id: int, side: str) -> Finding:
+def _make_port_finding(line: int, layers: dict[int, Layer], layer_id: int, port_id: int, side: str) -> Finding:
     """Return the finding for an edge from or to a port that does not exist."""
     layer = layers.get(layer_id)
     if layer is None:
-        return Finding(0, "", f"an edge refers to layer {layer_id}, which does not exist")
+        return Finding(line, "", f"an edge refers to layer {layer_id}, which does not exist")
     ports = layer.outputs if side == "output" else layer.inputs
     ids = ", ".join([*(str(p.id) for p in ports[:10]), *(["..."] if len(ports) > 10 else [])]) or "none"
     message = f"an edge refers to {side} port {port_id}, the layer has {side} ports {ids}"
-    return Finding(layer.line, layer.describe(), message)
+    return Finding(line or layer.line, layer.describe(), message)
+
+
+def check_body_is_mapped(layer: Layer, body: Body, consumed_ports: Container[int]) -> None:
+    """Check that a port map covers every value that has a consumer.
+
+    Args:
+        layer: The layer that owns the body.
+        body: The body.
+        consumed_ports: The ids of the output ports of the layer that have a consumer.
+
+    Raises:
+        ModelError: It does not.
+    """
+    mapped_parameters = {e.internal_layer_id for e in body.inputs}
+    consumed = {e.from_layer for e in body.graph.edges}
+    for parameter in body.graph.find_layers("Parameter"):
+        if parameter.id in consumed and parameter.id not in mapped_parameters:
+            raise ModelError(f"its port map has no input for {parameter.describe()} of its body")
+    mapped_ports = {e.external_port_id for e in body.outputs}
+    for port in layer.outputs:
+        if port.id in consumed_ports and port.id not in mapped_ports:
+            raise ModelError(f"its port map has no entry for output port {port.id}")
 
 
 def _check_port_map(layer: Layer, tag: str, body: Body) -> Iterator[Finding]:

@@ -10,10 +10,11 @@ import numpy as np
 from irrun.errors import IrrunError, ModelError, UnsupportedError
 from irrun.ir.graph import Body, Edge, Graph, Layer, PortMapEntry
 from irrun.ir.model import Model
-from irrun.ir.structure import is_placeholder, sort_layers
+from irrun.ir.structure import check_body_is_mapped, is_placeholder, sort_layers
 from irrun.ops._support import registry
 from irrun.ops._support.context import BackEdgeDescription, BodyRunner, InputDescription, OutputCount, OutputDescription
 from irrun.ops._support.operation import Operation
+from irrun.runtime.custom_kernels import guard_kernel
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
 __all__ = ["find_unsupported", "lower", "make_unsupported_error"]
@@ -71,7 +72,12 @@ def make_unsupported_error(model: Model, operations: Sequence[Operation] = ()) -
     if not unsupported:
         return None
     shown = "; ".join(f"{name} ({_describe_layers(layers)})" for name, layers in unsupported.items())
-    return UnsupportedError(f"unsupported operations: {shown}", path=model.path)
+    first = next(iter(unsupported.values()))[0]
+    hint = (
+        f'to add one, pass a function with the decorator @irrun.op("{first.type}", opset="{first.version}"), '
+        "on the command line with --import FILE.py"
+    )
+    return UnsupportedError(f"unsupported operations: {shown}; {hint}", path=model.path)
 
 
 def _describe_layers(layers: list[Layer]) -> str:
@@ -208,13 +214,14 @@ class _GraphLowering:
     def add_result(self, layer: Layer, operation: Operation) -> None:
         """Connect the consumers of a Result's output, which OpenVINO allows, to its input."""
         slots = self.get_input_slots(layer)
-        self.check_inputs(operation, layer, slots)
+        operation.check_inputs([slot != ABSENT for slot in slots])
         self.slots.update(((layer.id, port.id), slots[0]) for port in layer.outputs)
 
     def make_instruction(self, layer: Layer, operation: Operation) -> Instruction:
         inputs = self.get_input_slots(layer)
-        self.check_inputs(operation, layer, inputs)
+        operation.check_inputs([slot != ABSENT for slot in inputs])
         attributes = operation.bind(layer.attributes)
+        kernel = guard_kernel(operation, layer) if operation.is_custom else operation.kernel
         outputs = self.add_outputs(layer)
         bodies = {}
         provided = {}
@@ -229,16 +236,8 @@ class _GraphLowering:
             else:
                 provided[name] = kind
         return Instruction(
-            operation.kernel, inputs, outputs, layer, operation, attributes, bodies=bodies, provided=provided
+            kernel, inputs, outputs, layer, operation, attributes, bodies=bodies, provided=provided
         )
-
-    def check_inputs(self, operation: Operation, layer: Layer, slots: tuple[int, ...]) -> None:
-        declared = operation.inputs
-        if len(slots) > len(declared) and not (declared and declared[-1].variadic):
-            raise ModelError(f"{operation} has {len(declared)} inputs, but {len(slots)} are connected")
-        for i, port in enumerate(declared):
-            if not port.optional and (i >= len(slots) or slots[i] == ABSENT):
-                raise ModelError(f"{operation} requires input {i} ({port.name}), but it is not connected")
 
     def lower_body(self, layer: Layer, body: Body) -> BodyProgram:
         program = _GraphLowering(body.graph, self.constants, self.operations).lower()
@@ -246,7 +245,7 @@ class _GraphLowering:
         results = {r.id: i for i, r in enumerate(program.result_layers)}
         inputs = {p.id: i for i, p in enumerate(layer.inputs)}
         outputs = {p.id: i for i, p in enumerate(layer.outputs)}
-        self.check_port_map(layer, body)
+        check_body_is_mapped(layer, body, {port for owner, port in self.consumed if owner == layer.id})
         return BodyProgram(
             program=program,
             inputs=tuple(
@@ -262,22 +261,6 @@ class _GraphLowering:
             ),
             output_count=len(layer.outputs),
         )
-
-    def check_port_map(self, layer: Layer, body: Body) -> None:
-        """Check that the port map covers every value that has a consumer.
-
-        Raises:
-            ModelError: A value that has a consumer is missing.
-        """
-        mapped_parameters = {e.internal_layer_id for e in body.inputs}
-        consumed = {e.from_layer for e in body.graph.edges}
-        for parameter in body.graph.find_layers("Parameter"):
-            if parameter.id in consumed and parameter.id not in mapped_parameters:
-                raise ModelError(f"its port map has no input for {parameter.describe()} of its body")
-        mapped_ports = {e.external_port_id for e in body.outputs}
-        for port in layer.outputs:
-            if (layer.id, port.id) in self.consumed and port.id not in mapped_ports:
-                raise ModelError(f"its port map has no entry for output port {port.id}")
 
 
 def _get_slicing(entry: PortMapEntry) -> dict[str, Any]:

@@ -229,7 +229,7 @@ def _store_shapes(graph: Graph, shapes: Mapping[tuple[int, int], PartialShape | 
                 port.shape = shapes[layer.id, port.id]
         for port in layer.inputs:
             source = sources.get((layer.id, port.id))
-            if source in shapes:
+            if source is not None and source in shapes:
                 port.shape = shapes[source]
             if layer.bodies and source is not None and source[0] in changed:
                 changed.add(layer.id)
@@ -515,10 +515,11 @@ def _infer_pooling(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Sh
 
 
 def _count_windows(spatial: Shape, kernel: Sequence[int], attributes: Mapping[str, Any]) -> Shape:
-    names = ("strides", "dilations", "pads_begin", "pads_end")
-    options = [attributes.get(name, ()) for name in names]
-    modes = (attributes.get("auto_pad", "explicit"), attributes.get("rounding_type", "floor"))
-    return create_windows(spatial, kernel, *options, *modes).output_shape
+    strides, dilations, begin, end = (
+        attributes.get(name, ()) for name in ("strides", "dilations", "pads_begin", "pads_end")
+    )
+    auto_pad, rounding = attributes.get("auto_pad", "explicit"), attributes.get("rounding_type", "floor")
+    return create_windows(spatial, kernel, strides, dilations, begin, end, auto_pad, rounding).output_shape
 
 
 def _infer_matmul(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:

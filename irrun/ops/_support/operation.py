@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Union
@@ -251,8 +252,78 @@ class Operation:
                 ) from None
         missing = self._required - bound.keys()
         if missing:
-            raise ModelError(f"{self} requires the attribute {', '.join(sorted(missing))}")
+            raise ModelError(self._describe_missing(missing, attributes))
         return bound
+
+    def find_invalid_attributes(self, attributes: Mapping[str, Any]) -> Iterator[str]:
+        """Find the attributes of a layer that are missing, invalid or unknown.
+
+        Args:
+            attributes: The attributes of the layer.
+
+        Yields:
+            One message for each of them.
+        """
+        bound = set()
+        for name, value in attributes.items():
+            attribute = self._by_name.get(name) or self._by_name.get(_to_parameter_name(name))
+            if attribute is not None:
+                bound.add(attribute.name)
+                try:
+                    self.bind({name: value, **dict.fromkeys(self._required - {attribute.name})})
+                except ModelError as error:
+                    yield error.message
+        misspelled = self.find_misspelled(attributes)
+        for name in self.find_unknown(attributes):
+            hint = f"; did you mean {misspelled[name]}?" if name in misspelled else ""
+            yield f"{self} does not have the attribute {name}{hint}"
+        missing = self._required - bound - set(misspelled.values())
+        if missing:
+            yield self._describe_missing(missing, {})
+
+    def find_misspelled(self, attributes: Mapping[str, Any]) -> dict[str, str]:
+        """Find unknown attributes that are similar to one that the layer does not have.
+
+        Args:
+            attributes: The attributes of the layer.
+
+        Returns:
+            The name in `attributes` -> the name that was probably meant.
+        """
+        absent = self._by_name.keys() - {_to_parameter_name(name) for name in attributes}
+        misspelled = {}
+        for name in self.find_unknown(attributes):
+            similar = difflib.get_close_matches(_to_parameter_name(name), sorted(absent), 1, 0.75)
+            if similar:
+                misspelled[name] = similar[0]
+        return misspelled
+
+    def _describe_missing(self, missing: Iterable[str], attributes: Mapping[str, Any]) -> str:
+        """Return the message for required attributes that a layer does not have."""
+        misspelled = {meant: name for name, meant in self.find_misspelled(attributes).items()}
+        shown = (f"{m} (found {misspelled[m]})" if m in misspelled else m for m in sorted(missing))
+        return f"{self} requires the attribute {', '.join(shown)}"
+
+    def check_inputs(self, connected: Sequence[bool]) -> None:
+        """Check that the inputs of a layer are those that the operation requires.
+
+        Args:
+            connected: Whether each input port of the layer is connected.
+
+        Raises:
+            ModelError: A required input is not connected, or there are too many.
+        """
+        declared = self.inputs
+        if len(connected) > len(declared) and not (declared and declared[-1].variadic):
+            raise ModelError(f"{self} has {len(declared)} inputs, but {len(connected)} are connected")
+        for i, port in enumerate(declared):
+            if not port.optional and not (i < len(connected) and connected[i]):
+                raise ModelError(f"{self} requires input {i} ({port.name}), but it is not connected")
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether the operation is not one of irrun's own."""
+        return not (getattr(self.kernel, "__module__", None) or "").startswith("irrun.")
 
     def find_unknown(self, attributes: Mapping[str, Any]) -> list[str]:
         """Return the names in `attributes` that the operation does not have."""
