@@ -155,16 +155,16 @@ class MemoryLimitError(InputError):
 class MemoryBudget:
     """The memory that the values of one run may take at the same time.
 
-    Small arrays are not counted. `used` grows with each new one and never shrinks by itself. When it would
-    exceed the limit, the values that are still alive are counted again. A run that fits pays nothing for this.
+    Small arrays are not counted. `used` grows with each large array and is not updated when one is freed. When it would
+    exceed the limit, the values that are still alive are counted again, so that most runs do not count them at all.
 
     Args:
-        limit: Bytes; by default 90 % of the memory that is left when the run first needs more than 64 MiB.
+        limit: Bytes; by default 90 % of the memory that is available when the run first requires more than 64 MiB.
 
     Attributes:
         limit: Bytes; None until it is determined.
-        used: Bytes of large arrays: those that were alive when they were last counted, and all since.
-        sources: Where values that are alive are found: lists of values, each with the indices that count.
+        used: Bytes of the large arrays that were alive when they were last counted, and of all later ones.
+        sources: Lists of values that may be alive, each with the indices of those to count; None for all.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -186,12 +186,12 @@ class MemoryBudget:
         self._excluded = [owner for owner in map(find_owner, arguments) if owner is not None]
 
     def finish(self) -> None:
-        """Forget the values of a run that ended."""
+        """Release the values of a run that ended."""
         self.sources = []
         self._excluded = []
 
     def get_counted_size(self, count: int) -> int:
-        """Return the bytes up to which values of a program are not counted, since all together they are negligible.
+        """Return the size in bytes of the smallest values that are counted.
 
         Args:
             count: Number of instructions.
@@ -227,8 +227,8 @@ class MemoryBudget:
             self.limit = self.used + int(USABLE * get_available_memory())
         if self.used + required > self.limit:
             raise MemoryLimitError(
-                f"the run would take {format_size(self.used + required)}, {format_size(self.used)} of which are in use; "
-                f"expected at most {format_size(self.limit)} (change it with memory= or --memory)"
+                f"the run would take {format_size(self.used + required)}, "
+                f"{format_size(self.used)} of which are in use; expected at most {format_size(self.limit)} (change it with memory= or --memory)"
             )
 
     def _count_alive(self) -> int:
@@ -246,7 +246,7 @@ class MemoryBudget:
 
 @contextmanager
 def run_within(budget: MemoryBudget) -> Iterator[None]:
-    """Let `check_allocation` ask a budget inside a `with` block."""
+    """Make `check_allocation` respect a budget inside a `with` block."""
     token = _budget.set(budget)
     try:
         yield
@@ -256,7 +256,7 @@ def run_within(budget: MemoryBudget) -> Iterator[None]:
 
 @contextmanager
 def count_with(values: Sequence[Array]) -> Iterator[None]:
-    """Count what a kernel keeps as alive inside a `with` block.
+    """Count the arrays that a kernel keeps as alive inside a `with` block.
 
     Args:
         values: The arrays that the kernel keeps, which may grow.

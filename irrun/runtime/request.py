@@ -65,17 +65,17 @@ def compile_model(
         config: Properties of an OpenVINO device, which irrun does not have: None or empty.
         device_name: "CPU" or "AUTO", which have the same effect.
         check: Whether runs compare declared types and shapes with actual ones; see `InferRequest.mismatches`.
-        weights_memory: Bytes that values computed from constants alone, mostly decompressed weights, may take; None
-            for half of `memory` or of what the machine or its container has left. What exceeds them is computed in each run and freed after its
-            last use. 0 disables constant folding. Integer weights of large matrix products stay compressed in any
-            case, because products of few rows are faster with them.
+        weights_memory: Maximum number of bytes of folded constants, most of which are decompressed weights. None
+            selects half of `memory`, or half of the memory that is available to the process. Values beyond the limit
+            are computed in each run and freed after their last use. 0 disables constant folding. Integer weights of
+            large matrix products always stay compressed, because products of few rows are faster with them.
         threads: Number of threads of a run; None for the value of the environment variable IRRUN_NUM_THREADS, or the
             number of cores. Results do not depend on it.
         operations: Custom operations for this model; they take precedence over registered ones.
         optimize: Whether runs without observers use specialized kernels. Otherwise, and in runs with observers, the
             plain kernels of `irrun.ops` compute every intermediate value.
-        memory: Bytes, or a text such as "2G", that the values of one run may take at the same time, besides the
-            weights and the inputs. By default what the machine or its container has left.
+        memory: Maximum size of the values of one run at the same time, without the weights and the inputs: a number of
+            bytes, or a text such as "2G". By default the memory that is available to the process.
 
     Returns:
         A model that can be called.
