@@ -9,6 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from irrun.inspection.compare import Comparison as Comparison
+    from irrun.inspection.compare import LayerComparison as LayerComparison
+    from irrun.inspection.compare import OutputComparison as OutputComparison
+    from irrun.inspection.compare import compare as compare
     from irrun.inspection.keys import KeyTable as KeyTable
     from irrun.inspection.keys import Selection as Selection
     from irrun.inspection.metrics import Metrics as Metrics
@@ -22,6 +26,10 @@ if TYPE_CHECKING:
 
 #: The public names and the modules that define them.
 _PUBLIC = {
+    "Comparison": "irrun.inspection.compare",
+    "LayerComparison": "irrun.inspection.compare",
+    "OutputComparison": "irrun.inspection.compare",
+    "compare": "irrun.inspection.compare",
     "KeyTable": "irrun.inspection.keys",
     "Metrics": "irrun.inspection.metrics",
     "Recorder": "irrun.inspection.trace",

@@ -638,7 +638,7 @@ def _is_near_zero(
     with np.errstate(all="ignore"):
         a, b = widen(value), widen(expected)
         excess = np.abs(a - b) > rounding.get_limits(expected, factor)
-        is_small = (np.abs(a - b) <= factor * rounding.epsilon * scale / 4) & (np.abs(b) <= 1e-3 * scale)
+        is_small = (np.abs(a - b) <= factor * rounding.epsilon * scale / 4) & (np.abs(b) <= 0.1 * scale)
     return bool(np.all(is_small | ~excess) and np.array_equal(np.isfinite(a), np.isfinite(b)))
 
 
