@@ -228,7 +228,8 @@ class MemoryBudget:
         if self.used + required > self.limit:
             raise MemoryLimitError(
                 f"the run would take {format_size(self.used + required)}, "
-                f"{format_size(self.used)} of which are in use; expected at most {format_size(self.limit)} (change it with memory= or --memory)"
+                f"{format_size(self.used)} of which are in use; "
+                f"expected at most {format_size(self.limit)} (change it with memory= or --memory)"
             )
 
     def _count_alive(self) -> int:
