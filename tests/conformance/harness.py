@@ -16,7 +16,7 @@ import pkgutil
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ import numpy as np
 
 import irrun
 from irrun.element_types import ElementType
+from irrun.fast.modules import MODULES
 from irrun.ops._support.numerics import is_float, upcast
 
 __all__ = [
@@ -124,19 +125,21 @@ def list_cases(type: str, since: int) -> tuple[Case, ...]:
 def run_case(type: str, since: int, case: Case) -> None:
     """Run one case on irrun and compare the outputs with those of the oracles.
 
+    The case runs with and without optimization. Operations with specialized kernels also run with constants for all
+    inputs but the first.
+
     Raises:
         AssertionError: Outputs differ in number, type, shape or value, or no oracle supports the configuration.
     """
-    import openvino as ov
-
     model = _build_model(type, since, case)
     values = case.parameter_values
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.xml"
-        ov.serialize(model, path)
-        compiled = irrun.compile_model(path)
-        result = compiled(list(values))
-        actual = [np.array(result[i]) for i in range(len(compiled.outputs))]
+    results = {"optimized": _run_on_irrun(model, values), "plain": _run_on_irrun(model, values, optimize=False)}
+    actual = results["plain"]
+    if type in MODULES and not case.build and sum(x is not None for x in case.inputs) > 1:
+        constants = [i for i, x in enumerate(case.inputs) if i and x is not None]
+        with_constants = replace(case, constants=constants)
+        specialized_model = _build_model(type, since, with_constants)
+        results["optimized with constants"] = _run_on_irrun(specialized_model, with_constants.parameter_values)
     references: list[tuple[str, Sequence[np.ndarray | None]]] = []
     errors = []
     for oracle in case.oracles:
@@ -148,7 +151,19 @@ def run_case(type: str, since: int, case: Case) -> None:
         references.append(("expected", [None if e is None else np.asarray(e) for e in case.expected]))
     assert references, "no oracle supports the configuration: " + "; ".join(errors)
     for name, expected in references:
-        compare_outputs(actual, expected, case, name)
+        for variant, outputs in results.items():
+            compare_outputs(outputs, expected, case, f"{variant}, {name}")
+
+
+def _run_on_irrun(model: Any, values: Sequence[np.ndarray], *, optimize: bool = True) -> list[np.ndarray]:
+    import openvino as ov
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.xml"
+        ov.serialize(model, path)
+        compiled = irrun.compile_model(path, optimize=optimize)
+        result = compiled(list(values))
+        return [np.array(result[i]) for i in range(len(compiled.outputs))]
 
 
 def check_round_trip(type: str, since: int, case: Case, same_values: bool = True) -> None:
