@@ -18,11 +18,11 @@ __all__: list[str] = []
 Axes = tuple[int, ...]
 
 
-def apply_in_blocks(function: Callable[[Array], Array], x: Array, axes: Axes) -> Array:
+def apply_in_blocks(function: Callable[..., Array], x: Array, axes: Axes) -> Array:
     """Apply a function that reduces along `axes` to blocks of the first axis that stay in the processor's cache.
 
     Args:
-        function: Takes an array and returns one of the same shape and type.
+        function: Takes an array, and optionally one of the same shape and type for its result.
         x: Any shape of rank >= 1.
         axes: The axes that it reduces, not negative.
     """
@@ -35,7 +35,7 @@ def apply_in_blocks(function: Callable[[Array], Array], x: Array, axes: Axes) ->
 
     def compute_block(number: int) -> None:
         block = slice(number * rows, (number + 1) * rows)
-        result[block] = function(x[block])
+        function(x[block], result[block])
 
     run_parallel(compute_block, -(-x.shape[0] // rows))
     return result
@@ -67,8 +67,8 @@ def specialize_softmax(site: CallSite) -> SpecializedKernel | None:
         if x.dtype is not F32 or not x.size or not x.ndim or not -x.ndim <= axis < x.ndim:
             return call_plain(x)
         if x.size < MIN_SIZE_OF_BLOCKS:
-            if x.ndim == 2 and axis == 1 - 2 * (axis < 0) and not is_log:
-                row_function = _create_row_softmax(x.shape[1])
+            if x.ndim == 2 and axis in (1, -1):
+                row_function = _create_row_softmax(x.shape[1], is_log)
                 entry = x.shape[1], row_function
                 return row_function(x)
             return function(x)
@@ -84,12 +84,12 @@ def specialize_softmax(site: CallSite) -> SpecializedKernel | None:
 MIN_SIZE_OF_BLOCKS = 2048
 
 
-def _create_softmax(axis: int) -> Callable[[Array], Array]:
+def _create_softmax(axis: int) -> Callable[..., Array]:
     find_max: Any = np.maximum.reduce
     add_up: Any = np.add.reduce
 
-    def compute(x: Array) -> Array:
-        weights: Array = np.subtract(x, find_max(x, axis, None, None, True))
+    def compute(x: Array, out: Array | None = None) -> Array:
+        weights: Array = np.subtract(x, find_max(x, axis, None, None, True), out)
         np.exp(weights, weights)
         np.divide(weights, add_up(weights, axis, None, None, True), weights)
         return weights
@@ -97,7 +97,7 @@ def _create_softmax(axis: int) -> Callable[[Array], Array]:
     return compute
 
 
-def _create_row_softmax(length: int) -> Callable[[Array], Array]:
+def _create_row_softmax(length: int, is_log: bool) -> Callable[[Array], Array]:
     """Return a function of small matrices, whose rows are added up by a product with a vector of ones."""
     find_max: Any = np.maximum.reduce
     ones = freeze(np.ones((length, 1), np.float32))
@@ -108,15 +108,22 @@ def _create_row_softmax(length: int) -> Callable[[Array], Array]:
         np.divide(weights, weights.dot(ones), weights)
         return weights
 
-    return compute
+    def compute_log(x: Array) -> Array:
+        shifted: Array = np.subtract(x, find_max(x, 1, None, None, True))
+        total = np.exp(shifted).dot(ones)
+        np.log(total, total)
+        np.subtract(shifted, total, shifted)
+        return shifted
+
+    return compute_log if is_log else compute
 
 
-def _create_log_softmax(axis: int) -> Callable[[Array], Array]:
+def _create_log_softmax(axis: int) -> Callable[..., Array]:
     find_max: Any = np.maximum.reduce
     add_up: Any = np.add.reduce
 
-    def compute(x: Array) -> Array:
-        shifted: Array = np.subtract(x, find_max(x, axis, None, None, True))
+    def compute(x: Array, out: Array | None = None) -> Array:
+        shifted: Array = np.subtract(x, find_max(x, axis, None, None, True), out)
         total = add_up(np.exp(shifted), axis, None, None, True)
         np.log(total, total)
         np.subtract(shifted, total, shifted)
@@ -175,7 +182,7 @@ def _specialize_mvn(site: CallSite, get_axes: Callable[[int], Axes], *, is_insid
 
 def _create_mvn(
     shape: tuple[int, ...], axes: Axes, epsilon: Array, is_inside: bool, divides: bool
-) -> Callable[[Array], Array]:
+) -> Callable[..., Array]:
     """Return a function of arrays of one shape, apart from the first dimension if that is not reduced."""
     count = math.prod(shape[axis] for axis in axes)
     if axes == (1,) and len(shape) == 2 and math.prod(shape) < MIN_SIZE_OF_BLOCKS:
@@ -193,8 +200,8 @@ def _create_mvn(
             total: Array = add_up(x, axis, None, None, True)
             return np.divide(total, divisor, total)
 
-    def compute(x: Array) -> Array:
-        centered = np.subtract(x, average(x))
+    def compute(x: Array, out: Array | None = None) -> Array:
+        centered: Array = np.subtract(x, average(x), out)
         if not divides:
             return centered
         deviation = average(np.square(centered))

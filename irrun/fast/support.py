@@ -94,7 +94,7 @@ def get_axis(site: CallSite, position: int) -> int | None:
 
 
 def has_nan(x: Array) -> bool:
-    """Return whether a floating-point array contains NaN; true also where squares are not finite in f64."""
+    """Return whether a floating-point array contains NaN."""
     total = np.vdot(x, x)  # squares cannot cancel: the sum is NaN if and only if an element is
     return bool(total != total)
 
