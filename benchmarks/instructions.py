@@ -12,6 +12,7 @@ MVN.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import tempfile
 import time
@@ -181,8 +182,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=(), help="substrings of the names to measure")
     parser.add_argument("--layers", type=int, default=200, help="layers per model (default: 200)")
     parser.add_argument("--seconds", type=float, default=0.3, help="time per measurement (default: 0.3)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    print(f"{'':<28}{'plain':>8}{'fast':>8}{'OpenVINO':>10}{'target':>8}")
+    figures: dict[str, dict[str, float]] = {}
+    if not options.json:
+        print(f"{'':<28}{'plain':>8}{'fast':>8}{'OpenVINO':>10}{'target':>8}")
     for name, case in CASES.items():
         if options.only and not any(part in name for part in options.only):
             continue
@@ -191,11 +195,16 @@ def main() -> None:
             path = Path(folder) / "model.xml"
             ov.serialize(build_model(case, options.layers), path)
             plain, fast = (measure_irrun(path, value, options.seconds, optimize) for optimize in (False, True))
-            other = ""
+            figures[name] = {"plain": plain, "fast": fast, "target": case.target}
             if case.is_chain and case.has_openvino:
-                other = f"{measure_openvino(path, value, options.seconds, options.layers):.2f}"
+                figures[name]["OpenVINO"] = measure_openvino(path, value, options.seconds, options.layers)
+        if options.json:
+            continue
+        other = f"{figures[name]['OpenVINO']:.2f}" if "OpenVINO" in figures[name] else ""
         verdict = "" if fast <= case.target else " missed"
         print(f"{name:<28}{plain:>8.2f}{fast:>8.2f}{other:>10}{case.target:>8.1f}{verdict}", flush=True)
+    if options.json:
+        print(json.dumps(figures, indent=1))
 
 
 if __name__ == "__main__":
