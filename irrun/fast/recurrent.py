@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,6 +30,7 @@ from irrun.ops._support.recurrent_steps import (
     split_combined_weights,
     split_gru_biases,
 )
+from irrun.threads import multiply_matrices
 
 __all__ = ["RecurrentWeights", "prepare_cell", "run_direction"]
 
@@ -41,11 +41,11 @@ Kernel = Callable[..., Any]
 F32 = np.dtype(np.float32)
 HALF = np.array(0.5, np.float32)  # faster than a scalar
 
-#: Largest number of multiplications of a product that is computed by one call. OpenBLAS does not use threads for
-#: those, so that results do not depend on their number, and has faster kernels for them.
+#: Largest number of multiplications of the product of a part, for which OpenBLAS has kernels that are several times
+#: faster than those for large matrices.
 MATRIX_PRODUCT_SIZE = 1 << 18
-#: The same for the product of a matrix and a vector.
-VECTOR_PRODUCT_SIZE = 9216
+#: Largest number of elements of the weights of a small LSTM; see `advance_small`.
+SMALL_SIZE = 9216
 #: Smallest length of a row of a part that is worth a call.
 MIN_PART_LENGTH = 16
 #: Number of batch sizes for which a cell keeps what depends on them.
@@ -66,7 +66,6 @@ class PartedMatrix:
         self.matrix = np.ascontiguousarray(matrix)
         self.gates = gates
         self.hidden = matrix.shape[0] // gates
-        self._rows_of_parts = self._divide_rows()
         self._transposed: dict[int, Array] = {}
 
     def count_parts(self, batch: int) -> int:
@@ -91,10 +90,9 @@ class PartedMatrix:
         if batch > 1:
             values = np.empty(((extra_gates + self.gates) * parts, batch, self.hidden // parts), np.float32)
             return values, values[extra_gates * parts :]
-        rows = self._rows_of_parts
         start = extra_gates * self.hidden
-        values = np.empty(start + (self.matrix.shape[0] if rows is None else rows.shape[0] * rows.shape[1]), np.float32)
-        return values, values[start:] if rows is None else values[start:].reshape(rows.shape[:2])
+        values = np.empty(start + self.matrix.shape[0], np.float32)
+        return values, values[start:]
 
     def make_product(self, batch: int, parts: int) -> Product:
         """Return a function that computes the product with a state.
@@ -107,9 +105,7 @@ class PartedMatrix:
             Takes a state, `[columns]` for a batch size of 1 or else `[batch, columns]`, and the destination.
         """
         if batch == 1:
-            if self._rows_of_parts is None:
-                return self.matrix.dot
-            return partial(np.matmul, self._rows_of_parts)
+            return self.matrix.dot
         weights = self._transposed.get(parts)
         if weights is None:
             by_part = self.matrix.reshape(self.gates * parts, -1, self.matrix.shape[1])
@@ -117,19 +113,6 @@ class PartedMatrix:
             self._transposed = {parts: weights}  # of other batch sizes not more than one
         matmul = np.matmul
         return lambda state, out: matmul(state, weights, out=out)
-
-    def _divide_rows(self) -> Array | None:
-        """Return the weights with their rows divided into parts of few elements; None if they have few themselves."""
-        rows, columns = self.matrix.shape
-        if rows * columns <= VECTOR_PRODUCT_SIZE:
-            return None
-        length = max(4, VECTOR_PRODUCT_SIZE // columns // 4 * 4)
-        count = -(-rows // length)
-        if count * length == rows:
-            return self.matrix.reshape(count, length, columns)
-        padded = np.zeros((count * length, columns), np.float32)
-        padded[:rows] = self.matrix
-        return padded.reshape(count, length, columns)
 
 
 class Recurrence(Protocol):
@@ -199,10 +182,7 @@ class RecurrentWeights:
         """
         time, batch, size = X.shape
         rows = X.reshape(time * batch, size)
-        if len(rows) == 1:  # the result of a product with a vector depends on the number of threads
-            projection = np.matmul(np.concatenate([rows, rows]), self.W)[:1]
-        else:
-            projection = np.matmul(rows, self.W)
+        projection = multiply_matrices(rows, self.W)
         if self.bias is not None:
             np.add(projection, self.bias, projection)
         return np.asarray(projection.reshape(time, batch, -1))
@@ -481,7 +461,7 @@ def _prepare_lstm(W: Array, R: Array, B: Array | None) -> RecurrentWeights:
 
     W, R, B = arrange(W), arrange(R), None if B is None else arrange(B)
     weights = RecurrentWeights(W, B, PartedMatrix(R, 4), 2, _LSTM)
-    if (W.shape[1] + 1 + R.shape[1]) * len(R) <= VECTOR_PRODUCT_SIZE:
+    if (W.shape[1] + 1 + R.shape[1]) * len(R) <= SMALL_SIZE:
         biases = np.zeros((1, len(R)), np.float32) if B is None else B[np.newaxis]
         weights.combined = np.concatenate([W.T, biases, R.T])
     return weights

@@ -232,8 +232,6 @@ def _vectorize_product(site: CallSite) -> Kernel | None:
         rows = x.reshape(-1, x.shape[-1])
         if len(rows) * columns > max(minimum, factor * x.size) or x.ndim < 2:
             raise NotVectorizableError
-        if len(rows) == 1:  # the result of a product with a vector depends on the number of threads
-            return kernel(np.concatenate([rows, rows]))[:1].reshape(*x.shape[:-1], -1)
         return kernel(rows).reshape(*x.shape[:-1], -1)
 
     return compute

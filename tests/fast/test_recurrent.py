@@ -131,3 +131,16 @@ def test_cells(tmp_path, kind, linear_before_reset, batch, size, hidden):
     fast = compare(tmp_path, model, [make_random(rng, batch, size) * 3, *states], f"{kind.upper()}Cell")
     with pytest.raises(irrun.IrrunError, match="initial_hidden_state has shape"):
         fast([make_random(rng, batch + 1, size), *states])
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_results_do_not_depend_on_the_number_of_threads(tmp_path, batch):
+    rng = np.random.default_rng(0)
+    model = build_sequence(rng, "lstm", 300, 250, "bidirectional", [90] * batch)
+    path = tmp_path / "model.xml"
+    ov.save_model(model, path, compress_to_fp16=False)
+    inputs = [make_random(rng, batch, 90, 300), *(make_random(rng, batch, 2, 250) for _ in range(2))]
+    results = [irrun.compile_model(path, threads=threads)(inputs).to_tuple() for threads in (1, 2, 3)]
+    for other in results[1:]:
+        for value, expected in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(value, expected)
