@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from irrun.ir.model import Model as Model
     from irrun.ir.model import TensorSpec as TensorSpec
     from irrun.ir.reader import read_model as read_model
-    from irrun.ir.schema import validate as validate
     from irrun.ir.structure import Finding as Finding
     from irrun.ir.writer import save_model as save_model
     from irrun.openvino.install import install_as_openvino as install_as_openvino
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from irrun.runtime.request import VariableState as VariableState
     from irrun.runtime.request import compile_model as compile_model
     from irrun.runtime.request import run as run
+    from irrun.runtime.validation import validate as validate
     from irrun.shapes import PartialShape as PartialShape
 
 __version__ = "0.1.0"
@@ -78,7 +78,7 @@ _PUBLIC = {
     "run": "irrun.runtime.request",
     "save_model": "irrun.ir.writer",
     "save_outputs": "irrun.data.save",
-    "validate": "irrun.ir.schema",
+    "validate": "irrun.runtime.validation",
 }
 
 __all__ = list(_PUBLIC)

@@ -241,8 +241,9 @@ def _read_float8(path: Path) -> Array:
         np.lib.format.read_magic(file)
         header = file.read(int.from_bytes(file.read(2), "little"))
         facts = ast.literal_eval(header.decode("latin1"))
-        data: Array = np.frombuffer(file.read(), ml_dtypes.float8_e5m2)
-    return data.reshape(facts["shape"], order="F" if facts["fortran_order"] else "C")
+        data = np.frombuffer(file.read(), ml_dtypes.float8_e5m2)
+    value: Array = data.reshape(facts["shape"], order="F" if facts["fortran_order"] else "C")
+    return value
 
 
 def _read_json(path: Path, _: str, tensor: TensorSpec) -> Array:

@@ -1,22 +1,18 @@
-"""Validation of model files against XML schemas and structural rules."""
+"""Validation of model files against XML schemas."""
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from irrun.errors import IrrunError, ModelError
-from irrun.ir.reader import read_findings
 from irrun.ir.structure import Finding
-from irrun.ir.weights import WeightsSource
 from irrun.ir.xml import parse_file
 
 if TYPE_CHECKING:
     from lxml import etree
 
-__all__ = ["find_schemas", "validate"]
+__all__ = ["find_schema_violations", "find_schemas"]
 
 #: The folder of the package `irrun`.
 PACKAGE = Path(__file__).parent.parent
@@ -32,32 +28,23 @@ def find_schemas(package: Path = PACKAGE) -> Path:
     return installed if installed.is_dir() else package.parent / "schemas"
 
 
-def validate(path: str | os.PathLike[str], weights: WeightsSource | None = None) -> list[Finding]:
-    """Return all errors in a model file, ordered by line.
-
-    Files of IR v10 and v11 are validated against a schema. The structure of files of all versions is checked.
+def find_schema_violations(path: Path) -> list[Finding]:
+    """Return the violations of the schema in a file of IR v10 or v11; none for files of other versions.
 
     Args:
         path: The path of the .xml.
-        weights: The weights, if they are not next to the .xml.
 
     Raises:
         ModelError: The file cannot be read, or is not well-formed XML.
     """
-    root = parse_file(Path(path))
+    root = parse_file(path)
     version = root.get("version", "10").strip()
-    findings: list[Finding] = []
-    if root.tag != "net" or version in ("10", "11"):
-        schema = _load_schema("11" if version == "11" else "10")
-        if not schema.validate(root):
-            findings = [Finding(entry.line, "", _reword(entry.message)) for entry in schema.error_log]
-    try:
-        findings.extend(read_findings(path, weights)[1])
-    except ModelError as error:
-        findings.append(Finding(error.line or 0, error.layer or "", error.message))
-    except IrrunError as error:
-        findings.append(Finding(0, "", str(error)))
-    return sorted(dict.fromkeys(findings))
+    if root.tag == "net" and version not in ("10", "11"):
+        return []
+    schema = _load_schema("11" if version == "11" else "10")
+    if schema.validate(root):
+        return []
+    return [Finding(entry.line, "", _reword(entry.message)) for entry in schema.error_log]
 
 
 @lru_cache(maxsize=2)

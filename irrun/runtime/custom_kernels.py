@@ -54,7 +54,7 @@ def _protect(value: Array | None) -> Array | None:
     """Return a read-only view of an input."""
     if value is None:
         return None
-    view = value.view()
+    view: Array = value.view()
     view.flags.writeable = False
     return view
 

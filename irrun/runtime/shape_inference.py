@@ -23,7 +23,7 @@ from irrun.ops._support.operation import Operation
 from irrun.ops._support.windows import create_windows
 from irrun.shapes import DynamicDimension, PartialShape
 
-__all__ = ["infer_shapes"]
+__all__ = ["infer_shapes", "infer_static_shapes"]
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -211,6 +211,27 @@ def infer_shapes(graph: Graph, shapes: Mapping[int, PartialShape | None]) -> Non
             if any(value.is_changed for value in values):
                 changed.add(layer.id)
     _store_shapes(graph, inferred, changed)
+
+
+def infer_static_shapes(graph: Graph) -> dict[tuple[int, int], Shape]:
+    """Infer the shapes of output ports from the inputs of a graph alone.
+
+    Args:
+        graph: The graph.
+
+    Returns:
+        The layer id and the port id -> shape, without shapes that are unknown. Empty if a dimension is dynamic.
+    """
+    sample = _Sample(0)
+    arguments = {
+        layer.id: _Value(sample.choose(layer.outputs[0].shape), None, True)
+        for layer in graph.find_layers("Parameter")
+        if layer.outputs
+    }
+    values = _GraphInference(graph, sample, {}, arguments).infer()
+    if sample.is_used:
+        return {}
+    return {key: value.shape for key, value in values.items() if value.shape is not None}
 
 
 def _merge(shapes: Shapes) -> PartialShape | None:

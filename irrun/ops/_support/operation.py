@@ -256,7 +256,7 @@ class Operation:
         return bound
 
     def find_invalid_attributes(self, attributes: Mapping[str, Any]) -> Iterator[str]:
-        """Find the attributes of a layer that are missing, invalid or unknown.
+        """Find the attributes of a layer that are missing, invalid or misspelled.
 
         Args:
             attributes: The attributes of the layer.
@@ -274,9 +274,8 @@ class Operation:
                 except ModelError as error:
                     yield error.message
         misspelled = self.find_misspelled(attributes)
-        for name in self.find_unknown(attributes):
-            hint = f"; did you mean {misspelled[name]}?" if name in misspelled else ""
-            yield f"{self} does not have the attribute {name}{hint}"
+        for name, meant in misspelled.items():
+            yield f"{self} does not have the attribute {name}; did you mean {meant}?"
         missing = self._required - bound - set(misspelled.values())
         if missing:
             yield self._describe_missing(missing, {})

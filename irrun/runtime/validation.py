@@ -1,0 +1,190 @@
+"""Validation of model files: everything that can be checked without running the model."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from irrun.errors import IrrunError, ModelError
+from irrun.ir.graph import Graph, Layer, Port
+from irrun.ir.model import Model
+from irrun.ir.reader import read_findings
+from irrun.ir.schema import find_schema_violations
+from irrun.ir.structure import Finding, check_body_is_mapped, is_placeholder
+from irrun.ir.weights import WeightsSource
+from irrun.ops._support import registry
+from irrun.ops._support.context import BodyRunner
+from irrun.ops._support.operation import Operation
+from irrun.runtime.shape_inference import infer_static_shapes
+from irrun.shapes import PartialShape
+
+__all__ = ["check_operations", "validate"]
+
+
+def validate(
+    path: str | os.PathLike[str], weights: WeightsSource | None = None, operations: Sequence[Operation] = ()
+) -> list[Finding]:
+    """Return all errors in a model file, ordered by line.
+
+    Files of IR v10 and v11 are validated against a schema. In files of all versions, the structure, the operations,
+    their attributes and inputs, and the declared types and shapes are checked.
+
+    Args:
+        path: The path of the .xml.
+        weights: The weights, if they are not next to the .xml.
+        operations: Custom operations; they take precedence over registered ones.
+
+    Raises:
+        ModelError: The file cannot be read, or is not well-formed XML.
+    """
+    findings = find_schema_violations(Path(path))
+    lines = {finding.line for finding in findings if finding.line}
+    try:
+        model, others = read_findings(path, weights)
+        others = [finding for finding in others if finding.line not in lines]  # the schema reports them already
+        is_readable = not findings and not others
+        findings += others
+        findings += check_operations(model, operations, check_shapes=is_readable)
+    except ModelError as error:
+        findings.append(Finding(error.line or 0, error.layer or "", error.message))
+    except IrrunError as error:
+        findings.append(Finding(0, "", str(error)))
+    return sorted(dict.fromkeys(findings))
+
+
+def check_operations(
+    model: Model, operations: Sequence[Operation] = (), *, check_shapes: bool = True
+) -> Iterator[Finding]:
+    """Find layers that cannot run: operations, attributes, inputs, and declarations that contradict each other.
+
+    Args:
+        model: The model.
+        operations: Custom operations; they take precedence over registered ones.
+        check_shapes: Whether to compare the declared shapes with those that follow from the inputs.
+
+    Yields:
+        The findings.
+    """
+    checkers: dict[int, _GraphChecker] = {}
+    for graph, layer in model.graph.walk():
+        if id(graph) not in checkers:
+            checkers[id(graph)] = _GraphChecker(graph, operations)
+        for message in checkers[id(graph)].check_layer(layer):
+            yield Finding(layer.line, layer.describe(), message)
+    wrong_ports: set[tuple[int, int]] = set()
+    if check_shapes and model.source_version >= 10:
+        for layer, port, shape in _find_wrong_shapes(model.graph):
+            wrong_ports.add((layer.id, port.id))
+            message = f"its output port {port.id} declares the shape {port.shape}, its inputs determine {shape}"
+            yield Finding(layer.line, layer.describe(), message)
+    for checker in checkers.values():
+        yield from _check_edges(checker.graph, wrong_ports if checker.graph is model.graph else set())
+
+
+class _GraphChecker:
+    """Checks the layers of one graph.
+
+    Args:
+        graph: The graph.
+        operations: Custom operations; they take precedence over registered ones.
+    """
+
+    def __init__(self, graph: Graph, operations: Sequence[Operation]) -> None:
+        self.graph = graph
+        self.operations = operations
+        placeholders = {layer.id for layer in graph.find_layers("Constant") if is_placeholder(layer)}
+        self.connected = {(e.to_layer, e.to_port) for e in graph.edges if e.from_layer not in placeholders}
+        self.consumed: dict[int, set[int]] = {}
+        for edge in graph.edges:
+            self.consumed.setdefault(edge.from_layer, set()).add(edge.from_port)
+
+    def check_layer(self, layer: Layer) -> Iterator[str]:
+        """Yield a message for everything that prevents a layer from running."""
+        operation = registry.find(layer.type, layer.version, self.operations)
+        if operation is None:
+            yield f"unsupported operation {layer.type} of {layer.version}{_suggest_operation(layer.type)}"
+            return
+        if layer.type in ("Parameter", "Constant", "Result"):  # the reader and the check of the structure suffice
+            return
+        yield from operation.find_invalid_attributes(layer.attributes)
+        connected = [(layer.id, port.id) in self.connected for port in layer.inputs]
+        while connected and not connected[-1]:
+            connected.pop()
+        try:
+            operation.check_inputs(connected)
+        except ModelError as error:
+            yield error.message
+        for tag in [name for name, kind in operation.provided.items() if kind is BodyRunner]:
+            if tag not in layer.bodies:
+                yield f"{operation} requires a <{tag}>"
+                continue
+            try:
+                check_body_is_mapped(layer, layer.bodies[tag], self.consumed.get(layer.id, ()))
+            except ModelError as error:
+                yield error.message
+
+
+def _suggest_operation(operation_type: str) -> str:
+    similar = difflib.get_close_matches(operation_type, _get_operation_types(), 3, 0.75)
+    return f"; did you mean {', '.join(similar)}?" if similar else ""
+
+
+@functools.lru_cache(maxsize=1)
+def _get_operation_types() -> tuple[str, ...]:
+    return tuple(sorted({operation.type for operation in registry.list_operations()}))
+
+
+def _find_wrong_shapes(graph: Graph) -> Iterator[tuple[Layer, Port, PartialShape]]:
+    """Yield each output port whose declared static shape does not follow from the inputs of its layer."""
+    inferred = infer_static_shapes(graph)
+    for layer in graph.layers:
+        for port in layer.outputs:
+            shape = inferred.get((layer.id, port.id))
+            if shape is not None and port.shape and port.shape.is_static and port.shape != shape:
+                yield layer, port, PartialShape(shape)
+
+
+def _check_edges(graph: Graph, wrong_ports: set[tuple[int, int]]) -> Iterator[Finding]:
+    """Yield a finding for each edge whose ends declare different types or shapes.
+
+    Args:
+        graph: The graph.
+        wrong_ports: Output ports with a wrong declaration that is reported already.
+    """
+    layers = {layer.id: layer for layer in graph.layers}
+    outputs = {(layer.id, port.id): port for layer in graph.layers for port in layer.outputs}
+    inputs = {(layer.id, port.id): port for layer in graph.layers for port in layer.inputs}
+    for i, edge in enumerate(graph.edges):
+        source = outputs.get((edge.from_layer, edge.from_port))
+        target = inputs.get((edge.to_layer, edge.to_port))
+        if source is None or target is None or (edge.from_layer, edge.from_port) in wrong_ports:
+            continue
+        for found, expected in (_compare_types(source, target), _compare_shapes(source, target)):
+            if found:
+                producer = layers[edge.from_layer]
+                message = (
+                    f"its input port {edge.to_port} declares {expected}, but output port {edge.from_port} of "
+                    f"{producer.describe()} declares {found}"
+                )
+                consumer = layers[edge.to_layer]
+                yield Finding(graph.get_edge_line(i) or consumer.line, consumer.describe(), message)
+
+
+def _compare_types(source: Port, target: Port) -> tuple[str, str]:
+    """Return the element types of two ports as text; empty if they agree or one is unknown."""
+    if source.element_type is None or target.element_type is None or source.element_type == target.element_type:
+        return "", ""
+    return str(source.element_type), str(target.element_type)
+
+
+def _compare_shapes(source: Port, target: Port) -> tuple[str, str]:
+    """Return the shapes of two ports as text; empty if they agree as far as they are known."""
+    if not source.shape or not target.shape:  # a port of unknown rank has no dimensions, exactly like a scalar
+        return "", ""
+    is_same = len(source.shape) == len(target.shape) and all(
+        a == b or a.is_dynamic or b.is_dynamic for a, b in zip(source.shape, target.shape, strict=True)
+    )
+    return ("", "") if is_same else (f"the shape {source.shape}", f"the shape {target.shape}")

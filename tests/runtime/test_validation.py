@@ -1,0 +1,132 @@
+"""Validation without a run: each error in a file is found once, with its line."""
+
+from __future__ import annotations
+
+import pytest
+from ir_text import chain, layer, net, port, write
+
+import irrun
+
+CONVOLUTION = 'strides="1,1" dilations="1,1" pads_begin="0,0" pads_end="0,0"'
+
+
+def make_convolution(
+    data=CONVOLUTION, type="Convolution", shape=(1, 2, 4, 4), declared=(1, 2, 4, 4), result=(1, 3, 4, 4)
+):
+    """Return a net of one convolution. The layer is at line 5 and its edges at lines 7 to 9."""
+    x, filters = (
+        layer(i, "Parameter", data=f'shape="{",".join(map(str, s))}" element_type="f32"', outputs=[port(0, s, "FP32")])
+        for i, s in enumerate((shape, (3, 2, 1, 1)))
+    )
+    inputs = [port(0, declared, "FP32"), port(1, (3, 2, 1, 1), "FP32")]
+    convolution = layer(2, type, "opset1", data, inputs, [port(2, result, "FP32")], name="conv")
+    layers = [x, filters, convolution, layer(3, "Result", inputs=[port(0, result, "FP32")])]
+    return net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)])
+
+
+def find(tmp_path, text):
+    return [(finding.line, finding.message) for finding in irrun.validate(write(tmp_path, text))]
+
+
+def test_valid_file_has_no_findings(tmp_path):
+    assert find(tmp_path, make_convolution()) == []
+    assert find(tmp_path, make_convolution(CONVOLUTION + ' output_padding="0,0"')) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            make_convolution(CONVOLUTION.replace("strides", "stridez")),
+            [(5, "Convolution-1 does not have the attribute stridez; did you mean strides?")],
+        ),
+        (
+            make_convolution('strides="1,1"'),
+            [(5, "Convolution-1 requires the attribute dilations, pads_begin, pads_end")],
+        ),
+        (
+            make_convolution(CONVOLUTION + ' auto_pad="same"'),
+            [(5, "attribute auto_pad='same' of Convolution-1: not one of the allowed values")],
+        ),
+        (
+            make_convolution(CONVOLUTION.replace('"1,1" dil', '"1,x" dil')),
+            [(5, "attribute strides='1,x' of Convolution-1")],
+        ),
+        (
+            make_convolution(type="Convolutoin"),
+            [(5, "unsupported operation Convolutoin of opset1; did you mean Convolution")],
+        ),
+        (
+            make_convolution(declared=(1, 2, 4, 5)),
+            [(7, "its input port 0 declares the shape [1,2,4,5], but output port 0 of layer 0 'layer0'")],
+        ),
+        (
+            make_convolution(result=(1, 3, 4, 5)),
+            [(5, "its output port 2 declares the shape [1,3,4,5], its inputs determine [1,3,4,4]")],
+        ),
+        (
+            make_convolution().replace('<edge from-layer="0" from-port="0" to-layer="2" to-port="0"/>', ""),
+            [(5, "Convolution-1 requires input 0 (data), but it is not connected")],
+        ),
+        (
+            make_convolution().replace('<edge from-layer="1" from-port="0"', '<edge from-layer="1" from-port="7"'),
+            [(8, "an edge refers to output port 7, the layer has output ports 0")],
+        ),
+        (
+            make_convolution().replace('<edge from-layer="1"', '<edge from-layer="9"'),
+            [(8, "an edge refers to layer 9, which does not exist")],
+        ),
+        (
+            make_convolution().replace('<edge from-layer="1" from-port="0"', '<edge from-layer="1" from-port="x"'),
+            [(8, "element 'edge', attribute 'from-port': 'x' is not a valid value"), (5, "requires input 1 (filters)")],
+        ),
+    ],
+)
+def test_each_error_is_found_once_with_its_line(tmp_path, text, expected):
+    found = find(tmp_path, text)
+    assert len(found) == len(expected), found
+    for line, message in expected:
+        assert any(line == other and message in text for other, text in found), found
+
+
+def test_types_of_both_ends_of_an_edge_are_compared(tmp_path):
+    text = make_convolution().replace(
+        '<port id="0" precision="FP32"><dim>1</dim><dim>2</dim>',
+        '<port id="0" precision="FP16"><dim>1</dim><dim>2</dim>',
+    )
+    text = text.replace('precision="FP16"', 'precision="FP32"', 1)
+    ((line, message),) = find(tmp_path, text)
+    assert line == 7
+    assert message.startswith("its input port 0 declares f16, but output port 0 of layer 0 'layer0'")
+
+
+def test_layers_in_bodies_are_checked(tmp_path):
+    body = chain("Relu", "Clamp", shape=(1, 3)).partition("<net")[2].partition(">")[2].removesuffix("</net>")
+    inner = (
+        '<port_map><input axis="0" external_port_id="0" internal_layer_id="0"/>'
+        f'<output axis="0" external_port_id="1" internal_layer_id="3"/></port_map><body>{body}</body>'
+    )
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")]),
+        layer(1, "TensorIterator", inputs=[port(0, (2, 3))], outputs=[port(1, (2, 3), "FP32")], inner=inner),
+        layer(2, "Result", inputs=[port(0, (2, 3))]),
+    ]
+    ((_, message),) = find(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0)]))
+    assert message == "Clamp-1 requires the attribute max, min"
+
+
+def test_custom_operations_are_checked_too(tmp_path):
+    def scale(data, *, factor: float = 1.0):
+        return data * factor
+
+    operation = irrun.Operation.from_function(scale, "Scale", opset="extension")
+    for attributes, expected in (
+        ('factor="2" note="x"', []),
+        ('facter="2"', ["Scale-extension does not have the attribute facter; did you mean factor?"]),
+        (
+            'factor="x"',
+            ["attribute factor='x' of Scale-extension: could not convert string to float: 'x', expected float"],
+        ),
+    ):
+        path = write(tmp_path, chain("Scale", versions=["extension"], data=[attributes]))
+        assert [finding.message for finding in irrun.validate(path, operations=[operation])] == expected
