@@ -7,7 +7,10 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["make_lazy_getattr"]
+__all__ = ["get_provider", "make_lazy_getattr"]
+
+#: Functions that a package calls although a package above it implements them -> the modules that implement them.
+PROVIDERS = {"infer_shapes": "irrun.runtime.shape_inference"}
 
 
 def make_lazy_getattr(package: str) -> Callable[[str], Any]:
@@ -28,3 +31,9 @@ def make_lazy_getattr(package: str) -> Callable[[str], Any]:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return load
+
+
+def get_provider(name: str) -> Callable[..., Any]:
+    """Return a function of `PROVIDERS`, whose module is imported."""
+    provider: Callable[..., Any] = getattr(importlib.import_module(PROVIDERS[name]), name)
+    return provider

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from irrun._lazy import get_provider
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.ir.graph import Graph, Layer, OutputNames, Port
@@ -201,8 +202,6 @@ class Model:
             ModelError: An input does not exist, or a single shape was passed but the model does not have one input.
             ValueError: A dimension is invalid.
         """
-        from irrun.runtime.shape_inference import infer_shapes  # requires the operations, which this module does not
-
         if not isinstance(shapes, Mapping):
             if len(self.inputs) != 1:
                 raise ModelError(
@@ -210,6 +209,7 @@ class Model:
                 )
             shapes = {0: shapes}
         new_shapes = [(self.input(key).layer, PartialShape(shape)) for key, shape in shapes.items()]
+        infer_shapes = get_provider("infer_shapes")  # it runs kernels, which this package does not depend on
         infer_shapes(self.graph, {layer.id: shape for layer, shape in new_shapes})
         for layer, shape in new_shapes:
             layer.attributes["shape"] = str(shape)[1:-1]
