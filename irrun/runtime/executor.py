@@ -116,7 +116,8 @@ class Executor:
             )
             for i in program.instructions
         ]
-        self._checks_memory = has_large_constant(program)
+        self._has_large_constant = has_large_constant(program)
+        self._checks_memory = self._has_large_constant
         self._counted_size = state.memory.get_counted_size(len(program.instructions))
         self._computed_slots = [slot for slot, value in enumerate(program.initial) if value is None and slot != ABSENT]
         self._invariant_steps = self._steps[: program.invariant_count]
@@ -144,7 +145,8 @@ class Executor:
         for slot, argument in zip(self._parameters, arguments, strict=True):
             values[slot] = argument
         if self._parent is None:
-            self._checks_memory |= any(value is not None and value.nbytes > LARGE for value in arguments)
+            has_large_argument = any(value is not None and value.nbytes > LARGE for value in arguments)
+            self._checks_memory = self._has_large_constant or has_large_argument
         if self._state.deadline is not None:
             self._raise_if_late()
         sources = self._state.memory.sources

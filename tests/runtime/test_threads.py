@@ -1,15 +1,31 @@
-"""Requests can run on several threads at once."""
+"""Requests can run on several threads at once, and runs can use several threads."""
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import irrun
+from irrun import threads
+from irrun.threads import (
+    count_parts,
+    get_default_thread_count,
+    multiply_matrices,
+    run_parallel,
+    use_threads,
+)
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
+RNG = np.random.default_rng(0)
+
+
+def get_blas_counts():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
 def test_two_requests_on_two_threads_return_the_same_bits_as_one():
@@ -30,3 +46,152 @@ def test_two_requests_on_two_threads_return_the_same_bits_as_one():
     with ThreadPoolExecutor(2) as pool:
         for results in pool.map(run_all, range(2)):
             assert results == expected
+
+
+def test_number_of_threads_of_a_model_does_not_change_bits():
+    texts = np.load(EXAMPLE / "input.npy")[:4]
+    results = []
+    for count in (1, 2, 3):
+        compiled = irrun.compile_model(EXAMPLE / "model.xml", threads=count)
+        assert compiled.threads == count
+        results.append([value.tobytes() for x in texts for value in compiled(x[None]).to_tuple()])
+    assert results[0] == results[1] == results[2]
+
+
+def test_invalid_number_of_threads_is_reported():
+    with pytest.raises(ValueError, match="expected at least one thread, found 0"):
+        irrun.compile_model(EXAMPLE / "model.xml", threads=0)
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"IRRUN_NUM_THREADS": "3"}, 3),
+        ({"IRRUN_NUM_THREADS": "3", "OMP_NUM_THREADS": "1"}, 3),
+        ({"OMP_NUM_THREADS": "4,2"}, 4),
+        ({"OPENBLAS_NUM_THREADS": "5", "IRRUN_NUM_THREADS": "0"}, 5),
+    ],
+)
+def test_environment_sets_the_default(monkeypatch, variables, expected):
+    for name in threads.VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert get_default_thread_count() >= 1
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert get_default_thread_count() == expected
+    assert irrun.compile_model(EXAMPLE / "model.xml").threads == expected
+
+
+def test_blas_uses_one_thread_during_a_run_and_its_own_number_afterwards():
+    with threadpool_limits(2, user_api="blas"):
+        before = get_blas_counts()
+        with use_threads(2):
+            assert all(count == 1 for count in get_blas_counts())
+            with use_threads(1):
+                pass
+            assert all(count == 1 for count in get_blas_counts())
+        assert get_blas_counts() == before
+
+
+def test_overlapping_runs_restore_the_threads_of_blas():
+    barrier = threading.Barrier(2)
+
+    def run(_):
+        for _ in range(50):
+            with use_threads(2):
+                barrier.wait()
+
+    with threadpool_limits(2, user_api="blas"):
+        before = get_blas_counts()
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(run, range(2)))
+        assert get_blas_counts() == before
+
+
+def test_runs_without_a_known_blas_library_work(monkeypatch):
+    monkeypatch.setattr(threads, "_blas", threads._BlasLibrary())
+    monkeypatch.setattr("threadpoolctl.ThreadpoolController", None)
+    with use_threads(2):
+        assert multiply_matrices(np.eye(2), np.eye(2)).tolist() == np.eye(2).tolist()
+
+
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_every_part_runs_once(count):
+    calls = []
+    with use_threads(count):
+        run_parallel(calls.append, 100)
+        run_parallel(calls.append, 0)
+    assert sorted(calls) == list(range(100))
+
+
+def test_exception_of_a_part_is_raised():
+    def fail(part):
+        if part == 3:
+            raise KeyError(part)
+
+    for count in (1, 2):
+        with use_threads(count), pytest.raises(KeyError):
+            run_parallel(fail, 10)
+
+
+def test_parts_run_without_further_threads():
+    names = []
+    with use_threads(2):
+        run_parallel(lambda _: run_parallel(lambda _: names.append(threading.current_thread().name), 2), 2)
+    assert len(names) == 4
+
+
+def test_several_requests_may_divide_products_at_once():
+    a, b = RNG.normal(size=(200, 300)), RNG.normal(size=(300, 4000))
+    expected = multiply_matrices(a, b).tobytes()
+
+    def multiply(_):
+        with use_threads(2):
+            return [multiply_matrices(a, b).tobytes() for _ in range(5)]
+
+    with ThreadPoolExecutor(3) as pool:
+        for results in pool.map(multiply, range(3)):
+            assert results == [expected] * 5
+
+
+@pytest.mark.parametrize(
+    ("a_shape", "b_shape"),
+    [
+        ((1, 600), (600, 5000)),
+        ((40, 600), (600, 5000)),
+        ((5000, 600), (600, 40)),
+        ((1, 1, 100, 600), (1, 600, 1001)),
+        ((5000, 300), (1, 300, 7)),
+        ((2, 100, 600), (600, 1000)),
+        ((600,), (600, 5000)),
+        ((0, 600), (600, 5000)),
+        ((3, 0), (0, 5)),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_divided_products_agree_with_numpy(a_shape, b_shape, dtype):
+    a, b = RNG.normal(size=a_shape).astype(dtype), RNG.normal(size=b_shape).astype(dtype)
+    expected = a @ b
+    results = []
+    for count in (1, 2, 4):
+        with use_threads(count):
+            results.append(multiply_matrices(a, b))
+            out = np.empty_like(expected)
+            assert multiply_matrices(a, b, out) is out
+            np.testing.assert_array_equal(out, results[-1])
+    assert all(r.tobytes() == results[0].tobytes() for r in results)
+    assert results[0].shape == expected.shape
+    np.testing.assert_allclose(results[0], expected, rtol=1e-4, atol=1e-3)
+
+
+def test_products_of_transposed_matrices_are_divided():
+    weights, rows = RNG.normal(size=(5000, 600)).astype(np.float32), RNG.normal(size=(33, 600)).astype(np.float32)
+    assert count_parts(33, weights.size) > 1
+    with use_threads(2):
+        np.testing.assert_allclose(multiply_matrices(rows, weights.T), rows @ weights.T, rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(multiply_matrices(weights, rows.T), weights @ rows.T, rtol=1e-4, atol=1e-3)
+
+
+def test_mismatching_operands_are_reported_as_by_numpy():
+    with use_threads(2), pytest.raises(ValueError, match="mismatch"):
+        multiply_matrices(np.ones((100, 600)), np.ones((601, 5000)))
