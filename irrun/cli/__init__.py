@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from irrun import __version__
 from irrun.errors import IrrunError, to_one_line
@@ -26,8 +27,12 @@ COMMANDS = {
     "info": "Show the inputs, outputs and operations of a model.",
     "upgrade": "Convert an older IR (v2 to v10) to IR v11.",
     "extract": "Extract a sub-model with its weights.",
-    "validate": "Validate a model file against schema and structure.",
+    "validate": "Check a model file without running it.",
     "ops": "List supported operations, or describe one.",
+    "trace": "Record the values of a run.",
+    "replay": "Run one layer on its recorded inputs.",
+    "compare": "Compare a model with another one, f64, OpenVINO or recorded values, layer by layer.",
+    "check": "Find NaN, overflow, saturation and constant channels.",
 }
 
 
@@ -82,6 +87,10 @@ class _CommandGroup(click.Group):
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             ctx.fail(f"No such command or file {args[0]!r}; expected a model (.xml) or one of {', '.join(COMMANDS)}")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete commands, and the files of models in the short form."""
+        return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from irrun.cli.imports import import_option
+
 if TYPE_CHECKING:
-    from irrun.ir.graph import Layer
+    from irrun.ir.graph import Layer, Port
     from irrun.ir.model import Model, TensorSpec
 
 __all__ = ["command"]
@@ -27,20 +29,85 @@ PROBLEMS = {
 @click.command("info")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
+@click.option(
+    "--layers",
+    "pattern",
+    is_flag=False,
+    flag_value="*",
+    metavar="[PATTERN]",
+    help="List the layers, in bodies too, whose name or tensor name matches a pattern such as 'conv*'; all by default.",
+)
+@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(model: Path, weights: Path | None, as_json: bool) -> None:
-    """Show the inputs, outputs, operations and weights of MODEL, and which operations are unsupported.
+def command(model: Path, weights: Path | None, pattern: str | None, as_json: bool) -> None:
+    """Show the inputs, outputs, operations and weights of MODEL, and what prevents it from running.
 
-    The model is not executed, and the .bin file may be missing.
+    The model is not executed, and the .bin file may be missing. The exit code is 1 if the model cannot run.
     """
     from irrun.ir.reader import read_findings
+    from irrun.runtime.validation import check_operations
 
     source, findings = read_findings(model, weights)
-    facts = _collect_facts(source, findings)
+    facts = _collect_facts(source, [*findings, *check_operations(source, check_shapes=False)])
+    if pattern is not None:
+        layers = _list_layers(source, pattern)
+        facts["layer_list"] = layers
     if as_json:
         click.echo(json.dumps(facts))
+    elif pattern is not None:
+        click.echo(_format_layers(layers))
     else:
         click.echo("\n".join(_format_facts(facts, model.name)))
+    if facts["unsupported"] or facts["findings"]:
+        raise click.exceptions.Exit(1)
+
+
+def _list_layers(model: Model, pattern: str) -> list[dict[str, Any]]:
+    """Return the facts about the layers whose key or tensor name matches a pattern.
+
+    Raises:
+        InputError: None does.
+    """
+    from irrun.errors import InputError
+    from irrun.inspection.keys import KeyTable, compile_glob
+
+    expression = compile_glob(pattern)
+    rows = []
+    for key, layer in KeyTable(model).iterate_layers():
+        names = [name for port in layer.outputs for name in port.names]
+        if any(expression.fullmatch(name) for name in (key, layer.name, *names)):
+            rows.append(_describe_layer(key, layer))
+    if not rows:
+        raise InputError(f"no layer matches {pattern!r}; irrun info MODEL --layers lists all")
+    return rows
+
+
+def _describe_layer(key: str, layer: Layer) -> dict[str, Any]:
+    from irrun.ops._support import registry
+
+    operation = registry.find(layer.type, layer.version)
+    return {
+        "name": key,
+        "operation": str(operation) if operation else f"{layer.type} ({layer.version})",
+        "line": layer.line,
+        "inputs": [_format_port(port) for port in layer.inputs],
+        "outputs": [{"type_and_shape": _format_port(port), "names": list(port.names)} for port in layer.outputs],
+    }
+
+
+def _format_port(port: Port) -> str:
+    return f"{port.element_type or ''}{'[...]' if port.shape is None else port.shape}"
+
+
+def _format_layers(layers: Sequence[dict[str, Any]]) -> str:
+    from irrun.cli.show import format_columns
+
+    rows = [("layer", "operation", "outputs", "tensor names")]
+    for layer in layers:
+        shapes = " ".join(output["type_and_shape"] for output in layer["outputs"])
+        names = [name for output in layer["outputs"] for name in output["names"] if name != layer["name"]]
+        rows.append((layer["name"], layer["operation"], shapes, ", ".join(names)))
+    return format_columns(rows)
 
 
 def _format_facts(facts: dict[str, Any], file_name: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.imports import import_option
 
 if TYPE_CHECKING:
     from irrun.ops._support.operation import Attribute, Operation
@@ -24,6 +25,14 @@ WIDTH = 100
 SECTIONS = ("Args", "Returns", "Raises", "Spec")
 
 
+def _complete_type(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the types of operations that begin with a text, in any case."""
+    from irrun.ops._support.registry import list_operations
+
+    types = sorted({operation.type for operation in list_operations()})
+    return [name for name in types if name.lower().startswith(incomplete.lower())]
+
+
 @click.command(
     "ops",
     cls=ExampleCommand,
@@ -32,7 +41,8 @@ SECTIONS = ("Args", "Returns", "Raises", "Spec")
         "irrun ops Gather-7",
     ],
 )
-@click.argument("name", required=False, metavar="[TYPE]")
+@click.argument("name", required=False, metavar="[TYPE]", shell_complete=_complete_type)
+@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: str | None, as_json: bool) -> None:
     """List the supported operations by category, or describe the versions of one TYPE."""

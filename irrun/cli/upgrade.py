@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from irrun.cli import ExampleCommand, check_not_overwriting
+from irrun.cli.imports import import_option
 
 __all__ = ["command"]
 
@@ -21,6 +22,7 @@ __all__ = ["command"]
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml file to write.")
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
+@import_option
 def command(model: Path, output: Path, weights: Path | None) -> None:
     """Convert MODEL, an IR of any version, to IR v11, which current OpenVINO releases read."""
     from irrun.errors import escape_unprintable

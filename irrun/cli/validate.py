@@ -7,15 +7,21 @@ from pathlib import Path
 
 import click
 
+from irrun.cli.imports import import_option
+
 __all__ = ["command"]
 
 
 @click.command("validate")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
+@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(model: Path, weights: Path | None, as_json: bool) -> None:
-    """Validate MODEL against the schema of its IR version and check its edges, port maps and constants.
+    """Check everything in MODEL that can be checked without running it.
+
+    That is the schema of its IR version, the edges and port maps, the constants, the operations, their attributes and
+    inputs, and the declared types and shapes.
 
     Prints every finding with its line. The exit code is 1 if there are findings and 2 if the file cannot be read.
     """
