@@ -85,7 +85,7 @@ def _find_blas_functions() -> list[tuple[Callable[[], int], Callable[[int], obje
     threadpoolctl finds the libraries. Its own limits take 100 microseconds, the functions of OpenBLAS less than one.
     """
     try:
-        from threadpoolctl import ThreadpoolController
+        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
         controllers = ThreadpoolController().select(user_api="blas").lib_controllers
     except Exception:  # an unknown library: its thread count stays

@@ -127,21 +127,12 @@ def _group_mask(mask: Array | None, causal: bool, shape: tuple[int, int, int, in
         return None
     if mask.dtype != np.bool_ and mask.dtype != F32:
         raise ValueError("expected a mask of booleans or f32")
-    if mask.dtype == np.bool_ and mask.all():
-        if np.broadcast_shapes(mask.shape, (shape[0], heads * groups, length, key_length)) != (
-            shape[0],
-            heads * groups,
-            length,
-            key_length,
-        ):
-            raise ValueError("the mask does not match")
-        return None
-    full = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+    full: Array = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
     grouped = (heads, groups) if full.shape[1] != 1 else (1, 1)
     full = full.reshape(full.shape[0], *grouped, *full.shape[2:])
     if np.broadcast_shapes(full.shape, shape) != shape:
         raise ValueError("the mask does not match")
-    return full
+    return None if full.dtype == np.bool_ and full.all() else full
 
 
 def _mask_scores(scores: Array, mask: Array | None, rows: slice, length: int) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from irrun.limits import check_allocation
 from irrun.ops._support.context import Variables
 
-__all__ = ["append_to_variable", "append_to_reordered_variable"]
+__all__ = ["append_to_reordered_variable", "append_to_variable"]
 
 Array = np.ndarray[Any, Any]
 

@@ -66,7 +66,8 @@ class CompressedWeights:
     @property
     def shape(self) -> tuple[int, int]:
         """The number of rows and columns of the weights."""
-        return self.codes.shape  # type: ignore[return-value]
+        rows, columns = self.codes.shape
+        return rows, columns
 
     def decompress(self) -> Array:
         """Return the weights in f32, with the bits that the operations of the model compute."""

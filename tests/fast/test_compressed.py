@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import irrun
+from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.compressed import CompressedWeights, decode, gather_rows, multiply_by_weights
 from irrun.ops._support.conversion import convert
-from irrun.element_types import ELEMENT_TYPES
 from irrun.runtime.passes import compressed_weights
 from irrun.threads import use_threads
 

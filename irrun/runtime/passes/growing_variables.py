@@ -36,32 +36,33 @@ def grow_variables_in_place(program: Program) -> None:
         if concat is None or names.count(name) > 1 or concat.operation.type != "Concat" or len(concat.inputs) != 2:
             continue
         source = producers.get(concat.inputs[0])
-        gather = source if source is not None and _gathers_first_axis(program, source) else None
-        read = producers.get(gather.inputs[0]) if gather is not None else source
-        if read is None or read.operation.type != "ReadValue" or read.attributes["variable_id"] != name:
+        if source is None:
             continue
-        is_shared = gather is not None and (
-            len(consumers[gather.outputs[0]]) > 1 or gather.outputs[0] in program.results
-        )
-        if gather is None or is_shared:
-            if gather is not None:
-                continue  # the reordered value exists in any case, and is no view of the buffer
-            inputs, kernel = concat.inputs, append_to_variable
-        else:
-            inputs = (gather.inputs[0], gather.inputs[1], concat.inputs[1])
-            kernel = append_to_reordered_variable
-            removed.add(id(gather))
-        replacements[id(concat)] = replace(
-            concat,
-            kernel=kernel,
-            attributes={"axis": concat.attributes["axis"], "variable_id": name},
-            inputs=inputs,
-            provided={"variables": Variables},
-            plain=(concat,) if gather is None else (gather, concat),
-        )
+        attributes = {"axis": concat.attributes["axis"], "variable_id": name}
+        concat_fast = replace(concat, attributes=attributes, provided={"variables": Variables}, plain=(concat,))
+        if _reads_variable(source, name):
+            replacements[id(concat)] = replace(concat_fast, kernel=append_to_variable)
+        elif _gathers_first_axis(program, source) and _reads_variable(producers.get(source.inputs[0]), name):
+            if len(consumers[source.outputs[0]]) > 1 or source.outputs[0] in program.results:
+                continue  # the reordered value exists in any case, and is not a view of the buffer
+            replacements[id(concat)] = replace(
+                concat_fast,
+                kernel=append_to_reordered_variable,
+                inputs=(*source.inputs[:2], concat.inputs[1]),
+                plain=(source, concat),
+            )
+            removed.add(id(source))
     if replacements:
         program.instructions = [replacements.get(id(i), i) for i in program.instructions if id(i) not in removed]
         program.free_after_last_use()
+
+
+def _reads_variable(instruction: Instruction | None, name: str) -> bool:
+    return (
+        instruction is not None
+        and instruction.operation.type == "ReadValue"
+        and instruction.attributes["variable_id"] == name
+    )
 
 
 def _gathers_first_axis(program: Program, instruction: Instruction) -> bool:
