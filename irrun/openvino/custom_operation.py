@@ -42,6 +42,8 @@ class Op(Node):
 
     def __init__(self, py_obj: Any = None, inputs: Any = None) -> None:
         super().__init__(type(self).__name__, "extension")
+        if isinstance(inputs, tuple):
+            inputs = list(inputs[0]) if len(inputs) == 1 and isinstance(inputs[0], list) else list(inputs) or None
         if inputs is not None:
             self.set_arguments([as_output(i) for i in inputs])
             self.constructor_validate_and_infer_types()
