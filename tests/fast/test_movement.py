@@ -97,7 +97,7 @@ def test_gather_equals_plain_kernel(indices):
         for shape in ((4, 5), (5, 4, 6), (3,), (0, 4), (2, 0)):
             data = make_data(shape, dtype)
             for axis in (0, 1, -1, [0], 3):
-                for index_type in (np.int64, np.int32):
+                for index_type in (np.int64, np.int32) if dtype == np.float32 else (np.int64,):
                     inputs = [data, np.array(indices, index_type), np.array(axis)]
                     for constants in ((1, 2), (2,), (), (0, 2)):
                         check("Gather-8", inputs, constants=constants)

@@ -26,7 +26,8 @@ def test_reduction_equals_plain_kernel(name, axes):
             x = make_values(shape, dtype)
             for keep_dims in (True, False):
                 inputs = [x, np.array(axes, np.int64)]
-                repeat = [[make_values((3, 2), dtype), inputs[1]], [make_values((2, 2, 2), dtype), inputs[1]]]
+                shapes = [(3, 2), (2, 2, 2)] if dtype == np.float32 else []
+                repeat = [[make_values(other, dtype), inputs[1]] for other in shapes]
                 check(name, inputs, {"keep_dims": keep_dims}, constants=(1,), repeat=repeat)
     check(name, [make_values((2, 3), np.float32), np.array(axes, np.int64)])
 
@@ -133,7 +134,7 @@ def test_topk_equals_plain_kernel(mode, sort):
             x = (make_values(shape, np.int8) % 7).astype(dtype)
             for k in (0, 1, 3, 5, 64):
                 for axis in (-1, 0, len(shape) - 1):
-                    for index_type in ("i32", "i64"):
+                    for index_type in ("i32", "i64") if dtype == np.float32 else ("i32",):
                         index = ELEMENT_TYPES[index_type]
                         attributes = {"axis": axis, "mode": mode, "sort": sort, "index_element_type": index}
                         check("TopK-11", [x, np.array(k)], attributes, constants=(1,), outputs=2)
