@@ -53,8 +53,8 @@ class CompressedWeights:
 
     Attributes:
         codes: Codes of an element type that `is_compressed_type` accepts, shape [N, K].
-        zero_point: f32, shape [N, G] or [1, 1], or None.
-        scale: f32, shape [N, G] or [1, 1], or None.
+        zero_point: f32, shape [N, G] or [1, 1], or None. Columns should be contiguous.
+        scale: f32, shape [N, G] or [1, 1], or None. Columns should be contiguous.
         groups: G, the number of groups in a row.
     """
 

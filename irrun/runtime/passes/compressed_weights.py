@@ -306,7 +306,9 @@ def _make_weights(
             return None
         if value.shape[0] != rows:
             return None
-        parameters.append(np.ascontiguousarray(value.reshape(rows, groups)))
-    if parameters[0] is not None and not parameters[0].any():
-        parameters[0] = None
+        # Kernels read the parameters of many rows for one group at a time.
+        parameters.append(np.asfortranarray(value.reshape(rows, groups)))
+    zero_points = parameters[0]
+    if zero_points is not None and zero_points.min() == zero_points.max():
+        parameters[0] = zero_points[:1, :1].copy() if zero_points.any() else None
     return CompressedWeights(codes.reshape(rows, columns), parameters[0], parameters[1], groups)
