@@ -18,7 +18,7 @@ __all__ = ["atomic_write"]
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` when the block ends and is deleted if the block fails.
 
-    If `path` is a symbolic link, its target is replaced. The permissions of an existing file are kept.
+    Missing parent folders are created. If `path` is a symbolic link, its target is replaced. The permissions of an existing file are kept.
 
     Args:
         path: The file to write.
@@ -30,6 +30,7 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         OSError: The file cannot be written, or `path` exists and is not a regular file.
     """
     path = Path(os.path.realpath(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
     mode = _get_mode(path)
     descriptor, temporary = tempfile.mkstemp(prefix=".irrun-", dir=path.parent)
     try:

@@ -48,7 +48,8 @@ def command(model: Path, weights: Path | None, pattern: str | None, as_json: boo
     from irrun.runtime.validation import check_operations
 
     source, findings = read_findings(model, weights)
-    facts = _collect_facts(source, [*findings, *check_operations(source, check_shapes=False)])
+    others = [f for f in check_operations(source, check_shapes=False) if "unsupported operation" not in f.message]
+    facts = _collect_facts(source, [*findings, *others])
     if pattern is not None:
         layers = _list_layers(source, pattern)
         facts["layer_list"] = layers

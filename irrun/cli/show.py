@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from irrun.data.json_output import FIRST_ELEMENTS, describe_tensor
 from irrun.data.save import to_storable
 from irrun.element_types import ElementType
 from irrun.errors import escape_unprintable
@@ -15,11 +15,6 @@ from irrun.errors import escape_unprintable
 __all__ = ["describe_tensor", "format_bytes", "format_columns", "format_tensors", "summarize_tensor"]
 
 Array = np.ndarray[Any, Any]
-
-#: Maximum number of elements that JSON contains in full.
-MAX_ELEMENTS = 1000
-#: Number of elements that a summary shows.
-FIRST_ELEMENTS = 6
 
 
 def format_tensors(outputs: Mapping[str, Array]) -> str:
@@ -41,25 +36,11 @@ def format_columns(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
-def describe_tensor(name: str, value: Array) -> dict[str, Any]:
-    """Return the JSON object of a tensor; it has the key "values" only if the tensor is small."""
-    array = to_storable(value)
-    result: dict[str, Any] = {"name": name, "type": str(ElementType.of(value.dtype)), "shape": list(value.shape)}
-    if array.dtype.kind in "iuf" and array.size:
-        with np.errstate(all="ignore"):  # the mean of infinities is undefined
-            statistics = {"min": array.min(), "max": array.max(), "mean": array.mean(dtype=np.float64)}
-        result.update((key, _to_json(number.item())) for key, number in statistics.items())
-    result["first"] = _to_json(array.reshape(-1)[:FIRST_ELEMENTS].tolist())
-    if math.prod(max(n, 1) for n in array.shape) <= MAX_ELEMENTS:  # [1000000,0] is empty, but long as nested lists
-        result["values"] = _to_json(array.tolist())
-    return result
-
-
 def format_bytes(count: int) -> str:
     """Return a number of bytes with a decimal unit, such as "1.5 MB"."""
     size = float(count)
     for unit in ("B", "KB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
+        if round(size, 1) < 1000 or unit == "GB":
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     raise AssertionError
@@ -87,10 +68,3 @@ def _format_first(value: Array) -> str:
     array = to_storable(value).reshape(-1)[:FIRST_ELEMENTS]
     elements = [f"{v:.6g}" if array.dtype.kind == "f" else repr(v.item()) for v in array]
     return " ".join(elements) + (" ..." if value.size > FIRST_ELEMENTS else "")
-
-
-def _to_json(value: Any) -> Any:
-    """Replace the floats that JSON does not have (NaN, infinities) by strings."""
-    if isinstance(value, list):
-        return [_to_json(v) for v in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -19,7 +19,7 @@ from irrun.data.image import IMAGE_SUFFIXES, ImageOptions, load_image
 from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.ir.model import TensorSpec, index_names
-from irrun.limits import check_allocation
+from irrun.limits import check_allocation, check_empty
 from irrun.packing import unpack
 from irrun.shapes import DynamicDimension
 
@@ -44,7 +44,15 @@ class LoadOptions:
 
 
 def load_inputs(
-    specs: Iterable[str], tensors: Sequence[TensorSpec], options: LoadOptions | None = None
+    specs: Iterable[str],
+    tensors: Sequence[TensorSpec],
+    options: LoadOptions | None = None,
+    *,
+    seed: int | None = None,
+    layout: str | None = None,
+    channels: str | None = None,
+    mean: float | Sequence[float] | None = None,
+    scale: float | Sequence[float] | None = None,
 ) -> dict[str | int, Array]:
     """Load inputs from specifications such as "x.npy", "ids=[[1,2,3]]", "data=street.jpg" or "all.npz".
 
@@ -54,15 +62,22 @@ def load_inputs(
     Args:
         specs: Texts of the form `[name=]value`; see `load_input` for the values.
         tensors: The inputs of the model.
-        options: Seed and image options.
+        options: Seed and image options. The following arguments replace single ones of them.
+        seed: Seed for random inputs.
+        layout: The layout of image inputs, such as "NCHW"; "auto" derives it from the shape.
+        channels: The channel order of image inputs, "BGR" or "RGB".
+        mean: Mean to subtract from the pixels of images (0 to 255): one number, or one for each channel.
+        scale: Divisor that is applied after subtracting the mean, in the same form.
 
     Returns:
         Name -> array; position -> array for inputs that do not have a unique name.
 
     Raises:
-        InputError: A name is unknown, a value cannot be read, or an input is missing or passed twice.
+        InputError: A name is unknown, a value cannot be read, an input is missing or passed twice, or there are image
+            options but no images.
     """
-    options = options or LoadOptions()
+    options = _merge_options(options or LoadOptions(), seed, layout, channels, mean, scale)
+    has_image = False
     arrays: dict[int, Array] = {}
     for spec in [specs] if isinstance(specs, str) else specs:
         position, text = _split_name(spec, tensors)
@@ -76,8 +91,13 @@ def load_inputs(
             position = next((i for i in range(len(tensors)) if i not in arrays), None)
             if position is None:
                 raise InputError(f"too many inputs: expected {_format_inputs(tensors)}, found also {spec!r}")
+        elif text.lower().endswith(".npz"):
+            text = _select_member(text, tensors[position])
         _check_not_set(position, arrays, tensors)
         arrays[position] = load_input(text, tensors[position], options)
+        has_image = has_image or _is_image(text)
+    if options.image != ImageOptions() and not has_image:
+        raise InputError("layout, channels, mean and scale apply to image files only, and no input is an image file")
     missing = [t for i, t in enumerate(tensors) if i not in arrays]
     if missing:
         raise InputError(
@@ -109,7 +129,7 @@ def load_input(text: str, tensor: TensorSpec, options: LoadOptions | None = None
         return _generate(generated[1], generated[2], tensor, options.seed)
     path, key = _split_key(text)
     suffix = path.suffix.lower()
-    if suffix in IMAGE_SUFFIXES and os.path.isfile(path):
+    if _is_image(text):
         return load_image(path, tensor, options.image)
     if text.lstrip()[:1] in ("[", "{", '"') or _is_scalar(text):
         return _parse_json(text, tensor, "the text")
@@ -120,6 +140,60 @@ def load_input(text: str, tensor: TensorSpec, options: LoadOptions | None = None
             f"{path}: expected a .npy, .npz, .bin, .json or image file ({', '.join(IMAGE_SUFFIXES)}), found {suffix!r}"
         )
     raise InputError(f"{text!r} is not a file, JSON, random, zeros or ones, for input {tensor}")
+
+
+def _merge_options(
+    options: LoadOptions,
+    seed: int | None,
+    layout: str | None,
+    channels: str | None,
+    mean: float | Sequence[float] | None,
+    scale: float | Sequence[float] | None,
+) -> LoadOptions:
+    """Return options with those replaced that are not None."""
+    if channels is not None and channels.upper() not in ("BGR", "RGB"):
+        raise InputError(f"expected the channels BGR or RGB, found {channels!r}")
+    image = options.image
+    image = ImageOptions(
+        image.layout if layout is None else layout,
+        image.channels if channels is None else channels.upper(),
+        image.mean if mean is None else _to_numbers("mean", mean),
+        image.scale if scale is None else _to_numbers("scale", scale),
+    )
+    return LoadOptions(options.seed if seed is None else seed, image)
+
+
+def _to_numbers(name: str, value: float | Sequence[float]) -> tuple[float, ...]:
+    numbers = tuple(float(number) for number in np.atleast_1d(value))
+    if not all(map(math.isfinite, numbers)) or (name == "scale" and 0 in numbers):
+        raise InputError(f"{name}: expected finite numbers{' other than 0' * (name == 'scale')}, found {value}")
+    return numbers
+
+
+def _is_image(text: str) -> bool:
+    return text.lower().endswith(IMAGE_SUFFIXES) and os.path.isfile(text)
+
+
+def _select_member(text: str, tensor: TensorSpec) -> str:
+    """Return the path of an .npz file with the key of the array for an input that was specified by its name.
+
+    Raises:
+        InputError: The file has arrays for other names only.
+    """
+    if not os.path.isfile(text):
+        return text
+    try:
+        with np.load(text, allow_pickle=False) as archive:
+            keys = list(archive.files)
+    except Exception:  # reported when the file is read
+        return text
+    matching = [key for key in keys if key in (*tensor.names, "arr_0")]  # np.savez(path, x) names x arr_0
+    if keys and not matching:
+        raise InputError(
+            f"{text} does not contain {tensor.names[0]!r}, found {', '.join(keys)}; "
+            f"select an array with {text}:KEY for input {tensor}"
+        )
+    return text
 
 
 def _read_file(path: Path, key: str, tensor: TensorSpec) -> Array:
@@ -148,7 +222,7 @@ def _split_name(spec: str, tensors: Sequence[TensorSpec]) -> tuple[int | None, s
         return position, spec[len(name) + 1 :]
     name, equals, rest = spec.partition("=")
     if equals and not os.path.exists(spec) and not re.match(r"\s*[\[{\"]", spec):
-        if name.isdecimal() and int(name) < len(tensors):
+        if name.isdecimal() and len(name) < 10 and int(name) < len(tensors):
             return int(name), rest
         raise InputError(f"unknown input {name!r}; the model has {_format_inputs(tensors)}")
     return None, spec
@@ -345,6 +419,8 @@ def _resolve_shape(kind: str, text: str | None, tensor: TensorSpec) -> tuple[int
     else:
         shape = tuple(max(d.minimum, 1) if isinstance(d, DynamicDimension) else d for d in tensor.partial_shape)
     try:
+        if 0 in shape:
+            check_empty(shape)
         check_allocation((*shape, 8), np.dtype(np.uint8))
         np.broadcast_to(np.uint8(0), shape)  # fails if NumPy does not support this many dimensions
     except ValueError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import zipfile
@@ -14,16 +15,20 @@ import numpy as np
 from irrun.atomic_files import atomic_write
 from irrun.element_types import ElementType
 from irrun.errors import InputError
+from irrun.limits import check_allocation
 
-__all__ = ["save_outputs", "to_storable"]
+__all__ = ["FileNames", "save_outputs", "to_storable"]
 
 Array = np.ndarray[Any, Any]
 
+#: Most bytes of a name in an .npz file.
+MAX_NAME = 60_000
+
 
 def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -> list[Path]:
-    """Save outputs to an .npz file, to an .npy file (one output) or to a folder (one .npy file each).
+    """Save outputs to an .npz file, an .npy file (one output), a .json file or a folder (one .npy file each).
 
-    Types that NumPy's files do not support are widened without loss; see `to_storable`.
+    Missing folders are created. A .json file contains what `irrun run --json` prints for the outputs. Types that NumPy's files do not support are widened without loss; see `to_storable`.
 
     Args:
         outputs: Name -> array.
@@ -50,14 +55,18 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
                 )
             _write_npy(path, *arrays.values())
             return [path]
+        if suffix == ".json":
+            _write(path, lambda file: _write_json(file, outputs))
+            return [path]
         if suffix and not path.is_dir() and not str(target).endswith(("/", os.sep)):
-            raise InputError(f"expected an .npz file, an .npy file or a folder for the outputs, found {path}")
+            raise InputError(f"expected an .npz, .npy or .json file or a folder for the outputs, found {path}")
         if path.exists() and not path.is_dir():
-            raise InputError(f"{path} exists and is not a folder; expected an .npz file, an .npy file or a folder")
+            raise InputError(f"{path} exists and is not a folder; expected an .npz, .npy or .json file or a folder")
         path.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
+        names = FileNames(path)
         for name, value in arrays.items():
-            written.append(_choose_path(path, name, written))
+            written.append(names.choose(name))
             _write_npy(written[-1], value)
         return written
     except OSError as error:
@@ -76,6 +85,8 @@ def to_storable(value: Array) -> Array:
     """
     element_type = ElementType.of(value.dtype)
     if element_type.kind == "string":
+        longest = max(map(len, value.reshape(-1).tolist()), default=0)
+        check_allocation((value.size, longest, 4), np.dtype(np.uint8))  # each takes as much as the longest one
         return value.astype(np.str_)
     if value.dtype.fields:
         return value.view(np.uint8)
@@ -101,16 +112,35 @@ def _write_npz(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
     """Write arrays as np.savez does, which cannot write an array named "file"."""
     with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
         for name, value in arrays.items():
+            if len(name.encode("utf-8", "surrogateescape")) > MAX_NAME:
+                raise InputError(f"the name {name!r} has more than {MAX_NAME} bytes, which .npz files do not support")
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
                 np.lib.format.write_array(entry, value, allow_pickle=False)
 
 
-def _choose_path(folder: Path, name: str, taken: list[Path]) -> Path:
-    """Return a path for an output that is a valid file name and not in `taken`."""
-    stem = re.sub(r"[^\w.-]+", "_", name)[:100].strip(".") or "output"
-    path = folder / f"{stem}.npy"
-    number = 2
-    while path in taken:
-        path = folder / f"{stem}_{number}.npy"
-        number += 1
-    return path
+def _write_json(file: BinaryIO, outputs: Mapping[str, Array]) -> None:
+    from irrun.data.json_output import MAX_OUTPUT_ELEMENTS, describe_tensor
+
+    described = [describe_tensor(name, value, MAX_OUTPUT_ELEMENTS) for name, value in outputs.items()]
+    file.write(json.dumps({"outputs": described}).encode())
+
+
+class FileNames:
+    """Chooses a valid and unique file name for each of many values.
+
+    Args:
+        folder: The folder of the files.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._numbers: dict[str, int] = {}
+
+    def choose(self, name: str) -> Path:
+        """Return a path for a value that differs from those before, also where the file system ignores case."""
+        base = stem = re.sub(r"[^\w.-]+", "_", name)[:100].strip(".") or "output"
+        while stem.lower() in self._numbers:
+            self._numbers[base.lower()] += 1
+            stem = f"{base}_{self._numbers[base.lower()]}"
+        self._numbers[stem.lower()] = 1
+        return self.folder / f"{stem}.npy"

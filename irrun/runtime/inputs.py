@@ -179,7 +179,7 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
         raise
     except (ValueError, TypeError, OverflowError):
         raise InputError(f"input {spec} does not accept {describe_type(value)}") from None
-    is_same = (restored == array) | ((restored != restored) & (array != array))
+    is_same = (restored == array) & ((converted < 0) == (array < 0))  # u64 and i64 exchange their sign bits
     if not np.all(is_same):
         raise InputError(
             f"input {spec} does not accept {describe_type(value)} with values that {expected} cannot represent; "
@@ -201,9 +201,10 @@ def _has_bits_of(array: Array, element_type: ElementType) -> bool:
 
 def _convert_strings(value: Any, spec: TensorSpec) -> Array:
     array = np.array(value, dtype=object)
-    for index, element in np.ndenumerate(array):
+    elements = array.reshape(-1)  # np.ndenumerate supports 32 dimensions only
+    for index, element in enumerate(elements):
         if isinstance(element, bytes):
-            array[index] = element.decode("utf-8", "surrogateescape")
+            elements[index] = element.decode("utf-8", "surrogateescape")
         elif not isinstance(element, str):
             raise InputError(f"input {spec} does not accept a {type(element).__name__} among its strings")
     return array

@@ -215,9 +215,9 @@ def test_missing_weights_are_reported_once(tmp_path, capsys):
         (["--input", "x=zeros", "--input", "x=ones"], "input x: f32[2,3] is passed twice"),
         (
             ["--input", "zeros", "--output", "out.txt"],
-            "expected an .npz file, an .npy file or a folder for the outputs, found out.txt",
+            "expected an .npz, .npy or .json file or a folder for the outputs, found out.txt",
         ),
-        (["--input", "zeros", "--output", "no/such/folder/out.npy"], "cannot write"),
+        (["--input", "zeros", "--output", "/dev/null/folder/out.npy"], "cannot write"),
         (["--input", "zeros", "--weights", "nowhere.bin"], "cannot read the weights"),
         (["--input", "zeros", "--nonsense"], "No such option"),
         (["--input", "zeros", "--mean", "x"], "expected a list of numbers, found 'x'"),
@@ -233,13 +233,18 @@ def test_invalid_arguments_are_reported_in_one_line(model, arguments, message, c
 
 
 def test_inputs_are_converted_only_without_loss(sum_and_difference, tmp_path, capsys):
-    np.save(tmp_path / "whole.npy", np.array([1.0, 2.0]))
-    np.save(tmp_path / "half.npy", np.array([1.5, 2.0]))
-    code, out, _ = call(capsys, sum_and_difference, "-i", tmp_path / "whole.npy", "-i", "zeros", "--json")
+    np.save(tmp_path / "bytes.npy", np.array([1, 2], np.uint8))
+    code, out, _ = call(capsys, sum_and_difference, "-i", tmp_path / "bytes.npy", "-i", "zeros", "--json")
     assert (code, json.loads(out)["outputs"][0]["values"]) == (0, [1, 2])
-    code, _, err = call(capsys, sum_and_difference, "-i", tmp_path / "half.npy", "-i", "zeros")
+    np.save(tmp_path / "large.npy", np.array([1, 2**64 - 1], np.uint64))
+    code, _, err = call(capsys, sum_and_difference, "-i", tmp_path / "large.npy", "-i", "zeros")
     assert code == 2
-    assert "does not accept f64 with values that i64 cannot represent" in err
+    assert "does not accept u64 with values that i64 cannot represent" in err
+    for values in ([1.0, 2.0], [1.5, 2.0]):
+        np.save(tmp_path / "floats.npy", np.array(values))
+        code, _, err = call(capsys, sum_and_difference, "-i", tmp_path / "floats.npy", "-i", "zeros")
+        assert code == 2
+        assert "does not accept f64: floats are not converted to i64; convert it first" in err
 
 
 def test_pickles_are_rejected(model, tmp_path, capsys):
@@ -278,7 +283,8 @@ def test_check_reports_wrong_declarations(tmp_path, capsys):
 def test_info_shows_operations_and_unsupported_ones(tmp_path, capsys):
     path = write(tmp_path, chain("Relu", "Foo", data=['colour="blue"', ""]), None)
     code, out, _ = call(capsys, "info", path)
-    assert code == 0
+    assert code == 1
+    assert out.count("Foo") == 2
     for text in ("x: f32[2,3]", "Relu-1", "unsupported operations", "Foo of opset1", "Relu-1 colour"):
         assert text in out
     code, out, _ = call(capsys, "info", path, "--json")
@@ -290,8 +296,16 @@ def test_info_shows_operations_and_unsupported_ones(tmp_path, capsys):
 def test_info_shows_findings(tmp_path, capsys):
     path = write(tmp_path, chain("Relu").replace('from-port="0"', 'from-port="5"', 1))
     code, out, _ = call(capsys, "info", path)
-    assert code == 0
+    assert code == 1
     assert "an edge refers to output port 5" in out
+
+
+def test_info_fails_if_the_model_cannot_run(tmp_path, capsys):
+    path = write(tmp_path, chain("Relu", "Clamp", data=["", 'min="0"']))
+    code, out, _ = call(capsys, "info", path)
+    assert code == 1
+    assert "Clamp-1 requires the attribute max" in out
+    assert call(capsys, "info", write(tmp_path, chain("Relu")))[0] == 0
 
 
 def test_validate_prints_findings_with_lines(tmp_path, capsys):
@@ -479,7 +493,7 @@ def test_unknown_command_is_reported(capsys):
     ("arguments", "message"),
     [
         (["--input"], "requires an argument"),
-        (["--input", "zeros", "--output", ""], "expected an .npz file, an .npy file or a folder, found ''"),
+        (["--input", "zeros", "--output", ""], "expected an .npz, .npy or .json file or a folder, found ''"),
         (["--input", "random", "--seed", "-1"], "--seed"),
         (["--input", "zeros", "--scale", "0"], "expected numbers other than 0, found '0'"),
         (["--input", "zeros", "--mean", "nan"], "expected finite numbers, found 'nan'"),
