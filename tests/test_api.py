@@ -48,3 +48,7 @@ def test_outputs_are_accessible_by_position_name_and_spec(tmp_path):
     assert str(compiled.inputs[0].partial_shape) == "[2,3]"
     assert str(compiled.inputs[0].element_type) == "f32"
     assert compiled.inputs[0].shape == (2, 3)
+
+
+def test_dir_lists_public_names_only():
+    assert set(dir(irrun)) == {*irrun.__all__, "__version__"}

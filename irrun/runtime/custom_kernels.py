@@ -66,7 +66,8 @@ def _check_results(result: Any, operation: Operation, layer: Layer, count: int |
     results = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     expected = max(len(layer.outputs), 1)
     if not (expected if count is None else count) <= len(results) <= expected:
-        raise ExecutionError(f"the kernel of {operation} returned {len(results)} outputs, the layer has {expected}")
+        found = f"{len(results)} output{'s' * (len(results) != 1)}"
+        raise ExecutionError(f"the kernel of {operation} returned {found}, the layer has {expected}")
     return tuple(_check_output(value, i, operation, layer) for i, value in enumerate(results))
 
 

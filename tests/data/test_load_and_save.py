@@ -11,7 +11,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from ir_text import layer, net, port, write
+from ir_text import chain, layer, net, port, write
 
 import irrun
 from irrun.data.load import load_input, load_inputs
@@ -244,3 +244,44 @@ def test_pipes_and_folders_are_not_replaced(tmp_path):
 def test_file_names_of_maximum_length_are_written(tmp_path):
     save_outputs({"x": np.zeros(2)}, tmp_path / ("x" * 251 + ".npy"))
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_image_options_are_keywords(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.zeros((2, 2, 3), np.uint8)
+    pixels[:] = (200, 100, 50)
+    image.fromarray(pixels).save(tmp_path / "x.png")
+    model = irrun.compile_model(write(tmp_path, chain("Relu", shape=(1, 3, 2, 2))))
+
+    def load(**options):
+        (value,) = irrun.load_inputs([f"x={tmp_path}/x.png"], model.inputs, **options).values()
+        assert value.shape == (1, 3, 2, 2)
+        return value[0, :, 0, 0].tolist()
+
+    assert load() == [50, 100, 200]
+    assert load(channels="RGB") == [200, 100, 50]
+    assert load(channels="rgb", mean=100, scale=50) == [2, 0, -1]
+    assert load(mean=[50, 99, 200], scale=(1, 2, 4), layout="NCHW") == [0, 0.5, 0]
+    for options, message in (
+        ({"channels": "GRB"}, "expected the channels BGR or RGB, found 'GRB'"),
+        ({"scale": 0}, "scale: expected finite numbers other than 0, found 0"),
+        ({"mean": float("nan")}, "mean: expected finite numbers, found nan"),
+        ({"mean": [1, 2]}, "mean: expected 1 or 3 numbers"),
+        ({"layout": "NHW"}, "layout 'NHW' does not fit"),
+    ):
+        with pytest.raises(irrun.InputError, match=message):
+            load(**options)
+
+
+def test_seed_is_a_keyword(tmp_path):
+    model = irrun.compile_model(write(tmp_path, chain("Relu")))
+    first, second, again = (irrun.load_inputs(["random"], model.inputs, seed=seed)["x"] for seed in (1, 2, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != second).any()
+
+
+def test_image_options_without_images_are_reported(tmp_path):
+    model = irrun.compile_model(write(tmp_path, chain("Relu")))
+    np.save(tmp_path / "x.npy", np.zeros((2, 3), np.float32))
+    with pytest.raises(irrun.InputError, match="apply to image files only"):
+        irrun.load_inputs([f"{tmp_path}/x.npy"], model.inputs, mean=1)
