@@ -218,8 +218,10 @@ def _create_index(
 def specialize_gather(site: CallSite) -> SpecializedKernel | None:
     """Call `take`, which raises an exception for indices out of range; the plain kernel returns zeros for them."""
     axis, indices = get_axis(site, 2), site.get_constant(1)
-    if axis is None or site.attributes.get("batch_dims", 0) != 0:
+    if axis is None:
         return None
+    if site.attributes.get("batch_dims", 0) != 0:
+        return _specialize_batched_gather(site, axis) if site.variable_inputs == (0, 1) else None
     if indices is not None:
         return _specialize_constant_indices(site, axis, indices) if site.variable_inputs == (0,) else None
     data = site.get_constant(0)
@@ -242,6 +244,30 @@ def specialize_gather(site: CallSite) -> SpecializedKernel | None:
         if indices.size * data.nbytes > MAX_BYTES or indices.dtype.kind != "i" or not data.ndim:
             return call_plain(data, indices)
         return data.take(indices, axis)
+
+    return compute
+
+
+def _specialize_batched_gather(site: CallSite, axis: int) -> SpecializedKernel | None:
+    """Index each batch by its own indices if the gathered axis follows the batch axes."""
+    if site.attributes["batch_dims"] != axis or axis < 1:
+        return None
+    call_plain = site.call_plain
+    entry: tuple[int, Array] = (0, np.zeros((0, 1), np.intp))
+
+    def compute(data: Array, indices: Array) -> Any:
+        nonlocal entry
+        leading = data.shape[:axis]
+        if leading != indices.shape[:axis] or indices.size * data.nbytes > MAX_BYTES or indices.dtype.kind != "i":
+            return call_plain(data, indices)
+        batches = math.prod(leading)
+        count, rows = entry
+        if count != batches:
+            rows = np.arange(batches)[:, np.newaxis]
+            entry = (batches, rows)
+        flat = data.reshape(batches, data.shape[axis], math.prod(data.shape[axis + 1 :]))
+        result = flat[rows, indices.reshape(batches, math.prod(indices.shape[axis:]))]
+        return result.reshape(*indices.shape, *data.shape[axis + 1 :])
 
     return compute
 

@@ -350,7 +350,8 @@ def _store_outputs(values: list[Any], outputs: tuple[int, ...], result: Any) -> 
     if len(result) < len(outputs):
         raise ExecutionError(f"the kernel returned {len(result)} outputs, the layer has {len(outputs)}")
     for slot, value in zip(outputs, result, strict=False):
-        values[slot] = np.asarray(value)
+        # The only element of a string tensor is a str, which NumPy would convert to a type of fixed width.
+        values[slot] = np.array(value, object) if isinstance(value, str) else np.asarray(value)
 
 
 def _check_replacement(replacement: Sequence[Array], outputs: tuple[int, ...]) -> list[Array]:

@@ -271,3 +271,18 @@ def test_constant_arguments_are_specialized():
     assert not is_specialized("Gather-8", [x, np.array(1), np.array(0)])
     assert is_specialized("Slice-8", [x, ints(1), ints(2), ints(1)], (1, 2, 3))
     assert not is_specialized("Slice-8", [x, ints(1), ints(2), ints(1)], (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("data_shape", "index_shape", "batch_dims", "axis"),
+    [((3, 5), (3, 4), 1, 1), ((3, 5, 2), (3, 4), 1, 1), ((2, 3, 5, 2), (2, 3), 2, 2), ((2, 3, 5), (2, 3, 1, 2), 2, 2)],
+)
+@pytest.mark.parametrize("limit", [0, 2])
+def test_gather_by_batches_agrees_with_plain_kernel(data_shape, index_shape, batch_dims, axis, limit):
+    """Negative indices count from the end, and `limit` adds indices out of range."""
+    data = make_floats(data_shape)
+    size = data_shape[axis]
+    indices = np.random.default_rng(0).integers(-size - limit, size + limit, index_shape)
+    inputs = [data, indices, np.array(axis)]
+    check("Gather-8", inputs, {"batch_dims": batch_dims}, constants=(2,))
+    assert is_specialized("Gather-8", inputs, (2,), batch_dims=batch_dims)
