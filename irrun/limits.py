@@ -20,6 +20,7 @@ __all__ = [
     "MemoryBudget",
     "MemoryLimitError",
     "check_allocation",
+    "check_empty",
     "count_with",
     "find_owner",
     "format_size",
@@ -40,6 +41,9 @@ LARGE = 1 << 24
 QUOTA = 1 << 26
 #: The part of the memory that is left that a run may use.
 USABLE = 0.9
+
+#: Largest product of the other dimensions of an array without elements.
+MAX_EMPTY = 1 << 24
 
 _CGROUP_ROOT = Path("/sys/fs/cgroup")
 _SUFFIXES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -70,7 +74,24 @@ def get_available_memory() -> int:
                 candidates.append(int(line.split()[1]) << 10)
     except (OSError, ValueError, IndexError):
         pass
+    address_space = _read_address_space()
+    if address_space is not None:
+        candidates.append(address_space)
     return min(candidates, default=get_default_limit())
+
+
+def _read_address_space() -> int | None:
+    """Return the bytes that are left of a limit on the address space of the process (`ulimit -v`), or None."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return None
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        return max(limit - pages * resource.getpagesize(), 0)
+    except (ImportError, OSError, ValueError):
+        return None
 
 
 def _read_cgroups() -> list[tuple[int, int]]:
@@ -183,6 +204,10 @@ class MemoryBudget:
         self.limit = self._stated
         self.used = 0
         self.sources = []
+        arguments = list(arguments)
+        for value in arguments:
+            if not value.size:
+                check_empty(value.shape)
         self._excluded = [owner for owner in map(find_owner, arguments) if owner is not None]
 
     def finish(self) -> None:
@@ -210,8 +235,8 @@ class MemoryBudget:
             if owner is not None:
                 self.used += owner.nbytes
                 self.check(0)
-        else:  # further results may have the other dimensions
-            check_allocation((max(n, 1) for n in value.shape), value.dtype)
+        else:
+            check_empty(value.shape)
 
     def check(self, required: int) -> None:
         """Check that an array of `required` bytes can be added.
@@ -285,6 +310,21 @@ def limit_allocations(limit: int) -> Iterator[None]:
         yield
     finally:
         _limit.reset(token)
+
+
+def check_empty(shape: Sequence[int]) -> None:
+    """Refuse the shape of an array without elements if loops over its other dimensions, or results of them, are large.
+
+    Args:
+        shape: The shape, with a dimension of 0.
+
+    Raises:
+        InputError: The other dimensions multiply to more than 16 million.
+    """
+    if math.prod(max(n, 1) for n in shape) > MAX_EMPTY:
+        raise MemoryLimitError(
+            f"shape {list(shape)} has no elements, expected its other dimensions to multiply to at most {MAX_EMPTY}"
+        )
 
 
 def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:

@@ -8,10 +8,20 @@ from functools import lru_cache
 from operator import index
 from typing import Any, SupportsIndex
 
-__all__ = ["Dimension", "DynamicDimension", "PartialShape", "StaticDimension", "parse_dimension", "parse_shape"]
+__all__ = [
+    "MAX_RANK",
+    "Dimension",
+    "DynamicDimension",
+    "PartialShape",
+    "StaticDimension",
+    "parse_dimension",
+    "parse_shape",
+]
 
 #: Maximum number of digits of a dimension in a file: that of the largest 64-bit integer.
 MAX_DIGITS = 19
+#: Most dimensions of a shape in a file; NumPy supports 64.
+MAX_RANK = 64
 
 
 class StaticDimension(int):
@@ -240,4 +250,6 @@ def parse_shape(text: str) -> PartialShape | None:
         text = text[1:-1]
     if text.strip() == "...":
         return None
+    if text.count(",") >= MAX_RANK:
+        raise ValueError(f"expected at most {MAX_RANK} dimensions, found {text.count(',') + 1}")
     return PartialShape(parse_dimension(d) for d in text.split(",")) if text.strip() else PartialShape()

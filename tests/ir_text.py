@@ -37,10 +37,8 @@ def layer(id, type, version="opset1", data="", inputs=(), outputs=(), name=None,
 
 def graph(layers, edges) -> str:
     """Return the `layers` and `edges` elements; an edge is (from layer, from port, to layer, to port)."""
-    text = "<layers>" + "\n".join(layers) + "</layers>\n<edges>"
-    for a, b, c, d in edges:
-        text += f'<edge from-layer="{a}" from-port="{b}" to-layer="{c}" to-port="{d}"/>\n'
-    return text + "</edges>"
+    edge = '<edge from-layer="{}" from-port="{}" to-layer="{}" to-port="{}"/>\n'
+    return "<layers>" + "\n".join(layers) + "</layers>\n<edges>" + "".join(edge.format(*e) for e in edges) + "</edges>"
 
 
 def net(layers, edges, version="11", name="net", extra="") -> str:

@@ -18,6 +18,9 @@ __all__ = ["IMAGE_SUFFIXES", "ImageOptions", "load_image"]
 
 Array = np.ndarray[Any, Any]
 
+#: Largest number of pixels that are decoded, and the bytes that each of them takes on the way.
+MAX_PIXELS, BYTES_PER_PIXEL = 100_000_000, 9
+
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
 
@@ -87,6 +90,11 @@ def _read_pixels(path: Path, channels: Dimension, width: Dimension, height: Dime
             for actual, expected in zip(image.size, (width, height), strict=True)
         )
         check_allocation((*target, 4), np.dtype(np.uint8))
+        image.draft(None, target)  # type: ignore[no-untyped-call]  # JPEG files are decoded at a reduced size
+        pixels = image.size[0] * image.size[1]
+        if pixels > MAX_PIXELS:
+            raise InputError(f"{path} has {pixels} pixels, expected at most {MAX_PIXELS}; reduce its size first")
+        check_allocation((pixels, BYTES_PER_PIXEL), np.dtype(np.uint8))
         converted = image.convert("L" if channels == 1 else "RGBA" if channels == 4 else "RGB")
         if target != converted.size:
             converted = converted.resize(target, Image.Resampling.BILINEAR)
@@ -119,7 +127,8 @@ def _normalize(pixels: Array, options: ImageOptions, tensor: TensorSpec) -> Arra
                 )
         mean = np.array(options.mean or (0,), np.float64)
         scale = np.array(options.scale or (1,), np.float64)
-        pixels = ((pixels - mean) / scale).astype(np.float32)
+        with np.errstate(all="ignore"):  # a tiny scale makes pixels infinite
+            pixels = ((pixels - mean) / scale).astype(np.float32)
     if element_type is None or element_type.dtype == pixels.dtype:
         return pixels
     if pixels.dtype.kind == "f" and not element_type.is_float:

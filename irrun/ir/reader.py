@@ -16,7 +16,7 @@ from irrun.ir.model import Model
 from irrun.ir.structure import Finding, check_model, is_placeholder, raise_findings
 from irrun.ir.weights import Weights, WeightsSource
 from irrun.ir.xml import MAX_ATTRIBUTES, parse_bytes, parse_file
-from irrun.shapes import PartialShape, parse_dimension, parse_shape
+from irrun.shapes import MAX_RANK, PartialShape, parse_dimension, parse_shape
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -160,8 +160,16 @@ class _Reader:
         layer = Layer(
             int(layer_id), get("name", ""), layer_type, get("version") or "opset1", line=element.sourceline or 0
         )
+        bodies: dict[str, Any] = {}
         for child in element:
-            self.read_layer_child(element, child, layer)
+            if child.tag in PORT_MAP_TAGS:
+                if child.tag in bodies:
+                    self.add_finding(child, f"expected one <{child.tag}>, found another", layer)
+                bodies.setdefault(child.tag, child)
+            else:
+                self.read_layer_child(child, layer)
+        for tag, child in bodies.items():
+            layer.bodies[tag] = self.read_body(element, child, tag, layer)
         for body in layer.bodies.values():
             _replace_positions_by_ids(body.inputs, layer.inputs)
             _replace_positions_by_ids(body.outputs, layer.outputs)
@@ -174,7 +182,7 @@ class _Reader:
             layer.inputs[0].names = _split_names(get("output_names"))
         return layer
 
-    def read_layer_child(self, element: Any, child: Any, layer: Layer) -> None:
+    def read_layer_child(self, child: Any, layer: Layer) -> None:
         tag = child.tag
         if tag == "data":
             if len(child.attrib) > MAX_ATTRIBUTES:
@@ -188,8 +196,6 @@ class _Reader:
             layer.outputs += self.read_ports(child, layer)
         elif tag == "rt_info":
             layer.rt_info = _serialize(child)
-        elif tag in PORT_MAP_TAGS:
-            layer.bodies[tag] = self.read_body(element, child, tag, layer)
 
     def read_ports(self, section: Any, layer: Layer) -> list[Port]:
         ports = []
@@ -225,6 +231,9 @@ class _Reader:
                 return None
             elif tag == "rt_info":
                 port.rt_info = _serialize(child)
+        if len(dimensions) > MAX_RANK:
+            self.add_finding(element, f"expected at most {MAX_RANK} dimensions, found {len(dimensions)}", layer)
+            return None
         return PartialShape(dimensions)
 
     def read_declaration(self, element: Any, layer: Layer) -> None:

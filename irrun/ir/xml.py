@@ -17,6 +17,9 @@ __all__ = ["MAX_ATTRIBUTES", "parse_bytes", "parse_file"]
 #: Maximum number of attributes of an element. lxml takes quadratic time to read them.
 MAX_ATTRIBUTES = 1000
 
+#: Maximum number of bytes of a file. Models of a million layers take half of it.
+MAX_SIZE = 1 << 30
+
 #: Size in bytes of the part of a file that is parsed first.
 CHUNK_SIZE = 1 << 16
 
@@ -34,13 +37,21 @@ def parse_file(path: Path) -> etree._Element:
         ModelError: The file cannot be read, is not well-formed, contains a DTD, or is nested too deeply for libxml2.
     """
     try:
-        # A pipe in /dev comes from a shell. Reading from any other pipe could block forever.
-        if stat.S_ISFIFO(os.stat(path).st_mode) and not str(path).startswith("/dev/"):
+        status = os.stat(path)
+        # A pipe in /dev/fd comes from a shell. Reading from any other pipe could block forever.
+        if stat.S_ISFIFO(status.st_mode) and not str(path).startswith(("/dev/fd/", "/dev/stdin", "/proc/self/fd/")):
             raise OSError("expected a regular file, found a pipe")
+        if status.st_size > MAX_SIZE:
+            raise OSError(f"expected at most {MAX_SIZE} bytes, found {status.st_size}")
         with open(path, "rb") as file:
             head = file.read(CHUNK_SIZE)
             _check_prolog(_move_declaration_first(head), path)  # before reading an endless file such as /dev/zero
-            data = head + file.read()
+            parts = [head]
+            while parts[-1] and sum(map(len, parts)) <= MAX_SIZE:
+                parts.append(file.read(len(parts) * CHUNK_SIZE))
+            data = b"".join(parts)
+        if len(data) > MAX_SIZE:
+            raise OSError(f"expected at most {MAX_SIZE} bytes, found more")
     except OSError as error:
         raise ModelError(f"cannot read the model: {error.strerror or error}", path=path) from error
     except ValueError as error:  # a null byte in the path

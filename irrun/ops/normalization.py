@@ -151,6 +151,8 @@ def mvn_6(
         MVN-6
     """
     reduced_axes = normalize_axes(to_int_list(axes), data.ndim)
+    if not data.size:
+        return data
     centered: Array = data - data.mean(axis=reduced_axes, keepdims=True)
     if not normalize_variance:
         return centered

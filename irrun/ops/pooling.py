@@ -331,6 +331,9 @@ def _reduce_windows(data: Array, windows: Windows, initial: Any, accumulate: Cal
         initial: Value of the padding and of empty results.
         accumulate: Adds its second argument to its first one, in place.
     """
+    windows = windows.crop_kernel(data.shape[2:])
+    if not data.size:
+        return np.full((*data.shape[:2], *windows.output_shape), initial, data.dtype)
     result = windows.pad(data, initial)
     first_axis = data.ndim - len(windows.kernel)
     for axis, (count, size, stride, dilation) in enumerate(
@@ -365,8 +368,11 @@ def _get_lowest(dtype: np.dtype[Any]) -> Any:
 
 def _find_first_maxima(data: Array, windows: Windows) -> tuple[Array, Array]:
     """Return the maximum of each window and its index in the plane; 0 if all elements are the lowest value."""
+    windows = windows.crop_kernel(data.shape[2:])
     lowest = _get_lowest(data.dtype)
     values = _compute_maxima(data, windows)
+    if not values.size:
+        return values, np.zeros(values.shape, np.int64)
     spatial = data.shape[2:]
     steps = [math.prod(spatial[i + 1 :]) for i in range(len(spatial))]
     # Indices of the first element of each window, as if the plane extended into the padding.
@@ -392,6 +398,7 @@ def _find_first_maxima(data: Array, windows: Windows) -> tuple[Array, Array]:
 
 def _count_elements(spatial: tuple[int, ...], windows: Windows) -> Array:
     """Return the number of elements of the data in each window, shape [output_shape...]."""
+    windows = windows.crop_kernel(spatial)
     count = np.ones((), np.int64)
     for size, windows_count, kernel, stride, dilation, begin in zip(
         spatial,

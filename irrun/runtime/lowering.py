@@ -245,7 +245,8 @@ class _GraphLowering:
         results = {r.id: i for i, r in enumerate(program.result_layers)}
         inputs = {p.id: i for i, p in enumerate(layer.inputs)}
         outputs = {p.id: i for i, p in enumerate(layer.outputs)}
-        check_body_is_mapped(layer, body, {port for owner, port in self.consumed if owner == layer.id})
+        consumed = {port.id for port in layer.outputs if (layer.id, port.id) in self.consumed}
+        check_body_is_mapped(layer, body, consumed)
         return BodyProgram(
             program=program,
             inputs=tuple(

@@ -71,6 +71,7 @@ class Builder:
         self.line = 0
         self.f16_layers: set[int] = set()
         self._names: set[str] = set()
+        self._next_numbers: dict[str, int] = {}
 
     def make_name(self, suffix: str) -> str:
         """Return a unique name for a layer inside the current scope.
@@ -79,10 +80,11 @@ class Builder:
             suffix: The purpose of the layer.
         """
         base = name = f"{self.scope}/{suffix}"
-        number = 1
+        number = self._next_numbers.get(base, 1)
         while name in self._names:
             name, number = f"{base}.{number}", number + 1
         self._names.add(name)
+        self._next_numbers[base] = number
         return name
 
     def add_layer(
@@ -160,7 +162,8 @@ class Builder:
         """
         import numpy as np
 
-        array = np.asarray(value, element_type.dtype if not element_type.is_packed else None)
+        with np.errstate(over="ignore"):  # numbers beyond f32 become infinite
+            array = np.asarray(value, element_type.dtype if not element_type.is_packed else None)
         layer = self.add_layer("Constant", [], [(element_type, array.shape)], name=self.make_name(name))
         layer.constant = Constant.from_array(array, element_type)
         return Value(layer, layer.outputs[0])

@@ -154,10 +154,10 @@ class _GraphReader:
                     value = self._add_parameter(element.layer.name, declared, element.layer.line)
                     self.values[element.layer.id, port_id] = value
         for element in self.order:
-            for port_id, declared in sorted(element.inputs.items()):
+            for position, (port_id, declared) in enumerate(sorted(element.inputs.items())):
                 port = (element.layer.id, port_id)
                 if port not in self.sources and port not in self.unconnected:
-                    name = element.get_input_name(port_id)
+                    name = element.get_input_name(position)
                     self.unconnected[port] = self._add_parameter(name, declared, element.layer.line)
 
     def _add_parameter(self, name: str, declared: PortDeclaration, line: int) -> Value:

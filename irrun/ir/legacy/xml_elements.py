@@ -11,7 +11,7 @@ from irrun.errors import ModelError
 from irrun.ir.graph import Edge, Layer, Port, PortMapEntry
 from irrun.ir.legacy.layer import F32, Blob, PortDeclaration
 from irrun.ir.xml import MAX_ATTRIBUTES
-from irrun.shapes import PartialShape
+from irrun.shapes import MAX_RANK, PartialShape
 
 __all__ = [
     "LayerElement",
@@ -105,6 +105,11 @@ class LayerElement:
             for port in find_children(self.element, section, "port"):
                 precision = port.get("precision")
                 shape = tuple(parse_int(d, "dimension", d.text) for d in port.iterchildren("dim"))
+                if len(shape) > MAX_RANK or any(size >= 1 << 63 for size in shape):
+                    raise create_error(
+                        port,
+                        f"expected at most {MAX_RANK} dimensions below 2^63, found {len(shape)}: {list(shape[:8])}",
+                    )
                 if any(size < 0 for size in shape):
                     raise create_error(port, f"the shape {list(shape)} has a negative dimension")
                 port_id = parse_int(port, "port id", port.get("id"))
@@ -123,10 +128,9 @@ class LayerElement:
         name = self.layer.name
         return name if len(self.layer.outputs) == 1 else f"{name}.{position}"
 
-    def get_input_name(self, port_id: int) -> str:
+    def get_input_name(self, position: int) -> str:
         """Return the name of an input without an edge: the name of the layer, numbered if it has several inputs."""
-        port_ids = [port.id for port in self.layer.inputs]
-        return self.layer.name if len(port_ids) == 1 else f"{self.layer.name}.{port_ids.index(port_id)}"
+        return self.layer.name if len(self.layer.inputs) == 1 else f"{self.layer.name}.{position}"
 
     def read_blobs(self) -> dict[str, Blob]:
         """Return the blobs of the layer, by name.

@@ -15,6 +15,10 @@ from irrun.ops._support.numerics import Array
 __all__ = ["InputSlicer", "PortMap", "create_slicers", "get_count_from_outputs"]
 
 
+#: Largest number of iterations over an input without elements.
+MAX_EMPTY_SLICES = 1 << 16
+
+
 class PortMap(Protocol):
     """The entries of a port map: of a body, or of a program that replaces it."""
 
@@ -65,6 +69,11 @@ class InputSlicer:
             )
         self.first = first if entry.stride > 0 else stop - entry.part_size
         self.count = max(0, (stop - first - entry.part_size) // step + 1)
+        if not value.size and self.count > MAX_EMPTY_SLICES:
+            raise InputError(
+                f"input {entry.port} of shape {list(value.shape)} has no elements, "
+                f"expected at most {MAX_EMPTY_SLICES} slices of it, found {self.count}"
+            )
 
     def __getitem__(self, iteration: int) -> Array:
         if iteration >= self.count:

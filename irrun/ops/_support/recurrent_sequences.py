@@ -98,6 +98,8 @@ def run_sequence(
     hidden = states[0].shape[2]
     Y = np.empty((batch, len(steps), time, hidden), X.dtype)
     last_states = [np.zeros_like(state) for state in states]
+    if not Y.size:
+        return Y, *last_states
     # Inputs are projected for a block of time steps, which takes less memory than X and Y.
     block_size = max(MIN_BLOCK_SIZE, (X.size + Y.size) // max(1, 8 * batch * gates * hidden))
     for d, step in enumerate(steps):

@@ -21,6 +21,8 @@ __all__ = [
 
 #: Number of values gathered at a time, which bounds the memory that many regions take.
 WORKING_SET = 1 << 22
+#: Bytes that are computed for each sample of a region.
+SAMPLE_SIZE = 200
 
 
 def take_valid_regions(rois: Array) -> Array:
@@ -144,7 +146,8 @@ def group_by_sample_count(
         counts = np.ceil(bins).astype(np.int64)
     if counts.size and counts.min() < 0:
         raise InputError("a region has a negative size, expected a positive number of samples per bin")
-    check_allocation((rows, columns, *counts.max(axis=0, initial=0)), np.dtype(np.float64))
+    # Coordinates, weights and indices of the four neighbors of each sample take about 200 bytes.
+    check_allocation((rows, columns, *counts.max(axis=0, initial=0), SAMPLE_SIZE), np.dtype(np.uint8))
     pairs, group = np.unique(counts, axis=0, return_inverse=True)
     members = [np.flatnonzero(group.reshape(-1) == i) for i in range(len(pairs))]
     return [(positions, (int(a), int(b))) for positions, (a, b) in zip(members, pairs, strict=True) if a and b]

@@ -59,6 +59,24 @@ class Windows:
             self, pads_begin=(begin, *self.pads_begin[1:]), output_shape=(stop - start, *self.output_shape[1:])
         )
 
+    def crop_kernel(self, spatial: Sequence[int]) -> Windows:
+        """Return windows without the elements that are in the padding for every window.
+
+        Args:
+            spatial: Lengths of the spatial axes.
+        """
+        kernel, begins = [], []
+        for n, k, s, d, b, count in zip(
+            spatial, self.kernel, self.strides, self.dilations, self.pads_begin, self.output_shape, strict=True
+        ):
+            first = max(0, -(-(b - (count - 1) * s) // d))
+            last = min(k - 1, (b + n - 1) // d)
+            if first > last:
+                first = last = 0
+            kernel.append(last - first + 1)
+            begins.append(b - first * d)
+        return replace(self, kernel=tuple(kernel), pads_begin=tuple(begins))
+
     def get_extent(self) -> tuple[int, ...]:
         """Return the spatial shape of the padded data that the windows cover."""
         return tuple(

@@ -33,6 +33,8 @@ def gather_tree_1(step_ids: Array, parent_ids: Array, max_seq_len: Array, end_to
         GatherTree-1
     """
     _check_inputs(step_ids, parent_ids, max_seq_len, end_token)
+    if not step_ids.size:
+        return step_ids
     max_time, batches, beams = step_ids.shape
     end = end_token.reshape(())
     lengths = np.clip(to_int64_indices(max_seq_len), 0, max_time)[:, None]

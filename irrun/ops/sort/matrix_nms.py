@@ -76,7 +76,7 @@ def matrix_nms_8(
     for image_boxes, image_scores in zip(boxes, scores, strict=True):
         areas = compute_areas(image_boxes, offset)
         kept_boxes, kept_scores = [], []
-        for label, class_scores in enumerate(image_scores):
+        for label, class_scores in enumerate(image_scores if scores.size else ()):
             candidates = np.flatnonzero(class_scores > dtype(score_threshold))
             if label == background_class:
                 candidates = candidates[:0]

@@ -67,7 +67,7 @@ def multiclass_nms_8(
     selections: list[tuple[list[Array], list[Array]]] = []
     for image, (start, count) in enumerate(zip(starts, counts, strict=True)):
         kept_boxes, kept_scores = [], []
-        for label in range(scores.shape[-2]):
+        for label in range(scores.shape[-2] if scores.size else 0):
             if is_shared:
                 class_boxes, class_scores = boxes[image], scores[image, label]
             else:

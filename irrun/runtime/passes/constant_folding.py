@@ -26,6 +26,8 @@ __all__ = ["fold_constants"]
 BASE_WORK, WORK_PER_BYTE = 1 << 28, 64
 #: Work of an instruction in addition to the bytes that it reads and writes.
 WORK_PER_INSTRUCTION = 1 << 12
+#: Work of finding an instruction that a value depends on.
+WORK_PER_VISIT = 1 << 8
 
 #: Limits for operations whose folding is "small": the sum and the product of the sizes of their inputs.
 SMALL_ELEMENTS, SMALL_COMBINATIONS = 1 << 16, 1 << 23
@@ -83,6 +85,13 @@ class _Folder:
         self.budget = budget
         #: Constant slots -> the position of the instruction that computes them; None for stored constants.
         self.producers: dict[int, int | None] = dict.fromkeys(program.constant_layers)
+        #: The positions of instructions that cannot be computed, and of those that depend on them.
+        self.failed: set[int] = set()
+        #: Values of further outputs of instructions that were computed, until they are folded too.
+        self.spare: dict[int, Array] = {}
+        self.consumed: dict[int, None] = {}
+        #: Slot -> its position among the outputs of its instruction.
+        self.positions: dict[int, int] = {}
         #: The arrays that own the memory of constants, by identity.
         self.owners = {id(_find_owner(v)): v for s in program.constant_layers if (v := program.initial[s]) is not None}
 
@@ -91,9 +100,11 @@ class _Folder:
         for position, instruction in enumerate(self.program.instructions):
             if self.is_constant(instruction):
                 self.producers.update(dict.fromkeys(instruction.outputs, position))
+                self.positions.update((slot, i) for i, slot in enumerate(instruction.outputs))
             else:
                 consumed.update(dict.fromkeys(s for s in instruction.inputs if self.producers.get(s) is not None))
         consumed.update(dict.fromkeys(s for s in self.program.results if self.producers.get(s) is not None))
+        self.consumed = consumed
         folded: set[int] = set()
         with np.errstate(all="ignore"):
             candidates = [slot for slot in consumed if slot not in self.program.compressed]
@@ -101,6 +112,7 @@ class _Folder:
                 if self.budget.work < 0:
                     break
                 self.fold_slot(slot, folded)
+        self.spare.clear()
         if any(position is not None for position in self.producers.values()):
             self.remove_folded(folded)
 
@@ -118,7 +130,7 @@ class _Folder:
         """Return the number of bytes of a value according to its declaration; 0 if it is unknown."""
         producer = self.get_producer(slot)
         ports = producer.layer.outputs
-        position = producer.outputs.index(slot)
+        position = self.positions[slot]
         if position >= len(ports):
             return 0
         port = ports[position]
@@ -147,19 +159,41 @@ class _Folder:
 
     def compute_slot(self, slot: int) -> Array:
         """Compute the value of a slot from constants; other values are dropped after their last use."""
+        if slot in self.spare:
+            return self.spare.pop(slot)
         initial = self.program.initial
-        required = [self.program.instructions[position] for position in self.find_required(slot)]
+        positions = self.find_required(slot)
+        self.budget.work -= WORK_PER_VISIT * len(positions)
+        required = [self.program.instructions[position] for position in positions]
+        if not self.failed.isdisjoint(positions):
+            raise _TooLargeError
         last_use = {s: n for n, instruction in enumerate(required) for s in instruction.inputs}
         last_use[slot] = len(required)
         values: dict[int, Array] = {}
         for n, instruction in enumerate(required):
             arguments = [values[s] if s in values else initial[s] for s in instruction.inputs]
-            results = self.compute_instruction(instruction, arguments)
+            try:
+                results = self.compute_instruction(instruction, arguments)
+            except Exception:
+                self.mark_failed(positions[n:])
+                raise
             values.update(zip(instruction.outputs, results, strict=False))
+            if slot in instruction.outputs and len(instruction.outputs) > 1:
+                self.spare.update((s, values[s]) for s in instruction.outputs if s in self.consumed and s in values)
+                self.spare.pop(slot, None)
             for s in (*instruction.inputs, *instruction.outputs):
                 if last_use.get(s, -1) <= n:
                     values.pop(s, None)
         return values[slot]
+
+    def mark_failed(self, positions: list[int]) -> None:
+        """Remember that the first of some instructions failed, with those after it that depend on its outputs."""
+        failed_slots: set[int] = set()
+        for n, position in enumerate(positions):
+            instruction = self.program.instructions[position]
+            if n == 0 or not failed_slots.isdisjoint(instruction.inputs):
+                self.failed.add(position)
+                failed_slots.update(instruction.outputs)
 
     def find_required(self, slot: int) -> list[int]:
         """Return the positions of the instructions that compute a slot from known values, in order."""
@@ -170,6 +204,8 @@ class _Folder:
             if position is None or position in positions:
                 continue
             positions.add(position)
+            if position in self.failed:
+                break
             inputs = self.program.instructions[position].inputs
             stack.extend(s for s in inputs if s != ABSENT and self.program.initial[s] is None)
         return sorted(positions)

@@ -56,6 +56,8 @@ class _Upcaster:
             for slot in dict.fromkeys(instruction.inputs):
                 self.consumers[slot].append(instruction)
         self.producers = self.find_producers()
+        #: Slot of a constant -> slot that holds it in f32.
+        self.upcast_slots: dict[int, int] = {}
 
     def find_producers(self) -> dict[int, Instruction]:
         """Return the instructions that compute f16 from constants, by their output slot."""
@@ -134,11 +136,14 @@ class _Upcaster:
         value = self.program.initial[slot]
         if value is None:
             return slot
+        if slot in self.upcast_slots:
+            return self.upcast_slots[slot]
         upcast_value = value.astype(np.float32)
         upcast_value.flags.writeable = False
         self.program.initial.append(upcast_value)
         self.program.constant_layers[len(self.program.initial) - 1] = self.program.constant_layers[slot]
-        return len(self.program.initial) - 1
+        self.upcast_slots[slot] = len(self.program.initial) - 1
+        return self.upcast_slots[slot]
 
 
 def _get_value_slots(instruction: Instruction) -> tuple[int, ...]:

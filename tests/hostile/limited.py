@@ -1,0 +1,51 @@
+"""Run a function in a worker process with limits on memory and time."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["MEMORY", "TIMEOUT", "run_limited"]
+
+#: Address space of a worker in bytes, most of which libraries reserve without using it.
+MEMORY = 4 << 30
+#: Seconds after which a worker is killed. Cases take a fraction of a second to a few seconds on an idle machine.
+TIMEOUT = 60.0
+
+TESTS = Path(__file__).parents[1]
+
+
+def run_limited(script: Path, *arguments: str, memory: int = MEMORY, timeout: float = TIMEOUT) -> str:
+    """Run a script and return what it prints.
+
+    Raises:
+        AssertionError: It fails, is killed, exceeds a limit, or prints a traceback or a warning.
+    """
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    try:
+        process = subprocess.run(
+            [sys.executable, str(script), *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            env=environment,
+            preexec_fn=limit,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"{' '.join(arguments)} did not end within {timeout:g} s") from None
+    output = process.stdout + process.stderr
+    assert process.returncode == 0, f"exit code {process.returncode}:\n{output[-3000:]}"
+    assert "Traceback" not in output, output[-3000:]
+    assert "Warning" not in output, output[-3000:]
+    return output
