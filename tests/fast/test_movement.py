@@ -280,7 +280,7 @@ def test_constant_arguments_are_specialized():
 @pytest.mark.parametrize("limit", [0, 2])
 def test_gather_by_batches_agrees_with_plain_kernel(data_shape, index_shape, batch_dims, axis, limit):
     """Negative indices count from the end, and `limit` adds indices out of range."""
-    data = make_floats(data_shape)
+    data = make_values(data_shape, np.float32)
     size = data_shape[axis]
     indices = np.random.default_rng(0).integers(-size - limit, size + limit, index_shape)
     inputs = [data, indices, np.array(axis)]
