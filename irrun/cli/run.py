@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,24 +10,49 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.imports import import_option
+from irrun.cli.inputs import parse_numbers
 
 if TYPE_CHECKING:
+    from irrun.inspection.keys import KeyTable, Selection
     from irrun.ir.graph import Layer
     from irrun.runtime.executor import Observer, Scope
 
 __all__ = ["command"]
 
-TRACE_HEADER = ("layer", "operation", "type", "shape", "range", "first values")
+TRACE_HEADER = ("layer", "operation", "type", "shape", "time", "range", "first values")
+
+
+class _RunCommand(ExampleCommand):
+    """A command with an option `--trace` that may be followed by a glob."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        parsed: list[str] = []
+        remaining = iter(args)
+        for text in remaining:
+            if text == "--trace":
+                parsed.append(text)
+                following = next(remaining, None)
+                if following is None:
+                    break
+                is_glob = not following.startswith("-") and not following.lower().endswith(".xml")
+                parsed += ["--trace-layers", following] if is_glob and not Path(following).exists() else [following]
+            elif text.startswith("--trace="):
+                parsed += ["--trace", "--trace-layers", text.removeprefix("--trace=")]
+            else:
+                parsed.append(text)
+        return super().parse_args(ctx, parsed)
 
 
 @click.command(
     "run",
-    cls=ExampleCommand,
+    cls=_RunCommand,
     examples=[
         "irrun run model.xml --input x.npy",
         "irrun run model.xml --input ids='[[1,2,3]]' --input mask=m.npy -o out.npz",
         "irrun run detector.xml --input street.jpg --json",
-        "irrun run model.xml --input x.npy --show conv1 --show relu1",
+        "irrun run model.xml --input x.npy --show conv1 --show 'loop[3]/*'",
+        "irrun run model.xml --input x.npy --trace 'encoder.layer.3*'",
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
@@ -41,7 +65,8 @@ TRACE_HEADER = ("layer", "operation", "type", "shape", "range", "first values")
     help="A .npy, .npz (file.npz:key), raw .bin, .json or image file; JSON text such as 'ids=[[1,2,3]]'; or random, "
     "zeros, ones (random:1,3,224,224 if the shape is dynamic). Without NAME: the next input.",
 )
-@click.option("-o", "--output", metavar="PATH", help="Save the outputs to an .npz file, an .npy file or a folder.")
+@click.option("-o", "--output", metavar="PATH", help="Save the outputs to an .npz, .npy or .json file or a folder.")
+@click.option("--dump", metavar="FOLDER", help="Write all values, in bodies too, to .npy files in a folder.")
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed for random inputs.")
 @click.option("--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Layout of image inputs.")
@@ -60,9 +85,14 @@ TRACE_HEADER = ("layer", "operation", "type", "shape", "range", "first values")
     multiple=True,
     metavar="NAME",
     help="Add an intermediate value to the outputs: a tensor name, the name of the layer that produces it, or "
-    "layer.port.",
+    "layer.port; in the body of a loop 'loop[3]/layer'; * and ? match any characters.",
 )
-@click.option("--trace", is_flag=True, help="Print the outputs of every executed layer, in bodies too.")
+@click.option(
+    "--trace",
+    is_flag=True,
+    help="Print the outputs of every executed layer, in bodies too. A glob may follow: --trace 'conv*'.",
+)
+@click.option("--trace-layers", multiple=True, hidden=True)
 @click.option("--check", is_flag=True, help="Report wrong declared types and shapes; exit with 1 if there are any.")
 @click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="End the run after this time.")
 @click.option(
@@ -82,11 +112,13 @@ TRACE_HEADER = ("layer", "operation", "type", "shape", "range", "first values")
     metavar="N",
     help="Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]",
 )
+@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
     inputs: tuple[str, ...],
     output: str | None,
+    dump: str | None,
     weights: Path | None,
     seed: int,
     layout: str,
@@ -95,6 +127,7 @@ def command(
     scale: str | None,
     show: tuple[str, ...],
     trace: bool,
+    trace_layers: tuple[str, ...],
     check: bool,
     timeout: float | None,
     memory: str | None,
@@ -104,41 +137,67 @@ def command(
 ) -> None:
     """Run MODEL, an OpenVINO .xml file, and print or save its outputs."""
     import irrun
+    from irrun.cli.dump import ValueDump
     from irrun.cli.progress import show_progress
-    from irrun.cli.show import format_columns
+    from irrun.cli.tables import print_table
     from irrun.data.image import ImageOptions
     from irrun.data.load import LoadOptions, load_inputs
     from irrun.data.save import save_outputs
+    from irrun.errors import escape_unprintable
+    from irrun.inspection.keys import KeyTable, Selection
 
     if output == "":
-        raise click.BadParameter("expected an .npz file, an .npy file or a folder, found ''", param_hint="--output")
-    image_options = ImageOptions(layout, channels, _parse_numbers(mean, "--mean"), _parse_numbers(scale, "--scale"))
+        raise click.BadParameter("expected an .npz, .npy or .json file or a folder, found ''", param_hint="--output")
+    image_options = ImageOptions(layout, channels, parse_numbers(mean, "--mean"), parse_numbers(scale, "--scale"))
     source = irrun.read_model(model, weights)
-    source.add_outputs(show)
+    is_glob = {name: any(c in name for c in "*?") or "]/" in name for name in show}
+    source.add_outputs([name for name in show if not is_glob[name]])
     compiled = irrun.compile_model(
         source,
         check=check,
         memory=_parse_size(memory, "--memory"),
-        weights_memory=0 if weights_memory == "0" else _parse_size(weights_memory, "--weights-memory"),
+        weights_memory=0
+        if weights_memory == "0" or (dump and weights_memory is None)
+        else _parse_size(weights_memory, "--weights-memory"),
         threads=threads,
     )
     request = compiled.create_infer_request()
     arrays = load_inputs(inputs, compiled.inputs, LoadOptions(seed, image_options))
     traced: list[Any] = []
+    checked: set[int] = set()
+    shown: dict[str, Any] = {}
+    table = KeyTable(source)
+    tracer = _create_tracer(traced, table, Selection(trace_layers), as_json)
+    viewer = _create_viewer(shown, table, Selection([name for name in show if is_glob[name]]))
+    value_dump = None if dump is None else ValueDump(Path(dump), table)
+    if value_dump:
+        value_dump.write_inputs(arrays)
     try:
         with show_progress(model.name) as observers:
-            if trace:
-                observers = [*observers, _create_tracer(traced, as_json)]
+            observers = [
+                *observers,
+                *([value_dump] if value_dump else []),
+                *([_create_counter(checked)] if check else []),
+            ]
+            observers = [*observers, *([tracer] if trace else []), *([viewer] if any(is_glob.values()) else [])]
             outputs = request.infer(arrays, observers=observers, timeout=timeout).to_dict()
     finally:  # the trace of a failed run ends at the layer that failed
+        dumped = value_dump.finish() if value_dump else ""
         if traced and not as_json:
-            click.echo(format_columns([TRACE_HEADER, *traced]) + "\n")
+            print_table(TRACE_HEADER, traced, right=("time",))
+            click.echo("")
+    outputs.update(shown)
     written = save_outputs(outputs, output) if output else []
     mismatches = [str(m) for m in request.mismatches]
     if as_json:
         _print_json(outputs, written, traced if trace else None, mismatches if check else None)
     else:
         _print_text(outputs, written, mismatches)
+        if dumped:
+            click.echo(escape_unprintable(dumped))
+        if check:
+            count = f"{len(checked)} {'layer' if len(checked) == 1 else 'layers'} checked"
+            click.echo(f"{count}, {len(mismatches)} wrong declarations" if mismatches else f"{count}, all as declared")
     if mismatches:
         raise click.exceptions.Exit(1)
 
@@ -146,9 +205,10 @@ def command(
 def _print_json(
     outputs: Mapping[str, Any], written: Sequence[Path], traced: list[Any] | None, mismatches: list[str] | None
 ) -> None:
-    from irrun.cli.show import describe_tensor
+    from irrun.data.json_output import MAX_OUTPUT_ELEMENTS, describe_tensor
 
-    result: dict[str, object] = {"outputs": [describe_tensor(name, value) for name, value in outputs.items()]}
+    described = [describe_tensor(name, value, MAX_OUTPUT_ELEMENTS) for name, value in outputs.items()]
+    result: dict[str, object] = {"outputs": described}
     if traced is not None:
         result["trace"] = traced
     if written:
@@ -170,32 +230,43 @@ def _print_text(outputs: Mapping[str, Any], written: Sequence[Path], mismatches:
         click.echo(f"wrong declaration: {to_one_line(mismatch)}")
 
 
-def _create_tracer(traced: list[Any], as_json: bool) -> Observer:
-    """Return an observer that appends the outputs of every layer: table rows, or dictionaries for JSON."""
+def _create_tracer(traced: list[Any], table: KeyTable, selection: Selection, as_json: bool) -> Observer:
+    """Return an observer that appends the outputs of selected layers: table rows, or dictionaries for JSON."""
     from irrun.cli.show import describe_tensor, summarize_tensor
+    from irrun.cli.tables import format_seconds
+
+    selection.check(table)
 
     def observe(layer: Layer, inputs: Sequence[Any], outputs: Sequence[Any], seconds: float, scope: Scope) -> None:
-        prefix = "".join(f"{owner.name}[{iteration}]/" for owner, iteration in scope)
-        for i, value in enumerate(outputs):
-            name = f"{prefix}{layer.name}" + (f".{i}" if len(outputs) > 1 else "")
+        for i in selection.select_ports(layer, table.get_key(layer, scope))[: len(outputs)]:
+            name = table.get_value_key(layer, i, scope)
             if as_json:
-                traced.append({**describe_tensor(name, value), "operation": layer.type})
+                traced.append({**describe_tensor(name, outputs[i]), "operation": layer.type, "seconds": seconds})
             else:
-                traced.append((name, layer.type, *summarize_tensor(value)))
+                kind, shape, *summary = summarize_tensor(outputs[i])
+                traced.append((name, layer.type, kind, shape, format_seconds(seconds), *summary))
 
     return observe
 
 
-def _parse_numbers(text: str | None, option: str) -> tuple[float, ...]:
-    try:
-        numbers = tuple(float(part) for part in text.split(",")) if text else ()
-    except ValueError:
-        raise click.BadParameter(f"expected a list of numbers, found {text!r}", param_hint=option) from None
-    if not all(math.isfinite(n) for n in numbers):
-        raise click.BadParameter(f"expected finite numbers, found {text!r}", param_hint=option)
-    if option == "--scale" and 0 in numbers:
-        raise click.BadParameter(f"expected numbers other than 0, found {text!r}", param_hint=option)
-    return numbers
+def _create_counter(checked: set[int]) -> Observer:
+    """Return an observer that collects the layers that were executed."""
+
+    def observe(layer: Layer, inputs: Sequence[Any], outputs: Sequence[Any], seconds: float, scope: Scope) -> None:
+        checked.add(id(layer))
+
+    return observe
+
+
+def _create_viewer(shown: dict[str, Any], table: KeyTable, selection: Selection) -> Observer:
+    """Return an observer that collects the outputs of selected layers."""
+    selection.check(table)
+
+    def observe(layer: Layer, inputs: Sequence[Any], outputs: Sequence[Any], seconds: float, scope: Scope) -> None:
+        for i in selection.select_ports(layer, table.get_key(layer, scope))[: len(outputs)]:
+            shown[table.get_value_key(layer, i, scope)] = outputs[i].copy()
+
+    return observe
 
 
 def _parse_size(text: str | None, option: str) -> int | None:

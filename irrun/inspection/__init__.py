@@ -9,10 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from irrun.inspection.checks import CheckFinding as CheckFinding
+    from irrun.inspection.checks import CheckReport as CheckReport
+    from irrun.inspection.checks import check as check
     from irrun.inspection.compare import Comparison as Comparison
     from irrun.inspection.compare import LayerComparison as LayerComparison
     from irrun.inspection.compare import OutputComparison as OutputComparison
     from irrun.inspection.compare import compare as compare
+    from irrun.inspection.cure import Cure as Cure
+    from irrun.inspection.cure import CureStep as CureStep
+    from irrun.inspection.cure import find_cure as find_cure
     from irrun.inspection.keys import KeyTable as KeyTable
     from irrun.inspection.keys import Selection as Selection
     from irrun.inspection.metrics import Metrics as Metrics
@@ -26,6 +32,12 @@ if TYPE_CHECKING:
 
 #: The public names and the modules that define them.
 _PUBLIC = {
+    "CheckFinding": "irrun.inspection.checks",
+    "CheckReport": "irrun.inspection.checks",
+    "Cure": "irrun.inspection.cure",
+    "CureStep": "irrun.inspection.cure",
+    "check": "irrun.inspection.checks",
+    "find_cure": "irrun.inspection.cure",
     "Comparison": "irrun.inspection.compare",
     "LayerComparison": "irrun.inspection.compare",
     "OutputComparison": "irrun.inspection.compare",

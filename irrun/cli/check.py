@@ -1,0 +1,70 @@
+"""`irrun check`: run a model and check the values of all layers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from irrun.cli import ExampleCommand
+from irrun.cli.inputs import create_load_options, input_options, load_input_sets
+
+__all__ = ["command"]
+
+
+@click.command(
+    "check",
+    cls=ExampleCommand,
+    examples=[
+        "irrun check model.xml --input x.npy",
+        "irrun check model.xml --input a.jpg --input b.jpg --as f16",
+    ],
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@input_options
+@click.option("--as", "target_type", type=click.Choice(["f16", "bf16"]), help="Report what this type cannot represent.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    model: Path,
+    inputs: tuple[str, ...],
+    weights: Path | None,
+    seed: int,
+    layout: str,
+    channels: str,
+    mean: str | None,
+    scale: str | None,
+    target_type: str | None,
+    as_json: bool,
+) -> None:
+    """Run MODEL and check the values of all layers.
+
+    Errors are NaN and infinities, with the layer where they first appear; values that overflow in the type of --as;
+    and declared types and shapes that are wrong. Notes are NaN that disappear, values that vanish, denormal values,
+    FakeQuantize layers that clip values, and channels that are zero or constant over all inputs. An input that is
+    passed again starts another run. The exit code is 1 if there are errors.
+    """
+    import irrun
+    from irrun.cli.progress import show_progress
+    from irrun.cli.tables import print_table
+    from irrun.errors import to_one_line
+    from irrun.inspection.checks import check
+
+    source = irrun.read_model(model, weights)
+    options = create_load_options(seed, layout, channels, mean, scale)
+    sets = load_input_sets(inputs, source.inputs, options)
+    with show_progress(model.name) as observers:
+        report = check(source, input_sets=sets, target_type=target_type, observers=observers)
+    if as_json:
+        click.echo(json.dumps(report.to_json()))
+    elif not report.findings:
+        click.echo(to_one_line(f"{model}: no findings"))
+    else:
+        first = report.first
+        if first is not None:
+            click.echo(to_one_line(f"first error: {first.key} ({first.type}): {first.message}"))
+            click.echo("")
+        rows = [(f.key, f.type, f.level, f.kind, f.message) for f in report.findings]
+        print_table(("layer", "type", "level", "kind", "finding"), rows)
+    if not report.passed:
+        raise click.exceptions.Exit(1)

@@ -1,0 +1,182 @@
+"""`irrun compare`: compare a model with a reference, layer by layer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from irrun.cli import ExampleCommand
+from irrun.cli.inputs import create_load_options, input_options, load_input_sets
+
+if TYPE_CHECKING:
+    from irrun.inspection.compare import Comparison, LayerComparison
+    from irrun.inspection.metrics import Metrics
+
+__all__ = ["command"]
+
+#: Maximum number of layers in the table unless --all is passed.
+MAX_ROWS = 25
+
+
+@click.command(
+    "compare",
+    cls=ExampleCommand,
+    examples=[
+        "irrun compare model.xml openvino --input x.npy",
+        "irrun compare fp32.xml int8.xml --input x.npy --cure 3",
+        "irrun compare model.xml f64 --input random",
+        "irrun compare model.xml activations.safetensors --input x.npy",
+    ],
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("reference", metavar="WITH")
+@input_options
+@click.option("--layers", multiple=True, metavar="GLOB", help="Print these layers only.")
+@click.option("--all", "show_all", is_flag=True, help="Print all layers, also those that agree.")
+@click.option(
+    "--sort", type=click.Choice(["order", "own", "accumulated"]), default="order", show_default=True, help="Order."
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(min=0),
+    metavar="K",
+    help="Tolerance of a layer as a multiple of its own rounding error.  [default: 64; 2 for another IR]",
+)
+@click.option("--cure", type=click.IntRange(min=1), metavar="N", help="Find the N layers to keep in floating point.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    model: Path,
+    reference: str,
+    inputs: tuple[str, ...],
+    weights: Path | None,
+    seed: int,
+    layout: str,
+    channels: str,
+    mean: str | None,
+    scale: str | None,
+    layers: tuple[str, ...],
+    show_all: bool,
+    sort: str,
+    tolerance: float | None,
+    cure: int | None,
+    as_json: bool,
+) -> None:
+    """Compare MODEL with a reference, layer by layer.
+
+    WITH is another IR (other.xml), f64 (the same model in f64), openvino, openvino:PRECISION or
+    openvino:DEVICE:PRECISION (f32 by default), a .trace, .npz or .safetensors file, or a folder of .npy files.
+
+    The own error of a layer is what it adds, given the inputs of the reference. The accumulated error is that of an
+    ordinary run. The exit code is 0 if the model agrees, 1 if it differs, and 2 after an error.
+    """
+    import irrun
+    from irrun.cli.progress import show_progress
+    from irrun.inspection.compare import compare
+
+    source = irrun.read_model(model, weights)
+    options = create_load_options(seed, layout, channels, mean, scale)
+    sets = load_input_sets(inputs, source.inputs, options)
+    with show_progress(model.name) as observers:
+        result = compare(source, reference, sets[0], factor=tolerance, observers=observers)
+    if as_json and cure is None:
+        click.echo(json.dumps(result.to_json()))
+    elif not as_json:
+        _print_comparison(result, model, layers, show_all, sort)
+    if cure is not None:
+        _cure(source, reference, sets, cure, result, as_json)
+    if not result.agrees:
+        raise click.exceptions.Exit(1)
+
+
+def _cure(source: object, reference: str, sets: object, count: int, result: Comparison, as_json: bool) -> None:
+    from typing import Any, cast
+
+    from irrun.errors import escape_unprintable
+    from irrun.inspection.cure import find_cure
+
+    cure = find_cure(cast(Any, source), reference, cast(Any, sets), count)
+    if as_json:
+        click.echo(json.dumps({**result.to_json(), "cure": cure.to_json()}))
+        return
+    click.echo("")
+    click.echo(f"layers to keep in floating point; the outputs now have an SQNR of {cure.initial_db:.2f} dB:")
+    for step in cure.steps:
+        click.echo(escape_unprintable(f"  {step.layer} ({step.type}): {step.sqnr_db:.2f} dB"))
+    click.echo(escape_unprintable(f"nncf.IgnoredScope(names={[step.layer for step in cure.steps]!r})"))
+
+
+def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], show_all: bool, sort: str) -> None:
+    from irrun.cli.tables import print_table
+    from irrun.errors import to_one_line
+    from irrun.inspection.keys import Selection
+    from irrun.ir.graph import Layer
+
+    click.echo(to_one_line(describe_result(result)))
+    by_order = len({layer.name for layer in result.layers if layer.matched_by == "order"})
+    how = f"{by_order} of them by order, type and shape" if by_order else "all of them by name"
+    click.echo(
+        to_one_line(
+            f"{model} against {result.reference} ({result.precision}): "
+            f"{result.matched} of {result.layers_total} layers matched, {how}"
+        )
+    )
+    for note in result.notes:
+        click.echo(to_one_line(note))
+    selection = Selection(globs)
+    shown = [
+        layer
+        for layer in result.layers
+        if (show_all or globs or layer.verdict != "exact")
+        and selection.contains(Layer(0, layer.name, layer.type), layer.key)
+    ]
+    if sort != "order":
+        shown.sort(key=lambda layer: getattr(layer, sort).sqnr_db)
+    rows = [_make_row(layer) for layer in shown]
+    omitted = 0 if show_all or globs else max(0, len(rows) - MAX_ROWS)
+    if rows:
+        click.echo("")
+        header = ("layer", "type", "verdict", "own dB", "own max abs", "accumulated dB", "accumulated max abs")
+        print_table(header, rows[: len(rows) - omitted], right=header[3:])
+        if omitted:
+            click.echo(f"{omitted} more layers; --all prints them")
+    click.echo("")
+    outputs = [
+        (output.name, *(_format_metrics(output.metrics) if output.metrics else ("missing", "")), f"{output.top_k:.0%}")
+        for output in result.outputs
+    ]
+    print_table(("output", "dB", "max abs", "top 5"), outputs, right=("dB", "max abs", "top 5"))
+
+
+def describe_result(result: Comparison) -> str:
+    """Return the first line of the report: the first layer that adds an error.
+
+    Args:
+        result: The comparison.
+    """
+    first = result.first
+    if first is None:
+        return "no layer adds an error" + ("" if result.agrees else ", but the outputs differ")
+    reason = f": {first.reason}" if first.reason else ""
+    size = f"max abs {first.own.max_abs:.4g}, SQNR {first.own.sqnr_db:.1f} dB"
+    if not first.own.same_shape:
+        size = "another shape"
+    return f"{first.key} ({first.type}) is the first layer that adds an error ({size}){reason}"
+
+
+def _make_row(layer: LayerComparison) -> tuple[str, ...]:
+    return (
+        layer.key,
+        layer.type,
+        layer.verdict,
+        *_format_metrics(layer.own),
+        *_format_metrics(layer.accumulated),
+    )
+
+
+def _format_metrics(metrics: Metrics) -> tuple[str, str]:
+    if metrics.is_exact:
+        return "equal", "0"
+    return f"{metrics.sqnr_db:.1f}", f"{metrics.max_abs:.3g}"

@@ -1,0 +1,147 @@
+"""Options that select the inputs of a run, shared by several commands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from irrun.data.load import LoadOptions
+    from irrun.ir.model import TensorSpec
+
+__all__ = ["create_load_options", "input_options", "load_input_sets", "parse_numbers"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def input_options(command: Command) -> Command:
+    """Add the options `--input`, `--weights`, `--seed`, `--layout`, `--channels`, `--mean` and `--scale`.
+
+    Args:
+        command: A function with parameters `inputs`, `weights`, `seed`, `layout`, `channels`, `mean` and `scale`.
+    """
+    options = [
+        click.option(
+            "-i",
+            "--input",
+            "inputs",
+            multiple=True,
+            metavar="[NAME=]VALUE",
+            help="A .npy, .npz (file.npz:key), raw .bin, .json or image file; JSON text such as 'ids=[[1,2,3]]'; or "
+            "random, zeros, ones (random:1,3,224,224 if the shape is dynamic). Without NAME: the next input.",
+        ),
+        click.option(
+            "-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model."
+        ),
+        click.option(
+            "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed for random inputs."
+        ),
+        click.option(
+            "--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Layout of image inputs."
+        ),
+        click.option(
+            "--channels",
+            type=click.Choice(["BGR", "RGB"], case_sensitive=False),
+            metavar="BGR|RGB",
+            default="BGR",
+            show_default=True,
+            help="Channel order of image inputs.",
+        ),
+        click.option("--mean", metavar="M[,M,M]", help="Subtract this mean from image pixels (0 to 255)."),
+        click.option("--scale", metavar="S[,S,S]", help="Divide image pixels by this after subtracting the mean."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def create_load_options(seed: int, layout: str, channels: str, mean: str | None, scale: str | None) -> LoadOptions:
+    """Return how inputs are loaded.
+
+    Args:
+        seed: Seed for random inputs.
+        layout: Layout of image inputs.
+        channels: Channel order of image inputs.
+        mean: Text of `--mean`.
+        scale: Text of `--scale`.
+
+    Raises:
+        click.BadParameter: A text is not a list of numbers.
+    """
+    from irrun.data.image import ImageOptions
+    from irrun.data.load import LoadOptions
+
+    image = ImageOptions(layout, channels, parse_numbers(mean, "--mean"), parse_numbers(scale, "--scale"))
+    return LoadOptions(seed, image)
+
+
+def load_input_sets(
+    specs: Sequence[str], tensors: Sequence[TensorSpec], options: LoadOptions
+) -> list[dict[str | int, np.ndarray[Any, Any]]]:
+    """Load the inputs of several runs.
+
+    A text for an input that is set already starts the next set. What a set does not specify is that of the first one.
+
+    Args:
+        specs: Texts of the form `[name=]value`.
+        tensors: The inputs of the model.
+        options: How inputs are loaded.
+
+    Returns:
+        One mapping per set, at least one.
+
+    Raises:
+        InputError: A name is unknown, a value cannot be read, or an input is missing.
+    """
+    from irrun.data.load import _split_name, load_inputs
+
+    groups: list[dict[int, str]] = [{}]
+    for spec in specs:
+        position, _ = _split_name(spec, tensors)
+        if position is None and spec.lower().endswith(".npz") and len(tensors) > 1:
+            position = -1 - len(groups[-1])  # a file of several inputs
+        elif position is None:
+            free = (i for i in range(len(tensors)) if i not in groups[-1])
+            position = next(free, 0)
+        if position in groups[-1] or (position < 0 and groups[-1]):
+            groups.append({})
+        groups[-1][position] = spec
+    first = load_inputs(list(groups[0].values()), tensors, options)
+    sets = [first]
+    for group in groups[1:]:
+        inherited = {i: value for i, value in enumerate(first.values()) if i not in group}
+        if min(group) < 0:
+            sets.append(load_inputs(list(group.values()), tensors, options))
+            continue
+        chosen = [tensors[i] for i in sorted(group)]
+        loaded = load_inputs([group[i] for i in sorted(group)], chosen, options)
+        values = dict(zip(sorted(group), loaded.values(), strict=True)) | inherited
+        sets.append({key: values[i] for i, key in enumerate(first)})
+    return sets
+
+
+def parse_numbers(text: str | None, option: str) -> tuple[float, ...]:
+    """Parse the list of numbers of `--mean` or `--scale`.
+
+    Args:
+        text: The text, or None.
+        option: The option, for error messages.
+
+    Raises:
+        click.BadParameter: The text is not a list of finite numbers, or contains a scale of 0.
+    """
+    try:
+        numbers = tuple(float(part) for part in text.split(",")) if text else ()
+    except ValueError:
+        raise click.BadParameter(f"expected a list of numbers, found {text!r}", param_hint=option) from None
+    if not all(math.isfinite(n) for n in numbers):
+        raise click.BadParameter(f"expected finite numbers, found {text!r}", param_hint=option)
+    if option == "--scale" and 0 in numbers:
+        raise click.BadParameter(f"expected numbers other than 0, found {text!r}", param_hint=option)
+    return numbers

@@ -1,0 +1,72 @@
+"""`irrun replay`: run one layer on its recorded inputs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from irrun.cli import ExampleCommand
+
+__all__ = ["command"]
+
+
+@click.command(
+    "replay",
+    cls=ExampleCommand,
+    examples=[
+        "irrun replay run.trace conv1",
+        "irrun replay run.trace 'loop[3]/lstm' --model changed.xml -o outputs.npz",
+    ],
+)
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.argument("layer")
+@click.option("-m", "--model", type=click.Path(path_type=Path), help="The model, if not the one that was recorded.")
+@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
+@click.option("-o", "--output", metavar="PATH", help="Save the outputs to an .npz file, an .npy file or a folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    trace: Path, layer: str, model: Path | None, weights: Path | None, output: str | None, as_json: bool
+) -> None:
+    """Run LAYER on the inputs that TRACE contains, and compare its outputs with the recorded ones.
+
+    The exit code is 1 if an output differs.
+    """
+    from irrun.cli.show import format_tensors
+    from irrun.data.save import save_outputs
+    from irrun.errors import InputError, escape_unprintable
+    from irrun.inspection.metrics import measure
+    from irrun.inspection.trace import Trace, hash_model, replay
+    from irrun.ir.reader import read_model
+
+    with Trace.open(trace) as opened:
+        recorded = opened.index["model"].get("path")
+        if model is None and not recorded:
+            raise InputError("the trace does not name its model; pass --model")
+        source = read_model(model or Path(str(recorded)), weights)
+        is_same_model = hash_model(source) == opened.model_hash
+        outputs = replay(opened, source, layer)
+        metrics = {key: measure(value, opened[key]) for key, value in outputs.items() if opened.has_data(key)}
+    written = save_outputs(outputs, output) if output else []
+    if as_json:
+        entries = [
+            {"key": key, **(metrics[key].to_json() if key in metrics else {}), "exact": metrics[key].is_exact}
+            if key in metrics
+            else {"key": key, "exact": None}
+            for key in outputs
+        ]
+        click.echo(json.dumps({"same_model": is_same_model, "outputs": entries}))
+    else:
+        click.echo(format_tensors(outputs))
+        for path in written:
+            click.echo(f"wrote {escape_unprintable(str(path))}")
+        if not is_same_model:
+            click.echo("the model is not the one that was recorded")
+        for key, difference in metrics.items():
+            size = f"max abs {difference.max_abs:.5g}, SQNR {difference.sqnr_db:.1f} dB"
+            text = "equals" if difference.is_exact else "differs from"
+            text += " the recorded value" + ("" if difference.is_exact else f": {size}")
+            click.echo(escape_unprintable(f"{key} {text}"))
+    if any(not difference.is_exact for difference in metrics.values()):
+        raise click.exceptions.Exit(1)

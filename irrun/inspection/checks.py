@@ -1,0 +1,392 @@
+"""Checks of the values of a run: NaN, overflow, saturation, channels without information, wrong declarations."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from irrun.errors import InputError
+from irrun.inspection.keys import KeyTable, find_constant_layers
+from irrun.inspection.metrics import widen
+from irrun.inspection.rounding import is_float_array
+from irrun.ir.graph import Layer
+from irrun.ir.model import Model
+from irrun.ir.reader import read_model
+from irrun.runtime.declaration_check import DeclarationCheck
+from irrun.runtime.executor import Observer, Scope
+from irrun.runtime.inputs import Inputs
+from irrun.runtime.request import CompiledModel
+
+__all__ = ["CheckFinding", "CheckReport", "check"]
+
+Array = np.ndarray[Any, Any]
+
+#: Types of layers whose channels are checked.
+CHANNEL_TYPES = frozenset(
+    {
+        "Add",
+        "BatchNormInference",
+        "Clamp",
+        "Convolution",
+        "ConvolutionBackpropData",
+        "Elu",
+        "Gelu",
+        "GroupConvolution",
+        "HSwish",
+        "MVN",
+        "MatMul",
+        "Multiply",
+        "PReLU",
+        "ReLU",
+        "Relu",
+        "Sigmoid",
+        "Swish",
+        "Tanh",
+    }
+)
+#: A channel with fewer elements, over all inputs, is not reported.
+MINIMUM_ELEMENTS = 8
+#: FakeQuantize layers that clip less than this fraction of their elements are not reported.
+MINIMUM_SATURATION = 0.01
+#: Values that vanish in another type are reported from this fraction on.
+MINIMUM_VANISHING = 0.01
+#: Layers that read the shape of their input only.
+SHAPE_TYPES = frozenset({"ShapeOf", "Shape"})
+#: The types of `--as`.
+TARGET_TYPES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
+
+
+@dataclass(frozen=True)
+class CheckFinding:
+    """Something that a check found.
+
+    Attributes:
+        kind: "nan", "infinity", "nan swallowed", "overflow", "vanishing", "denormal", "saturation", "zero channels",
+            "constant channels" or "declaration".
+        level: "error", or "note" for what need not be wrong.
+        key: The key of the layer where it was found first.
+        type: The type of the layer.
+        message: A description.
+    """
+
+    kind: str
+    level: str
+    key: str
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """The result of a check.
+
+    Attributes:
+        findings: The errors and notes, in the order of execution.
+        runs: The number of inputs that were run.
+    """
+
+    findings: list[CheckFinding]
+    runs: int
+
+    @property
+    def passed(self) -> bool:
+        """Whether there are no errors."""
+        return all(finding.level != "error" for finding in self.findings)
+
+    @property
+    def first(self) -> CheckFinding | None:
+        """The first error, or None."""
+        return next((finding for finding in self.findings if finding.level == "error"), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report for JSON."""
+        first = self.first
+        return {
+            "passed": self.passed,
+            "runs": self.runs,
+            "first": None if first is None else first.key,
+            "findings": [vars(finding) for finding in self.findings],
+        }
+
+
+@dataclass
+class _LayerState:
+    """What was observed of one layer in all runs and iterations."""
+
+    layer: Layer
+    key: str
+    order: int
+    counts: dict[str, int] = field(default_factory=dict)
+    elements: int = 0
+    is_made: dict[str, bool] = field(default_factory=dict)
+    largest: float = 0.0
+    low: Array | None = None
+    high: Array | None = None
+    channel_elements: int = 0
+
+    def count(self, kind: str, number: int) -> None:
+        if number:
+            self.counts[kind] = self.counts.get(kind, 0) + number
+
+
+def check(
+    model: Model | CompiledModel | str | os.PathLike[str],
+    inputs: Inputs = None,
+    *,
+    input_sets: Sequence[Inputs] = (),
+    target_type: str | None = None,
+    observers: Sequence[Observer] = (),
+) -> CheckReport:
+    """Run a model and check the values of all layers, in bodies too.
+
+    Args:
+        model: The model, or the path of its .xml file.
+        inputs: The inputs of one run.
+        input_sets: The inputs of several runs, instead of `inputs`.
+        target_type: "f16" or "bf16": report values that overflow or vanish in this type.
+        observers: Observers that are called first.
+
+    Returns:
+        The findings.
+
+    Raises:
+        InputError: The inputs do not match the model, or `target_type` is unknown.
+        ExecutionError: A kernel failed.
+    """
+    if target_type is not None and target_type not in TARGET_TYPES:
+        raise InputError(f"expected one of the types {', '.join(TARGET_TYPES)}, found {target_type!r}")
+    if isinstance(model, CompiledModel):
+        compiled = model
+    else:
+        compiled = CompiledModel(model if isinstance(model, Model) else read_model(model), optimize=False)
+    checker = _Checker(compiled.model, target_type)
+    declarations = DeclarationCheck()
+    sets = list(input_sets) or [inputs]
+    for arguments in sets:
+        compiled.create_infer_request().infer(arguments, observers=[*observers, checker, declarations])
+    findings = checker.list_findings()
+    table = checker.table
+    findings += [
+        CheckFinding(
+            "declaration",
+            "error",
+            table.get_path(m.layer),
+            m.layer.type,
+            f"output {m.port} is declared {m.declared} and is {m.actual}",
+        )
+        for m in declarations.mismatches
+    ]
+    return CheckReport(findings, len(sets))
+
+
+class _Checker:
+    """Observer that collects what the findings are made from."""
+
+    def __init__(self, model: Model, target_type: str | None) -> None:
+        self.table = KeyTable(model)
+        self.target = None if target_type is None else TARGET_TYPES[target_type]
+        self.target_name = target_type or ""
+        self.states: dict[int, _LayerState] = {}
+        self.constants: dict[int, set[int]] = {}
+
+    def __call__(
+        self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
+    ) -> None:
+        """Collect the properties of the outputs of a layer."""
+        if self.is_constant(layer):
+            return
+        state = self.states.get(id(layer))
+        if state is None:
+            state = _LayerState(layer, self.table.get_key(layer, scope), len(self.states))
+            self.states[id(layer)] = state
+        floats = [value for value in outputs if is_float_array(value)]
+        self.count_non_finite(state, inputs, floats)
+        for value in floats:
+            self.count_small_and_large(state, value)
+        if layer.type == "FakeQuantize":
+            count_saturation(state, inputs)
+        if layer.type in CHANNEL_TYPES and floats:
+            track_channels(state, floats[0])
+
+    def is_constant(self, layer: Layer) -> bool:
+        graph = self.table.get_graph(layer)
+        if id(graph) not in self.constants:
+            self.constants[id(graph)] = find_constant_layers(graph)
+        return layer.id in self.constants[id(graph)]
+
+    def count_non_finite(self, state: _LayerState, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> None:
+        """Count NaNs and infinities, and note whether the layer made them."""
+        arguments = [value for value in inputs if value is not None and is_float_array(value)]
+        tests: dict[str, Callable[[Array], Array]] = {"nan": np.isnan, "infinity": np.isinf}
+        if all(is_all_finite(value) for value in (*arguments, *outputs)):
+            return
+        for kind, test in tests.items():
+            made = sum(int(np.count_nonzero(test(value))) for value in outputs)
+            received = any(bool(test(value).any()) for value in arguments)
+            state.count(kind, made)
+            if made and kind not in state.is_made:
+                is_from_infinity = kind == "nan" and any(bool(np.isinf(value).any()) for value in arguments)
+                state.is_made[kind] = not received
+                state.is_made["nan from infinity"] = is_from_infinity and not received
+            if kind == "nan" and received and not made and outputs and state.layer.type not in SHAPE_TYPES:
+                state.count("nan swallowed", 1)
+
+    def count_small_and_large(self, state: _LayerState, value: Array) -> None:
+        """Count denormal values, and those that overflow or vanish in the target type."""
+        if not value.size:
+            return
+        magnitudes = np.abs(value)
+        smallest = float(_get_finfo(value.dtype).smallest_normal)
+        state.elements += value.size
+        state.count("denormal", int(np.count_nonzero((magnitudes > 0) & (magnitudes < smallest))))
+        if self.target is None:
+            return
+        with np.errstate(all="ignore"):
+            wide = widen(magnitudes)
+            narrow = widen(magnitudes.astype(self.target))
+        is_finite = np.isfinite(wide)
+        state.count("overflow", int(np.count_nonzero(is_finite & ~np.isfinite(narrow))))
+        state.count("vanishing", int(np.count_nonzero((wide > 0) & (narrow == 0))))
+        state.largest = max(state.largest, float(np.max(wide, where=is_finite, initial=0.0)))
+
+    def list_findings(self) -> list[CheckFinding]:
+        """Return the findings in the order of execution."""
+        findings: list[CheckFinding] = []
+        for state in sorted(self.states.values(), key=lambda s: s.order):
+            findings += self.describe_non_finite(state)
+            findings += self.describe_range(state)
+            findings += self.describe_channels(state)
+        return findings
+
+    def describe_non_finite(self, state: _LayerState) -> list[CheckFinding]:
+        findings = []
+        names = {"nan": "NaN", "infinity": "infinite"}
+        for kind, name in names.items():
+            count = state.counts.get(kind, 0)
+            if not count:
+                continue
+            is_first = not any(s.counts.get(kind) and s.order < state.order for s in self.states.values())
+            if state.is_made[kind]:
+                cause = "from infinite inputs" if kind == "nan" and state.is_made["nan from infinity"] else "here"
+                message = f"{count} {name} elements, made {cause}" + ("; they appear here first" if is_first else "")
+                findings.append(self.make_finding(kind, "error", state, message))
+            elif is_first:
+                message = f"{count} {name} elements, inherited from an input of the model or a constant"
+                findings.append(self.make_finding(kind, "error", state, message))
+        if state.counts.get("nan swallowed"):
+            message = "its inputs contain NaN, its outputs do not"
+            findings.append(self.make_finding("nan swallowed", "note", state, message))
+        return findings
+
+    def describe_range(self, state: _LayerState) -> list[CheckFinding]:
+        findings = []
+        counts, total = state.counts, max(state.elements, 1)
+        if counts.get("overflow"):
+            message = (
+                f"{counts['overflow']} elements overflow in {self.target_name}, the largest is {state.largest:.4g}"
+            )
+            findings.append(self.make_finding("overflow", "error", state, message))
+        if counts.get("vanishing", 0) / total >= MINIMUM_VANISHING:
+            message = f"{counts['vanishing'] / total:.1%} of the elements become 0 in {self.target_name}"
+            findings.append(self.make_finding("vanishing", "note", state, message))
+        if counts.get("denormal"):
+            message = f"{counts['denormal']} elements are denormal, which slows processors down"
+            findings.append(self.make_finding("denormal", "note", state, message))
+        clipped = counts.get("saturated", 0) / max(counts.get("quantized", 0), 1)
+        if clipped >= MINIMUM_SATURATION:
+            message = f"{clipped:.1%} of the elements are clipped"
+            findings.append(self.make_finding("saturation", "note", state, message))
+        return findings
+
+    def describe_channels(self, state: _LayerState) -> list[CheckFinding]:
+        zero, constant = count_channels(state)
+        inherited = [count_channels(s) for s in self.find_inputs(state)]
+        findings = []
+        total = 0 if state.low is None else state.low.size
+        for kind, count, position in (("zero", zero, 0), ("constant", constant, 1)):
+            if count and all(counts[position] != count for counts in inherited):
+                adjective = "always zero" if kind == "zero" else "constant"
+                message = f"{count} of {total} channels are {adjective} over all inputs"
+                findings.append(self.make_finding(f"{kind} channels", "note", state, message))
+        return findings
+
+    def find_inputs(self, state: _LayerState) -> list[_LayerState]:
+        graph = self.table.get_graph(state.layer)
+        layers = {layer.id: layer for layer in graph.layers}
+        producers = [layers[e.from_layer] for e in graph.edges if e.to_layer == state.layer.id]
+        return [self.states[id(layer)] for layer in producers if id(layer) in self.states]
+
+    @staticmethod
+    def make_finding(kind: str, level: str, state: _LayerState, message: str) -> CheckFinding:
+        return CheckFinding(kind, level, state.key, state.layer.type, message)
+
+
+def is_all_finite(value: Array) -> bool:
+    """Return whether an array contains neither NaN nor infinities.
+
+    Args:
+        value: An array of a floating-point type.
+    """
+    return bool(np.isfinite(value).all())
+
+
+def count_saturation(state: _LayerState, inputs: Sequence[Array | None]) -> None:
+    """Count the elements that a FakeQuantize clips.
+
+    Args:
+        state: Receives the counts.
+        inputs: The inputs of the FakeQuantize.
+    """
+    if len(inputs) < 3 or any(value is None for value in inputs[:3]):
+        return
+    value, low, high = (widen(array) for array in inputs[:3] if array is not None)
+    state.count("quantized", value.size)
+    margin = 1e-6 * np.abs(high - low)
+    try:
+        is_outside = (value < np.minimum(low, high) - margin) | (value > np.maximum(low, high) + margin)
+    except ValueError:  # ranges that broadcast by the rule of "pdpd"
+        return
+    state.count("saturated", int(np.count_nonzero(is_outside)))
+
+
+def track_channels(state: _LayerState, value: Array) -> None:
+    """Update the range of each channel.
+
+    Args:
+        state: Receives the ranges.
+        value: An output. Axis 1 has the channels if the rank is at least 4, else the last axis.
+    """
+    if value.ndim < 2 or not value.size:
+        return
+    axis = 1 if value.ndim >= 4 else value.ndim - 1
+    others = tuple(i for i in range(value.ndim) if i != axis)
+    low, high = widen(value.min(axis=others)), widen(value.max(axis=others))
+    if state.low is not None and state.high is not None:
+        if state.low.shape != low.shape:
+            return
+        low, high = np.minimum(low, state.low), np.maximum(high, state.high)
+    state.low, state.high = low, high
+    state.channel_elements += value.size // value.shape[axis]
+
+
+def count_channels(state: _LayerState) -> tuple[int, int]:
+    """Return the number of channels that are always zero and of those that have another constant value.
+
+    Args:
+        state: The ranges of the channels.
+    """
+    if state.low is None or state.high is None or state.channel_elements < MINIMUM_ELEMENTS:
+        return 0, 0
+    is_constant = state.low == state.high
+    is_zero = is_constant & (state.low == 0)
+    return int(np.count_nonzero(is_zero)), int(np.count_nonzero(is_constant & ~is_zero))
+
+
+def _get_finfo(dtype: np.dtype[Any]) -> Any:
+    finfo: Any = ml_dtypes.finfo
+    return finfo(dtype)

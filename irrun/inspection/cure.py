@@ -1,0 +1,280 @@
+"""The layers of a quantized model to keep in floating point, found without quantizing again.
+
+The quantized model is run with one layer at a time computed as in the floating-point model, on inputs that are not
+quantized. The layers are ranked by what becomes of the outputs. The best one is kept, and the others are tried again
+together with it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irrun.errors import InputError
+from irrun.inspection.keys import KeyTable, find_constant_layers
+from irrun.inspection.matching import match_layers
+from irrun.inspection.metrics import widen
+from irrun.inspection.references import convert_arguments, match_outputs
+from irrun.inspection.trace import isolate_layer
+from irrun.ir.graph import Layer
+from irrun.ir.model import Model
+from irrun.ir.reader import read_model
+from irrun.runtime.executor import Scope
+from irrun.runtime.inputs import Inputs, collect_inputs
+from irrun.runtime.request import CompiledModel
+
+__all__ = ["Cure", "CureStep", "find_cure"]
+
+Array = np.ndarray[Any, Any]
+
+#: Layers that add quantization and are not part of the floating-point model.
+QUANTIZERS = ("FakeQuantize", "FakeConvert")
+
+
+@dataclass(frozen=True)
+class CureStep:
+    """A layer to keep in floating point.
+
+    Attributes:
+        layer: The name of the layer.
+        type: The type of the layer.
+        sqnr_db: The predicted SQNR of the outputs if this layer and those before it are kept.
+    """
+
+    layer: str
+    type: str
+    sqnr_db: float
+
+
+@dataclass(frozen=True)
+class Cure:
+    """The layers to keep in floating point, best first.
+
+    Attributes:
+        initial_db: The SQNR of the outputs of the quantized model.
+        steps: The layers, each with the SQNR that it and those before it give.
+        single_db: The SQNR with one layer kept, by the name of the layer.
+    """
+
+    initial_db: float
+    steps: list[CureStep]
+    single_db: dict[str, float]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the cure for JSON."""
+        return {
+            "initial_db": self.initial_db,
+            "layers": [vars(step) for step in self.steps],
+            "single_db": dict(self.single_db),
+        }
+
+
+def find_cure(
+    model: Model | str | os.PathLike[str],
+    other: Model | str | os.PathLike[str],
+    input_sets: Sequence[Inputs],
+    count: int,
+) -> Cure:
+    """Find the layers of a quantized model to keep in floating point.
+
+    Args:
+        model: The floating-point or the quantized model.
+        other: The other one of them.
+        input_sets: The inputs of one or more runs, over which the SQNR is computed.
+        count: The number of layers to find.
+
+    Returns:
+        The layers, best first. There are fewer than `count` if no other layer improves the outputs.
+
+    Raises:
+        InputError: Neither of the models is quantized, or `other` is not a model.
+    """
+    models = [_read(model), _read(other)]
+    counts = [sum(layer.type in QUANTIZERS for _, layer in m.graph.walk()) for m in models]
+    if counts[0] == counts[1]:
+        raise InputError(f"expected a quantized model and one that is not, found {counts[0]} FakeQuantize in both")
+    first = CompiledModel(models[0], optimize=False)
+    sets = [collect_inputs(inputs, first.inputs, first._input_names) for inputs in input_sets]
+    quantized, exact = (models[1], models[0]) if counts[1] > counts[0] else (models[0], models[1])
+    search = _Search(quantized, exact, models[0], sets)
+    initial = search.measure(())
+    candidates = search.find_candidates()
+    single = {layer.name: search.measure((layer,)) for layer in candidates}
+    steps: list[CureStep] = []
+    kept: tuple[Layer, ...] = ()
+    best = initial
+    # A layer that helped less before rarely helps more later, so only the most promising ones are tried again.
+    queue = [(initial - single[layer.name], i, 0) for i, layer in enumerate(candidates)]
+    heapq.heapify(queue)
+    while queue and len(steps) < count:
+        loss, index, step = heapq.heappop(queue)
+        layer = candidates[index]
+        if step < len(steps):
+            heapq.heappush(queue, (best - search.measure((*kept, layer)), index, len(steps)))
+            continue
+        if loss >= 0:
+            break
+        kept = (*kept, layer)
+        best -= loss
+        steps.append(CureStep(layer.name, layer.type, best))
+    return Cure(initial, steps, single)
+
+
+def _read(model: Model | str | os.PathLike[str]) -> Model:
+    if isinstance(model, Model):
+        return model
+    if not os.fspath(model).lower().endswith(".xml"):
+        raise InputError(f"a cure requires two models, found {os.fspath(model)!r}")
+    return read_model(model)
+
+
+class _Search:
+    """Runs the quantized model with some layers computed as in the floating-point model."""
+
+    def __init__(self, quantized: Model, exact: Model, declared: Model, sets: Sequence[Sequence[Array]]) -> None:
+        self.quantized = CompiledModel(quantized, optimize=False)
+        self.exact = exact
+        self.table = KeyTable(quantized)
+        self.exact_table = KeyTable(exact)
+        self.matches = match_layers(quantized.graph, exact.graph)
+        self.isolated: dict[int, _IsolatedLayer] = {}
+        compiled = CompiledModel(exact, optimize=False)
+        self.sets = [convert_arguments(declared, self.quantized, arguments) for arguments in sets]
+        positions = match_outputs(quantized, exact)
+        self.positions = positions
+        self.references = []
+        for arguments in sets:
+            outputs = compiled.create_infer_request().infer(convert_arguments(declared, compiled, arguments))
+            self.references.append([None if i is None else outputs[i] for i in positions])
+
+    def find_candidates(self) -> list[Layer]:
+        """Return the layers with a quantized input or quantized weights that the floating-point model has too."""
+        graph = self.quantized.model.graph
+        layers = {layer.id: layer for layer in graph.layers}
+        quantizers = {layer.id for layer in graph.layers if layer.type in QUANTIZERS}
+        constants = find_constant_layers(graph)
+        consumers = {e.to_layer for e in graph.edges if e.from_layer in quantizers}
+        consumers |= {
+            e.to_layer
+            for e in graph.edges
+            if e.from_layer in constants and self._depends_on_integers(e.from_layer, layers)
+        }
+        candidates = []
+        for layer in graph.layers:
+            is_quantized = layer.id in consumers and layer.id not in constants and layer.type not in QUANTIZERS
+            if not is_quantized or layer.bodies or self.matches.find(layer) is None:
+                continue
+            if self._get_isolated(layer).is_usable:
+                candidates.append(layer)
+        return candidates
+
+    def measure(self, kept: Sequence[Layer]) -> float:
+        """Return the mean SQNR of the outputs in dB if some layers are kept in floating point."""
+        noise: dict[int, float] = {}
+        signal: dict[int, float] = {}
+        for arguments, references in zip(self.sets, self.references, strict=True):
+            observer = _Replacer({id(layer): self._get_isolated(layer) for layer in kept}, self.table, arguments)
+            outputs = self.quantized.create_infer_request().infer(arguments, observers=[observer])
+            for i, reference in enumerate(references):
+                value = outputs[i]
+                if reference is None or value.dtype.kind in "OUST" or value.shape != reference.shape:
+                    continue
+                a, b = widen(value), widen(reference)
+                noise[i] = noise.get(i, 0.0) + float(np.sum((a - b) ** 2))
+                signal[i] = signal.get(i, 0.0) + float(np.sum(b**2))
+        ratios = [10 * math.log10(signal[i] / noise[i]) for i in noise if noise[i] > 0 and signal[i] > 0]
+        return sum(ratios) / len(ratios) if ratios else math.inf
+
+    def _get_isolated(self, layer: Layer) -> _IsolatedLayer:
+        if id(layer) not in self.isolated:
+            match = self.matches.find(layer)
+            assert match is not None
+            self.isolated[id(layer)] = _IsolatedLayer(
+                self.quantized.model, self.exact, self.exact_table, layer, match.layer
+            )
+        return self.isolated[id(layer)]
+
+    def _depends_on_integers(self, layer_id: int, layers: Mapping[int, Layer]) -> bool:
+        """Return whether a constant is computed from one of 8 bits or fewer."""
+        sources: dict[int, list[int]] = {}
+        for edge in self.quantized.model.graph.edges:
+            sources.setdefault(edge.to_layer, []).append(edge.from_layer)
+        stack, seen = [layer_id], {layer_id}
+        while stack:
+            layer = layers[stack.pop()]
+            if layer.type in QUANTIZERS:
+                return True
+            constant = layer.constant
+            if constant is not None and constant.element_type.is_integer and 0 < constant.element_type.bits <= 8:
+                return True
+            new = [i for i in sources.get(layer.id, []) if i not in seen]
+            seen.update(new)
+            stack += new
+        return False
+
+
+class _IsolatedLayer:
+    """A layer of the floating-point model, and where the quantized model has its inputs before they are quantized."""
+
+    def __init__(self, quantized: Model, exact: Model, exact_table: KeyTable, layer: Layer, match: Layer) -> None:
+        part, keys = isolate_layer(exact, exact_table, match)
+        self.compiled = CompiledModel(part, optimize=False)
+        graph = quantized.graph
+        self.layers = {n.id: n for n in graph.layers}
+        self.sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges}
+        self.addresses: list[tuple[int, int] | None] = []
+        exact_sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in exact.graph.edges}
+        exact_layers = {n.id: n for n in exact.graph.layers}
+        self.is_usable = len(match.inputs) == len(layer.inputs)
+        for key in keys:
+            address = None
+            for port, own in zip(match.inputs, layer.inputs, strict=False):
+                source = exact_sources.get((match.id, port.id))
+                if source is None:
+                    continue
+                producer = exact_layers[source[0]]
+                position = [p.id for p in producer.outputs].index(source[1])
+                if exact_table.get_value_key(producer, position) == key:
+                    address = self._skip_quantizers(self.sources[layer.id, own.id])
+            self.addresses.append(address)
+            self.is_usable &= address is not None
+
+    def _skip_quantizers(self, address: tuple[int, int]) -> tuple[int, int]:
+        """Return the source of a value before it was quantized."""
+        while self.layers[address[0]].type in QUANTIZERS:
+            quantizer = self.layers[address[0]]
+            address = self.sources[quantizer.id, quantizer.inputs[0].id]
+        return address
+
+
+class _Replacer:
+    """Observer that replaces the outputs of layers by those of the floating-point model."""
+
+    def __init__(self, kept: Mapping[int, _IsolatedLayer], table: KeyTable, arguments: Sequence[Array]) -> None:
+        self.kept = kept
+        self.values: dict[tuple[int, int], Array] = {}
+        self.required = {address for isolated in kept.values() for address in isolated.addresses}
+        for parameter, value in zip(table.graph.find_layers("Parameter"), arguments, strict=True):
+            self.values[parameter.id, parameter.outputs[0].id] = value
+
+    def __call__(
+        self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
+    ) -> Sequence[Array] | None:
+        """Store the outputs of a layer, or replace them."""
+        if scope:
+            return None
+        isolated = self.kept.get(id(layer))
+        if isolated is not None:
+            arguments = [self.values[address] for address in isolated.addresses if address is not None]
+            results = list(isolated.compiled(arguments).to_tuple())
+            outputs = [r.astype(o.dtype, copy=False) for r, o in zip(results, outputs, strict=False)]
+        for port, value in zip(layer.outputs, outputs, strict=False):
+            if (layer.id, port.id) in self.required:
+                self.values[layer.id, port.id] = value
+        return None if isolated is None else outputs
