@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 
-
 @pytest.fixture
 def ov(irrun_ov: Any) -> Any:
     """Return the replacement of OpenVINO."""

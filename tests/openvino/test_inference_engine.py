@@ -1,0 +1,144 @@
+"""The API of the Inference Engine on legacy IR."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import irrun
+from irrun.openvino.inference_engine import Blob, IECore, IENetwork, IEPlugin, StatusCode, TensorDesc
+
+
+@pytest.fixture
+def network_path(data: Path) -> Path:
+    """Return a detector of IR v3."""
+    path = data / "face-detection-retail-0004" / "ir3" / "model.xml"
+    if not path.is_file():
+        pytest.skip("the real models are not available")
+    return path
+
+
+@pytest.fixture
+def frame(network_path: Path) -> np.ndarray:
+    """Return an input of the detector."""
+    return np.load(network_path.parents[1] / "input.npy").astype(np.float32)
+
+
+def get_expected(path: Path, frame: np.ndarray) -> np.ndarray:
+    return irrun.compile_model(path)(frame)[0]
+
+
+def test_program_of_2019_runs_ir_v3(network_path: Path, frame: np.ndarray) -> None:
+    core = IECore()
+    net = IENetwork(model=str(network_path), weights=str(network_path.with_suffix(".bin")))
+    input_blob, out_blob = next(iter(net.inputs)), next(iter(net.outputs))
+    assert (input_blob, out_blob) == ("data", "detection_out")
+    n, c, h, w = net.inputs[input_blob].shape
+    assert [n, c, h, w] == [1, 3, 300, 300]
+    assert net.inputs[input_blob].precision == "FP32"
+    assert net.inputs[input_blob].layout == "NCHW"
+    assert net.outputs[out_blob].shape == [1, 1, 200, 7]
+    executable = core.load_network(network=net, device_name="CPU")
+    result = executable.infer(inputs={input_blob: frame})
+    np.testing.assert_allclose(result[out_blob], get_expected(network_path, frame), rtol=1e-5)
+
+
+def test_network_is_reshaped(network_path: Path, frame: np.ndarray) -> None:
+    core = IECore()
+    net = core.read_network(network_path)
+    net.reshape({"data": (2, 3, 320, 256)})
+    assert net.input_info["data"].input_data.shape == [2, 3, 320, 256]
+    assert net.outputs["detection_out"].shape == [1, 1, 400, 7]
+    result = core.load_network(net, "CPU").infer({"data": np.zeros((2, 3, 320, 256), np.float32)})
+    assert result["detection_out"].shape == (1, 1, 400, 7)
+    net.batch_size = 1
+    assert net.batch_size == 1
+    assert net.outputs["detection_out"].shape == [1, 1, 200, 7]
+
+
+def test_requests_run_asynchronously(network_path: Path, frame: np.ndarray) -> None:
+    core = IECore()
+    executable = core.load_network(core.read_network(network_path), "CPU", num_requests=2)
+    assert len(executable.requests) == 2
+    assert executable.requests[1].wait(0) == StatusCode.INFER_NOT_STARTED
+    seen: list[Any] = []
+    executable.requests[0].set_completion_callback(lambda status, data: seen.append((status, data)), "data")
+    for i in range(2):
+        executable.start_async(request_id=i, inputs={"data": frame})
+    assert executable.requests[0].wait(-1) == 0
+    assert executable.wait() == 0
+    assert seen == [(0, "data")]
+    assert executable.get_idle_request_id() in (0, 1)
+    for request in executable.requests:
+        np.testing.assert_allclose(request.outputs["detection_out"], get_expected(network_path, frame), rtol=1e-5)
+        np.testing.assert_array_equal(request.output_blobs["detection_out"].buffer, request.outputs["detection_out"])
+
+
+def test_blobs_precision_and_layout(network_path: Path, frame: np.ndarray) -> None:
+    core = IECore()
+    net = core.read_network(str(network_path), str(network_path.with_suffix(".bin")))
+    net.input_info["data"].precision = "U8"
+    net.input_info["data"].layout = "NHWC"
+    executable = core.load_network(net, "CPU")
+    image = np.clip(frame, 0, 255).astype(np.uint8)
+    expected = get_expected(network_path, image.astype(np.float32))
+    result = executable.infer({"data": np.ascontiguousarray(image.transpose(0, 2, 3, 1))})
+    np.testing.assert_allclose(result["detection_out"], expected, rtol=1e-5)
+    request = executable.requests[0]
+    request.input_blobs["data"].buffer[:] = image.transpose(0, 2, 3, 1)
+    request.infer()
+    np.testing.assert_allclose(request.outputs["detection_out"], expected, rtol=1e-5)
+    blob = Blob(TensorDesc("U8", [1, 300, 300, 3], "NHWC"), np.zeros((1, 300, 300, 3), np.uint8))
+    request.set_blob("data", blob)
+    request.infer()
+    assert request.output_blobs["detection_out"].tensor_desc.dims == [1, 1, 200, 7]
+
+
+def test_plugin_of_2018_runs_the_network(network_path: Path, frame: np.ndarray) -> None:
+    plugin = IEPlugin(device="CPU", plugin_dirs=None)
+    plugin.add_cpu_extension("libcpu_extension.so")
+    net = IENetwork(model=str(network_path), weights=str(network_path.with_suffix(".bin")))
+    assert set(net.layers) >= {"data", "detection_out"}
+    assert set(net.layers) <= plugin.get_supported_layers(net) | set(net.layers)
+    executable = plugin.load(network=net, num_requests=2)
+    executable.start_async(0, {"data": frame})
+    assert executable.requests[0].wait(-1) == 0
+    assert executable.requests[0].outputs["detection_out"].shape == (1, 1, 200, 7)
+
+
+def test_layers_become_outputs(network_path: Path, frame: np.ndarray) -> None:
+    core = IECore()
+    net = core.read_network(network_path)
+    name = next(n for n, layer in net.layers.items() if layer.type == "Convolution")
+    net.add_outputs(name)
+    result = core.load_network(net, "CPU").infer({"data": frame})
+    assert set(result) == {"detection_out", name}
+
+
+def test_new_files_are_read_too(classifier: Path, image: np.ndarray) -> None:
+    core = IECore()
+    net = core.read_network(classifier)
+    assert list(net.input_info) == ["data"]
+    assert list(net.outputs)[0] == "classes"
+    result = core.load_network(net, "CPU", {"CPU_THREADS_NUM": "1"}).infer({"data": image})
+    assert result["classes"].shape == (1, 5)
+    assert core.available_devices == ["CPU"]
+    assert "CPU" in core.get_metric("CPU", "FULL_DEVICE_NAME") or core.get_metric("CPU", "FULL_DEVICE_NAME")
+    assert core.get_versions("CPU")["CPU"].major == 2026
+
+
+def test_wrong_arguments_are_reported(classifier: Path, image: np.ndarray) -> None:
+    core = IECore()
+    net = core.read_network(classifier)
+    executable = core.load_network(net, "CPU")
+    with pytest.raises(ValueError, match="No input with name"):
+        executable.infer({"unknown": image})
+    with pytest.raises(RuntimeError):
+        core.load_network(net, "GPU")
+    with pytest.raises(ValueError, match="precision"):
+        net.input_info["data"].precision = "FOO"
+    with pytest.raises(RuntimeError, match="does not exist"):
+        net.reshape({"unknown": [1]})
