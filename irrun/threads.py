@@ -20,7 +20,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["count_parts", "get_default_thread_count", "multiply_matrices", "run_parallel", "use_threads"]
+__all__ = [
+    "count_parts",
+    "get_default_thread_count",
+    "map_parallel",
+    "multiply_matrices",
+    "run_parallel",
+    "use_threads",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -30,6 +37,10 @@ VARIABLES = ("IRRUN_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MK
 MIN_PART_TIME = 150_000
 #: Parts of a computation at most: with more, the threads finish at almost the same time, but products are smaller.
 MAX_PARTS = 16
+#: Seconds that a thread waits for others before it computes their parts itself: about the time of a part.
+MAX_WAITING_TIME = 3e-4
+#: Products with so many elements in the inner dimension take much longer than copying their results.
+MIN_COPIED_INNER = 128
 #: Multiplications per nanosecond, and elements of weights that are read per nanosecond, for estimates.
 MULTIPLICATION_RATE, READING_RATE = 30, 4
 #: Rows and columns of the parts of a product are multiples of it, as in the kernels of BLAS.
@@ -162,6 +173,70 @@ def run_parallel(function: Callable[[int], object], count: int) -> None:
             raise error
 
 
+def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], object], count: int) -> None:
+    """Compute the parts of a result on the threads of the current run, without waiting for threads without a core.
+
+    If a helper does not finish its part soon after the calling thread has run out of parts, the calling thread
+    computes the part again, and what the helper computes is discarded.
+
+    Args:
+        compute: Returns a part of the result. Called on any thread, possibly twice for the same part.
+        store: Stores a part. Called once per part, on any thread, never twice at the same time, and never after
+            `map_parallel` has returned.
+        count: The number of parts.
+
+    Raises:
+        Exception: What `compute` raised first, if it did.
+    """
+    helper_count = min(_count.get(), count) - 1
+    if helper_count < 1:
+        for part in range(count):
+            store(part, compute(part))
+        return
+    parts = iter(range(count))
+    missing = set(range(count))
+    lock = threading.Lock()
+    is_complete = threading.Event()
+    errors: list[Exception] = []
+
+    def compute_part(part: int) -> None:
+        value = compute(part)
+        with lock:
+            if part in missing:
+                store(part, value)
+                missing.discard(part)
+                if not missing:
+                    is_complete.set()
+
+    def help_out() -> None:
+        try:
+            for part in parts:
+                compute_part(part)
+        except Exception as error:
+            errors.append(error)
+            is_complete.set()
+
+    pool = _get_pool()
+    helpers = [pool.submit(help_out) for _ in range(helper_count)]
+    try:
+        for part in parts:
+            compute_part(part)
+        for helper in helpers:
+            helper.cancel()  # of those that have not started yet
+        is_complete.wait(MAX_WAITING_TIME)
+        while not errors:
+            with lock:
+                first = min(missing, default=-1)
+            if first < 0:
+                break
+            compute_part(first)
+    finally:
+        with lock:
+            missing.clear()
+    if errors:
+        raise errors[0]
+
+
 @functools.cache
 def _get_pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(1, (os.cpu_count() or 2) * 2), "irrun", initializer=_initialize_helper)
@@ -210,12 +285,21 @@ def multiply_matrices(a: Array, b: Array, out: Array | None = None) -> Array:
     step = -(-length // parts)
     step += -step % PART_MULTIPLE
 
-    def multiply_part(part: int) -> None:
+    def select_part(part: int) -> tuple[Array, Array, Array]:
         section = slice(part * step, (part + 1) * step)
         if columns >= rows:
-            np.matmul(left, right[:, section], out=target[:, section])
-        else:
-            np.matmul(left[section], right, out=target[section])
+            return left, right[:, section], target[:, section]
+        return left[section], right, target[section]
 
-    run_parallel(multiply_part, -(-length // step))
+    def multiply_part(part: int, out: Array | None = None) -> Array:
+        return np.matmul(*select_part(part)[:2], out=out)
+
+    def store_part(part: int, product: Array) -> None:
+        select_part(part)[2][...] = product
+
+    part_count = -(-length // step)
+    if inner >= MIN_COPIED_INNER:
+        map_parallel(multiply_part, store_part, part_count)
+    else:
+        run_parallel(lambda part: multiply_part(part, select_part(part)[2]), part_count)
     return result

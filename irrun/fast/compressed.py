@@ -17,7 +17,7 @@ import numpy as np
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.limits import check_allocation
 from irrun.ops._support.conversion import convert
-from irrun.threads import count_parts, run_parallel
+from irrun.threads import count_parts, map_parallel, run_parallel
 
 __all__ = ["CompressedWeights", "gather_rows", "is_compressed_type", "multiply_by_weights"]
 
@@ -180,12 +180,21 @@ def multiply_by_weights(data: Array, *, weights: CompressedWeights) -> Array:
     tiles = -(-count // step)
     parts = min(tiles, count_parts(len(rows), weights.codes.size))
 
-    def multiply_part(part: int) -> None:
-        for tile in range(tiles * part // parts, tiles * (part + 1) // parts):
-            section = slice(tile * step, min((tile + 1) * step, count))
-            multiply_tile(section, result[section])
+    def select_part(part: int) -> slice:
+        return slice(tiles * part // parts * step, min(tiles * (part + 1) // parts * step, count))
 
-    run_parallel(multiply_part, parts)
+    def multiply_part(part: int) -> Array:
+        section = select_part(part)
+        product = np.empty((section.stop - section.start, len(rows)), F32)
+        for start in range(section.start, section.stop, step):
+            stop = min(start + step, section.stop)
+            multiply_tile(slice(start, stop), product[start - section.start : stop - section.start])
+        return product
+
+    def store_part(part: int, product: Array) -> None:
+        result[select_part(part)] = product
+
+    map_parallel(multiply_part, store_part, parts)
     if len(rows) == 1:
         return result.reshape(*data.shape[:-1], count)
     return np.ascontiguousarray(result.T).reshape(*data.shape[:-1], count)

@@ -15,6 +15,7 @@ from irrun import threads
 from irrun.threads import (
     count_parts,
     get_default_thread_count,
+    map_parallel,
     multiply_matrices,
     run_parallel,
     use_threads,
@@ -132,6 +133,49 @@ def test_exception_of_a_part_is_raised():
     for count in (1, 2):
         with use_threads(count), pytest.raises(KeyError):
             run_parallel(fail, 10)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_every_part_of_a_result_is_stored_once(count):
+    stored = []
+    with use_threads(count):
+        map_parallel(lambda part: np.array(part), lambda part, value: stored.append((part, int(value))), 50)
+        map_parallel(lambda part: np.array(part), lambda part, value: stored.append(None), 0)
+    assert sorted(stored) == [(part, part) for part in range(50)]
+
+
+def test_parts_of_a_thread_without_a_core_are_computed_again():
+    """Block the helper until the call has returned."""
+    is_returned, is_blocked = threading.Event(), threading.Event()
+    caller = threading.current_thread()
+    stored = []
+
+    def compute(part):
+        if threading.current_thread() is not caller:
+            is_blocked.set()
+            is_returned.wait(30)
+        else:
+            is_blocked.wait(30)
+        return np.array(part)
+
+    with use_threads(2):
+        map_parallel(compute, lambda part, value: stored.append((part, int(value))), 4)
+    assert sorted(stored) == [(part, part) for part in range(4)]
+    is_returned.set()
+    with use_threads(2):
+        map_parallel(lambda part: np.array(part), lambda part, value: None, 4)
+    assert len(stored) == 4
+
+
+def test_exception_in_a_part_of_a_result_is_raised():
+    def fail(part):
+        if part == 3:
+            raise KeyError(part)
+        return np.array(part)
+
+    for count in (1, 2):
+        with use_threads(count), pytest.raises(KeyError):
+            map_parallel(fail, lambda part, value: None, 10)
 
 
 def test_parts_run_without_further_threads():
