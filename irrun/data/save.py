@@ -28,7 +28,8 @@ MAX_NAME = 60_000
 def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -> list[Path]:
     """Save outputs to an .npz file, an .npy file (one output), a .json file or a folder (one .npy file each).
 
-    Missing folders are created. A .json file contains what `irrun run --json` prints for the outputs. Types that NumPy's files do not support are widened without loss; see `to_storable`.
+    Missing folders are created. A .json file contains what `irrun run --json` prints for the outputs. Types that
+    NumPy's files do not support are widened without loss; see `to_storable`.
 
     Args:
         outputs: Name -> array.

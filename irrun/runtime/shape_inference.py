@@ -415,6 +415,7 @@ class _BodyInference:
         self.layer = layer
         self.inputs = {port.id: value for port, value in zip(layer.inputs, inputs, strict=False) if value is not None}
         self.counts: list[int] = []
+        self.has_condition = False
 
     def infer(self) -> Shapes:
         """Return the shapes of the outputs."""
@@ -435,6 +436,10 @@ class _BodyInference:
             layer.id: values.get(graph.sources.get((layer.id, layer.inputs[0].id), (-1, -1)))
             for layer in body.graph.find_layers("Result")
         }
+        self.has_condition = any(
+            entry.purpose == "execution_condition" and not _is_true(results.get(entry.internal_layer_id))
+            for entry in body.outputs
+        )
         is_stable = all(
             _get_shape(results.get(edge.from_layer)) == arguments[edge.to_layer].shape for edge in body.back_edges
         )
@@ -468,9 +473,8 @@ class _BodyInference:
         if self.layer.type != "Loop":
             return self.counts[0] if self.counts else self.parent.sample.choose_count()
         trip_count = self.inputs.get(self.layer.inputs[0].id)
-        outputs = [entry for body in self.layer.bodies.values() for entry in body.outputs]
-        has_condition = any(entry.purpose == "execution_condition" for entry in outputs)
-        if trip_count is None or trip_count.array is None or trip_count.array.size != 1 or has_condition:
+        is_counted = _is_true(self.inputs.get(self.layer.inputs[1].id)) and not self.has_condition
+        if trip_count is None or trip_count.array is None or trip_count.array.size != 1 or not is_counted:
             return self.parent.sample.choose_count()
         count = int(trip_count.array.reshape(-1)[0])
         return count if count >= 0 else self.parent.sample.choose_count()
@@ -478,6 +482,10 @@ class _BodyInference:
 
 def _get_shape(value: _Value | None) -> Shape | None:
     return None if value is None else value.shape
+
+
+def _is_true(value: _Value | None) -> bool:
+    return value is not None and value.array is not None and bool(value.array.all())
 
 
 def _get_static_shape(layer: Layer) -> Shape | None:

@@ -151,6 +151,27 @@ def test_iterated_slices_are_counted(tmp_path, sizes, expected):
     assert model.outputs[0].partial_shape == expected
 
 
+@pytest.mark.parametrize(("condition", "expected"), [("true", [4, 5]), ("computed", [-1, 5])])
+def test_iterations_of_loops_are_counted(tmp_path, condition, expected):
+    x, inner = make_parameter(1, 3), make_parameter(1, 3)
+    running = make_constant(True, bool)
+    result = (
+        running
+        if condition == "true"
+        else ops.less(ops.reduce_sum(inner, make_constant([0, 1])), make_constant(9, F32))
+    )
+    value = ops.relu(inner)
+    loop = ops.loop(make_constant(4), running)
+    loop.set_function(ov.Model([value, result], [inner], "body"))
+    loop.set_special_body_ports([-1, 1])
+    loop.set_merged_input(inner, x.output(0), value.output(0))
+    output = loop.get_concatenated_slices(value.output(0), 0, 1, 1, -1, 0)
+    ov.save_model(ov.Model([output], [x], "m"), tmp_path / "m.xml", compress_to_fp16=False)
+    model = irrun.read_model(tmp_path / "m.xml")
+    model.reshape([1, 5])
+    assert model.outputs[0].partial_shape == expected
+
+
 def test_unchanged_values_keep_their_declaration(tmp_path):
     layers = [
         layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")], name="a"),
