@@ -1,0 +1,79 @@
+"""Run cases and report on stdout what became of each, one line of JSON per case."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+import traceback
+import warnings
+from typing import Any
+
+import numpy as np
+
+__all__ = ["run_case", "run_range"]
+
+#: What a case may use: seconds of a run, and bytes.
+TIMEOUT, MEMORY = 5.0, 256 << 20
+#: Seconds that a case may take in all, and bytes that the process may grow by, libraries and folding included.
+MAX_SECONDS, MAX_GROWTH = 10.0, 1 << 30
+
+
+def run_case(case: Any) -> dict[str, str]:
+    """Run a case and return its outcome: `kind` is "ok", "refused", "traceback", "wrapped", "warning" or "slow"."""
+    import irrun
+
+    start = time.monotonic()
+    outcome = {"kind": "ok"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model = irrun.read_model(case.xml, case.weights)
+            compiled = irrun.compile_model(model, memory=MEMORY)
+            inputs = list(case.inputs)[: len(compiled.inputs)]
+            inputs += [np.zeros((1,), np.float32)] * (len(compiled.inputs) - len(inputs))
+            request = compiled.create_infer_request()
+            for _ in range(2):
+                request.infer(inputs, timeout=TIMEOUT)
+        except irrun.TimeLimitError as error:
+            outcome = {"kind": "refused", "message": str(error), "timeout": "1"}
+        except irrun.ExecutionError as error:
+            cause = error.__cause__
+            wraps = cause is not None and not isinstance(cause, (MemoryError, irrun.IrrunError))
+            text = "".join(traceback.format_exception(cause)[-3:]) if wraps else ""
+            outcome = {"kind": "wrapped" if wraps else "refused", "message": str(error), "trace": text}
+        except irrun.IrrunError as error:
+            outcome = {"kind": "refused", "message": str(error)}
+        except MemoryError:
+            outcome = {"kind": "refused", "message": "out of memory"}
+        except Exception:
+            outcome = {"kind": "traceback", "message": traceback.format_exc()[-3000:]}
+    if caught and outcome["kind"] in ("ok", "refused"):
+        outcome = {"kind": "warning", "message": f"{caught[0].filename}:{caught[0].lineno}: {caught[0].message}"}
+    seconds = time.monotonic() - start
+    if seconds > MAX_SECONDS and "timeout" not in outcome:
+        outcome = {"kind": "slow", "message": f"{seconds:.1f} s"}
+    return outcome
+
+
+def run_range(seed: int, start: int, stop: int) -> None:
+    from fuzz.mutations import make_case
+
+    soft = 6 << 30
+    resource.setrlimit(resource.RLIMIT_AS, (soft, soft))
+    for number in range(start, stop):
+        case = make_case(seed, number)
+        print(json.dumps({"start": number}), flush=True)
+        outcome = run_case(case)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        if run_range.peak and peak - run_range.peak > MAX_GROWTH:
+            outcome = {"kind": "memory", "message": f"the process grew by {(peak - run_range.peak) >> 20} MiB"}
+        run_range.peak = peak
+        print(json.dumps({"end": number, **outcome}), flush=True)
+
+
+run_range.peak = 0
+
+if __name__ == "__main__":
+    run_range(*map(int, sys.argv[1:]))
