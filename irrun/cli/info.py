@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -74,12 +75,16 @@ def _list_layers(model: Model, pattern: str) -> list[dict[str, Any]]:
 
     expression = compile_glob(pattern)
     rows = []
+    known: set[str] = set()
     for key, layer in KeyTable(model).iterate_layers():
         names = [name for port in layer.outputs for name in port.names]
+        known.update((key, *names))
         if any(expression.fullmatch(name) for name in (key, layer.name, *names)):
             rows.append(_describe_layer(key, layer))
     if not rows:
-        raise InputError(f"no layer matches {pattern!r}; irrun info MODEL --layers lists all")
+        similar = difflib.get_close_matches(pattern.strip("*?"), sorted(known), 3)
+        hint = f"did you mean {', '.join(similar)}?" if similar else "irrun info MODEL --layers lists all"
+        raise InputError(f"no layer matches {pattern!r}; {hint}")
     return rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,8 +196,8 @@ def command(
         if dumped:
             click.echo(escape_unprintable(dumped))
         if check:
-            count = f"{len(checked)} {'layer' if len(checked) == 1 else 'layers'} checked"
-            click.echo(f"{count}, {len(mismatches)} wrong declarations" if mismatches else f"{count}, all as declared")
+            wrong = _count(mismatches, "wrong declaration") if mismatches else "all as declared"
+            click.echo(f"{_count(checked, 'layer')} checked, {wrong}")
     if mismatches:
         raise click.exceptions.Exit(1)
 
@@ -247,6 +247,10 @@ def _create_tracer(traced: list[Any], table: KeyTable, selection: Selection, as_
                 traced.append((name, layer.type, kind, shape, format_seconds(seconds), *summary))
 
     return observe
+
+
+def _count(items: Sized, noun: str) -> str:
+    return f"{len(items)} {noun}{'s' * (len(items) != 1)}"
 
 
 def _create_counter(checked: set[int]) -> Observer:

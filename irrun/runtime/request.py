@@ -274,14 +274,17 @@ class VariableState:
         return f"<VariableState: {self.name!r}, {shown}>"
 
     @property
-    def state(self) -> Array | None:
-        """A copy of the value; None if it is an initial value that the inputs of the next run determine.
+    def state(self) -> Array:
+        """A copy of the value.
+
+        An initial value that the inputs of the next run determine is represented by zeros of the declared type, with
+        the lower bounds of the declared shape.
 
         Raises:
             InputError: On assignment, if the new value does not have the declared type and shape.
         """
         value = self._values.get(self.name, self._initial)
-        return None if value is None else value.copy()
+        return self._declaration.make_zeros() if value is None else value.copy()
 
     @state.setter
     def state(self, value: ArrayLike) -> None:

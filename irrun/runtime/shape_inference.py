@@ -228,7 +228,7 @@ def infer_static_shapes(graph: Graph) -> dict[tuple[int, int], Shape]:
         for layer in graph.find_layers("Parameter")
         if layer.outputs
     }
-    values = _GraphInference(graph, sample, {}, arguments).infer()
+    values = {} if sample.is_used else _GraphInference(graph, sample, {}, arguments).infer()
     if sample.is_used:
         return {}
     return {key: value.shape for key, value in values.items() if value.shape is not None}

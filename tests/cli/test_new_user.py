@@ -114,7 +114,7 @@ def test_check_reports_what_was_checked(model, tmp_path, capsys):
     )
     code, out, _ = call(capsys, wrong, "-i", "zeros", "--check")
     assert code == 1
-    assert out.endswith("\n1 layer checked, 1 wrong declarations\n")
+    assert out.endswith("\n1 layer checked, 1 wrong declaration\n")
 
 
 def test_layers_are_listed_by_pattern(loop, model, capsys):
@@ -142,7 +142,8 @@ def test_layers_are_listed_by_pattern(loop, model, capsys):
 def test_unknown_layers_are_reported(model, capsys):
     code, _, err = call(capsys, "info", model, "--layers", "conv*")
     assert code == 2
-    assert "no layer matches 'conv*'" in err
+    assert "no layer matches 'conv*'; irrun info MODEL --layers lists all" in err
+    assert "did you mean layer1" in call(capsys, "info", model, "--layers", "*ayer1x*")[2]
 
 
 @pytest.fixture

@@ -55,6 +55,25 @@ def test_state_that_contradicts_the_declaration_is_reported(running_sum):
     assert request.infer(np.ones(1, F32))[0] == 101
 
 
+def test_initial_value_that_depends_on_inputs_is_represented_by_zeros(tmp_path):
+    layers = [
+        layer(0, "Parameter", data='shape="?,3" element_type="f32"', outputs=[port(0, ("?", 3), "FP32")], name="x"),
+        layer(
+            1, "ReadValue", "opset6", 'variable_id="v" variable_type="f32" variable_shape="?,3"', [port(0)], [port(1)]
+        ),
+        layer(2, "Result", inputs=[port(0)]),
+        layer(3, "Assign", "opset6", 'variable_id="v"', [port(0)], [port(1)]),
+    ]
+    edges = [(0, 0, 1, 0), (1, 1, 2, 0), (0, 0, 3, 0)]
+    request = irrun.compile_model(write(tmp_path, net(layers, edges))).create_infer_request()
+    (variable,) = request.query_state()
+    assert (variable.state.shape, variable.state.dtype) == ((0, 3), F32)
+    np.testing.assert_array_equal(request.infer(np.ones((2, 3), F32))[0], np.ones((2, 3)))
+    np.testing.assert_array_equal(variable.state, np.ones((2, 3)))
+    request.reset_state()
+    assert variable.state.shape == (0, 3)
+
+
 def test_initial_value_declares_a_variable_without_attributes(tmp_path):
     request = compile_variable(tmp_path, "", "1,2").create_infer_request()
     np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[3, 4]])
