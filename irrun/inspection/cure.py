@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import math
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from irrun.inspection.trace import isolate_layer
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
+from irrun.ir.structure import sort_layers
 from irrun.runtime.executor import Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.request import CompiledModel
@@ -35,6 +37,27 @@ Array = np.ndarray[Any, Any]
 
 #: Layers that add quantization and are not part of the floating-point model.
 QUANTIZERS = ("FakeQuantize", "FakeConvert")
+#: Layers that only move elements. Quantizers stand before them as well as after them.
+MOVEMENT = frozenset(
+    {
+        "DepthToSpace",
+        "MaxPool",
+        "Reshape",
+        "Roll",
+        "ShuffleChannels",
+        "Slice",
+        "SpaceToDepth",
+        "Split",
+        "Squeeze",
+        "StridedSlice",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+        "VariadicSplit",
+    }
+)
+#: Layers that cannot be kept in floating point on their own.
+UNCURABLE = MOVEMENT | {"Concat", "Result"}
 
 
 @dataclass(frozen=True)
@@ -157,18 +180,21 @@ class _Search:
         """Return the layers with a quantized input or quantized weights that the floating-point model has too."""
         graph = self.quantized.model.graph
         layers = {layer.id: layer for layer in graph.layers}
-        quantizers = {layer.id for layer in graph.layers if layer.type in QUANTIZERS}
         constants = find_constant_layers(graph)
-        consumers = {e.to_layer for e in graph.edges if e.from_layer in quantizers}
-        consumers |= {
-            e.to_layer
-            for e in graph.edges
-            if e.from_layer in constants and self._depends_on_integers(e.from_layer, layers)
-        }
+        # Layers whose outputs are quantized values: quantizers, and layers that move quantized values.
+        quantized = {layer.id for layer in graph.layers if layer.type in QUANTIZERS}
+        quantized |= {i for i in constants if self._depends_on_integers(i, layers)}
         candidates = []
-        for layer in graph.layers:
-            is_quantized = layer.id in consumers and layer.id not in constants and layer.type not in QUANTIZERS
-            if not is_quantized or layer.bodies or self.matches.find(layer) is None:
+        sources: dict[int, list[int]] = {}
+        for edge in graph.edges:
+            sources.setdefault(edge.to_layer, []).append(edge.from_layer)
+        for layer in sort_layers(graph):
+            has_quantized_input = any(i in quantized for i in sources.get(layer.id, []))
+            if layer.id in constants or layer.type in QUANTIZERS or not has_quantized_input:
+                continue
+            if layer.type in MOVEMENT:
+                quantized.add(layer.id)
+            if layer.type in UNCURABLE or layer.bodies or self.matches.find(layer) is None:
                 continue
             if self._get_isolated(layer).is_usable:
                 candidates.append(layer)
@@ -220,30 +246,33 @@ class _Search:
 
 
 class _IsolatedLayer:
-    """A layer of the floating-point model, and where the quantized model has its inputs before they are quantized."""
+    """A layer of the floating-point model, and where the quantized model has its inputs before they are quantized.
+
+    Layers that move the inputs of the layer belong to it, since quantizers may stand before them.
+    """
 
     def __init__(self, quantized: Model, exact: Model, exact_table: KeyTable, layer: Layer, match: Layer) -> None:
-        part, keys = isolate_layer(exact, exact_table, match)
+        part, keys = isolate_layer(exact, exact_table, match, MOVEMENT)
         self.compiled = CompiledModel(part, optimize=False)
-        graph = quantized.graph
-        self.layers = {n.id: n for n in graph.layers}
-        self.sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges}
-        self.addresses: list[tuple[int, int] | None] = []
-        exact_sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in exact.graph.edges}
+        self.layers = {n.id: n for n in quantized.graph.layers}
+        self.sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in quantized.graph.edges}
+        names = Counter(n.name for n in quantized.graph.layers)
+        counterparts = {n.name: n for n in quantized.graph.layers if names[n.name] == 1}
+        included = {n.id for n in part.graph.layers}
         exact_layers = {n.id: n for n in exact.graph.layers}
-        self.is_usable = len(match.inputs) == len(layer.inputs)
-        for key in keys:
-            address = None
-            for port, own in zip(match.inputs, layer.inputs, strict=False):
-                source = exact_sources.get((match.id, port.id))
-                if source is None:
-                    continue
-                producer = exact_layers[source[0]]
-                position = [p.id for p in producer.outputs].index(source[1])
-                if exact_table.get_value_key(producer, position) == key:
-                    address = self._skip_quantizers(self.sources[layer.id, own.id])
-            self.addresses.append(address)
-            self.is_usable &= address is not None
+        addresses: dict[str, tuple[int, int]] = {}
+        for edge in exact.graph.edges:
+            consumer, producer = exact_layers[edge.to_layer], exact_layers[edge.from_layer]
+            own = layer if consumer is match else counterparts.get(consumer.name)
+            if edge.to_layer not in included or edge.from_layer in included or own is None:
+                continue
+            key = exact_table.get_value_key(producer, [p.id for p in producer.outputs].index(edge.from_port))
+            position = [p.id for p in consumer.inputs].index(edge.to_port)
+            source = self.sources.get((own.id, own.inputs[position].id)) if position < len(own.inputs) else None
+            if source is not None:
+                addresses.setdefault(key, self._skip_quantizers(source))
+        self.addresses = [addresses.get(key) for key in keys]
+        self.is_usable = None not in self.addresses
 
     def _skip_quantizers(self, address: tuple[int, int]) -> tuple[int, int]:
         """Return the source of a value before it was quantized."""

@@ -122,6 +122,15 @@ class OpenVinoModel:
         self._base = None
         self._folder.cleanup()
 
+    def infer(self, arguments: Sequence[Array]) -> list[Array]:
+        """Run the model and return its outputs.
+
+        Args:
+            arguments: The inputs, in the order of the Parameters.
+        """
+        with self._report_errors():
+            return self._infer(self._base, arguments)
+
     def run(self, arguments: Sequence[Array], spool: Spool) -> list[Array]:
         """Run the model and store the values of its layers.
 

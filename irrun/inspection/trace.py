@@ -12,7 +12,7 @@ import math
 import os
 import platform
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -476,13 +476,16 @@ def replay(
     return {prefix + table.get_value_key(target, i): value for i, value in enumerate(outputs)}
 
 
-def isolate_layer(model: Model, table: KeyTable, layer: Layer) -> tuple[Model, list[str]]:
+def isolate_layer(
+    model: Model, table: KeyTable, layer: Layer, absorbed: Collection[str] = ()
+) -> tuple[Model, list[str]]:
     """Return a model of one layer and the constants that it depends on.
 
     Args:
         model: The model that contains the layer.
         table: The keys of the model.
         layer: The layer, which may be in a body.
+        absorbed: Types of layers that become part of the model where they precede the layer.
 
     Returns:
         The model, with one Result per output of the layer; and the keys of the values that became its Parameters,
@@ -497,9 +500,12 @@ def isolate_layer(model: Model, table: KeyTable, layer: Layer) -> tuple[Model, l
         current = stack.pop()
         for port in current.inputs:
             address = sources.edges.get((current.id, port.id))
-            if address is not None and address[0] in sources.constants and address[0] not in required:
+            if address is None or address[0] in required:
+                continue
+            producer = sources.layers[address[0]]
+            if address[0] in sources.constants or producer.type in absorbed:
                 required.add(address[0])
-                stack.append(sources.layers[address[0]])
+                stack.append(producer)
     next_id = max(sources.layers) + 1
     parameters: dict[tuple[int, int], int] = {}
     keys: list[str] = []

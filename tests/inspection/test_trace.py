@@ -122,7 +122,7 @@ def test_trace_is_written_atomically(tmp_path):
     assert target.read_bytes() == b"previous"
     assert not list(tmp_path.glob(".irrun*"))
     with pytest.raises(irrun.InputError, match="cannot write"):
-        record(write(tmp_path, chain("Relu")), X, tmp_path / "missing" / "run.trace")
+        record(write(tmp_path, chain("Relu")), X, target / "run.trace")
 
 
 def rewrite(path, change=lambda index: None, members=None, compression=zipfile.ZIP_STORED, drop=()):
