@@ -468,8 +468,6 @@ class _Comparer:
         )
         compared = []
         names: set[str] = set()
-        epsilon = self.reference.epsilon
-        limit = min(OUTPUT_SQNR, -20 * math.log10(OUTPUT_FACTOR * epsilon)) if epsilon else OUTPUT_SQNR
         for i, (spec, value, expected) in enumerate(zip(self.compiled.outputs, outputs, references, strict=True)):
             name = next(n for n in (*spec.names, f"output{i}", f"output{i}.result") if n not in names)
             names.add(name)
@@ -477,6 +475,8 @@ class _Comparer:
                 compared.append(OutputComparison(name, None, 0.0, True))
                 continue
             metrics = measure(value, expected)
+            epsilon = max(self.reference.epsilon, get_epsilon(expected.dtype))
+            limit = min(OUTPUT_SQNR, -20 * math.log10(OUTPUT_FACTOR * epsilon)) if epsilon else OUTPUT_SQNR
             is_numeric = value.dtype.kind not in "OUST" and value.ndim > 0
             top_k = measure_top_k(value, expected, TOP_K) if is_numeric else float(metrics.is_exact)
             is_close = metrics.is_exact or metrics.sqnr_db >= limit

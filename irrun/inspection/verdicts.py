@@ -109,7 +109,7 @@ def choose_verdict(errors: LayerErrors, is_perturbed: bool, is_f64: bool, is_cha
         return "adds"
     if is_over and errors.is_one_level:
         return "one level"
-    if is_over and errors.is_near_zero:
+    if is_over and errors.is_near_zero and not is_f64:
         return "near zero"
     if is_over:
         return "ill-conditioned" if is_f64 and not _differs_in_finiteness(errors.own) else "adds"

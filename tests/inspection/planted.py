@@ -194,9 +194,9 @@ def _make_constant_fault(key, consumer, position):
 def _find_attributes(model, table, only_bodies):
     for key, layer in _walk(model, table, only_bodies):
         for (kind, name), value in ATTRIBUTES.items():
-            if layer.type == kind and (name in layer.attributes or name in ("activations", "clip")):
-                if str(layer.attributes.get(name)) != value:
-                    yield _make_attribute_fault(key, name, value)
+            is_known = name in layer.attributes or name in ("activations", "clip")
+            if layer.type == kind and is_known and str(layer.attributes.get(name)) != value:
+                yield _make_attribute_fault(key, name, value)
 
 
 def _make_attribute_fault(key, name, value):
@@ -212,9 +212,10 @@ def _make_attribute_fault(key, name, value):
 def _find_port_orders(model, table, only_bodies):
     for key, layer in _walk(model, table, only_bodies):
         positions = ORDERED_INPUTS.get(layer.type)
-        if positions is not None and len(layer.inputs) > max(positions):
-            if layer.id not in find_constant_layers(table.get_graph(layer)):
-                yield _make_port_fault(key, positions)
+        if positions is None or len(layer.inputs) <= max(positions):
+            continue
+        if layer.id not in find_constant_layers(table.get_graph(layer)):
+            yield _make_port_fault(key, positions)
 
 
 def _make_port_fault(key, positions):
