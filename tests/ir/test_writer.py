@@ -86,7 +86,7 @@ def test_extracted_model_may_start_at_a_dynamic_rank(tmp_path):
 def test_failed_save_leaves_no_files(tmp_path):
     model = irrun.read_model(write(tmp_path, chain("Relu")))
     before = sorted(tmp_path.iterdir())
-    for target in (tmp_path / "no/such/folder/x.xml", tmp_path / "model.txt"):
+    for target in (tmp_path / "model.xml/folder/x.xml", tmp_path / "model.txt"):
         with pytest.raises(irrun.ModelError):
             irrun.save_model(model, target)
     assert sorted(tmp_path.iterdir()) == before
