@@ -91,6 +91,10 @@ def _convert_attributes(operation: Operation, attributes: Mapping[str, Any]) -> 
         if attribute is not None:
             value = _convert_attribute(attribute, value)
         converted[_SPELLINGS.get(name, name)] = value
+    for name, attribute in declared.items():
+        if not attribute.required and attribute.default is not None:
+            default = attribute.default
+            converted.setdefault(_SPELLINGS.get(name, name), list(default) if isinstance(default, tuple) else default)
     return converted
 
 

@@ -253,7 +253,7 @@ class ConstOutput(_Port):
         """Return the inputs that this output is connected to."""
         return {
             Input(consumer, i)
-            for consumer in list(self._node._consumers)
+            for consumer in list(self._node._consumers.values())
             for i, source in enumerate(consumer._sources)
             if source is not None and source._key == self._key
         }
@@ -432,7 +432,7 @@ class Node:
         self._rt_info_text: str | None = None
         self._layout = Layout()
         self._line = 0
-        self._consumers: weakref.WeakSet[Node] = weakref.WeakSet()
+        self._consumers: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
         self._sources: list[Output | None] = []
         for argument in arguments:
             self._sources.append(None)
@@ -441,7 +441,7 @@ class Node:
     def _set_source(self, index: int, source: Output | None) -> None:
         self._sources[index] = source
         if source is not None:
-            source._node._consumers.add(self)
+            source._node._consumers[self._id] = self
 
     def _get_port(self, index: int) -> PortData:
         """Return what is known about an output; a Result shares that of its source."""

@@ -8,13 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from openvino_modules import import_submodule
 
 MODULES = {"openvino": "openvino", "irrun": "irrun.openvino"}
-
-
-def import_submodule(ov: Any, name: str) -> Any:
-    """Return a submodule of OpenVINO or of its replacement."""
-    return importlib.import_module(f"{ov.__name__}.{name}")
 
 
 @pytest.fixture(params=list(MODULES))

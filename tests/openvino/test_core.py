@@ -242,10 +242,9 @@ def test_invalid_shape_is_reported_and_undone(ov: Any, classifier: Path) -> None
 def test_graph_is_read(ov: Any, classifier: Path) -> None:
     model = ov.Core().read_model(classifier)
     types = [node.get_type_name() for node in model.get_ordered_ops()]
-    assert sorted(types) == sorted(
-        ["Parameter", "Constant", "Convolution", "Relu", "Constant", "ReduceMean", "Constant", "MatMul", "Softmax"]
-        + ["Result", "Result"]
-    )
+    counts = {name: types.count(name) for name in types}
+    assert counts["Constant"] == 3
+    assert counts["Result"] == 2
     order = ["Parameter", "Convolution", "Relu", "ReduceMean", "MatMul", "Softmax"]
     assert [node_type for node_type in types if node_type in order] == order
     assert len(model.get_ops()) == 11
@@ -295,7 +294,9 @@ def test_runtime_information_is_nested(ov: Any, classifier: Path, tmp_path: Path
         assert current.has_rt_info(["model_info", "labels"])
         assert not current.has_rt_info(["model_info", "unknown"])
         assert current.rt_info["threshold"].value == "1.5"
-        with pytest.raises(RuntimeError, match="Cannot get runtime attribute. Path to runtime attribute is incorrect"):
+        with pytest.raises(
+            RuntimeError, match=r"Cannot get runtime attribute\. Path to runtime attribute is incorrect"
+        ):
             current.get_rt_info(["model_info", "unknown"])
 
 

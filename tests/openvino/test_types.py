@@ -29,9 +29,33 @@ TYPES = [
     "ov.Type.{t}.compatible(ov.Type.i8)",
 ]
 MEMBERS = (
-    "bf16 boolean dynamic f16 f32 f4e2m1 f64 f8e4m3 f8e5m2 f8e8m0 i16 i32 i4 i64 i8 nf4 string u1 u16 u2 u3 u32 u4 u6 "
-    "u64 u8"
-).split()
+    "bf16",
+    "boolean",
+    "dynamic",
+    "f16",
+    "f32",
+    "f4e2m1",
+    "f64",
+    "f8e4m3",
+    "f8e5m2",
+    "f8e8m0",
+    "i16",
+    "i32",
+    "i4",
+    "i64",
+    "i8",
+    "nf4",
+    "string",
+    "u1",
+    "u16",
+    "u2",
+    "u3",
+    "u32",
+    "u4",
+    "u6",
+    "u64",
+    "u8",
+)
 
 EXPRESSIONS = """
 ov.Type(np.float32)

@@ -11,6 +11,7 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.openvino.compiled_model import CompiledModel
 from irrun.openvino.config import get_device_property
+from irrun.openvino.infer_request import InferRequest as OpenVinoRequest
 from irrun.openvino.inference_engine.data import (
     Blob,
     DataPtr,
@@ -20,7 +21,6 @@ from irrun.openvino.inference_engine.data import (
     get_default_layout,
 )
 from irrun.openvino.inference_engine.network import IENetwork
-from irrun.openvino.infer_request import InferRequest as OpenVinoRequest
 
 __all__ = ["ExecutableNetwork", "InferRequest", "StatusCode", "WaitMode"]
 

@@ -1,0 +1,323 @@
+"""The layers that single steps add to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from irrun.openvino.element_type import Type
+from irrun.openvino.factories import create_node, make_constant
+from irrun.openvino.layout import Layout
+from irrun.openvino.node import Output, as_output
+from irrun.openvino.preprocess.enumerations import ColorFormat, PaddingMode, ResizeAlgorithm
+from irrun.openvino.shape import Dimension, PartialShape
+
+__all__ = ["Context", "Step", "find_permutation"]
+
+_RESIZE_MODES = {
+    ResizeAlgorithm.RESIZE_LINEAR: "linear",
+    ResizeAlgorithm.RESIZE_CUBIC: "cubic",
+    ResizeAlgorithm.RESIZE_NEAREST: "nearest",
+    ResizeAlgorithm.RESIZE_BILINEAR_PILLOW: "bilinear_pillow",
+    ResizeAlgorithm.RESIZE_BICUBIC_PILLOW: "bicubic_pillow",
+}
+
+#: Weights of red, green and blue in gray.
+_LUMINANCE = (0.299, 0.587, 0.114)
+
+
+@dataclass
+class Context:
+    """What is known about the value that steps are applied to.
+
+    Attributes:
+        outputs: The value; one output per plane of an image.
+        layout: Its layout.
+        color_format: Its color format.
+        model_shape: The shape that the model expects.
+        model_layout: The layout that the model expects.
+        model_type: The element type that the model expects.
+    """
+
+    outputs: list[Output]
+    layout: Layout
+    color_format: ColorFormat
+    model_shape: PartialShape
+    model_layout: Layout
+    model_type: Type
+    names: set[str] = field(default_factory=set)
+
+    @property
+    def output(self) -> Output:
+        """The value of an image that is a single plane.
+
+        Raises:
+            RuntimeError: The image has several planes.
+        """
+        if len(self.outputs) != 1:
+            raise RuntimeError(
+                "This preprocessing step can't be applied to an image of several planes. Consider using of "
+                "'convert_color' before"
+            )
+        return self.outputs[0]
+
+    @output.setter
+    def output(self, output: Any) -> None:
+        self.outputs = [as_output(output)]
+
+    def find_axis(self, name: str) -> int:
+        """Return the axis of a dimension in the current layout.
+
+        Raises:
+            RuntimeError: The layout does not name it.
+        """
+        words = {"C": "channels", "H": "height", "W": "width"}
+        if not self.layout.has_name(name):
+            raise RuntimeError(f"Layout {self.layout} doesn't have `{words[name]}` dimension")
+        axis = self.layout.get_index_by_name(name)
+        return axis + len(self.output.partial_shape) if axis < 0 else axis
+
+
+Step = Callable[[Context], None]
+
+
+def convert_type(element_type: Type | None) -> Step:
+    """Return a step that converts the element type, by default to that of the model."""
+
+    def apply(context: Context) -> None:
+        target = element_type if element_type is not None and element_type.is_static() else context.model_type
+        if context.output.element_type is not target:
+            context.output = create_node(
+                "Convert", "opset1", [context.output], {"destination_type": target.to_string()}
+            )
+
+    return apply
+
+
+def normalize(operation: str, values: float | Sequence[float], name: str) -> Step:
+    """Return a step that subtracts or divides by a value, or by one value per channel."""
+
+    def apply(context: Context) -> None:
+        if not context.output.element_type.is_real():
+            raise RuntimeError(
+                f"{name} preprocessing can be applied to 'float' inputs. Consider using of 'convert_element_type' "
+                f"before scaling. Current type is: {context.output.element_type.to_string()}"
+            )
+        array: Any = np.asarray(values, np.float32).reshape(-1)
+        if not isinstance(values, (int, float)):
+            shape = [1] * len(context.output.partial_shape)
+            shape[context.find_axis("C")] = array.size
+            array = array.reshape(shape)
+        constant = make_constant(array, context.output.element_type)
+        context.output = create_node(operation, "opset1", [context.output, constant])
+
+    return apply
+
+
+def resize(algorithm: ResizeAlgorithm, height: int | None, width: int | None) -> Step:
+    """Return a step that resizes an image, by default to the size that the model expects."""
+
+    def apply(context: Context) -> None:
+        axes = [context.find_axis("H"), context.find_axis("W")]
+        sizes = [height, width]
+        if height is None or width is None:
+            layout = context.model_layout
+            sizes = []
+            for name in ("H", "W"):
+                if not layout.has_name(name):
+                    raise RuntimeError(f"Resize: the layout {layout} of the model has no dimension {name}")
+                length = context.model_shape[layout.get_index_by_name(name) % len(context.model_shape)]
+                if length.is_dynamic:
+                    raise RuntimeError("Resize: the model expects images of dynamic size, pass a height and a width")
+                sizes.append(length.get_length())
+        context.output = create_node(
+            "Interpolate",
+            "opset11",
+            [context.output, make_constant(np.array(sizes, np.int64)), make_constant(np.array(axes, np.int64))],
+            {
+                "mode": _RESIZE_MODES[algorithm],
+                "shape_calculation_mode": "sizes",
+                "coordinate_transformation_mode": "half_pixel",
+                "nearest_mode": "round_prefer_floor",
+                "antialias": False,
+                "pads_begin": [0] * len(context.output.partial_shape),
+                "pads_end": [0] * len(context.output.partial_shape),
+                "cube_coeff": -0.75,
+            },
+        )
+
+    return apply
+
+
+def crop(begin: Sequence[int], end: Sequence[int]) -> Step:
+    """Return a step that takes a part of a tensor."""
+
+    def apply(context: Context) -> None:
+        count = len(begin)
+        bounds = [np.array(begin, np.int32), np.array(end, np.int32), np.ones(count, np.int32)]
+        inputs = [context.output, *map(make_constant, (*bounds, np.arange(count, dtype=np.int64)))]
+        context.output = create_node("Slice", "opset8", inputs)
+
+    return apply
+
+
+def pad(begin: Sequence[int], end: Sequence[int], value: Any, mode: PaddingMode) -> Step:
+    """Return a step that pads a tensor."""
+
+    def apply(context: Context) -> None:
+        fill = make_constant(np.asarray(value, np.float32).reshape(-1)[0], context.output.element_type)
+        inputs = [context.output, *(make_constant(np.array(pads, np.int64)) for pads in (begin, end)), fill]
+        context.output = create_node("Pad", "opset1", inputs, {"pad_mode": mode.name.lower()})
+
+    return apply
+
+
+def transpose(output: Output, order: Sequence[int]) -> Output:
+    """Return an output with its dimensions in another order."""
+    if list(order) == list(range(len(order))):
+        return output
+    return as_output(create_node("Transpose", "opset1", [output, make_constant(np.array(order, np.int64))]))
+
+
+def convert_layout(target: Layout | Sequence[int] | None) -> Step:
+    """Return a step that converts the layout, by default to that of the model."""
+
+    def apply(context: Context) -> None:
+        if isinstance(target, (list, tuple)):
+            context.output = transpose(context.output, target)
+            names = context.layout._names
+            if len(names) == len(target):
+                context.layout = Layout(f"[{','.join(names[i] for i in target)}]")
+            return
+        destination = target if isinstance(target, Layout) else context.model_layout
+        order = find_permutation(context.layout, destination, len(context.output.partial_shape))
+        if order is not None:
+            context.output = transpose(context.output, order)
+            context.layout = destination
+
+    return apply
+
+
+def find_permutation(source: Layout, target: Layout, rank: int) -> list[int] | None:
+    """Return the order of dimensions that converts a layout; None if one of the layouts is unknown.
+
+    Raises:
+        RuntimeError: The layouts name different dimensions.
+    """
+    if source.empty or target.empty or source == target:
+        return None
+    names = source._names
+    if "..." in names or "..." in target._names:
+        return None
+    if len(names) != rank or sorted(names) != sorted(target._names):
+        raise RuntimeError(f"Layout conversion failed. Cannot convert layout from {source} to {target}")
+    return [names.index(name) for name in target._names]
+
+
+def reverse_channels(context: Context) -> None:
+    """Reverse the order of the channels."""
+    axis = context.find_axis("C")
+    length = context.output.partial_shape[axis]
+    if length.is_dynamic:
+        raise RuntimeError("Reverse channels: the number of channels is dynamic")
+    indices = np.arange(length.get_length() - 1, -1, -1, dtype=np.int32)
+    inputs = [context.output, make_constant(indices), make_constant(np.array([axis], np.int32))]
+    context.output = create_node("Gather", "opset8", inputs, {"batch_dims": 0})
+
+
+def convert_color(target: ColorFormat) -> Step:
+    """Return a step that converts the color format."""
+
+    def apply(context: Context) -> None:
+        source = context.color_format
+        if source is target:
+            return
+        if source in _PLANES and target in (ColorFormat.RGB, ColorFormat.BGR):
+            operation = f"{source.name.split('_')[0]}to{target.name}"
+            context.output = create_node(operation, "opset8", context.outputs)
+        elif source in (ColorFormat.RGBX, ColorFormat.BGRX) and target in (ColorFormat.RGB, ColorFormat.BGR):
+            _remove_last_channel(context)
+            if source.name[:3] != target.name:
+                reverse_channels(context)
+        elif {source, target} == {ColorFormat.RGB, ColorFormat.BGR}:
+            reverse_channels(context)
+        elif source in (ColorFormat.RGB, ColorFormat.BGR) and target is ColorFormat.GRAY:
+            _convert_to_gray(context, reverse=source is ColorFormat.BGR)
+        else:
+            raise RuntimeError(f"Source color format '{source.name}' is not convertible to '{target.name}'")
+        context.color_format = target
+
+    return apply
+
+
+#: The number of planes of a color format.
+_PLANES = {
+    ColorFormat.NV12_SINGLE_PLANE: 1,
+    ColorFormat.NV12_TWO_PLANES: 2,
+    ColorFormat.I420_SINGLE_PLANE: 1,
+    ColorFormat.I420_THREE_PLANES: 3,
+}
+
+
+def _remove_last_channel(context: Context) -> None:
+    axis = context.find_axis("C")
+    bounds = [np.array([value], np.int32) for value in (0, -1, 1, axis)]
+    context.output = create_node("Slice", "opset8", [context.output, *map(make_constant, bounds)])
+
+
+def _convert_to_gray(context: Context, reverse: bool) -> None:
+    layout, element_type = context.layout, context.output.element_type
+    rank = len(context.output.partial_shape)
+    names = layout._names
+    channels_first = Layout(f"[N,C,{','.join(n for n in names if n not in ('N', 'C'))}]")
+    order = find_permutation(layout, channels_first, rank)
+    value = transpose(context.output, order) if order else context.output
+    if not element_type.is_real():
+        value = as_output(create_node("Convert", "opset1", [value], {"destination_type": "f32"}))
+    weights = np.array(_LUMINANCE[::-1] if reverse else _LUMINANCE, np.float32).reshape([1, 3] + [1] * (rank - 2))
+    spatial = rank - 2
+    attributes = {
+        name: [n] * spatial for name, n in (("strides", 1), ("dilations", 1), ("pads_begin", 0), ("pads_end", 0))
+    }
+    inputs = [value, make_constant(weights, value.element_type)]
+    value = as_output(create_node("Convolution", "opset1", inputs, attributes))
+    if not element_type.is_real():
+        rounded = create_node("Round", "opset5", [value], {"mode": "half_to_even"})
+        value = as_output(create_node("Convert", "opset1", [rounded], {"destination_type": element_type.to_string()}))
+    back = find_permutation(channels_first, layout, rank)
+    context.output = transpose(value, back) if back else value
+
+
+def custom(function: Callable[[Output], Any]) -> Step:
+    """Return a step that applies a function of the user."""
+
+    def apply(context: Context) -> None:
+        context.output = function(context.output)
+
+    return apply
+
+
+def plane_shapes(color_format: ColorFormat, shape: PartialShape) -> list[PartialShape]:
+    """Return the shape of each plane of an image.
+
+    Args:
+        color_format: The color format.
+        shape: The shape of the image in the layout NHWC.
+    """
+    batch, height, width = shape[0], shape[1], shape[2]
+
+    def scale(length: Dimension, numerator: int, denominator: int) -> Dimension:
+        if length.is_dynamic:
+            return Dimension()
+        return Dimension(length.get_length() * numerator // denominator)
+
+    full = PartialShape([batch, height, width, 1])
+    half = [scale(height, 1, 2), scale(width, 1, 2)]
+    if _PLANES[color_format] == 1:
+        return [PartialShape([batch, scale(height, 3, 2), width, 1])]
+    if color_format is ColorFormat.NV12_TWO_PLANES:
+        return [full, PartialShape([batch, *half, 2])]
+    return [full, *(PartialShape([batch, *half, 1]) for _ in range(2))]
