@@ -13,12 +13,14 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 __all__ = [
     "count_parts",
@@ -239,6 +241,8 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
 
 @functools.cache
 def _get_pool() -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor
+
     return ThreadPoolExecutor(max(1, (os.cpu_count() or 2) * 2), "irrun", initializer=_initialize_helper)
 
 

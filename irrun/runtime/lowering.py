@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from irrun.ir.structure import check_body_is_mapped, is_placeholder, sort_layers
 from irrun.ops._support import registry
 from irrun.ops._support.context import BackEdgeDescription, BodyRunner, InputDescription, OutputCount, OutputDescription
 from irrun.ops._support.operation import Operation
-from irrun.runtime.custom_kernels import guard_kernel
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
 __all__ = ["find_unsupported", "lower", "make_unsupported_error"]
@@ -221,7 +220,7 @@ class _GraphLowering:
         inputs = self.get_input_slots(layer)
         operation.check_inputs([slot != ABSENT for slot in inputs])
         attributes = operation.bind(layer.attributes)
-        kernel = guard_kernel(operation, layer) if operation.is_custom else operation.kernel
+        kernel = _guard_custom_kernel(operation, layer) if operation.is_custom else operation.kernel
         outputs = self.add_outputs(layer)
         bodies = {}
         provided = {}
@@ -235,9 +234,7 @@ class _GraphLowering:
                 attributes[name] = OutputCount(len(outputs))
             else:
                 provided[name] = kind
-        return Instruction(
-            kernel, inputs, outputs, layer, operation, attributes, bodies=bodies, provided=provided
-        )
+        return Instruction(kernel, inputs, outputs, layer, operation, attributes, bodies=bodies, provided=provided)
 
     def lower_body(self, layer: Layer, body: Body) -> BodyProgram:
         program = _GraphLowering(body.graph, self.constants, self.operations).lower()
@@ -267,6 +264,12 @@ class _GraphLowering:
 def _get_slicing(entry: PortMapEntry) -> dict[str, Any]:
     names = ("axis", "start", "end", "stride", "part_size", "purpose")
     return {name: getattr(entry, name) for name in names}
+
+
+def _guard_custom_kernel(operation: Operation, layer: Layer) -> Callable[..., Any]:
+    from irrun.runtime.custom_kernels import guard_kernel
+
+    return guard_kernel(operation, layer)
 
 
 def _sort_with_variables(graph: Graph) -> Iterable[Layer]:

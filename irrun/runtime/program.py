@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from irrun.fast.compressed import CompressedWeights
 from irrun.ir.graph import Layer
 from irrun.ops._support.context import BackEdgeDescription, InputDescription, OutputDescription
 from irrun.ops._support.operation import Operation
+
+if TYPE_CHECKING:
+    from irrun.fast.compressed import CompressedWeights
 
 __all__ = ["ABSENT", "BodyProgram", "Instruction", "Program"]
 

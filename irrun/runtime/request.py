@@ -20,17 +20,17 @@ from irrun.limits import get_available_memory, parse_size, run_within
 from irrun.ops._support.context import Declaration
 from irrun.ops._support.operation import Operation
 from irrun.runtime import passes
-from irrun.runtime.declaration_check import DeclarationCheck, Mismatch
 from irrun.runtime.executor import Executor, Observer, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
 from irrun.runtime.lowering import lower
 from irrun.runtime.malloc import keep_freed_blocks
-from irrun.runtime.passes import apply_passes
 from irrun.runtime.program import ABSENT, Instruction, Program
 from irrun.threads import get_default_thread_count, use_threads
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from irrun.runtime.declaration_check import DeclarationCheck, Mismatch
 
 __all__ = ["CompiledModel", "InferRequest", "Outputs", "VariableState", "compile_model", "run"]
 
@@ -158,7 +158,7 @@ class CompiledModel:
         self.threads = get_default_thread_count() if threads is None else threads
         with use_threads(self.threads):
             self._program = lower(model, operations)
-            apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
+            passes.apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
             self._fast_program = passes.optimize(self._program) if optimize else self._program
         keep_freed_blocks()
         self._request: InferRequest | None = None
@@ -341,7 +341,7 @@ class InferRequest:
         state.deadline = None if timeout is None else perf_counter() + timeout
         compiled = self._compiled
         arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
-        check = DeclarationCheck() if compiled.check else None
+        check = _make_check() if compiled.check else None
         self._state.observers = [*observers, *([check] if check else [])]
         variables = self._state.variables.values
         previous = dict(variables)
@@ -418,6 +418,12 @@ def _declare_variable(program: Program, instruction: Instruction) -> tuple[Decla
         element_type = ElementType.of(initial.dtype)
     declaration = Declaration(element_type, attributes.get("variable_shape"))
     return declaration, declaration.make_zeros() if slot == ABSENT else initial
+
+
+def _make_check() -> DeclarationCheck:
+    from irrun.runtime.declaration_check import DeclarationCheck
+
+    return DeclarationCheck()
 
 
 def _copy_if_shared(result: Array, shared: set[int]) -> Array:

@@ -93,7 +93,6 @@ SHAPE_INPUTS = {
 #: Operations whose output has the shape of the first input.
 SAME_SHAPE = frozenset(
     {
-        "BatchNormInference",
         "Convert",
         "ConvertLike",
         "CumSum",
@@ -111,7 +110,6 @@ SAME_SHAPE = frozenset(
         "RMS",
         "Reverse",
         "ReverseSequence",
-        "RoPE",
         "Roll",
         "ScatterElementsUpdate",
         "ScatterNDUpdate",
@@ -600,9 +598,11 @@ RULES: dict[str, Rule] = {
 VALUE_DEPENDENT: dict[str, Callable[[Sequence[Shape], int], Shapes]] = {
     "GenerateProposals": lambda shapes, count: [(count, 4), (count,), shapes[0][:1]],
     "MatrixNms": lambda shapes, count: [(count, 6), (count, 1), shapes[0][:1]],
+    "MulticlassNmsIEInternal": lambda shapes, count: [(count, 6), (count, 1), shapes[0][:1]],
     "MulticlassNms": lambda shapes, count: [(count, 6), (count, 1), shapes[0][:1]],
     "NMSRotated": lambda shapes, count: [(count, 3), (count, 3), (1,)],
     "NonMaxSuppression": lambda shapes, count: [(count, 3), (count, 3), (1,)],
+    "NonMaxSuppressionIEInternal": lambda shapes, count: [(count, 3), (count, 3), (1,)],
     "NonZero": lambda shapes, count: [(len(shapes[0]), count)],
     "Unique": lambda shapes, count: [(count,), (count,), (math.prod(shapes[0]),), (count,)] if len(shapes) == 1 else [],
 }

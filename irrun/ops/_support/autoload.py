@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
 from collections.abc import Iterator
 
 from irrun.ops._support.kernel_modules import KERNEL_MODULES, OPSET_MODULES
@@ -37,6 +36,8 @@ def load_all() -> None:
 
 def list_kernel_modules() -> Iterator[str]:
     """Yield the names of all modules of kernels, relative to `irrun.ops`."""
+    import pkgutil
+
     import irrun.ops
 
     prefix = "irrun.ops."

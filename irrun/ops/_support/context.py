@@ -32,8 +32,7 @@ __all__ = [
 DeclaredShape = tuple[int | None, ...]
 
 
-@dataclass(frozen=True)
-class InputDescription:
+class InputDescription(NamedTuple):
     """An `input` entry of a port map, with positions instead of ids.
 
     Attributes:
@@ -57,8 +56,7 @@ class InputDescription:
     purpose: str = ""
 
 
-@dataclass(frozen=True)
-class OutputDescription:
+class OutputDescription(NamedTuple):
     """An `output` entry of a port map, with positions instead of ids.
 
     Attributes:
@@ -82,8 +80,7 @@ class OutputDescription:
     purpose: str = ""
 
 
-@dataclass(frozen=True)
-class BackEdgeDescription:
+class BackEdgeDescription(NamedTuple):
     """A back edge, with positions instead of ids.
 
     Attributes:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Union
+from typing import Any, Literal, NamedTuple, Union
 
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
@@ -39,8 +38,7 @@ _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """An input port of an operation.
 
     Attributes:
@@ -54,8 +52,7 @@ class Input:
     variadic: bool = False
 
 
-@dataclass(frozen=True)
-class Attribute:
+class Attribute(NamedTuple):
     """An attribute of an operation.
 
     Attributes:
@@ -292,6 +289,8 @@ class Operation:
         absent = self._by_name.keys() - {_to_parameter_name(name) for name in attributes}
         misspelled = {}
         for name in self.find_unknown(attributes):
+            import difflib
+
             similar = difflib.get_close_matches(_to_parameter_name(name), sorted(absent), 1, 0.75)
             if similar:
                 misspelled[name] = similar[0]

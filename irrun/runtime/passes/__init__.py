@@ -1,34 +1,17 @@
-"""Passes, which rewrite a program; one module each. None of them is required for correctness."""
+"""Passes, which rewrite a program; one module each. None of them is required for correctness.
+
+A pass is imported when a program contains what it looks for, since imports take most of the time of small models.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from irrun.runtime.passes.budget import Budget
-from irrun.runtime.passes.compressed_weights import (
-    decompress_weights,
-    find_compressed_weights,
-    use_compressed_weights,
-)
-from irrun.runtime.passes.constant_alignment import align_constants
-from irrun.runtime.passes.constant_folding import fold_constants
-from irrun.runtime.passes.decompression import upcast_decompression
-from irrun.runtime.passes.grouped_attention import group_attention
-from irrun.runtime.passes.growing_variables import grow_variables_in_place
-from irrun.runtime.passes.loop_invariants import hoist_loop_invariants
-from irrun.runtime.passes.loop_iterations import specialize_loops
-from irrun.runtime.passes.loops_to_sequences import convert_loops_to_sequences
+from irrun.ops._support.context import Variables
 from irrun.runtime.passes.specialization import specialize_instructions
 from irrun.runtime.program import Program
 
-__all__ = [
-    "Budget",
-    "align_constants",
-    "apply_passes",
-    "fold_constants",
-    "optimize",
-    "upcast_decompression",
-]
+__all__ = ["apply_passes", "optimize"]
 
 
 def optimize(program: Program) -> Program:
@@ -38,13 +21,32 @@ def optimize(program: Program) -> Program:
         program: The plain program; it is not changed.
     """
     fast = program.copy()
-    use_compressed_weights(fast)
-    group_attention(fast)
-    grow_variables_in_place(fast)
-    convert_loops_to_sequences(fast)
-    specialize_loops(fast)
+    programs = list(_walk(fast))
+    instructions = [instruction for current in programs for instruction in current.instructions]
+    has_bodies = len(programs) > 1
+    if any(current.constant_layers for current in programs):
+        from irrun.runtime.passes.compressed_weights import use_compressed_weights
+
+        use_compressed_weights(fast)
+    if any(instruction.operation.type == "ScaledDotProductAttention" for instruction in instructions):
+        from irrun.runtime.passes.grouped_attention import group_attention
+
+        group_attention(fast)
+    if any(Variables in instruction.provided.values() for instruction in instructions):
+        from irrun.runtime.passes.growing_variables import grow_variables_in_place
+
+        grow_variables_in_place(fast)
+    if has_bodies:
+        from irrun.runtime.passes.loop_iterations import specialize_loops
+        from irrun.runtime.passes.loops_to_sequences import convert_loops_to_sequences
+
+        convert_loops_to_sequences(fast)
+        specialize_loops(fast)
     specialize_instructions(fast)
-    hoist_loop_invariants(fast)
+    if has_bodies:
+        from irrun.runtime.passes.loop_invariants import hoist_loop_invariants
+
+        hoist_loop_invariants(fast)
     return fast
 
 
@@ -60,6 +62,14 @@ def apply_passes(
             new constants do not stay in memory as well.
         keeps_compressed: Whether weights stay compressed that specialized kernels compute with.
     """
+    if not any(current.constant_layers for current in _walk(program)):
+        return
+    from irrun.runtime.passes.budget import Budget
+    from irrun.runtime.passes.compressed_weights import decompress_weights, find_compressed_weights
+    from irrun.runtime.passes.constant_alignment import align_constants
+    from irrun.runtime.passes.constant_folding import fold_constants
+    from irrun.runtime.passes.decompression import upcast_decompression
+
     budget = Budget(weights_memory, release=release)
     upcast_decompression(program)
     if keeps_compressed:
@@ -68,3 +78,12 @@ def apply_passes(
     decompress_weights(program, budget)
     align_constants(program, budget)
     budget.finish()
+
+
+def _walk(program: Program) -> Iterator[Program]:
+    """Yield a program and those of all bodies in it."""
+    stack = [program]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(body.program for i in current.instructions for body in i.bodies.values())
