@@ -31,7 +31,6 @@ __all__ = [
     "make_parameter",
     "make_read_value",
     "make_result",
-    "make_unary",
 ]
 
 #: Parameters of OpenVINO's functions and the attributes that they stand for.
@@ -262,11 +261,6 @@ def make_binary(operation: str, left: Node, right: Any, swapped: bool = False) -
     """
     other = right if isinstance(right, (Node, ConstOutput)) else make_constant(right, left.element_type)
     return create_node(operation, "opset1", [other, left] if swapped else [left, other])
-
-
-def make_unary(operation: str, node: Node) -> Node:
-    """Create a node with one input."""
-    return create_node(operation, "opset1", [node])
 
 
 _SPECIAL: dict[str, Callable[..., Node]] = {

@@ -458,8 +458,6 @@ class Node:
             shown.append(_C_NAMES.get(element_type, element_type))
         return f"<{self._type}: '{name}' ({', '.join(shown)})>"
 
-    __hash__ = object.__hash__
-
     # -- identity
 
     @property
@@ -754,37 +752,6 @@ class Node:
 
     def __rtruediv__(self, other: Any) -> Node:
         return self._binary("Divide", other, True)
-
-    def __pow__(self, other: Any) -> Node:
-        return self._binary("Power", other)
-
-    def __neg__(self) -> Node:
-        from irrun.openvino.factories import make_unary
-
-        return make_unary("Negative", self)
-
-    def __abs__(self) -> Node:
-        from irrun.openvino.factories import make_unary
-
-        return make_unary("Abs", self)
-
-    def __eq__(self, other: object) -> Any:
-        return self is other if other is None else self._binary("Equal", other)
-
-    def __ne__(self, other: object) -> Any:
-        return self is not other if other is None else self._binary("NotEqual", other)
-
-    def __lt__(self, other: Any) -> Node:
-        return self._binary("Less", other)
-
-    def __le__(self, other: Any) -> Node:
-        return self._binary("LessEqual", other)
-
-    def __gt__(self, other: Any) -> Node:
-        return self._binary("Greater", other)
-
-    def __ge__(self, other: Any) -> Node:
-        return self._binary("GreaterEqual", other)
 
 
 def as_output(value: Any) -> Output:

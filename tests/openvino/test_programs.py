@@ -1,0 +1,217 @@
+"""Programs that import `openvino` and run unchanged, each in a process of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+CLASSIFICATION = """
+import sys
+import numpy as np
+import openvino as ov
+
+model_path, image_path, device = sys.argv[1:]
+core = ov.Core()
+model = core.read_model(model_path)
+if len(model.inputs) != 1:
+    sys.exit(-1)
+image = np.load(image_path)
+input_tensor = np.expand_dims(image, 0)
+ppp = ov.preprocess.PrePostProcessor(model)
+_, h, w, _ = input_tensor.shape
+ppp.input().tensor().set_shape(input_tensor.shape).set_element_type(ov.Type.u8).set_layout(ov.Layout("NHWC"))
+ppp.input().preprocess().resize(ov.preprocess.ResizeAlgorithm.RESIZE_LINEAR)
+ppp.input().model().set_layout(ov.Layout("NCHW"))
+ppp.output(0).tensor().set_element_type(ov.Type.f32)
+model = ppp.build()
+compiled_model = core.compile_model(model, device)
+results = compiled_model.infer_new_request({0: input_tensor})
+predictions = next(iter(results.values()))
+probs = predictions.reshape(-1)
+for class_id in np.argsort(probs)[-3:][::-1]:
+    print(class_id, f"{probs[class_id]:.3f}")
+"""
+
+RESHAPE = """
+import sys
+import numpy as np
+import openvino as ov
+
+core = ov.Core()
+model = core.read_model(sys.argv[1])
+image = np.load(sys.argv[2]).astype(np.float32)
+n, h, w, c = np.expand_dims(image, 0).shape
+model.reshape({model.input().get_any_name(): ov.PartialShape((n, c, h, w))})
+ppp = ov.preprocess.PrePostProcessor(model)
+ppp.input().tensor().set_element_type(ov.Type.u8).set_layout(ov.Layout("NHWC"))
+ppp.input().model().set_layout(ov.Layout("NCHW"))
+ppp.output(0).tensor().set_element_type(ov.Type.f32)
+model = ppp.build()
+compiled_model = core.compile_model(model, sys.argv[3])
+results = compiled_model.infer_new_request({0: np.expand_dims(image, 0).astype(np.uint8)})
+predictions = next(iter(results.values()))
+print(model.output(0).partial_shape, predictions.shape, f"{predictions.sum():.3f}")
+"""
+
+ASYNC = """
+import sys
+import numpy as np
+import openvino as ov
+
+def completion_callback(infer_request: ov.InferRequest, image_path: str) -> None:
+    predictions = next(iter(infer_request.results.values()))
+    results[image_path] = predictions.reshape(-1).argmax()
+
+results = {}
+core = ov.Core()
+model = core.read_model(sys.argv[1])
+image = np.load(sys.argv[2])
+images = [np.expand_dims(np.roll(image, i, 1), 0) for i in range(6)]
+ppp = ov.preprocess.PrePostProcessor(model)
+ppp.input().tensor().set_element_type(ov.Type.u8).set_layout(ov.Layout("NHWC"))
+ppp.input().model().set_layout(ov.Layout("NCHW"))
+ppp.input().tensor().set_shape(images[0].shape)
+ppp.input().preprocess().resize(ov.preprocess.ResizeAlgorithm.RESIZE_LINEAR)
+ppp.output(0).tensor().set_element_type(ov.Type.f32)
+model = ppp.build()
+compiled_model = core.compile_model(model, sys.argv[3])
+infer_queue = ov.AsyncInferQueue(compiled_model, len(images))
+infer_queue.set_callback(completion_callback)
+for i, input_tensor in enumerate(images):
+    infer_queue.start_async({0: input_tensor}, f"image{i}")
+infer_queue.wait_all()
+print(sorted(results.items()))
+"""
+
+MODEL_CREATION = """
+import sys
+import numpy as np
+import openvino as ov
+from openvino import op, opset1
+from openvino import opset8
+from openvino.utils.types import get_dtype
+
+rng = np.random.default_rng(0)
+input_shape = [2, 1, 12, 12]
+param_node = op.Parameter(ov.Type.f32, ov.Shape(input_shape))
+conv_weights = op.Constant(rng.random((4, 1, 5, 5), np.float32))
+pads = {"pads_begin": [0, 0], "pads_end": [0, 0]}
+conv = opset1.convolution(param_node, conv_weights, strides=[1, 1], dilations=[1, 1], **pads)
+bias = op.Constant(rng.random((1, 4, 1, 1), np.float32))
+add = opset1.add(conv.output(0), bias.output(0))
+pool = opset1.max_pool(add, [2, 2], [0, 0], [0, 0], [2, 2], "ceil", None)
+shape = op.Constant(np.array([2, -1], dtype=np.int64))
+flat = opset1.reshape(pool, shape, True)
+weights = op.Constant(rng.random((10, 64), np.float32))
+matmul = opset1.matmul(flat, weights, transpose_a=False, transpose_b=True)
+soft_max = opset1.softmax(matmul, axis=1)
+model = ov.Model(soft_max, [param_node], "lenet")
+assert get_dtype(model.output().element_type) == np.float32
+ov.set_batch
+compiled = ov.Core().compile_model(model, sys.argv[3], {"INFERENCE_PRECISION_HINT": "f32"})
+result = compiled(rng.random(input_shape).astype(np.float32))[0]
+print(model.output().partial_shape, np.round(result.sum(axis=1), 3).tolist(), result.argmax(axis=1).tolist())
+"""
+
+PROGRAMS = {"classification": CLASSIFICATION, "reshape": RESHAPE, "async": ASYNC, "creation": MODEL_CREATION}
+
+BENCHMARK = """
+import sys
+from openvino.tools.benchmark.main import main
+sys.exit(main())
+"""
+
+
+def run(arguments: list[str], folder: Path) -> str:
+    """Run Python with arguments, and return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env=environment,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    """Write an image of 12 by 16 pixels."""
+    path = tmp_path / "image.npy"
+    np.save(path, np.random.default_rng(3).integers(0, 256, (12, 16, 3)).astype(np.uint8))
+    return path
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program_prints_the_same(name: str, classifier: Path, picture: Path, tmp_path: Path, oracle: object) -> None:
+    script = tmp_path / f"{name}.py"
+    script.write_text(PROGRAMS[name], encoding="utf-8")
+    arguments = [str(script), str(classifier), str(picture), "CPU"]
+    actual = run(["-m", "irrun.openvino", "--replace", *arguments], tmp_path)
+    assert actual
+    assert actual == run(arguments, tmp_path)
+
+
+@pytest.mark.parametrize("api", ["sync", "async"])
+def test_benchmark_app_runs(api: str, classifier: Path, tmp_path: Path) -> None:
+    specification = importlib.util.find_spec("openvino")
+    if specification is None or not list(Path(specification.submodule_search_locations[0]).glob("tools/benchmark")):
+        pytest.skip("the benchmark of OpenVINO is not installed")
+    script = tmp_path / "benchmark.py"
+    script.write_text(BENCHMARK, encoding="utf-8")
+    arguments = ["-m", str(classifier), "-niter", "8", "-api", api, "-d", "CPU", "-hint", "none"]
+    output = run(["-m", "irrun.openvino", "--replace", str(script), *arguments], tmp_path)
+    assert "Throughput:" in output
+    assert "8 iterations" in output
+
+
+def test_installed_openvino_is_not_replaced_silently(oracle: object, tmp_path: Path) -> None:
+    script = tmp_path / "program.py"
+    script.write_text("import openvino", encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "irrun.openvino", str(script)], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert done.returncode == 2
+    assert "--replace" in done.stderr
+    program = "import irrun\ntry:\n    irrun.install_as_openvino()\nexcept RuntimeError as error:\n    print(error)"
+    assert "openvino is installed" in run(["-c", program], tmp_path)
+
+
+def test_submodules_are_shared(tmp_path: Path) -> None:
+    program = """
+import irrun
+irrun.install_as_openvino(replace=True)
+import importlib.metadata, importlib.util
+import openvino as ov, irrun.openvino
+import openvino.runtime as rt, openvino.properties.hint as hints, openvino.opset8 as opset8
+from openvino.runtime import Core, opset9, PartialShape
+from openvino.preprocess import PrePostProcessor
+from openvino.inference_engine import IECore
+from openvino.runtime.passes import Manager
+assert ov is irrun.openvino and Core is irrun.openvino.Core
+assert PrePostProcessor is irrun.openvino.preprocess.PrePostProcessor
+assert hints is irrun.openvino.properties.hint and opset8 is irrun.openvino.opset8
+assert IECore is irrun.openvino.inference_engine.IECore
+assert importlib.util.find_spec("openvino") is not None
+assert importlib.metadata.version("openvino").startswith("2026.")
+assert ov.__version__ == ov.get_version()
+print("done")
+"""
+    assert run(["-c", program], tmp_path) == "done\n"
+
+
+def test_irrun_does_not_import_its_replacement_for_openvino(tmp_path: Path) -> None:
+    program = "import sys, irrun; irrun.compile_model; print([n for n in sys.modules if 'openvino' in n])"
+    assert run(["-c", program], tmp_path) == "[]\n"
