@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from irrun import ops as ops
     from irrun.data.load import load_inputs as load_inputs
     from irrun.data.save import save_outputs as save_outputs
+    from irrun.distributed import map_batches as map_batches
     from irrun.element_types import ElementType as ElementType
     from irrun.errors import ExecutionError as ExecutionError
     from irrun.errors import InputError as InputError
@@ -72,6 +73,7 @@ _PUBLIC = {
     "inspection": "",
     "install_as_openvino": "irrun.openvino.install",
     "load_inputs": "irrun.data.load",
+    "map_batches": "irrun.distributed",
     "op": "irrun.ops._support.registry",
     "ops": "",
     "read_model": "irrun.ir.reader",

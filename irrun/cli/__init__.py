@@ -24,6 +24,7 @@ __all__ = ["ExampleCommand", "check_not_overwriting", "main"]
 #: Command -> description, in the order of the help. Each command lives in the module of its name.
 COMMANDS = {
     "run": "Run a model and print or save its outputs.",
+    "map": "Run a model over many inputs, on all cores or a cluster.",
     "info": "Show the inputs, outputs and operations of a model.",
     "upgrade": "Convert an older IR (v2 to v10) to IR v11.",
     "extract": "Extract a sub-model with its weights.",
@@ -32,6 +33,8 @@ COMMANDS = {
     "trace": "Record the values of a run.",
     "replay": "Run one layer on its recorded inputs.",
     "compare": "Compare a model with another one, f64, OpenVINO or recorded values, layer by layer.",
+    "reduce": "Find the smallest part of a model that still fails.",
+    "debug": "Stop at layers in the Python debugger.",
     "check": "Find NaN, overflow, saturation and constant channels.",
 }
 

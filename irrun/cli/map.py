@@ -1,0 +1,108 @@
+"""`irrun map`: run a model over many inputs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from irrun.cli import ExampleCommand
+
+if TYPE_CHECKING:
+    from irrun.distributed import Progress
+
+__all__ = ["command"]
+
+
+@click.command(
+    "map",
+    cls=ExampleCommand,
+    examples=[
+        "irrun map model.xml photos/ -o results.zarr",
+        "irrun map model.xml 'photos/**/*.jpg' -o results.zarr --batch 8 --on-error skip",
+        "irrun map bert.xml ids=ids.npy mask=mask.npy -o results.zarr --scheduler tcp://host:8786",
+    ],
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("inputs", nargs=-1, required=True, metavar="[NAME=]INPUTS...")
+@click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The Zarr group of the results.")
+@click.option("-w", "--weights", type=click.Path(), help="The .bin file, if not next to the model.")
+@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Samples per run of the model.")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler.  [default: one process per core]")
+@click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine.  [default: the cores]")
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "skip"]),
+    default="stop",
+    show_default=True,
+    help="Whether a broken input ends the run, or is recorded and skipped.",
+)
+@click.option("--memory", metavar="SIZE", help="Memory that the values of one run may take, such as 800M or 2G.")
+@click.option("--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Layout of image inputs.")
+@click.option(
+    "--channels", type=click.Choice(["BGR", "RGB"], case_sensitive=False), default="BGR", help="Order of channels."
+)
+@click.option("--mean", default="", metavar="M[,M,M]", help="Subtract this mean from image pixels (0 to 255).")
+@click.option("--scale", default="", metavar="S[,S,S]", help="Divide image pixels by this after subtracting the mean.")
+def command(
+    model: Path,
+    inputs: tuple[str, ...],
+    output: Path,
+    weights: str | None,
+    batch: int,
+    scheduler: str | None,
+    workers: int | None,
+    on_error: str,
+    memory: str | None,
+    layout: str,
+    channels: str,
+    mean: str,
+    scale: str,
+) -> None:
+    """Run MODEL over many inputs on Dask and write its outputs to a Zarr group.
+
+    INPUTS is a folder or a pattern of images, .npy and .npz files, or an array (.npy, .zarr) whose first axis counts
+    samples. A run that was stopped continues where it was.
+    """
+    from irrun.data.image import ImageOptions
+    from irrun.distributed import MapOptions, map_inputs
+    from irrun.errors import to_one_line
+
+    try:
+        image = ImageOptions(layout, channels, *(tuple(map(float, t.split(","))) if t else () for t in (mean, scale)))
+    except ValueError:
+        raise click.BadParameter("expected numbers", param_hint="--mean and --scale") from None
+    options = MapOptions(batch, "skip" if on_error == "skip" else "stop", weights, memory, image=image)
+    with _show_progress() as progress:
+        errors = map_inputs(
+            model, inputs, output, options, scheduler=scheduler, workers=workers, progress=progress
+        )  # fmt: skip
+    for name, message in errors.items():
+        click.echo(f"skipped {to_one_line(name)}: {to_one_line(message)}", err=True)
+    click.echo(f"wrote {output}" + (f", {len(errors)} inputs were skipped" if errors else ""))
+    if errors:
+        raise click.exceptions.Exit(1)
+
+
+@contextmanager
+def _show_progress() -> Iterator[Progress | None]:
+    """Yield what shows a progress bar with rate and time left on a terminal, or None."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None, rate="")
+
+        def update(finished: int, count: int) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, completed=finished, total=count, rate=f"{speed:.1f}/s" if speed else "")
+
+        yield update
