@@ -417,6 +417,8 @@ class _BodyInference:
 
     def infer(self) -> Shapes:
         """Return the shapes of the outputs."""
+        if self.layer.type == "Loop" and not _is_true(self.inputs.get(self.layer.inputs[1].id)):
+            return []  # if no iteration runs, the shapes differ
         results = [dict(self.infer_body(body)) for body in self.layer.bodies.values()]
         shapes = [[result.get(port.id) for result in results] for port in self.layer.outputs]
         return [candidates[0] if len(set(candidates)) == 1 else None for candidates in shapes]
@@ -471,8 +473,7 @@ class _BodyInference:
         if self.layer.type != "Loop":
             return self.counts[0] if self.counts else self.parent.sample.choose_count()
         trip_count = self.inputs.get(self.layer.inputs[0].id)
-        is_counted = _is_true(self.inputs.get(self.layer.inputs[1].id)) and not self.has_condition
-        if trip_count is None or trip_count.array is None or trip_count.array.size != 1 or not is_counted:
+        if trip_count is None or trip_count.array is None or trip_count.array.size != 1 or self.has_condition:
             return self.parent.sample.choose_count()
         count = int(trip_count.array.reshape(-1)[0])
         return count if count >= 0 else self.parent.sample.choose_count()

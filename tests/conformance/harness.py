@@ -131,14 +131,14 @@ def run_case(type: str, since: int, case: Case) -> None:
     Raises:
         AssertionError: Outputs differ in number, type, shape or value, or no oracle supports the configuration.
     """
-    model = _build_model(type, since, case)
+    model = build_model(type, since, case)
     values = case.parameter_values
     results = {"optimized": _run_on_irrun(model, values), "plain": _run_on_irrun(model, values, optimize=False)}
     actual = results["plain"]
     if type in MODULES and not case.build and sum(x is not None for x in case.inputs) > 1:
         constants = [i for i, x in enumerate(case.inputs) if i and x is not None]
         with_constants = replace(case, constants=constants)
-        specialized_model = _build_model(type, since, with_constants)
+        specialized_model = build_model(type, since, with_constants)
         results["optimized with constants"] = _run_on_irrun(specialized_model, with_constants.parameter_values)
     references: list[tuple[str, Sequence[np.ndarray | None]]] = []
     errors = []
@@ -176,7 +176,7 @@ def check_round_trip(type: str, since: int, case: Case, same_values: bool = True
     """
     import openvino as ov
 
-    model = _build_model(type, since, case)
+    model = build_model(type, since, case)
     if "cpu" not in case.oracles:
         return
     values = case.parameter_values
@@ -259,7 +259,7 @@ def from_tensor(tensor: Any) -> np.ndarray:
     return data if data.dtype == element_type.dtype else data.view(element_type.dtype)
 
 
-def _build_model(type: str, since: int, case: Case) -> Any:
+def build_model(type: str, since: int, case: Case) -> Any:
     import openvino as ov
     from openvino import op
     from openvino.utils.node_factory import NodeFactory
