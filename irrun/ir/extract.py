@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from irrun.errors import ModelError
 from irrun.ir.graph import Edge, Graph, Layer, OutputAddress, OutputNames, Port
 from irrun.ir.model import Model
 from irrun.ir.structure import sort_layers
 
-__all__ = ["extract"]
+__all__ = ["extract", "extract_between"]
 
 
 def extract(model: Model, inputs: str | Sequence[str] = (), outputs: str | Sequence[str] = ()) -> Model:
@@ -37,7 +37,38 @@ def extract(model: Model, inputs: str | Sequence[str] = (), outputs: str | Seque
     unreached = [name for address, name in cuts.items() if address not in reached]
     if unreached:
         raise ModelError(f"the outputs do not depend on {', '.join(unreached)}")
+    return _build_part(model, layers, required, cuts, list(zip(targets, outputs, strict=True)))
 
+
+def extract_between(
+    model: Model, cuts: Mapping[OutputAddress, str], targets: Sequence[tuple[OutputAddress, str]]
+) -> Model:
+    """Return the part of a model between output ports, which need not have names.
+
+    Args:
+        model: The whole model.
+        cuts: The output ports that become Parameters, with the names of these. Those that the targets do not depend on
+            are ignored. The ids of the Parameters follow the largest id of the model, in this order.
+        targets: The output ports that become Results, with the names of the values. The ids of the Results are
+            ascending.
+
+    Returns:
+        A model that shares its layers and weights with `model`.
+    """
+    layers = {layer.id: layer for layer in model.graph.layers}
+    addresses = [address for address, _ in targets]
+    required, reached = _find_required(model.graph, layers, cuts, addresses, keep_results=False)
+    return _build_part(model, layers, required, {a: name for a, name in cuts.items() if a in reached}, targets)
+
+
+def _build_part(
+    model: Model,
+    layers: Mapping[int, Layer],
+    required: set[int],
+    cuts: Mapping[OutputAddress, str],
+    targets: Sequence[tuple[OutputAddress, str]],
+) -> Model:
+    graph = model.graph
     part = Graph(name=graph.name, rt_info=graph.rt_info)
     parameters: dict[OutputAddress, OutputAddress] = {}
     for layer_id, (address, name) in enumerate(cuts.items(), max(layers, default=0) + 1):
@@ -50,7 +81,7 @@ def extract(model: Model, inputs: str | Sequence[str] = (), outputs: str | Seque
         if edge.to_layer in required:
             source = (edge.from_layer, edge.from_port)
             part.edges.append(Edge(*parameters.get(source, source), edge.to_layer, edge.to_port))
-    for address, name in zip(targets, outputs, strict=True):
+    for address, name in targets:
         part.add_result(name, parameters.get(address, address))
     part.layers = list(sort_layers(part))
     return Model(part, model.weights, 11, model.path, model.rt_info, model.meta_data, model.source_version)
@@ -58,9 +89,9 @@ def extract(model: Model, inputs: str | Sequence[str] = (), outputs: str | Seque
 
 def _find_required(
     graph: Graph,
-    layers: dict[int, Layer],
-    cuts: dict[OutputAddress, str],
-    targets: list[OutputAddress],
+    layers: Mapping[int, Layer],
+    cuts: Mapping[OutputAddress, str],
+    targets: Sequence[OutputAddress],
     keep_results: bool,
 ) -> tuple[set[int], set[OutputAddress]]:
     """Return the ids of the layers between the cuts and the targets, and the cuts that the targets depend on."""
