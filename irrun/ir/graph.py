@@ -94,7 +94,7 @@ class BackEdge:
     line: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Layer:
     """A node of a graph.
 
@@ -124,6 +124,9 @@ class Layer:
     constant: Constant | None = None
     rt_info: str | None = None
     line: int = 0
+
+    def __repr__(self) -> str:
+        return f"<Layer: {self.id} {self.name!r} ({self.type}, {self.version})>"
 
     def describe(self) -> str:
         """Return a description for error messages."""
