@@ -380,7 +380,7 @@ class _GraphInference:
             if operation.type in SAME_SHAPE:
                 return [shapes[0]]
             if operation.folding == "elementwise" and operation.type not in NOT_ELEMENTWISE:
-                return [_broadcast(shapes, attributes)]
+                return [_broadcast(shapes[1:] if operation.type == "Select" else shapes, shapes, attributes)]
         except (IrrunError, ArithmeticError, LookupError, ValueError):
             return []
         required = SHAPE_INPUTS.get(operation.type, ())
@@ -520,9 +520,10 @@ def _run(operation: Operation, layer: Layer, inputs: Sequence[Array | None]) -> 
     return [np.asarray(array) for array in (result if isinstance(result, (tuple, list)) else (result,))]
 
 
-def _broadcast(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+def _broadcast(data: Sequence[Shape], shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
+    """Return the shape of an elementwise operation, which without broadcasting by NumPy's rules is that of the data."""
     if attributes.get("auto_broadcast", "numpy") != "numpy":
-        return shapes[0]
+        return data[0]
     return np.broadcast_shapes(*shapes)
 
 

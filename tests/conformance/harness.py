@@ -31,6 +31,7 @@ from irrun.ops._support.numerics import is_float, upcast
 __all__ = [
     "GENERATORS",
     "Case",
+    "build_model",
     "check_round_trip",
     "generate_cases",
     "list_cases",
