@@ -103,14 +103,14 @@ def choose_verdict(errors: LayerErrors, is_perturbed: bool, is_f64: bool, is_cha
     if own_is_exact and not errors.has_type_change and all(m.is_exact for m in errors.accumulated):
         return "exact"
     is_over = any(m.over_tolerance > 0 or not m.same_shape for m in errors.own)
-    if is_perturbed and (is_over or errors.has_type_change):
-        return "perturbed"
     if is_changed and (not own_is_exact or errors.has_type_change):
         return "adds"
-    if is_over and errors.is_one_level:
-        return "one level"
     if is_over and errors.is_near_zero and not is_f64:
         return "near zero"
+    if is_perturbed and (is_over or errors.has_type_change):
+        return "perturbed"
+    if is_over and errors.is_one_level:
+        return "one level"
     if is_over:
         return "ill-conditioned" if is_f64 and not _differs_in_finiteness(errors.own) else "adds"
     if errors.has_own_excess:
