@@ -6,6 +6,8 @@ each is imported when it is first used.
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,14 +18,20 @@ if TYPE_CHECKING:
     from irrun.inspection.compare import LayerComparison as LayerComparison
     from irrun.inspection.compare import OutputComparison as OutputComparison
     from irrun.inspection.compare import compare as compare
+    from irrun.inspection.conditions import Condition as Condition
+    from irrun.inspection.conditions import parse_condition as parse_condition
     from irrun.inspection.cure import Cure as Cure
     from irrun.inspection.cure import CureStep as CureStep
     from irrun.inspection.cure import find_cure as find_cure
+    from irrun.inspection.debugger import Breakpoint as Breakpoint
+    from irrun.inspection.debugger import breakpoint as breakpoint  # noqa: A004
     from irrun.inspection.keys import KeyTable as KeyTable
     from irrun.inspection.keys import Selection as Selection
     from irrun.inspection.metrics import Metrics as Metrics
     from irrun.inspection.metrics import measure as measure
     from irrun.inspection.metrics import measure_top_k as measure_top_k
+    from irrun.inspection.reduce import Reduction as Reduction
+    from irrun.inspection.reduce import reduce as reduce
     from irrun.inspection.trace import Recorder as Recorder
     from irrun.inspection.trace import Trace as Trace
     from irrun.inspection.trace import TracedValue as TracedValue
@@ -32,6 +40,12 @@ if TYPE_CHECKING:
 
 #: The public names and the modules that define them.
 _PUBLIC = {
+    "Breakpoint": "irrun.inspection.debugger",
+    "breakpoint": "irrun.inspection.debugger",
+    "Condition": "irrun.inspection.conditions",
+    "parse_condition": "irrun.inspection.conditions",
+    "Reduction": "irrun.inspection.reduce",
+    "reduce": "irrun.inspection.reduce",
     "CheckFinding": "irrun.inspection.checks",
     "CheckReport": "irrun.inspection.checks",
     "Cure": "irrun.inspection.cure",
@@ -55,6 +69,17 @@ _PUBLIC = {
 }
 
 __all__ = list(_PUBLIC)
+
+
+class _Package(ModuleType):
+    """A package whose functions are not replaced by the modules of the same name when these are imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _PUBLIC or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> object:

@@ -99,6 +99,16 @@ class Condition:
         """Whether the condition concerns the difference from a reference."""
         return any(term.quantity in DIFFERENCE_QUANTITIES for term in self.terms)
 
+    def check_values_only(self) -> None:
+        """Check that the condition concerns values, which do not require a reference or the end of a run.
+
+        Raises:
+            InputError: It does not.
+        """
+        if self.is_error or self.requires_reference:
+            known = ", ".join(("nan", "inf", *VALUE_QUANTITIES))
+            raise InputError(f"expected a condition on {known}, found {self.text!r}")
+
     def holds_for_value(self, value: Array) -> bool:
         """Return whether an array satisfies one of the alternatives. A term on a difference is not satisfied.
 

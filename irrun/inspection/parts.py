@@ -127,6 +127,7 @@ class Frame:
                 address = (layer.id, layer.outputs[0].id) if is_original else addresses[layer.name]
                 value = arrays[address]
                 assert value is not None
+                value = _convert(value, layer.outputs[0].element_type)  # the kernel may have returned another type
                 part.model.graph.layers[i] = _declare(layer, value)
                 part.inputs.append(value)
         if self.counterpart is not None and not self._add_counterpart(part, arrays, [a for a, _ in targets]):
@@ -203,7 +204,7 @@ class Frame:
         key = self.prefix + self.get_key(address)
         if key not in self.values:
             key = self.prefix + PROBE.format(address[0])
-        return self.values[key] if key in self.values else None
+        return self.values.get(key)
 
     def _add_counterpart(
         self, part: Part, arrays: Mapping[OutputAddress, Array | None], targets: Sequence[OutputAddress]
@@ -318,7 +319,7 @@ def _declare(layer: Layer, value: Array) -> Layer:
 
 
 def _convert(value: Array, element_type: ElementType | None) -> Array:
-    """Return a floating-point value in the floating-point type that another model declares."""
+    """Return a floating-point value in the floating-point type that a model declares."""
     if element_type is None or not element_type.is_float or not ElementType.of(value.dtype).is_float:
         return value
     if value.dtype.fields or element_type.dtype.fields:

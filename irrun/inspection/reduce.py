@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,12 +28,12 @@ from irrun.inspection.matching import match_layers
 from irrun.inspection.metrics import Metrics, measure
 from irrun.inspection.openvino_reference import OpenVinoModel, get_precision_epsilon, parse_target
 from irrun.inspection.parts import Counterpart, Frame, Part, add_probes
-from irrun.inspection.references import convert_arguments, match_outputs
+from irrun.inspection.references import convert_arguments, describe_precision, match_outputs
 from irrun.inspection.reproduction import name_inputs, save_part
 from irrun.inspection.trace import Trace, record
 from irrun.inspection.widen import widen_model
 from irrun.ir.extract import extract_between
-from irrun.ir.graph import Graph, Layer
+from irrun.ir.graph import Layer
 from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.structure import sort_layers
@@ -46,6 +47,10 @@ Array = np.ndarray[Any, Any]
 
 #: Receives the number of layers that are left, the number of layers of the model, and the number of trials.
 Progress = Callable[[int, int, int], None]
+
+#: The smallest SQNR in dB that is not a failure against another model of the same precision. Equal layers of both give
+#: equal values, since irrun runs both.
+EQUAL_SQNR = 120.0
 
 #: The ids of layers that are kept or removed together.
 Group = tuple[int, ...]
@@ -145,8 +150,9 @@ def reduce(
             another model, or the path of its .xml file.
         fails: When a part fails: "nan", "inf", "error", or a condition such as "sqnr<20" or "abs>1e4"; see
             `parse_condition`. A condition on values must hold for an output and not for an input. With `against`, the
-            default is "sqnr<60", and a lower limit for a reference of low precision. "error" refers to the reference
-            if it is OpenVINO, and to the model itself otherwise.
+            default is "sqnr<60", with a lower limit for a reference of low precision, and "sqnr<120" for another model
+            of the same precision. "error" refers to the reference if it is OpenVINO, and to the model itself
+            otherwise.
         test: A command that fails for parts that fail: its exit code is neither 0 nor 125, or a signal ends it.
             {model}, {inputs} and {folder} are replaced by the paths of the .xml, the .npz and their folder. Without
             them, the paths of the .xml and the .npz are appended. It is not run by a shell.
@@ -337,7 +343,7 @@ class _Search:
         count = 2
         while len(atoms) > 1:
             bounds = [len(atoms) * i // count for i in range(count + 1)]
-            chunks = list(zip(bounds[:-1], bounds[1:], strict=True))
+            chunks = list(pairwise(bounds))
             rest = next(
                 (
                     remaining
@@ -388,14 +394,17 @@ class _Trial(Protocol):
     Attributes:
         message: How the last part that failed did so.
         is_error: Whether parts fail by raising an error.
-        condition_text: The condition, or "".
         command_text: The test command, or "".
     """
 
     message: str
     is_error: bool
-    condition_text: str
     command_text: str
+
+    @property
+    def condition_text(self) -> str:
+        """The condition, or ""."""
+        ...
 
     def fails(self, part: Part) -> bool:
         """Return whether a part fails.
@@ -450,7 +459,7 @@ class _ValueTrial:
         outputs = _run(part.model, part.inputs)
         expected = self.run_reference(part)
         if self.condition is None:
-            self.condition = parse_condition(f"sqnr<{OUTPUT_SQNR:g}")
+            self.condition = parse_condition(f"sqnr<{self.choose_limit(part):g}")
         if not self.condition.holds_for_any(part.inputs):
             for who, values in (("the model", outputs), ("the reference", expected)):
                 if self.condition.holds_for_any(values):
@@ -471,6 +480,12 @@ class _ValueTrial:
 
     def find_suspects(self, model: Model) -> set[int]:
         return set()
+
+    def choose_limit(self, part: Part) -> float:
+        """Return the smallest SQNR in dB that is not a failure."""
+        other = part.counterpart
+        is_same = other is not None and describe_precision(part.model) == describe_precision(other)
+        return EQUAL_SQNR if is_same else OUTPUT_SQNR
 
     def run_reference(self, part: Part) -> Sequence[Array | None]:
         """Return the reference of each output; None if it does not have the output."""
@@ -533,11 +548,9 @@ class _ErrorTrial:
                     openvino.infer(part.inputs)
                 finally:
                     openvino.close()
-        except InputError:
-            if self.error is None and self.reference is not None:
-                raise  # OpenVINO is not installed
-            return None
         except IrrunError as error:
+            if isinstance(error, InputError) and error.layer is None and self.reference is not None:
+                raise  # OpenVINO is not installed
             return error
         return None
 

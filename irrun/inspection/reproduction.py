@@ -166,7 +166,7 @@ def save_part(
         written += save_model(part.counterpart, folder / "reference.xml")
     text = _HEADER + _write_script(part, list(inputs), condition, against, command)
     if message:
-        text = text.replace("LAYERS = ", f"MESSAGE = {message!r}\nLAYERS = ", 1)
+        text = text.replace("LAYERS = ", f"MESSAGE = {message!a}\nLAYERS = ", 1)
     try:
         with atomic_write(folder / "repro.py") as file:
             file.write(text.encode("utf-8", "backslashreplace"))

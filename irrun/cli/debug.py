@@ -1,0 +1,85 @@
+"""`irrun debug`: stop at layers in the Python debugger."""
+
+from __future__ import annotations
+
+import bdb
+from pathlib import Path
+
+import click
+
+from irrun.cli import ExampleCommand
+from irrun.cli.imports import import_option
+from irrun.cli.inputs import create_load_options, input_options
+
+__all__ = ["command"]
+
+
+@click.command(
+    "debug",
+    cls=ExampleCommand,
+    examples=[
+        "irrun debug model.xml --input x.npy --break 'layer.3*'",
+        "irrun debug model.xml --input x.npy --break-if nan",
+        "irrun debug model.xml --input x.npy --break 'loop[3]/*' --break-if 'abs>1e4'",
+    ],
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@input_options
+@click.option("--break", "globs", multiple=True, metavar="GLOB", help="Stop at these layers.  [default: all]")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Stop at layers of this type.")
+@click.option(
+    "--break-if",
+    "condition",
+    metavar="CONDITION",
+    help="Stop only if an output satisfies this: nan, inf, or a comparison such as 'abs>1e4' (abs, min, max, mean, "
+    "std, zeros). Alternatives are separated by 'or'.",
+)
+@click.option("-o", "--output", metavar="PATH", help="Save the outputs to an .npz file, an .npy file or a folder.")
+@import_option
+def command(
+    model: Path,
+    inputs: tuple[str, ...],
+    weights: Path | None,
+    seed: int,
+    layout: str,
+    channels: str,
+    mean: str | None,
+    scale: str | None,
+    globs: tuple[str, ...],
+    types: tuple[str, ...],
+    condition: str | None,
+    output: str | None,
+) -> None:
+    """Run MODEL and stop after layers in pdb, the Python debugger.
+
+    There, layer, key, inputs, outputs and scope are variables. Changed outputs are used by the rest of the run. All
+    commands of pdb can be used, and these: "c" continues to the next breakpoint, "nl" to the next layer, "kernel" steps
+    into the Python source of the layer's kernel, "variables" lists what is defined, and "q" ends the run. If a kernel
+    raises an error, the debugger opens there.
+    """
+    import irrun
+    from irrun.cli.show import format_tensors
+    from irrun.data.load import load_inputs
+    from irrun.data.save import save_outputs
+    from irrun.errors import to_one_line
+    from irrun.inspection.debugger import Breakpoint
+
+    source = irrun.read_model(model, weights)
+    compiled = irrun.compile_model(source, optimize=False)
+    options = create_load_options(seed, layout, channels, mean, scale)
+    arrays = load_inputs(inputs, compiled.inputs, options)
+    observer = Breakpoint(compiled, globs, types=types, condition=condition)
+    try:
+        outputs = compiled.create_infer_request().infer(arrays, observers=[observer]).to_dict()
+    except bdb.BdbQuit:
+        return
+    except irrun.IrrunError as error:
+        if error.layer is not None:
+            observer.debug_error(error)
+        raise
+    if not observer.hits:
+        click.echo("the run ended without reaching a breakpoint", err=True)
+    for path in save_outputs(outputs, output) if output else []:
+        click.echo(to_one_line(f"wrote {path}"))
+    if not output:
+        click.echo(format_tensors(outputs))

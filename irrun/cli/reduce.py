@@ -1,0 +1,138 @@
+"""`irrun reduce`: find the smallest part of a model that still fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from irrun.cli import ExampleCommand
+from irrun.cli.imports import import_option
+from irrun.cli.inputs import create_load_options, input_options
+
+if TYPE_CHECKING:
+    from irrun.inspection.reduce import Progress
+
+__all__ = ["command"]
+
+
+@click.command(
+    "reduce",
+    cls=ExampleCommand,
+    examples=[
+        "irrun reduce model.xml --input x.npy --against openvino -o part/",
+        "irrun reduce int8.xml --input x.npy --against fp32.xml --fails 'sqnr<20' -o part/",
+        "irrun reduce model.xml --input x.npy --fails nan -o part/",
+        "irrun reduce model.xml --input x.npy --fails error -o part/",
+        "irrun reduce model.xml --input x.npy --test 'python check.py {model} {inputs}' -o part/",
+    ],
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@input_options
+@click.option(
+    "--against", metavar="WITH", help="openvino, openvino:PRECISION, openvino:DEVICE:PRECISION, f64, or another .xml."
+)
+@click.option(
+    "--fails",
+    metavar="CONDITION",
+    help="When a part fails: nan, inf, error, or a comparison with a number. Of differences: sqnr, max_abs, max_rel, "
+    "rms, cosine, ulps; of values: abs, min, max, mean, std. Alternatives are separated by 'or'.  [default with "
+    "--against: sqnr<60; sqnr<120 for another .xml of the same precision]",
+)
+@click.option(
+    "--test",
+    metavar="COMMAND",
+    help="A command that fails (exit code other than 0 and 125) for parts that fail. {model}, {inputs} and {folder} "
+    "are replaced by paths.",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="Write there.")
+@click.option("--max-trials", type=click.IntRange(min=1), metavar="N", help="Test at most N parts.")
+@import_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    model: Path,
+    inputs: tuple[str, ...],
+    weights: Path | None,
+    seed: int,
+    layout: str,
+    channels: str,
+    mean: str | None,
+    scale: str | None,
+    against: str | None,
+    fails: str | None,
+    test: str | None,
+    output: Path | None,
+    max_trials: int | None,
+    as_json: bool,
+) -> None:
+    """Find the smallest part of MODEL that still fails, and write it to a folder.
+
+    The values of a run become the inputs of the parts. If one layer with a body is left, the search continues in the
+    body. The folder contains model.xml, model.bin, inputs.npz, the part of another model as reference.xml, and
+    repro.py, which runs the part and exits with 1 if it fails.
+
+    The exit code is 0 if the model was reduced, 1 if it does not fail, and 2 after an error.
+    """
+    import irrun
+    from irrun.data.load import load_inputs
+    from irrun.errors import to_one_line
+    from irrun.inspection.reduce import reduce
+
+    if output is not None and output.is_file():
+        raise click.BadParameter(f"expected a folder, found the file {output}", param_hint="--output")
+    source = irrun.read_model(model, weights)
+    options = create_load_options(seed, layout, channels, mean, scale)
+    arrays = load_inputs(inputs, source.inputs, options)
+    with _show_progress(model.name) as progress:
+        result = reduce(
+            source, arrays, against=against, fails=fails, test=test, max_trials=max_trials, progress=progress
+        )
+    if result is None:
+        if as_json:
+            click.echo(json.dumps({"fails": False}))
+        else:
+            click.echo(to_one_line(f"{model} does not fail"))
+        raise click.exceptions.Exit(1)
+    written = [str(path) for path in result.save(output)] if output is not None else []
+    if as_json:
+        click.echo(json.dumps({"fails": True, **result.to_json(), "written": written}))
+        return
+    count = len(result.layers)
+    noun = "layer" if count == 1 else "layers"
+    click.echo(
+        to_one_line(f"{model}: {result.layers_total} layers reduced to {count} {noun} in {result.trials} trials")
+    )
+    for key in result.layers:
+        click.echo(to_one_line(f"  {key}"))
+    click.echo(to_one_line(result.message))
+    for path in written:
+        click.echo(to_one_line(f"wrote {path}"))
+
+
+@contextmanager
+def _show_progress(title: str) -> Iterator[Progress | None]:
+    """Yield a function that shows a progress bar on stderr; None if stderr is not a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    from irrun.errors import to_one_line
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[status]}"), TimeElapsedColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(escape(to_one_line(title)), total=None, status="running the model")
+
+        def update(remaining: int, total: int, trials: int) -> None:
+            status = f"{remaining} of {total} layers left, {trials} trials"
+            bar.update(task, total=total, completed=max(total - remaining, 0), status=status)
+
+        yield update
