@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import subprocess
@@ -215,3 +216,62 @@ print("done")
 def test_irrun_does_not_import_its_replacement_for_openvino(tmp_path: Path) -> None:
     program = "import sys, irrun; irrun.compile_model; print([n for n in sys.modules if 'openvino' in n])"
     assert run(["-c", program], tmp_path) == "[]\n"
+
+
+CLASSIFIER_OF_MODEL_API = """
+import sys
+import numpy as np
+import openvino as ov
+from model_api.models import ClassificationModel
+
+model = ov.Core().read_model(sys.argv[1])
+model.set_rt_info("Classification", ["model_info", "model_type"])
+model.set_rt_info("a b c d e", ["model_info", "labels"])
+while len(model.outputs) > 1:
+    model.remove_result(model.get_results()[-1])
+ov.save_model(model, "wrapped.xml", compress_to_fp16=False)
+wrapped = ClassificationModel.create_model("wrapped.xml", preload=True, device="CPU")
+print(wrapped(np.load(sys.argv[2])))
+"""
+
+DETECTOR_OF_MODEL_API = """
+import sys
+import numpy as np
+from model_api.models import DetectionModel
+
+configuration = {"confidence_threshold": 0.3}
+model = DetectionModel.create_model(sys.argv[1], model_type="ssd", preload=True, configuration=configuration)
+result = model(np.load(sys.argv[2]))
+print([[*box, float(score)] for box, score in zip(result.bboxes.tolist(), result.scores)])
+"""
+
+
+def run_on_both(script: Path, arguments: list[str], folder: Path) -> list[str]:
+    """Run a program on the replacement of OpenVINO and on OpenVINO, and return what they print."""
+    commands = (["-m", "irrun.openvino", "--replace", str(script)], [str(script)])
+    return [run([*command, *arguments], folder) for command in commands]
+
+
+@pytest.mark.slow
+def test_classifier_of_model_api_runs(classifier: Path, picture: Path, tmp_path: Path) -> None:
+    pytest.importorskip("model_api")
+    pytest.importorskip("cv2")
+    script = tmp_path / "program.py"
+    script.write_text(CLASSIFIER_OF_MODEL_API, encoding="utf-8")
+    actual, expected = run_on_both(script, [str(classifier), str(picture)], tmp_path)
+    assert actual == expected
+    assert "(" in actual
+
+
+@pytest.mark.slow
+def test_detector_of_model_api_runs(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("model_api")
+    pytest.importorskip("cv2")
+    folder = data / "face-detection-retail-0004"
+    image = np.load(folder / "input.npy")[0].transpose(1, 2, 0)
+    np.save(tmp_path / "image.npy", np.clip(image, 0, 255).astype(np.uint8))
+    script = tmp_path / "program.py"
+    script.write_text(DETECTOR_OF_MODEL_API, encoding="utf-8")
+    arguments = [str(folder / "ir11" / "model.xml"), str(tmp_path / "image.npy")]
+    actual, expected = (ast.literal_eval(text) for text in run_on_both(script, arguments, tmp_path))
+    np.testing.assert_allclose(actual, expected, atol=2)  # OpenVINO may compute in bf16

@@ -1,0 +1,389 @@
+"""Inputs and outputs of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from irrun import shapes
+from irrun.element_types import ElementType
+from irrun.openvino.element_type import Type, to_type
+from irrun.openvino.runtime_info import RTMap
+from irrun.openvino.shape import PartialShape, Shape
+
+if TYPE_CHECKING:
+    from irrun.openvino.inference import Sample
+    from irrun.openvino.node import Node
+
+__all__ = ["ConstOutput", "DescriptorTensor", "DiscreteTypeInfo", "Input", "Output", "PortData"]
+
+
+class PortData:
+    """What is known about an output of a node.
+
+    Attributes:
+        element_type: The element type; None if it is dynamic.
+        shape: The shape; None if its rank is dynamic.
+        names: The tensor names.
+        rt_info: Runtime information.
+        rt_info_text: The `rt_info` element of the port in the file, or None.
+        samples: Two examples of its shape and value, from which shapes are inferred; None if they are unknown yet.
+    """
+
+    __slots__ = ("element_type", "names", "rt_info", "rt_info_text", "samples", "shape")
+
+    def __init__(
+        self,
+        element_type: ElementType | None = None,
+        shape: shapes.PartialShape | None = None,
+        names: Iterable[str] = (),
+        rt_info_text: str | None = None,
+    ) -> None:
+        self.element_type = element_type
+        self.shape = shape
+        self.names = set(names)
+        self.rt_info: dict[str, Any] = {}
+        self.rt_info_text = rt_info_text
+        self.samples: tuple[Sample, Sample] | None = None
+
+
+class DiscreteTypeInfo:
+    """The type of a node.
+
+    Attributes:
+        name: The type, such as "Add".
+        version_id: The opset, such as "opset1".
+    """
+
+    def __init__(self, name: str, version_id: str) -> None:
+        self.name = name
+        self.version_id = version_id
+
+    def __repr__(self) -> str:
+        return f"<DiscreteTypeInfo: {self.name} {self.version_id}>"
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, DiscreteTypeInfo)
+        return same and (self.name, self.version_id) == (other.name, other.version_id)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.version_id))
+
+
+class _Port:
+    """What inputs and outputs have in common.
+
+    Args:
+        node: The node.
+        index: The number of the port.
+    """
+
+    def __init__(self, node: Node, index: int = 0) -> None:
+        self._node = node
+        self._index = index
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __lt__(self, other: _Port) -> bool:
+        return self._key < other._key
+
+    def __le__(self, other: _Port) -> bool:
+        return self._key <= other._key
+
+    def __gt__(self, other: _Port) -> bool:
+        return self._key > other._key
+
+    def __ge__(self, other: _Port) -> bool:
+        return self._key >= other._key
+
+    @property
+    def _key(self) -> tuple[int, int]:
+        return self._node._id, self._index
+
+    @property
+    def _data(self) -> PortData:
+        raise NotImplementedError
+
+    @property
+    def node(self) -> Node:
+        """The node."""
+        return self._node
+
+    def get_node(self) -> Node:
+        """Return the node."""
+        return self._node
+
+    @property
+    def index(self) -> int:
+        """The number of the port."""
+        return self._index
+
+    def get_index(self) -> int:
+        """Return the number of the port."""
+        return self._index
+
+    @property
+    def element_type(self) -> Type:
+        """The element type."""
+        return to_type(self._data.element_type)
+
+    def get_element_type(self) -> Type:
+        """Return the element type."""
+        return self.element_type
+
+    @property
+    def partial_shape(self) -> PartialShape:
+        """The shape, which may be dynamic."""
+        return PartialShape._from_irrun(self._data.shape)
+
+    def get_partial_shape(self) -> PartialShape:
+        """Return the shape, which may be dynamic."""
+        return self.partial_shape
+
+    @property
+    def shape(self) -> Shape:
+        """The static shape.
+
+        Raises:
+            RuntimeError: The shape is dynamic.
+        """
+        return self.partial_shape.to_shape()
+
+    def get_shape(self) -> Shape:
+        """Return the static shape.
+
+        Raises:
+            RuntimeError: The shape is dynamic.
+        """
+        return self.shape
+
+    @property
+    def rt_info(self) -> RTMap:
+        """Runtime information."""
+        return RTMap(self._data.rt_info)
+
+    def get_rt_info(self) -> RTMap:
+        """Return runtime information."""
+        return self.rt_info
+
+    def set_rt_info(self, value: Any, key: str) -> None:
+        """Set runtime information."""
+        self.rt_info[key] = value
+
+    def get_tensor(self) -> DescriptorTensor:
+        """Return the description of the tensor."""
+        return DescriptorTensor(self)
+
+    @property
+    def tensor(self) -> DescriptorTensor:
+        """The description of the tensor."""
+        return DescriptorTensor(self)
+
+    def _describe(self) -> str:
+        return f"shape{self.partial_shape} type: {self.element_type.to_string()}"
+
+
+class ConstOutput(_Port):
+    """An output of a node, or an input or output of a compiled model."""
+
+    @property
+    def _data(self) -> PortData:
+        return self._node._get_port(self._index)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: names[{', '.join(sorted(self.names))}] {self._describe()}>"
+
+    def __copy__(self) -> ConstOutput:
+        return type(self)(self._node, self._index)
+
+    def __deepcopy__(self, memo: object) -> ConstOutput:
+        raise TypeError(f"cannot deepcopy '{type(self).__module__}.{type(self).__name__}' object.")
+
+    @property
+    def names(self) -> set[str]:
+        """The tensor names."""
+        names = set(self._data.names)
+        if self._node._type == "Result":
+            names |= self._node._ports[0].names
+        return names
+
+    def get_names(self) -> set[str]:
+        """Return the tensor names."""
+        return self.names
+
+    @property
+    def any_name(self) -> str:
+        """One of the tensor names.
+
+        Raises:
+            RuntimeError: There is no name.
+        """
+        return self.get_any_name()
+
+    def get_any_name(self) -> str:
+        """Return one of the tensor names.
+
+        Raises:
+            RuntimeError: There is no name.
+        """
+        names = self.names
+        if not names:
+            raise RuntimeError("Attempt to get a name for a Tensor without names")
+        return min(names)
+
+    @property
+    def target_inputs(self) -> set[Input]:
+        """The inputs that this output is connected to."""
+        return self.get_target_inputs()
+
+    def get_target_inputs(self) -> set[Input]:
+        """Return the inputs that this output is connected to."""
+        return {
+            Input(consumer, i)
+            for consumer in list(self._node._consumers.values())
+            for i, source in enumerate(consumer._sources)
+            if source is not None and source._key == self._key
+        }
+
+
+class Output(ConstOutput):
+    """An output of a node, which can be edited."""
+
+    def set_names(self, names: set[str]) -> None:
+        """Replace the tensor names."""
+        if self._node._type == "Result":
+            self._node._ports[0].names = set()
+        self._data.names = set(names)
+
+    def add_names(self, names: set[str]) -> None:
+        """Add tensor names."""
+        self._data.names |= set(names)
+
+    def replace(self, replacement: Output) -> None:
+        """Connect all inputs of this output to another one, which gets its names too."""
+        for target in self.get_target_inputs():
+            target.replace_source_output(replacement)
+        replacement._data.names |= self._data.names
+        self._data.names = set()
+
+    def remove_target_input(self, target_input: Input) -> None:
+        """Disconnect an input."""
+        target_input._node._set_source(target_input._index, None)
+
+
+class Input(_Port):
+    """An input of a node."""
+
+    @property
+    def _data(self) -> PortData:
+        source = self._node._sources[self._index]
+        return PortData() if source is None else source._data
+
+    def __repr__(self) -> str:
+        return f"<Input: {self._describe()}>"
+
+    def get_source_output(self) -> Output:
+        """Return the output that this input is connected to."""
+        source = self._node._sources[self._index]
+        if source is None:
+            raise RuntimeError(f"Input {self._index} of {self._node.get_friendly_name()} is not connected")
+        return source
+
+    def replace_source_output(self, new_source_output: Output) -> None:
+        """Connect the input to another output."""
+        from irrun.openvino.node import as_output
+
+        self._node._set_source(self._index, as_output(new_source_output))
+
+
+class DescriptorTensor:
+    """The description of the tensor of a port.
+
+    Args:
+        port: The port.
+    """
+
+    def __init__(self, port: _Port) -> None:
+        self._port = port
+
+    def __repr__(self) -> str:
+        return f"<DescriptorTensor: names[{', '.join(sorted(self.names))}] {self._port._describe()}>"
+
+    @property
+    def names(self) -> set[str]:
+        """The tensor names."""
+        return self._port.names if isinstance(self._port, ConstOutput) else set(self._port._data.names)
+
+    @names.setter
+    def names(self, names: set[str]) -> None:
+        self.set_names(names)
+
+    def get_names(self) -> set[str]:
+        """Return the tensor names."""
+        return self.names
+
+    def set_names(self, names: set[str]) -> None:
+        """Replace the tensor names."""
+        if isinstance(self._port, ConstOutput):
+            Output.set_names(self._port, names)  # type: ignore[arg-type]
+        else:
+            self._port._data.names = set(names)
+
+    def add_names(self, names: set[str]) -> None:
+        """Add tensor names."""
+        self._port._data.names |= set(names)
+
+    @property
+    def any_name(self) -> str:
+        """One of the tensor names."""
+        return self.get_any_name()
+
+    def get_any_name(self) -> str:
+        """Return one of the tensor names.
+
+        Raises:
+            RuntimeError: There is no name.
+        """
+        if not self.names:
+            raise RuntimeError("Attempt to get a name for a Tensor without names")
+        return min(self.names)
+
+    @property
+    def element_type(self) -> Type:
+        """The element type."""
+        return self._port.element_type
+
+    def get_element_type(self) -> Type:
+        """Return the element type."""
+        return self._port.element_type
+
+    @property
+    def partial_shape(self) -> PartialShape:
+        """The shape, which may be dynamic."""
+        return self._port.partial_shape
+
+    def get_partial_shape(self) -> PartialShape:
+        """Return the shape, which may be dynamic."""
+        return self._port.partial_shape
+
+    @property
+    def shape(self) -> Shape:
+        """The static shape."""
+        return self._port.shape
+
+    def get_shape(self) -> Shape:
+        """Return the static shape."""
+        return self._port.shape
+
+    @property
+    def rt_info(self) -> RTMap:
+        """Runtime information."""
+        return self._port.rt_info
+
+    def get_rt_info(self) -> RTMap:
+        """Return runtime information."""
+        return self._port.rt_info
