@@ -29,6 +29,9 @@ PORT_MAP_TAGS = {"body": "port_map", "then_body": "then_port_map", "else_body": 
 #: Attributes of a Constant that `Layer.constant` holds instead.
 CONSTANT_ATTRIBUTES = ("element_type", "shape", "offset", "size")
 
+#: The spelling of types that the reader and the executor handle themselves, by their lower case.
+STRUCTURAL_TYPES = {"const": "Constant", "constant": "Constant", "parameter": "Parameter", "result": "Result"}
+
 #: Names that represent an unknown element type.
 UNTYPED = ("UNSPECIFIED", "undefined", "dynamic")
 
@@ -155,8 +158,7 @@ class _Reader:
             message = f"expected a layer with a type and an integer id, found type={layer_type!r} id={layer_id!r}"
             self.add_finding(element, message)
             return None
-        if layer_type == "Const":
-            layer_type = "Constant"
+        layer_type = STRUCTURAL_TYPES.get(layer_type.lower(), layer_type)
         layer = Layer(
             int(layer_id), get("name", ""), layer_type, get("version") or "opset1", line=element.sourceline or 0
         )

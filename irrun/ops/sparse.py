@@ -203,6 +203,8 @@ def _reduce_bags(
     """Combine the rows `table[indices[i]] * weights[i]` of all i with `bags[i] == b` into row b of the result."""
     if reduction == "mean" and weights is not None:
         raise InputError('per_sample_weights require reduction "sum", found "mean"')
+    if not table.ndim:
+        raise InputError("the table of embeddings is a scalar, expected rank of at least 1")
     if indices.shape != bags.shape or (weights is not None and weights.shape != indices.shape):
         shapes = [list(x.shape) for x in (indices, bags, weights) if x is not None]
         raise InputError(f"indices, bags and weights have shapes {shapes}, expected the same shape")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 from time import perf_counter
@@ -15,6 +16,7 @@ from irrun.errors import ExecutionError, IrrunError, TimeLimitError
 from irrun.ir.graph import Layer, Port
 from irrun.limits import LARGE, MemoryBudget, MemoryLimitError
 from irrun.ops._support.context import BodyRunner, State, Variables
+from irrun.ops._support.operation import Operation
 from irrun.runtime.memory import create_guard, estimate_result, has_large_constant
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
@@ -291,7 +293,7 @@ class Executor:
         if isinstance(error, IrrunError):
             _add_location(error, instruction.layer, self.get_scope())
             raise error
-        message = f"{type(error).__name__}: {error}" if not isinstance(error, MemoryError) else "out of memory"
+        message = _explain_error(error, instruction)
         shown = ", ".join(_describe_value(values[slot]) for slot in instruction.inputs)
         located = ExecutionError(f"{message}, for inputs {shown or 'none'}")
         _add_location(located, instruction.layer, self.get_scope())
@@ -364,6 +366,27 @@ def _check_replacement(replacement: Sequence[Array], outputs: tuple[int, ...]) -
         count = "an array" if isinstance(replacement, np.ndarray) else f"{len(replacement)} arrays"
         raise ValueError(f"an observer returned {count}, expected None or a sequence of {len(outputs)} arrays")
     return [np.asarray(value) for value in replacement]
+
+
+def _explain_error(error: Exception, instruction: Instruction) -> str:
+    """Return what is wrong with the inputs of an instruction, as far as the exception of NumPy tells."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, MemoryError) or re.search(r"array is too big|[Mm]aximum (allowed|supported)", text):
+        return "out of memory"
+    operation = instruction.operation
+    if "ufunc" in text and isinstance(error, TypeError):
+        return f"{operation} is not defined for inputs of these element types ({text})"
+    if isinstance(error, (ValueError, IndexError)) and re.search(r"broadcast|shape|dimension|reshape|axis|axes", text):
+        return f"{operation} does not accept inputs of these shapes ({text})"
+    if isinstance(error, (ValueError, IndexError, OverflowError)) and _is_own(operation):
+        return f"{operation} does not accept these values ({text})"
+    if isinstance(error, (TypeError, AttributeError)) and _is_own(operation):
+        return f"{operation} does not accept inputs of these element types and ranks ({text})"
+    return text
+
+
+def _is_own(operation: Operation) -> bool:
+    return (operation.kernel.__module__ or "").startswith("irrun.")
 
 
 def _describe_value(value: Array | None) -> str:

@@ -40,7 +40,8 @@ def run_case(case: Any) -> dict[str, str]:
             outcome = {"kind": "refused", "message": str(error), "timeout": "1"}
         except irrun.ExecutionError as error:
             cause = error.__cause__
-            wraps = cause is not None and not isinstance(cause, (MemoryError, irrun.IrrunError))
+            raw = f"{type(cause).__name__}: " in str(error) and f"({type(cause).__name__}: " not in str(error)
+            wraps = cause is not None and raw and not isinstance(cause, (MemoryError, irrun.IrrunError))
             text = "".join(traceback.format_exception(cause)[-3:]) if wraps else ""
             outcome = {"kind": "wrapped" if wraps else "refused", "message": str(error), "trace": text}
         except irrun.IrrunError as error:

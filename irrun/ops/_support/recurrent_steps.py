@@ -143,6 +143,8 @@ def project_input(X: Array, W: Array, B: Array | None, gates: int) -> Array:
             f"W has shape {list(W.shape)}, expected [{gates} * hidden_size, {X.shape[-1]}] "
             f"for X of shape {list(X.shape)}"
         )
+    if B is not None and B.shape[-1] != W.shape[0]:
+        raise InputError(f"W has shape {list(W.shape)}, expected {B.shape[-1]} rows as B, which has {list(B.shape)}")
     projection: Array = X.reshape(math.prod(X.shape[:-1]), X.shape[-1]) @ W.T  # one product of many rows
     if B is not None:
         projection += B
