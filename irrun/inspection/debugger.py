@@ -240,6 +240,11 @@ class _LayerDebugger(pdb.Pdb):
         self._observer = observer
         self.target: CodeType | None = None
 
+    def user_call(self, frame: FrameType, argument_list: None) -> None:
+        """Stop at a call, unless the target is not reached yet."""
+        if self.target is None:
+            super().user_call(frame, argument_list)
+
     def user_line(self, frame: FrameType) -> None:
         """Stop at a line, unless the target is not reached yet."""
         if self.target is None or frame.f_code is self.target:

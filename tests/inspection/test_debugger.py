@@ -1,0 +1,222 @@
+"""Breakpoints at layers, with commands of the debugger as text."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ir_text import chain, layer, net, port, write
+
+import irrun
+import irrun.inspection
+from irrun.inspection import Breakpoint
+
+EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
+
+
+@pytest.fixture
+def model(tmp_path):
+    return irrun.read_model(write(tmp_path, chain("Relu", "Exp", "Negative")))
+
+
+def run_session(model, commands, x=None, **options):
+    """Run a model with a breakpoint and commands, and return the outputs and the text of the debugger."""
+    compiled = irrun.compile_model(model)
+    text = io.StringIO()
+    observer = Breakpoint(compiled, stdin=io.StringIO("\n".join(commands) + "\n"), stdout=text, **options)
+    x = np.ones((2, 3), np.float32) if x is None else x
+    outputs = compiled.create_infer_request().infer(x, observers=[observer])
+    return outputs.to_tuple(), text.getvalue(), observer
+
+
+def run_command(*arguments, commands=()):
+    """Run `irrun debug` with commands on its standard input."""
+    return subprocess.run(
+        [sys.executable, "-m", "irrun", "debug", *map(str, arguments)],
+        input="\n".join(commands) + "\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_run_stops_at_selected_layers(model):
+    commands = ["p layer.type, key, scope", "p inputs[0].shape, float(outputs[0][0, 0])", "c"]
+    (output,), text, observer = run_session(model, commands, layers="layer2")
+    assert "layer2 (Exp" in text
+    assert "('Exp', 'layer2', ())" in text
+    assert "((2, 3), 2.718" in text
+    assert observer.hits == 1
+    np.testing.assert_allclose(output, -np.e, rtol=1e-6)
+
+
+def test_run_stops_at_every_layer_by_default(model):
+    _, text, observer = run_session(model, ["c", "c", "c"])
+    assert observer.hits == 3
+    assert "layer1 (Relu" in text
+
+
+@pytest.mark.parametrize("command", ["outputs[0][...] = 5", "outputs = [np.full((2, 3), 5, 'f4')]"])
+def test_changed_output_is_used_by_the_rest_of_the_run(model, command):
+    (output,), _, _ = run_session(model, [command, "c"], layers="layer2")
+    np.testing.assert_array_equal(output, -5)
+
+
+def test_inputs_and_constants_are_not_changed(model):
+    x = np.ones((2, 3), np.float32)
+    run_session(model, ["outputs[0][...] = 5", "c"], x, layers="layer1")
+    np.testing.assert_array_equal(x, 1)
+
+
+@pytest.mark.parametrize("command", ["nl", "nextlayer"])
+def test_next_layer_is_reached(model, command):
+    _, text, observer = run_session(model, [command, "p key", "c"], layers="layer1")
+    assert observer.hits == 2
+    assert "'layer2'" in text
+
+
+def test_next_layer_is_reached_by_a_function(model):
+    _, _, observer = run_session(model, ["next_layer()", "c", "c"], layers="layer1")
+    assert observer.hits == 2
+
+
+def test_kernel_can_be_stepped_through(model):
+    commands = ["kernel", "where", "p data", "n", "c", "p key", "c"]
+    (output,), text, _ = run_session(model, commands, layers="layer2")
+    assert "(kernel)" in text
+    assert "exp_1()\n-> return np.asarray(np.exp(data))\n(kernel)" in text
+    assert "irrun/ops/activation/elementwise.py" in text.replace("\\", "/")
+    assert "the kernel returned f32[2,3]" in text
+    assert text.index("the kernel returned") < text.index("'layer2'")
+    np.testing.assert_allclose(output, -np.e, rtol=1e-6)
+
+
+def test_result_of_the_kernel_can_replace_the_outputs(model):
+    commands = ["inputs[0] = np.zeros((2, 3), 'f4')", "outputs = step_kernel()", "c", "c"]
+    (output,), _, _ = run_session(model, commands, layers="layer2")
+    np.testing.assert_array_equal(output, -1)
+
+
+def test_kernel_can_be_left(model):
+    commands = ["kernel", "q", "p key", "c"]
+    (output,), text, _ = run_session(model, commands, layers="layer2")
+    assert "'layer2'" in text
+    np.testing.assert_allclose(output, -np.e, rtol=1e-6)
+
+
+def test_kernel_of_a_layer_with_a_body_can_be_stepped_through():
+    commands = ["kernel", "p len(locals())", "c", "c"]
+    compiled = irrun.compile_model(EXAMPLE / "model.xml")
+    text = io.StringIO()
+    observer = Breakpoint(compiled, "beam_search", stdin=io.StringIO("\n".join(commands)), stdout=text)
+    compiled.create_infer_request().infer(np.load(EXAMPLE / "input.npy"), observers=[observer])
+    assert "the kernel returned i32[" in text.getvalue()
+
+
+def test_layer_of_a_body_is_reached_in_one_iteration():
+    compiled = irrun.compile_model(EXAMPLE / "model.xml")
+    text = io.StringIO()
+    commands = io.StringIO("p scope[0][0].name, scope[0][1]\nc\n")
+    observer = Breakpoint(compiled, "beam_search[2]/decoder", stdin=commands, stdout=text)
+    compiled.create_infer_request().infer(np.load(EXAMPLE / "input.npy"), observers=[observer])
+    assert observer.hits == 1
+    assert "('beam_search', 2)" in text.getvalue()
+
+
+def test_condition_selects_values(model):
+    _, text, observer = run_session(model, ["c"], condition="abs>2", layers=["layer1", "layer2"])
+    assert observer.hits == 1
+    assert "layer2 (Exp" in text
+
+
+def test_quitting_ends_the_run(model):
+    import bdb
+
+    with pytest.raises(bdb.BdbQuit):
+        run_session(model, ["q"])
+
+
+def test_commands_are_described(model):
+    _, text, _ = run_session(model, ["variables", "help nl", "c"], layers="layer1")
+    assert "step_kernel()" in text
+    assert "stop at the next layer" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"layers": "convolution"}, "no layer matches 'convolution'"),
+        ({"condition": "sqnr<20"}, "expected a condition on nan"),
+        ({"condition": "error"}, "expected a condition on nan"),
+        ({"condition": "abs>__import__('os')"}, "expected a condition"),
+    ],
+)
+def test_invalid_argument_is_reported(model, options, message):
+    with pytest.raises(irrun.InputError, match=message):
+        irrun.inspection.breakpoint(model, **options)
+
+
+def test_breakpoint_is_an_observer_of_a_model(model):
+    observer = irrun.inspection.breakpoint(model, "layer*", condition="nan")
+    irrun.compile_model(model)(np.ones((2, 3), np.float32), observers=[observer])
+    assert observer.hits == 0
+
+
+# The command line
+
+
+def test_command_stops_in_the_debugger():
+    commands = ["p key", "p outputs[0].shape", "outputs[0][...] = 0", "kernel", "c", "c"]
+    result = run_command(
+        EXAMPLE / "model.xml", "--input", EXAMPLE / "input.npy", "--break", "beam_search[1]/decoder", commands=commands
+    )
+    assert result.returncode == 0, result.stderr
+    assert "'beam_search[1]/decoder'" in result.stdout
+    assert "lstm_cell_4" in result.stdout
+    assert "beams" in result.stdout
+
+
+def test_command_stops_on_a_condition(model):
+    arguments = (model.path, "--input", "ones", "--break-if", "abs>2")
+    result = run_command(*arguments, commands=["p key", "c", "c"])
+    assert result.returncode == 0
+    assert "'layer2'" in result.stdout
+
+
+def test_command_reports_that_no_breakpoint_was_reached(model):
+    result = run_command(model.path, "--input", "ones", "--break-if", "nan")
+    assert result.returncode == 0
+    assert "without reaching a breakpoint" in result.stderr
+
+
+def test_quitting_ends_the_command(model):
+    for commands in (["q"], []):
+        result = run_command(model.path, "--input", "ones", commands=commands)
+        assert result.returncode == 0
+        assert "Traceback" not in result.stderr
+
+
+def test_debugger_opens_where_a_kernel_failed(tmp_path):
+    layers = [
+        layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32")], name="x"),
+        layer(1, "Parameter", data='shape="2" element_type="i64"', outputs=[port(0, (2,), "I64")], name="shape"),
+        layer(2, "Reshape", data='special_zero="false"', inputs=[port(0), port(1)], outputs=[port(2)], name="reshape"),
+        layer(3, "Result", inputs=[port(0)], name="result"),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]))
+    result = run_command(
+        path, "--input", "x=[1,2]", "--input", "shape=[3,5]", "--break-if", "nan", commands=["where", "q"]
+    )
+    assert result.returncode == 2
+    assert "irrun/ops/shape.py" in result.stdout.replace("\\", "/")
+    assert "reshape" in result.stderr
+
+
+def test_invalid_option_of_the_command_is_reported(model):
+    result = run_command(model.path, "--input", "ones", "--break", "convolution")
+    assert result.returncode == 2
+    assert "no layer matches" in result.stderr
