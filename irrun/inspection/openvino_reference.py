@@ -241,6 +241,9 @@ class OpenVinoModel:
     def _infer(self, compiled: Any, arguments: Sequence[Array]) -> list[Array]:
         request = compiled.create_infer_request()
         for i, value in enumerate(arguments):
+            declared = ElementType.parse(compiled.inputs[i].get_element_type().get_type_name())
+            if declared.is_float and declared.dtype != value.dtype:  # OpenVINO reads f16 inputs of IR v10 as f32
+                value = value.astype(declared.dtype)
             request.set_input_tensor(i, _make_tensor(self._openvino, value))
         request.infer()
         return [_read_tensor(request.get_output_tensor(i)) for i in range(len(compiled.outputs))]
@@ -285,6 +288,7 @@ class OpenVinoReference:
         self._spool = Spool()
         self._layers = {id(layer) for layer in model.graph.layers}
         self._arguments = {id(spec.layer): value for spec, value in zip(model.inputs, arguments, strict=True)}
+        self._producers = _find_producers(model.graph)
         self._model = OpenVinoModel(model, self.target)
         self.precision = self._model.precision
         self.epsilon = get_precision_epsilon(self.precision)
@@ -314,7 +318,12 @@ class OpenVinoReference:
 
     def is_perturbed(self, layer: Layer, scope: Scope) -> bool:
         """Return whether reading the value of a layer changed the outputs of the model."""
-        return not scope and self._table.get_key(layer) in self._model.perturbed
+        perturbed = self._model.perturbed
+        if scope or not perturbed:
+            return False
+        # The inputs of a layer may have been read in another batch, which computed other values.
+        producers = (self._table.get_key(producer) for producer in self._producers.get(layer.id, ()))
+        return self._table.get_key(layer) in perturbed or any(key in perturbed for key in producers)
 
     def close(self) -> None:
         """Discard the values."""
@@ -357,6 +366,7 @@ class OpenVinoBody(OpenVinoReference):
         self._table = KeyTable(model)
         self._layers = {id(layer) for layer in model.graph.layers}
         self._arguments = {}
+        self._producers = _find_producers(model.graph)
         self._spool = Spool()
         self._model = OpenVinoModel(model, parent.target)
         self._model.keeps_batches = True
@@ -371,6 +381,15 @@ class OpenVinoBody(OpenVinoReference):
         self._spool = Spool()
         self._arguments = {id(spec.layer): value for spec, value in zip(self._inputs, arguments, strict=True)}
         self._outputs = self._model.run(arguments, self._spool)
+
+
+def _find_producers(graph: Graph) -> dict[int, list[Layer]]:
+    """Return the layers that the inputs of each layer come from, by the id of the layer."""
+    layers = {layer.id: layer for layer in graph.layers}
+    producers: dict[int, list[Layer]] = {}
+    for edge in graph.edges:
+        producers.setdefault(edge.to_layer, []).append(layers[edge.from_layer])
+    return producers
 
 
 def get_precision_epsilon(precision: str) -> float:
