@@ -40,7 +40,7 @@ compiled.infer(np.zeros(3))  # type: ignore[attr-defined]
 request = compiled.create_infer_request()
 assert_type(request, irrun.InferRequest)
 assert_type(request.query_state(), list[irrun.VariableState])
-assert_type(request.query_state()[0].state, Array | None)
+assert_type(request.query_state()[0].state, Array)
 assert_type(request.mismatches, list[irrun.Mismatch])
 
 
