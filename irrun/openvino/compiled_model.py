@@ -37,7 +37,8 @@ class CompiledModel:
         self._model: Model = model.clone()
         self._config = config or Config()
         try:
-            self._irrun = IrrunCompiledModel(self._model._to_ir(), operations=operations)
+            threads = int(self._config.get("INFERENCE_NUM_THREADS") or 0) or None
+            self._irrun = IrrunCompiledModel(self._model._to_ir(), operations=operations, threads=threads)
         except IrrunError as error:
             raise RuntimeError(str(error)) from error
         self._inputs = [ConstOutput(node, 0) for node in self._model._parameters]
