@@ -153,7 +153,6 @@ def main() -> int:
     sizes = [options.min]
     while sizes[-1] * 10 <= options.max:
         sizes.append(sizes[-1] * 10)
-    irrun.compile_model
     figures: dict[str, list[float]] = {}
     failed = False
     for name in options.names or BUILDERS:

@@ -21,7 +21,6 @@ __all__ = [
     "MemoryLimitError",
     "check_allocation",
     "check_empty",
-    "count_with",
     "find_owner",
     "format_size",
     "get_available_memory",
@@ -278,24 +277,6 @@ def run_within(budget: MemoryBudget) -> Iterator[None]:
         yield
     finally:
         _budget.reset(token)
-
-
-@contextmanager
-def count_with(values: Sequence[Array]) -> Iterator[None]:
-    """Count the arrays that a kernel keeps as alive inside a `with` block.
-
-    Args:
-        values: The arrays that the kernel keeps, which may grow.
-    """
-    budget = _budget.get()
-    if budget is None:
-        yield
-        return
-    budget.sources.append((values, None))
-    try:
-        yield
-    finally:
-        budget.sources.pop()
 
 
 @contextmanager

@@ -90,7 +90,7 @@ def _read_pixels(path: Path, channels: Dimension, width: Dimension, height: Dime
             for actual, expected in zip(image.size, (width, height), strict=True)
         )
         check_allocation((*target, 4), np.dtype(np.uint8))
-        image.draft(None, target)  # type: ignore[no-untyped-call]  # JPEG files are decoded at a reduced size
+        image.draft(None, target)  # JPEG files are decoded at a reduced size
         pixels = image.size[0] * image.size[1]
         if pixels > MAX_PIXELS:
             raise InputError(f"{path} has {pixels} pixels, expected at most {MAX_PIXELS}; reduce its size first")

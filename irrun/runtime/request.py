@@ -159,7 +159,8 @@ class CompiledModel:
         with use_threads(self.threads):
             self._program = lower(model, operations)
             passes.apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
-            self._fast_program = passes.optimize(self._program) if optimize else self._program
+            with np.errstate(all="ignore"):
+                self._fast_program = passes.optimize(self._program) if optimize else self._program
         keep_freed_blocks()
         self._request: InferRequest | None = None
 

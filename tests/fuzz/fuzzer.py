@@ -27,10 +27,11 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
-import numpy as np
-from fuzz.mutations import make_case
-from fuzz.seeds import Seed
-from fuzz.worker import run_case
+import numpy as np  # noqa: E402
+
+from fuzz.mutations import make_case  # noqa: E402
+from fuzz.seeds import Seed  # noqa: E402
+from fuzz.worker import run_case  # noqa: E402
 
 __all__ = ["FAILURES", "fuzz", "replay", "save_failure"]
 

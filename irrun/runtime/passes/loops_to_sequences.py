@@ -36,7 +36,10 @@ def _convert(instruction: Instruction) -> Instruction:
     is_loop = str(operation) in ("TensorIterator-1", "Loop-5") and operation.kernel.__module__.startswith("irrun.ops.")
     if not is_loop or instruction.plain or ABSENT in instruction.inputs:
         return instruction
-    kernel = _LoopConversion(instruction.bodies["body"], operation.type == "Loop").convert()
+    try:
+        kernel = _LoopConversion(instruction.bodies["body"], operation.type == "Loop").convert()
+    except Exception:  # constants that the plain kernels refuse, with a message, when they run
+        return instruction
     if kernel is None:
         return instruction
     return replace(instruction, kernel=kernel, attributes={}, bodies={}, provided={}, plain=(instruction,))

@@ -28,7 +28,10 @@ def _specialize_instruction(program: Program, instruction: Instruction) -> Instr
     constants = tuple(program.initial[s] if s in program.constant_layers else None for s in instruction.inputs)
     is_absent = tuple(s == ABSENT for s in instruction.inputs)
     site = CallSite(instruction.operation, instruction.attributes, constants, is_absent, len(instruction.outputs))
-    kernel = specialize(site)
+    try:
+        kernel = specialize(site)
+    except Exception:  # constants that the plain kernel refuses, with a message, when it runs
+        return instruction
     if kernel is None:
         return instruction
     inputs = tuple(instruction.inputs[i] for i in site.variable_inputs)
