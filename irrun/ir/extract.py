@@ -113,9 +113,11 @@ def _find_required(
             stack.append(assigns[layer.attributes.get("variable_id")])
         for port in layer.inputs:
             address = sources.get((layer.id, port.id))
+            if address is None:
+                continue
             if address in cuts:
                 reached.add(address)
-            elif address is not None:
+            else:
                 stack.append(address[0])
     return required, reached
 

@@ -409,3 +409,27 @@ def test_command_reports_errors(models, tmp_path, capsys):
         capsys, "reduce", models["resnet"], "--input", "random", "--fails", "nan", "-o", tmp_path / "file"
     )
     assert code == 2
+
+
+@pytest.mark.parametrize("fails", ["error", "nan"])
+def test_model_with_variables_is_reduced(fails):
+    model = irrun.read_model(EXAMPLE.parent / "text_generation/model.xml")
+    inputs = {
+        "input_ids": np.array([[1, 2, 3]]),
+        "attention_mask": np.ones((1, 3), np.int64),
+        "position_ids": np.arange(3)[None],
+        "beam_idx": np.zeros(1, np.int32),
+    }
+    key = "__module.blocks.1.joined/aten::linear/MatMul"
+    layer = KeyTable(model).find_layer(key)
+    if fails == "error":
+        layer.attributes["transpose_b"] = "maybe"
+    else:
+        source = next(e.from_layer for e in model.graph.edges if (e.to_layer, e.to_port) == (layer.id, 1))
+        while True:
+            constant = next(n for n in model.graph.layers if n.id == source)
+            if constant.type == "Constant":
+                break
+            source = next(e.from_layer for e in model.graph.edges if e.to_layer == source)
+        make_nan(model, KeyTable(model).get_key(constant))
+    assert reduce(model, inputs, fails=fails).layers == [key]
