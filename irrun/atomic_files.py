@@ -18,7 +18,8 @@ __all__ = ["atomic_write"]
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` when the block ends and is deleted if the block fails.
 
-    Missing parent folders are created. If `path` is a symbolic link, its target is replaced. The permissions of an existing file are kept.
+    Missing parent folders are created. If `path` is a symbolic link, its target is replaced. The permissions of an
+    existing file are kept.
 
     Args:
         path: The file to write.

@@ -70,7 +70,8 @@ def command(
     openvino:DEVICE:PRECISION (f32 by default), a .trace, .npz or .safetensors file, or a folder of .npy files.
 
     The own error of a layer is what it adds, given the inputs of the reference. The accumulated error is that of an
-    ordinary run. With --cure, an input that is passed again is part of another run. The exit code is 0 if the model agrees, 1 if it differs, and 2 after an error.
+    ordinary run. With --cure, an input that is passed again is part of another run. The exit code is 0 if the model
+    agrees, 1 if it differs, and 2 after an error.
     """
     import irrun
     from irrun.cli.progress import show_progress

@@ -242,7 +242,9 @@ def test_unmapped_body_input_is_reported() -> None:
     net, id = make_iterator(7)
     entry = net.layers[id].find("port_map")[2]
     entry.getparent().remove(entry)
-    with pytest.raises(irrun.ModelError, match=r"'ti'.*no input of the port map refers to the input 'cell\.2' of the body"):
+    with pytest.raises(
+        irrun.ModelError, match=r"'ti'.*no input of the port map refers to the input 'cell\.2' of the body"
+    ):
         net.read()
 
 

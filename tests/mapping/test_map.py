@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ir_text import layer, net, port, write
 
 import irrun
-from ir_text import layer, net, port, write
 
 pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")
 
-from irrun.distributed import MANIFEST, RECORDS, MapOptions, map_inputs
+from irrun.distributed import MANIFEST, RECORDS, MapOptions, map_inputs  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -39,12 +39,12 @@ def write_model(folder: Path, batch: str = "?") -> Path:
     return write(folder, net(layers, [(0, 0, 1, 0), (1, 1, 3, 0), (2, 0, 3, 1), (3, 2, 4, 0)]), weights)
 
 
-@pytest.fixture()
+@pytest.fixture
 def model(tmp_path):
     return write_model(tmp_path)
 
 
-@pytest.fixture()
+@pytest.fixture
 def files(tmp_path):
     folder = tmp_path / "inputs"
     folder.mkdir()

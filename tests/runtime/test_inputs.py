@@ -232,7 +232,9 @@ def test_device_name_may_follow_the_model(tmp_path):
         assert compiled(np.ones((2, 3), np.float32))[0].shape == (2, 3)
 
 
-@pytest.mark.parametrize("device", ["GPU", "GPU.1", "NPU", "AUTO:GPU,CPU", "MULTI:CPU,GPU", "HETERO:GPU,CPU", "gpu", "MYRIAD"])
+@pytest.mark.parametrize(
+    "device", ["GPU", "GPU.1", "NPU", "AUTO:GPU,CPU", "MULTI:CPU,GPU", "HETERO:GPU,CPU", "gpu", "MYRIAD"]
+)
 def test_unsupported_devices_are_reported(tmp_path, device):
     path = write(tmp_path, chain("Relu"))
     for compile_it in (

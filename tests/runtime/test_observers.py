@@ -74,5 +74,5 @@ def test_observer_can_replace_outputs(tmp_path):
 @pytest.mark.parametrize("replacement", [np.ones(3), [], [np.ones(3), np.ones(3)]])
 def test_wrong_number_of_replaced_outputs_is_reported(tmp_path, replacement):
     compiled = irrun.compile_model(write(tmp_path, chain("Relu")))
-    with pytest.raises(ValueError, match="an observer returned .*, expected None or a sequence of 1 arrays"):
+    with pytest.raises(ValueError, match=r"an observer returned .*, expected None or a sequence of 1 arrays"):
         compiled(X, observers=[lambda *arguments: replacement])
