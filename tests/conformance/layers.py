@@ -73,8 +73,14 @@ def define_layer(
 
 
 def compute_nodes(*nodes: Any) -> list[np.ndarray]:
-    """Compute the values of nodes that depend on Constants only, with OpenVINO's reference implementation."""
+    """Compute the values of nodes that depend on Constants only, with OpenVINO.
+
+    The reference implementation, which takes much less time to set up, is preferred to the CPU plugin.
+    """
     import openvino as ov
 
     model = ov.Model([ov.op.Result(node.output(0)) for node in nodes], [])
-    return ORACLES["evaluate"](model, [], [()] * len(nodes))
+    try:
+        return ORACLES["evaluate"](model, [], [()] * len(nodes))
+    except RuntimeError:  # some operations have no reference implementation
+        return ORACLES["cpu"](model, [])
