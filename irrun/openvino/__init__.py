@@ -33,6 +33,7 @@ from irrun.openvino.node import Input as Input
 from irrun.openvino.node import Node as Node
 from irrun.openvino.node import Output as Output
 from irrun.openvino.opsets import LAST_OPSET, OpsetModule
+from irrun.openvino.ovc import convert_model as convert_model
 from irrun.openvino.runtime_info import OVAny as OVAny
 from irrun.openvino.runtime_info import RTMap as RTMap
 from irrun.openvino.serialization import save_model as save_model
@@ -83,18 +84,6 @@ for _number in range(1, LAST_OPSET + 1):
     _module = OpsetModule(_number)
     sys.modules[_module.__name__] = _module
     globals()[f"opset{_number}"] = _module
-
-
-def convert_model(*_: Any, **__: Any) -> Model:
-    """Refuse to convert a model of another framework.
-
-    Raises:
-        RuntimeError: Always.
-    """
-    raise RuntimeError(
-        "irrun does not convert models of other frameworks. Install openvino, convert the model with "
-        "openvino.convert_model and openvino.save_model, and read the .xml"
-    )
 
 
 def shutdown() -> None:

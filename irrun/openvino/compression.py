@@ -9,7 +9,7 @@ from irrun.openvino.factories import create_node, make_constant
 from irrun.openvino.model import Model
 from irrun.openvino.node import Node, Output
 
-__all__ = ["compress_to_f16"]
+__all__ = ["compress_constants", "compress_to_f16"]
 
 _DECOMPRESSION = '<rt_info><attribute name="decompression" version="0" /></rt_info>'
 _LARGEST = float(np.finfo(np.float16).max)
@@ -22,11 +22,16 @@ _MAX_OUT_OF_RANGE = 0.75
 def compress_to_f16(model: Model) -> Model:
     """Return a copy of a model whose constants of f32 and f64 are stored in f16 and converted back."""
     copied = model.clone()
-    for node in copied.get_ordered_ops():
+    compress_constants(copied)
+    return copied
+
+
+def compress_constants(model: Model) -> None:
+    """Store the constants of f32 and f64 of a model in f16, and convert them back."""
+    for node in model.get_ordered_ops():
         constant = node._constant
         if constant is not None and constant.element_type.name in ("f32", "f64") and _is_compressible(constant):
             _compress(node, constant)
-    return copied
 
 
 def _is_compressible(constant: Constant) -> bool:

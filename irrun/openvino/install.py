@@ -22,6 +22,10 @@ _PACKAGE = "irrun.openvino"
 #: Submodules of OpenVINO that do not depend on its libraries and are used if they are installed.
 _FOREIGN = "openvino.tools"
 
+#: The converter of models, which depends on the libraries of OpenVINO, and the module that replaces it.
+_CONVERTER = "openvino.tools.ovc"
+_OWN_CONVERTER = "irrun.openvino.ovc"
+
 
 def install_as_openvino(*, replace: bool = False) -> types.ModuleType:
     """Let `import openvino` import `irrun.openvino`, in this process.
@@ -58,7 +62,10 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         if name == _FOREIGN:
             folders = [os.path.join(entry or ".", _NAME) for entry in sys.path]
-            return importlib.machinery.PathFinder.find_spec(name, [f for f in folders if os.path.isdir(f)])
+            spec = importlib.machinery.PathFinder.find_spec(name, [f for f in folders if os.path.isdir(f)])
+            return spec or importlib.machinery.ModuleSpec(name, None, is_package=True)
+        if name == _CONVERTER:
+            return importlib.machinery.ModuleSpec(name, _Loader(_OWN_CONVERTER), is_package=True)
         if name.startswith(f"{_FOREIGN}."):
             return None
         own_name = _PACKAGE + name[len(_NAME) :]

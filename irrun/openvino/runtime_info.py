@@ -86,8 +86,15 @@ def unwrap(value: Any) -> Any:
     return value.value if isinstance(value, OVAny) else value
 
 
+def _wrap(value: Any) -> Any:
+    value = unwrap(value)
+    if isinstance(value, Mapping):
+        return {name: _wrap(item) for name, item in value.items()}
+    return OVAny(value)
+
+
 class RTMap(MutableMapping[str, Any]):
-    """A mapping from names to values, whose items are returned as `OVAny`.
+    """A mapping from names to values, which are returned as `OVAny`, or as dictionaries of `OVAny` if they are nested.
 
     Args:
         values: The values, which the mapping refers to.
@@ -99,8 +106,8 @@ class RTMap(MutableMapping[str, Any]):
     def __repr__(self) -> str:
         return "<RTMap>"
 
-    def __getitem__(self, key: str) -> OVAny:
-        return OVAny(self._values[key])
+    def __getitem__(self, key: str) -> Any:
+        return _wrap(self._values[key])
 
     def __setitem__(self, key: str, value: Any) -> None:
         self._values[key] = unwrap(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import zipfile
@@ -170,7 +171,7 @@ def set_value(**fields):
         ({"members": {"index.json": b"[" * 100_000}}, "RecursionError"),
         ({"drop": ["values/0.npy"]}, "does not contain 'values/0.npy'"),
     ],
-    ids=str,
+    ids=itertools.count(),
 )
 def test_invalid_trace_is_refused(tmp_path, arguments, message):
     path = tmp_path / "run.trace"
@@ -192,7 +193,7 @@ def test_invalid_trace_is_refused(tmp_path, arguments, message):
         ({"members": {"values/0.npy": save(X.astype(object))}}, "expected the type f32"),
         ({"members": {"values/0.npy": save(np.asfortranarray(X))}}, "expected the shape"),
     ],
-    ids=str,
+    ids=itertools.count(),
 )
 def test_invalid_value_is_refused_when_it_is_read(tmp_path, arguments, message):
     path = tmp_path / "run.trace"

@@ -275,3 +275,86 @@ def test_detector_of_model_api_runs(data: Path, tmp_path: Path) -> None:
     arguments = [str(folder / "ir11" / "model.xml"), str(tmp_path / "image.npy")]
     actual, expected = (ast.literal_eval(text) for text in run_on_both(script, arguments, tmp_path))
     np.testing.assert_allclose(actual, expected, atol=2)  # OpenVINO may compute in bf16
+
+
+EXPORT_OF_LANGUAGE_MODEL = """
+import torch
+import transformers
+from optimum.intel import OVModelForCausalLM
+
+torch.manual_seed(0)
+sizes = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, vocab_size=200)
+tokens = dict(bos_token_id=1, eos_token_id=2, pad_token_id=0)
+config = transformers.{name}Config(num_key_value_heads=2, max_position_embeddings=128, **sizes, **tokens)
+transformers.{name}ForCausalLM(config).save_pretrained("source")
+OVModelForCausalLM.from_pretrained("source", export=True).save_pretrained("exported")
+"""
+
+GENERATION = """
+import torch
+from optimum.intel import OVModelForCausalLM
+
+model = OVModelForCausalLM.from_pretrained("exported", ov_config={"INFERENCE_PRECISION_HINT": "f32"})
+ids = torch.tensor([[0, 9, 23, 77, 41], [8, 1, 90, 13, 12]])
+options = dict(attention_mask=(ids != 0).long(), max_new_tokens=12, min_new_tokens=12, do_sample=False)
+print([model.generate(ids, num_beams=beams, **options).tolist() for beams in (1, 3)])
+"""
+
+EXPORT_OF_DETECTOR = """
+import torch
+from ultralytics import YOLO
+
+torch.manual_seed(0)
+model = YOLO("yolov8n.yaml")
+for layers in model.model.model[-1].cv3:
+    torch.nn.init.normal_(layers[-1].weight, std=4.0)
+    torch.nn.init.constant_(layers[-1].bias, -2.0)
+model.export(format="openvino", imgsz=64)
+"""
+
+DETECTION = """
+import numpy as np
+from ultralytics import YOLO
+
+model = YOLO("yolov8n_openvino_model", task="detect")
+image = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
+print([model.predict(i, imgsz=64, verbose=False)[0].boxes.data.tolist() for i in (image, image[::-1])])
+"""
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep libraries from downloading, and their settings in the temporary folder."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("YOLO_OFFLINE", "1")
+    monkeypatch.setenv("YOLO_AUTOINSTALL", "0")
+    monkeypatch.setenv("YOLO_CONFIG_DIR", str(tmp_path / "settings"))
+
+
+def run_on_export(exporter: str, program: str, folder: Path) -> list[list[list[list[float]]]]:
+    """Export a model with OpenVINO, and return the last line that a program prints on irrun and on OpenVINO."""
+    (folder / "export.py").write_text(exporter, encoding="utf-8")
+    (folder / "program.py").write_text(program, encoding="utf-8")
+    run(["export.py"], folder)
+    outputs = run_on_both(folder / "program.py", [], folder)
+    return [ast.literal_eval(output.splitlines()[-1]) for output in outputs]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["Llama", "Qwen2"])
+def test_language_model_of_optimum_generates_the_same(name: str, offline: None, tmp_path: Path, oracle: object) -> None:
+    pytest.importorskip("optimum.intel")
+    exporter = EXPORT_OF_LANGUAGE_MODEL.replace("{name}", name)
+    actual, expected = run_on_export(exporter, GENERATION, tmp_path)
+    assert actual == expected
+    assert np.shape(actual) == (2, 2, 17)
+
+
+@pytest.mark.slow
+def test_detector_of_ultralytics_finds_the_same(offline: None, tmp_path: Path, oracle: object) -> None:
+    pytest.importorskip("ultralytics")
+    actual, expected = run_on_export(EXPORT_OF_DETECTOR, DETECTION, tmp_path)
+    assert [len(boxes) for boxes in actual] == [len(boxes) for boxes in expected]
+    for boxes, expected_boxes in zip(actual, expected, strict=True):
+        assert boxes
+        np.testing.assert_allclose(boxes, expected_boxes, rtol=1e-3, atol=1e-3)
