@@ -306,16 +306,33 @@ from ultralytics import YOLO
 
 torch.manual_seed(0)
 model = YOLO("yolov8n.yaml")
-for layers in model.model.model[-1].cv3:
-    torch.nn.init.normal_(layers[-1].weight, std=4.0)
-    torch.nn.init.constant_(layers[-1].bias, -2.0)
+network = model.model.train()
+with torch.no_grad():
+    for layer in network.modules():
+        if isinstance(layer, torch.nn.BatchNorm2d):
+            layer.momentum = None  # the average of the batches, so that activations are normalized
+    network(torch.rand(4, 3, 64, 64))
+    network.eval()
+    for boxes, classes in zip(network.model[-1].cv2, network.model[-1].cv3):
+        torch.nn.init.normal_(boxes[-1].weight, std=0.1)
+        torch.nn.init.normal_(classes[-1].weight, std=0.004)
+        torch.nn.init.constant_(classes[-1].bias, -1.5)
 model.export(format="openvino", imgsz=64)
 """
 
 DETECTION = """
+import functools
 import numpy as np
+import openvino as ov
 from ultralytics import YOLO
 
+compile_model = ov.Core.compile_model
+
+@functools.wraps(compile_model)
+def compile_in_f32(core, model, device_name, config):
+    return compile_model(core, model, device_name, {**config, "INFERENCE_PRECISION_HINT": "f32"})
+
+ov.Core.compile_model = compile_in_f32  # ultralytics leaves the precision to the device
 model = YOLO("yolov8n_openvino_model", task="detect")
 image = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
 print([model.predict(i, imgsz=64, verbose=False)[0].boxes.data.tolist() for i in (image, image[::-1])])
@@ -357,4 +374,4 @@ def test_detector_of_ultralytics_finds_the_same(offline: None, tmp_path: Path, o
     assert [len(boxes) for boxes in actual] == [len(boxes) for boxes in expected]
     for boxes, expected_boxes in zip(actual, expected, strict=True):
         assert boxes
-        np.testing.assert_allclose(boxes, expected_boxes, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(boxes, expected_boxes, rtol=1e-3, atol=1e-2)
