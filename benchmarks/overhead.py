@@ -139,7 +139,7 @@ def measure_executor(folder: Path, count: int, repeats: int) -> float:
     value = np.ones((1, 4, 2, 2), np.float32)
     request = compiled.create_infer_request()
     total_time = measure_cpu(lambda: request.infer(value), repeats)
-    kernels = [instruction.kernel for instruction in compiled._program.instructions]
+    kernels = [instruction.kernel for instruction in compiled._fast_program.instructions]
 
     def run_kernels() -> None:
         for kernel in kernels:
