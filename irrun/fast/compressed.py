@@ -178,7 +178,9 @@ def multiply_by_weights(data: Array, *, weights: CompressedWeights) -> Array:
     result = np.empty((count, len(rows)), F32)
     step = max(1, min(TILE_SIZE // inner, count))
     tiles = -(-count // step)
-    parts = min(tiles, count_parts(len(rows), weights.codes.size))
+    # Tiles of one row without groups take a few microseconds: threads would mostly wait for the interpreter's lock.
+    is_short = len(rows) == 1 and weights.groups == 1
+    parts = 1 if is_short else min(tiles, count_parts(len(rows), weights.codes.size))
 
     def select_part(part: int) -> slice:
         return slice(tiles * part // parts * step, min(tiles * (part + 1) // parts * step, count))
