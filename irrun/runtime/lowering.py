@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 __all__ = ["find_unsupported", "lower", "make_unsupported_error"]
 
 Array = np.ndarray[Any, Any]
+#: Returns the operation of a layer type and version.
+OperationFinder = Callable[[str, str], Operation | None]
 
 #: Bytes of constants that must be unpacked may exceed those of the weights by this factor, since constants overlap.
 OVERLAP_FACTOR = 8
@@ -41,7 +44,9 @@ def lower(model: Model, operations: Sequence[Operation] = ()) -> Program:
     if error is not None:
         raise error
     try:
-        return _GraphLowering(model.graph, _ConstantPool(model), operations).lower()
+        # Layers of one type and version share an operation, which is found once.
+        find = functools.cache(functools.partial(registry.find, operations=operations))
+        return _GraphLowering(model.graph, _ConstantPool(model), find).lower()
     except IrrunError as failure:
         failure.path = failure.path or model.path
         raise
@@ -125,10 +130,10 @@ class _ConstantPool:
 class _GraphLowering:
     """Lowers one graph and numbers its slots."""
 
-    def __init__(self, graph: Graph, constants: _ConstantPool, operations: Sequence[Operation]) -> None:
+    def __init__(self, graph: Graph, constants: _ConstantPool, find_operation: OperationFinder) -> None:
         self.graph = graph
         self.constants = constants
-        self.operations = operations
+        self.find_operation = find_operation
         self.initial: list[Array | None] = [None]
         self.slots: dict[tuple[int, int], int] = {}
         self.sources: dict[tuple[int, int], tuple[int, int]] = {
@@ -140,7 +145,7 @@ class _GraphLowering:
     def lower(self) -> Program:
         instructions = []
         for layer in _sort_with_variables(self.graph):
-            operation = registry.find(layer.type, layer.version, self.operations)
+            operation = self.find_operation(layer.type, layer.version)
             assert operation is not None
             try:
                 if operation.type == "Parameter":
@@ -237,7 +242,7 @@ class _GraphLowering:
         return Instruction(kernel, inputs, outputs, layer, operation, attributes, bodies=bodies, provided=provided)
 
     def lower_body(self, layer: Layer, body: Body) -> BodyProgram:
-        program = _GraphLowering(body.graph, self.constants, self.operations).lower()
+        program = _GraphLowering(body.graph, self.constants, self.find_operation).lower()
         parameters = {p.id: i for i, p in enumerate(program.parameter_layers)}
         results = {r.id: i for i, r in enumerate(program.result_layers)}
         inputs = {p.id: i for i, p in enumerate(layer.inputs)}

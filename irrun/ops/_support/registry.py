@@ -66,9 +66,8 @@ class Registry:
             operation_type: The type that the layer states.
             version: The opset that the layer states: "opset8", "extension", "", ...
         """
-        if self._fallback is None:
-            load_kernels(operation_type, TYPE_ALIASES.get(operation_type, operation_type))
-            load_opset(version)
+        load_kernels(operation_type, TYPE_ALIASES.get(operation_type, operation_type))
+        load_opset(version)
         canonical_type = self._get_spelling(TYPE_ALIASES.get(operation_type, operation_type))
         versions = self._get_versions(canonical_type)
         if version in _resolvers:
@@ -197,8 +196,8 @@ def find(operation_type: str, version: str, operations: Sequence[Operation] = ()
         version: The opset that the layer states.
         operations: Operations that take precedence over the registered ones.
     """
-    operation = _registry.find(operation_type, version)
-    return Registry(operations, fallback=_registry).find(operation_type, version) if operations else operation
+    registry = Registry(operations, fallback=_registry) if operations else _registry
+    return registry.find(operation_type, version)
 
 
 def list_operations() -> Iterator[Operation]:
