@@ -1,203 +1,311 @@
-"""Compare the speed of irrun on whole networks with ONNX's reference evaluator, OpenVINO and onnxruntime.
+"""Compare the speed of irrun on whole networks with OpenVINO, onnxruntime and ONNX's reference evaluator.
 
-    pip install irrun[bench]
-    python benchmarks/speed.py                      # ResNet-50, MobileNetV2, BERT-base
-    python benchmarks/speed.py bert_base --profile  # time per operation in irrun
-    python benchmarks/speed.py --threads 2 --peers onnx.reference
+    pip install irrun[bench,jit]
+    python benchmarks/speed.py                              # all groups, one thread
+    python benchmarks/speed.py --threads 2 exported public  # some groups, two threads
+    python benchmarks/speed.py resnet50 model.xml           # single networks, files with an input.npz beside them
+    python benchmarks/speed.py --measure start              # seconds of a new process until its first result
+    python benchmarks/speed.py --measure memory             # peak memory of a new process
+    python benchmarks/speed.py --growth                     # time against batch size, image size and sequence length
 
-All runtimes run alternately on the same inputs, in one process, with the same number of threads. The reference
-evaluator and onnxruntime, if it is installed, run the same network exported to ONNX. With several threads, select one
-peer at a time: the idle threads of OpenVINO and onnxruntime keep spinning for a while and slow down the next runtime.
+All runtimes run alternately on the same inputs, in one process, with the same number of threads. A ratio is the minimum
+time of irrun divided by that of OpenVINO with f32 precision. onnxruntime and the reference evaluator, which are slow or
+optional, take part with `--peers`. They run the same network exported to ONNX.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import os
+import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 THREADS = next((sys.argv[i + 1] for i, word in enumerate(sys.argv[:-1]) if word == "--threads"), "1")
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "IRRUN_NUM_THREADS"):
     os.environ[variable] = THREADS  # before NumPy is imported
 
 import numpy as np  # noqa: E402
 import zoo  # noqa: E402
 
+SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
+#: Seconds between two runtimes, after which the idle threads of the first no longer spin.
+PAUSE = 0.02
+
 Run = Callable[[], Sequence[np.ndarray]]
 
 
-def make_irrun_runner(name: str, inputs: dict[str, np.ndarray]) -> Run:
+def list_public_files() -> list[str]:
+    """Return the paths of public models with real weights, if they are on this machine."""
+    folders = [*sorted((SHARED_DATA / "public").glob("*")), SHARED_DATA / "face-detection-retail-0004" / "ir11"]
+    return [str(folder / "model.xml") for folder in folders if (folder / "model.xml").exists()]
+
+
+GROUPS: dict[str, Callable[[], Iterable[str]]] = {
+    "exported": lambda: zoo.FULL_SIZE,
+    "quantized": lambda: zoo.FULL_SIZE_QUANTIZED,
+    "f16": lambda: zoo.FULL_SIZE_F16,
+    "public": list_public_files,
+}
+
+
+def locate(name: str, kind: str = "xml") -> Path:
+    """Return the path of a network's file; `name` is a network of the zoo or the path of an XML file."""
+    if name.endswith(".xml"):
+        path = Path(name).with_suffix(f".{kind}")
+        if not path.exists():
+            raise FileNotFoundError(path)
+        return path
+    return zoo.fetch(name, kind)
+
+
+def load_inputs(name: str) -> dict[Any, np.ndarray]:
+    """Return the inputs of a network, by name for networks of the zoo and by position for files."""
+    if not name.endswith(".xml"):
+        return zoo.load_inputs(name)
+    folder = Path(name).parent
+    for path in (folder / "inputs.npz", folder / "input.npz"):
+        if path.exists():
+            with np.load(path) as arrays:
+                return {index: array for index, array in enumerate(arrays.values())}
+    return {0: np.load(next(path for path in (folder / "input.npy", folder.parent / "input.npy") if path.exists()))}
+
+
+def make_irrun_runner(name: str, inputs: dict[Any, np.ndarray], **options: Any) -> Run:
     import irrun
 
-    compiled = irrun.compile_model(zoo.fetch(name))
+    if "jit" in inspect.signature(irrun.compile_model).parameters:
+        options.setdefault("jit", False)
+    elif options:
+        raise ImportError("this version of irrun has no just-in-time compilation")
+    compiled = irrun.compile_model(locate(name), **options)
     return lambda: compiled(inputs).to_tuple()
 
 
-def make_reference_runner(name: str, inputs: dict[str, np.ndarray]) -> Run:
-    from onnx.reference import ReferenceEvaluator
+def make_jit_runner(name: str, inputs: dict[Any, np.ndarray]) -> Run:
+    import numba  # noqa: F401 - the extra `jit`
 
-    evaluator = ReferenceEvaluator(str(zoo.fetch(name, "onnx")))
-    return lambda: evaluator.run(None, inputs)
+    return make_irrun_runner(name, inputs, jit=True)
 
 
-def make_openvino_runner(name: str, inputs: dict[str, np.ndarray]) -> Run:
+def make_openvino_runner(name: str, inputs: dict[Any, np.ndarray]) -> Run:
     import openvino
 
     config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": THREADS, "NUM_STREAMS": "1"}
-    compiled = openvino.compile_model(zoo.fetch(name), "CPU", config)
+    compiled = openvino.compile_model(locate(name), "CPU", config)
     return lambda: compiled(inputs).to_tuple()
 
 
-def make_onnxruntime_runner(name: str, inputs: dict[str, np.ndarray]) -> Run:
+def make_onnxruntime_runner(name: str, inputs: dict[Any, np.ndarray]) -> Run:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(THREADS)
-    session = onnxruntime.InferenceSession(str(zoo.fetch(name, "onnx")), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(str(locate(name, "onnx")), options, providers=["CPUExecutionProvider"])
     return lambda: session.run(None, inputs)
+
+
+def make_reference_runner(name: str, inputs: dict[Any, np.ndarray]) -> Run:
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(str(locate(name, "onnx")))
+    return lambda: evaluator.run(None, inputs)
 
 
 #: Runtime -> function that prepares a network, maximum number of runs.
 PEERS: dict[str, tuple[Callable[[str, dict[str, np.ndarray]], Run], int]] = {
     "irrun": (make_irrun_runner, 100),
-    "onnx.reference": (make_reference_runner, 2),
+    "irrun jit": (make_jit_runner, 100),
     "OpenVINO": (make_openvino_runner, 100),
     "onnxruntime": (make_onnxruntime_runner, 100),
+    "onnx.reference": (make_reference_runner, 2),
 }
 
 
 def compare(name: str, repeats: int, peers: Sequence[str]) -> dict[str, float]:
-    """Return the minimum seconds of a run, for irrun and each of `peers` that is installed.
+    """Return the minimum seconds of a run by runtime, and the largest error of irrun relative to OpenVINO.
 
-    Raises:
-        AssertionError: Outputs differ by more than a thousandth of the largest value.
+    Runtimes that are not installed, or have no file of the network, are left out.
     """
-    inputs = zoo.load_inputs(name)
+    inputs = load_inputs(name)
     runners: dict[str, Run] = {}
     outputs: dict[str, Sequence[np.ndarray]] = {}
-    for peer, (make, _) in PEERS.items():
-        if peer != "irrun" and peer not in peers:
-            continue
+    for peer in peers:
         try:
-            runners[peer] = make(name, inputs)
-        except ImportError:
+            runners[peer] = PEERS[peer][0](name, inputs)
+        except (ImportError, FileNotFoundError):
             if peer == "irrun":
                 raise
     seconds: dict[str, list[float]] = defaultdict(list)
-    for turn in range(repeats):
+    for turn in range(repeats + 1):
         for peer, run in runners.items():
             if turn < PEERS[peer][1]:
+                time.sleep(PAUSE)
                 start = time.perf_counter()
                 outputs[peer] = run()
                 seconds[peer].append(time.perf_counter() - start)
-    for peer, arrays in outputs.items():
-        for ours, theirs in zip(outputs["irrun"], arrays, strict=True):
-            error = np.abs(ours - theirs).max() / np.abs(theirs).max()
-            assert error < 1e-3, f"{name}: irrun and {peer} differ by {error:.1e} of the largest value"
-    return {peer: min(times) for peer, times in seconds.items()}
+    result = {peer: min(times[1:] or times) for peer, times in seconds.items()}
+    for peer in ("irrun", "irrun jit"):
+        if peer in outputs and "OpenVINO" in outputs:
+            result[f"{peer} error"] = max(map(measure_error, outputs[peer], outputs["OpenVINO"]))
+    return result
 
 
-def measure_blas_rate(size: int = 1024) -> float:
-    """Return the floating-point operations per second of a large product of float32 matrices."""
-    a = np.random.default_rng(0).standard_normal((size, size), np.float32)
-    best = np.inf
-    for _ in range(5):
-        start = time.perf_counter()
-        a @ a
-        best = min(best, time.perf_counter() - start)
-    return float(2 * size**3 / best)
+def measure_error(ours: np.ndarray, theirs: np.ndarray) -> float:
+    """Return the largest absolute difference, relative to the largest absolute value."""
+    if not theirs.size:
+        return 0.0
+    scale = float(np.abs(theirs).max()) or 1.0
+    return float(np.abs(ours.astype(np.float64) - theirs).max()) / scale
 
 
-def count_operations(layer: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> float:
-    """Return the floating-point operations of a convolution or matrix product, and 0 for other layers."""
-    if layer.type in ("Convolution", "GroupConvolution"):
-        filters = inputs[1].shape
-        return 2.0 * outputs[0].size * np.prod(filters[1 if layer.type == "Convolution" else 2 :])
-    if layer.type == "MatMul":
-        shared = inputs[0].shape[-2 if layer.attributes.get("transpose_a") == "true" else -1]
-        return 2.0 * outputs[0].size * shared
-    if layer.type == "ScaledDotProductAttention":
-        return 4.0 * outputs[0].size * inputs[1].shape[-2]
-    return 0.0
+CHILD = """
+import json, resource, sys, time
+start = time.perf_counter()
+import speed
+run = speed.PEERS[sys.argv[2]][0](sys.argv[1], speed.load_inputs(sys.argv[1]))
+run()
+first = time.perf_counter() - start
+for _ in range(2):
+    run()
+print(json.dumps({"start": first, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+"""
 
 
-def profile(name: str, repeats: int) -> dict[str, Any]:
-    """Return the seconds per operation type in the fastest of `repeats` runs, and the time that BLAS would take."""
+def measure_processes(name: str, repeats: int, peers: Sequence[str], quantity: str) -> dict[str, float]:
+    """Return, by runtime, the minimum over new processes of the seconds until the first result, or the peak memory."""
+    results: dict[str, list[float]] = defaultdict(list)
+    for _ in range(repeats):
+        for peer in peers:
+            time.sleep(PAUSE)
+            process = subprocess.run(
+                [sys.executable, "-c", CHILD, name, peer], cwd=Path(__file__).parent, capture_output=True, text=True
+            )
+            if process.returncode == 0:
+                measured = json.loads(process.stdout.splitlines()[-1])
+                results[peer].append(measured[quantity])
+    return {peer: min(values) for peer, values in results.items()}
+
+
+def compute_geometric_mean(values: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(values)))) if values else float("nan")
+
+
+def print_group(group: str, rows: dict[str, dict[str, float]], peers: Sequence[str], unit: str) -> None:
+    """Print the measurements of a group of networks, their ratios to OpenVINO and the geometric means."""
+    ours = [peer for peer in ("irrun", "irrun jit") if any(peer in row for row in rows.values())]
+    others = [peer for peer in peers if peer not in ours and any(peer in row for row in rows.values())]
+    factor = 1e3 if unit == "ms" else 1.0
+    header = f"{group + ', ' + THREADS + ' thread(s)':<40}" + "".join(f"{f'{p} {unit}':>19}" for p in [*ours, *others])
+    print(header + "".join(f"{f'{peer} ratio':>17}" for peer in ours) + f"{'error':>10}")
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for name, row in rows.items():
+        line = f"{name if not name.endswith('.xml') else Path(name).parent.name:<40}"
+        line += "".join(f"{row[p] * factor:>19.1f}" if p in row else f"{'-':>19}" for p in [*ours, *others])
+        for peer in ours:
+            if peer in row and "OpenVINO" in row:
+                ratios[peer].append(row[peer] / row["OpenVINO"])
+                line += f"{ratios[peer][-1]:>17.2f}"
+            else:
+                line += f"{'-':>17}"
+        errors = [row[key] for key in row if key.endswith("error")]
+        print(line + (f"{max(errors):>10.0e}" if errors else f"{'-':>10}"), flush=True)
+    means = "".join(f"{compute_geometric_mean(ratios[peer]):>17.2f}" for peer in ours)
+    print(f"{'geometric mean':<40}{'':{19 * (len(ours) + len(others))}}{means}\n", flush=True)
+
+
+def measure_growth(repeats: int) -> dict[str, dict[str, float]]:
+    """Return the seconds of irrun and OpenVINO for growing batches, images and sequences."""
+    import openvino
+
     import irrun
 
-    request = irrun.compile_model(zoo.fetch(name)).create_infer_request()
-    rate = measure_blas_rate()
-    runs = []
-    for _ in range(max(2, repeats)):
-        times: dict[str, list[float]] = defaultdict(lambda: [0, 0.0, 0.0])
+    def measure(name: str, shapes: dict[str, list[int]]) -> dict[str, float]:
+        inputs = {
+            key: np.ones(shape, zoo.load_inputs(name)[key].dtype) if key in shapes else zoo.load_inputs(name)[key]
+            for key, shape in shapes.items()
+        }
+        model = openvino.Core().read_model(zoo.fetch(name))
+        model.reshape(shapes)
+        config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": THREADS, "NUM_STREAMS": "1"}
+        theirs = openvino.compile_model(model, "CPU", config)
+        ours_model = irrun.read_model(zoo.fetch(name))
+        ours_model.reshape(shapes)
+        ours = irrun.compile_model(ours_model)
+        runs: dict[str, Callable[[], Any]] = {"irrun": lambda: ours(inputs), "OpenVINO": lambda: theirs(inputs)}
+        seconds: dict[str, list[float]] = defaultdict(list)
+        for _ in range(repeats + 1):
+            for peer, run in runs.items():
+                time.sleep(PAUSE)
+                start = time.perf_counter()
+                run()
+                seconds[peer].append(time.perf_counter() - start)
+        return {peer: min(times[1:]) for peer, times in seconds.items()}
 
-        def observe(
-            layer: Any, inputs: Any, outputs: Any, seconds: float, scope: Any, times: dict[str, list[float]] = times
-        ) -> None:
-            entry = times[layer.type]
-            entry[0] += 1
-            entry[1] += seconds
-            entry[2] += count_operations(layer, inputs, outputs) / rate
-
-        request.infer(zoo.load_inputs(name), observers=[observe])
-        runs.append(times)
-    fastest = min(runs, key=lambda run: sum(entry[1] for entry in run.values()))
-    return {
-        kind: {"layers": int(n), "seconds": seconds, "blas_seconds": blas}
-        for kind, (n, seconds, blas) in sorted(fastest.items(), key=lambda item: -item[1][1])
-    }
+    rows: dict[str, dict[str, float]] = {}
+    for batch in (1, 2, 4, 8, 16, 32):
+        rows[f"MobileNetV2, batch {batch}"] = measure("mobilenet_v2", {"pixel_values": [batch, 3, 224, 224]})
+    for side in (64, 128, 256, 512, 1024):
+        rows[f"U-Net, image of {side}"] = measure("unet_wide", {"pixel_values": [1, 3, side, side]})
+    for length in (8000, 32000, 128000):
+        rows[f"wav2vec 2.0, {length} samples"] = measure("wav2vec2_base", {"input_values": [1, length]})
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("names", nargs="*", default=["resnet50", "mobilenet_v2", "bert_base"], metavar="network")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        default=list(GROUPS),
+        metavar="network",
+        help=f"group ({', '.join(GROUPS)}), network or file",
+    )
     parser.add_argument("--threads", type=int, default=1, help="number of threads (default: 1)")
     parser.add_argument(
-        "--peers", nargs="+", choices=list(PEERS), default=list(PEERS), help="runtimes to compare with (default: all)"
+        "--peers",
+        nargs="+",
+        choices=list(PEERS),
+        default=["irrun", "irrun jit", "OpenVINO"],
+        help="runtimes to compare",
     )
-    parser.add_argument(
-        "--repeats", type=int, default=5, help="runs of each runtime (default: 5; at most 2 of onnx.reference)"
-    )
-    parser.add_argument("--profile", action="store_true", help="print the time per operation type in irrun")
+    parser.add_argument("--repeats", type=int, default=8, help="runs of each runtime (default: 8)")
+    parser.add_argument("--measure", choices=["run", "start", "memory"], default="run", help="what to measure")
+    parser.add_argument("--growth", action="store_true", help="measure how time grows with the size of the inputs")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
-    results: dict[str, Any] = {}
+    groups: dict[str, list[str]] = defaultdict(list)
     for name in options.names:
-        if options.profile:
-            results[name] = profile(name, options.repeats)
+        if name in GROUPS:
+            groups[name].extend(GROUPS[name]())
         else:
-            results[name] = compare(name, options.repeats, options.peers)
+            groups["networks"].append(str(Path(name).resolve()) if name.endswith(".xml") else name)
+    results: dict[str, Any] = {}
+    unit = {"run": "ms", "start": "ms", "memory": "MiB"}[options.measure]
+    if options.growth:
+        results["growth"] = measure_growth(options.repeats)
         if not options.json:
-            (print_profile if options.profile else print_comparison)(name, results[name])
+            print_group("growth", results["growth"], options.peers, unit)
+        groups.clear()
+    for group, names in groups.items():
+        rows = {}
+        for name in names:
+            print(f"{name} ...", end="\r", file=sys.stderr, flush=True)
+            if options.measure == "run":
+                rows[name] = compare(name, options.repeats, options.peers)
+            else:
+                rows[name] = measure_processes(name, options.repeats, options.peers, options.measure)
+        results[group] = rows
+        if not options.json:
+            print_group(group, rows, options.peers, unit)
     if options.json:
         print(json.dumps(results, indent=1))
-
-
-def print_comparison(name: str, seconds: dict[str, float]) -> None:
-    print(f"{name}, {THREADS} thread(s)")
-    for peer, duration in seconds.items():
-        ratio = duration / seconds["irrun"]
-        note = (
-            "" if peer == "irrun" else f"irrun is {ratio:.1f}x as fast" if ratio >= 1 else f"{1 / ratio:.1f}x as fast"
-        )
-        print(f"  {peer:<16}{duration * 1e3:>10.1f} ms  {note}")
-
-
-def print_profile(name: str, profiles: dict[str, Any]) -> None:
-    total = sum(entry["seconds"] for entry in profiles.values())
-    print(f"{name}: {total * 1e3:.1f} ms in kernels, {THREADS} thread(s)")
-    print(f"  {'operation':<28}{'layers':>7}{'ms':>10}{'share':>8}{'BLAS ms':>10}{'vs. BLAS':>12}")
-    for kind, entry in profiles.items():
-        blas = entry["blas_seconds"]
-        bound = f"{blas * 1e3:>10.1f}{entry['seconds'] / blas:>12.1f}" if blas else ""
-        share = entry["seconds"] / total
-        if share >= 0.002:
-            print(f"  {kind:<28}{entry['layers']:>7}{entry['seconds'] * 1e3:>10.2f}{share:>8.1%}{bound}")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     import openvino
     from torch import nn
 
-__all__ = ["DEEPLY_QUANTIZED", "LANGUAGE", "NETWORKS", "Network", "fetch", "get_cache", "load_inputs"]
+__all__ = [
+    "DEEPLY_QUANTIZED",
+    "FULL_SIZE",
+    "FULL_SIZE_F16",
+    "FULL_SIZE_QUANTIZED",
+    "LANGUAGE",
+    "NETWORKS",
+    "Network",
+    "fetch",
+    "get_cache",
+    "load_inputs",
+]
 
 SEED = 2026
 
@@ -53,6 +64,7 @@ class Network:
 
 
 def _list_networks() -> dict[str, Network]:
+    import full_networks as full
     import zoo_compression as compression
     import zoo_language as language
     import zoo_networks as networks
@@ -103,6 +115,15 @@ def _list_networks() -> dict[str, Network]:
         result[name] = Network(getattr(language, name), language=True)
     for kind in ("nf4", "codebook", "fp4", "fp8"):
         result[f"llama_{kind}"] = replace(result["llama"], finish=getattr(compression, f"compress_{kind}"))
+    for name in FULL_SIZE:
+        if name not in result:
+            result[name] = Network(getattr(full, name), static=True, onnx=True)
+    for name in FULL_SIZE_QUANTIZED:
+        source = name.removesuffix("_quantized")
+        result[name] = replace(result[source], finish=compression.quantize, onnx=False)
+    for name in FULL_SIZE_F16:
+        source = name.removesuffix("_f16_graph")
+        result[name] = replace(result[source], finish=compression.convert_to_f16, onnx=False)
     result["mixtral_int4_asym"] = replace(result["mixtral"], finish=compression.compress_int4_asym)
     return result
 
@@ -127,6 +148,18 @@ LANGUAGE = (
     *("llama_nf4", "llama_codebook", "llama_fp4", "llama_fp8", "mixtral_int4_asym"),
     *("falcon", "gemma2", "gpt_oss", "mixtral", "phi"),
 )
+
+#: Networks of the sizes that people use, for benchmarks/speed.py.
+FULL_SIZE = (
+    *("resnet50", "mobilenet_v2", "mobilenet_v3", "efficientnet_b0", "convnext_tiny", "swin_tiny", "segformer_b0"),
+    *("vit_base", "unet_wide", "yolo11n", "bert_base", "minilm", "wav2vec2_base", "whisper_base"),
+)
+#: The same with activations and weights quantized by NNCF (FakeQuantize).
+FULL_SIZE_QUANTIZED = tuple(
+    f"{name}_quantized" for name in ("resnet50", "mobilenet_v2", "convnext_tiny", "unet_wide", "yolo11n", "bert_base")
+)
+#: The same as graphs in f16, as old files are.
+FULL_SIZE_F16 = tuple(f"{name}_f16_graph" for name in ("resnet50", "mobilenet_v2", "bert_base"))
 
 
 def get_cache() -> Path:
@@ -197,7 +230,9 @@ def convert(module: nn.Module, example: Mapping[str, Any], *, static: bool) -> o
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    known = (*NETWORKS, *DEEPLY_QUANTIZED, *LANGUAGE)
+    known = tuple(
+        dict.fromkeys((*NETWORKS, *DEEPLY_QUANTIZED, *LANGUAGE, *FULL_SIZE, *FULL_SIZE_QUANTIZED, *FULL_SIZE_F16))
+    )
     parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(known)}")
     parser.add_argument("--cache", type=Path, help="output folder, instead of $IRRUN_ZOO")
     options = parser.parse_args()

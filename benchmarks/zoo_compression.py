@@ -15,16 +15,37 @@ __all__ = [
     "compress_int4_sym",
     "compress_int8",
     "compress_nf4",
+    "convert_to_f16",
     "quantize",
 ]
 
 
 def quantize(model: ov.Model) -> ov.Model:
-    """Quantize activations and weights to 8 bits with FakeQuantize, calibrated on random images."""
+    """Quantize activations and weights to 8 bits with FakeQuantize, calibrated on random inputs."""
     rng = np.random.default_rng(0)
-    images = [rng.standard_normal((1, 3, 64, 64), np.float32) for _ in range(8)]
-    quantized: ov.Model = nncf.quantize(model, nncf.Dataset(images), subset_size=len(images))
+    samples = [[_make_sample(rng, tensor) for tensor in model.inputs] for _ in range(8)]
+    quantized: ov.Model = nncf.quantize(model, nncf.Dataset(samples, lambda sample: sample), subset_size=len(samples))
     return quantized
+
+
+def _make_sample(rng: np.random.Generator, tensor: ov.Output) -> np.ndarray:
+    """Return random values for an input: an image of 64 x 64 where its shape is dynamic."""
+    if tensor.partial_shape.is_dynamic:
+        return rng.standard_normal((1, 3, 64, 64), np.float32)
+    shape = tuple(tensor.shape)
+    if tensor.element_type.is_real():
+        return rng.standard_normal(shape, np.float32)
+    return rng.integers(0, 2, shape)
+
+
+def convert_to_f16(model: ov.Model) -> ov.Model:
+    """Convert all f32 values of a graph to f16, apart from inputs and outputs of the model."""
+    from openvino.passes import ConvertFP32ToFP16, Manager
+
+    manager = Manager()
+    manager.register_pass(ConvertFP32ToFP16())
+    manager.run_passes(model)
+    return model
 
 
 def compress_int8(model: ov.Model) -> ov.Model:
