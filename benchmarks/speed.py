@@ -73,7 +73,7 @@ def load_inputs(name: str) -> dict[Any, np.ndarray]:
     for path in (folder / "inputs.npz", folder / "input.npz"):
         if path.exists():
             with np.load(path) as arrays:
-                return {index: array for index, array in enumerate(arrays.values())}
+                return dict(enumerate(arrays.values()))
     return {0: np.load(next(path for path in (folder / "input.npy", folder.parent / "input.npy") if path.exists()))}
 
 
