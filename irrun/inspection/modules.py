@@ -1,0 +1,184 @@
+"""Module paths: the modules of the source framework that layers belong to, from the names of the layers.
+
+Converters derive the names of layers from the modules of the original network:
+
+| framework | name | module path |
+| --- | --- | --- |
+| PyTorch | `__module.encoder.layer.0.attention/aten::linear/MatMul` | encoder, layer, 0, attention |
+| PyTorch, weights | `self.encoder.layer.0.attention.weight` | encoder, layer, 0, attention |
+| ONNX | `/encoder/layer.0/attention/MatMul` | encoder, layer, 0, attention |
+| TensorFlow, Caffe | `encoder/attention/MatMul` | encoder, attention |
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from irrun.ir.graph import Graph, Layer
+from irrun.ir.model import Model
+from irrun.ir.structure import sort_layers
+
+__all__ = ["ModulePath", "choose_depth", "find_common_path", "find_modules", "format_module", "parse_module_path"]
+
+#: The names of nested modules, outermost first. The empty path is that of the network itself.
+ModulePath = tuple[str, ...]
+
+#: How a converter spells module paths in names.
+Convention = Literal["pytorch", "onnx", "path"]
+
+#: What transformations append to the name of a layer.
+_SUFFIX = re.compile(r"/(WithoutBiases|Dims\d*|fq_(input|output|weights)_\d+|Broadcast|Squeeze|Unsqueeze)$")
+#: What precedes the operation in the names of PyTorch's operations.
+_PYTORCH_OPERATION = re.compile(r"(aten|prim|prims|quantized|torchvision|higher_order)::")
+
+
+def parse_module_path(name: str, convention: Convention | None = None) -> ModulePath | None:
+    """Return the module path in the name of a layer.
+
+    Args:
+        name: The name of the layer.
+        convention: The convention that names follow; None to recognize it from this name alone.
+
+    Returns:
+        The path, outermost module first; None if the name does not contain one.
+    """
+    convention = convention or _recognize(name)
+    if convention == "pytorch":
+        return _parse_pytorch(name)
+    if convention == "onnx":
+        return _split("/".join(name.split("/")[1:-1]), "/.") if name.startswith("/") else None
+    if convention == "path":
+        head, separator, _ = _SUFFIX.sub("", name).rpartition("/")
+        return _split(head, "/") if separator else None
+    return None
+
+
+def find_modules(model: Model | Graph) -> dict[int, ModulePath]:
+    """Find the module path of every layer, bodies included.
+
+    A layer whose name does not contain a path has that of its constants if they have only one path, otherwise what the
+    paths of its consumers have in common, otherwise what those of its producers have in common. In bodies, the last
+    resort is the path of the layer that owns the body.
+
+    Args:
+        model: A model, or its graph.
+
+    Returns:
+        The paths by `id` of the layer object.
+    """
+    graph = model.graph if isinstance(model, Model) else model
+    conventions = Counter(c for _, layer in graph.walk() if (c := _recognize(layer.name)) is not None)
+    convention: Convention | None = None
+    for candidate in ("pytorch", "onnx", "path"):
+        if conventions[candidate]:
+            convention = candidate
+            break
+    paths: dict[int, ModulePath] = {}
+    _find_in_graph(graph, convention, (), paths)
+    return paths
+
+
+def find_common_path(paths: Iterable[ModulePath]) -> ModulePath:
+    """Return the innermost module that contains all modules.
+
+    Args:
+        paths: The module paths; at least one.
+    """
+    paths = list(paths)
+    first, last = min(paths), max(paths)
+    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    return first[:length]
+
+
+def choose_depth(paths: Iterable[ModulePath], max_groups: int) -> int:
+    """Return the largest depth at which modules form at most a number of groups, at least 1.
+
+    Args:
+        paths: The module paths.
+        max_groups: Maximum number of groups.
+    """
+    distinct = set(paths)
+    deepest = max((len(path) for path in distinct), default=1)
+    for depth in range(deepest, 1, -1):
+        if len({path[:depth] for path in distinct}) <= max_groups:
+            return depth
+    return 1
+
+
+def format_module(path: Sequence[str]) -> str:
+    """Return a module path as text: "encoder.layer.0", and "(network)" for the empty path.
+
+    Args:
+        path: The module path.
+    """
+    return ".".join(path) or "(network)"
+
+
+def _recognize(name: str) -> Convention | None:
+    if name == "__module" or name.startswith(("__module.", "__module/")) or _PYTORCH_OPERATION.match(name):
+        return "pytorch"
+    if name.startswith("/") and name.count("/") > 1:
+        return "onnx"
+    return "path" if "/" in _SUFFIX.sub("", name).strip("/") else None
+
+
+def _parse_pytorch(name: str) -> ModulePath | None:
+    if _PYTORCH_OPERATION.match(name):
+        return ()
+    head = name.partition("/")[0]
+    root, _, path = head.partition(".")
+    if root == "__module":
+        return _split(path, ".")
+    return _split(path.rpartition(".")[0], ".") if root == "self" and path else None
+
+
+def _split(text: str, separators: str) -> ModulePath:
+    return tuple(part for part in re.split(f"[{re.escape(separators)}]", text) if part)
+
+
+def _find_in_graph(
+    graph: Graph, convention: Convention | None, default: ModulePath, paths: dict[int, ModulePath]
+) -> None:
+    """Add the paths of the layers of a graph and of the bodies in it.
+
+    Args:
+        graph: The graph.
+        convention: The convention of the names of the model.
+        default: The path of layers that have no neighbor with a path.
+        paths: The paths by `id` of the layer object.
+    """
+    known = {n.id: p for n in graph.layers if convention and (p := parse_module_path(n.name, convention)) is not None}
+    producers: dict[int, list[int]] = {}
+    consumers: dict[int, list[int]] = {}
+    for edge in graph.edges:
+        producers.setdefault(edge.to_layer, []).append(edge.from_layer)
+        consumers.setdefault(edge.from_layer, []).append(edge.to_layer)
+    order = sort_layers(graph)
+    constants = {layer.id for layer in order if layer.type == "Constant"}
+    for layer in order:  # weights, and what decompresses them
+        if layer.id not in known and not layer.bodies:
+            sources = producers.get(layer.id, [])
+            weights = {known[i] for i in sources if i in constants and i in known}
+            if len(weights) == 1:
+                known[layer.id] = weights.pop()
+            if sources and constants.issuperset(sources):
+                constants.add(layer.id)
+    _take_from_neighbors(reversed(order), consumers, known)
+    _take_from_neighbors(order, producers, known)
+    _take_from_neighbors(reversed(order), consumers, known)  # constants of the layers before
+    for layer in graph.layers:
+        path = paths[id(layer)] = known.get(layer.id, default)
+        for body in layer.bodies.values():
+            _find_in_graph(body.graph, convention, path, paths)
+
+
+def _take_from_neighbors(order: Iterable[Layer], neighbors: dict[int, list[int]], known: dict[int, ModulePath]) -> None:
+    """Give layers without a path what the paths of their neighbors have in common, in the order of the layers."""
+    for layer in order:
+        if layer.id not in known:
+            candidates = [known[i] for i in neighbors.get(layer.id, ()) if i in known]
+            if candidates:
+                known[layer.id] = find_common_path(candidates)
