@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.specialization import CallSite, SpecializedKernel
+from irrun.fast.specialization import CallSite
 from irrun.threads import run_parallel
 
 try:
@@ -38,7 +38,6 @@ __all__ = [
     "freeze",
     "get_axis",
     "has_nan",
-    "specialize_f32_function",
     "to_int_tuple",
     "to_operand",
 ]
@@ -99,33 +98,22 @@ def has_nan(x: Array) -> bool:
     return bool(total != total)
 
 
-def apply_in_tiles(function: Callable[[Array], Array], x: Array) -> Array:
+def apply_in_tiles(function: Callable[[Array, Array], object], x: Array) -> Array:
     """Compute an elementwise function of several passes tile by tile.
 
     Args:
-        function: Takes an array and returns a new one of the same shape and type.
-        x: Any shape.
+        function: Takes an array of f32, and the array that it writes its result to.
+        x: f32, any shape.
     """
+    result = np.empty(x.shape, F32)
     if x.size <= TILE or not x.flags.c_contiguous:
-        return function(x)
-    result = np.empty(x.shape, x.dtype)
+        function(x, result)
+        return result
     source, target = x.reshape(-1), result.reshape(-1)
 
     def compute_tile(number: int) -> None:
         tile = slice(number * TILE, (number + 1) * TILE)
-        target[tile] = function(source[tile])
+        function(source[tile], target[tile])
 
     run_parallel(compute_tile, -(-x.size // TILE))
     return result
-
-
-def specialize_f32_function(site: CallSite, function: Callable[[Array], Array]) -> SpecializedKernel:
-    """Return a kernel that applies an elementwise function of several passes to f32 and leaves other types."""
-    call_plain = site.call_plain
-
-    def compute(x: Array) -> Any:
-        if x.dtype is not F32:
-            return call_plain(x)
-        return function(x) if x.size <= TILE else apply_in_tiles(function, x)
-
-    return compute
