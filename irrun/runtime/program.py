@@ -36,6 +36,7 @@ class Instruction:
         bodies: Bodies that are passed to the kernel, by the name of the parameter.
         provided: Types of the other arguments that each request provides, by the name of the parameter.
         plain: The instructions that this specialized one replaces. They run if its kernel raises an exception.
+        description: Which fast implementation the kernel is, and why; empty if it is the plain one.
     """
 
     kernel: Callable[..., Any]
@@ -48,6 +49,12 @@ class Instruction:
     bodies: dict[str, BodyProgram] = field(default_factory=dict)
     provided: dict[str, type] = field(default_factory=dict)
     plain: tuple[Instruction, ...] = ()
+    description: str = ""
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The names of the layers that the instruction computes."""
+        return tuple(i.layer.name for i in self.plain) or (self.layer.name,)
 
 
 @dataclass(slots=True)

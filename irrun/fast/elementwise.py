@@ -1,0 +1,299 @@
+"""Chains of elementwise operations on f32, computed tile by tile while a tile is in the processor's cache.
+
+An `ElementwiseChain` describes the operations. It is computed on its own, or as the epilogue of a convolution or
+matrix product on each block of the result. Input 0 is the *running value*: the result has its shape, and all other
+operands broadcast to it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from irrun.fast.elementwise_functions import BlockFunction
+from irrun.fast.support import F32, TILE
+from irrun.threads import run_parallel
+
+__all__ = ["BoundChain", "ElementwiseChain", "Operand", "Step"]
+
+Array = np.ndarray[Any, Any]
+#: Slices of one tile, for each axis of the collapsed shape.
+Index = tuple[slice, ...]
+
+#: Elements that a thread computes at least.
+PART_SIZE = 4 * TILE
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of a step.
+
+    Attributes:
+        kind: Whether it is an input of the chain, a constant of the chain or the result of an earlier step.
+        index: Which one.
+    """
+
+    kind: Literal["input", "constant", "step"]
+    index: int
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One operation of a chain.
+
+    Attributes:
+        operation: Type with version: "Gelu-7".
+        operands: Its operands: one per input of the operation.
+        attributes: The attributes of the operation.
+        function: What computes it on a block.
+    """
+
+    operation: str
+    operands: tuple[Operand, ...]
+    attributes: Mapping[str, Any]
+    function: BlockFunction
+
+
+@dataclass(frozen=True, eq=False)
+class ElementwiseChain:
+    """A directed acyclic graph of elementwise operations on f32. The last step is the result.
+
+    Attributes:
+        steps: In order of computation.
+        input_count: Number of inputs. Input 0 is the running value.
+        constants: f32. They broadcast to the running value as NumPy's operands do.
+    """
+
+    steps: tuple[Step, ...]
+    input_count: int = 1
+    constants: tuple[Array, ...] = ()
+
+    def __call__(self, *inputs: Array, may_overwrite: bool = False) -> Array:
+        """Compute the chain.
+
+        Args:
+            inputs: f32, as many as `input_count`.
+            may_overwrite: Whether the result may be written to the running value.
+
+        Raises:
+            ValueError: An input does not have the type f32.
+        """
+        if any(x.dtype != F32 for x in inputs):
+            raise ValueError("expected f32")
+        value = inputs[0]
+        shape = value.shape
+        if not value.size or not value.ndim or not self.keeps_shape(shape, inputs[1:]):
+            return self.evaluate_whole(*inputs)
+        is_reusable = may_overwrite and value.flags.c_contiguous and value.flags.writeable
+        result = value if is_reusable else np.empty(shape, F32)
+        bound = BoundChain(self, inputs, shape)
+        target = bound.collapse(result)
+        tiles = list(bound.iterate_tiles(TILE))
+        count = min(len(tiles), max(1, value.size // PART_SIZE))
+        step = -(-len(tiles) // count)
+
+        def compute_part(part: int) -> None:
+            for index in tiles[part * step : (part + 1) * step]:
+                bound.apply(target[index], index)
+
+        run_parallel(compute_part, -(-len(tiles) // step))
+        return result
+
+    def evaluate_whole(self, *inputs: Array) -> Array:
+        """Compute the chain step by step on whole arrays; operands may have more elements than the running value."""
+        values: list[Array] = []
+        sources = {"input": inputs, "constant": self.constants, "step": values}
+        for step in self.steps:
+            operands = [sources[o.kind][o.index] for o in step.operands[: step.function.operand_count]]
+            out = np.empty(np.broadcast_shapes(*(x.shape for x in operands)), F32)
+            if out.size:
+                step.function.compute(operands, out, np.empty(step.function.scratch_factor * out.size, F32))
+            values.append(out)
+        return values[-1]
+
+    def keeps_shape(self, shape: tuple[int, ...], operands: Sequence[Array]) -> bool:
+        """Return whether all operands broadcast to the shape of the running value.
+
+        Args:
+            shape: The shape of the running value.
+            operands: The other inputs.
+        """
+        try:
+            return np.broadcast_shapes(shape, *(x.shape for x in (*operands, *self.constants))) == shape
+        except ValueError:
+            return False
+
+    @cached_property
+    def schedule(self) -> tuple[ScheduledStep, ...]:
+        """The steps with the registers of their operands and results."""
+        return tuple(_assign_registers(self))
+
+    @cached_property
+    def register_count(self) -> int:
+        """The number of tiles that the schedule requires, apart from the result and scratch memory."""
+        return max(step.target for step in self.schedule)
+
+    @cached_property
+    def scratch_factor(self) -> int:
+        """Arrays of the size of a block that the functions need as scratch memory."""
+        return max(step.function.scratch_factor for step in self.steps)
+
+
+@dataclass(frozen=True, eq=False)
+class ScheduledStep:
+    """A step whose result is in a register: 0 is the block of the result, the others are temporary tiles.
+
+    Attributes:
+        compute: See `BlockFunction`.
+        operands: Where the operands are: kind 0 is a register, 1 an input and 2 a constant.
+        target: The register of the result.
+    """
+
+    compute: Callable[[Sequence[Array], Array, Any], object]
+    operands: tuple[tuple[int, int], ...]
+    target: int
+
+
+def _assign_registers(chain: ElementwiseChain) -> Iterator[ScheduledStep]:
+    """Assign a register to each step. Those of operands that are not needed again are reused.
+
+    Register 0 also holds the running value, which may be computed in place, until its last use.
+    """
+    last_use: dict[Operand, int] = {}
+    for number, step in enumerate(chain.steps):
+        last_use.update(dict.fromkeys(step.operands[: step.function.operand_count], number))
+    registers: dict[Operand, int] = {Operand("input", 0): 0}
+    for number, step in enumerate(chain.steps):
+        operands = tuple(
+            (0, registers[o]) if o.kind == "step" else (1 if o.kind == "input" else 2, o.index)
+            for o in step.operands[: step.function.operand_count]
+        )
+        registers = {o: r for o, r in registers.items() if last_use.get(o, -1) > number}
+        target = next(r for r in range(len(chain.steps) + 1) if r not in registers.values())
+        registers[Operand("step", number)] = target
+        yield ScheduledStep(step.function.compute, operands, target)
+
+
+_local = threading.local()
+
+
+def _get_scratch(size: int) -> Array:
+    """Return a buffer that belongs to the calling thread."""
+    buffer: Array | None = getattr(_local, "buffer", None)
+    if buffer is None or buffer.size < size:
+        buffer = _local.buffer = np.empty(size, F32)
+    return buffer
+
+
+class BoundChain:
+    """A chain whose inputs have values, ready to be applied to blocks of the result.
+
+    All arrays are viewed with as few axes as possible, which are those of `shape`.
+
+    Args:
+        chain: The chain.
+        inputs: f32, as many as the chain has. The first is not needed where blocks are computed in place.
+        shape: Shape of the result.
+        axes: The collapsed shape. By default, axes are merged wherever the layout of all operands allows it.
+    """
+
+    def __init__(
+        self,
+        chain: ElementwiseChain,
+        inputs: Sequence[Array | None],
+        shape: Sequence[int],
+        axes: Sequence[int] | None = None,
+    ) -> None:
+        self.chain = chain
+        views = [x if x is None or x.size == 1 else np.broadcast_to(x, shape) for x in (*inputs, *chain.constants)]
+        if axes is None:
+            axes = _merge_axes(shape, [v for v in views if v is not None and v.size > 1])
+        #: The collapsed shape.
+        self.shape = tuple(axes)
+        collapsed = [v if v is None else v.reshape(() if v.size == 1 else self.shape) for v in views]
+        self._inputs = collapsed[: len(inputs)]
+        self._constants = cast("list[Array]", collapsed[len(inputs) :])
+
+    def collapse(self, array: Array) -> Array:
+        """Return a contiguous array of the original shape in the collapsed one."""
+        return array.reshape(self.shape)
+
+    def iterate_tiles(self, size: int) -> Iterator[Index]:
+        """Yield the slices of tiles of at most about `size` elements."""
+        inner = math.prod(self.shape)
+        steps: list[int] = []
+        for length in self.shape:
+            inner //= max(length, 1)
+            steps.append(max(1, min(length, size // max(1, inner))))
+        # An axis is divided only if the axes before it are taken one by one.
+        for position in range(len(steps) - 1):
+            if steps[position] > 1:
+                steps[position + 1 :] = self.shape[position + 1 :]
+                break
+
+        def iterate(position: int) -> Iterator[Index]:
+            if position == len(steps):
+                yield ()
+                return
+            for start in range(0, self.shape[position], steps[position]):
+                part = slice(start, min(start + steps[position], self.shape[position]))
+                for rest in iterate(position + 1):
+                    yield (part, *rest)
+
+        return iterate(0)
+
+    def apply(self, block: Array, index: Index) -> None:
+        """Compute one block.
+
+        Args:
+            block: Where the result is written. It holds the running value if that was not passed to the constructor.
+            index: The slices of the block in the collapsed shape.
+        """
+        chain = self.chain
+        size, count = block.size, chain.register_count
+        registers, scratch = [block], None
+        if count + chain.scratch_factor:
+            buffer = _get_scratch((count + chain.scratch_factor) * size)
+            registers += [buffer[i * size : (i + 1) * size].reshape(block.shape) for i in range(count)]
+            scratch = buffer[count * size :]
+        for step in chain.schedule:
+            operands = []
+            for kind, number in step.operands:
+                if kind == 0:
+                    operands.append(registers[number])
+                elif kind == 1:
+                    view = self._inputs[number]
+                    operands.append(block if view is None else view[index] if view.ndim else view)
+                else:
+                    view = self._constants[number]
+                    operands.append(view[index] if view.ndim else view)
+            step.compute(operands, registers[step.target], scratch)
+
+
+def _merge_axes(shape: Sequence[int], views: Sequence[Array]) -> tuple[int, ...]:
+    """Return the shape with as few axes as possible in which all views can be expressed."""
+    sizes: list[int] = []
+    strides: list[tuple[int, ...]] = []
+    step = F32.itemsize
+    own = []
+    for length in reversed(shape):
+        own.append(step)
+        step *= length
+    own.reverse()
+    for axis, length in enumerate(shape):
+        if length == 1:
+            continue
+        current = (own[axis], *(v.strides[axis] for v in views))
+        if sizes and all(before == s * length for before, s in zip(strides[-1], current, strict=True)):
+            sizes[-1] *= length
+            strides[-1] = current
+        else:
+            sizes.append(length)
+            strides.append(current)
+    return tuple(sizes) or (1,)
