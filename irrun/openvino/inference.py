@@ -3,14 +3,14 @@
 Each output of a node has two samples: examples of its shape, and of its value where that does not depend on the inputs
 of the model. The dynamic dimensions of Parameters have different sizes in the two samples. A dimension that is equal in
 both samples of an output is static, and the others are dynamic. The samples of a node are computed from those of its
-inputs: by formulas where computing would take long, otherwise by the kernel, with arrays that take no memory in place
+inputs: by rules where computing would take long, otherwise by the kernel, with arrays that take no memory in place
 of unknown values.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,11 @@ from irrun import shapes
 from irrun.element_types import ElementType
 from irrun.errors import IrrunError
 from irrun.openvino.node import Node, Output, PortData
-from irrun.openvino.shape_formulas import FORMULAS, VALUE_INPUTS, get_unknown_ranks
+from irrun.openvino.unknown_shapes import get_unknown_ranks
 from irrun.ops._support import registry
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
 from irrun.ops._support.operation import Operation
+from irrun.runtime.shape_rules import RULES, SHAPE_INPUTS, VALUE_DEPENDENT, Rule, find_rule
 
 __all__ = ["Sample", "compute_node", "count_outputs", "get_known_value", "infer_node"]
 
@@ -58,6 +59,14 @@ _OUTPUT_COUNTS = {
     "Unique": 4,
     "AdaptiveMaxPool": 2,
 }
+
+
+#: The inputs whose values select the bodies that run, and how often.
+_CONDITIONS = {"If": (0,), "Loop": (0, 1)}
+
+
+#: Operations whose output has another type than their first input.
+_CONVERSIONS = ("Convert", "ConvertLike")
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,7 @@ def infer_node(node: Node) -> None:
 
 
 #: Operations that report inputs of wrong shapes.
-_STRICT = frozenset(FORMULAS) | {"Reshape", "Concat", "Gather", "Transpose", "Add", "Subtract", "Multiply", "Divide"}
+_STRICT = frozenset(RULES) | {"Reshape", "Concat", "Gather", "Transpose", "Add", "Subtract", "Multiply", "Divide"}
 
 
 def _describe_failure(node: Node, message: str) -> str:
@@ -217,16 +226,17 @@ def _sample_outputs(node: Node, inputs: Sequence[Sample | None], k: int, count: 
     if known and operation.folding != "never" and node._type not in ("ReadValue", "Assign"):
         values = compute_node(node, [None if i is None else i.value for i in inputs], operation)
         return [_make_sample(value, keep_value=True) for value in values]
-    value_inputs = VALUE_INPUTS.get(node._type, ())
+    value_inputs = _CONDITIONS.get(node._type) or SHAPE_INPUTS.get(node._type, ())
+    if node._type in VALUE_DEPENDENT:
+        value_inputs = (0, 1)
     if any(i < len(inputs) and (s := inputs[i]) is not None and s.value is None for i in value_inputs):
         return _make_unknown(node, inputs, count)
     unknown = any(i is not None and i.unknown for i in inputs)
-    if node._type in FORMULAS:
-        results_shapes = FORMULAS[node._type](operation.bind(node._attributes), inputs)
-        element_type = inputs[0].element_type if inputs[0] is not None else None
-        results = [Sample(element_type, shape) for shape in results_shapes]
-    elif operation.folding == "elementwise" and node._type != "SegmentMax":
+    rule = find_rule(operation)
+    if rule is not None and (operation.folding == "elementwise" or node._type in _CONVERSIONS):
         results = [_sample_elementwise(node, operation, inputs)]
+    elif rule is not None:
+        results = _sample_rule(node, rule, operation.bind(node._attributes), inputs, count)
     else:
         results = _sample_kernel(node, operation, inputs, k, count)
     if unknown:  # sizes may be wrong where an input has an unknown size
@@ -280,6 +290,27 @@ def _guess_element_type(node: Node, inputs: Sequence[Sample | None]) -> ElementT
     if node._type in ("ShapeOf", "NonZero"):
         return ElementType.parse("i64")
     return inputs[0].element_type if inputs and inputs[0] is not None else None
+
+
+def _sample_rule(
+    node: Node, rule: Rule, attributes: Mapping[str, Any], inputs: Sequence[Sample | None], count: int
+) -> list[Sample]:
+    if node._type in ("Convolution", "GroupConvolution"):
+        _check_channels(node._type, inputs)
+    element_types = [inputs[0].element_type if inputs[0] is not None else None] * count
+    if node._type == "MaxPool" and count > 1:
+        element_types[1] = attributes["index_element_type"]
+    output_shapes = rule([() if i is None or i.shape is None else i.shape for i in inputs], attributes)
+    return [Sample(t, shape) for t, shape in zip(element_types, output_shapes, strict=False)]
+
+
+def _check_channels(node_type: str, inputs: Sequence[Sample | None]) -> None:
+    """Check the channels of a convolution as OpenVINO does, where they are known."""
+    data, filters = (i.shape if i is not None and not i.unknown else None for i in inputs[:2])
+    if node_type == "Convolution" and data and filters and data[1:2] != filters[1:2]:
+        raise ValueError(
+            f"Data batch channel count ({data[1]}) does not match filter input channel count ({filters[1]})."
+        )
 
 
 def _sample_elementwise(node: Node, operation: Operation, inputs: Sequence[Sample | None]) -> Sample:

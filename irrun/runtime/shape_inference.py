@@ -8,7 +8,7 @@ neither is possible, the rank is dynamic.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,17 +20,13 @@ from irrun.ir.structure import is_placeholder, sort_layers
 from irrun.ops._support import registry
 from irrun.ops._support.context import OutputCount
 from irrun.ops._support.operation import Operation
-from irrun.ops._support.windows import create_windows
+from irrun.runtime.shape_rules import SHAPE_INPUTS, VALUE_DEPENDENT, Shapes, find_rule
 from irrun.shapes import DynamicDimension, PartialShape
 
 __all__ = ["infer_shapes", "infer_static_shapes"]
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
-#: The shapes of the outputs of a layer; None for unknown ones.
-Shapes = Sequence[Shape | None]
-#: A rule is passed the shapes of the inputs and the attributes.
-Rule = Callable[[Sequence[Shape], Mapping[str, Any]], Shapes]
 
 #: The sizes that are sampled for the first dimension, for later ones, and for those of images. The last sample reveals
 #: dimensions that are limited, such as those of slices; layers that do not accept such a small size are left out of it.
@@ -41,88 +37,6 @@ SAMPLES = len(SIZES)
 
 #: Elements of values that are computed because they may determine shapes.
 VALUE_LIMIT = 1 << 14
-
-#: Inputs whose values determine the shapes of the outputs.
-SHAPE_INPUTS = {
-    "AdaptiveAvgPool": (1,),
-    "AdaptiveMaxPool": (1,),
-    "BatchToSpace": (1, 2, 3),
-    "Broadcast": (1, 2),
-    "Col2Im": (1, 2),
-    "DFT": (1, 2),
-    "EmbeddingSegmentsSum": (3,),
-    "Eye": (0, 1, 2, 3),
-    "Gather": (2,),
-    "IDFT": (1, 2),
-    "IRDFT": (1, 2),
-    "ISTFT": (2, 3, 4),
-    "Interpolate": (1, 2, 3),
-    "Multinomial": (1,),
-    "OneHot": (1,),
-    "Pad": (1, 2),
-    "PriorBox": (0, 1),
-    "PriorBoxClustered": (0, 1),
-    "RDFT": (1, 2),
-    "RandomUniform": (0,),
-    "Range": (0, 1, 2),
-    "ReduceL1": (1,),
-    "ReduceL2": (1,),
-    "ReduceLogicalAnd": (1,),
-    "ReduceLogicalOr": (1,),
-    "ReduceMax": (1,),
-    "ReduceMean": (1,),
-    "ReduceMin": (1,),
-    "ReduceProd": (1,),
-    "ReduceSum": (1,),
-    "Reshape": (1,),
-    "STFT": (2, 3),
-    "SegmentMax": (1, 2),
-    "Slice": (1, 2, 3, 4),
-    "SpaceToBatch": (1, 2, 3),
-    "SparseFillEmptyRows": (0, 1, 2),
-    "Split": (1,),
-    "Squeeze": (1,),
-    "StridedSlice": (1, 2, 3),
-    "Tile": (1,),
-    "TopK": (1,),
-    "Transpose": (1,),
-    "Unsqueeze": (1,),
-    "VariadicSplit": (1, 2),
-}
-
-#: Operations whose output has the shape of the first input.
-SAME_SHAPE = frozenset(
-    {
-        "Convert",
-        "ConvertLike",
-        "CumSum",
-        "FakeConvert",
-        "FakeQuantize",
-        "GRN",
-        "GroupNormalization",
-        "LRN",
-        "LeakyRelu",
-        "LogSoftmax",
-        "MVN",
-        "NormalizeL2",
-        "PRelu",
-        "PowerStatic",
-        "RMS",
-        "Reverse",
-        "ReverseSequence",
-        "Roll",
-        "ScatterElementsUpdate",
-        "ScatterNDUpdate",
-        "ScatterUpdate",
-        "ShuffleChannels",
-        "SliceScatter",
-        "Softmax",
-        "SwishCPU",
-    }
-)
-
-#: Operations that are declared elementwise, but whose output has another shape.
-NOT_ELEMENTWISE = frozenset({"SegmentMax"})
 
 
 @dataclass
@@ -375,12 +289,9 @@ class _GraphInference:
             attributes = operation.bind(layer.attributes)
             if operation.type in VALUE_DEPENDENT:
                 return VALUE_DEPENDENT[operation.type](shapes, self.sample.choose_count())
-            if operation.type in RULES:
-                return RULES[operation.type](shapes, attributes)
-            if operation.type in SAME_SHAPE:
-                return [shapes[0]]
-            if operation.folding == "elementwise" and operation.type not in NOT_ELEMENTWISE:
-                return [_broadcast(shapes[1:] if operation.type == "Select" else shapes, shapes, attributes)]
+            rule = find_rule(operation)
+            if rule is not None:
+                return rule(shapes, attributes)
         except (IrrunError, ArithmeticError, LookupError, ValueError):
             return []
         required = SHAPE_INPUTS.get(operation.type, ())
@@ -518,93 +429,3 @@ def _run(operation: Operation, layer: Layer, inputs: Sequence[Array | None]) -> 
     except Exception:  # whatever is wrong is reported when the model runs
         return None
     return [np.asarray(array) for array in (result if isinstance(result, (tuple, list)) else (result,))]
-
-
-def _broadcast(data: Sequence[Shape], shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shape:
-    """Return the shape of an elementwise operation, which without broadcasting by NumPy's rules is that of the data."""
-    if attributes.get("auto_broadcast", "numpy") != "numpy":
-        return data[0]
-    return np.broadcast_shapes(*shapes)
-
-
-def _infer_convolution(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
-    data, filters = shapes[:2]
-    groups = len(filters) - len(data)
-    return [(data[0], math.prod(filters[: groups + 1]), *_count_windows(data[2:], filters[groups + 2 :], attributes))]
-
-
-def _infer_deformable_convolution(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
-    data, _, filters = shapes[:3]
-    return [(data[0], filters[0], *_count_windows(data[2:], filters[2:], attributes))]
-
-
-def _infer_pooling(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
-    data = shapes[0]
-    return [(*data[:2], *_count_windows(data[2:], attributes["kernel"], attributes))] * 2
-
-
-def _count_windows(spatial: Shape, kernel: Sequence[int], attributes: Mapping[str, Any]) -> Shape:
-    strides, dilations, begin, end = (
-        attributes.get(name, ()) for name in ("strides", "dilations", "pads_begin", "pads_end")
-    )
-    auto_pad, rounding = attributes.get("auto_pad", "explicit"), attributes.get("rounding_type", "floor")
-    return create_windows(spatial, kernel, strides, dilations, begin, end, auto_pad, rounding).output_shape
-
-
-def _infer_matmul(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
-    left, right = shapes[:2]
-    is_row, is_column = len(left) == 1, len(right) == 1
-    left = (1, *left) if is_row else _swap(left) if attributes.get("transpose_a") else left
-    right = (*right, 1) if is_column else _swap(right) if attributes.get("transpose_b") else right
-    batch = np.broadcast_shapes(left[:-2], right[:-2])
-    return [(*batch, *(() if is_row else left[-2:-1]), *(() if is_column else right[-1:]))]
-
-
-def _swap(shape: Shape) -> Shape:
-    return (*shape[:-2], shape[-1], shape[-2])
-
-
-def _infer_cell(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
-    return [shapes[1]] * 2
-
-
-def _infer_sequence(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
-    data, state = shapes[:2]
-    return [(*state[:2], data[1], state[2]), state, state]
-
-
-def _infer_attention(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
-    query, _, value = shapes[:3]
-    return [(*np.broadcast_shapes(query[:-2], value[:-2]), query[-2], value[-1])]
-
-
-#: The rules of operations whose kernels would take long.
-RULES: dict[str, Rule] = {
-    "AvgPool": _infer_pooling,
-    "BinaryConvolution": _infer_convolution,
-    "Convolution": _infer_convolution,
-    "DeformableConvolution": _infer_deformable_convolution,
-    "GRUCell": _infer_cell,
-    "GRUSequence": _infer_sequence,
-    "GroupConvolution": _infer_convolution,
-    "LSTMCell": _infer_cell,
-    "LSTMSequence": _infer_sequence,
-    "MatMul": _infer_matmul,
-    "MaxPool": _infer_pooling,
-    "RNNCell": _infer_cell,
-    "RNNSequence": _infer_sequence,
-    "ScaledDotProductAttention": _infer_attention,
-}
-
-#: The operations whose output shapes depend on the values of tensors, for a number of elements that are selected.
-VALUE_DEPENDENT: dict[str, Callable[[Sequence[Shape], int], Shapes]] = {
-    "GenerateProposals": lambda shapes, count: [(count, 4), (count,), shapes[0][:1]],
-    "MatrixNms": lambda shapes, count: [(count, 6), (count, 1), shapes[0][:1]],
-    "MulticlassNmsIEInternal": lambda shapes, count: [(count, 6), (count, 1), shapes[0][:1]],
-    "MulticlassNms": lambda shapes, count: [(count, 6), (count, 1), shapes[0][:1]],
-    "NMSRotated": lambda shapes, count: [(count, 3), (count, 3), (1,)],
-    "NonMaxSuppression": lambda shapes, count: [(count, 3), (count, 3), (1,)],
-    "NonMaxSuppressionIEInternal": lambda shapes, count: [(count, 3), (count, 3), (1,)],
-    "NonZero": lambda shapes, count: [(len(shapes[0]), count)],
-    "Unique": lambda shapes, count: [(count,), (count,), (math.prod(shapes[0]),), (count,)] if len(shapes) == 1 else [],
-}
