@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.specialization import CallSite
+from irrun.shapes import MAX_RANK
 from irrun.threads import run_parallel
 
 try:
@@ -87,9 +88,12 @@ def to_int_tuple(value: Array) -> tuple[int, ...]:
 
 
 def get_axis(site: CallSite, position: int) -> int | None:
-    """Return a constant axis, or None if the input is not a constant of one element."""
+    """Return a constant axis, or None if the input is not a constant of one element in the range of all ranks."""
     value = site.get_constant(position)
-    return int(value.item()) if value is not None and value.size == 1 and value.ndim <= 1 else None
+    if value is None or value.size != 1 or value.ndim > 1 or value.dtype.kind not in "iu":
+        return None
+    axis = int(value.item())
+    return axis if -MAX_RANK <= axis < MAX_RANK else None
 
 
 def has_nan(x: Array) -> bool:

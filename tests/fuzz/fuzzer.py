@@ -4,8 +4,8 @@
     python tests/fuzz/fuzzer.py --replay /tmp/failures/7-1234
 
 The cases of a seed are always the same. A case fails if it ends in anything but a result or an `IrrunError`, prints a
-warning, takes more than 10 seconds although runs end after 5, or grows the process by more than 1 GiB although runs may
-take 256 MiB. Failures are saved as folders with the model, its inputs and the outcome. With `--strict`, an
+warning, takes more than 10 seconds of CPU time although runs end after 5, or grows the process by more than 1 GiB although
+runs may take 256 MiB. Failures are saved as folders with the model, its inputs and the outcome. With `--strict`, an
 ExecutionError that wraps another exception fails too.
 """
 
@@ -37,13 +37,17 @@ __all__ = ["FAILURES", "fuzz", "replay", "save_failure"]
 
 #: Outcomes that are defects.
 FAILURES = ("traceback", "warning", "slow", "memory", "killed", "hang")
-#: Seconds without a line from a worker after which it is killed.
-PATIENCE = 40.0
+#: CPU seconds, and seconds, of a worker without a line after which it is killed.
+PATIENCE, MAX_WAIT = 40.0, 900.0
+#: Bytes of memory after which a worker is killed.
+MAX_RESIDENT = 2 << 30
 #: Cases per worker process.
-BATCH = 250
+BATCH = 1000
 
 
-def fuzz(seed: int, count: int, start: int = 0, workers: int = 1) -> Iterator[tuple[int, dict[str, str]]]:
+def fuzz(
+    seed: int, count: int, start: int = 0, workers: int = 1, is_single: bool = False
+) -> Iterator[tuple[int, dict[str, str]]]:
     """Run cases and yield the number and the outcome of each.
 
     Args:
@@ -51,25 +55,27 @@ def fuzz(seed: int, count: int, start: int = 0, workers: int = 1) -> Iterator[tu
         count: Number of cases.
         start: Number of the first case.
         workers: Number of processes at a time.
+        is_single: Whether each case sets one value to an extreme.
     """
     results: queue.Queue[tuple[int, dict[str, str]]] = queue.Queue()
-    batches = [(n, min(n + BATCH, start + count)) for n in range(start, start + count, BATCH)]
+    size = min(BATCH, -(-count // workers))
+    batches = [(n, min(n + size, start + count)) for n in range(start, start + count, size)]
     with ThreadPoolExecutor(workers) as pool:
         for batch in batches:
-            pool.submit(_run_batch, seed, *batch, results.put)
+            pool.submit(_run_batch, (seed, is_single), *batch, results.put)
         for _ in range(count):
             yield results.get()
 
 
-def _run_batch(seed: int, start: int, stop: int, report) -> None:
+def _run_batch(cases: tuple[int, bool], start: int, stop: int, report) -> None:
     while start < stop:
-        last, outcome = _run_worker(seed, start, stop, report)
+        last, outcome = _run_worker(cases, start, stop, report)
         if outcome is not None:
             report((last, outcome))
         start = last + 1
 
 
-def _run_worker(seed: int, start: int, stop: int, report) -> tuple[int, dict[str, str] | None]:
+def _run_worker(cases: tuple[int, bool], start: int, stop: int, report) -> tuple[int, dict[str, str] | None]:
     """Run a worker; return the last case, and its outcome if the worker did not survive it."""
     environment = {
         **os.environ,
@@ -77,25 +83,31 @@ def _run_worker(seed: int, start: int, stop: int, report) -> tuple[int, dict[str
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    command = [sys.executable, str(Path(__file__).with_name("worker.py")), str(seed), str(start), str(stop)]
+    arguments = map(int, (*cases, start, stop))
+    command = [sys.executable, str(Path(__file__).with_name("worker.py")), *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    current, is_running, is_hung = start, True, False
-    last_line = [time.monotonic()]
+    current, is_running, kind = start, True, "killed"
+    count = 0
 
     def watch() -> None:
-        nonlocal is_hung
+        nonlocal kind
+        last = -1
         while process.poll() is None:
-            if time.monotonic() - last_line[0] > PATIENCE:
-                is_hung = True
+            if last != count:
+                last, begin, begin_cpu = count, time.monotonic(), _get_cpu_time(process.pid)
+            is_large = _get_resident_size(process.pid) > MAX_RESIDENT
+            is_hung = _get_cpu_time(process.pid) - begin_cpu > PATIENCE or time.monotonic() - begin > MAX_WAIT
+            if is_large or is_hung:
+                kind = "memory" if is_large else "hang"
                 process.kill()
                 return
-            time.sleep(0.2)
+            time.sleep(0.02)
 
     errors: list[str] = []
     threading.Thread(target=watch, daemon=True).start()
     threading.Thread(target=lambda: errors.append(process.stderr.read()), daemon=True).start()
     for line in process.stdout:
-        last_line[0] = time.monotonic()
+        count += 1
         try:
             event = json.loads(line)
         except ValueError:
@@ -108,14 +120,30 @@ def _run_worker(seed: int, start: int, stop: int, report) -> tuple[int, dict[str
     code = process.wait()
     if not is_running and code == 0:
         return stop - 1, None
-    kind = "hang" if is_hung else "killed"
     message = f"exit code {code}: {''.join(errors)[-2000:]}"
     return current, {"kind": kind, "message": message}
 
 
-def save_failure(folder: Path, seed: int, number: int, outcome: dict[str, str]) -> Path:
+def _get_resident_size(pid: int) -> int:
+    """Return the bytes of memory of a process; 0 if it has ended or the system does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _get_cpu_time(pid: int) -> float:
+    """Return the CPU seconds of a process; 0 if it has ended or the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def save_failure(folder: Path, seed: int, number: int, outcome: dict[str, str], is_single: bool = False) -> Path:
     """Save a case as a folder and return its path."""
-    case = make_case(seed, number)
+    case = make_case(seed, number, is_single)
     path = folder / f"{seed}-{number}"
     path.mkdir(parents=True, exist_ok=True)
     (path / "model.xml").write_bytes(case.xml)
@@ -140,6 +168,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"))
     parser.add_argument("--strict", action="store_true", help="errors that wrap other exceptions fail too")
+    parser.add_argument("--single", action="store_true", help="set one value of each seed to an extreme")
     parser.add_argument("--replay", type=Path)
     options = parser.parse_args()
     if options.replay:
@@ -148,10 +177,11 @@ def main() -> int:
     counts: Counter[str] = Counter()
     failing = (*FAILURES, *(["wrapped"] if options.strict else []))
     begin = time.monotonic()
-    for number, outcome in fuzz(options.seed, options.count, options.start, options.workers):
+    cases = fuzz(options.seed, options.count, options.start, options.workers, options.single)
+    for number, outcome in cases:
         counts[outcome["kind"]] += 1
         if outcome["kind"] in failing:
-            path = save_failure(options.failures, options.seed, number, outcome)
+            path = save_failure(options.failures, options.seed, number, outcome, options.single)
             print(f"{outcome['kind']} {path}: {outcome.get('message', '').strip().splitlines()[-1][-200:]}", flush=True)
     print(f"{dict(counts)} in {time.monotonic() - begin:.0f} s")
     return int(any(counts[kind] for kind in failing))

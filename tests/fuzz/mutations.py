@@ -71,11 +71,22 @@ DIMENSIONS = (0, 1, 2, 3, 7, 64, 1000, 65536, 1_000_000, 3_000_000_000, (1 << 63
 TYPES = ("Add", "MatMul", "Concat", "Reshape", "Result", "Parameter", "Const", "Gather", "TopK", "If", "Loop", "Assign")
 
 
-def make_case(seed: int, number: int) -> Seed:
-    """Return the case of a number, which depends on nothing else."""
+def make_case(seed: int, number: int, is_single: bool = False) -> Seed:
+    """Return the case of a number, which depends on nothing else.
+
+    Args:
+        seed: The seed of all cases.
+        number: The number of the case.
+        is_single: Whether to set one value of a seed to an extreme, instead of one to four structured and bytewise changes.
+    """
     rng = np.random.default_rng([seed, number])
     seeds = list_seeds()
     case = copy.deepcopy(seeds[int(rng.integers(len(seeds)))])
+    if is_single:
+        root = etree.fromstring(case.xml)
+        _pick(EXTREMES, rng)(root, case, rng)
+        case.xml = etree.tostring(root)
+        return case
     kind = rng.random()
     if kind < 0.8:
         mutate_structure(case, rng)
@@ -272,3 +283,6 @@ MUTATIONS = (
     change_input,
     change_input,
 )
+
+#: Mutations that set one attribute, dimension, constant or input to an extreme value.
+EXTREMES = (change_data, change_data, change_dimension, change_shape, change_weights, change_input)

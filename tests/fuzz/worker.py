@@ -16,15 +16,18 @@ __all__ = ["run_case", "run_range"]
 
 #: What a case may use: seconds of a run, and bytes.
 TIMEOUT, MEMORY = 5.0, 256 << 20
-#: Seconds that a case may take in all, and bytes that the process may grow by, libraries and folding included.
+#: CPU seconds that a case may take in all, and bytes that the process may grow by, libraries and folding included.
 MAX_SECONDS, MAX_GROWTH = 10.0, 1 << 30
+#: Bytes of address space. The fuzzer ends a worker that touches a fraction of it, so that allocations which fail and are
+#: attempted in another way are found too.
+MAX_ADDRESSES = 32 << 30
 
 
 def run_case(case: Any) -> dict[str, str]:
     """Run a case and return its outcome: `kind` is "ok", "refused", "traceback", "wrapped", "warning" or "slow"."""
     import irrun
 
-    start = time.monotonic()
+    start = time.process_time()
     outcome = {"kind": "ok"}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -40,31 +43,32 @@ def run_case(case: Any) -> dict[str, str]:
             outcome = {"kind": "refused", "message": str(error), "timeout": "1"}
         except irrun.ExecutionError as error:
             cause = error.__cause__
-            raw = f"{type(cause).__name__}: " in str(error) and f"({type(cause).__name__}: " not in str(error)
-            wraps = cause is not None and raw and not isinstance(cause, (MemoryError, irrun.IrrunError))
+            wraps = cause is not None and f"{type(cause).__name__}: " in str(error)
             text = "".join(traceback.format_exception(cause)[-3:]) if wraps else ""
             outcome = {"kind": "wrapped" if wraps else "refused", "message": str(error), "trace": text}
+            if isinstance(cause, MemoryError):
+                text = "".join(traceback.format_exception(cause)[-3:])
+                outcome = {"kind": "memory", "message": str(error), "trace": text}
         except irrun.IrrunError as error:
             outcome = {"kind": "refused", "message": str(error)}
         except MemoryError:
-            outcome = {"kind": "refused", "message": "out of memory"}
+            outcome = {"kind": "memory", "message": traceback.format_exc()[-3000:]}
         except Exception:
             outcome = {"kind": "traceback", "message": traceback.format_exc()[-3000:]}
     if caught and outcome["kind"] in ("ok", "refused"):
         outcome = {"kind": "warning", "message": f"{caught[0].filename}:{caught[0].lineno}: {caught[0].message}"}
-    seconds = time.monotonic() - start
+    seconds = time.process_time() - start
     if seconds > MAX_SECONDS and "timeout" not in outcome:
         outcome = {"kind": "slow", "message": f"{seconds:.1f} s"}
     return outcome
 
 
-def run_range(seed: int, start: int, stop: int) -> None:
+def run_range(seed: int, is_single: bool, start: int, stop: int) -> None:
     from fuzz.mutations import make_case
 
-    soft = 6 << 30
-    resource.setrlimit(resource.RLIMIT_AS, (soft, soft))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESSES, MAX_ADDRESSES))
     for number in range(start, stop):
-        case = make_case(seed, number)
+        case = make_case(seed, number, is_single)
         print(json.dumps({"start": number}), flush=True)
         outcome = run_case(case)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
@@ -77,4 +81,4 @@ def run_range(seed: int, start: int, stop: int) -> None:
 run_range.peak = 0
 
 if __name__ == "__main__":
-    run_range(*map(int, sys.argv[1:]))
+    run_range(int(sys.argv[1]), sys.argv[2] == "1", *map(int, sys.argv[3:]))
