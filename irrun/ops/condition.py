@@ -11,6 +11,7 @@ from irrun.errors import InputError
 from irrun.ops._support.axes import to_scalar
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
 from irrun.ops._support.context import BodyRunner
+from irrun.ops._support.flops import count_inputs
 from irrun.ops._support.numerics import Array, is_float, is_integer, upcast
 from irrun.ops._support.registry import op
 
@@ -66,7 +67,7 @@ def _get_comparison_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint64 if np.uint64 in (a, b) else np.int64)
 
 
-@op("NonZero", since=3)
+@op("NonZero", since=3, flops=count_inputs(1))
 def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) -> Array:
     """Return the coordinates of the elements that are not zero, in row-major order.
 
@@ -88,7 +89,7 @@ def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
     return np.stack(np.nonzero(upcast(data))).astype(output_type.dtype)
 
 
-@op("Select", since=1, folding="elementwise")
+@op("Select", since=1, folding="elementwise", flops=0)
 def select_1(
     cond: Array,
     then: Array,
@@ -130,7 +131,7 @@ def select_1(
         ) from None
 
 
-@op("If", since=8)
+@op("If", since=8, flops=0)
 def if_8(cond: Array, *inputs: Array, then_body: BodyRunner, else_body: BodyRunner) -> tuple[Array, ...]:
     """Run one of two bodies, depending on a condition.
 

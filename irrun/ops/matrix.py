@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.ops._support.flops import Call, count_einsum, count_matmul
 from irrun.ops._support.matrix_products import matmul
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -22,7 +23,7 @@ __all__ = ["einsum_7", "grouped_mat_mul_17", "inverse_14", "mat_mul_1"]
 Label = str
 
 
-@op("MatMul", since=1)
+@op("MatMul", since=1, flops=count_matmul)
 def mat_mul_1(a: Array, b: Array, *, transpose_a: bool = False, transpose_b: bool = False) -> Array:
     """Compute the matrix product of the last two axes; all other axes are broadcast.
 
@@ -66,7 +67,7 @@ def _describe(x: Array, is_transposed: bool) -> str:
     return f"{list(x.shape)}{' transposed' if is_transposed else ''}"
 
 
-@op("GroupedMatMul", since=17)
+@op("GroupedMatMul", since=17, flops=count_matmul)
 def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None) -> Array:
     """Compute a matrix product for each group of rows or for each matrix of `mat_a`.
 
@@ -112,7 +113,12 @@ def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None)
     return result
 
 
-@op("Inverse", since=14)
+def _count_inverse(call: Call) -> int:
+    """Count an LU decomposition and the solution for each column of the identity: 2 n^3 for a matrix of n rows."""
+    return 2 * int(call.outputs[0].size) * int(call.outputs[0].shape[-1])
+
+
+@op("Inverse", since=14, flops=_count_inverse)
 @compute_in_float32
 def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     """Compute the inverse of each matrix.
@@ -164,7 +170,7 @@ class _Term:
     labels: tuple[Label, ...]
 
 
-@op("Einsum", since=7)
+@op("Einsum", since=7, flops=count_einsum)
 @compute_in_float32
 def einsum_7(*inputs: Array, equation: str) -> Array:
     """Multiply the inputs along labeled axes and sum over the labels that are not in the output.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops._support.axes import normalize_axes, to_int_list
+from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 
@@ -23,7 +25,7 @@ __all__ = [
 ]
 
 
-@op("BatchNormInference", since=1)
+@op("BatchNormInference", since=1, flops=2)
 def batch_norm_inference_1(
     gamma: Array, beta: Array, data: Array, mean: Array, variance: Array, *, epsilon: float
 ) -> Array:
@@ -51,7 +53,7 @@ def batch_norm_inference_1(
     return batch_norm_inference_5(data, gamma, beta, mean, variance, epsilon=epsilon)
 
 
-@op("BatchNormInference", since=5)
+@op("BatchNormInference", since=5, flops=2)
 @compute_in_float32
 def batch_norm_inference_5(
     data: Array, gamma: Array, beta: Array, mean: Array, variance: Array, *, epsilon: float
@@ -93,7 +95,12 @@ def _check_channels(channels: int, **inputs: Array) -> None:
             raise InputError(f"{name} has shape {list(x.shape)}, expected [{channels}], the channels of data")
 
 
-@op("MVN", since=2)
+def _count_mvn(call: Call) -> int:
+    """Count the mean and its subtraction, and the variance and the division by its root."""
+    return call.outputs[0].size * (5 if call.attributes["normalize_variance"] else 2)
+
+
+@op("MVN", since=2, flops=_count_mvn)
 def mvn_2(
     data: Array,
     *,
@@ -122,7 +129,7 @@ def mvn_2(
     return mvn_6(data, axes, eps=eps, normalize_variance=normalize_variance, eps_mode="inside_sqrt")
 
 
-@op("MVN", since=6)
+@op("MVN", since=6, flops=_count_mvn)
 @compute_in_float32
 def mvn_6(
     data: Array,
@@ -163,7 +170,7 @@ def mvn_6(
     return centered
 
 
-@op("GRN", since=1)
+@op("GRN", since=1, flops=3)
 def grn_1(data: Array, *, bias: float) -> Array:
     """Divide `data` by its Euclidean norm along the channels.
 
@@ -183,7 +190,7 @@ def grn_1(data: Array, *, bias: float) -> Array:
     return normalize_l2_1(data, np.array([1]), eps=bias, eps_mode="add")
 
 
-@op("NormalizeL2", since=1)
+@op("NormalizeL2", since=1, flops=3)
 @compute_in_float32
 def normalize_l2_1(data: Array, axes: Array, *, eps: float, eps_mode: Literal["add", "max"]) -> Array:
     """Divide `data` by its Euclidean norm along `axes`.
@@ -215,7 +222,12 @@ def normalize_l2_1(data: Array, axes: Array, *, eps: float, eps_mode: Literal["a
     return result
 
 
-@op("LRN", since=1)
+def _count_lrn(call: Call) -> int:
+    """Count squares, their sum over a window along each axis, and the division by a power."""
+    return call.outputs[0].size * int(call.attributes["size"] ** math.prod(call.get_shape(1)) + 5)
+
+
+@op("LRN", since=1, flops=_count_lrn)
 @compute_in_float32
 def lrn_1(data: Array, axes: Array, *, alpha: float, beta: float, bias: float, size: int) -> Array:
     """Compute `data / (bias + alpha / size**len(axes) * s)**beta`, where s is the sum of squares in a window.
@@ -265,7 +277,7 @@ def _sum_windows(x: Array, axis: int, half: int) -> Array:
     return result
 
 
-@op("GroupNormalization", since=12)
+@op("GroupNormalization", since=12, flops=7)
 @compute_in_float32
 def group_normalization_12(data: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float) -> Array:
     """Normalize each group of channels to mean 0 and variance 1, then scale and shift each channel.

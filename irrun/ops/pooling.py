@@ -13,6 +13,7 @@ from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axis, to_int_list
 from irrun.ops._support.context import OutputCount
+from irrun.ops._support.flops import count_inputs, count_taps
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 from irrun.ops._support.windows import AutoPad, Rounding, Windows, create_windows
@@ -30,7 +31,7 @@ I64 = ELEMENT_TYPES["i64"]
 ALL_OUTPUTS = OutputCount(2)
 
 
-@op("MaxPool", since=1)
+@op("MaxPool", since=1, flops=count_taps())
 @compute_in_float32
 def max_pool_1(
     data: Array,
@@ -68,8 +69,8 @@ def max_pool_1(
     return _compute_maxima(data, windows)
 
 
-@op("MaxPool", since=14)
-@op("MaxPool", since=8)
+@op("MaxPool", since=14, flops=count_taps())
+@op("MaxPool", since=8, flops=count_taps())
 @compute_in_float32
 def max_pool_8(
     data: Array,
@@ -124,8 +125,8 @@ def max_pool_8(
     return values, indices.astype(index_element_type.dtype)
 
 
-@op("AvgPool", since=14)
-@op("AvgPool", since=1)
+@op("AvgPool", since=14, flops=count_taps())
+@op("AvgPool", since=1, flops=count_taps())
 def avg_pool_1(
     data: Array,
     *,
@@ -170,7 +171,7 @@ def avg_pool_1(
     )
 
 
-@op("AvgPool", since=16)
+@op("AvgPool", since=16, flops=count_taps())
 @compute_in_float32
 def avg_pool_16(
     data: Array,
@@ -217,7 +218,7 @@ def avg_pool_16(
     return _divide(total, np.array(math.prod(kernel)), data.dtype)
 
 
-@op("AdaptiveAvgPool", since=8)
+@op("AdaptiveAvgPool", since=8, flops=count_inputs(1))
 @compute_in_float32
 def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
     """Compute the mean of each window, where the windows are distributed evenly over the spatial axes.
@@ -250,7 +251,7 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
     return _divide(result, size, data.dtype)
 
 
-@op("AdaptiveMaxPool", since=8)
+@op("AdaptiveMaxPool", since=8, flops=count_inputs(1))
 @compute_in_float32
 def adaptive_max_pool_8(
     data: Array, output_shape: Array, *, index_element_type: ElementType = I64

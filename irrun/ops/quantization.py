@@ -15,7 +15,7 @@ from irrun.ops._support.registry import op
 __all__ = ["fake_convert_13", "fake_quantize_1"]
 
 
-@op("FakeQuantize", since=1, folding="elementwise")
+@op("FakeQuantize", since=1, folding="elementwise", flops=7)
 @compute_in_float32
 def fake_quantize_1(
     data: Array,
@@ -86,7 +86,7 @@ def _quantize(data: Array, in_low: Array, in_range: Array, out_low: Array, out_r
     return result
 
 
-@op("FakeConvert", since=13, folding="elementwise")
+@op("FakeConvert", since=13, folding="elementwise", flops=4)
 def fake_convert_13(
     data: Array,
     scale: Array,

@@ -5,6 +5,7 @@ A complex tensor is stored as a real tensor whose last dimension is 2, the real 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,13 +15,14 @@ from numpy.lib.stride_tricks import sliding_window_view
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axes, to_int_list, to_scalar
+from irrun.ops._support.flops import Call, count_fourier_transform, count_frames
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 
 __all__ = ["dft_7", "idft_7", "irdft_9", "istft_16", "rdft_9", "stft_15"]
 
 
-@op("DFT", since=7)
+@op("DFT", since=7, flops=count_fourier_transform())
 @compute_in_float32
 def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the discrete Fourier transform of complex `data` along `axes`.
@@ -46,7 +48,7 @@ def dft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     return _to_real(np.fft.fftn(values, sizes, transform_axes), data.dtype)
 
 
-@op("IDFT", since=7)
+@op("IDFT", since=7, flops=count_fourier_transform(is_inverse=True))
 @compute_in_float32
 def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the inverse discrete Fourier transform of complex `data` along `axes`.
@@ -72,7 +74,7 @@ def idft_7(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     return _to_real(np.fft.ifftn(values, sizes, transform_axes), data.dtype)
 
 
-@op("RDFT", since=9)
+@op("RDFT", since=9, flops=count_fourier_transform(is_real=True))
 @compute_in_float32
 def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the discrete Fourier transform of real `data` along `axes`, without its redundant half.
@@ -103,7 +105,7 @@ def rdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     return _to_real(np.fft.rfftn(data, sizes, transform_axes), data.dtype)
 
 
-@op("IRDFT", since=9)
+@op("IRDFT", since=9, flops=count_fourier_transform(is_real=True, is_inverse=True))
 @compute_in_float32
 def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array:
     """Compute the inverse of RDFT: real data from one half of a symmetric spectrum.
@@ -137,7 +139,23 @@ def irdft_9(data: Array, axes: Array, signal_size: Array | None = None) -> Array
     return result.astype(data.dtype, copy=False)
 
 
-@op("STFT", since=15)
+def _count_stft(call: Call) -> int:
+    return _count_framed(call, call.outputs[0].size)
+
+
+def _count_istft(call: Call) -> int:
+    return _count_framed(call, math.prod(call.get_shape(0)))
+
+
+def _count_framed(call: Call, spectrum_size: int) -> int:
+    """Count the transforms of the frames and their products with the window."""
+    frame_size = call.inputs[2]
+    assert frame_size is not None
+    size = int(frame_size.reshape(-1)[0])
+    return count_frames(size, spectrum_size // (2 * (size // 2 + 1)))
+
+
+@op("STFT", since=15, flops=_count_stft)
 @compute_in_float32
 def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, *, transpose_frames: bool) -> Array:
     """Compute the RDFT of overlapping frames of `signal`, multiplied by `window`.
@@ -172,7 +190,7 @@ def stft_15(signal: Array, window: Array, frame_size: Array, frame_step: Array, 
     return _to_real(spectrum, signal.dtype)
 
 
-@op("ISTFT", since=16)
+@op("ISTFT", since=16, flops=_count_istft)
 @compute_in_float32
 def istft_16(
     data: Array,

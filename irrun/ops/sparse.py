@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_int_list, to_scalar
+from irrun.ops._support.flops import Call, Counter
 from irrun.ops._support.indexing import normalize_indices
 from irrun.ops._support.numerics import Array, divide_toward_zero, is_float, upcast_for_accumulation
 from irrun.ops._support.registry import op
@@ -25,7 +27,17 @@ __all__ = [
 Reduction = Literal["sum", "mean"]
 
 
-@op("EmbeddingBagOffsetsSum", since=3)
+def _count_bags(weights: int) -> Counter:
+    """Return a counter of the sums of rows, which may be multiplied by weights before."""
+
+    def count(call: Call) -> int:
+        row = math.prod(call.get_shape(0)[1:])
+        return math.prod(call.get_shape(1)) * row * (1 + call.has_input(weights))
+
+    return count
+
+
+@op("EmbeddingBagOffsetsSum", since=3, flops=_count_bags(4))
 def embedding_bag_offsets_sum_3(
     emb_table: Array,
     indices: Array,
@@ -55,7 +67,7 @@ def embedding_bag_offsets_sum_3(
     return embedding_bag_offsets_15(emb_table, indices, offsets, default_index, per_sample_weights)
 
 
-@op("EmbeddingBagOffsets", since=15)
+@op("EmbeddingBagOffsets", since=15, flops=_count_bags(4))
 def embedding_bag_offsets_15(
     emb_table: Array,
     indices: Array,
@@ -98,7 +110,7 @@ def embedding_bag_offsets_15(
     return _reduce_bags(emb_table, indices, bags, len(starts), default_index, per_sample_weights, reduction)
 
 
-@op("EmbeddingBagPackedSum", since=3)
+@op("EmbeddingBagPackedSum", since=3, flops=_count_bags(2))
 def embedding_bag_packed_sum_3(emb_table: Array, indices: Array, per_sample_weights: Array | None = None) -> Array:
     """Compute sums of bags of rows of `emb_table`, where each bag is a row of `indices`.
 
@@ -119,7 +131,7 @@ def embedding_bag_packed_sum_3(emb_table: Array, indices: Array, per_sample_weig
     return embedding_bag_packed_15(emb_table, indices, per_sample_weights)
 
 
-@op("EmbeddingBagPacked", since=15)
+@op("EmbeddingBagPacked", since=15, flops=_count_bags(2))
 def embedding_bag_packed_15(
     emb_table: Array,
     indices: Array,
@@ -155,7 +167,7 @@ def embedding_bag_packed_15(
     return _reduce_bags(emb_table, indices.reshape(-1), bags, indices.shape[0], None, weights, reduction)
 
 
-@op("EmbeddingSegmentsSum", since=3)
+@op("EmbeddingSegmentsSum", since=3, flops=_count_bags(5))
 def embedding_segments_sum_3(
     emb_table: Array,
     indices: Array,
@@ -235,7 +247,7 @@ def _reduce_rows(rows: Array, bags: Array, count: int, reduction: Reduction) -> 
     return result
 
 
-@op("SparseFillEmptyRows", since=16)
+@op("SparseFillEmptyRows", since=16, flops=0)
 def sparse_fill_empty_rows_16(
     values: Array, dense_shape: Array, indices: Array, default_value: Array
 ) -> tuple[Array, Array, Array]:

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Union
 
+import numpy as np
+
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
+from irrun.ops._support.flops import Call, Flops
 from irrun.shapes import PartialShape, parse_shape
 
 __all__ = ["Attribute", "Folding", "Input", "Operation", "StructuralOperation"]
+
+Array = np.ndarray[Any, Any]
 
 #: Whether and how an operation with constant inputs is computed when a model is compiled:
 #:
@@ -111,6 +116,8 @@ class Operation:
         kernel: The function that computes it.
         category: The category of the specification.
         folding: Whether and how the operation is folded if its inputs are constant; see `Folding`.
+        flops: The number of arithmetic operations, per element of the first output or as a function of a call; None if
+            there is no such number. See `_support/flops.py`.
     """
 
     type: str
@@ -119,6 +126,7 @@ class Operation:
     kernel: Callable[..., Any]
     category: str = ""
     folding: Folding = "small"
+    flops: Flops = None
 
     def __str__(self) -> str:
         return f"{self.type}-{self.opset or self.since}"
@@ -132,6 +140,7 @@ class Operation:
         opset: str | None = None,
         category: str = "extension",
         folding: Folding = "small",
+        flops: Flops = None,
     ) -> Operation:
         """Declare a function as the kernel of an operation, for `compile_model(..., operations=[...])`.
 
@@ -142,6 +151,7 @@ class Operation:
             opset: The name of the opset of an operation outside the numbered ones, such as "extension".
             category: The category of the specification.
             folding: Whether and how the operation is folded if its inputs are constant; see `Folding`.
+            flops: The number of arithmetic operations; see `irrun.op`.
 
         Raises:
             TypeError: Neither or both of `since` and `opset` are passed, `function` is not a function, or one of its
@@ -151,7 +161,7 @@ class Operation:
             raise TypeError("an operation requires either since= or opset=")
         if not inspect.isfunction(function):
             raise TypeError(f"the kernel of {operation_type} must be a function, found {function!r}")
-        return Operation(operation_type, since or 0, opset, function, category, folding)
+        return Operation(operation_type, since or 0, opset, function, category, folding, flops)
 
     @cached_property
     def _parameters(self) -> list[inspect.Parameter]:
@@ -318,6 +328,24 @@ class Operation:
             if not port.optional and not (i < len(connected) and connected[i]):
                 raise ModelError(f"{self} requires input {i} ({port.name}), but it is not connected")
 
+    def count_flops(
+        self, inputs: Sequence[Array | None], outputs: Sequence[Array], attributes: Mapping[str, Any]
+    ) -> int | None:
+        """Count the arithmetic operations of one call.
+
+        Args:
+            inputs: The inputs; None for an optional input that is not connected.
+            outputs: The outputs.
+            attributes: The attributes as `bind` returns them.
+
+        Returns:
+            The number, two per multiply-add; None if the operation does not declare one.
+        """
+        if self.flops is None or isinstance(self.flops, int):
+            return None if self.flops is None else self.flops * outputs[0].size
+        defaults = {a.name: a.default for a in self.attributes if not a.required}
+        return self.flops(Call(inputs, outputs, {**defaults, **attributes}))
+
     @property
     def is_custom(self) -> bool:
         """Whether the operation is not one of irrun's own."""
@@ -352,7 +380,7 @@ class StructuralOperation(Operation):
         inputs: Sequence[Input] = (),
         attributes: Sequence[Attribute] = (),
     ) -> None:
-        super().__init__(operation_type, since, None, _refuse_to_run, category, "never")
+        super().__init__(operation_type, since, None, _refuse_to_run, category, "never", 0)
         for name, value in (("summary", summary), ("inputs", tuple(inputs)), ("attributes", tuple(attributes))):
             self.__dict__[name] = value
         self.__dict__["provided"] = {}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from irrun.ops._support.autoload import load_all, load_kernels, load_opset
+from irrun.ops._support.flops import Flops
 from irrun.ops._support.operation import Folding, Operation
 
 __all__ = ["TYPE_ALIASES", "Registry", "find", "list_operations", "op", "register", "register_resolver"]
@@ -125,6 +126,7 @@ def op(
     opset: str | None = None,
     category: str | None = None,
     folding: Folding = "small",
+    flops: Flops = None,
 ) -> Callable[[Function], Function]:
     """Register the decorated function as the kernel of an operation, for all models of the process.
 
@@ -147,6 +149,8 @@ def op(
         category: The category of the specification; by default that of the module, or "extension".
         folding: Whether and how the operation is folded if its inputs are constant; see `Folding`. "never" for random
             and stateful operations.
+        flops: The number of arithmetic operations, two per multiply-add, for `irrun profile`: per element of the first
+            output, or a function of a `Call` with `inputs`, `outputs` and `attributes`; None if it is unknown.
 
     Raises:
         TypeError: Neither or both of `since` and `opset` are passed, the decorated object is not a function, or one of
@@ -160,7 +164,13 @@ def op(
         is_builtin = module.startswith("irrun.ops.")
         default_category = module.split(".")[2] if is_builtin else "extension"
         operation = Operation.from_function(
-            function, operation_type, since=since, opset=opset, category=category or default_category, folding=folding
+            function,
+            operation_type,
+            since=since,
+            opset=opset,
+            category=category or default_category,
+            folding=folding,
+            flops=flops,
         )
         if not is_builtin:  # irrun's own signatures are checked by a test
             operation.check_signature()

@@ -9,6 +9,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_scalar
+from irrun.ops._support.flops import count_inputs
 from irrun.ops._support.numerics import (
     Array,
     compute_in_native_type,
@@ -21,7 +22,7 @@ from irrun.ops._support.registry import op
 __all__ = ["segment_max_16"]
 
 
-@op("SegmentMax", since=16, folding="elementwise")
+@op("SegmentMax", since=16, folding="elementwise", flops=count_inputs(1))
 def segment_max_16(
     data: Array,
     segment_ids: Array,

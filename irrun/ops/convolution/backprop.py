@@ -9,6 +9,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.flops import count_transposed_convolution
 from irrun.ops._support.matrix_products import matmul
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -20,7 +21,7 @@ __all__ = ["convolution_backprop_data_1", "group_convolution_backprop_data_1"]
 BLOCK_SIZE = 1 << 18
 
 
-@op("ConvolutionBackpropData", since=1)
+@op("ConvolutionBackpropData", since=1, flops=count_transposed_convolution())
 def convolution_backprop_data_1(
     data: Array,
     filters: Array,
@@ -72,7 +73,7 @@ def convolution_backprop_data_1(
     )
 
 
-@op("GroupConvolutionBackpropData", since=1)
+@op("GroupConvolutionBackpropData", since=1, flops=count_transposed_convolution(leading=2))
 @compute_in_float32
 def group_convolution_backprop_data_1(
     data: Array,

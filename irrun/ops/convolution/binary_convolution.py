@@ -8,6 +8,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops._support.convolve import convolve
+from irrun.ops._support.flops import count_convolution
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 from irrun.ops._support.windows import AutoPad, create_windows
@@ -15,7 +16,7 @@ from irrun.ops._support.windows import AutoPad, create_windows
 __all__ = ["binary_convolution_1"]
 
 
-@op("BinaryConvolution", since=1)
+@op("BinaryConvolution", since=1, flops=count_convolution())
 @compute_in_float32
 def binary_convolution_1(
     data: Array,

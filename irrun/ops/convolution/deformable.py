@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops._support.checks import check_shape
+from irrun.ops._support.flops import Call
 from irrun.ops._support.matrix_products import matmul
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -19,7 +21,14 @@ __all__ = ["deformable_convolution_1", "deformable_convolution_8"]
 BLOCK_SIZE = 1 << 16
 
 
-@op("DeformableConvolution", since=1)
+def _count_flops(call: Call) -> int:
+    """Count the convolution and the bilinear interpolation of what it is applied to."""
+    filters, output = call.get_shape(2), call.outputs[0]
+    samples = output.size // max(output.shape[1], 1) * call.get_shape(0)[1] * math.prod(filters[2:])
+    return int(2 * output.size * math.prod(filters[1:])) + int(samples) * (8 + call.has_input(3))
+
+
+@op("DeformableConvolution", since=1, flops=_count_flops)
 def deformable_convolution_1(
     data: Array,
     offsets: Array,
@@ -70,7 +79,7 @@ def deformable_convolution_1(
     )
 
 
-@op("DeformableConvolution", since=8)
+@op("DeformableConvolution", since=8, flops=_count_flops)
 @compute_in_float32
 def deformable_convolution_8(
     data: Array,

@@ -6,6 +6,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops._support.convolve import convolve
+from irrun.ops._support.flops import count_convolution
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 from irrun.ops._support.windows import AutoPad, create_windows
@@ -13,7 +14,7 @@ from irrun.ops._support.windows import AutoPad, create_windows
 __all__ = ["convolution_1", "group_convolution_1"]
 
 
-@op("Convolution", since=1)
+@op("Convolution", since=1, flops=count_convolution())
 @compute_in_float32
 def convolution_1(
     data: Array,
@@ -51,7 +52,7 @@ def convolution_1(
     return convolve(data, filters[np.newaxis], windows)
 
 
-@op("GroupConvolution", since=1)
+@op("GroupConvolution", since=1, flops=count_convolution(leading=2))
 @compute_in_float32
 def group_convolution_1(
     data: Array,

@@ -8,6 +8,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.limits import check_allocation
+from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, compute_in_float32, round_half_away
 from irrun.ops._support.registry import op
 from irrun.ops._support.roi_sampling import (
@@ -24,8 +25,14 @@ from irrun.ops._support.roi_sampling import (
 __all__ = ["roi_align_3", "roi_align_rotated_15", "roi_pooling_2"]
 
 
-@op("ROIAlign", since=3)
-@op("ROIAlign", since=9)
+def _count_samples(call: Call) -> int | None:
+    """Count the bilinear interpolation of each sample and its share of the result, unless boxes determine how many."""
+    ratio = int(call.attributes["sampling_ratio"])
+    return call.outputs[0].size * ratio**2 * 9 if ratio else None
+
+
+@op("ROIAlign", since=3, flops=_count_samples)
+@op("ROIAlign", since=9, flops=_count_samples)
 @compute_in_float32
 def roi_align_3(
     data: Array,
@@ -81,7 +88,7 @@ def roi_align_3(
     return result
 
 
-@op("ROIAlignRotated", since=15)
+@op("ROIAlignRotated", since=15, flops=_count_samples)
 @compute_in_float32
 def roi_align_rotated_15(
     data: Array,

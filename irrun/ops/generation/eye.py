@@ -14,7 +14,7 @@ from irrun.ops._support.registry import op
 __all__ = ["eye_9"]
 
 
-@op("Eye", since=9)
+@op("Eye", since=9, flops=0)
 def eye_9(
     num_rows: Array,
     num_columns: Array,

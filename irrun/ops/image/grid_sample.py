@@ -10,6 +10,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops._support.cubic_interpolation import compute_cubic_weights
+from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, truncate_to, upcast
 from irrun.ops._support.registry import op
 
@@ -22,7 +23,12 @@ PaddingMode = Literal["zeros", "border", "reflection"]
 Taps = Sequence[tuple[Array, Array]]
 
 
-@op("GridSample", since=9)
+def _count_flops(call: Call) -> int:
+    """Count two operations for each tap."""
+    return call.outputs[0].size * {"nearest": 0, "bilinear": 8, "bicubic": 32}[call.attributes["mode"]]
+
+
+@op("GridSample", since=9, flops=_count_flops)
 def grid_sample_9(
     data: Array,
     grid: Array,

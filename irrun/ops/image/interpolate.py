@@ -16,6 +16,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axes, to_int_list
+from irrun.ops._support.flops import count_interpolation
 from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, round_half_away, truncate_to
 from irrun.ops._support.padding import pad_with_constant
 from irrun.ops._support.registry import op
@@ -45,7 +46,7 @@ EPSILON = F32(1e-6)
 BLOCK_SIZE = 1 << 15
 
 
-@op("Interpolate", since=1)
+@op("Interpolate", since=1, flops=count_interpolation)
 def interpolate_1(
     image: Array,
     target_spatial_shape: Array,
@@ -106,7 +107,7 @@ def _expand_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[in
     return [expanded[axis] if axis in axes else 0 for axis in range(rank)]
 
 
-@op("Interpolate", since=4)
+@op("Interpolate", since=4, flops=count_interpolation)
 def interpolate_4(
     data: Array,
     sizes: Array,
@@ -165,7 +166,7 @@ def interpolate_4(
     )
 
 
-@op("Interpolate", since=11)
+@op("Interpolate", since=11, flops=count_interpolation)
 def interpolate_11(
     image: Array,
     scales_or_sizes: Array,

@@ -23,7 +23,7 @@ ARRAY_OVERHEAD = 120
 CHECK_INTERVAL = 1024
 
 
-@op("TensorIterator", since=1)
+@op("TensorIterator", since=1, flops=0)
 def tensor_iterator_1(*inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
     """Run a body once for each slice of its inputs.
 
@@ -54,7 +54,7 @@ def tensor_iterator_1(*inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
     return _run_iterations(inputs, body, slicers, counts.pop() if counts else get_count_from_outputs(body))
 
 
-@op("Loop", since=5)
+@op("Loop", since=5, flops=0)
 def loop_5(trip_count: Array, execution_condition: Array, *inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
     """Run a body a number of times, or while a condition is true.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from irrun.ops._support.checks import check_shape
+from irrun.ops._support.flops import count_recurrent
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.recurrent_sequences import Direction, run_gru_sequence
 from irrun.ops._support.recurrent_steps import (
@@ -19,7 +20,7 @@ from irrun.ops._support.registry import op
 __all__ = ["augru_cell", "augru_sequence"]
 
 
-@op("AUGRUCell", opset="ie_internal_opset")
+@op("AUGRUCell", opset="ie_internal_opset", flops=count_recurrent(gates=3, pointwise=13, weights=2))
 @compute_in_float32
 def augru_cell(
     X: Array,
@@ -71,7 +72,7 @@ def augru_cell(
     return H
 
 
-@op("AUGRUSequence", opset="ie_internal_opset")
+@op("AUGRUSequence", opset="ie_internal_opset", flops=count_recurrent(gates=3, pointwise=13, weights=3))
 @compute_in_float32
 def augru_sequence(
     X: Array,

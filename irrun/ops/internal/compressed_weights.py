@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops._support.axes import normalize_axis, to_int_list
 from irrun.ops._support.conversion import convert
+from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.output_type import convert_to_output_type
 from irrun.ops._support.registry import op
@@ -16,7 +19,13 @@ from irrun.ops.movement.gather import gather_7
 __all__ = ["fully_connected", "fully_connected_compressed", "gather_compressed"]
 
 
-@op("FullyConnected", opset="ie_internal_opset")
+def _count_flops(call: Call) -> int:
+    """Count the product and the bias; the decompression of weights does not depend on the input."""
+    has_bias = call.has_input(2) and math.prod(call.get_shape(2)) > 0
+    return call.outputs[0].size * (2 * call.get_shape(0)[-1] + has_bias)
+
+
+@op("FullyConnected", opset="ie_internal_opset", flops=_count_flops)
 def fully_connected(X: Array, W: Array, bias: Array | None = None, *, output_type: str = "dynamic") -> Array:
     """Compute `X * W^T + bias`.
 
@@ -38,7 +47,7 @@ def fully_connected(X: Array, W: Array, bias: Array | None = None, *, output_typ
     return convert_to_output_type(_multiply(X, upcast(W), bias), output_type, X)
 
 
-@op("FullyConnectedCompressed", opset="ie_internal_opset")
+@op("FullyConnectedCompressed", opset="ie_internal_opset", flops=_count_flops)
 def fully_connected_compressed(
     X: Array,
     W: Array,
@@ -71,7 +80,7 @@ def fully_connected_compressed(
     return convert_to_output_type(_multiply(X, weights, bias), output_type, X)
 
 
-@op("GatherCompressed", opset="ie_internal_opset")
+@op("GatherCompressed", opset="ie_internal_opset", flops=2)
 def gather_compressed(
     data: Array,
     indices: Array,

@@ -11,7 +11,7 @@ from irrun.ops._support.registry import op
 __all__ = ["rope"]
 
 
-@op("RoPE", opset="ie_internal_opset")
+@op("RoPE", opset="ie_internal_opset", flops=3)
 def rope(
     data: Array,
     cos: Array,

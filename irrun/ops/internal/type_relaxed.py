@@ -117,6 +117,13 @@ class RelaxedOperation(Operation):
             "output_types": _parse_types(attributes.get("output_data_types", "")),
         }
 
+    def count_flops(
+        self, inputs: Sequence[Array | None], outputs: Sequence[Array], attributes: Mapping[str, Any]
+    ) -> int | None:
+        """Count the arithmetic operations of the operation between the conversions."""
+        operation: Operation = attributes["operation"]
+        return operation.count_flops(inputs, outputs, attributes["attributes"])
+
     def find_unknown(self, attributes: Mapping[str, Any]) -> list[str]:
         """Return the names in `attributes` that neither the operation nor its relaxed form has."""
         unknown = self.select_version(attributes).find_unknown(attributes)

@@ -11,6 +11,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.flops import count_inputs
 from irrun.ops._support.indexing import get_fill_value
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -18,7 +19,7 @@ from irrun.ops._support.registry import op
 __all__ = ["col2im_15", "extract_image_patches_3"]
 
 
-@op("Col2Im", since=15)
+@op("Col2Im", since=15, flops=count_inputs(1))
 @compute_in_float32
 def col2im_15(
     data: Array,
@@ -96,7 +97,7 @@ def _check_positive_pairs(**pairs: Sequence[int]) -> None:
             raise InputError(f"{name} is {pair}, expected two positive numbers")
 
 
-@op("ExtractImagePatches", since=3)
+@op("ExtractImagePatches", since=3, flops=0)
 def extract_image_patches_3(
     data: Array,
     *,

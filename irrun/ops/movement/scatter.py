@@ -10,6 +10,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops._support.axes import read_axis
+from irrun.ops._support.flops import Call
 from irrun.ops._support.indexing import normalize_indices
 from irrun.ops._support.numerics import Array, is_float, is_integer, upcast_for_accumulation
 from irrun.ops._support.registry import op
@@ -18,7 +19,7 @@ from irrun.ops._support.slicing import create_slices
 __all__ = ["scatter_elements_update_3", "scatter_nd_update_4", "scatter_update_3", "slice_scatter_15"]
 
 
-@op("ScatterUpdate", since=3)
+@op("ScatterUpdate", since=3, flops=0)
 def scatter_update_3(data: Array, indices: Array, updates: Array, axis: Array) -> Array:
     """Replace slices of `data` along `axis`.
 
@@ -49,8 +50,13 @@ def scatter_update_3(data: Array, indices: Array, updates: Array, axis: Array) -
     return result
 
 
-@op("ScatterElementsUpdate", since=12)
-@op("ScatterElementsUpdate", since=3)
+def _count_flops(call: Call) -> int:
+    """Count the combination of each update with the element it changes."""
+    return 0 if call.attributes["reduction"] == "none" else math.prod(call.get_shape(2))
+
+
+@op("ScatterElementsUpdate", since=12, flops=_count_flops)
+@op("ScatterElementsUpdate", since=3, flops=_count_flops)
 def scatter_elements_update_3(
     data: Array,
     indices: Array,
@@ -110,8 +116,8 @@ def scatter_elements_update_3(
     return np.reshape(result, data.shape)
 
 
-@op("ScatterNDUpdate", since=15)
-@op("ScatterNDUpdate", since=4)
+@op("ScatterNDUpdate", since=15, flops=_count_flops)
+@op("ScatterNDUpdate", since=4, flops=_count_flops)
 def scatter_nd_update_4(
     data: Array,
     indices: Array,
@@ -159,7 +165,7 @@ def scatter_nd_update_4(
     return np.reshape(result, data.shape)
 
 
-@op("SliceScatter", since=15)
+@op("SliceScatter", since=15, flops=0)
 def slice_scatter_15(
     data: Array, updates: Array, start: Array, stop: Array, step: Array, axes: Array | None = None
 ) -> Array:

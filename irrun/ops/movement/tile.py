@@ -14,7 +14,7 @@ from irrun.ops._support.registry import op
 __all__ = ["tile_1"]
 
 
-@op("Tile", since=1, folding="linear")
+@op("Tile", since=1, folding="linear", flops=0)
 def tile_1(data: Array, repeats: Array) -> Array:
     """Repeat `data` along each axis.
 

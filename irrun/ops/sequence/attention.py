@@ -8,6 +8,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.ops._support.axes import to_scalar
+from irrun.ops._support.flops import count_attention
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 
@@ -17,7 +18,7 @@ __all__ = ["scaled_dot_product_attention_13"]
 MIN_ROWS = 32
 
 
-@op("ScaledDotProductAttention", since=13)
+@op("ScaledDotProductAttention", since=13, flops=count_attention)
 @compute_in_float32
 def scaled_dot_product_attention_13(
     query: Array,

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from irrun.ops._support.checks import check_shape
+from irrun.ops._support.flops import count_recurrent
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.recurrent_sequences import Direction, check_sequence_shapes, run_gru_sequence, run_sequence
 from irrun.ops._support.recurrent_steps import (
@@ -29,7 +30,7 @@ __all__ = ["gru_sequence_5", "lstm_sequence_5", "rnn_sequence_5"]
 WeightsFormat = Literal["fico", "icof", "ifco", "ifoc", "iofc"]
 
 
-@op("RNNSequence", since=5)
+@op("RNNSequence", since=5, flops=count_recurrent(gates=1, pointwise=2, weights=3))
 @compute_in_float32
 def rnn_sequence_5(
     X: Array,
@@ -79,7 +80,7 @@ def rnn_sequence_5(
     return run_sequence(X, states, sequence_lengths, W, B, direction=direction, gates=1, steps=steps)
 
 
-@op("GRUSequence", since=5)
+@op("GRUSequence", since=5, flops=count_recurrent(gates=3, pointwise=11, weights=3))
 @compute_in_float32
 def gru_sequence_5(
     X: Array,
@@ -140,7 +141,7 @@ def gru_sequence_5(
     )
 
 
-@op("LSTMSequence", since=5)
+@op("LSTMSequence", since=5, flops=count_recurrent(gates=4, pointwise=13, weights=4))
 @compute_in_float32
 def lstm_sequence_5(
     X: Array,
