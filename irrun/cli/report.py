@@ -1,0 +1,111 @@
+"""`irrun report`: write a page in which a model and its values can be looked at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from irrun.cli import ExampleCommand
+from irrun.cli.inputs import create_load_options, input_options
+
+if TYPE_CHECKING:
+    from irrun.inspection.report.data import Report
+
+__all__ = ["command"]
+
+#: What a report is written as.
+FORMATS = ("html", "model-explorer")
+
+
+@click.command(
+    "report",
+    cls=ExampleCommand,
+    examples=[
+        "irrun report model.xml --input photo.jpg -o report.html",
+        "irrun report int8.xml --input x.npy --compare fp32.xml -o report.html",
+        "irrun report model.xml --input random --format model-explorer -o graph.json",
+    ],
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@input_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The file to write.  [default: the name of the model, with .html or .json]",
+)
+@click.option("--compare", "reference", metavar="WITH", help="Show errors too; WITH is that of irrun compare.")
+@click.option("--format", "kind", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Format.")
+def command(
+    model: Path,
+    inputs: tuple[str, ...],
+    weights: Path | None,
+    seed: int,
+    layout: str,
+    channels: str,
+    mean: str | None,
+    scale: str | None,
+    output: Path | None,
+    reference: str | None,
+    kind: str,
+) -> None:
+    """Run MODEL and write one HTML file that shows the graph, its values, times and errors.
+
+    The file opens in any browser and loads nothing else. With --format model-explorer, the graph is written as JSON
+    for Google's Model Explorer, and the numbers as node data next to it: graph.time_ms.json and others.
+
+    If the run fails, the file contains the values before the failure, and the exit code is 2.
+    """
+    import irrun
+    from irrun.cli.progress import show_progress
+    from irrun.data.load import load_inputs
+    from irrun.inspection.report.data import collect_report
+
+    source = irrun.read_model(model, weights)
+    output = output or Path(f"{model.stem}.html" if kind == "html" else f"{model.stem}.graph.json")
+    _check_output(output, [model, weights or model.with_suffix(".bin")])
+    options = create_load_options(seed, layout, channels, mean, scale)
+    arrays = load_inputs(inputs, source.inputs, options)
+    with show_progress(model.name) as observers:
+        report = collect_report(source, arrays, reference=reference, channels=channels.upper(), observers=observers)
+    if kind == "html":
+        _write_page(report, output)
+    else:
+        _write_model_explorer(report, output)
+    if report.error is not None:
+        raise report.error
+
+
+def _check_output(output: Path, sources: list[Path]) -> None:
+    if any(output.exists() and source.exists() and output.samefile(source) for source in sources):
+        raise click.BadParameter(f"this would overwrite the input file {output}", param_hint="--output")
+
+
+def _write_page(report: Report, output: Path) -> None:
+    from irrun.inspection.report.page import render_page
+
+    page = render_page(report.to_json(), report.title)
+    _write(output, page.encode())
+
+
+def _write_model_explorer(report: Report, output: Path) -> None:
+    from irrun.inspection.report.model_explorer import make_graphs, make_node_data
+
+    _write(output, json.dumps(make_graphs(report), allow_nan=False).encode())
+    stem = output.name.removesuffix(".json")
+    for name, data in make_node_data(report).items():
+        _write(output.with_name(f"{stem}.{name}.json"), json.dumps(data, allow_nan=False).encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    from irrun.atomic_files import atomic_write
+    from irrun.cli.show import format_bytes
+    from irrun.errors import escape_unprintable
+
+    with atomic_write(path) as file:
+        file.write(data)
+    click.echo(escape_unprintable(f"wrote {path} ({format_bytes(len(data))})"))

@@ -1,0 +1,62 @@
+"""Reports: one HTML file in which a model, its values, its times and its errors can be looked at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from irrun.inspection.compare import Comparison
+    from irrun.inspection.report.data import Source
+    from irrun.inspection.trace import Trace
+    from irrun.ir.model import Model
+    from irrun.runtime.executor import Observer
+    from irrun.runtime.inputs import Inputs
+
+__all__ = ["make_report"]
+
+
+def make_report(
+    model: Source,
+    inputs: Inputs = None,
+    *,
+    trace: Trace | None = None,
+    reference: Model | str | os.PathLike[str] | Mapping[str, np.ndarray[Any, Any]] | None = None,
+    comparison: Comparison | None = None,
+    channels: str = "BGR",
+    observers: Sequence[Observer] = (),
+) -> str:
+    """Run a model and return a report: a self-contained page that shows its layers and their values.
+
+    Args:
+        model: The model, or the path of its .xml file.
+        inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
+        trace: Recorded values, which are shown instead of those of a run.
+        reference: What the model is compared with, as for `compare`; None for no comparison.
+        comparison: The comparison, if it exists already.
+        channels: The order of the channels of images: "BGR" or "RGB".
+        observers: Observers that are called first, in all runs.
+
+    Returns:
+        The page as HTML. If the run failed, it shows the error and the values before it.
+
+    Raises:
+        InputError: The inputs do not match the model, or the reference does not exist.
+        IrrunError: The model is invalid, or the comparison failed.
+    """
+    from irrun.inspection.report.data import collect_report
+    from irrun.inspection.report.page import render_page
+
+    report = collect_report(
+        model,
+        inputs,
+        trace=trace,
+        reference=reference,
+        comparison=comparison,
+        channels=channels,
+        observers=observers,
+    )
+    return render_page(report.to_json(), report.title)

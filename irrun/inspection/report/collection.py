@@ -1,0 +1,281 @@
+"""Observers that collect what a report shows about a run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from irrun.element_types import ElementType
+from irrun.inspection.report.pictures import Picture, PictureStore, make_image, make_maps
+from irrun.inspection.report.structure import Structure
+from irrun.inspection.report.summaries import describe_statistics, summarize
+from irrun.inspection.trace import Trace
+from irrun.ir.graph import Layer
+from irrun.runtime.executor import Scope
+
+__all__ = ["Collector", "Timer", "collect_trace", "format_scope"]
+
+Array = np.ndarray[Any, Any]
+
+#: Maximum number of iterations of one body whose values are shown.
+MAX_ITERATIONS = 200
+#: Maximum number of values that are shown.
+MAX_VALUES = 30_000
+#: Bytes of the pixels of all pictures.
+MAX_PICTURE_BYTES = 1_200_000
+#: Maximum number of images: of inputs and outputs.
+MAX_IMAGES = 12
+
+
+class Collector:
+    """Observer that summarizes the outputs of layers, in bodies too.
+
+    Args:
+        structure: The layers of the model.
+        max_iterations: Maximum number of iterations of one body.
+        max_values: Maximum number of values.
+
+    Attributes:
+        records: What is known about a layer, by its number and by its iterations: "", "3", "3,0".
+        iterations: The number of iterations of each graph, by its owner's number and the owner's iterations.
+        pictures: The pictures.
+        omitted_values: The number of values that were omitted because of `max_values`.
+        omitted_iterations: Whether iterations were omitted because of `max_iterations`.
+    """
+
+    def __init__(
+        self, structure: Structure, max_iterations: int = MAX_ITERATIONS, max_values: int = MAX_VALUES
+    ) -> None:
+        self.structure = structure
+        self.records: dict[int, dict[str, dict[str, Any]]] = {}
+        self.iterations: dict[int, dict[str, int]] = {}
+        self.pictures = PictureStore(MAX_PICTURE_BYTES)
+        self.omitted_values = 0
+        self.omitted_iterations = False
+        self._max_iterations = max_iterations
+        self._remaining = max_values
+        self._images = 0
+        self._seconds: dict[str, float] = {}
+
+    def __call__(
+        self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
+    ) -> None:
+        """Summarize the outputs of a layer, and its inputs that no layer outputs in this run."""
+        start = perf_counter()
+        tag = format_scope(scope)
+        if layer.bodies:  # the time of its observed layers contains that of this observer
+            seconds = max(0.0, seconds - self._seconds.pop(f"{id(layer)}:{tag}", 0.0))
+        if self._count_iterations(scope):
+            for value, source in zip(inputs, self.structure.get_sources(layer), strict=False):
+                if source is not None and value is not None:
+                    self._add_input(*source, value, tag)
+            self.add(layer, outputs, seconds, tag)
+        elapsed = perf_counter() - start
+        for depth, (owner, _) in enumerate(scope):
+            key = f"{id(owner)}:{format_scope(scope[:depth])}"
+            self._seconds[key] = self._seconds.get(key, 0.0) + elapsed
+
+    def add(self, layer: Layer, outputs: Sequence[Array], seconds: float = 0.0, tag: str = "") -> None:
+        """Add the outputs of a layer.
+
+        Args:
+            layer: The layer.
+            outputs: Its outputs.
+            seconds: Its run time.
+            tag: The iterations of the bodies that contain it.
+        """
+        record = self._make_record(layer, tag, len(outputs))
+        if record is not None:
+            record["seconds"] = _round(seconds)
+            record["outputs"] = [self._summarize(layer, value) for value in outputs]
+
+    def add_description(
+        self, layer: Layer, tag: str, port: int, seconds: float, description: Mapping[str, Any], value: Array | None
+    ) -> None:
+        """Add one output of a layer, of which the elements may be unknown.
+
+        Args:
+            layer: The layer.
+            tag: The iterations of the bodies that contain it.
+            port: The position of the output port.
+            seconds: The run time of the layer.
+            description: The type, the shape and the statistics.
+            value: The value, or None.
+        """
+        number = self.structure.numbers.get(id(layer))
+        record = self.records.get(number, {}).get(tag) if number is not None else None
+        record = record or self._make_record(layer, tag, 1)
+        if record is None:
+            return
+        outputs = record.setdefault("outputs", [])
+        outputs.extend([None] * (port + 1 - len(outputs)))
+        outputs[port] = dict(description) if value is None else self._summarize(layer, value)
+        record["seconds"] = _round(seconds)
+
+    def count_iteration(self, owner: Layer, tag: str, iteration: int) -> bool:
+        """Count an iteration of a body, and return whether its values are shown.
+
+        Args:
+            owner: The layer that owns the body.
+            tag: The iterations of the bodies that contain the owner.
+            iteration: The iteration.
+        """
+        number = self.structure.numbers.get(id(owner))
+        if number is None:
+            return False
+        counts = self.iterations.setdefault(number, {})
+        counts[tag] = max(counts.get(tag, 0), iteration + 1)
+        return iteration < self._max_iterations
+
+    def describe_omissions(self) -> list[str]:
+        """Return notes about what the report does not contain."""
+        notes = []
+        if self.omitted_iterations:
+            notes.append(f"Only the first {self._max_iterations} iterations of each body are shown.")
+        if self.omitted_values:
+            notes.append(f"{self.omitted_values} values are omitted, because the report would become too large.")
+        if self.structure.omitted:
+            notes.append(f"{self.structure.omitted} layers are omitted, because the report would become too large.")
+        if self.pictures.removed:
+            notes.append("Pictures are omitted, because the report would become too large.")
+        elif self.pictures.is_reduced:
+            notes.append("Pictures are reduced in size and number, because the report would become too large.")
+        return notes
+
+    def _count_iterations(self, scope: Scope) -> bool:
+        is_shown = True
+        for depth, (owner, iteration) in enumerate(scope):
+            if is_shown:
+                is_shown = self.count_iteration(owner, format_scope(scope[:depth]), iteration)
+        self.omitted_iterations |= not is_shown
+        return is_shown
+
+    def _add_input(self, source: Layer, port: int, value: Array, tag: str) -> None:
+        """Add the value of a constant, or of a Parameter of a body, which observers do not see as outputs."""
+        number = self.structure.numbers.get(id(source))
+        if number is None:
+            return
+        if self.structure.is_constant(source):
+            tag = ""
+        elif source.type != "Parameter" or not tag:
+            return
+        if tag not in self.records.get(number, {}):
+            self.add_description(source, tag, port, 0.0, {}, value)
+
+    def _make_record(self, layer: Layer, tag: str, count: int) -> dict[str, Any] | None:
+        number = self.structure.numbers.get(id(layer))
+        if number is None:
+            return None
+        if self._remaining < count:
+            self.omitted_values += count
+            return None
+        self._remaining -= count
+        record: dict[str, Any] = {}
+        self.records.setdefault(number, {})[tag] = record
+        return record
+
+    def _summarize(self, layer: Layer, value: Array) -> dict[str, Any]:
+        summary = summarize(value)
+        picture = self._draw(layer, value)
+        if picture is not None:
+            summary["picture"] = self.pictures.add(picture)
+        return summary
+
+    def _draw(self, layer: Layer, value: Array) -> Picture | None:
+        if self.structure.is_constant(layer):
+            return None
+        if layer.type == "Parameter" and self._images < MAX_IMAGES:
+            image = make_image(value)
+            if image is not None:
+                self._images += 1
+                return image
+        return make_maps(value, is_attention=layer.type in ("SoftMax", "Softmax"))
+
+
+class Timer:
+    """Observer that measures the run time of layers, without the time that other observers take."""
+
+    def __init__(self, structure: Structure) -> None:
+        self.structure = structure
+        self.seconds: dict[tuple[int, str], float] = {}
+
+    def __call__(
+        self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
+    ) -> None:
+        """Store the run time of a layer."""
+        number = self.structure.numbers.get(id(layer))
+        if number is not None:
+            self.seconds[number, format_scope(scope)] = seconds
+
+    def apply(self, records: Mapping[int, Mapping[str, dict[str, Any]]]) -> None:
+        """Replace the run times of records.
+
+        Args:
+            records: The records of a `Collector`.
+        """
+        for (number, tag), seconds in self.seconds.items():
+            record = records.get(number, {}).get(tag)
+            if record is not None:
+                record["seconds"] = _round(seconds)
+
+
+def collect_trace(collector: Collector, trace: Trace) -> None:
+    """Collect the values of a trace instead of those of a run.
+
+    Args:
+        collector: The collector.
+        trace: The trace. Layers that the model does not contain are ignored.
+    """
+    from irrun.errors import InputError
+
+    structure = collector.structure
+    for value in trace.entries.values():
+        try:
+            layer = structure.table.find_layer(value.layer)
+        except InputError:
+            continue
+        iterations = [int(n) for n in re.findall(r"\[(\d{1,9})\]/", value.layer)][: structure.get_depth(layer)]
+        owners: list[Layer] = []
+        owner = structure.table.get_owner(layer)
+        while owner is not None:
+            owners.insert(0, owner)
+            owner = structure.table.get_owner(owner)
+        tags = [",".join(map(str, iterations[:depth])) for depth in range(len(iterations) + 1)]
+        shown = [collector.count_iteration(o, t, i) for o, t, i in zip(owners, tags, iterations, strict=False)]
+        if not all(shown):
+            collector.omitted_iterations = True
+            continue
+        description = {
+            "type": value.type,
+            "shape": list(value.shape),
+            "bytes": _count_bytes(value.type, value.shape),
+            "stats": describe_statistics(value.statistics),
+        }
+        array = trace[value.key] if trace.has_data(value.key) else None
+        collector.add_description(layer, tags[-1], value.port, value.seconds, description, array)
+
+
+def format_scope(scope: Scope) -> str:
+    """Return the iterations of a scope as text: "", "3", "3,0".
+
+    Args:
+        scope: The layers whose bodies contain a layer, outermost first, each with its iteration.
+    """
+    return ",".join(str(iteration) for _, iteration in scope)
+
+
+def _count_bytes(type_name: str, shape: Sequence[int]) -> int:
+    import math
+
+    from irrun.element_types import ELEMENT_TYPES
+
+    element_type: ElementType = ELEMENT_TYPES[type_name]
+    return math.prod(shape) * element_type.dtype.itemsize
+
+
+def _round(seconds: float) -> float:
+    return float(f"{seconds:.4g}")

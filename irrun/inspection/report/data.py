@@ -1,0 +1,226 @@
+"""The data of a report: what a run computed, how long it took, and how far it is from a reference."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import irrun
+from irrun.errors import IrrunError, escape_unprintable
+from irrun.inspection.compare import Comparison, LayerComparison, compare
+from irrun.inspection.metrics import Metrics
+from irrun.inspection.report.collection import Collector, Timer, collect_trace
+from irrun.inspection.report.structure import Structure
+from irrun.inspection.report.summaries import shorten
+from irrun.inspection.trace import Trace
+from irrun.ir.model import Model
+from irrun.ir.reader import read_model
+from irrun.runtime.executor import Observer
+from irrun.runtime.inputs import Inputs, collect_inputs
+from irrun.runtime.request import CompiledModel
+
+__all__ = ["Report", "Source", "collect_report"]
+
+Array = np.ndarray[Any, Any]
+
+#: What a report can be made of.
+Source = Model | CompiledModel | str | os.PathLike[str]
+
+#: A run of at most this many seconds is repeated to measure times without the collection of values.
+MAX_REPEATED_SECONDS = 2.0
+
+
+@dataclass
+class Report:
+    """The data of a report.
+
+    Attributes:
+        structure: The layers of the model.
+        collector: The values.
+        seconds: The run time in seconds, the sum of that of the layers.
+        comparison: The comparison with the reference, or None.
+        error: The error that ended the run, or None. The report contains the values before it.
+        channels: The order of the channels of images: "BGR" or "RGB".
+        notes: Messages for the reader.
+    """
+
+    structure: Structure
+    collector: Collector
+    seconds: float = 0.0
+    comparison: Comparison | None = None
+    error: IrrunError | None = None
+    channels: str = "BGR"
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """The name of the model."""
+        model = self.structure.model
+        return shorten(model.name or (model.path.stem if model.path else "model"), 200)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the data of the page."""
+        model, structure = self.structure.model, self.structure
+        results = [n for n in model.graph.find_layers("Result") if id(n) in structure.numbers]
+        names = {spec.layer.id: spec.names for spec in model.outputs}
+        return {
+            "format": 1,
+            "irrun": irrun.__version__,
+            "model": {
+                "name": self.title,
+                "path": shorten(str(model.path)) if model.path else None,
+                "version": model.source_version,
+            },
+            "run": {"seconds": self.seconds, "error": None if self.error is None else shorten(str(self.error), 2000)},
+            "channels": self.channels,
+            "inputs": [
+                structure.numbers[id(n)] for n in model.graph.find_layers("Parameter") if id(n) in structure.numbers
+            ],
+            "outputs": [
+                {"name": shorten((names.get(n.id) or (n.name,))[0]), "layer": structure.numbers[id(n)]} for n in results
+            ],
+            "layers": structure.describe_layers(),
+            "graphs": structure.describe_graphs(),
+            "values": self.collector.records,
+            "iterations": self.collector.iterations,
+            "pictures": self.collector.pictures.to_json(),
+            "reference": None if self.comparison is None else _describe_reference(self.comparison),
+            "errors": {} if self.comparison is None else self.describe_errors(self.comparison.layers),
+            "notes": [escape_unprintable(note) for note in [*self.notes, *self.collector.describe_omissions()]],
+        }
+
+    def describe_errors(self, layers: Sequence[LayerComparison]) -> dict[int, dict[str, dict[str, Any]]]:
+        """Return the errors of layers by their numbers and iterations.
+
+        Args:
+            layers: The comparisons of layers.
+        """
+        errors: dict[int, dict[str, dict[str, Any]]] = {}
+        for layer in layers:
+            try:
+                found = self.structure.table.find_layer(layer.key)
+            except IrrunError:
+                continue
+            number = self.structure.numbers.get(id(found))
+            if number is None:
+                continue
+            depth = self.structure.get_depth(found)
+            tag = ",".join(re.findall(r"\[(\d+)\]/", layer.key)[:depth])
+            if tag and tag not in self.collector.records.get(number, {}):
+                continue  # an iteration that is not shown
+            errors.setdefault(number, {})[tag] = {
+                "own": _describe_metrics(layer.own),
+                "accumulated": _describe_metrics(layer.accumulated),
+                "verdict": layer.verdict,
+                "reason": shorten(layer.reason),
+            }
+        return errors
+
+
+def collect_report(
+    model: Source,
+    inputs: Inputs = None,
+    *,
+    trace: Trace | None = None,
+    reference: Model | str | os.PathLike[str] | Mapping[str, Array] | None = None,
+    comparison: Comparison | None = None,
+    channels: str = "BGR",
+    observers: Sequence[Observer] = (),
+) -> Report:
+    """Run a model and collect the data of a report.
+
+    Args:
+        model: The model, or the path of its .xml file.
+        inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
+        trace: Recorded values, which are shown instead of those of a run.
+        reference: What the model is compared with, as for `compare`; None for no comparison.
+        comparison: The comparison, if it exists already.
+        channels: The order of the channels of images: "BGR" or "RGB".
+        observers: Observers that are called first, in all runs.
+
+    Returns:
+        The data. If the run failed, they contain the error and the values before it.
+
+    Raises:
+        InputError: The inputs do not match the model, or the reference does not exist.
+        IrrunError: The model is invalid, or the comparison failed.
+    """
+    compiled, source = _compile(model)
+    structure = Structure(source)
+    collector = Collector(structure)
+    report = Report(structure, collector, channels=channels, comparison=comparison)
+    if trace is not None:
+        collect_trace(collector, trace)
+        arguments: Sequence[Array] | None = None
+        if trace.error:
+            report.error = IrrunError(trace.error)
+    else:
+        arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
+        _run(report, compiled, arguments, observers)
+    top_level = [collector.records.get(structure.numbers.get(id(n), -1), {}).get("") for n in source.graph.layers]
+    report.seconds = sum(record.get("seconds", 0.0) for record in top_level if record)
+    if reference is not None and report.error is None:
+        arguments = arguments if arguments is not None or trace is None else trace.get_inputs()
+        report.comparison = compare(source, reference, arguments, observers=observers)
+    return report
+
+
+def _run(report: Report, compiled: CompiledModel, arguments: Sequence[Array], observers: Sequence[Observer]) -> None:
+    collector = report.collector
+    for spec, value in zip(compiled.inputs, arguments, strict=True):
+        collector.add(spec.layer, [value])
+    start = perf_counter()
+    try:
+        compiled.create_infer_request().infer(list(arguments), observers=[*observers, collector])
+    except IrrunError as error:
+        report.error = error
+        return
+    if perf_counter() - start > MAX_REPEATED_SECONDS:
+        report.notes.append("Times are those of one run in which all values were collected.")
+        return
+    timer = Timer(report.structure)
+    compiled.create_infer_request().infer(list(arguments), observers=[*observers, timer])
+    timer.apply(collector.records)
+
+
+def _compile(model: Source) -> tuple[CompiledModel, Model]:
+    if isinstance(model, CompiledModel):
+        return model, model.model
+    source = model if isinstance(model, Model) else read_model(model)
+    return CompiledModel(source, optimize=False), source
+
+
+def _describe_reference(comparison: Comparison) -> dict[str, Any]:
+    first = comparison.first
+    return {
+        "name": shorten(comparison.reference),
+        "precision": shorten(comparison.precision),
+        "agrees": comparison.agrees,
+        "matched": comparison.matched,
+        "total": comparison.layers_total,
+        "first": None if first is None else shorten(first.key),
+        "notes": [shorten(note) for note in comparison.notes],
+        "outputs": [
+            {
+                "name": shorten(output.name),
+                "error": None if output.metrics is None else _describe_metrics(output.metrics),
+                "agrees": output.agrees,
+            }
+            for output in comparison.outputs
+        ],
+    }
+
+
+def _describe_metrics(metrics: Metrics) -> dict[str, Any]:
+    """Return an error for JSON: the SQNR in dB, null if the values are equal, and the largest difference."""
+    if metrics.is_exact:
+        return {"db": None, "abs": 0}
+    db = max(-999.0, min(999.0, metrics.sqnr_db))
+    largest = float(f"{metrics.max_abs:.4g}")
+    return {"db": round(db, 2), "abs": largest if np.isfinite(largest) else str(largest)}

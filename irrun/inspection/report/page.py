@@ -1,0 +1,88 @@
+"""Assembly of the page: one file with style, script and data, and a policy that allows nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from irrun.errors import escape_unprintable
+
+__all__ = ["encode_json", "render_page"]
+
+#: The scripts of the page, in the order in which they are joined. They share one scope.
+SCRIPTS = (
+    "model.js",
+    "format.js",
+    "measures.js",
+    "pictures.js",
+    "layout.js",
+    "drawing.js",
+    "table.js",
+    "panel.js",
+    "search.js",
+    "report.js",
+)
+
+
+def render_page(data: dict[str, Any], title: str) -> str:
+    """Return the page as HTML.
+
+    Args:
+        data: What `Report.to_json` returned.
+        title: The title.
+    """
+    style, script, vendor = _read_asset("report.css"), _join_scripts(), _read_asset("vendor.js")
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {_hash(vendor)} {_hash(script)}",
+            f"style-src {_hash(style)}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+    parts = {
+        "policy": policy,
+        "title": html.escape(escape_unprintable(title)),
+        "style": style,
+        "vendor": vendor,
+        "script": script,
+        "data": encode_json(data),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read_asset("page.html"))
+
+
+def encode_json(data: Any) -> str:
+    """Return JSON that is valid inside a script element, whatever texts it contains.
+
+    Args:
+        data: The data, without infinities.
+    """
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _join_scripts() -> str:
+    sources = "\n".join(_read_asset(name) for name in SCRIPTS)
+    return f'(() => {{\n"use strict";\n{sources}\n}})();\n'
+
+
+def _hash(text: str) -> str:
+    """Return the source expression of Content-Security-Policy for an inline script or style."""
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+@cache
+def _read_asset(name: str) -> str:
+    text = (files(__package__) / "assets" / name).read_text(encoding="utf-8")
+    if name.endswith((".js", ".css")) and re.search(r"</(script|style)", text, re.IGNORECASE):
+        raise AssertionError(f"{name} contains an end tag")
+    return text.replace("\r\n", "\n")

@@ -1,0 +1,151 @@
+"""The structure of a model for the page: layers, graphs of bodies, and groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from irrun.inspection.keys import KeyTable, find_constant_layers
+from irrun.inspection.modules import find_modules
+from irrun.inspection.report.groups import Group, build_groups
+from irrun.inspection.report.summaries import shorten
+from irrun.ir.graph import Graph, Layer, Port
+from irrun.ir.model import Model
+from irrun.ir.structure import sort_layers
+
+__all__ = ["Structure"]
+
+#: Maximum number of layers of a page.
+MAX_LAYERS = 50_000
+#: Maximum number of attributes and of ports of a layer that the page lists.
+MAX_ATTRIBUTES = 60
+MAX_PORTS = 200
+
+
+class Structure:
+    """The layers and graphs of a model, numbered in the order of execution, bodies after the layer that owns them.
+
+    Args:
+        model: The model.
+
+    Attributes:
+        model: The model.
+        table: The keys of the model.
+        layers: The layers by number, at most `MAX_LAYERS`.
+        graphs: The graphs by number; number 0 is that of the model.
+        numbers: The numbers of the layers by `id`.
+        omitted: The number of layers beyond the maximum.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.table = KeyTable(model)
+        self.layers: list[Layer] = []
+        self.graphs: list[Graph] = []
+        self.numbers: dict[int, int] = {}
+        self.omitted = 0
+        self._tags: list[str] = []
+        self._owners: list[Layer | None] = []
+        self._graph_numbers: dict[int, int] = {}
+        self._constants: dict[int, set[int]] = {}
+        self._sources: dict[int, dict[tuple[int, int], tuple[Layer, int]]] = {}
+        self._add_graph(model.graph, None, "")
+
+    def get_sources(self, layer: Layer) -> list[tuple[Layer, int] | None]:
+        """Return the layer and the position of the output port that each input is connected to.
+
+        Args:
+            layer: The layer.
+        """
+        sources = self._sources[id(self.table.get_graph(layer))]
+        return [sources.get((layer.id, port.id)) for port in layer.inputs]
+
+    def is_constant(self, layer: Layer) -> bool:
+        """Return whether a layer depends on constants only, so that it is drawn as a part of its consumers.
+
+        Args:
+            layer: The layer.
+        """
+        return layer.id in self._constants[id(self.table.get_graph(layer))]
+
+    def get_depth(self, layer: Layer) -> int:
+        """Return the number of bodies that contain a layer."""
+        depth, owner = 0, self.table.get_owner(layer)
+        while owner is not None:
+            depth, owner = depth + 1, self.table.get_owner(owner)
+        return depth
+
+    def describe_layers(self) -> list[dict[str, Any]]:
+        """Return the layers for JSON."""
+        return [self._describe_layer(layer) for layer in self.layers]
+
+    def describe_graphs(self) -> list[dict[str, Any]]:
+        """Return the graphs and their groups for JSON."""
+        paths = find_modules(self.model)
+        result = []
+        for graph, tag, owner in zip(self.graphs, self._tags, self._owners, strict=True):
+            layers = [n for n in sort_layers(graph) if id(n) in self.numbers and not self.is_constant(n)]
+            number = None if owner is None else self.numbers[id(owner)]
+            root = self._describe_group(build_groups(layers, paths))
+            result.append({"owner": number, "tag": tag, "members": root["members"]})
+        return result
+
+    def _add_graph(self, graph: Graph, owner: Layer | None, tag: str) -> None:
+        self._graph_numbers[id(graph)] = len(self.graphs)
+        self.graphs.append(graph)
+        self._tags.append(tag)
+        self._owners.append(owner)
+        self._constants[id(graph)] = find_constant_layers(graph)
+        by_id = {layer.id: layer for layer in graph.layers}
+        positions = {(n.id, port.id): i for n in graph.layers for i, port in enumerate(n.outputs)}
+        self._sources[id(graph)] = {
+            (e.to_layer, e.to_port): (by_id[e.from_layer], positions[e.from_layer, e.from_port]) for e in graph.edges
+        }
+        for layer in sort_layers(graph):
+            if len(self.layers) >= MAX_LAYERS:
+                self.omitted += 1
+                continue
+            self.numbers[id(layer)] = len(self.layers)
+            self.layers.append(layer)
+            for name, body in layer.bodies.items():
+                self._add_graph(body.graph, layer, name)
+
+    def _describe_layer(self, layer: Layer) -> dict[str, Any]:
+        inputs = [
+            None if source is None or id(source[0]) not in self.numbers else [self.numbers[id(source[0])], source[1]]
+            for source in self.get_sources(layer)[:MAX_PORTS]
+        ]
+        attributes = list(layer.attributes.items())[:MAX_ATTRIBUTES]
+        description: dict[str, Any] = {
+            "key": shorten(self.table.get_path(layer)),
+            "name": shorten(layer.name),
+            "type": shorten(layer.type, 80),
+            "version": shorten(layer.version, 40),
+            "graph": self._graph_numbers[id(self.table.get_graph(layer))],
+            "inputs": inputs,
+            "outputs": [_describe_port(port) for port in layer.outputs[:MAX_PORTS]],
+        }
+        if attributes:
+            description["attributes"] = {shorten(name, 80): shorten(str(value)) for name, value in attributes}
+        if layer.bodies:
+            numbers = [self._graph_numbers.get(id(body.graph)) for body in layer.bodies.values()]
+            description["bodies"] = [number for number in numbers if number is not None]
+        if self.is_constant(layer):
+            description["constant"] = True
+        return description
+
+    def _describe_group(self, group: Group) -> dict[str, Any]:
+        members = [
+            self._describe_group(member) if isinstance(member, Group) else self.numbers[id(member)]
+            for member in group.members
+        ]
+        return {"label": group.label, "members": members}
+
+
+def _describe_port(port: Port) -> dict[str, Any]:
+    description: dict[str, Any] = {
+        "type": str(port.element_type or "any"),
+        "shape": "[...]" if port.shape is None else shorten(str(port.shape), 120),
+    }
+    if port.names:
+        description["names"] = [shorten(name) for name in port.names[:8]]
+    return description
