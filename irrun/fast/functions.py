@@ -27,6 +27,7 @@ __all__ = [
     "FUNCTIONS",
     "SCRATCH_FACTOR",
     "F32Function",
+    "create_fake_quantize",
     "find_function",
     "to_f32",
 ]
@@ -95,7 +96,8 @@ def _reserve(x: Array, scratch: Array | None, position: int = 0) -> Array:
     if scratch is None:
         return np.empty(x.shape, F32)
     size = x.size
-    return scratch[position * size : (position + 1) * size].reshape(x.shape)
+    block: Array = scratch[position * size : (position + 1) * size].reshape(x.shape)
+    return block
 
 
 def _evaluate_horner(coefficients: Sequence[Array], x: Array, out: Array) -> Array:
@@ -360,10 +362,58 @@ def _create_round(attributes: Mapping[str, Any], constants: Sequence[Array | Non
     return _ROUND if attributes.get("mode", "half_to_even") == "half_to_even" else None
 
 
+def _create_fake_quantize(attributes: Mapping[str, Any], constants: Sequence[Array | None]) -> F32Function | None:
+    limits = [value for i in range(1, 5) if (value := _get_scalar(constants, i)) is not None]
+    if len(limits) < 4 or attributes.get("auto_broadcast", "numpy") != "numpy":
+        return None
+    return create_fake_quantize(*map(to_f32, limits), levels=int(attributes["levels"]))
+
+
+def create_fake_quantize(
+    in_low: Array, in_high: Array, out_low: Array, out_high: Array, *, levels: int
+) -> F32Function | None:
+    """Return the function of a FakeQuantize, or None for limits that are reversed, equal or not finite.
+
+    The level is computed with the operations of the plain kernel, so that it is the same. Only the product with the
+    width of a level is computed at once.
+
+    Args:
+        in_low: f32, one value or a shape that broadcasts to the blocks that the function is applied to.
+        in_high: The same.
+        out_low: The same.
+        out_high: The same.
+        levels: Number of levels.
+    """
+    in_range, out_range = in_high - in_low, out_high - out_low
+    is_finite = np.isfinite(in_range).all() and np.isfinite(out_range).all() and np.isfinite(out_low).all()
+    if levels < 2 or not is_finite or not (in_range > 0).all():
+        return None
+    steps = to_f32(levels - 1)
+    scale = np.asarray(out_range / steps)
+    # Symmetric ranges have a level that is zero; counting levels from there keeps it exact.
+    zero = np.rint(-out_low / np.where(scale == 0, ONE, scale))
+    is_integer = bool((np.abs(zero * scale + out_low) <= 4 * np.finfo(np.float32).eps * np.abs(out_low)).all())
+    is_shifted, is_offset = bool(in_low.any()), bool(out_low.any())
+
+    def compute(x: Array, out: Array | None = None, scratch: Array | None = None) -> Array:
+        t = np.empty(x.shape, F32) if out is None else out
+        np.divide(np.subtract(x, in_low, t) if is_shifted else x, in_range, t)
+        np.multiply(t, steps, t)
+        np.rint(t, t)
+        clip(t, ZERO, steps, t)
+        if is_offset and is_integer:
+            np.subtract(t, zero, t)
+        np.multiply(t, scale, t)
+        return np.add(t, out_low, t) if is_offset and not is_integer else t
+
+    return compute
+
+
 _ROUND = _make_unary(np.rint)
 _FACTORIES: dict[str, Callable[[Mapping[str, Any], Sequence[Array | None]], F32Function | None]] = {
     "Clamp-1": _create_clamp,
     "Elu-1": _create_elu,
+    "FakeQuantize-1": _create_fake_quantize,
     "Gelu-2": _create_gelu,
     "Gelu-7": _create_gelu,
     "HardSigmoid-1": _create_hard_sigmoid,

@@ -21,6 +21,7 @@ MODULES: dict[str, str] = {
     "Equal": "arithmetic",
     "Erf": "activation",
     "Exp": "activation",
+    "FakeQuantize": "quantization",
     "Floor": "activation",
     "FloorMod": "arithmetic",
     "GRUCell": "recurrent",
