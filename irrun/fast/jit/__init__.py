@@ -1,0 +1,1 @@
+"""Kernels that LLVM compiles for the processor: the optional extra `jit`."""

@@ -1,0 +1,173 @@
+"""Kernels of expressions on arrays: one pass over rows of any broadcasting."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.code import Function, Value
+from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.expressions import Expression, evaluate
+from irrun.threads import run_parallel
+
+__all__ = ["compute", "get_address"]
+
+Array = np.ndarray[Any, Any]
+
+#: Elements of a part that a thread computes: tens of microseconds for cheap expressions.
+PART_SIZE = 1 << 16
+MAX_PARTS = 16
+
+
+def get_address(array: Array) -> int:
+    """Return the address of the first element."""
+    return int(array.__array_interface__["data"][0])
+
+
+@functools.cache
+def compile_rows(expression: Expression) -> Callable[..., None]:
+    """Return the kernel of an expression on rows.
+
+    Operands of the kind "row" have one element for each of a row, those of the kind "scalar" one for the whole row.
+    The kernel's parameters are the addresses of the operands, of the result, and of a table with the number of
+    the first element in each operand for each row.
+    """
+    lanes = get_lanes()
+    parameters = [("result", "ptr"), ("data", "ptr"), ("operands", "ptr"), ("offsets", "ptr")]
+    f = Function("rows", [*parameters, ("first", "i64"), ("last", "i64"), ("length", "i64")], lanes)
+    p = f.parameters
+    count = len(expression.kinds)
+    pointers = [f.load(f.offset(p["operands"], i, "ptr"), "ptr") for i in range(count)]
+    with f.loop(p["first"], p["last"]) as row:
+        start = row * p["length"]
+        table = f.offset(p["offsets"], row * count, "i64")
+        bases = [f.offset(q, f.load(f.offset(table, i, "i64"), "i64")) for i, q in enumerate(pointers)]
+        scalars = [
+            f.splat(f.load(base), f.vector) if kind == "scalar" else None
+            for base, kind in zip(bases, expression.kinds, strict=True)
+        ]
+
+        def compute_vector(position: Value, mask: Value | None) -> None:
+            value = f.load(f.offset(p["data"], start + position), f.vector, mask)
+            operands = [
+                f.load(f.offset(base, position), f.vector, mask) if scalar is None else scalar
+                for base, scalar in zip(bases, scalars, strict=True)
+            ]
+            result = evaluate(f, expression, value, operands)
+            f.store(result, f.offset(p["result"], start + position), mask)
+
+        apply_to_row(f, p["length"], compute_vector)
+    return compile_function(f)
+
+
+def apply_to_row(f: Function, length: Value, function: Callable[[Value, Value | None], None]) -> None:
+    """Append a loop over the vectors of a row; the last may be incomplete and has a mask."""
+    whole = length & -f.lanes
+    with f.loop(0, whole, f.lanes) as position:
+        function(position, None)
+    with f.when(f.compare("slt", whole, length)):
+        function(whole, f.mask_range(0, length - whole))
+
+
+@functools.lru_cache(maxsize=1024)
+def plan_rows(
+    shape: tuple[int, ...], layouts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+) -> tuple[tuple[str, ...], Array, int]:
+    """Return the kinds of operands, the table of their offsets, and the length of a row.
+
+    Args:
+        shape: Shape of the result.
+        layouts: Shape and strides in bytes of each operand, which broadcasts to `shape`.
+
+    Raises:
+        ValueError: An operand does not broadcast to the shape, or has gaps between the elements of a row.
+    """
+    views = []
+    for operand_shape, strides in layouts:
+        if len(operand_shape) > len(shape):
+            raise ValueError("an operand has more dimensions than the result")
+        full = (0,) * (len(shape) - len(operand_shape)) + tuple(
+            0 if d == 1 else s for d, s in zip(operand_shape, strides, strict=True)
+        )
+        padded = (1,) * (len(shape) - len(operand_shape)) + operand_shape
+        if any(d not in (1, n) for d, n in zip(padded, shape, strict=True)):
+            raise ValueError("an operand does not broadcast to the result")
+        views.append(full)
+    # Trailing axes that all operands share, or over which they do not change, are one row.
+    axis = len(shape)
+    length = 1
+    kinds: list[set[str]] = [set() for _ in views]
+    while axis:
+        size = shape[axis - 1]
+        if size != 1:
+            steps = [("scalar" if s[axis - 1] == 0 else "row" if s[axis - 1] == 4 * length else "") for s in views]
+            if any(not step or kind - {step} for step, kind in zip(steps, kinds, strict=True)):
+                break
+            for step, kind in zip(steps, kinds, strict=True):
+                kind.add(step)
+        length *= size
+        axis -= 1
+    outer = shape[:axis]
+    offsets = np.zeros((math.prod(outer), len(views)), np.int64)
+    for i, strides in enumerate(views):
+        grid = np.zeros(outer, np.int64)
+        for a in range(axis):
+            index = np.arange(outer[a], dtype=np.int64) * (strides[a] // 4)
+            grid += index.reshape((-1,) + (1,) * (axis - a - 1))
+        offsets[:, i] = grid.reshape(-1)
+    return tuple(next(iter(kind), "scalar") for kind in kinds), offsets, length
+
+
+def compute(expression: Expression, data: Array, operands: Sequence[Array], out: Array | None = None) -> Array:
+    """Compute an expression.
+
+    Args:
+        expression: Its `kinds` are ignored.
+        data: The running value: f32, contiguous, any shape.
+        operands: f32, which broadcast to the shape of `data`.
+        out: Where the result is written, `data` itself or a contiguous array.
+
+    Raises:
+        ValueError: The layout of an operand does not allow that.
+    """
+    if not data.flags.c_contiguous or any(x.dtype != data.dtype for x in operands):
+        raise ValueError("expected contiguous f32")
+    result = np.empty(data.shape, np.float32) if out is None else out
+    if not data.size:
+        return result
+    kinds, offsets, length = plan_rows(data.shape, tuple((x.shape, x.strides) for x in operands))
+    kernel = compile_rows(Expression(kinds, expression.steps))
+    pointers = np.array([get_address(x) for x in operands] or [0], np.int64)
+    addresses = (get_address(result), get_address(data), get_address(pointers), get_address(offsets))
+    count = min(MAX_PARTS, max(1, data.size // PART_SIZE))
+    rows = len(offsets)
+    if count == 1 or rows == 1 and operands:
+        pass
+    if rows >= count:
+        def compute_rows(part: int) -> None:
+            kernel(*addresses, rows * part // count, rows * (part + 1) // count, length)
+
+        run_parallel(compute_rows, count)
+        return result
+    # Few long rows: each is divided.
+    step = -(-length // max(1, count // rows))
+    step += -step % 64
+    pieces = -(-length // step)
+
+    def compute_piece(part: int) -> None:
+        row, piece = divmod(part, pieces)
+        start = piece * step
+        first = row * length + start
+        moved = [offsets[row, i] + (start if kind == "row" else 0) for i, kind in enumerate(kinds)]
+        table = np.array(moved or [0], np.int64)
+        kernel(
+            addresses[0] + 4 * first, addresses[1] + 4 * first, addresses[2], get_address(table),
+            0, 1, min(step, length - start),
+        )
+
+    run_parallel(compute_piece, rows * pieces)
+    return result
