@@ -246,7 +246,7 @@ class MemoryBudget:
         total = self.used + required
         if total <= (QUOTA if self.limit is None else self.limit):
             return
-        self.used = self._count_alive()
+        self.used = self.count_alive()
         if self.limit is None:
             self.limit = self.used + int(USABLE * get_available_memory())
         if self.used + required > self.limit:
@@ -256,8 +256,17 @@ class MemoryBudget:
                 f"expected at most {format_size(self.limit)} (change it with memory= or --memory)"
             )
 
-    def _count_alive(self) -> int:
+    def count_alive(self, new: Iterable[Array] = (), excluded: Iterable[int] = ()) -> int:
+        """Return the bytes of the values that are alive; values that share memory count once.
+
+        Args:
+            new: Values that are not in a slot yet.
+            excluded: The ids of arrays whose memory is not counted.
+        """
         owners: dict[int, int] = {}
+        for array in new:
+            if (base := find_owner(array)) is not None:
+                owners[id(base)] = base.nbytes
         for values, positions in self.sources:
             for position in range(len(values)) if positions is None else positions:
                 value = values[position]
@@ -266,6 +275,8 @@ class MemoryBudget:
                     owners[id(owner)] = owner.nbytes
         for owner in self._excluded:
             owners.pop(id(owner), None)
+        for identity in excluded:
+            owners.pop(identity, None)
         return sum(owners.values())
 
 

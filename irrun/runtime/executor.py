@@ -20,7 +20,7 @@ from irrun.ops._support.operation import Operation
 from irrun.runtime.memory import create_guard, estimate_result, has_large_constant
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
-__all__ = ["Executor", "Observer", "RequestState", "Scope"]
+__all__ = ["Executor", "Instrument", "Observer", "RequestState", "Scope"]
 
 Array = np.ndarray[Any, Any]
 
@@ -54,10 +54,28 @@ class Observer(Protocol):
         """
 
 
+class Instrument(Protocol):
+    """What measures the instructions that a request runs: those of the optimized program, unless there are observers.
+
+    It is passed each kernel when an executor is created, and returns what runs in its place. Requests without an
+    instrument are not affected.
+    """
+
+    def wrap(self, kernel: Callable[..., Any], instruction: Instruction, executor: Executor) -> Callable[..., Any]:
+        """Return a function that calls a kernel and returns its result.
+
+        Args:
+            kernel: The kernel. Its arguments are the values of the instruction's inputs.
+            instruction: The instruction.
+            executor: The executor that runs it.
+        """
+
+
 class RequestState:
     """The state that the executors of one request share.
 
     Attributes:
+        instrument: What measures the kernels; None if nothing does.
         variables: The variables of the request.
         layer_states: The data that layers keep between runs, by id of the layer and parameter of the kernel.
         observers: The observers of the current run.
@@ -67,8 +85,9 @@ class RequestState:
         timeout: Its seconds, for the message.
     """
 
-    def __init__(self, memory: int | None = None) -> None:
+    def __init__(self, memory: int | None = None, instrument: Instrument | None = None) -> None:
         self.memory = MemoryBudget(memory)
+        self.instrument = instrument
         self.deadline: float | None = None
         self.timeout: float | None = None
         self.variables = Variables()
@@ -164,6 +183,21 @@ class Executor:
         finally:
             sources.pop()
         return list(self._get_results(values))
+
+    @property
+    def program(self) -> Program:
+        """The program that it runs."""
+        return self._program
+
+    @property
+    def memory(self) -> MemoryBudget:
+        """The memory of the request, which counts the values that are alive in all of its programs."""
+        return self._state.memory
+
+    @property
+    def owners(self) -> tuple[Layer, ...]:
+        """The layers whose bodies contain the program, outermost first."""
+        return () if self._parent is None or self._owner is None else (*self._parent.owners, self._owner)
 
     def get_scope(self) -> Scope:
         """Return the layers whose bodies contain this program, outermost first, each with its iteration."""
@@ -309,7 +343,9 @@ class Executor:
                 keywords[name] = self._state.layer_states.setdefault((id(instruction.layer), name), State())
         for name, body in instruction.bodies.items():
             keywords[name] = self._make_runner(body, instruction.layer)
-        return functools.partial(instruction.kernel, **keywords) if keywords else instruction.kernel
+        kernel = functools.partial(instruction.kernel, **keywords) if keywords else instruction.kernel
+        instrument = self._state.instrument
+        return kernel if instrument is None else instrument.wrap(kernel, instruction, self)
 
     def _make_runner(self, body: BodyProgram, owner: Layer) -> BodyRunner:
         result_ports = [r.inputs[0] for r in body.program.result_layers]

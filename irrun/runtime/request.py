@@ -20,7 +20,7 @@ from irrun.limits import get_available_memory, parse_size, run_within
 from irrun.ops._support.context import Declaration
 from irrun.ops._support.operation import Operation
 from irrun.runtime import passes
-from irrun.runtime.executor import Executor, Observer, RequestState
+from irrun.runtime.executor import Executor, Instrument, Observer, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
 from irrun.runtime.lowering import lower
 from irrun.runtime.malloc import keep_freed_blocks
@@ -183,9 +183,13 @@ class CompiledModel:
         """
         return self.model.output(key)
 
-    def create_infer_request(self) -> InferRequest:
-        """Create an infer request with its own variables. Requests can run in several threads at once."""
-        return InferRequest(self)
+    def create_infer_request(self, instrument: Instrument | None = None) -> InferRequest:
+        """Create an infer request with its own variables. Requests can run in several threads at once.
+
+        Args:
+            instrument: Measures the kernels; see `Instrument`.
+        """
+        return InferRequest(self, instrument)
 
     def __call__(
         self, inputs: Inputs = None, *, observers: Sequence[Observer] = (), timeout: float | None = None
@@ -309,9 +313,9 @@ class InferRequest:
         mismatches: Differences between declared and actual types and shapes in the last run, if `check` is true.
     """
 
-    def __init__(self, compiled: CompiledModel) -> None:
+    def __init__(self, compiled: CompiledModel, instrument: Instrument | None = None) -> None:
         self._compiled = compiled
-        self._state = RequestState(compiled.memory)
+        self._state = RequestState(compiled.memory, instrument)
         self._executors: dict[bool, Executor] = {}  # by whether there are observers
         self.mismatches: list[Mismatch] = []
 
