@@ -11,6 +11,7 @@ Each block of a few channels is completed by an epilogue, an expression, while i
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import math
 import threading
@@ -229,15 +230,23 @@ def compile_products() -> Callable[..., None]:
     tile = vectors * f.lanes
     with f.loop(p["first"], p["last"], rows) as channel:
         weights = f.offset(p["weights"], channel * p["count"])
-        whole = f.emit("i64", f"sdiv i64 {p['pixels']}, {tile}") * tile
+        # Instead of a tile of one vector, which would wait for its sums, the last two tiles have one vector less.
+        total = f.emit("i64", f"sdiv i64 {p['pixels'] + (f.lanes - 1)}, {f.lanes}")
+        remainder = f.emit("i64", f"srem i64 {total}, {vectors}")
+        is_single = f.compare("eq", remainder, 1) & f.compare("sgt", total, vectors)
+        shorter = f.select(is_single, f.integer(vectors + 1), remainder)
+        whole = (total - f.select(f.compare("eq", remainder, 0), f.integer(vectors), shorter)) * f.lanes
         with f.loop(0, whole, tile) as pixel:
             _emit_tile(f, accumulators, weights, pixel, None)
-        rest = p["pixels"] - whole
+        start = f.select(is_single, whole + (vectors - 1) * f.lanes, whole)
+        with f.when(is_single):
+            _emit_tile(f, [row[:-1] for row in accumulators], weights, whole, None)
+        rest = p["pixels"] - start
         for count in range(1, vectors + 1):
             fits = f.compare("sgt", rest, (count - 1) * f.lanes) & f.compare("sle", rest, count * f.lanes)
             with f.when(fits):
                 mask = f.mask_range(0, rest - (count - 1) * f.lanes)
-                _emit_tile(f, [row[:count] for row in accumulators], weights, whole, mask)
+                _emit_tile(f, [row[:count] for row in accumulators], weights, start, mask)
         with f.loop(0, f.min(p["last"] - channel, rows)) as row:
             number = channel + row + p["channel_offset"]
             position = number * p["plane"] + p["start"]
@@ -308,29 +317,37 @@ def compile_epilogue(expression: Expression) -> Callable[..., None]:
     return compile_function(f)
 
 
+@functools.cache
+def get_epilogue_address(expression: Expression) -> int:
+    """Return the address of the code of an epilogue."""
+    return ctypes.cast(compile_epilogue(expression), ctypes.c_void_p).value or 0
+
+
 class Convolution:
-    """A convolution with constant weights and an epilogue.
+    """A convolution with constant weights.
 
     Args:
         filters: f32, shape [GROUPS, CO, CI, KH, KW].
-        expression: The epilogue. Its operands are addressed as `compile_epilogue` states.
     """
 
-    def __init__(self, filters: Array, expression: Expression) -> None:
-        import ctypes
-
+    def __init__(self, filters: Array) -> None:
         self.groups, self.out_channels, self.in_channels = filters.shape[:3]
         self.weights = [pack_weights(group) for group in filters]
-        self._pack, self._multiply = compile_packing(), compile_products()
-        epilogue = compile_epilogue(expression)
-        self._epilogue = ctypes.cast(epilogue, ctypes.c_void_p).value
 
-    def __call__(self, data: Array, geometry: Geometry, operands: Sequence[Array]) -> Array:
+    def prepare(self, geometry: Geometry, expression: Expression) -> None:
+        """Compile the kernels."""
+        compile_products()
+        get_epilogue_address(expression)
+        if not geometry.is_pointwise:
+            compile_packing()
+
+    def __call__(self, data: Array, geometry: Geometry, expression: Expression, operands: Sequence[Array]) -> Array:
         """Convolve.
 
         Args:
             data: f32, contiguous, shape [N, GROUPS * CI, H, W].
             geometry: The windows.
+            expression: The epilogue, whose operands are addressed as `compile_epilogue` states.
             operands: Of the epilogue. Those of the kind "channel" have N * GROUPS * CO elements.
 
         Returns:
@@ -346,6 +363,7 @@ class Convolution:
         in_plane = geometry.size[0] * geometry.size[1]
         blocks, sections = plan.blocks, plan.sections
         count = batch * self.groups * len(blocks)
+        epilogue = get_epilogue_address(expression)
 
         def compute(part: int) -> None:
             first_block, section = part // len(sections), part % len(sections)
@@ -354,7 +372,7 @@ class Convolution:
                 image, group = divmod(index, self.groups)
                 start = source + 4 * (image * self.groups + group) * self.in_channels * in_plane
                 self._compute_block(
-                    plan, start, target, table, group, image * channels + group * self.out_channels, blocks[block],
+                    plan, start, target, table, epilogue, group, image * channels + group * self.out_channels, blocks[block],
                     sections[section],
                 )
 
@@ -367,6 +385,7 @@ class Convolution:
         source: int,
         target: int,
         table: int,
+        epilogue: int,
         group: int,
         first_channel: int,
         rows: tuple[int, int],
@@ -387,8 +406,9 @@ class Convolution:
             phase_size = panel_rows * columns
             step = phase_size * len(geometry.phases)
             panel = get_address(get_buffer("panel", self.in_channels * step + 64))
+            pack = compile_packing()
             for i, (y, x) in enumerate(geometry.phases):
-                self._pack(
+                pack(
                     source,
                     panel + 4 * i * phase_size,
                     self.in_channels,
@@ -404,7 +424,7 @@ class Convolution:
                 )
             offsets = plan.offsets[panel_rows]
         row_count, row_width = (1, pixels) if columns == width else (last - first, width)
-        self._multiply(
+        compile_products()(
             panel,
             get_address(offsets),
             get_address(self.weights[group]),
@@ -412,7 +432,7 @@ class Convolution:
             length,
             target,
             table,
-            self._epilogue,
+            epilogue,
             len(offsets),
             pixels,
             *section,

@@ -7,6 +7,7 @@ outside the data are masked, so that no padded copy is made.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ Array = np.ndarray[Any, Any]
 
 #: Multiplications of a part that a thread computes at least, and parts at most.
 MIN_PART_WORK, MAX_PARTS = 1 << 20, 16
+#: Elements of a filter at most: a kernel has one multiplication for each.
+MAX_TAPS = 128
 
 
 @functools.cache
@@ -106,34 +109,37 @@ def _load_pixels(f: Function, pointer: Value, stride: int, masks: Sequence[Value
 
 
 class DepthwiseConvolution:
-    """A depthwise convolution with constant weights and an epilogue.
+    """A depthwise convolution with constant weights.
 
     Args:
         filters: f32, shape [C, KH, KW].
-        expression: The epilogue.
     """
 
-    def __init__(self, filters: Array, expression: Expression) -> None:
+    def __init__(self, filters: Array) -> None:
         self.weights = np.ascontiguousarray(filters)
-        self.expression = expression
 
-    @staticmethod
-    def supports(geometry: Geometry) -> bool:
-        """Return whether the kernel exists for some windows."""
-        return geometry.strides[1] in (1, 2) and geometry.kernel[0] * geometry.kernel[1] <= 128
+    def prepare(self, geometry: Geometry, expression: Expression) -> None:
+        """Compile the kernel."""
+        self._get_kernel(geometry, expression)
 
-    def __call__(self, data: Array, geometry: Geometry, operands: Sequence[Array]) -> Array:
+    def _get_kernel(self, geometry: Geometry, expression: Expression) -> Callable[..., None]:
+        if geometry.strides[1] > 2 or math.prod(geometry.kernel) > MAX_TAPS:
+            raise ValueError("expected a smaller filter or stride")
+        return compile_depthwise(geometry.kernel, geometry.strides[1], geometry.dilations[1], expression)
+
+    def __call__(self, data: Array, geometry: Geometry, expression: Expression, operands: Sequence[Array]) -> Array:
         """Convolve.
 
         Args:
             data: f32, contiguous, shape [N, C, H, W].
             geometry: The windows.
+            expression: The epilogue.
             operands: Of the epilogue. Those of the kind "channel" have N * C elements.
 
         Returns:
             Shape [N, C, output...].
         """
-        kernel = compile_depthwise(geometry.kernel, geometry.strides[1], geometry.dilations[1], self.expression)
+        kernel = self._get_kernel(geometry, expression)
         count = data.shape[0] * data.shape[1]
         result = np.empty((*data.shape[:2], *geometry.output), np.float32)
         pointers = np.array([get_address(x) for x in operands] or [0], np.int64)

@@ -14,11 +14,12 @@ from irrun.runtime.program import Program
 __all__ = ["apply_passes", "optimize"]
 
 
-def optimize(program: Program) -> Program:
+def optimize(program: Program, use_jit: bool = False) -> Program:
     """Return a faster program that computes the same outputs within stated bounds.
 
     Args:
         program: The plain program; it is not changed.
+        use_jit: Whether kernels are compiled, which requires the extra `jit`.
     """
     fast = program.copy()
     programs = list(_walk(fast))
@@ -42,6 +43,10 @@ def optimize(program: Program) -> Program:
 
         convert_loops_to_sequences(fast)
         specialize_loops(fast)
+    if use_jit:
+        from irrun.runtime.passes.jit import use_compiled_kernels
+
+        use_compiled_kernels(fast)
     specialize_instructions(fast)
     if has_bodies:
         from irrun.runtime.passes.loop_invariants import hoist_loop_invariants

@@ -1,0 +1,161 @@
+"""Kernels of instructions that the pass `jit` creates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.convolution import Convolution, Geometry
+from irrun.fast.jit.depthwise import DepthwiseConvolution
+from irrun.fast.jit.elementwise import compute, compile_rows, plan_rows
+from irrun.fast.jit.expressions import Expression, Step
+from irrun.limits import check_allocation
+from irrun.ops._support.windows import Windows, create_windows
+
+__all__ = ["ConvolutionKernel", "ExpressionKernel"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+
+class ExpressionKernel:
+    """The kernel of an expression.
+
+    Args:
+        steps: The steps.
+        operands: For each operand after the running value, its value if it is constant.
+    """
+
+    def __init__(self, steps: tuple[Step, ...], operands: Sequence[Array | None]) -> None:
+        self._expression = Expression((), steps)
+        self._constants = [None if x is None else np.ascontiguousarray(x) for x in operands]
+
+    def __call__(self, data: Array, *variables: Array) -> Array:
+        """Compute the expression."""
+        if data.dtype != F32:
+            raise ValueError("expected f32")
+        return compute(self._expression, np.ascontiguousarray(data), _merge(self._constants, variables))
+
+    def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Compile the kernel for declared shapes of the running value and the variable operands."""
+        variables = [make_placeholder(s) for s in shapes]
+        layouts = tuple((x.shape, x.strides) for x in _merge(self._constants, variables))
+        compile_rows(Expression(plan_rows(shape, layouts)[0], self._expression.steps))
+
+
+def make_placeholder(shape: tuple[int, ...]) -> Array:
+    """Return an array with the shape and strides of a contiguous one, without its memory."""
+    strides = [F32.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    return np.lib.stride_tricks.as_strided(np.zeros(1, F32), shape, strides)
+
+
+def _merge(constants: Sequence[Array | None], variables: Sequence[Array]) -> list[Array]:
+    remaining = iter(variables)
+    return [next(remaining) if x is None else x for x in constants]
+
+
+class ConvolutionKernel:
+    """The kernel of a convolution with an epilogue.
+
+    Args:
+        filters: f32, shape [GROUPS, CO, CI, kernel...], with one or two spatial axes.
+        attributes: The attributes of Convolution.
+        steps: The steps of the epilogue.
+        operands: For each of its operands, its value if it is constant.
+    """
+
+    def __init__(
+        self,
+        filters: Array,
+        attributes: Mapping[str, Any],
+        steps: tuple[Step, ...],
+        operands: Sequence[Array | None],
+    ) -> None:
+        self._attributes, self._steps = attributes, steps
+        self._kernel_shape = filters.shape[3:]
+        self._rank = filters.ndim - 1
+        groups, out_channels, in_channels = filters.shape[:3]
+        self._in_channels, self._out_channels = groups * in_channels, groups * out_channels
+        planar = filters if self._rank == 4 else filters[:, :, :, np.newaxis]
+        self._convolution: Convolution | DepthwiseConvolution
+        if groups > 1 and out_channels == in_channels == 1:
+            self._convolution = DepthwiseConvolution(planar[:, 0, 0])
+        else:
+            self._convolution = Convolution(planar)
+        self._constants = [None if x is None else np.ascontiguousarray(x) for x in operands]
+        self._geometries: dict[tuple[int, ...], Geometry] = {}
+
+    def __call__(self, data: Array, *variables: Array) -> Array:
+        """Convolve, and compute the epilogue."""
+        if data.dtype != F32 or data.ndim != self._rank or data.shape[1] != self._in_channels or not data.size:
+            raise ValueError("expected f32 of the channels of the filters")
+        geometry, shape = self._plan(data.shape)
+        check_allocation(shape, F32)
+        values = [_expand(x, shape) for x in _merge(self._constants, variables)]
+        expression = Expression(tuple(kind for kind, _ in values), self._steps)
+        planes = np.ascontiguousarray(data).reshape(*data.shape[:2], *geometry.size)
+        return self._convolution(planes, geometry, expression, [value for _, value in values]).reshape(shape)
+
+    def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Compile the kernels for declared shapes of the data and the variable operands."""
+        geometry, shape = self._plan(data_shape)
+        variables = [make_placeholder(s) for s in shapes]
+        kinds = [_classify(x, shape) for x in _merge(self._constants, variables)]
+        self._convolution.prepare(geometry, Expression(tuple(kinds), self._steps))
+
+    def _plan(self, data_shape: tuple[int, ...]) -> tuple[Geometry, tuple[int, ...]]:
+        """Return the windows, and the shape of the result."""
+        spatial = data_shape[2:]
+        geometry = self._geometries.get(spatial)
+        if geometry is None:
+            windows = create_windows(spatial, self._kernel_shape, **self._attributes)
+            geometry = self._geometries[spatial] = _make_geometry(spatial, windows)
+        output = geometry.output if self._rank == 4 else geometry.output[1:]
+        return geometry, (data_shape[0], self._out_channels, *output)
+
+
+def _make_geometry(spatial: tuple[int, ...], windows: Windows) -> Geometry:
+    size, output, kernel = (_to_pair(v, 1) for v in (spatial, windows.output_shape, windows.kernel))
+    strides, dilations, begin = _to_pair(windows.strides, 1), _to_pair(windows.dilations, 1), _to_pair(windows.pads_begin, 0)
+    # Padding after the data is what the number of windows requires.
+    rows, columns = (
+        (n - 1) * s + d * (k - 1) + 1 - before - length
+        for n, s, d, k, before, length in zip(output, strides, dilations, kernel, begin, size, strict=True)
+    )
+    return Geometry(size, kernel, strides, dilations, begin, (rows, columns))
+
+
+def _to_pair(values: Sequence[int], default: int) -> tuple[int, int]:
+    """Return the values for rows and columns; data without rows has one row."""
+    return (values[0], values[1]) if len(values) == 2 else (default, values[0])
+
+
+def _classify(operand: Array, shape: tuple[int, ...]) -> str:
+    """Return the kind of an operand of an epilogue for a result of a shape.
+
+    Raises:
+        ValueError: It does not broadcast to the shape.
+    """
+    if operand.dtype != F32:
+        raise ValueError("expected f32")
+    if operand.size == 1 and operand.ndim <= len(shape):
+        return "scalar"
+    own = (1,) * (len(shape) - operand.ndim) + operand.shape
+    if len(own) != len(shape) or any(d not in (1, n) for d, n in zip(own, shape, strict=True)):
+        raise ValueError("an operand does not broadcast to the result")
+    return "channel" if set(own[2:]) == {1} else "full"
+
+
+def _expand(operand: Array, shape: tuple[int, ...]) -> tuple[str, Array]:
+    """Return the kind of an operand of an epilogue, and the operand as the epilogue reads it."""
+    kind = _classify(operand, shape)
+    if kind == "scalar":
+        return kind, operand
+    if kind == "channel":
+        own = ((1,) * (len(shape) - operand.ndim) + operand.shape)[:2]
+        return kind, np.ascontiguousarray(np.broadcast_to(operand.reshape(own), shape[:2]))
+    return kind, np.ascontiguousarray(np.broadcast_to(operand, shape))

@@ -1,0 +1,308 @@
+"""Compiled kernels: convolutions and chains of elementwise operations become one instruction each.
+
+A *group* starts with a convolution, or with an elementwise operation, and is extended by the elementwise operations
+that consume its values, as long as only the last value is used elsewhere. It is computed where its last operation was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Union
+
+import numpy as np
+
+from irrun.fast.jit.expressions import Step
+from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel
+from irrun.fast.jit.steps import Translation, translate
+from irrun.ir.graph import Port
+from irrun.runtime.program import ABSENT, Instruction, Program
+
+__all__ = ["use_compiled_kernels"]
+
+Array = np.ndarray[Any, Any]
+Kernel = Union[ConvolutionKernel, ExpressionKernel]
+
+F32 = np.dtype(np.float32)
+
+#: Elements from which a single operation is compiled that NumPy computes in one pass.
+MIN_CHEAP_SIZE = 1 << 18
+#: Elements from which other expressions are compiled.
+MIN_SIZE = 1 << 11
+#: Operations of a group at most: each operand takes a register.
+MAX_MEMBERS = 24
+
+
+def use_compiled_kernels(program: Program) -> None:
+    """Replace instructions by compiled kernels, in bodies too.
+
+    Args:
+        program: Changed in place. Instructions that are replaced are kept as `plain`.
+    """
+    _Compilation(program).run()
+    for instruction in program.instructions:
+        for body in instruction.bodies.values():
+            use_compiled_kernels(body.program)
+
+
+@dataclass
+class _Group:
+    """Instructions that one kernel computes.
+
+    Attributes:
+        first: The number of the first instruction.
+        value: The slot of the running value: the result of a convolution, or the input of an expression.
+        shape: The declared shape of all its values.
+        create: Creates the kernel of the convolution from the steps and the constants and kinds of the operands.
+        inputs: Slots that the kernel is passed before the operands.
+        members: Numbers of the instructions, in order.
+        slots: Slots of the values of the group.
+        operands: Slots of variable operands, or constants.
+        steps: The steps so far, whose operands are numbered as in `Expression` once all operands are known.
+        numbers: The number of each value: ("operand", i) or ("step", i).
+    """
+
+    first: int
+    value: int
+    shape: tuple[Any, ...]
+    create: Callable[[tuple[Step, ...], Sequence[Array | None]], Kernel] | None
+    inputs: tuple[int, ...]
+    members: list[int] = field(default_factory=list)
+    slots: dict[int, tuple[str, int]] = field(default_factory=dict)
+    operands: list[int | Array] = field(default_factory=list)
+    steps: list[tuple[Translation, list[tuple[str, int]]]] = field(default_factory=list)
+    is_cheap: bool = True
+
+
+class _Compilation:
+    """The rewriting of one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.instructions = program.instructions
+        self.consumers: dict[int, set[int]] = defaultdict(set)
+        self.ports: dict[int, Port] = {}
+        for layer, slot in zip(program.parameter_layers, program.parameters, strict=False):
+            if layer.outputs:
+                self.ports[slot] = layer.outputs[0]
+        for number, instruction in enumerate(self.instructions):
+            for slot in instruction.inputs:
+                self.consumers[slot].add(number)
+            self.ports.update(zip(instruction.outputs, instruction.layer.outputs, strict=False))
+        for slot in program.results:
+            self.consumers[slot].add(len(self.instructions))
+        self.taken: set[int] = set()
+        self.replacements: dict[int, Instruction] = {}
+
+    def run(self) -> None:
+        """Find the groups and replace them: convolutions first, so that they get their epilogues."""
+        for number, instruction in enumerate(self.instructions):
+            if instruction.operation.type in ("Convolution", "GroupConvolution") and self.is_replaceable(number):
+                group = self.start_convolution(number)
+                if group is not None:
+                    self.replace_group(group)
+        for number in range(len(self.instructions)):
+            if number not in self.taken and self.is_replaceable(number):
+                group = self.start_expression(number)
+                if group is not None:
+                    self.replace_group(group)
+        if self.replacements:
+            self.program.instructions = [
+                self.replacements.get(number, instruction)
+                for number, instruction in enumerate(self.instructions)
+                if number in self.replacements or number not in self.taken
+            ]
+            self.program.free_after_last_use()
+
+    def is_replaceable(self, number: int) -> bool:
+        """Return whether an instruction is one of irrun's own, as it was lowered."""
+        instruction = self.instructions[number]
+        is_own = (instruction.operation.kernel.__module__ or "").startswith("irrun.ops.")
+        return is_own and not (instruction.plain or instruction.bodies or instruction.provided) and number not in self.taken
+
+    def get_constant(self, slot: int) -> Array | None:
+        return self.program.initial[slot] if slot in self.program.constant_layers else None
+
+    def get_shape(self, slot: int) -> tuple[Any, ...] | None:
+        """Return the declared shape of a value, with None for dynamic dimensions, if its rank is known."""
+        constant = self.get_constant(slot)
+        if constant is not None:
+            return constant.shape
+        port = self.ports.get(slot)
+        if port is None or port.shape is None:
+            return None
+        return tuple(d if isinstance(d, int) else None for d in port.shape)
+
+    def is_f32(self, slot: int) -> bool:
+        constant = self.get_constant(slot)
+        if constant is not None:
+            return constant.dtype == F32
+        port = self.ports.get(slot)
+        return port is not None and port.element_type is not None and port.element_type.dtype == F32
+
+    # Groups
+
+    def start_convolution(self, number: int) -> _Group | None:
+        instruction = self.instructions[number]
+        filters = self.get_constant(instruction.inputs[1])
+        value, data = instruction.outputs[0], instruction.inputs[0]
+        shape = self.get_shape(value)
+        if filters is None or filters.dtype != F32 or shape is None or not self.is_f32(data) or not self.is_f32(value):
+            return None
+        if len(shape) not in (3, 4) or self.get_constant(data) is not None or not filters.size:
+            return None
+        grouped = filters if instruction.operation.type == "GroupConvolution" else filters[np.newaxis]
+        if grouped.ndim != len(shape) + 1:
+            return None
+
+        def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
+            return ConvolutionKernel(grouped, instruction.attributes, steps, operands)
+
+        group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+        self.extend(group)
+        return group
+
+    def start_expression(self, number: int) -> _Group | None:
+        instruction = self.instructions[number]
+        value = self.choose_running_value(instruction)
+        if value is None or self.translate(instruction) is None:
+            return None
+        shape = self.get_shape(value)
+        if shape is None or not self.is_f32(value):
+            return None
+        group = _Group(number, value, shape, None, (value,))
+        if not self.add_member(group, number):
+            return None
+        self.extend(group)
+        size = math.prod(d or 64 for d in shape)
+        if not group.members or size < (MIN_CHEAP_SIZE if group.is_cheap and len(group.members) == 1 else MIN_SIZE):
+            return None
+        return group
+
+    def choose_running_value(self, instruction: Instruction) -> int | None:
+        """Return the input that has the shape of the result."""
+        shape = self.get_shape(instruction.outputs[0])
+        for slot in instruction.inputs:
+            if slot != ABSENT and self.get_constant(slot) is None and shape and self.get_shape(slot) == shape:
+                return slot
+        return None
+
+    def translate(self, instruction: Instruction) -> Translation | None:
+        constants = [self.get_constant(slot) for slot in instruction.inputs]
+        ranks = [None if (s := self.get_shape(slot)) is None else len(s) for slot in instruction.inputs]
+        return translate(instruction.operation.type, instruction.attributes, constants, ranks)
+
+    def extend(self, group: _Group) -> None:
+        """Add instructions that follow, and keep as many as leave one value that is used elsewhere."""
+        candidates: set[int] = set()
+        best = 0
+        sizes = {len(group.members): (len(group.operands), len(group.steps))}
+        last = group.members[-1]
+        pending = {n for slot in group.slots for n in self.consumers[slot]}
+        while pending and len(group.members) < MAX_MEMBERS:
+            number = min(pending)
+            pending.discard(number)
+            if number in candidates or number <= last:
+                continue
+            candidates.add(number)
+            if number >= len(self.instructions) or not self.is_replaceable(number) or not self.add_member(group, number):
+                continue
+            last = number
+            pending |= {n for slot in self.instructions[number].outputs for n in self.consumers[slot]}
+            sizes[len(group.members)] = (len(group.operands), len(group.steps))
+        start = 1
+        for count in range(len(group.members), start - 1, -1):
+            if self.is_closed(group.members[:count], group):
+                best = count
+                break
+        best = max(best, start) if group.create else best
+        if best == 0:
+            group.members = []
+            return
+        operand_count, step_count = sizes[best]
+        removed = group.members[best:]
+        group.members = group.members[:best]
+        group.operands, group.steps = group.operands[:operand_count], group.steps[:step_count]
+        for number in removed:
+            for slot in self.instructions[number].outputs:
+                group.slots.pop(slot, None)
+
+    def is_closed(self, members: Sequence[int], group: _Group) -> bool:
+        """Return whether only the value of the last member is used by other instructions."""
+        inside = set(members)
+        slots = [slot for number in members[:-1] for slot in self.instructions[number].outputs]
+        return all(self.consumers[slot] <= inside for slot in slots)
+
+    def add_member(self, group: _Group, number: int) -> bool:
+        """Add an elementwise operation to a group if its result has the shape of the group."""
+        instruction = self.instructions[number]
+        step = self.translate(instruction)
+        output = instruction.outputs[0]
+        if step is None or len(instruction.outputs) != 1 or not self.is_f32(output):
+            return False
+        if self.get_shape(output) != group.shape:
+            return False
+        operands: list[int | Array] = []
+        numbers: list[tuple[str, int]] = []
+        for operand in step.operands:
+            source = instruction.inputs[operand] if isinstance(operand, int) else operand
+            if isinstance(source, int) and (source == group.value or source in group.slots):
+                numbers.append(group.slots.get(source, ("value", 0)))
+                continue
+            if isinstance(source, int):
+                constant = self.get_constant(source)
+                if not self.is_f32(source) or not self.broadcasts(source, group.shape):
+                    return False
+                source = source if constant is None else constant
+            elif not _broadcasts(source.shape, group.shape):
+                return False
+            numbers.append(("operand", len(group.operands) + len(operands)))
+            operands.append(source)
+        if ("value", 0) not in numbers and not any(kind == "step" for kind, _ in numbers):
+            return False
+        group.slots[output] = ("step", len(group.steps))
+        group.steps.append((step, numbers))
+        group.operands.extend(operands)
+        group.members.append(number)
+        group.is_cheap = group.is_cheap and step.is_cheap
+        return True
+
+    def broadcasts(self, slot: int, shape: tuple[Any, ...]) -> bool:
+        own = self.get_shape(slot)
+        return own is not None and _broadcasts(own, shape)
+
+    def replace_group(self, group: _Group) -> None:
+        count = len(group.operands)
+        offsets = {"value": 0, "operand": 1, "step": 1 + count}
+        steps = tuple(
+            Step(t.operation, tuple(offsets[kind] + i for kind, i in numbers), t.parameters)
+            for t, numbers in group.steps
+        )
+        constants = [None if isinstance(operand, int) else operand for operand in group.operands]
+        kernel: Kernel
+        if group.create is None:
+            kernel = ExpressionKernel(steps, constants)
+        else:
+            kernel = group.create(steps, constants)
+        variable = tuple(operand for operand in group.operands if isinstance(operand, int))
+        shapes = [self.get_shape(slot) for slot in (*group.inputs, *variable)]
+        try:
+            if all(shape is not None and None not in shape for shape in shapes):
+                kernel.prepare(shapes[0] or (), [shape or () for shape in shapes[1:]])
+        except ValueError:  # a case without a kernel
+            return
+        members = [self.instructions[number] for number in group.members]
+        last = members[-1]
+        self.replacements[group.members[-1]] = replace(
+            last, kernel=kernel, attributes={}, inputs=(*group.inputs, *variable), plain=tuple(members)
+        )
+        self.taken.update(group.members)
+
+
+def _broadcasts(shape: Sequence[Any], target: Sequence[Any]) -> bool:
+    """Return whether a declared shape broadcasts to another without changing it. Kernels check dynamic dimensions."""
+    if len(shape) > len(target):
+        return False
+    return all(d in (1, n) for d, n in zip(reversed(shape), reversed(target), strict=False))
