@@ -393,7 +393,8 @@ class Convolution:
     ) -> None:
         geometry = plan.geometry
         first, last = rows
-        height, width = geometry.output
+        height, output_width = geometry.output
+        width = plan.row_size
         columns = width + geometry.halo[1]
         pixels = (last - first) * columns - geometry.halo[1]
         tile_rows, vectors = get_tile()
@@ -436,7 +437,7 @@ class Convolution:
             len(offsets),
             pixels,
             *section,
-            height * width,
+            height * output_width,
             first * width,
             row_count,
             row_width,
@@ -457,12 +458,18 @@ class _Plan:
     def __init__(self, geometry: Geometry, in_channels: int, out_channels: int, images: int) -> None:
         self.geometry = geometry
         height, width = geometry.output
-        columns = width + geometry.halo[1]
+        #: Windows of a row. Those of a pointwise convolution need not be divided at the ends of rows.
+        self.row_size = 1 if geometry.is_pointwise else width
+        row_count = height * width // self.row_size
+        columns = self.row_size + geometry.halo[1]
         per_row = in_channels * len(geometry.phases) * columns
-        rows = max(1, min(height, PANEL_SIZE // max(1, per_row) - geometry.halo[0]))
         # Long rows of small kernels are not divided: a panel may exceed the cache.
-        count = -(-height // rows)
-        bounds = [height * i // count for i in range(count + 1)]
+        rows = max(1, min(row_count, PANEL_SIZE // max(1, per_row) - geometry.halo[0]))
+        multiple = get_tile()[1] * get_lanes() if geometry.is_pointwise else 1
+        step = -(-row_count // -(-row_count // rows))
+        step += -step % multiple
+        bounds = [*range(0, row_count, step), row_count]
+        count = len(bounds) - 1
         self.blocks = list(zip(bounds[:-1], bounds[1:], strict=True))
         work = out_channels * height * width * in_channels * math.prod(geometry.kernel)
         total = count * images
