@@ -8,7 +8,6 @@ operands broadcast to it.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from irrun.fast.elementwise_functions import BlockFunction
+from irrun.fast.scratch import get_scratch
 from irrun.fast.support import F32, TILE
 from irrun.threads import run_parallel
 
@@ -180,17 +180,6 @@ def _assign_registers(chain: ElementwiseChain) -> Iterator[ScheduledStep]:
         yield ScheduledStep(step.function.compute, operands, target)
 
 
-_local = threading.local()
-
-
-def _get_scratch(size: int) -> Array:
-    """Return a buffer that belongs to the calling thread."""
-    buffer: Array | None = getattr(_local, "buffer", None)
-    if buffer is None or buffer.size < size:
-        buffer = _local.buffer = np.empty(size, F32)
-    return buffer
-
-
 class BoundChain:
     """A chain whose inputs have values, ready to be applied to blocks of the result.
 
@@ -259,7 +248,7 @@ class BoundChain:
         size, count = block.size, chain.register_count
         registers, scratch = [block], None
         if count + chain.scratch_factor:
-            buffer = _get_scratch((count + chain.scratch_factor) * size)
+            buffer = get_scratch("chain", (count + chain.scratch_factor) * size)
             registers += [buffer[i * size : (i + 1) * size].reshape(block.shape) for i in range(count)]
             scratch = buffer[count * size :]
         for step in chain.schedule:

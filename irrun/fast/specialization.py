@@ -11,19 +11,23 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
 from irrun.fast.modules import MODULES
+from irrun.fast.packing import PackedMemory
 from irrun.ops._support.operation import Operation
 
 __all__ = ["CallSite", "SpecializedKernel", "specialize", "specializes"]
 
 Array = np.ndarray[Any, Any]
 SpecializedKernel = Callable[..., Any]
+
+#: Limit of `CallSite.packed` for a single instruction.
+DEFAULT_PACKED_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class CallSite:
         constants: One entry per input: its value if it is constant, else None.
         is_absent: One entry per input: whether it is an optional input that is not connected.
         output_count: The number of outputs that have consumers or precede one that has.
+        packed: What weights may take that the kernel keeps in another form.
     """
 
     operation: Operation
@@ -43,6 +48,7 @@ class CallSite:
     constants: tuple[Array | None, ...]
     is_absent: tuple[bool, ...]
     output_count: int
+    packed: PackedMemory = field(default_factory=lambda: PackedMemory(DEFAULT_PACKED_BYTES))
 
     @cached_property
     def variable_inputs(self) -> tuple[int, ...]:

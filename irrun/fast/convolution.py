@@ -1,0 +1,267 @@
+"""Convolution of f32 with constant filters: the method is chosen by the shapes, when data of a shape first arrives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.convolution_problem import Finish, Method, Problem
+from irrun.fast.convolution_products import ColumnMethod, PointwiseMethod
+from irrun.fast.depthwise import BandedMethod, TapMethod, can_sum_taps, make_bands
+from irrun.fast.elementwise import BoundChain, ElementwiseChain
+from irrun.fast.packing import PackedMemory
+from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
+from irrun.fast.support import F32, TILE
+from irrun.fast.winograd import WinogradMethod, transform_filters
+from irrun.ops._support.windows import create_windows
+
+__all__ = ["METHODS", "ConvolutionKernel", "MethodEntry"]
+
+Array = np.ndarray[Any, Any]
+
+#: Rows of results below this length are computed by banded products.
+MAX_BANDED_WIDTH = 11
+#: Winograd's algorithm: input and output channels at least, and tiles per image at least.
+MIN_WINOGRAD_CHANNELS, MIN_WINOGRAD_TILES = 48, 32
+#: Data shapes whose methods a kernel keeps.
+MAX_SHAPES = 16
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """A method of convolution.
+
+    Attributes:
+        name: Its name.
+        applies: Whether it is the method for a problem.
+        reason: When it is chosen.
+        prepare: Returns the filters [GROUPS, C_OUT, C_IN, kernel...] in the form that the method requires.
+        count_bytes: Returns the memory that the prepared filters take in addition.
+        create: Returns the method, from the prepared filters and the problem.
+    """
+
+    name: str
+    applies: Callable[[Problem], bool]
+    reason: str
+    prepare: Callable[[Array, Problem], Array]
+    count_bytes: Callable[[Problem], int]
+    create: Callable[[Array, Problem], Method]
+
+
+def _flatten(filters: Array, problem: Problem) -> Array:
+    return filters.reshape(problem.groups, problem.c_out, -1)
+
+
+def _count_nothing(problem: Problem) -> int:
+    return 0
+
+
+def _is_small_depthwise(problem: Problem) -> bool:
+    return problem.is_depthwise and len(problem.spatial) == 2 and problem.windows.output_shape[1] <= MAX_BANDED_WIDTH
+
+
+def _suits_winograd(problem: Problem) -> bool:
+    windows = problem.windows
+    if windows.kernel != (3, 3) or windows.strides != (1, 1) or windows.dilations != (1, 1) or problem.groups > 1:
+        return False
+    tiles = math.prod(-(-n // 2) for n in windows.output_shape)
+    return min(problem.c_in, problem.c_out) >= MIN_WINOGRAD_CHANNELS and tiles >= MIN_WINOGRAD_TILES
+
+
+def _count_bands(problem: Problem) -> int:
+    windows = problem.windows
+    return 4 * problem.groups * windows.kernel[0] * windows.get_extent()[1] * windows.output_shape[1]
+
+
+#: The methods, the first that applies is used.
+METHODS: tuple[MethodEntry, ...] = (
+    MethodEntry(
+        "banded products",
+        _is_small_depthwise,
+        f"depthwise, rows of at most {MAX_BANDED_WIDTH} results",
+        lambda filters, problem: make_bands(filters.reshape(problem.groups, *problem.windows.kernel), problem),
+        _count_bands,
+        BandedMethod,
+    ),
+    MethodEntry(
+        "taps",
+        lambda problem: problem.is_depthwise and can_sum_taps(problem),
+        "depthwise, longer rows",
+        lambda filters, problem: filters.reshape(problem.groups, *problem.windows.kernel),
+        _count_nothing,
+        TapMethod,
+    ),
+    MethodEntry(
+        "product",
+        lambda problem: max(problem.windows.kernel) == 1,
+        "windows of one element",
+        _flatten,
+        _count_nothing,
+        PointwiseMethod,
+    ),
+    MethodEntry(
+        "Winograd F(2x2, 3x3)",
+        _suits_winograd,
+        f"3x3, stride 1, at least {MIN_WINOGRAD_CHANNELS} channels and {MIN_WINOGRAD_TILES} tiles",
+        lambda filters, problem: transform_filters(filters[0]),
+        lambda problem: 16 * 4 * problem.c_in * problem.c_out,
+        WinogradMethod,
+    ),
+    MethodEntry("columns", lambda problem: True, "all others", _flatten, _count_nothing, ColumnMethod),
+)
+
+
+class ConvolutionKernel:
+    """A convolution with constant filters, and the elementwise operations that follow it.
+
+    Args:
+        filters: f32, shape [GROUPS, C_OUT, C_IN, kernel...].
+        attributes: The attributes of Convolution.
+        packed: What prepared filters may take.
+        chain: The operations that follow; the result of the convolution is the running value.
+
+    Attributes:
+        filters: See above.
+        attributes: See above.
+        chain: See above.
+    """
+
+    def __init__(
+        self,
+        filters: Array,
+        attributes: Mapping[str, Any],
+        packed: PackedMemory,
+        chain: ElementwiseChain | None = None,
+    ) -> None:
+        self.filters, self.attributes, self.chain = filters, attributes, chain
+        self._packed = packed
+        self._methods: dict[tuple[int, ...], tuple[Problem, Method]] = {}
+        #: Filters that were prepared for any shape, by the name of the method and what they depend on.
+        self._prepared: dict[object, Array] = {}
+
+    def __call__(self, data: Array, *operands: Array) -> Array:
+        """Compute the convolution and what follows.
+
+        Args:
+            data: f32, shape [N, GROUPS * C_IN, spatial...].
+            operands: The other inputs of the chain.
+
+        Raises:
+            ValueError: The data does not have the expected type or shape.
+        """
+        if data.dtype is not F32 or any(x.dtype is not F32 for x in operands):
+            raise ValueError("expected f32")
+        entry = self._methods.get(data.shape)
+        if entry is None:
+            if len(self._methods) >= MAX_SHAPES:
+                self._methods.clear()
+            entry = self._methods[data.shape] = self._prepare(data.shape)
+        problem, method = entry
+        channels = problem.groups * problem.c_out
+        shape = (problem.batch, channels, *problem.windows.output_shape)
+        result = np.empty(shape, F32)
+        blocks = result.reshape(problem.batch, channels, problem.positions)
+        chain = self.chain
+        follows = chain is None or chain.keeps_shape(shape, operands)
+        finish = _make_finish(chain, operands, shape, blocks) if chain is not None and follows else _do_nothing
+        method(np.ascontiguousarray(data), blocks, finish)
+        return result if chain is None or follows else chain.evaluate_whole(result, *operands)
+
+    def describe(self, shape: tuple[int, ...] | None) -> str:
+        """Return the method for data of a shape and why it is chosen, or that it depends on the shape.
+
+        Args:
+            shape: Shape of the data; None if it is not known.
+        """
+        if shape is None:
+            return "chosen by the shape of the data"
+        entry = self._choose(self._make_problem(shape))
+        return f"{entry.name}: {entry.reason}"
+
+    def _make_problem(self, shape: tuple[int, ...]) -> Problem:
+        groups, c_out, c_in = self.filters.shape[:3]
+        if len(shape) != self.filters.ndim - 1 or shape[1] != groups * c_in or 0 in shape:
+            raise ValueError("the data does not match the filters")
+        spatial, kernel, attributes = shape[2:], self.filters.shape[3:], dict(self.attributes)
+        if len(spatial) == 1 and c_in == c_out == 1 and groups > 1:  # depthwise methods have two spatial axes
+            spatial, kernel = (1, *spatial), (1, *kernel)
+            for name, value in (("strides", 1), ("dilations", 1), ("pads_begin", 0), ("pads_end", 0)):
+                attributes[name] = [value, *attributes[name]] if attributes.get(name) else []
+        windows = create_windows(
+            spatial,
+            kernel,
+            attributes["strides"],
+            attributes["dilations"],
+            attributes["pads_begin"],
+            attributes["pads_end"],
+            attributes.get("auto_pad", "explicit"),
+        )
+        if 0 in windows.output_shape:
+            raise ValueError("the result is empty")
+        return Problem(shape[0], groups, c_in, c_out, tuple(spatial), windows)
+
+    def _choose(self, problem: Problem) -> MethodEntry:
+        entry = next(entry for entry in METHODS if entry.applies(problem))
+        return entry if self._packed.fits(entry.count_bytes(problem)) else METHODS[-1]
+
+    def _prepare(self, shape: tuple[int, ...]) -> tuple[Problem, Method]:
+        problem = self._make_problem(shape)
+        entry = self._choose(problem)
+        key = (entry.name, problem.windows.output_shape if entry.create is BandedMethod else None)
+        filters = self._prepared.get(key)
+        if filters is None:
+            size = entry.count_bytes(problem)
+            if size and self._prepared:  # of another shape of the data
+                self._packed.release(sum(value.nbytes for value in self._prepared.values()))
+                self._prepared.clear()
+            filters = entry.prepare(self.filters, problem)
+            if size:
+                self._packed.reserve(size)
+                self._prepared[key] = filters
+        return problem, entry.create(filters, problem)
+
+
+def _do_nothing(image: int, channels: slice, positions: slice) -> None:
+    pass
+
+
+def _make_finish(chain: ElementwiseChain, operands: tuple[Array, ...], shape: tuple[int, ...], blocks: Array) -> Finish:
+    """Return the function that applies a chain to blocks of a result [N, channels, positions]."""
+    bound = BoundChain(chain, [None, *operands], shape, blocks.shape)
+
+    def finish(image: int, channels: slice, positions: slice) -> None:
+        length = positions.stop - positions.start
+        step = max(1, TILE // length)
+        for start in range(channels.start, channels.stop, step):
+            rows = slice(start, min(start + step, channels.stop))
+            index = (slice(image, image + 1), rows, positions)
+            bound.apply(blocks[index], index)
+
+    return finish
+
+
+def make_kernel(site: CallSite, chain: ElementwiseChain | None = None) -> ConvolutionKernel | None:
+    """Return the kernel of Convolution or GroupConvolution, or None if its filters are not constant f32.
+
+    Args:
+        site: The call site.
+        chain: See `ConvolutionKernel`.
+    """
+    filters = site.get_constant(1)
+    if filters is None or filters.dtype is not F32 or site.variable_inputs != (0,) or not filters.size:
+        return None
+    if site.operation.type == "Convolution":
+        filters = filters[np.newaxis]
+    if filters.ndim < 4:
+        return None
+    return ConvolutionKernel(filters, site.attributes, site.packed, chain)
+
+
+@specializes("Convolution-1", "GroupConvolution-1")
+def specialize_convolution(site: CallSite) -> SpecializedKernel | None:
+    """Choose the method by the shapes."""
+    return make_kernel(site)

@@ -1,0 +1,147 @@
+"""Convolution as matrix products: of the data itself, or of its windows copied to columns."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.convolution_problem import Finish, Problem, count_products, split_range
+from irrun.fast.scratch import get_scratch
+from irrun.ops._support.windows import Windows
+from irrun.threads import run_parallel
+
+__all__ = ["ColumnMethod", "PointwiseMethod"]
+
+Array = np.ndarray[Any, Any]
+
+#: Parts of a product begin at multiples of it, as the blocks of BLAS do.
+PART_MULTIPLE = 64
+#: Elements of the columns that are copied at a time: enough for an efficient product, few enough for the cache.
+COLUMN_BLOCK = 1 << 18
+#: Positions of a block at least, for an efficient product.
+MIN_BLOCK_POSITIONS = 64
+
+
+class PointwiseMethod:
+    """Convolution with windows of one element: a product of the filters and the data, without copies.
+
+    Args:
+        weights: Shape [GROUPS, C_OUT, C_IN].
+        problem: The shapes.
+    """
+
+    def __init__(self, weights: Array, problem: Problem) -> None:
+        self.weights, self.problem = weights, problem
+        windows = problem.windows
+        self.is_copied = max(windows.strides) > 1 or any(windows.pads_begin) or windows.get_extent() != problem.spatial
+        self.parts = self._split()
+
+    def _split(self) -> list[tuple[int, slice, slice, slice]]:
+        """Return the image, the groups, the output channels of a group and the positions of each part."""
+        p = self.problem
+        count = count_products(p.groups * p.c_out * p.c_in * p.positions)
+        groups = [slice(0, p.groups)]
+        channels, positions = [slice(0, p.c_out)], [slice(0, p.positions)]
+        if p.groups > 1:
+            groups = split_range(p.groups, count)
+        elif p.positions >= p.c_out:
+            positions = split_range(p.positions, count, PART_MULTIPLE)
+        else:
+            channels = split_range(p.c_out, count, PART_MULTIPLE)
+        return list(itertools.product(range(p.batch), groups, channels, positions))
+
+    def __call__(self, data: Array, result: Array, finish: Finish) -> None:
+        """Compute the convolution; see `Method`."""
+        p = self.problem
+        if self.is_copied:
+            ((_, data),) = p.windows.iterate_taps(p.windows.pad(data))
+        grouped = data.reshape(p.batch, p.groups, p.c_in, p.positions)
+        target = result.reshape(p.batch, p.groups, p.c_out, p.positions)
+        weights = self.weights
+
+        def compute_part(number: int) -> None:
+            n, groups, channels, positions = self.parts[number]
+            if p.groups == 1:
+                np.matmul(weights[0, channels], grouped[n, 0, :, positions], out=target[n, 0, channels, positions])
+                finish(n, channels, positions)
+            else:
+                np.matmul(weights[groups], grouped[n, groups], out=target[n, groups])
+                finish(n, slice(groups.start * p.c_out, groups.stop * p.c_out), positions)
+
+        run_parallel(compute_part, len(self.parts))
+
+
+class ColumnMethod:
+    """Convolution as a product of the filters and the windows, which are copied to columns block by block.
+
+    Args:
+        weights: Shape [GROUPS, C_OUT, C_IN * kernel].
+        problem: The shapes.
+    """
+
+    def __init__(self, weights: Array, problem: Problem) -> None:
+        self.weights, self.problem = weights, problem
+        p = problem
+        self.length = weights.shape[2]
+        output_shape = p.windows.output_shape
+        self.row_size = p.positions // output_shape[0]
+        row_step = max(1, -(-MIN_BLOCK_POSITIONS // self.row_size), COLUMN_BLOCK // (self.length * self.row_size))
+        rows = split_range(output_shape[0], -(-output_shape[0] // row_step))
+        group_step = max(1, COLUMN_BLOCK // (self.length * p.positions)) if len(rows) == 1 else 1
+        groups = split_range(p.groups, -(-p.groups // group_step))
+        #: The image, the groups and the rows of windows of each block.
+        self.blocks = list(itertools.product(range(p.batch), groups, rows))
+        total = p.batch * p.groups * p.c_out * self.length * p.positions
+        #: Few large blocks are divided by output channels instead.
+        per_block = count_products(total // len(self.blocks)) if len(self.blocks) < 4 and p.groups == 1 else 1
+        self.channels = split_range(p.c_out, per_block, PART_MULTIPLE)
+        self.is_padded_at_once = math.prod(p.spatial) * p.c_in * p.groups <= COLUMN_BLOCK
+
+    def __call__(self, data: Array, result: Array, finish: Finish) -> None:
+        """Compute the convolution; see `Method`."""
+        p = self.problem
+        grouped = data.reshape(p.batch, p.groups, p.c_in, *p.spatial)
+        target = result.reshape(p.batch, p.groups, p.c_out, p.positions)
+        windows = view_windows(p.windows, grouped) if self.is_padded_at_once else None
+
+        def copy_columns(n: int, groups: slice, rows: slice) -> Array:
+            """Return the windows of a block: shape [groups, length, positions]."""
+            if windows is None:
+                view = view_windows(p.windows.select_rows(rows.start, rows.stop), grouped[n, groups])
+            else:
+                index = (n, groups, ..., rows, *(slice(None),) * (len(p.spatial) - 1))
+                view = windows[index]
+            columns = get_scratch("columns", *view.shape)
+            np.copyto(columns, view)
+            return columns.reshape(view.shape[0], self.length, -1)
+
+        def compute_block(number: int) -> None:
+            n, groups, rows = self.blocks[number]
+            columns = copy_columns(n, groups, rows)
+            positions = slice(rows.start * self.row_size, rows.stop * self.row_size)
+            if p.groups == 1:
+                run_parallel(lambda k: multiply(n, self.channels[k], positions, columns[0]), len(self.channels))
+                return
+            np.matmul(self.weights[groups], columns, out=target[n, groups, :, positions])
+            finish(n, slice(groups.start * p.c_out, groups.stop * p.c_out), positions)
+
+        def multiply(n: int, channels: slice, positions: slice, columns: Array) -> None:
+            np.matmul(self.weights[0, channels], columns, out=target[n, 0, channels, positions])
+            finish(n, channels, positions)
+
+        if len(self.channels) > 1:
+            for number in range(len(self.blocks)):
+                compute_block(number)
+        else:
+            run_parallel(compute_block, len(self.blocks))
+
+
+def view_windows(windows: Windows, data: Array) -> Array:
+    """Return a view [..., C_IN, kernel..., output_shape...] of the windows over data [..., C_IN, spatial...]."""
+    rank = len(windows.output_shape)
+    view = windows.get_view(windows.pad(data))
+    axes = range(view.ndim)
+    return view.transpose(*axes[: -2 * rank], *axes[-rank:], *axes[-2 * rank : -rank])

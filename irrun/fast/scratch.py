@@ -1,0 +1,32 @@
+"""Temporary memory of threads, which is kept between calls: new memory would be cleared by the system each time."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+
+__all__ = ["get_scratch"]
+
+Array = np.ndarray[Any, Any]
+
+_local = threading.local()
+
+
+def get_scratch(purpose: str, *shape: int) -> Array:
+    """Return uninitialized f32 memory that belongs to the calling thread until it asks for the same purpose again.
+
+    Args:
+        purpose: A name; arrays of different purposes do not overlap.
+        shape: The shape.
+    """
+    size = math.prod(shape)
+    buffers: dict[str, Array] | None = getattr(_local, "buffers", None)
+    if buffers is None:
+        buffers = _local.buffers = {}
+    buffer = buffers.get(purpose)
+    if buffer is None or buffer.size < size:
+        buffer = buffers[purpose] = np.empty(size, np.float32)
+    return buffer[:size].reshape(shape)

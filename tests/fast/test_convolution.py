@@ -1,0 +1,185 @@
+"""Convolution by all methods against the plain kernel."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fast.harness import check, find_operation, is_specialized, make_floats
+from irrun.fast.convolution import METHODS, ConvolutionKernel
+from irrun.fast.convolution_problem import Problem
+from irrun.fast.packing import PackedMemory
+from irrun.ops._support.windows import create_windows
+from irrun.threads import use_threads
+
+F32 = np.float32
+
+ATTRIBUTES = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+
+
+def compare_sums(a, b, inputs):
+    """Allow the rounding errors of sums in another order: they grow with the square root of the number of terms."""
+    filters = inputs[1]
+    terms = np.prod(filters.shape[1:]) if filters.ndim == inputs[0].ndim else np.prod(filters.shape[2:])
+    scale = np.abs(inputs[0]).max(initial=0) * np.abs(filters).max() * np.sqrt(terms)
+    np.testing.assert_allclose(a, b, rtol=0, atol=4e-6 * scale)
+
+
+def compute(method, data, filters, **attributes):
+    """Return the result of one method, in float64 that of the plain kernel, and the blocks that were finished."""
+    entry = next(entry for entry in METHODS if entry.name.startswith(method))
+    windows = create_windows(
+        data.shape[2:],
+        filters.shape[3:],
+        *(attributes.get(name, [n] * (data.ndim - 2)) for name, n in (("strides", 1), ("dilations", 1))),
+        *(attributes.get(name, [0] * (data.ndim - 2)) for name in ("pads_begin", "pads_end")),
+    )
+    groups, c_out, c_in = filters.shape[:3]
+    problem = Problem(data.shape[0], groups, c_in, c_out, data.shape[2:], windows)
+    result = np.full((data.shape[0], groups * c_out, problem.positions), np.nan, F32)
+    finished = np.zeros(result.shape, int)
+
+    def finish(image, channels, positions):
+        assert not np.isnan(result[image, channels, positions]).any()
+        finished[image, channels, positions] += 1
+
+    entry.create(entry.prepare(filters, problem), problem)(data, result, finish)
+    np.testing.assert_array_equal(finished, 1)
+    plain = find_operation("GroupConvolution-1").kernel
+    expected = plain(data.astype(float), filters.astype(float), **{**ATTRIBUTES, **attributes})
+    return result.reshape(expected.shape), expected
+
+
+SHAPES = [(7, 7), (14, 14), (13, 17), (1, 9), (5, 1), (40, 33)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("pads", [[0, 0], [1, 1], [2, 0], [-1, 1]], ids=str)
+def test_winograd_equals_plain_kernel(shape, pads):
+    if any(n + p + 1 < 3 for n, p in zip(shape, pads, strict=True)):
+        pytest.skip("no window fits")
+    data, filters = make_floats((2, 5, *shape), 1), make_floats((1, 7, 5, 3, 3), 2)
+    actual, expected = compute("Winograd", data, filters, pads_begin=pads, pads_end=[1, 1])
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["banded", "taps"])
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 3), (5, 2), (7, 7)], ids=str)
+@pytest.mark.parametrize(
+    ("strides", "dilations"), [([1, 1], [1, 1]), ([2, 2], [1, 1]), ([3, 1], [1, 2]), ([1, 1], [2, 2]), ([1, 3], [2, 1])]
+)
+def test_depthwise_methods_equal_plain_kernel(method, kernel, strides, dilations):
+    filters = make_floats((6, 1, 1, *kernel), 2)
+    for shape, pads in itertools.product([(14, 15), (7, 23)], [([0, 0], [0, 0]), ([3, 1], [4, 0]), ([-1, 2], [3, -1])]):
+        extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+        if any(n + b + e < x for n, b, e, x in zip(shape, *pads, extent, strict=True)):
+            continue
+        actual, expected = compute(
+            method,
+            make_floats((2, 6, *shape), 1),
+            filters,
+            strides=strides,
+            dilations=dilations,
+            pads_begin=pads[0],
+            pads_end=pads[1],
+        )
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize(
+    ("shape", "kernel"),
+    [((20,), (5,)), ((9, 12), (3, 3)), ((9, 12), (1, 1)), ((6, 7, 8), (2, 3, 1)), ((1, 3000), (1, 3)), ((90, 80), (3, 3))],
+    ids=str,
+)
+def test_columns_and_products_equal_plain_kernel(groups, shape, kernel):
+    rank = len(shape)
+    filters = make_floats((groups, 40, 4, *kernel), 2)
+    data = make_floats((2, groups * 4, *shape), 1)
+    for strides, pads in itertools.product([[1] * rank, [2] * rank], [[0] * rank, [1] * rank]):
+        attributes = {"strides": strides, "dilations": [1] * rank, "pads_begin": pads, "pads_end": pads}
+        for method in ("columns", "product") if max(kernel) == 1 else ("columns",):
+            actual, expected = compute(method, data, filters, **attributes)
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("operation", "data", "filters"),
+    [
+        ("Convolution-1", (2, 3, 20, 21), (8, 3, 3, 3)),
+        ("Convolution-1", (1, 64, 14, 15), (64, 64, 3, 3)),
+        ("Convolution-1", (1, 16, 10, 10), (20, 16, 1, 1)),
+        ("Convolution-1", (2, 8, 50), (6, 8, 3)),
+        ("GroupConvolution-1", (2, 6, 9, 9), (6, 1, 1, 3, 3)),
+        ("GroupConvolution-1", (2, 6, 30, 30), (6, 1, 1, 3, 3)),
+        ("GroupConvolution-1", (2, 6, 30), (6, 1, 1, 5)),
+        ("GroupConvolution-1", (1, 6, 9, 9), (3, 4, 2, 3, 3)),
+        ("GroupConvolution-1", (1, 3, 9, 9), (3, 4, 1, 3, 3)),
+        ("Convolution-1", (1, 4, 9, 9), (3, 5, 3, 3)),  # the channels do not match
+        ("Convolution-1", (0, 3, 9, 9), (3, 3, 3, 3)),
+        ("Convolution-1", (1, 3, 2, 9), (3, 3, 3, 3)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("strides", [1, 2])
+def test_kernel_equals_plain_kernel(operation, data, filters, strides):
+    rank = len(data) - 2
+    for auto_pad, pads in (("explicit", 1), ("explicit", 0), ("same_upper", 0), ("same_lower", 0), ("valid", 0)):
+        attributes = {
+            "strides": [strides] * rank,
+            "dilations": [1] * rank,
+            "pads_begin": [pads] * rank,
+            "pads_end": [pads] * rank,
+            "auto_pad": auto_pad,
+        }
+        inputs = [make_floats(data, 1), make_floats(filters, 2)]
+        larger = make_floats((*data[:2], *(n + 4 for n in data[2:])), 3)
+        check(operation, inputs, attributes, constants=(1,), compare=compare_sums, repeat=[[larger, inputs[1]]])
+        check(operation, inputs, attributes, compare=compare_sums)
+        transposed = [np.ascontiguousarray(inputs[0].T).T, inputs[1]]
+        check(operation, transposed, attributes, constants=(1,), compare=compare_sums)
+    assert is_specialized(operation, inputs, (1,), **attributes)
+    check(operation, [x.astype(np.float16) for x in inputs], attributes, constants=(1,), compare=compare_sums)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads():
+    cases = [
+        ((1, 64, 56, 56), (1, 64, 64, 3, 3)),
+        ((1, 256, 14, 14), (1, 256, 256, 3, 3)),
+        ((1, 32, 56, 56), (1, 96, 32, 1, 1)),
+        ((1, 512, 7, 7), (1, 512, 512, 1, 1)),
+        ((1, 512, 7, 7), (1, 512, 512, 3, 3)),
+        ((1, 144, 56, 56), (144, 1, 1, 3, 3)),
+        ((1, 960, 7, 7), (960, 1, 1, 3, 3)),
+        ((1, 3, 112, 112), (1, 64, 3, 7, 7)),
+    ]
+    for data_shape, filter_shape in cases:
+        data, filters = make_floats(data_shape, 1), make_floats(filter_shape, 2)
+        kernel = ConvolutionKernel(filters, {**ATTRIBUTES, "pads_begin": [1, 1]}, PackedMemory(1 << 26))
+        results = []
+        for count in (1, 2, 4):
+            with use_threads(count):
+                results.append(kernel(data))
+        np.testing.assert_array_equal(results[0], results[1])
+        np.testing.assert_array_equal(results[0], results[2])
+
+
+def test_prepared_filters_stay_within_their_memory():
+    data, filters = make_floats((1, 64, 16, 16), 1), make_floats((1, 64, 64, 3, 3), 2)
+    attributes = {**ATTRIBUTES, "pads_begin": [1, 1]}
+    unlimited, limited = PackedMemory(1 << 26), PackedMemory(1000)
+    kernel = ConvolutionKernel(filters, attributes, unlimited)
+    result = kernel(data)
+    assert kernel.describe(data.shape).startswith("Winograd")
+    assert unlimited.used == 16 * 64 * 64 * 4
+    kernel = ConvolutionKernel(filters, attributes, limited)
+    np.testing.assert_allclose(kernel(data), result, rtol=0, atol=1e-3)
+    assert kernel.describe(data.shape).startswith("columns")
+    assert limited.used == 0
+
+
+def test_description_of_unknown_shape_says_so():
+    kernel = ConvolutionKernel(make_floats((1, 4, 4, 3, 3)), ATTRIBUTES, PackedMemory(0))
+    assert kernel.describe(None) == "chosen by the shape of the data"
