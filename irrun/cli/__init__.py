@@ -35,6 +35,7 @@ COMMANDS = {
     "compare": "Compare a model with another one, f64, OpenVINO or recorded values, layer by layer.",
     "reduce": "Find the smallest part of a model that still fails.",
     "debug": "Stop at layers in the Python debugger.",
+    "report": "Write a page that shows the layers of a run, their values, times and errors.",
     "check": "Find NaN, overflow, saturation and constant channels.",
 }
 

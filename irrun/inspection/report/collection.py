@@ -40,6 +40,7 @@ class Collector:
         max_values: Maximum number of values.
 
     Attributes:
+        max_iterations: Maximum number of iterations of one body.
         records: What is known about a layer, by its number and by its iterations: "", "3", "3,0".
         iterations: The number of iterations of each graph, by its owner's number and the owner's iterations.
         pictures: The pictures.
@@ -56,7 +57,7 @@ class Collector:
         self.pictures = PictureStore(MAX_PICTURE_BYTES)
         self.omitted_values = 0
         self.omitted_iterations = False
-        self._max_iterations = max_iterations
+        self.max_iterations = max_iterations
         self._remaining = max_values
         self._images = 0
         self._seconds: dict[str, float] = {}
@@ -129,13 +130,13 @@ class Collector:
             return False
         counts = self.iterations.setdefault(number, {})
         counts[tag] = max(counts.get(tag, 0), iteration + 1)
-        return iteration < self._max_iterations
+        return iteration < self.max_iterations
 
     def describe_omissions(self) -> list[str]:
         """Return notes about what the report does not contain."""
         notes = []
         if self.omitted_iterations:
-            notes.append(f"Only the first {self._max_iterations} iterations of each body are shown.")
+            notes.append(f"Only the first {self.max_iterations} iterations of each body are shown.")
         if self.omitted_values:
             notes.append(f"{self.omitted_values} values are omitted, because the report would become too large.")
         if self.structure.omitted:

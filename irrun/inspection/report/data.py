@@ -89,6 +89,7 @@ class Report:
             "graphs": structure.describe_graphs(),
             "values": self.collector.records,
             "iterations": self.collector.iterations,
+            "max_iterations": self.collector.max_iterations,
             "pictures": self.collector.pictures.to_json(),
             "reference": None if self.comparison is None else _describe_reference(self.comparison),
             "errors": {} if self.comparison is None else self.describe_errors(self.comparison.layers),

@@ -1,0 +1,355 @@
+// The drawing: nodes as elements, edges as paths, zoom and pan.
+
+const canvas = document.getElementById("canvas");
+const world = document.getElementById("world");
+const frameLayer = document.getElementById("frames");
+const nodeLayer = document.getElementById("nodes");
+const edgeLayer = document.getElementById("edges");
+
+/** Below this scale, only the first line of a node is legible; it is enlarged. */
+const FAR = 0.6;
+const SCALE_EXTENT = [0.02, 3];
+
+/** The selected node, or null, and the layer of the constant that was searched for, or null. */
+const selection = { node: null, constant: null };
+
+/** What is visible, with positions in the world: boxes of nodes by id. */
+const visible = new Map();
+/** The elements of nodes, frames and pills by key. */
+const elements = new Map();
+let worldSize = { width: 0, height: 0 };
+let transform = vendor.zoomIdentity;
+
+const zoomBehavior = vendor
+  .zoom()
+  .scaleExtent(SCALE_EXTENT)
+  .clickDistance(4)
+  .filter((event) => !event.button && !event.target.closest("input, select, .overlay"))
+  .on("zoom", (event) => {
+    transform = event.transform;
+    world.style.transform = `translate(${transform.x}px, ${transform.y}px) scale(${transform.k})`;
+    canvas.classList.toggle("far", transform.k < FAR);
+    canvas.classList.toggle("very-far", transform.k < 0.3);
+  });
+const zoomTarget = vendor.select(canvas);
+
+/** Moves the view. */
+function moveTo(next, animate = true) {
+  const isStill = !animate || matchMedia("(prefers-reduced-motion: reduce)").matches || document.hidden;
+  if (isStill) zoomTarget.call(zoomBehavior.transform, next);
+  else zoomTarget.transition().duration(220).call(zoomBehavior.transform, next);
+}
+
+/** Shows the whole graph; at the start, only as much as is legible. */
+function fitView({ animate = true, minScale = SCALE_EXTENT[0] } = {}) {
+  const { clientWidth: width, clientHeight: height } = canvas;
+  const margin = 32;
+  const scale = Math.min((width - 2 * margin) / worldSize.width, (height - 2 * margin) / worldSize.height, 1.1);
+  const k = Math.max(scale, minScale);
+  const x = (width - worldSize.width * k) / 2;
+  const y = scale >= minScale ? (height - worldSize.height * k) / 2 : margin;
+  moveTo(vendor.zoomIdentity.translate(x, y).scale(k), animate);
+}
+
+/** Moves a node to the center of the view, at a legible scale. */
+function centerNode(node) {
+  const box = visible.get(node.id);
+  if (!box) return;
+  const k = Math.min(Math.max(transform.k, 0.85), 1.6);
+  const height = Math.min(box.height, (canvas.clientHeight * 0.8) / k); // the top of a large frame
+  const x = canvas.clientWidth / 2 - (box.x + box.width / 2) * k;
+  const y = canvas.clientHeight / 2 - (box.y + height / 2) * k;
+  moveTo(vendor.zoomIdentity.translate(x, y).scale(k));
+}
+
+/** Lays out the open groups and draws what is visible. */
+function draw() {
+  const layout = layOut(root);
+  worldSize = layout;
+  visible.clear();
+  const scene = { frames: [], boxes: [], pills: [], edges: [] };
+  flatten(layout, root, 0, 0, 0, scene);
+  world.style.width = `${layout.width}px`;
+  world.style.height = `${layout.height}px`;
+  const used = new Set();
+  for (const frame of scene.frames) {
+    place(used, `frame ${frame.node.id}`, frameLayer, frame, () => create("div.frame"), updateFrame);
+    const header = { ...frame, height: getHeaderHeight(frame.node) - 10 };
+    place(used, `header ${frame.node.id}`, nodeLayer, header, () => createHeader(frame.node), updateHeader);
+  }
+  for (const box of scene.boxes) {
+    place(used, `node ${box.node.id}`, nodeLayer, box, () => createNodeElement(box.node), updateNode);
+  }
+  for (const pill of scene.pills) {
+    place(used, `pill ${pill.group.id} ${pill.id}`, nodeLayer, pill, () => createPill(pill), () => {});
+  }
+  for (const [key, element] of elements) {
+    if (used.has(key)) continue;
+    element.remove();
+    elements.delete(key);
+  }
+  drawEdges(scene.edges, layout);
+  updateSelection();
+}
+
+/** Collects what a layout contains, with positions in the world. */
+function flatten(layout, group, left, top, depth, scene) {
+  for (const box of layout.boxes) {
+    const absolute = { ...box, x: box.x + left, y: box.y + top, depth };
+    visible.set(box.node.id, absolute);
+    if (box.layout) {
+      scene.frames.push(absolute);
+      flatten(box.layout, box.node, absolute.x, absolute.y, depth + 1, scene);
+    } else {
+      scene.boxes.push(absolute);
+    }
+  }
+  for (const pill of layout.pills) scene.pills.push({ ...pill, group, x: pill.x + left, y: pill.y + top });
+  for (const edge of layout.edges) {
+    const points = edge.points.map((point) => ({ x: point.x + left, y: point.y + top }));
+    scene.edges.push({ ...edge, points });
+  }
+}
+
+/** Places the element of a key, which is created when it is first visible. */
+function place(used, key, layer, box, build, update) {
+  used.add(key);
+  let element = elements.get(key);
+  if (!element) {
+    element = build();
+    elements.set(key, element);
+    layer.append(element);
+  }
+  element.style.left = `${box.x}px`;
+  element.style.top = `${box.y}px`;
+  element.style.width = `${box.width}px`;
+  element.style.height = `${box.height}px`;
+  update(element, box.node, box);
+}
+
+function createNodeElement(node) {
+  const element = create(
+    "div.node",
+    { role: "button", tabindex: "-1", "data-node": node.id },
+    create("span.line.first", {}, create("span.name"), create("span.value")),
+    create("span.line.second", {}, create("span.name"), create("span.shape")),
+  );
+  if (node.members.length) {
+    element.classList.add(node.kind === "group" ? "group" : "owner");
+    element.prepend(create("button.chevron", { type: "button", tabindex: "-1", "aria-hidden": "true" }, "▸"));
+    element.setAttribute("aria-expanded", "false");
+  }
+  element.addEventListener("click", (event) => {
+    const isToggle = node.kind !== "layer" || event.target.closest(".chevron") || event.detail > 1;
+    if (isToggle && node.members.length) toggleNode(node);
+    else selectNode(node);
+  });
+  return element;
+}
+
+/** Sets the texts and the color of a closed node. */
+function updateNode(element, node) {
+  const { measure } = coloring;
+  const [first, second] = element.querySelectorAll(".line");
+  const value = measure.id === "type" ? undefined : readNode(node);
+  const text = value === undefined ? "" : measure.format(value);
+  setText(first.children[1], text);
+  if (node.kind === "layer") {
+    const layer = layers[node.layer];
+    const output = getRecord(node.layer)?.outputs?.find(Boolean);
+    setText(first.children[0], layer.type);
+    setText(second.children[0], node.label || layer.name || `layer ${node.layer}`);
+    setText(second.children[1], output ? formatShape(output.shape) : layer.outputs[0]?.shape ?? "");
+    element.style.setProperty("--category", getCategory(layer.type)[1]);
+    element.classList.toggle("idle", !getRecord(node.layer) && Boolean(data.values[node.layer] || getOwner(node.layer) !== null));
+  } else {
+    setText(first.children[0], node.label);
+    setText(second.children[0], formatCount(node.layers.length, "layer"));
+  }
+  element.setAttribute("aria-label", describeNode(node, text));
+  element.title = node.kind === "layer" ? getKey(node.layer) : node.label;
+  paint(element, node, value);
+}
+
+function describeNode(node, value) {
+  if (node.kind !== "layer") return `Group ${node.label}, ${formatCount(node.layers.length, "layer")}, ${value}`;
+  return `${layers[node.layer].type} ${node.label}, ${value}`;
+}
+
+/** Sets the color of a node. */
+function paint(element, node, value) {
+  const hasColor = value !== undefined && coloring.hasValues;
+  element.classList.toggle("colored", hasColor);
+  element.classList.toggle("plain", coloring.measure.id === "type" && node.kind === "layer");
+  if (!hasColor) {
+    element.style.removeProperty("--fill");
+    element.style.removeProperty("--ink");
+    return;
+  }
+  const color = interpolateColor(getPosition(value));
+  element.style.setProperty("--fill", `rgb(${color.join(" ")})`);
+  element.style.setProperty("--ink", isBright(color) ? "#17191d" : "#ffffff");
+}
+
+/** Creates the header of an open group or body, with a slider if the body has iterations. */
+function createHeader(node) {
+  const element = create(
+    "div.header",
+    { role: "button", tabindex: "-1", "data-node": node.id, "aria-expanded": "true" },
+    create("button.chevron", { type: "button", tabindex: "-1", "aria-hidden": "true" }, "▾"),
+    create("span.name"),
+    create("span.value"),
+  );
+  if (node.kind === "layer") element.append(createSlider(node.layer));
+  element.addEventListener("click", (event) => {
+    if (event.target.closest(".slider")) return;
+    if (event.target.closest(".chevron") || event.detail > 1) toggleNode(node);
+    else selectNode(node);
+  });
+  return element;
+}
+
+function updateHeader(element, node) {
+  const text = node.kind === "layer" ? `${layers[node.layer].type}  ${node.label}` : node.label;
+  setText(element.children[1], text);
+  const value = coloring.measure.id === "type" ? undefined : readNode(node);
+  const count = formatCount(node.layers.length, "layer");
+  setText(element.children[2], [node.kind === "layer" ? "" : count, value === undefined ? "" : coloring.measure.format(value)].filter(Boolean).join(" · "));
+  element.setAttribute("aria-label", `${text}, open`);
+  element.title = node.kind === "layer" ? getKey(node.layer) : node.label;
+  if (node.kind === "layer") updateSlider(element.querySelector(".slider"));
+}
+
+function updateFrame(element, node, box) {
+  element.classList.toggle("body", node.kind === "layer");
+  element.dataset.depth = String(box.depth % 2);
+}
+
+/** Creates the slider that chooses the iteration of a layer's bodies. */
+function createSlider(owner) {
+  const input = create("input", { type: "range", min: 0, step: 1, "aria-label": `Iteration of ${layers[owner].name}` });
+  const element = create("span.slider", { "data-owner": owner }, input, create("output"));
+  input.addEventListener("input", () => chooseIteration(owner, Number(input.value)));
+  for (const name of ["pointerdown", "mousedown", "dblclick", "click"]) {
+    element.addEventListener(name, (event) => event.stopPropagation());
+  }
+  updateSlider(element);
+  return element;
+}
+
+function updateSlider(element) {
+  const owner = Number(element.dataset.owner);
+  const shown = countShownIterations(owner);
+  const total = countIterations(owner);
+  const [input, output] = element.children;
+  const iteration = Math.min(chosenIterations.get(owner) ?? 0, Math.max(0, shown - 1));
+  input.max = String(Math.max(0, shown - 1));
+  input.value = String(iteration);
+  input.disabled = shown < 2;
+  const more = total > shown ? ` (${total} in all)` : "";
+  const text = total ? `iteration ${iteration} of ${shown}${more}` : "no values";
+  setText(output, layers[owner].type === "If" ? "" : text);
+  input.setAttribute("aria-valuetext", text);
+  input.hidden = layers[owner].type === "If";
+}
+
+function createPill(pill) {
+  const arrow = pill.direction === "in" ? "from" : "to";
+  const element = create(
+    "button.pill",
+    { type: "button", tabindex: "-1", title: `${arrow} ${layers[pill.target].name}`, "data-target": pill.target },
+    `${arrow} ${pill.label}`,
+  );
+  element.addEventListener("click", () => revealLayer(pill.target));
+  return element;
+}
+
+/** Draws all edges, as smooth curves. */
+function drawEdges(edges, { width, height }) {
+  edgeLayer.replaceChildren();
+  edgeLayer.setAttribute("width", width);
+  edgeLayer.setAttribute("height", height);
+  const marker = (id) => {
+    const shape = createSvg("path", { d: "M0,0 L8,4 L0,8 Z" });
+    return createSvg("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, shape);
+  };
+  edgeLayer.append(createSvg("defs", {}, marker("arrow"), marker("arrow-active")));
+  for (const edge of edges) {
+    if (edge.points.length < 2) continue;
+    const path = createSvg("path", { d: curve(edge.points), "marker-end": "url(#arrow)" });
+    path.edge = edge;
+    edgeLayer.append(path);
+  }
+}
+
+function curve(points) {
+  const [first, ...rest] = points;
+  let text = `M${first.x},${first.y}`;
+  for (let i = 0; i < rest.length - 1; i += 1) {
+    const [a, b] = [rest[i], rest[i + 1]];
+    const isLast = i === rest.length - 2;
+    const end = isLast ? b : { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
+    text += ` Q${a.x},${a.y} ${end.x},${end.y}`;
+  }
+  if (rest.length === 1) text += ` L${rest[0].x},${rest[0].y}`;
+  return text;
+}
+
+/** Marks the selected node and its edges, and makes it the one that Tab reaches. */
+function updateSelection() {
+  const { node } = selection;
+  const target = node && visible.has(node.id) ? node.id : [...visible.keys()][0];
+  for (const element of nodeLayer.children) {
+    const id = element.dataset.node;
+    if (!id) continue;
+    element.classList.toggle("selected", id === node?.id);
+    if (id === node?.id) element.setAttribute("aria-current", "true");
+    else element.removeAttribute("aria-current");
+    element.tabIndex = id === target ? 0 : -1;
+  }
+  const number = node?.kind === "layer" ? node.layer : -1;
+  for (const path of edgeLayer.children) {
+    if (!path.edge) continue;
+    const isActive = number >= 0 && (path.edge.sources.includes(number) || path.edge.targets.includes(number));
+    path.classList.toggle("active", isActive);
+    path.setAttribute("marker-end", isActive ? "url(#arrow-active)" : "url(#arrow)");
+  }
+}
+
+/** Updates texts and colors after a change of the measure, of iterations or of the scheme. */
+function updateDrawing() {
+  for (const box of visible.values()) {
+    if (box.layout) updateHeader(elements.get(`header ${box.node.id}`), box.node);
+    else updateNode(elements.get(`node ${box.node.id}`), box.node);
+  }
+}
+
+/** Opens or closes a node, which keeps its place on the screen. */
+function toggleNode(node) {
+  const before = visible.get(node.id);
+  setOpen(node, !openNodes.has(node.id));
+  draw();
+  const after = visible.get(node.id);
+  if (before && after) {
+    const x = transform.x + (before.x - after.x) * transform.k + ((before.width - after.width) / 2) * transform.k;
+    const y = transform.y + (before.y - after.y) * transform.k;
+    moveTo(vendor.zoomIdentity.translate(x, y).scale(transform.k), false);
+  }
+  selectNode(node, { center: false });
+  if (isOpen(node)) centerIfHidden(node);
+}
+
+/** Moves the view if a node that was opened is not in it. */
+function centerIfHidden(node) {
+  const box = visible.get(node.id);
+  const right = transform.applyX(box.x + box.width);
+  const isHidden = transform.applyX(box.x) < 0 || right > canvas.clientWidth || transform.applyY(box.y) < 0;
+  if (isHidden && box.width * transform.k < canvas.clientWidth) centerNode(node);
+}
+
+/** Returns the element of a visible node. */
+const getElement = (node) => elements.get(`node ${node.id}`) ?? elements.get(`header ${node.id}`);
+
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}

@@ -1,0 +1,142 @@
+// The model: layers, groups and bodies as a tree of nodes, and the values of the chosen iterations.
+
+/**
+ * A node of the drawing: a layer, a group of layers, or one of several bodies of a layer.
+ * @typedef {object} DrawnNode
+ * @property {string} id A unique identifier.
+ * @property {"layer" | "group" | "body"} kind
+ * @property {number} layer The number of the layer; -1 for groups.
+ * @property {string} label
+ * @property {DrawnNode | null} parent The node that contains it; null for the root.
+ * @property {DrawnNode[]} members The nodes that it contains, for groups and layers with bodies.
+ * @property {number[]} layers The layers in it, without those in bodies of these layers. For a layer with one body,
+ *     the layers of the body; for a layer with several, none.
+ */
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const { layers, graphs, pictures } = data;
+
+/** The consumers of each layer, as numbers of layers that are drawn. */
+const consumers = layers.map(() => []);
+for (const [number, layer] of layers.entries()) {
+  if (layer.constant) continue;
+  for (const input of layer.inputs) {
+    if (input && !consumers[input[0]].includes(number)) consumers[input[0]].push(number);
+  }
+}
+
+/** @type {Map<string, DrawnNode>} */
+const nodes = new Map();
+/** The nodes of layers by their number; undefined for constants. @type {DrawnNode[]} */
+const layerNodes = [];
+
+/** @returns {DrawnNode} */
+function createNode(kind, label, parent, layer = -1) {
+  const node = { id: `${kind[0]}${nodes.size}`, kind, layer, label, parent, members: [], layers: [] };
+  nodes.set(node.id, node);
+  return node;
+}
+
+/** Adds the members of a group or a graph to a node. */
+function addMembers(parent, members) {
+  for (const member of members) {
+    if (typeof member === "number") {
+      addLayer(parent, member);
+    } else {
+      const group = createNode("group", member.label, parent);
+      parent.members.push(group);
+      addMembers(group, member.members);
+      parent.layers.push(...group.layers);
+    }
+  }
+}
+
+function addLayer(parent, number) {
+  const layer = layers[number];
+  const node = createNode("layer", shortenName(layer), parent, number);
+  layerNodes[number] = node;
+  parent.members.push(node);
+  parent.layers.push(number);
+  const bodies = layer.bodies ?? [];
+  if (bodies.length === 1) addMembers(node, graphs[bodies[0]].members);
+  if (bodies.length > 1) {
+    for (const body of bodies) {
+      const child = createNode("body", graphs[body].tag, node);
+      node.members.push(child);
+      addMembers(child, graphs[body].members);
+    }
+  }
+}
+
+/** Returns the most telling part of the name of a layer. */
+function shortenName(layer) {
+  const type = layer.type.toLowerCase();
+  const parts = layer.name.split("/").filter(Boolean);
+  while (parts.length > 1) {
+    const last = parts.at(-1).toLowerCase().replace(/_\d+$/, "");
+    if (last !== "withoutbiases" && !type.startsWith(last) && !/^(aten|prim|prims)::/.test(last)) break;
+    parts.pop();
+  }
+  const name = parts.at(-1) ?? "";
+  const pieces = name.replace(/^__module\./, "").split(".");
+  if (!name.startsWith("__module.") || pieces.length < 2) return pieces.join(".");
+  return /^\d+$/.test(pieces.at(-1)) ? pieces.slice(-2).join(".") : pieces.at(-1);
+}
+
+const root = createNode("group", data.model.name, null);
+addMembers(root, graphs[0].members);
+
+/** The number of the layer whose body contains a layer, or null. */
+const getOwner = (number) => graphs[layers[number].graph].owner;
+
+/** The chosen iteration of each layer that owns bodies. @type {Map<number, number>} */
+const chosenIterations = new Map();
+
+/** Returns the iterations of the bodies that contain a layer as the key of a record: "", "3", "3,0". */
+function getTag(number) {
+  const owner = getOwner(number);
+  if (owner === null) return "";
+  const outer = getTag(owner);
+  const iteration = chosenIterations.get(owner) ?? 0;
+  return outer ? `${outer},${iteration}` : String(iteration);
+}
+
+/** Returns the number of iterations of a layer's bodies in the run, in the chosen iteration of outer bodies. */
+function countIterations(owner) {
+  return data.iterations[owner]?.[getTag(owner)] ?? 0;
+}
+
+/** Returns the number of iterations that can be chosen: those whose values the report contains. */
+const countShownIterations = (owner) => Math.min(countIterations(owner), data.max_iterations);
+
+/** Returns the recorded run of a layer in the chosen iterations: seconds and outputs; undefined if it did not run. */
+function getRecord(number) {
+  const layer = layers[number];
+  const records = data.values[number];
+  if (layer.constant) return records?.[""];
+  const record = records?.[getTag(number)];
+  if (record || layer.type !== "Result" || !layer.inputs[0]) return record;
+  const [source, port] = layer.inputs[0]; // a Result passes on the value of its producer
+  const output = getRecord(source)?.outputs?.[port];
+  return output && { outputs: [output], forwarded: true };
+}
+
+/** Returns the errors of a layer against the reference in the chosen iterations, or undefined. */
+const getErrors = (number) => data.errors[number]?.[getTag(number)];
+
+/** Returns the key of a layer with the chosen iterations. */
+function getKey(number) {
+  const owner = getOwner(number);
+  const { key } = layers[number];
+  if (owner === null) return key;
+  const prefix = `${layers[owner].key}[0]/`;
+  const local = key.startsWith(prefix) ? key.slice(prefix.length) : key;
+  return `${getKey(owner)}[${chosenIterations.get(owner) ?? 0}]/${local}`;
+}
+
+/** Returns the nodes that contain a node, outermost first, without the root. */
+function getAncestors(node) {
+  const ancestors = [];
+  for (let parent = node.parent; parent && parent !== root; parent = parent.parent) ancestors.unshift(parent);
+  return ancestors;
+}
