@@ -25,8 +25,8 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of a tile: as f32 it takes 768 KiB.
-TILE_SIZE = 3 << 16
+#: Elements of a tile: as f32 it takes 2 MiB, so that calls of NumPy take no time beside the work of a tile.
+TILE_SIZE = 1 << 19
 #: For so many rows at most, the products of the groups are scaled instead of the weights.
 MAX_SCALED_ROWS = 8
 #: Types that NumPy converts to f32 fast.
