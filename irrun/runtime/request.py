@@ -132,6 +132,7 @@ class CompiledModel:
         outputs: The outputs, in the order of the Results.
         check: Whether runs compare declared types and shapes with actual ones.
         threads: Number of threads of a run.
+        optimize: Whether runs without observers use specialized kernels.
         memory: Bytes that the values of one run may take; None for what the machine has left.
     """
 
@@ -151,6 +152,7 @@ class CompiledModel:
         self.inputs = model.inputs
         self.outputs = model.outputs
         self.check = check
+        self.optimize = optimize
         self._input_names = index_names(self.inputs)
         self._output_names = index_names(self.outputs)
         if weights_memory is None:
