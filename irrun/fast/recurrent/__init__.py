@@ -1,0 +1,22 @@
+"""Recurrent cells and sequences with constant weights.
+
+The weights are rearranged once, so that a step is a matrix product and a few calls of ufuncs that write into the same
+workspace:
+
+- The sigmoid gates are computed as `0.5 + 0.5 * tanh(x / 2)`, with the factor 1/2 in their weights. One call computes
+  tanh of several gates.
+- The gates are ordered so that those of the same treatment are adjacent.
+- The weights are divided into *parts* (`matrices.PartedMatrix`), and the gates have the shape [gates * parts, batch,
+  hidden / parts].
+
+A hidden state is written to its place in the output, from which the next step reads it.
+"""
+
+from __future__ import annotations
+
+from irrun.fast.recurrent.cells import specialize_cell
+from irrun.fast.recurrent.preparation import prepare_cell
+from irrun.fast.recurrent.recurrences import RecurrentWeights, run_direction
+from irrun.fast.recurrent.sequences import specialize_sequence
+
+__all__ = ["RecurrentWeights", "prepare_cell", "run_direction", "specialize_cell", "specialize_sequence"]

@@ -1,0 +1,101 @@
+"""Specialized kernels of recurrent sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.recurrent.preparation import get_kind, prepare_weights
+from irrun.fast.recurrent.recurrences import F32, RecurrentWeights, run_direction
+from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
+from irrun.ops._support.checks import read_lengths
+from irrun.ops._support.recurrent_steps import reorder_gates
+
+__all__ = ["specialize_sequence"]
+
+Array = np.ndarray[Any, Any]
+
+
+@specializes("LSTMSequence-5", "GRUSequence-5", "RNNSequence-5")
+def specialize_sequence(site: CallSite) -> SpecializedKernel | None:
+    """Prepare the weights of all directions."""
+    kind = get_kind(site)
+    if kind is None:
+        return None
+    state_count = kind.state_count
+    W, R, B = (site.get_constant(i) for i in range(2 + state_count, 5 + state_count))
+    if W is None or R is None or B is None or site.has_input(5 + state_count) or site.get_constant(0) is not None:
+        return None
+    weights_format = site.attributes.get("weights_format", "fico")
+    direction = site.attributes.get("direction", "forward")
+    count = 2 if direction == "bidirectional" else 1
+    if not len(W) == len(R) == len(B) == count:
+        return None
+    directions = []
+    for d in range(count):
+        w, r, b = (reorder_gates(x[d], weights_format) for x in (W, R, B))
+        weights = prepare_weights(site, kind, w, r, b)
+        if weights is None:
+            return None
+        directions.append((weights, d == 1 or direction == "reverse"))
+    template = site.constants[: 2 + state_count]
+    positions = site.variable_inputs
+
+    def compute(*inputs: Array) -> Any:
+        arguments: list[Any] = list(template)
+        for position, value in zip(positions, inputs, strict=True):
+            arguments[position] = value
+        X, lengths = arguments[0], arguments[1 + state_count]
+        states = arguments[1 : 1 + state_count]
+        is_f32 = all(x.dtype == F32 and x.ndim == 3 for x in (X, *states))
+        if not is_f32 or not X.shape[1] or lengths.shape != X.shape[:1] or any(s.shape[1] != count for s in states):
+            return site.call_plain(*inputs)
+        lengths = read_lengths("sequence_lengths", lengths, *X.shape[:2])
+        return _run_directions(directions, X, states, lengths)
+
+    return compute
+
+
+def _run_directions(
+    directions: Sequence[tuple[RecurrentWeights, bool]], X: Array, states: Sequence[Array], lengths: Array
+) -> tuple[Array, ...]:
+    """Run a sequence.
+
+    Args:
+        directions: The weights of each direction, and whether it is reversed.
+        X: The input, shape [batch, time, input].
+        states: The initial states, shape [batch, directions, hidden] each.
+        lengths: i64, shape [batch].
+
+    Returns:
+        The hidden states and the last states; see `run_sequence`.
+    """
+    batch, time, _ = X.shape
+    Y = np.empty((batch, len(directions), time, states[0].shape[2]), np.float32)
+    last_states = [np.zeros(state.shape, np.float32) for state in states]
+    is_masked = bool((lengths != time).any())
+    by_time = X.transpose(1, 0, 2)
+    for d, (weights, is_reversed) in enumerate(directions):
+        initial = [state[:, d] for state in states]
+        if not is_masked:
+            order = slice(None, None, -1) if is_reversed else slice(None)
+            outputs = Y[:, d].transpose(1, 0, 2)[order]
+            for _, results in run_direction(weights, by_time[order], initial, outputs):
+                for last_state, result in zip(last_states, results, strict=True):
+                    last_state[:, d] = result
+            continue
+        times = np.arange(time)[:, np.newaxis]
+        is_past_end = times >= lengths
+        index = (np.where(is_past_end, times, lengths - 1 - times), np.arange(batch))  # within each sequence
+        outputs = np.empty((time, batch, weights.hidden), np.float32)
+        stops = [int(n) for n in np.unique(lengths) if n]
+        inputs = by_time[index] if is_reversed else by_time
+        for stop, results in run_direction(weights, inputs, initial, outputs, stops):
+            ends = lengths == stop
+            for last_state, result in zip(last_states, results, strict=True):
+                last_state[ends, d] = result[ends]
+        outputs[is_past_end] = 0
+        Y[:, d].transpose(1, 0, 2)[index if is_reversed else slice(None)] = outputs
+    return Y, *last_states
