@@ -11,7 +11,7 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
-__all__ = ["CASES", "Case", "DecoderShape", "build_decoder"]
+__all__ = ["CASES", "GROWTH", "Case", "DecoderShape", "build_decoder"]
 
 RNG = np.random.default_rng(0)
 F32 = np.float32
@@ -286,4 +286,20 @@ CASES: dict[str, Case] = {
     "GRUSequence [2,100,80]->128 bidirectional": Case(
         lambda: build_gru_sequence(2, 100, 80, 128), _sequence_inputs(2, 100, 80, 128, 1, 2)
     ),
+}
+
+
+def _sequence_case(batch: int, length: int, size: int, hidden: int) -> Case:
+    return Case(
+        lambda: build_lstm_sequence(batch, length, size, hidden),
+        _sequence_inputs(batch, length, size, hidden, 2),
+    )
+
+
+#: Quantity -> its value -> a case, for measuring how time grows.
+GROWTH: dict[str, dict[int, Case]] = {
+    "iterations of a loop, [1, n, 16] -> 16": {n: _iterator_case(1, n, 16, 16) for n in (1, 10, 100, 1000, 10_000)},
+    "batch of a loop, [n, 50, 256] -> 256": {n: _iterator_case(n, 50, 256, 256) for n in (1, 4, 16, 64)},
+    "length of an LSTMSequence, [1, n, 128] -> 128": {n: _sequence_case(1, n, 128, 128) for n in (64, 512, 4096)},
+    "batch of an LSTMSequence, [n, 50, 256] -> 256": {n: _sequence_case(n, 50, 256, 256) for n in (1, 4, 16, 64)},
 }

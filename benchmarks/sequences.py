@@ -4,6 +4,7 @@
     python benchmarks/sequences.py                      # one thread
     python benchmarks/sequences.py --threads 2
     python benchmarks/sequences.py --threads 2 --busy   # while another process keeps a core busy
+    python benchmarks/sequences.py --growth             # time against iterations, lengths and batch sizes
 
 Both run the same files on the same inputs, in turns, in one process, with the same number of threads.
 """
@@ -28,7 +29,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 import openvino as ov  # noqa: E402
-from sequence_models import CASES, Case  # noqa: E402
+from sequence_models import CASES, GROWTH, Case  # noqa: E402
 
 import irrun  # noqa: E402
 
@@ -94,11 +95,15 @@ def main() -> None:
     parser.add_argument("--threads", default="1", help="threads of both engines")
     parser.add_argument("--busy", action="store_true", help="keep one core busy with another process")
     parser.add_argument("--seconds", type=float, default=1.0, help="how long each case runs")
+    parser.add_argument("--growth", action="store_true", help="measure how time grows, instead of the cases")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args()
+    cases = CASES
+    if options.growth:
+        cases = {f"{label}: {n}": case for label, sizes in GROWTH.items() for n, case in sizes.items()}
     rows = {}
     with tempfile.TemporaryDirectory() as folder, busy_core(options.busy):
-        for name, case in CASES.items():
+        for name, case in cases.items():
             if options.cases and not any(part in name for part in options.cases):
                 continue
             times = compare(case, Path(folder), options.seconds)
@@ -106,11 +111,11 @@ def main() -> None:
             rows[name] = {**times, "ratio": ratio, "target": case.target}
             if not options.json:
                 ours, peer = times["irrun"] * 1e3, times["OpenVINO"] * 1e3
-                print(f"{name:46} {ours:9.3f} ms {peer:9.3f} ms {ratio:6.2f}  (target {case.target:g})", flush=True)
+                print(f"{name:52} {ours:9.3f} ms {peer:9.3f} ms {ratio:6.2f}  (target {case.target:g})", flush=True)
     if options.json:
         print(json.dumps(rows, indent=2))
     else:
-        print(f"{'geometric mean':46} {'':12} {'':12} {geometric_mean(r['ratio'] for r in rows.values()):6.2f}")
+        print(f"{'geometric mean':52} {'':12} {'':12} {geometric_mean(r['ratio'] for r in rows.values()):6.2f}")
 
 
 if __name__ == "__main__":
