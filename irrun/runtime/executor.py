@@ -305,7 +305,7 @@ class Executor:
                 self._raise_located(error, instruction, values)
             results = [values[slot] for slot in outputs]
             try:
-                for observer in self._state.observers:
+                for observer in self._state.observers if instruction.is_observed else ():
                     replacement = observer(instruction.layer, arguments, results, seconds, scope)
                     if replacement is not None:
                         results = _check_replacement(replacement, outputs)
@@ -359,9 +359,9 @@ class Executor:
             back_edges=body.back_edges,
             output_shapes=tuple(map(_get_declared_shape, owner.outputs)),
             result_shapes=tuple(map(_get_declared_shape, result_ports)),
-            result_dtypes=tuple(map(_get_declared_dtype, result_ports)),
+            result_dtypes=tuple(_get_computed_dtype(body.program, port) for port in result_ports),
             parameter_shapes=tuple(map(_get_declared_shape, parameter_ports)),
-            parameter_dtypes=tuple(map(_get_declared_dtype, parameter_ports)),
+            parameter_dtypes=tuple(_get_computed_dtype(body.program, port) for port in parameter_ports),
             constant_results=body.program.get_constant_results(),
         )
 
@@ -378,8 +378,11 @@ def _get_declared_shape(port: Port) -> tuple[int | None, ...] | None:
     return None if port.shape is None else tuple(d if isinstance(d, int) else None for d in port.shape)
 
 
-def _get_declared_dtype(port: Port) -> np.dtype[Any] | None:
-    return port.element_type.dtype if port.element_type else None
+def _get_computed_dtype(program: Program, port: Port) -> np.dtype[Any] | None:
+    """Return the type of the value of a port, which is the declared one unless the program replaces it."""
+    if port.element_type is None:
+        return None
+    return program.computed_types.get(port.element_type.dtype, port.element_type.dtype)
 
 
 def _store_outputs(values: list[Any], outputs: tuple[int, ...], result: Any) -> None:

@@ -36,6 +36,7 @@ class Instruction:
         bodies: Bodies that are passed to the kernel, by the name of the parameter.
         provided: Types of the other arguments that each request provides, by the name of the parameter.
         plain: The instructions that this specialized one replaces. They run if its kernel raises an exception.
+        is_observed: Whether observers are called after it, which is false for conversions that a pass inserted.
         description: Which fast implementation the kernel is, and why; empty if it is the plain one.
     """
 
@@ -49,6 +50,7 @@ class Instruction:
     bodies: dict[str, BodyProgram] = field(default_factory=dict)
     provided: dict[str, type] = field(default_factory=dict)
     plain: tuple[Instruction, ...] = ()
+    is_observed: bool = True
     description: str = ""
 
     @property
@@ -70,6 +72,7 @@ class Program:
         result_layers: The Results.
         constant_layers: For each slot that holds a constant, the layer that produced it.
         compressed: Weights that are not folded, by the slot of their values: see the pass `compressed_weights`.
+        computed_types: The types of arrays that are replaced by others: see the pass `precision`.
         invariant_count: In the body of a loop, the number of leading instructions that run in the first iteration
             only.
     """
@@ -82,6 +85,7 @@ class Program:
     result_layers: list[Layer]
     constant_layers: dict[int, Layer] = field(default_factory=dict)
     compressed: dict[int, CompressedWeights] = field(default_factory=dict)
+    computed_types: dict[np.dtype[Any], np.dtype[Any]] = field(default_factory=dict)
     invariant_count: int = 0
 
     def copy(self) -> Program:

@@ -24,6 +24,7 @@ from irrun.runtime.executor import Executor, Instrument, Observer, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
 from irrun.runtime.lowering import lower
 from irrun.runtime.malloc import keep_freed_blocks
+from irrun.runtime.passes.precision import PRECISIONS, change_precision
 from irrun.runtime.program import ABSENT, Instruction, Program
 from irrun.threads import get_default_thread_count, use_threads
 
@@ -55,6 +56,7 @@ def compile_model(
     operations: Sequence[Operation] = (),
     optimize: bool = True,
     memory: int | str | None = None,
+    precision: str = "f32",
 ) -> CompiledModel:
     """Prepare a model for execution.
 
@@ -76,6 +78,10 @@ def compile_model(
             plain kernels of `irrun.ops` compute every intermediate value.
         memory: Maximum size of the values of one run at the same time, without the weights and the inputs: a number of
             bytes, or a text such as "2G". By default the memory that is available to the process.
+        precision: The precision of computations. "f32", as in OpenVINO's CPU plugin with the same precision hint,
+            computes values in f16 and bf16 in f32, without rounding between operations. "declared" rounds each value
+            to its declared type. "f64" computes all floating-point values in f64. Inputs, outputs and variables
+            keep their declared types.
 
     Returns:
         A model that can be called.
@@ -84,7 +90,7 @@ def compile_model(
         UnsupportedError: The model has unsupported operations; the message lists all of them.
         ModelError: The file is invalid.
         ValueError: `device_name` is not supported, `config` has properties, weights are passed for a model that was
-            read already, `threads` is not positive, or `memory` is not a positive size.
+            read already, `threads` is not positive, `memory` is not a positive size, or `precision` is unknown.
     """
     if isinstance(weights, str) and _is_device(weights):
         device_name, weights = weights, None
@@ -111,6 +117,7 @@ def compile_model(
         operations=operations,
         optimize=optimize,
         memory=memory,
+        precision=precision,
     )
 
 
@@ -134,6 +141,7 @@ class CompiledModel:
         threads: Number of threads of a run.
         optimize: Whether runs without observers use specialized kernels.
         memory: Bytes that the values of one run may take; None for what the machine has left.
+        precision: The precision of computations: "f32", "declared" or "f64".
     """
 
     def __init__(
@@ -146,7 +154,12 @@ class CompiledModel:
         operations: Sequence[Operation] = (),
         optimize: bool = True,
         memory: int | str | None = None,
+        precision: str = "f32",
+        keeps_output_types: bool = True,
     ) -> None:
+        if precision not in PRECISIONS:
+            raise ValueError(f"unknown precision {precision!r}, expected one of {', '.join(PRECISIONS)}")
+        self.precision = precision
         self.memory = None if memory is None else parse_size(str(memory))
         self.model = model
         self.inputs = model.inputs
@@ -160,6 +173,7 @@ class CompiledModel:
         self.threads = get_default_thread_count() if threads is None else threads
         with use_threads(self.threads):
             self._program = lower(model, operations)
+            change_precision(self._program, precision, keeps_output_types)
             passes.apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
             with np.errstate(all="ignore"):
                 self._fast_program = passes.optimize(self._program) if optimize else self._program
@@ -268,12 +282,18 @@ class VariableState:
     """
 
     def __init__(
-        self, name: str, values: dict[str, Array], declaration: Declaration, initial: Array | None = None
+        self,
+        name: str,
+        values: dict[str, Array],
+        declaration: Declaration,
+        initial: Array | None = None,
+        computed_types: Mapping[np.dtype[Any], np.dtype[Any]] | None = None,
     ) -> None:
         self.name = name
         self._values = values
         self._declaration = declaration
         self._initial = initial
+        self._computed_types = computed_types or {}
 
     def __repr__(self) -> str:
         value = self._values.get(self.name)
@@ -291,7 +311,11 @@ class VariableState:
             InputError: On assignment, if the new value does not have the declared type and shape.
         """
         value = self._values.get(self.name, self._initial)
-        return self._declaration.make_zeros() if value is None else value.copy()
+        if value is None:
+            return self._declaration.make_zeros()
+        element_type = self._declaration.type
+        is_changed = element_type is not None and self._computed_types.get(element_type.dtype) == value.dtype
+        return value.astype(element_type.dtype) if element_type is not None and is_changed else value.copy()
 
     @state.setter
     def state(self, value: ArrayLike) -> None:
@@ -299,7 +323,7 @@ class VariableState:
         is_typed = isinstance(value, (np.ndarray, np.generic))
         array = np.array(value) if is_typed or element_type is None else np.array(value, element_type.dtype)
         self._declaration.check(self.name, array)
-        self._values[self.name] = array
+        self._values[self.name] = array.astype(self._computed_types.get(array.dtype, array.dtype), copy=False)
 
     def reset(self) -> None:
         """Restore the initial value."""
@@ -348,7 +372,7 @@ class InferRequest:
         state.deadline = None if timeout is None else perf_counter() + timeout
         compiled = self._compiled
         arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
-        check = _make_check() if compiled.check else None
+        check = _make_check(compiled) if compiled.check else None
         self._state.observers = [*observers, *([check] if check else [])]
         variables = self._state.variables.values
         previous = dict(variables)
@@ -382,7 +406,8 @@ class InferRequest:
             elif instruction.operation.type == "Assign":
                 variables.setdefault(instruction.attributes["variable_id"], (Declaration(None, None), None))
         values = self._state.variables.values
-        return [VariableState(name, values, *variable) for name, variable in variables.items()]
+        computed_types = self._compiled._program.computed_types
+        return [VariableState(name, values, *variable, computed_types) for name, variable in variables.items()]
 
     def reset_state(self) -> None:
         """Restore the initial value of every variable, and restart random generators."""
@@ -423,14 +448,17 @@ def _declare_variable(program: Program, instruction: Instruction) -> tuple[Decla
     initial = program.initial[slot]
     if initial is not None:
         element_type = ElementType.of(initial.dtype)
+    declared = instruction.layer.outputs[0].element_type if instruction.layer.outputs else None
+    if declared and element_type and program.computed_types.get(declared.dtype) == element_type.dtype:
+        element_type = declared
     declaration = Declaration(element_type, attributes.get("variable_shape"))
     return declaration, declaration.make_zeros() if slot == ABSENT else initial
 
 
-def _make_check() -> DeclarationCheck:
+def _make_check(compiled: CompiledModel) -> DeclarationCheck:
     from irrun.runtime.declaration_check import DeclarationCheck
 
-    return DeclarationCheck()
+    return DeclarationCheck(compiled._program.computed_types)
 
 
 def _copy_if_shared(result: Array, shared: set[int]) -> Array:
