@@ -9,7 +9,12 @@ import click
 
 from irrun.cli.show import format_columns
 
-__all__ = ["format_seconds", "print_table"]
+__all__ = ["fit_widths", "format_seconds", "print_table", "shorten_middle"]
+
+#: Characters between two columns.
+GAP = 3
+#: Columns are not narrowed below this width.
+MINIMUM = 8
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
@@ -24,37 +29,55 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Seq
         click.echo(format_columns([header, *rows]))
         return
     from rich import box
-    from rich.console import Console
+    from rich.cells import cell_len
+    from rich.console import Console, JustifyMethod
     from rich.table import Table
     from rich.text import Text
 
     from irrun.errors import escape_unprintable
 
+    console = Console()
+    cells = [[escape_unprintable(cell) for cell in row] for row in rows]
+    words = [title.split() for title in header]  # titles are wrapped
+    natural = [max(map(cell_len, [*words[i], *(row[i] for row in cells)])) for i in range(len(header))]
+    widths = fit_widths(natural, console.width - GAP * (len(header) - 1))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for i, title in enumerate(header):
-        table.add_column(
-            title,
-            justify="right" if title in right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            min_width=12 if i == 0 else None,
-        )
-    for row in rows:
-        table.add_row(
-            *(
-                Text(_shorten_middle(escape_unprintable(cell)) if i == 0 else escape_unprintable(cell))
-                for i, cell in enumerate(row)
-            )
-        )
-    Console().print(table)
+    for title, width in zip(header, widths, strict=True):
+        side: JustifyMethod = "right" if title in right else "left"
+        table.add_column(title, justify=side, vertical="bottom", width=width)
+    for first, *others in cells:
+        texts = [shorten_middle(first, widths[0]), *others]
+        table.add_row(*(Text(text, no_wrap=True, overflow="ellipsis") for text in texts))
+    console.print(table)
 
 
-def _shorten_middle(text: str, length: int = 60) -> str:
-    """Return a text without its middle, since the ends of a key are the most distinctive."""
+def fit_widths(natural: Sequence[int], available: int) -> list[int]:
+    """Return the widths of columns: the widest ones are narrowed until all fit.
+
+    Args:
+        natural: The widths of the columns without a limit.
+        available: The sum of widths that fits. The first column, which contains names, may take half of it before it
+            is narrowed. No column gets narrower than `MINIMUM`.
+    """
+    first = min(natural[0], max(available // 2, MINIMUM))
+    limit = max(natural)
+    while limit > MINIMUM and sum(min(width, limit) for width in natural[1:]) > available - first:
+        limit -= 1
+    others = [min(width, limit) for width in natural[1:]]
+    return [max(min(natural[0], available - sum(others)), first), *others]
+
+
+def shorten_middle(text: str, length: int) -> str:
+    """Return a text without its middle, since the ends of a key are the most distinctive.
+
+    Args:
+        text: The text.
+        length: The maximum length of the result.
+    """
     if len(text) <= length:
         return text
-    half = (length - 1) // 2
-    return f"{text[:half]}…{text[-half:]}"
+    end = (length - 1) // 2
+    return f"{text[: length - 1 - end]}…{text[len(text) - end :]}"
 
 
 def format_seconds(seconds: float) -> str:

@@ -1,0 +1,48 @@
+"""Tables on terminals."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from irrun.cli.tables import fit_widths, print_table, shorten_middle
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("natural", "available", "expected"),
+    [
+        ([10, 5, 20], 40, [10, 5, 20]),
+        ([10, 5, 20], 30, [10, 5, 15]),
+        ([60, 5, 60], 60, [30, 5, 25]),
+        ([60, 30, 60], 20, [10, 8, 8]),
+        ([60, 5], 30, [25, 5]),
+    ],
+)
+def test_widest_columns_are_narrowed_first(natural, available, expected):
+    assert fit_widths(natural, available) == expected
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"), [(10, "encoder/10"), (7, "enc…/10"), (8, "enco…/10"), (1, "…"), (2, "e…")]
+)
+def test_middle_of_names_is_omitted(length, expected):
+    assert shorten_middle("encoder/10", length) == expected
+
+
+def test_no_column_disappears_on_a_narrow_terminal(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    header = ("layer", "operation", "type", "time", "first values")
+    print_table(header, [("encoder.layer.3/attention", "MatMul", "f32", "0.12 ms", "0.25 " * 30)], right=("time",))
+    print_table(header, [])
+    lines = re.sub(r"\x1b\[\d*m", "", terminal.getvalue()).splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[2].split()[:5] == ["encoder.layer.3/attention", "MatMul", "f32", "0.12", "ms"]
