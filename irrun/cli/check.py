@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import create_load_options, input_options, load_input_sets
+from irrun.cli.inputs import InputOptions, input_options
 
 __all__ = ["command"]
 
@@ -27,13 +27,7 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
-    inputs: tuple[str, ...],
-    weights: Path | None,
-    seed: int,
-    layout: str,
-    channels: str,
-    mean: str | None,
-    scale: str | None,
+    inputs: InputOptions,
     target_type: str | None,
     as_json: bool,
 ) -> None:
@@ -50,9 +44,8 @@ def command(
     from irrun.errors import to_one_line
     from irrun.inspection.checks import check
 
-    source = irrun.read_model(model, weights)
-    options = create_load_options(seed, layout, channels, mean, scale)
-    sets = load_input_sets(inputs, source.inputs, options)
+    source = irrun.read_model(model, inputs.weights)
+    sets = inputs.load_sets(source.inputs)
     with show_progress(model.name) as observers:
         report = check(source, input_sets=sets, target_type=target_type, observers=observers)
     if as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import create_load_options, input_options, load_input_sets
+from irrun.cli.inputs import InputOptions, input_options
 
 if TYPE_CHECKING:
     from irrun.inspection.compare import Comparison, LayerComparison
@@ -50,13 +50,7 @@ MAX_ROWS = 25
 def command(
     model: Path,
     reference: str,
-    inputs: tuple[str, ...],
-    weights: Path | None,
-    seed: int,
-    layout: str,
-    channels: str,
-    mean: str | None,
-    scale: str | None,
+    inputs: InputOptions,
     layers: tuple[str, ...],
     show_all: bool,
     sort: str,
@@ -77,9 +71,8 @@ def command(
     from irrun.cli.progress import show_progress
     from irrun.inspection.compare import compare
 
-    source = irrun.read_model(model, weights)
-    options = create_load_options(seed, layout, channels, mean, scale)
-    sets = load_input_sets(inputs, source.inputs, options)
+    source = irrun.read_model(model, inputs.weights)
+    sets = inputs.load_sets(source.inputs)
     with show_progress(model.name) as observers:
         result = compare(source, reference, sets[0], factor=tolerance, observers=observers)
     if as_json and cure is None:

@@ -9,7 +9,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import create_load_options, input_options
+from irrun.cli.inputs import InputOptions, input_options
 
 __all__ = ["command"]
 
@@ -38,13 +38,7 @@ __all__ = ["command"]
 @import_option
 def command(
     model: Path,
-    inputs: tuple[str, ...],
-    weights: Path | None,
-    seed: int,
-    layout: str,
-    channels: str,
-    mean: str | None,
-    scale: str | None,
+    inputs: InputOptions,
     globs: tuple[str, ...],
     types: tuple[str, ...],
     condition: str | None,
@@ -59,15 +53,13 @@ def command(
     """
     import irrun
     from irrun.cli.show import format_tensors
-    from irrun.data.load import load_inputs
     from irrun.data.save import save_outputs
     from irrun.errors import to_one_line
     from irrun.inspection.debugger import Breakpoint
 
-    source = irrun.read_model(model, weights)
+    source = irrun.read_model(model, inputs.weights)
     compiled = irrun.compile_model(source, optimize=False)
-    options = create_load_options(seed, layout, channels, mean, scale)
-    arrays = load_inputs(inputs, compiled.inputs, options)
+    arrays = inputs.load(compiled.inputs)
     observer = Breakpoint(compiled, globs, types=types, condition=condition)
     try:
         outputs = compiled.create_infer_request().infer(arrays, observers=[observer]).to_dict()

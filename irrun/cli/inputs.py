@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,17 +17,90 @@ if TYPE_CHECKING:
     from irrun.data.load import LoadOptions
     from irrun.ir.model import TensorSpec
 
-__all__ = ["create_load_options", "input_options", "load_input_sets", "parse_numbers"]
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+__all__ = ["InputOptions", "input_options", "load_input_sets", "parse_numbers"]
 
 
-def input_options(command: Command) -> Command:
+@dataclass(frozen=True)
+class InputOptions:
+    """The model's weights and inputs as the command line states them.
+
+    Attributes:
+        specs: Texts of the form `[name=]value`.
+        weights: The .bin file, or None for the one next to the model.
+        seed: Seed for random inputs.
+        layout: Layout of image inputs.
+        channels: Channel order of image inputs.
+        mean: Text of `--mean`.
+        scale: Text of `--scale`.
+    """
+
+    specs: tuple[str, ...] = ()
+    weights: Path | None = None
+    seed: int = 0
+    layout: str = "auto"
+    channels: str = "BGR"
+    mean: str | None = None
+    scale: str | None = None
+
+    def load(self, tensors: Sequence[TensorSpec]) -> dict[str | int, np.ndarray[Any, Any]]:
+        """Load the inputs of one run.
+
+        Args:
+            tensors: The inputs of the model.
+
+        Raises:
+            click.BadParameter: A text is not a list of numbers.
+            InputError: A name is unknown, a value cannot be read, or an input is missing.
+        """
+        from irrun.data.load import load_inputs
+
+        return load_inputs(self.specs, tensors, self.create_load_options())
+
+    def load_sets(self, tensors: Sequence[TensorSpec]) -> list[dict[str | int, np.ndarray[Any, Any]]]:
+        """Load the inputs of several runs; see `load_input_sets`.
+
+        Args:
+            tensors: The inputs of the model.
+
+        Raises:
+            click.BadParameter: A text is not a list of numbers.
+            InputError: A name is unknown, a value cannot be read, or an input is missing.
+        """
+        return load_input_sets(self.specs, tensors, self.create_load_options())
+
+    def create_load_options(self) -> LoadOptions:
+        """Return how inputs are loaded.
+
+        Raises:
+            click.BadParameter: A text is not a list of numbers.
+        """
+        from irrun.data.image import ImageOptions
+        from irrun.data.load import LoadOptions
+
+        mean, scale = parse_numbers(self.mean, "--mean"), parse_numbers(self.scale, "--scale")
+        return LoadOptions(self.seed, ImageOptions(self.layout, self.channels, mean, scale))
+
+
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options `--input`, `--weights`, `--seed`, `--layout`, `--channels`, `--mean` and `--scale`.
 
     Args:
-        command: A function with parameters `inputs`, `weights`, `seed`, `layout`, `channels`, `mean` and `scale`.
+        command: A function with a parameter `inputs`, which is passed an `InputOptions`.
     """
+
+    @functools.wraps(command)
+    def run(
+        inputs: tuple[str, ...],
+        weights: Path | None,
+        seed: int,
+        layout: str,
+        channels: str,
+        mean: str | None,
+        scale: str | None,
+        **others: Any,
+    ) -> Any:
+        return command(inputs=InputOptions(inputs, weights, seed, layout, channels, mean, scale), **others)
+
     options = [
         click.option(
             "-i",
@@ -56,29 +131,10 @@ def input_options(command: Command) -> Command:
         click.option("--mean", metavar="M[,M,M]", help="Subtract this mean from image pixels (0 to 255)."),
         click.option("--scale", metavar="S[,S,S]", help="Divide image pixels by this after subtracting the mean."),
     ]
+    decorated: Callable[..., Any] = run
     for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def create_load_options(seed: int, layout: str, channels: str, mean: str | None, scale: str | None) -> LoadOptions:
-    """Return how inputs are loaded.
-
-    Args:
-        seed: Seed for random inputs.
-        layout: Layout of image inputs.
-        channels: Channel order of image inputs.
-        mean: Text of `--mean`.
-        scale: Text of `--scale`.
-
-    Raises:
-        click.BadParameter: A text is not a list of numbers.
-    """
-    from irrun.data.image import ImageOptions
-    from irrun.data.load import LoadOptions
-
-    image = ImageOptions(layout, channels, parse_numbers(mean, "--mean"), parse_numbers(scale, "--scale"))
-    return LoadOptions(seed, image)
+        decorated = option(decorated)
+    return decorated
 
 
 def load_input_sets(

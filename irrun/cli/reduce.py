@@ -13,7 +13,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import create_load_options, input_options
+from irrun.cli.inputs import InputOptions, input_options
 
 if TYPE_CHECKING:
     from irrun.inspection.reduce import Progress
@@ -56,13 +56,7 @@ __all__ = ["command"]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
-    inputs: tuple[str, ...],
-    weights: Path | None,
-    seed: int,
-    layout: str,
-    channels: str,
-    mean: str | None,
-    scale: str | None,
+    inputs: InputOptions,
     against: str | None,
     fails: str | None,
     test: str | None,
@@ -79,15 +73,13 @@ def command(
     The exit code is 0 if the model was reduced, 1 if it does not fail, and 2 after an error.
     """
     import irrun
-    from irrun.data.load import load_inputs
     from irrun.errors import to_one_line
     from irrun.inspection.reduce import reduce
 
     if output is not None and output.is_file():
         raise click.BadParameter(f"expected a folder, found the file {output}", param_hint="--output")
-    source = irrun.read_model(model, weights)
-    options = create_load_options(seed, layout, channels, mean, scale)
-    arrays = load_inputs(inputs, source.inputs, options)
+    source = irrun.read_model(model, inputs.weights)
+    arrays = inputs.load(source.inputs)
     with _show_progress(model.name) as progress:
         result = reduce(
             source, arrays, against=against, fails=fails, test=test, max_trials=max_trials, progress=progress

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import create_load_options, input_options
+from irrun.cli.inputs import InputOptions, input_options
 
 if TYPE_CHECKING:
     from irrun.inspection.report.data import Report
@@ -42,13 +42,7 @@ FORMATS = ("html", "model-explorer")
 @click.option("--format", "kind", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Format.")
 def command(
     model: Path,
-    inputs: tuple[str, ...],
-    weights: Path | None,
-    seed: int,
-    layout: str,
-    channels: str,
-    mean: str | None,
-    scale: str | None,
+    inputs: InputOptions,
     output: Path | None,
     reference: str | None,
     kind: str,
@@ -62,16 +56,16 @@ def command(
     """
     import irrun
     from irrun.cli.progress import show_progress
-    from irrun.data.load import load_inputs
     from irrun.inspection.report.data import collect_report
 
-    source = irrun.read_model(model, weights)
+    source = irrun.read_model(model, inputs.weights)
     output = output or Path(f"{model.stem}.html" if kind == "html" else f"{model.stem}.graph.json")
-    _check_output(output, [model, weights or model.with_suffix(".bin")])
-    options = create_load_options(seed, layout, channels, mean, scale)
-    arrays = load_inputs(inputs, source.inputs, options)
+    _check_output(output, [model, inputs.weights or model.with_suffix(".bin")])
+    arrays = inputs.load(source.inputs)
     with show_progress(model.name) as observers:
-        report = collect_report(source, arrays, reference=reference, channels=channels.upper(), observers=observers)
+        report = collect_report(
+            source, arrays, reference=reference, channels=inputs.channels.upper(), observers=observers
+        )
     if kind == "html":
         _write_page(report, output)
     else:

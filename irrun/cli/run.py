@@ -11,7 +11,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import parse_numbers
+from irrun.cli.inputs import InputOptions, input_options
 
 if TYPE_CHECKING:
     from irrun.inspection.keys import KeyTable, Selection
@@ -56,30 +56,9 @@ class _RunCommand(ExampleCommand):
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option(
-    "-i",
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="[NAME=]VALUE",
-    help="A .npy, .npz (file.npz:key), raw .bin, .json or image file; JSON text such as 'ids=[[1,2,3]]'; or random, "
-    "zeros, ones (random:1,3,224,224 if the shape is dynamic). Without NAME: the next input.",
-)
+@input_options
 @click.option("-o", "--output", metavar="PATH", help="Save the outputs to an .npz, .npy or .json file or a folder.")
 @click.option("--dump", metavar="FOLDER", help="Write all values, in bodies too, to .npy files in a folder.")
-@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed for random inputs.")
-@click.option("--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Layout of image inputs.")
-@click.option(
-    "--channels",
-    type=click.Choice(["BGR", "RGB"], case_sensitive=False),
-    metavar="BGR|RGB",
-    default="BGR",
-    show_default=True,
-    help="Channel order of image inputs.",
-)
-@click.option("--mean", metavar="M[,M,M]", help="Subtract this mean from image pixels (0 to 255).")
-@click.option("--scale", metavar="S[,S,S]", help="Divide image pixels by this after subtracting the mean.")
 @click.option(
     "--show",
     multiple=True,
@@ -116,15 +95,9 @@ class _RunCommand(ExampleCommand):
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
-    inputs: tuple[str, ...],
+    inputs: InputOptions,
     output: str | None,
     dump: str | None,
-    weights: Path | None,
-    seed: int,
-    layout: str,
-    channels: str,
-    mean: str | None,
-    scale: str | None,
     show: tuple[str, ...],
     trace: bool,
     trace_layers: tuple[str, ...],
@@ -140,16 +113,15 @@ def command(
     from irrun.cli.dump import ValueDump
     from irrun.cli.progress import show_progress
     from irrun.cli.tables import print_table
-    from irrun.data.image import ImageOptions
-    from irrun.data.load import LoadOptions, load_inputs
+    from irrun.data.load import load_inputs
     from irrun.data.save import save_outputs
     from irrun.errors import escape_unprintable
     from irrun.inspection.keys import KeyTable, Selection
 
     if output == "":
         raise click.BadParameter("expected an .npz, .npy or .json file or a folder, found ''", param_hint="--output")
-    image_options = ImageOptions(layout, channels, parse_numbers(mean, "--mean"), parse_numbers(scale, "--scale"))
-    source = irrun.read_model(model, weights)
+    load_options = inputs.create_load_options()
+    source = irrun.read_model(model, inputs.weights)
     is_glob = {name: any(c in name for c in "*?") or "]/" in name for name in show}
     source.add_outputs([name for name in show if not is_glob[name]])
     compiled = irrun.compile_model(
@@ -162,7 +134,7 @@ def command(
         threads=threads,
     )
     request = compiled.create_infer_request()
-    arrays = load_inputs(inputs, compiled.inputs, LoadOptions(seed, image_options))
+    arrays = load_inputs(inputs.specs, compiled.inputs, load_options)
     traced: list[Any] = []
     checked: set[int] = set()
     shown: dict[str, Any] = {}

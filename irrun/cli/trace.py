@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import create_load_options, input_options
+from irrun.cli.inputs import InputOptions, input_options
 
 if TYPE_CHECKING:
     from irrun.inspection.trace import Trace, TracedValue
@@ -42,13 +42,7 @@ SORT_KEYS = ("order", "time", "size", "max", "name")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
-    inputs: tuple[str, ...],
-    weights: Path | None,
-    seed: int,
-    layout: str,
-    channels: str,
-    mean: str | None,
-    scale: str | None,
+    inputs: InputOptions,
     output: Path | None,
     layers: tuple[str, ...],
     types: tuple[str, ...],
@@ -61,7 +55,6 @@ def command(
     """Run MODEL and record the outputs of its layers, in bodies too, or print the .trace file MODEL."""
     import irrun
     from irrun.cli.progress import show_progress
-    from irrun.data.load import load_inputs
     from irrun.errors import escape_unprintable
     from irrun.inspection.trace import Trace, record
 
@@ -70,9 +63,8 @@ def command(
         with Trace.open(model) as trace:
             print_trace(trace, layers, types, modules, sort, top, as_json)
         return
-    options = create_load_options(seed, layout, channels, mean, scale)
-    compiled = irrun.compile_model(irrun.read_model(model, weights), optimize=False)
-    arrays = load_inputs(inputs, compiled.inputs, options)
+    compiled = irrun.compile_model(irrun.read_model(model, inputs.weights), optimize=False)
+    arrays = inputs.load(compiled.inputs)
     if output is None:
         limit = 0  # the table requires statistics only
     with show_progress(model.name) as observers:
