@@ -17,10 +17,12 @@ from irrun.errors import InputError
 
 __all__ = [
     "LARGE",
+    "Collection",
     "MemoryBudget",
     "MemoryLimitError",
     "check_allocation",
     "check_empty",
+    "collect_values",
     "find_owner",
     "format_size",
     "get_available_memory",
@@ -40,6 +42,9 @@ LARGE = 1 << 24
 QUOTA = 1 << 26
 #: The part of the memory that is left that a run may use.
 USABLE = 0.9
+
+#: Bytes that a collection may grow by before they are counted.
+MAX_UNCOUNTED = 1 << 20
 
 #: Largest product of the other dimensions of an array without elements.
 MAX_EMPTY = 1 << 24
@@ -185,6 +190,7 @@ class MemoryBudget:
         limit: Bytes; None until it is determined.
         used: Bytes of the large arrays that were alive when they were last counted, and of all later ones.
         sources: Lists of values that may be alive, each with the indices of those to count; None for all.
+        collections: What kernels that are running have collected.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -192,6 +198,7 @@ class MemoryBudget:
         self.used = 0
         self._stated = limit
         self.sources: list[tuple[Sequence[Array | None], Sequence[int] | None]] = []
+        self.collections: list[Collection] = []
         self._excluded: list[Array] = []
 
     def start(self, arguments: Iterable[Array]) -> None:
@@ -203,6 +210,7 @@ class MemoryBudget:
         self.limit = self._stated
         self.used = 0
         self.sources = []
+        self.collections = []
         arguments = list(arguments)
         for value in arguments:
             if not value.size:
@@ -212,6 +220,7 @@ class MemoryBudget:
     def finish(self) -> None:
         """Release the values of a run that ended."""
         self.sources = []
+        self.collections = []
         self._excluded = []
 
     def get_counted_size(self, count: int) -> int:
@@ -221,7 +230,7 @@ class MemoryBudget:
             count: Number of instructions.
         """
         negligible = QUOTA if self._stated is None else min(QUOTA, self._stated // 4)
-        return min(max(negligible // max(count, 1), 64), 1 << 20)
+        return min(max(negligible // max(count, 1), 64), MAX_UNCOUNTED)
 
     def add(self, value: Array) -> None:
         """Count a new value.
@@ -277,7 +286,53 @@ class MemoryBudget:
             owners.pop(id(owner), None)
         for identity in excluded:
             owners.pop(identity, None)
-        return sum(owners.values())
+        return sum(owners.values()) + sum(collection.size for collection in self.collections)
+
+
+class Collection:
+    """Arrays that a kernel keeps until it returns, such as the values that a loop concatenates.
+
+    Args:
+        budget: The budget of the run; None outside of runs.
+
+    Attributes:
+        size: Bytes of the arrays.
+    """
+
+    def __init__(self, budget: MemoryBudget | None) -> None:
+        self.size = 0
+        self._budget = budget
+        self._uncounted = 0
+
+    def add(self, size: int) -> None:
+        """Count a new array of `size` bytes.
+
+        Raises:
+            InputError: The values that are alive exceed the limit of the run.
+        """
+        self.size += size
+        self._uncounted += size
+        if self._uncounted <= MAX_UNCOUNTED:
+            return
+        if self._budget is None:
+            check_allocation([self.size], np.dtype(np.uint8))
+        else:
+            self._budget.used += self._uncounted
+            self._budget.check(0)
+        self._uncounted = 0
+
+
+@contextmanager
+def collect_values() -> Iterator[Collection]:
+    """Yield a collection whose arrays count as alive until the `with` block ends."""
+    budget = _budget.get()
+    collection = Collection(budget)
+    collections = [] if budget is None else budget.collections
+    collections.append(collection)
+    try:
+        yield collection
+    finally:
+        collections.pop()
 
 
 @contextmanager
@@ -329,10 +384,13 @@ def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
         dtype: The type of its elements.
 
     Raises:
-        InputError: The array exceeds the limit for one array, or what the current run has left.
+        InputError: The array exceeds the limit for one array, or what the current run has left, or it has no elements
+            and its other dimensions are large.
     """
     sizes = [max(0, int(n)) for n in shape]
     required = math.prod(sizes) * dtype.itemsize
+    if not required:
+        check_empty(sizes)
     limit = _limit.get() or get_default_limit()
     if required > limit:
         raise InputError(

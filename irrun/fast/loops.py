@@ -11,7 +11,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.fast.recurrent import RecurrentWeights, run_direction
 from irrun.fast.vectorization import NotVectorizableError
-from irrun.limits import check_allocation
+from irrun.limits import Collection, check_allocation, collect_values
 from irrun.ops._support.axes import normalize_axis, to_scalar
 from irrun.ops._support.context import BodyRunner, InputDescription, OutputDescription
 from irrun.ops._support.input_slices import InputSlicer, create_slicers, get_count_from_outputs
@@ -23,8 +23,8 @@ Kernel = Callable[..., tuple[Array, ...]]
 
 #: Number of bytes that an array takes besides its elements.
 ARRAY_OVERHEAD = 120
-#: Number of iterations between checks of the size of the values that are collected.
-CHECK_INTERVAL = 1024
+#: Number of iterations whose numbers are computed at once.
+COUNTER_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -192,10 +192,18 @@ def _iterate(
         slicers: The sliced inputs.
         count: Maximum number of iterations, or None.
     """
-    arguments: list[Array | None] = [None] * body.parameter_count
-    for entry in body.inputs:
-        if entry.axis is None and entry.port >= 0:
-            arguments[entry.parameter] = inputs[entry.port]
+    with collect_values() as collection:
+        return _iterate_with(collection, inputs, body, slicers, count)
+
+
+def _iterate_with(
+    collection: Collection,
+    inputs: Sequence[Array],
+    body: BodyRunner,
+    slicers: Sequence[InputSlicer],
+    count: int | None,
+) -> tuple[Array, ...]:
+    arguments = _get_initial_arguments(inputs, body)
     condition = next((o.result for o in body.outputs if o.purpose == "execution_condition"), None)
     if condition is not None and condition in body.constant_results:
         value = body.constant_results[condition]
@@ -204,16 +212,19 @@ def _iterate(
     sliced = [(slicer.entry.parameter, slicer.to_array(slicer.count)) for slicer in slicers]
     counter = _Counter.create(body, arguments)
     outputs = [
-        _ConcatenatedOutput(entry, count if condition is None else None)
+        _ConcatenatedOutput(entry, count if condition is None else None, collection)
         for entry in body.outputs
         if entry.axis is not None and entry.port >= 0
     ]
     collectors = [(output.entry.result, output.add) for output in outputs]
     edges = [(edge.result, edge.parameter) for edge in body.back_edges]
     run = body.run
+    limit = min((slicer.count for slicer in slicers), default=None)
     iteration = 0
     is_running = True
     while is_running:
+        if iteration == limit:
+            raise InputError(f"iteration {iteration} is out of range: a sliced input has {limit} slices")
         for parameter, slices in sliced:
             arguments[parameter] = slices[iteration]
         results = run(arguments, iteration)
@@ -235,6 +246,15 @@ def _iterate(
     for output in outputs:
         values[output.entry.port] = output.get_value()
     return tuple(values)
+
+
+def _get_initial_arguments(inputs: Sequence[Array], body: BodyRunner) -> list[Array | None]:
+    """Return the values of the body's Parameters that are passed as a whole, and None for all others."""
+    arguments: list[Array | None] = [None] * body.parameter_count
+    for entry in body.inputs:
+        if entry.axis is None and entry.port >= 0:
+            arguments[entry.parameter] = inputs[entry.port]
+    return arguments
 
 
 class _Counter:
@@ -268,13 +288,13 @@ class _Counter:
         return cls(parameter, value.shape, dtype)
 
     def make_values(self, start: int) -> Array:
-        """Return the values of `CHECK_INTERVAL` iterations."""
-        numbers = np.arange(start, start + CHECK_INTERVAL).astype(self.dtype)
-        return np.broadcast_to(numbers.reshape(-1, *(1,) * len(self.shape)), (CHECK_INTERVAL, *self.shape))
+        """Return the values of `COUNTER_BLOCK` iterations."""
+        numbers = np.arange(start, start + COUNTER_BLOCK).astype(self.dtype)
+        return np.broadcast_to(numbers.reshape(-1, *(1,) * len(self.shape)), (COUNTER_BLOCK, *self.shape))
 
     def get_value(self, iteration: int) -> Array:
         """Return the value for an iteration; iterations are in order."""
-        position = iteration % CHECK_INTERVAL
+        position = iteration % COUNTER_BLOCK
         if not position:
             self.values = self.make_values(iteration)
         return np.asarray(self.values[position])
@@ -289,18 +309,19 @@ class _ConcatenatedOutput:
     Args:
         entry: The entry of the port map.
         count: The number of iterations if it is known.
+        collection: Counts the values.
     """
 
-    def __init__(self, entry: OutputDescription, count: int | None) -> None:
+    def __init__(self, entry: OutputDescription, count: int | None, collection: Collection) -> None:
         self.entry = entry
         self.count = count
+        self.collection = collection
         self.position = 0
         self.value: Array | None = None
         self.stacked: Array | None = None
         self.shape: tuple[int, ...] = ()
         self.dtype: np.dtype[Any] | None = None
         self.parts: list[Array] = []
-        self.size = 0
 
     def add(self, part: Array) -> None:
         """Add the value of the next iteration.
@@ -320,6 +341,7 @@ class _ConcatenatedOutput:
         """Allocate the output for as many values of the shape of the first one, and write that."""
         assert self.count is not None
         check_allocation((self.count, part.size), part.dtype)
+        self.collection.add(self.count * part.nbytes)
         shape = part.shape or (1,)
         axis = normalize_axis(self.entry.axis or 0, len(shape))
         before, length, after = shape[:axis], shape[axis], shape[axis + 1 :]
@@ -340,14 +362,11 @@ class _ConcatenatedOutput:
         """
         if self.stacked is not None:  # the shape or type has changed
             self.parts = [np.array(value) for value in self.stacked[: self.position]]
-            self.size = sum(value.nbytes + ARRAY_OVERHEAD for value in self.parts)
             self.value = self.stacked = self.dtype = None
         if self.count is not None:
             check_allocation((self.count, part.size), part.dtype)
-        if not len(self.parts) % CHECK_INTERVAL:
-            check_allocation([self.size], np.dtype(np.uint8))
         self.parts.append(part)
-        self.size += part.nbytes + ARRAY_OVERHEAD
+        self.collection.add(part.nbytes + ARRAY_OVERHEAD)
 
     def get_value(self) -> Array:
         """Return the output after all iterations."""
@@ -356,4 +375,5 @@ class _ConcatenatedOutput:
         assert self.entry.axis is not None
         parts = self.parts if self.parts[0].ndim else [part.reshape(1) for part in self.parts]
         axis = normalize_axis(self.entry.axis, parts[0].ndim)
+        check_allocation([sum(part.size for part in parts)], parts[0].dtype)
         return np.concatenate(parts if self.entry.stride > 0 else parts[::-1], axis)

@@ -304,6 +304,7 @@ def _center_window(window: Array, size: int) -> Array:
     """Pad `window` with zeros on both sides to `size` elements."""
     if window.ndim != 1 or not 0 < window.size <= size:
         raise InputError(f"window has shape {list(window.shape)}, expected [1] to [{size}]")
+    check_allocation((size,), window.dtype)
     before = (size - window.size) // 2
     return np.pad(window, (before, size - window.size - before))
 
@@ -314,6 +315,7 @@ def _add_overlapping(frames: Array, step: int) -> Array:
     length = (count - 1) * step + size if count else 0
     # Frames are divided into pieces of `step` elements, which do not overlap each other partially.
     pieces = -(-size // step)
+    check_allocation((*batch, 2 * count + pieces, max(pieces, 1) * step), frames.dtype)
     padded = np.zeros((*batch, count, pieces * step), frames.dtype)
     padded[..., :size] = frames
     padded = padded.reshape(*batch, count, pieces, step)

@@ -269,8 +269,8 @@ def sparse_fill_empty_rows_16(
     Spec:
         SparseFillEmptyRows-16
     """
-    rows = to_int_list(dense_shape)[0]
-    if dense_shape.size != 2 or indices.shape != (values.size, 2) or default_value.size != 1 or rows < 0:
+    rows = to_int_list(dense_shape)[0] if dense_shape.size == 2 else -1
+    if rows < 0 or indices.shape != (values.size, 2) or default_value.size != 1:
         raise InputError(
             f"values {list(values.shape)}, dense_shape {to_int_list(dense_shape)}, indices {list(indices.shape)} and"
             f" default_value {list(default_value.shape)} do not match, expected [n], two sizes, [n, 2] and a scalar"

@@ -408,13 +408,19 @@ def _check_replacement(replacement: Sequence[Array], outputs: tuple[int, ...]) -
 
 
 def _explain_error(error: Exception, instruction: Instruction) -> str:
-    """Return what is wrong with the inputs of an instruction, as far as the exception of NumPy tells."""
+    """Return what is wrong with the inputs of an instruction, as far as the exception of NumPy tells.
+
+    Kernels check what they depend on. This covers what NumPy checks itself: types that it cannot compute with, and
+    shapes that cannot be broadcast.
+    """
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, MemoryError) or re.search(r"array is too big|[Mm]aximum (allowed|supported)", text):
         return "out of memory"
     operation = instruction.operation
     if "ufunc" in text and isinstance(error, TypeError):
-        return f"{operation} is not defined for inputs of these element types ({text})"
+        return f"{operation} is not defined for these element types"
+    if re.search(r"could not be broadcast|does not match|must match|mismatch in", text) and _is_own(operation):
+        return f"{operation} does not accept these shapes: {error}"
     if isinstance(error, (ValueError, IndexError)) and re.search(r"broadcast|shape|dimension|reshape|axis|axes", text):
         return f"{operation} does not accept inputs of these shapes ({text})"
     if isinstance(error, (ValueError, IndexError, OverflowError)) and _is_own(operation):

@@ -12,6 +12,7 @@ from irrun.errors import IrrunError, ModelError, UnsupportedError
 from irrun.ir.graph import Body, Edge, Graph, Layer, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ir.structure import check_body_is_mapped, is_placeholder, sort_layers
+from irrun.limits import check_empty
 from irrun.ops._support import registry
 from irrun.ops._support.context import BackEdgeDescription, BodyRunner, InputDescription, OutputCount, OutputDescription
 from irrun.ops._support.operation import Operation
@@ -106,12 +107,15 @@ class _ConstantPool:
 
         Raises:
             ModelError: The layer has no valid value, or too many constants overlap.
+            InputError: It has no elements and its other dimensions are large.
         """
         constant = layer.constant
         if constant is None:
             raise ModelError("the layer has no constant")
         if constant.data is None:
             self.weights.check_exists()
+        if 0 in constant.shape:
+            check_empty(constant.shape)
         if constant.offset is None:
             return constant.to_array()
         key = (constant.offset, constant.element_type.name, constant.shape)

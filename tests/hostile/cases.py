@@ -160,11 +160,10 @@ def legacy_layer_with_open_inputs(folder):
 
 @case("dimensions")
 def shape_of_many_long_dimensions(folder):
-    shape = ",".join(["9" * 18] * 100_000)
-    text = net(
-        [layer(0, "Const", data=f'element_type="f32" shape="{shape}" offset="0" size="4"', outputs=[port(0)])], []
-    )
-    read(folder, text, b"1234")
+    for digits, function in ((19, attempt), (18, call)):
+        shape = ",".join(["9" * digits] * 100_000)
+        data = f'element_type="f32" shape="{shape}" offset="0" size="4"'
+        function(read, folder, net([layer(0, "Const", data=data, outputs=[port(0)])], []), b"1234")
 
 
 @case("dimensions")
@@ -401,6 +400,10 @@ def nms_over_nothing(folder):
 # ------------------------------------------------------------- memory
 
 
+def call(function, *args, **kwargs):
+    return function(*args, **kwargs)
+
+
 def attempt(function, *args, **kwargs):
     """Call a function that may raise an IrrunError, and print it."""
     import irrun
@@ -525,6 +528,55 @@ def many_small_live_arrays(folder):
     compile_text(folder, net(layers, edges), memory="300M")([np.ones((1, 1), "f4"), np.zeros((1, size // 4), "f4")])
 
 
+def iterator_with_outputs(count, size, outputs):
+    """Return a net that adds each of `count` numbers to `size` zeros, and concatenates the sums `outputs` times."""
+    body = [
+        parameter(0, (1,)),
+        parameter(1, (size,)),
+        layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2)]),
+        *(layer(3 + i, "Result", inputs=[port(0)]) for i in range(outputs)),
+    ]
+    edges = [(0, 0, 2, 0), (1, 0, 2, 1), *((2, 2, 3 + i, 0) for i in range(outputs))]
+    entries = '<input external_port_id="0" internal_layer_id="0" axis="0" part_size="1" stride="1" start="0" end="-1"/>'
+    entries += '<input external_port_id="1" internal_layer_id="1"/>'
+    for i in range(outputs):
+        entries += (
+            f'<output external_port_id="{2 + i}" internal_layer_id="{3 + i}" axis="0" part_size="{size}" '
+            f'stride="{size}" start="0" end="-1"/>'
+        )
+    inner = f"<body>{graph(body, edges)}</body><port_map>{entries}</port_map>"
+    ports = [port(2 + i) for i in range(outputs)]
+    layers = [
+        parameter(0, (count,)),
+        parameter(1, (size,)),
+        layer(2, "TensorIterator", inputs=[port(0), port(1)], outputs=ports, inner=inner),
+        *(layer(3 + i, "Result", inputs=[port(0)]) for i in range(outputs)),
+    ]
+    return net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), *((2, 2 + i, 3 + i, 0) for i in range(outputs))])
+
+
+def collect_outputs(folder, optimize):
+    import resource
+
+    count, size = 8000, 1 << 14  # 500 MiB for each of three outputs, in parts of 64 KiB
+    compiled = compile_text(folder, iterator_with_outputs(count, size, 3), memory="1G", optimize=optimize)
+    try:
+        compiled([np.zeros(count, "f4"), np.zeros(size, "f4")])
+    finally:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        assert peak < 3 << 29, peak
+
+
+@case("the run would take")
+def iterator_that_collects_outputs(folder):
+    collect_outputs(folder, optimize=True)
+
+
+@case("the run would take")
+def plain_iterator_that_collects_outputs(folder):
+    collect_outputs(folder, optimize=False)
+
+
 @case()
 def giants_from_empty_arrays(folder):
     n = 3_000_000_000
@@ -559,6 +611,47 @@ def image_patches_of_large_sizes(folder):
                     f'sizes="2,2" strides="{value},{value}" rates="1,1" auto_pad="{auto_pad}"',
                 ):
                     attempt(run_single, folder, "ExtractImagePatches", [shape], "opset3", data)
+
+
+@case("axis 2147483648 is out of range")
+def axis_of_2_to_31(folder):
+    weights = np.array([0, 1 << 31], np.int64).tobytes()
+    layers = [
+        parameter(0, (5,)),
+        constant(1, (), "i64", 0, 8),
+        constant(2, (1,), "i64", 8, 8),
+        layer(3, "Gather", "opset8", inputs=[port(i) for i in range(3)], outputs=[port(3)]),
+        layer(4, "Result", inputs=[port(0)]),
+    ]
+    text = net(layers, [(0, 0, 3, 0), (1, 0, 3, 1), (2, 0, 3, 2), (3, 3, 4, 0)])
+    compile_text(folder, text, weights)(np.zeros(5, "f4"))
+
+
+@case("has no elements")
+def constant_without_elements_of_large_dimensions(folder):
+    layers = [
+        parameter(0, (5,)),
+        constant(1, (2, 3_000_000_000, 65536, 3, 0), "i32", 0, 0),
+        layer(2, "GatherND", "opset5", inputs=[port(0), port(1)], outputs=[port(2)]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    compile_text(folder, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]))(np.zeros(5, "f4"))
+
+
+@case()
+def grids_and_frames_of_large_sizes(folder):
+    for size in ([1 << 32, 0], [0, 1 << 32], [1 << 20, 1 << 20]):
+        arrays = [np.array(size), np.array([64, 64])]
+        attempt(
+            run_single, folder, "PriorBox", [(2,), (2,)], "opset8", 'offset="0.5" min_size="16" step="16"',
+            ["i64", "i64"], 1, arrays,
+        )  # fmt: skip
+    for frame in ([1 << 40, 1], [11, 1 << 40], [1 << 33, 1 << 33]):
+        arrays = [np.zeros((3, 6, 5, 2), "f4"), np.ones(11, "f4"), *map(np.array, frame)]
+        attempt(
+            run_single, folder, "ISTFT", [a.shape for a in arrays], "opset16", 'center="false" normalized="false"',
+            ["f32", "f32", "i64", "i64"], 1, arrays,
+        )  # fmt: skip
 
 
 @case()
@@ -674,7 +767,8 @@ def arithmetic_without_warnings(folder):
         '<layer id="1" name="s" type="Swish" precision="FP32"><data alpha="1e308"/><input><port id="0"><dim>1</dim></port></input>'
         '<output><port id="1"><dim>1</dim></port></output></layer>'
     )
-    attempt(compile_text, folder, legacy(layers, '<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>'))
+    compiled = compile_text(folder, legacy(layers, '<edge from-layer="0" from-port="0" to-layer="1" to-port="0"/>'))
+    compiled(np.ones(1, "f4"))
     from PIL import Image
 
     Image.new("RGB", (4, 4), (1, 2, 3)).save(folder / "x.png")

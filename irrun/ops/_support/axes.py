@@ -66,10 +66,12 @@ def to_scalar(value: Array, name: str) -> Any:
         name: Name of the input, for the error message.
 
     Raises:
-        InputError: The tensor does not have exactly one element.
+        InputError: The tensor does not have exactly one element, or the element is not a number.
     """
     if value.size != 1:
         raise InputError(f"{name} has shape {list(value.shape)}, expected a scalar")
+    if value.dtype.kind == "O" or value.dtype.fields is not None:
+        raise InputError(f"{name} is {ElementType.of(value.dtype)}, expected a number")
     return value.reshape(-1)[0].item()
 
 
@@ -86,4 +88,5 @@ def read_axis(axis: Array, rank: int, name: str = "axis") -> int:
     """
     if axis.ndim > 1:
         raise InputError(f"{name} has shape {list(axis.shape)}, expected a scalar or [1]")
-    return normalize_axis(int(to_scalar(axis, name)), rank, name)
+    to_scalar(axis, name)
+    return normalize_axis(to_int_list(axis)[0], rank, name)

@@ -155,12 +155,19 @@ def compute_in_float32(kernel: Function) -> Function:
     """Decorate a kernel so that it is passed low-precision floats as f32.
 
     Results in f32 are converted back to the type of the first low-precision input; all others are returned as they
-    are.
+    are. Types without arithmetic raise an InputError.
     """
 
     @functools.wraps(kernel)
     def wrapper(*inputs: Array | None, **attributes: Any) -> Any:
-        dtype = next((x.dtype for x in inputs if x is not None and x.dtype in LOW_PRECISION), None)
+        dtype = None
+        for i, x in enumerate(inputs):
+            if x is None:
+                continue
+            if x.dtype in LOW_PRECISION:
+                dtype = dtype or x.dtype
+            elif x.dtype.kind in "OV" and (x.dtype.kind == "O" or x.dtype.fields is not None):
+                raise InputError(f"input {i} is {ElementType.of(x.dtype)}, expected a numeric type")
         if dtype is None:
             return kernel(*inputs, **attributes)
         result = kernel(*[None if x is None else upcast(x) for x in inputs], **attributes)

@@ -22,6 +22,9 @@ __all__ = ["Attribute", "Folding", "Input", "Operation", "StructuralOperation"]
 
 Array = np.ndarray[Any, Any]
 
+#: Largest signed integer of 64 bits.
+MAX_INTEGER = (1 << 63) - 1
+
 #: Whether and how an operation with constant inputs is computed when a model is compiled:
 #:
 #: - "elementwise": at any size. The result has the broadcast shape of the inputs.
@@ -414,7 +417,10 @@ def _convert_text(text: str, kind: Any) -> Any:
     if origin is list:
         (inner,) = typing.get_args(kind)
         text = text.strip().removesuffix(",")  # OpenVINO ignores a trailing comma
-        return [_convert_text(part.strip(), inner) for part in text.split(",")] if text else []
+        values = [_convert_text(part.strip(), inner) for part in text.split(",")] if text else []
+        if inner is int and not all(-MAX_INTEGER - 1 <= value <= MAX_INTEGER for value in values):
+            raise ValueError("not integers of 64 bits")
+        return values
     if kind is bool:
         return _parse_bool(text)
     if kind is int:
@@ -437,12 +443,15 @@ def _parse_bool(text: str) -> bool:
 
 def _parse_int(text: str) -> int:
     try:
-        return int(text)
+        value = int(text)
     except ValueError:
         number = float(text)  # "1.0" and "1e3" occur in files of old converters
         if not number.is_integer():
             raise ValueError("not an integer") from None
-        return int(number)
+        value = int(number)
+    if not -MAX_INTEGER - 1 <= value <= 2 * MAX_INTEGER + 1:  # seeds are unsigned
+        raise ValueError("not an integer of 64 bits")
+    return value
 
 
 def _choose(text: str, choices: Sequence[Any]) -> Any:

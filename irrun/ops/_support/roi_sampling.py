@@ -11,6 +11,7 @@ from irrun.ops._support.numerics import Array
 __all__ = [
     "broadcast_samples",
     "check_regions",
+    "clip_to_pixels",
     "group_by_sample_count",
     "place_samples",
     "pool_samples",
@@ -77,6 +78,16 @@ def to_channels_last(data: Array) -> Array:
     return np.ascontiguousarray(data.transpose(0, 2, 3, 1))
 
 
+def clip_to_pixels(points: Array, last: int) -> Array:
+    """Return the pixels at coordinates along one axis, i64 in [0, last]; NaN becomes `last`.
+
+    Args:
+        points: Whole floating-point numbers, any shape.
+        last: The last pixel.
+    """
+    return np.asarray(np.fmax(np.fmin(points, last), 0).astype(np.int64))
+
+
 def split_regions(count: int, region_size: int) -> list[slice]:
     """Split regions into slices of about `WORKING_SET` values.
 
@@ -140,6 +151,7 @@ def group_by_sample_count(
         InputError: A region has a negative size.
     """
     if sampling_ratio:
+        check_allocation((rows, columns, sampling_ratio, sampling_ratio, SAMPLE_SIZE), np.dtype(np.uint8))
         counts = np.full((len(sizes), 2), sampling_ratio, np.int64)
     else:
         bins = sizes[:, ::-1] / np.array([rows, columns], sizes.dtype)

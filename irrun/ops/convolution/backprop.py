@@ -160,19 +160,20 @@ def _sum_windows(data: Array, filters: Array, windows: Windows) -> Array:
     for n, g, c in _split_into_blocks(batch, groups, c_out, taps * math.prod(windows.output_shape)):
         block = weights[g, c]
         products = matmul(block.reshape(block.shape[0], block.shape[1] * taps, c_in), data[n, g])
-        products = products.reshape(*block.shape[:3], *windows.output_shape)
+        products = products.reshape(-1, *block.shape[:3], *windows.output_shape)
         for tap, (_, target) in enumerate(windows.iterate_taps(result[n, g, c])):
-            target += products[:, :, tap]
+            target += products[:, :, :, tap]
     return result.reshape(batch, groups * c_out, *result.shape[3:])
 
 
-def _split_into_blocks(batch: int, groups: int, c_out: int, size: int) -> list[tuple[int, slice, slice]]:
-    """Return batch indices with slices of the groups and output channels, about BLOCK_SIZE elements per block."""
+def _split_into_blocks(batch: int, groups: int, c_out: int, size: int) -> list[tuple[slice, slice, slice]]:
+    """Return slices of the batch, the groups and output channels, about BLOCK_SIZE elements per block."""
     channel_step = max(1, BLOCK_SIZE // max(1, size))
     group_step = max(1, BLOCK_SIZE // max(1, size * c_out))
+    batch_step = max(1, BLOCK_SIZE // max(1, size * c_out * groups))
     return [
-        (n, slice(g, g + group_step), slice(c, c + channel_step))
-        for n in range(batch)
+        (slice(n, n + batch_step), slice(g, g + group_step), slice(c, c + channel_step))
+        for n in range(0, batch, batch_step)
         for g in range(0, groups, group_step)
         for c in range(0, c_out, channel_step)
     ]

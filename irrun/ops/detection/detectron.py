@@ -7,6 +7,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.boxes import apply_deltas
+from irrun.ops._support.checks import check_minimum
 from irrun.ops._support.nms import suppress_overlapping
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -114,6 +115,7 @@ def experimental_detectron_roi_feature_extractor_6(
         ExperimentalDetectronROIFeatureExtractor-6
     """
     _check_pyramid(rois, pyramid, pyramid_scales)
+    check_minimum("output_size", output_size, 1)
     channels = pyramid[0].shape[1]
     check_allocation((len(rois), channels, output_size, output_size), rois.dtype)
     dtype = rois.dtype.type

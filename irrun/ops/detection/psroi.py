@@ -10,7 +10,7 @@ from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.numerics import Array, compute_in_float32, round_half_away
 from irrun.ops._support.registry import op
-from irrun.ops._support.roi_sampling import check_regions, split_regions, take_valid_regions
+from irrun.ops._support.roi_sampling import check_regions, clip_to_pixels, split_regions, take_valid_regions
 
 __all__ = ["deformable_psroi_pooling_1", "psroi_pooling_1"]
 
@@ -107,9 +107,7 @@ def _place_bins(start: Array, end: Array, count: int, length: int) -> tuple[Arra
     """Return the first and the last + 1 pixel of each bin along one axis, [regions, count], clipped to the axis."""
     size = (end - start) / start.dtype.type(count)
     edges = np.arange(count + 1, dtype=start.dtype) * size[:, None] + start[:, None]
-    first = np.clip(np.floor(edges[:, :-1]), 0, length)
-    last = np.clip(np.ceil(edges[:, 1:]), 0, length)
-    return first.astype(np.int64), last.astype(np.int64)
+    return clip_to_pixels(np.floor(edges[:, :-1]), length), clip_to_pixels(np.ceil(edges[:, 1:]), length)
 
 
 def _pool_bilinear(
@@ -151,10 +149,8 @@ def _place_points(start: Array, end: Array, sub_bins: int, size: int, length: in
 def _interpolate(data: Array, planes: Array, ys: Array, xs: Array) -> Array:
     """Compute bilinear samples of planes (batch * C + channel) of `data` at coordinates that broadcast with them."""
     height, width = data.shape[2:]
-    top = np.clip(np.floor(ys), 0, height - 1).astype(np.int64)
-    left = np.clip(np.floor(xs), 0, width - 1).astype(np.int64)
-    bottom = np.clip(np.ceil(ys), 0, height - 1).astype(np.int64)
-    right = np.clip(np.ceil(xs), 0, width - 1).astype(np.int64)
+    top, bottom = (clip_to_pixels(edge(ys), height - 1) for edge in (np.floor, np.ceil))
+    left, right = (clip_to_pixels(edge(xs), width - 1) for edge in (np.floor, np.ceil))
     across, down = xs - left.astype(xs.dtype), ys - top.astype(ys.dtype)
     flat = data.reshape(-1)
     upper_row, lower_row = (planes * height + top) * width, (planes * height + bottom) * width

@@ -8,12 +8,14 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.limits import check_allocation
+from irrun.ops._support.checks import check_rank
 from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, compute_in_float32, round_half_away
 from irrun.ops._support.registry import op
 from irrun.ops._support.roi_sampling import (
     broadcast_samples,
     check_regions,
+    clip_to_pixels,
     group_by_sample_count,
     place_samples,
     pool_samples,
@@ -197,6 +199,7 @@ def roi_pooling_2(
 def _check_pooling(data: Array, rois: Array, pooled_h: int, pooled_w: int) -> None:
     if pooled_h < 1 or pooled_w < 1:
         raise InputError(f"pooled size is {pooled_h} x {pooled_w}, expected at least 1 x 1")
+    check_rank("rois", rois, 2)
     check_allocation((len(rois), *data.shape[1:2], pooled_h, pooled_w), data.dtype)
 
 
@@ -232,7 +235,7 @@ def _place_bins(start: Array, end: Array, count: int, length: int) -> tuple[Arra
     edges = np.arange(count + 1, dtype=start.dtype) * size[:, None]
     first = np.floor(edges[:, :-1]) + start[:, None]
     last = np.ceil(edges[:, 1:]) + start[:, None]
-    return np.clip(first, 0, length).astype(np.int64), np.clip(last, 0, length).astype(np.int64)
+    return clip_to_pixels(first, length), clip_to_pixels(last, length)
 
 
 def _floor_log2(lengths: Array) -> Array:
@@ -307,6 +310,5 @@ def _place_points(start: Array, end: Array, count: int, length: int) -> Array:
 
 def _find_neighbors(points: Array, length: int) -> tuple[Array, Array, Array]:
     """Return the pixels below and above each point, clipped to the axis, and its distance from the lower one."""
-    low = np.clip(np.floor(points), 0, length - 1).astype(np.int64)
-    high = np.clip(np.ceil(points), 0, length - 1).astype(np.int64)
+    low, high = (clip_to_pixels(edge(points), length - 1) for edge in (np.floor, np.ceil))
     return low, high, points - low.astype(points.dtype)

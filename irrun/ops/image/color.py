@@ -151,7 +151,7 @@ def bgr_to_nv12_17(arg: Array, *, single_plane: bool = True) -> Array | tuple[Ar
     Spec:
         BGRtoNV12-17
     """
-    return _convert_rgb_to_nv12(arg[..., ::-1], single_plane)
+    return _convert_rgb_to_nv12(arg[..., ::-1] if arg.ndim else arg, single_plane)
 
 
 def _split_nv12(arg: Array, arg_uv: Array | None) -> tuple[Array, Array, Array]:

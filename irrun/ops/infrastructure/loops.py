@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.limits import check_allocation
+from irrun.limits import Collection, check_allocation, collect_values
 from irrun.ops._support.axes import normalize_axis, to_scalar
 from irrun.ops._support.context import BodyRunner, OutputDescription
 from irrun.ops._support.input_slices import InputSlicer, create_slicers, get_count_from_outputs
@@ -19,8 +19,6 @@ __all__ = ["loop_5", "tensor_iterator_1"]
 
 #: Number of bytes that an array takes in addition to its elements.
 ARRAY_OVERHEAD = 120
-#: Number of iterations between checks of the size of concatenated outputs.
-CHECK_INTERVAL = 1024
 
 
 @op("TensorIterator", since=1, flops=0)
@@ -100,10 +98,22 @@ def _run_iterations(
         trip_count: Maximum number of iterations, or None.
         run_first: Whether the first iteration runs.
     """
+    with collect_values() as collection:
+        return _iterate(inputs, body, slicers, trip_count, run_first, collection)
+
+
+def _iterate(
+    inputs: Sequence[Array],
+    body: BodyRunner,
+    slicers: Sequence[InputSlicer],
+    trip_count: int | None,
+    run_first: bool,
+    collection: Collection,
+) -> tuple[Array, ...]:
     arguments = _get_initial_arguments(inputs, body)
     counter = _IterationCounter.create(body, arguments)
     condition = next((o.result for o in body.outputs if o.purpose == "execution_condition"), None)
-    parts = _OutputParts(body, count=trip_count if condition is None else None)
+    parts = _OutputParts(body, trip_count if condition is None else None, collection)
     results: list[Array] | None = None
     iteration = 0
     is_running = run_first
@@ -112,8 +122,6 @@ def _run_iterations(
             arguments[slicer.entry.parameter] = slicer[iteration]
         results = body.run(arguments, iteration)
         parts.append(results)
-        if not iteration % CHECK_INTERVAL:
-            parts.check_size()
         for edge in body.back_edges:
             arguments[edge.parameter] = results[edge.result]
         iteration += 1
@@ -184,38 +192,35 @@ class _OutputParts:
     Args:
         body: The body.
         count: Number of iterations if it is known in advance.
+        collection: Counts the values.
     """
 
-    def __init__(self, body: BodyRunner, count: int | None) -> None:
+    def __init__(self, body: BodyRunner, count: int | None, collection: Collection) -> None:
         self.body = body
         self.count = count
+        self.collection = collection
         self.entries = [entry for entry in body.outputs if entry.axis is not None and entry.port >= 0]
         self.parts: dict[int, list[Array]] = {entry.port: [] for entry in self.entries}
-        self.size = 0
 
     def append(self, results: Sequence[Array]) -> None:
         """Add the results of an iteration.
 
         Raises:
-            InputError: An output would exceed the memory limit after all iterations.
+            InputError: The outputs exceed the memory limit, or would after all iterations.
         """
         for entry in self.entries:
             part = results[entry.result]
             self.parts[entry.port].append(part)
-            self.size += part.nbytes + ARRAY_OVERHEAD
+            self.collection.add(part.nbytes + ARRAY_OVERHEAD)
             if self.count is not None:
                 check_allocation((self.count, part.size), part.dtype)
 
-    def check_size(self) -> None:
-        """Check that the parts so far do not exceed the memory limit.
+    def concatenate(self, entry: OutputDescription) -> Array:
+        """Return the value of an output.
 
         Raises:
-            InputError: They do.
+            InputError: The result exceeds the memory limit.
         """
-        check_allocation([self.size], np.dtype(np.uint8))
-
-    def concatenate(self, entry: OutputDescription) -> Array:
-        """Return the value of an output."""
         assert entry.axis is not None
         parts = self.parts[entry.port]
         if not parts:
@@ -225,6 +230,7 @@ class _OutputParts:
         if parts[0].ndim == 0:
             parts = [part.reshape(1) for part in parts]
         axis = normalize_axis(entry.axis, parts[0].ndim)
+        check_allocation([sum(part.size for part in parts)], parts[0].dtype)
         return np.concatenate(parts if entry.stride > 0 else parts[::-1], axis)
 
 

@@ -120,7 +120,7 @@ def gather_elements_6(data: Array, indices: Array, *, axis: int) -> Array:
     """
     axis = normalize_axis(axis, data.ndim)
     expected = data.shape[:axis] + indices.shape[axis : axis + 1] + data.shape[axis + 1 :]
-    if indices.shape != expected:
+    if indices.shape != expected or indices.ndim != data.ndim:
         raise InputError(f"indices has shape {list(indices.shape)}, expected {list(expected)}")
     return np.take_along_axis(data, normalize_indices(indices, data.shape[axis]), axis=axis)
 

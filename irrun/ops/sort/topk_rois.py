@@ -6,6 +6,7 @@ import numpy as np
 
 from irrun.errors import InputError
 from irrun.limits import check_allocation
+from irrun.ops._support.checks import check_minimum
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 
@@ -36,6 +37,7 @@ def experimental_detectron_topk_rois_6(input_rois: Array, rois_probs: Array, *, 
             f"input_rois has shape {list(input_rois.shape)} and rois_probs {list(rois_probs.shape)}, "
             "expected [regions, 4] and [regions]"
         )
+    check_minimum("max_rois", max_rois, 0)
     check_allocation((max_rois, 4), input_rois.dtype)
     order = np.argsort(-rois_probs, kind="stable")[:max_rois]
     result = np.zeros((max_rois, 4), input_rois.dtype)
