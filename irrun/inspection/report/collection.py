@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.element_types import ElementType
-from irrun.inspection.report.pictures import Picture, PictureStore, make_image, make_maps
+from irrun.inspection.report.pictures import Picture, PictureStore, make_attention_maps, make_image, make_maps
 from irrun.inspection.report.structure import Structure
 from irrun.inspection.report.summaries import describe_statistics, summarize
 from irrun.inspection.trace import Trace
@@ -75,6 +75,8 @@ class Collector:
                 if source is not None and value is not None:
                     self._add_input(*source, value, tag)
             self.add(layer, outputs, seconds, tag)
+            if layer.type == "ScaledDotProductAttention":
+                self._add_attention(layer, inputs, tag)
         elapsed = perf_counter() - start
         for depth, (owner, _) in enumerate(scope):
             key = f"{id(owner)}:{format_scope(scope[:depth])}"
@@ -91,7 +93,8 @@ class Collector:
         """
         record = self._make_record(layer, tag, len(outputs))
         if record is not None:
-            record["seconds"] = _round(seconds)
+            if layer.type != "Parameter":
+                record["seconds"] = _round(seconds)
             record["outputs"] = [self._summarize(layer, value) for value in outputs]
 
     def add_description(
@@ -115,7 +118,8 @@ class Collector:
         outputs = record.setdefault("outputs", [])
         outputs.extend([None] * (port + 1 - len(outputs)))
         outputs[port] = dict(description) if value is None else self._summarize(layer, value)
-        record["seconds"] = _round(seconds)
+        if layer.type != "Parameter":
+            record["seconds"] = _round(seconds)
 
     def count_iteration(self, owner: Layer, tag: str, iteration: int) -> bool:
         """Count an iteration of a body, and return whether its values are shown.
@@ -166,6 +170,13 @@ class Collector:
             return
         if tag not in self.records.get(number, {}):
             self.add_description(source, tag, port, 0.0, {}, value)
+
+    def _add_attention(self, layer: Layer, inputs: Sequence[Array | None], tag: str) -> None:
+        record = self.records.get(self.structure.numbers.get(id(layer), -1), {}).get(tag)
+        is_causal = str(layer.attributes.get("causal", "false")).lower() in ("true", "1")
+        picture = None if record is None else make_attention_maps(inputs, causal=is_causal)
+        if record is not None and picture is not None:
+            record["attention"] = self.pictures.add(picture)
 
     def _make_record(self, layer: Layer, tag: str, count: int) -> dict[str, Any] | None:
         number = self.structure.numbers.get(id(layer))

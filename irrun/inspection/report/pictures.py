@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +11,19 @@ import numpy as np
 
 from irrun.inspection.metrics import widen
 
-__all__ = ["Picture", "PictureStore", "make_image", "make_maps"]
+__all__ = ["Picture", "PictureStore", "make_attention_maps", "make_image", "make_maps"]
 
 Array = np.ndarray[Any, Any]
 
 #: Maximum number of maps of one value.
 MAX_MAPS = 6
+#: Minimum number of elements of a map.
+MIN_ELEMENTS = 12
 #: Maximum height and width of a map and of an image.
 MAP_SIDE = 56
 IMAGE_SIDE = 160
+#: Maximum number of elements of an attention map that is computed for the report.
+MAX_ATTENTION = 1 << 18
 #: Axes longer than this are sampled before they are averaged.
 SAMPLED_SIDE = 512
 #: The code of elements that are not finite.
@@ -161,19 +166,22 @@ def make_image(value: Array) -> Picture | None:
     return Picture("image", pixels, [bounds], (height, width), 1)
 
 
-def make_maps(value: Array, *, is_attention: bool = False) -> Picture | None:
+def make_maps(value: Array, *, is_attention: bool = False, total: int | None = None) -> Picture | None:
     """Return the first maps of a value: channels of [N, C, H, W], heads of attention, or one matrix.
 
     Args:
         value: Numbers.
         is_attention: Whether the last two axes are queries and keys, so that all maps have the same scale.
+        total: The number of maps, if `value` contains only some of them.
 
     Returns:
-        The picture; None if the value has fewer than two axes of at least two elements.
+        The picture; None if its last two axes do not form a matrix of some size.
     """
     if value.ndim < 2 or min(value.shape[-2:]) < 2 or not value.size or _is_unsupported(value):
         return None
     height, width = value.shape[-2:]
+    if height * width < MIN_ELEMENTS:
+        return None
     if is_attention and value.ndim >= 3:
         maps, kind = value.reshape(-1, height, width), "attention"
         maps = maps[: value.shape[-3]]
@@ -190,7 +198,47 @@ def make_maps(value: Array, *, is_attention: bool = False) -> Picture | None:
     else:
         pairs = [_quantize(map_) for map_ in reduced]
     pixels = np.stack([codes for codes, _ in pairs])
-    return Picture(kind, pixels, [bounds for _, bounds in pairs], (height, width), len(maps))
+    return Picture(kind, pixels, [bounds for _, bounds in pairs], (height, width), total or len(maps))
+
+
+def make_attention_maps(inputs: Sequence[Array | None], *, causal: bool) -> Picture | None:
+    """Return the attention maps of ScaledDotProductAttention, which are not among its outputs.
+
+    Args:
+        inputs: The inputs of the layer: query, key, value, mask, scale and sink.
+        causal: The attribute of the layer.
+
+    Returns:
+        The picture of the first heads; None if the shapes do not match or the maps are too large.
+    """
+    from irrun.ops.sequence.attention import scaled_dot_product_attention_13
+
+    query, key, _, mask, scale, sink = [*inputs, *[None] * 6][:6]
+    if query is None or key is None or min(query.ndim, key.ndim) < 2:
+        return None
+    length, key_length = query.shape[-2], key.shape[-2]
+    if length * key_length > MAX_ATTENTION:
+        return None
+    try:
+        batch = np.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+        query = _take_heads(query, batch, query.shape[-2:])
+        key = _take_heads(key, batch, key.shape[-2:])
+        mask = None if mask is None else _take_heads(mask, batch, (length, key_length))
+        sink = None if sink is None else _take_heads(sink, batch, (length, 1))
+        # The identity as the value turns the result into the weights.
+        identity = np.eye(key_length).astype(query.dtype)
+        maps = scaled_dot_product_attention_13(query, key, identity, mask, scale, sink, causal=causal)
+    except ValueError:
+        return None
+    return make_maps(maps, is_attention=True, total=batch[-1] if batch else 1)
+
+
+def _take_heads(value: Array, batch: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """Return the first maps of the first item of a batch, after broadcasting."""
+    value = np.broadcast_to(value, (*batch, *shape))
+    while value.ndim > 3:
+        value = value[0]
+    return value[:MAX_MAPS] if value.ndim == 3 else value
 
 
 def _is_unsupported(value: Array) -> bool:

@@ -8,7 +8,7 @@ from irrun.inspection.keys import KeyTable, find_constant_layers
 from irrun.inspection.modules import find_modules
 from irrun.inspection.report.groups import Group, build_groups
 from irrun.inspection.report.summaries import shorten
-from irrun.ir.graph import Graph, Layer, Port
+from irrun.ir.graph import Body, Graph, Layer, Port, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ir.structure import sort_layers
 
@@ -86,8 +86,30 @@ class Structure:
             layers = [n for n in sort_layers(graph) if id(n) in self.numbers and not self.is_constant(n)]
             number = None if owner is None else self.numbers[id(owner)]
             root = self._describe_group(build_groups(layers, paths))
-            result.append({"owner": number, "tag": tag, "members": root["members"]})
+            description = {"owner": number, "tag": tag, "members": root["members"]}
+            if owner is not None:
+                description.update(self._describe_port_map(owner, owner.bodies[tag]))
+            result.append(description)
         return result
+
+    def _describe_port_map(self, owner: Layer, body: Body) -> dict[str, Any]:
+        """Return the connections of a body, with positions of ports and numbers of layers."""
+        numbers = {layer.id: self.numbers.get(id(layer)) for layer in body.graph.layers}
+
+        def describe(entries: list[PortMapEntry], ports: list[Port]) -> list[list[int | None]]:
+            positions = {port.id: i for i, port in enumerate(ports)}
+            return [
+                [positions[entry.external_port_id], numbers[entry.internal_layer_id], entry.axis]
+                for entry in entries[:MAX_PORTS]
+                if entry.external_port_id in positions and numbers.get(entry.internal_layer_id) is not None
+            ]
+
+        edges = [[numbers.get(edge.from_layer), numbers.get(edge.to_layer)] for edge in body.back_edges[:MAX_PORTS]]
+        return {
+            "inputs": describe(body.inputs, owner.inputs),
+            "outputs": describe(body.outputs, owner.outputs),
+            "back_edges": [edge for edge in edges if None not in edge],
+        }
 
     def _add_graph(self, graph: Graph, owner: Layer | None, tag: str) -> None:
         self._graph_numbers[id(graph)] = len(self.graphs)

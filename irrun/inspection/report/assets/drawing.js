@@ -153,7 +153,7 @@ function updateNode(element, node) {
   const [first, second] = element.querySelectorAll(".line");
   const value = measure.id === "type" ? undefined : readNode(node);
   const text = value === undefined ? "" : measure.format(value);
-  setText(first.children[1], text);
+  setText(first.children[1], node.kind === "layer" ? text : "");
   if (node.kind === "layer") {
     const layer = layers[node.layer];
     const output = getRecord(node.layer)?.outputs?.find(Boolean);
@@ -165,6 +165,7 @@ function updateNode(element, node) {
   } else {
     setText(first.children[0], node.label);
     setText(second.children[0], formatCount(node.layers.length, "layer"));
+    setText(second.children[1], text);
   }
   element.setAttribute("aria-label", describeNode(node, text));
   element.title = node.kind === "layer" ? getKey(node.layer) : node.label;
@@ -246,8 +247,8 @@ function updateSlider(element) {
   input.max = String(Math.max(0, shown - 1));
   input.value = String(iteration);
   input.disabled = shown < 2;
-  const more = total > shown ? ` (${total} in all)` : "";
-  const text = total ? `iteration ${iteration} of ${shown}${more}` : "no values";
+  const more = total > shown ? ` of ${total}` : "";
+  const text = total ? `iteration ${iteration} (0 to ${shown - 1})${more}` : "no values";
   setText(output, layers[owner].type === "If" ? "" : text);
   input.setAttribute("aria-valuetext", text);
   input.hidden = layers[owner].type === "If";
@@ -271,7 +272,7 @@ function drawEdges(edges, { width, height }) {
   edgeLayer.setAttribute("height", height);
   const marker = (id) => {
     const shape = createSvg("path", { d: "M0,0 L8,4 L0,8 Z" });
-    return createSvg("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, shape);
+    return createSvg("marker", { id, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 10, markerHeight: 10, markerUnits: "userSpaceOnUse", orient: "auto" }, shape);
   };
   edgeLayer.append(createSvg("defs", {}, marker("arrow"), marker("arrow-active")));
   for (const edge of edges) {
@@ -336,15 +337,21 @@ function toggleNode(node) {
     moveTo(vendor.zoomIdentity.translate(x, y).scale(transform.k), false);
   }
   selectNode(node, { center: false });
-  if (isOpen(node)) centerIfHidden(node);
+  if (isOpen(node)) showOpened(node);
 }
 
-/** Moves the view if a node that was opened is not in it. */
-function centerIfHidden(node) {
+/** Moves the view so that the header of an open node and the width of its frame are in it. */
+function showOpened(node) {
   const box = visible.get(node.id);
-  const right = transform.applyX(box.x + box.width);
-  const isHidden = transform.applyX(box.x) < 0 || right > canvas.clientWidth || transform.applyY(box.y) < 0;
-  if (isHidden && box.width * transform.k < canvas.clientWidth) centerNode(node);
+  const [left, right] = [transform.applyX(box.x), transform.applyX(box.x + box.width)];
+  const [top, bottom] = [transform.applyY(box.y), transform.applyY(box.y + box.height)];
+  const isInside = left >= 0 && right <= canvas.clientWidth && top >= 0;
+  if (isInside && (bottom <= canvas.clientHeight || top < canvas.clientHeight / 3)) return;
+  const margin = 24;
+  const fitting = (canvas.clientWidth - 2 * margin) / box.width;
+  const k = Math.max(Math.min(transform.k, fitting), Math.min(transform.k, 0.4));
+  const x = box.width * k > canvas.clientWidth ? margin - box.x * k : canvas.clientWidth / 2 - (box.x + box.width / 2) * k;
+  moveTo(vendor.zoomIdentity.translate(x, margin - box.y * k).scale(k));
 }
 
 /** Returns the element of a visible node. */

@@ -13,7 +13,7 @@
 
 /** Categories of operations, in colors that remain distinct with color vision deficiencies. */
 const CATEGORIES = [
-  ["Convolution and products", "#0072b2", /conv|matmul|gemm|einsum|fullyconnected|bucketize|embedding|^gather(?!nd|el)/i],
+  ["Convolution and products", "#0072b2", /convolution|matmul|gemm|einsum|fullyconnected|embedding/i],
   ["Normalization", "#56b4e9", /norm|mvn|lrn|fakequantize|grn/i],
   ["Activation", "#009e73", /relu|gelu|sigmoid|tanh|swish|mish|clamp|elu|softmax|softplus|softsign|^exp$|^erf$|attention/i],
   ["Pooling and reduction", "#d55e00", /pool|reduce|topk|argmax|cumsum|nonmax|detection/i],
@@ -63,7 +63,7 @@ const ALL_MEASURES = [
   {
     id: "own",
     label: "Own error",
-    description: "SQNR of what a layer adds, given the inputs of the reference",
+    description: "what the layer adds, as a signal-to-noise ratio",
     read: readError("own"),
     combine: "min",
     scale: "error",
@@ -72,7 +72,7 @@ const ALL_MEASURES = [
   {
     id: "accumulated",
     label: "Accumulated error",
-    description: "SQNR in an ordinary run",
+    description: "in an ordinary run, as a signal-to-noise ratio",
     read: readError("accumulated"),
     combine: "min",
     scale: "error",
@@ -81,7 +81,7 @@ const ALL_MEASURES = [
   {
     id: "time",
     label: "Time",
-    description: "Run time",
+    description: "of the layer",
     read: (number) => getRecord(number)?.seconds,
     combine: "sum",
     scale: "linear",
@@ -90,7 +90,7 @@ const ALL_MEASURES = [
   {
     id: "memory",
     label: "Memory",
-    description: "Size of the outputs",
+    description: "of the outputs",
     read: readBytes,
     combine: "sum",
     scale: "linear",
@@ -99,7 +99,7 @@ const ALL_MEASURES = [
   {
     id: "range",
     label: "Range",
-    description: "Largest magnitude of the outputs",
+    description: "largest magnitude of the outputs",
     read: readMagnitude,
     combine: "max",
     scale: "log",
@@ -146,7 +146,7 @@ function updateScale() {
     coloring.high = coloring.high > 0 ? coloring.high : 1;
     const positive = values.filter((value) => value > 0);
     const smallest = positive.reduce((a, b) => Math.min(a, b), coloring.high);
-    coloring.low = Math.max(smallest, coloring.high * 1e-8);
+    coloring.low = Math.max(smallest, coloring.high * 1e-12);
   }
 }
 

@@ -53,7 +53,9 @@ function addMembers(parent, members) {
 
 function addLayer(parent, number) {
   const layer = layers[number];
-  const node = createNode("layer", shortenName(layer), parent, number);
+  const short = shortenName(layer);
+  const isGroupName = short === parent.label.split(".").at(-1);
+  const node = createNode("layer", isGroupName ? layer.name.split("/").at(-1) : short, parent, number);
   layerNodes[number] = node;
   parent.members.push(node);
   parent.layers.push(number);

@@ -181,7 +181,9 @@ function describeLayer(node) {
     ...describeErrors(number),
     section("Outputs", layer.outputs.map((port, i) => describeOutputPort(port, record?.outputs?.[i], i, layer.outputs.length))),
     layer.type === "Result" && record?.outputs?.[0] ? section("Value", createValue(record.outputs[0])) : null,
+    section("Attention", createPictures({ picture: record?.attention })),
     section("Inputs", layer.inputs.map((input, i) => describeInput(input, i))),
+    section("Outside of the body", describeOutside(number)),
     section("Consumers", consumers[number].length ? create("ul.plain-list", {}, ...consumers[number].slice(0, 100).map((consumer) => create("li", {}, createLink(consumer, layerNodes[consumer]?.label || getKey(consumer)), create("span.muted", {}, ` ${layers[consumer].type}`)))) : null),
     section("Attributes", createFacts(Object.entries(layer.attributes ?? {}))),
   ];
@@ -283,6 +285,26 @@ function describeInput(input, index) {
     output ? createValue(output) : create("p.muted", {}, "The report contains no values of this constant."),
   );
   return create("div.card.slim", {}, details);
+}
+
+/** Returns what a Parameter or Result of a body is connected to outside, and in the next iteration. */
+function describeOutside(number) {
+  const graph = graphs[layers[number].graph];
+  if (graph.owner === null) return null;
+  const list = create("ul.plain-list");
+  const sliced = (axis) => (axis === null ? "" : `, ${layers[number].type === "Parameter" ? "sliced" : "concatenated"} along axis ${axis}`);
+  for (const [position, inner, axis] of graph.inputs) {
+    const source = layers[graph.owner].inputs[position];
+    if (inner === number && source) list.append(create("li", {}, `Input ${position}: `, createLink(source[0]), sliced(axis)));
+  }
+  for (const [position, inner, axis] of graph.outputs) {
+    if (inner === number) list.append(create("li", {}, `Output ${position} of `, createLink(graph.owner), sliced(axis)));
+  }
+  for (const [from, to] of graph.back_edges) {
+    if (to === number) list.append(create("li", {}, "In later iterations: ", createLink(from)));
+    if (from === number) list.append(create("li", {}, "In the next iteration: ", createLink(to)));
+  }
+  return list.children.length ? list : null;
 }
 
 /** Returns the operations that compute a constant, from the last to the first. */

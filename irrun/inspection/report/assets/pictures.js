@@ -57,7 +57,7 @@ function createPictures(output) {
     };
     let canvas = show(data.channels);
     figure.append(canvas);
-    const caption = create("figcaption", {}, `image, ${extent} `);
+    const caption = create("figcaption", {}, `image, ${extent}`);
     if (picture.color) {
       let channels = data.channels;
       const button = create("button.link", { type: "button", title: "Swap red and blue" }, channels);
@@ -68,7 +68,7 @@ function createPictures(output) {
         canvas.replaceWith(swapped);
         canvas = swapped;
       });
-      caption.append("shown as ", button);
+      caption.append(", shown as ", button);
     }
     figure.append(caption);
     return figure;
@@ -82,6 +82,7 @@ function createPictures(output) {
     const label = kind === "matrix" ? range : `${noun} ${i}: ${range}`;
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", label);
+    canvas.style.setProperty("--natural", `${Math.max(picture.width * 14, 56)}px`); // small matrices stay small
     grid.append(create("div.map", { title: label }, canvas, create("span", {}, kind === "matrix" ? range : `${i}`)));
   }
   const axes = kind === "attention" ? "queries ↓ keys →" : "";

@@ -265,7 +265,7 @@ function start() {
   draw();
   chooseMeasure(measures[0].id);
   chooseTheme(null);
-  fitView({ animate: false, minScale: 0.5 });
+  fitView({ animate: false, minScale: 0.62 });
   document.documentElement.dataset.ready = "true";
 }
 

@@ -40,7 +40,7 @@ function renderResults(query, total) {
       "li",
       { role: "option", id: `result-${index}`, "aria-selected": index === searchState.active ? "true" : "false" },
       create("span.type", {}, layer.type),
-      create("span.key", {}, layer.key),
+      create("span.key", {}, create("bdi", {}, layer.key)),
     );
     item.style.setProperty("--category", getCategory(layer.type)[1]);
     item.addEventListener("pointerdown", (event) => {
@@ -72,10 +72,15 @@ function closeResults() {
   searchInput.setAttribute("aria-expanded", "false");
 }
 
+function clearSearch() {
+  searchInput.value = "";
+  updateSearch();
+}
+
 function chooseResult(index) {
   const number = searchState.results[index];
   if (number === undefined) return;
-  closeResults();
+  clearSearch();
   const target = layerNodes[number] ? number : findDrawnConsumer(number);
   if (target !== undefined) revealLayer(target, { constant: layers[number].constant ? number : null });
 }
@@ -105,8 +110,7 @@ function setUpSearch() {
       event.preventDefault();
       chooseResult(searchState.active);
     } else if (event.key === "Escape") {
-      searchInput.value = "";
-      updateSearch();
+      clearSearch();
       searchInput.blur();
     }
     event.stopPropagation();

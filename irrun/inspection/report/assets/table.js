@@ -19,16 +19,14 @@ const columns = [
   { title: "Mean", read: readStatistic(2), isNumber: true },
 ];
 if (data.reference) {
-  for (const [kind, title] of [["own", "Own error"], ["accumulated", "Accumulated"]]) {
-    columns.push({
-      title,
-      // Equal values are the smallest error.
-      read: (n) => ((db) => (db === null ? Infinity : db))(getErrors(n)?.[kind].db),
-      text: (n) => ((error) => (error ? formatDecibels(error.db) : ""))(getErrors(n)?.[kind]),
-      isNumber: true,
-    });
-  }
-  columns.push({ title: "Verdict", read: (n) => getErrors(n)?.verdict });
+  const errorColumns = [["own", "Own error"], ["accumulated", "Accumulated"]].map(([kind, title]) => ({
+    title,
+    // Equal values are the smallest error.
+    read: (n) => ((db) => (db === null ? Infinity : db))(getErrors(n)?.[kind].db),
+    text: (n) => ((error) => (error ? formatDecibels(error.db) : ""))(getErrors(n)?.[kind]),
+    isNumber: true,
+  }));
+  columns.splice(4, 0, ...errorColumns, { title: "Verdict", read: (n) => getErrors(n)?.verdict });
 }
 
 function describeOutput(number) {
@@ -51,6 +49,7 @@ function buildTable() {
     header.append(create(column.isNumber ? "div.cell.number" : "div.cell", { role: "columnheader" }, button));
   });
   tableScroller.style.setProperty("--columns", columns.map(getColumnWidth).join(" "));
+  tableScroller.style.setProperty("--table-width", `${470 + 96 * columns.length - 96 * 4}px`);
   tableScroller.append(create("div", { role: "rowgroup", class: "head-group" }, header), tableBody);
   tableSection.append(tableCount, tableScroller);
   tableScroller.addEventListener("scroll", renderRows, { passive: true });
@@ -68,7 +67,7 @@ function buildTable() {
 }
 
 const getColumnWidth = ({ title }) =>
-  ({ "#": "52px", Layer: "minmax(180px, 3fr)", Type: "minmax(110px, 1fr)", Output: "minmax(150px, 1.2fr)", Verdict: "110px" })[title] ?? "96px";
+  ({ "#": "52px", Layer: "minmax(180px, 3fr)", Type: "minmax(110px, 1fr)", Output: "minmax(150px, 1.2fr)", Verdict: "104px" })[title] ?? "96px";
 
 function sortTable(index) {
   const isSame = tableState.column === index;
@@ -123,7 +122,10 @@ function createRow(number, index) {
   for (const column of columns) {
     const value = column.text ? column.text(number) : column.read(number);
     const text = typeof value === "number" ? formatNumber(value) : value ?? "";
-    const cell = create(column.isNumber ? "div.cell.number" : "div.cell", { role: "cell", title: text }, text);
+    const cell = create(column.isNumber ? "div.cell.number" : "div.cell", { role: "cell", title: text });
+    // The end of a long key is the most telling part of it.
+    if (column.title === "Layer") cell.classList.add("end");
+    cell.append(column.title === "Layer" ? create("bdi", {}, text) : text);
     if (column.title === coloring.measure.label || (column.title === "Accumulated" && coloring.measure.id === "accumulated")) {
       paintCell(cell, number);
     }
@@ -136,7 +138,7 @@ function createRow(number, index) {
 /** Shows the color of the chosen measure as a bar in its column. */
 function paintCell(cell, number) {
   const value = coloring.measure.read(number);
-  if (value === undefined || !coloring.hasValues) return;
+  if (value === undefined || !coloring.hasValues || getPosition(value) < 0.01) return;
   cell.classList.add("measured");
   cell.style.setProperty("--fill", `rgb(${interpolateColor(getPosition(value)).join(" ")})`);
   cell.style.setProperty("--share", `${100 * getPosition(value)}%`);
