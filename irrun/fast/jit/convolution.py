@@ -253,7 +253,7 @@ def compile_products() -> Callable[..., None]:
             block = f.offset(p["block"], row * p["length"])
             f.append(
                 f"call void {p['epilogue']}(ptr {block}, i64 {p['columns']}, ptr {p['result']}, i64 {position}, "
-                f"i64 {p['row_count']}, i64 {p['width']}, ptr {p['operands']}, i64 {number})"
+                f"i64 {p['row_count']}, i64 {p['width']}, i64 {p['width']}, ptr {p['operands']}, i64 {number})"
             )
     return compile_function(f)
 
@@ -286,29 +286,35 @@ def _emit_tile(
 
 @functools.cache
 def compile_epilogue(expression: Expression) -> Callable[..., None]:
-    """Return the kernel that completes the rows of one channel.
+    """Return the kernel that completes rows of products.
 
-    Operands of the kind "channel" have one element for each channel of a batch, those of the kind "full" the shape of
-    the result, those of the kind "scalar" one element.
+    It is called with the number of the channel or first column. Operands of the kind "channel" have one element for
+    each channel, those of the kind "column" one for each column, those of the kind "full" the shape of the result, and
+    those of the kind "scalar" one element.
     """
-    parameters = [("block", "ptr"), ("columns", "i64"), ("result", "ptr"), ("start", "i64"), ("rows", "i64")]
-    f = Function("epilogue", [*parameters, ("width", "i64"), ("operands", "ptr"), ("channel", "i64")], get_lanes())
+    names = [("block", "ptr"), ("columns", "i64"), ("result", "ptr"), ("start", "i64"), ("rows", "i64")]
+    more = [("width", "i64"), ("stride", "i64"), ("operands", "ptr"), ("channel", "i64")]
+    f = Function("epilogue", [*names, *more], get_lanes())
     p = f.parameters
-    pointers = [f.load(f.offset(p["operands"], i, "ptr"), "ptr") for i in range(len(expression.kinds))]
+    kinds = expression.kinds
+    pointers = [f.load(f.offset(p["operands"], i, "ptr"), "ptr") for i in range(len(kinds))]
     repeated = [
-        None if kind == "full" else f.splat(f.load(f.offset(q, p["channel"] if kind == "channel" else 0)), f.vector)
-        for q, kind in zip(pointers, expression.kinds, strict=True)
+        f.splat(f.load(f.offset(q, p["channel"] if kind == "channel" else 0)), f.vector)
+        if kind in ("channel", "scalar")
+        else None
+        for q, kind in zip(pointers, kinds, strict=True)
     ]
     with f.loop(0, p["rows"]) as row:
         source = f.offset(p["block"], row * p["columns"])
-        first = row * p["width"] + p["start"]
+        first = row * p["stride"] + p["start"]
 
         def complete(position: Value, mask: Value | None, source: Value = source, first: Value = first) -> None:
             value = f.load(f.offset(source, position), f.vector, mask)
             number = first + position
+            numbers = {"full": number, "column": p["channel"] + position}
             operands = [
-                f.load(f.offset(q, number), f.vector, mask) if vector is None else vector
-                for q, vector in zip(pointers, repeated, strict=True)
+                f.load(f.offset(q, numbers[kind]), f.vector, mask) if vector is None else vector
+                for q, kind, vector in zip(pointers, kinds, repeated, strict=True)
             ]
             result = evaluate(f, expression, value, operands)
             f.store(result, f.offset(p["result"], number), mask)

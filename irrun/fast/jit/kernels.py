@@ -12,14 +12,18 @@ from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
 from irrun.fast.jit.elementwise import compute, compile_rows, plan_rows
 from irrun.fast.jit.expressions import Expression, Step
+from irrun.fast.jit.products import Product
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import Windows, create_windows
 
-__all__ = ["ConvolutionKernel", "ExpressionKernel"]
+__all__ = ["ConvolutionKernel", "ExpressionKernel", "ProductKernel"]
 
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
+
+#: Products of fewer rows are limited by reading the weights, which BLAS does as fast.
+MIN_ROWS = 4
 
 
 class ExpressionKernel:
@@ -116,6 +120,63 @@ class ConvolutionKernel:
             geometry = self._geometries[spatial] = _make_geometry(spatial, windows)
         output = geometry.output if self._rank == 4 else geometry.output[1:]
         return geometry, (data_shape[0], self._out_channels, *output)
+
+
+class ProductKernel:
+    """The kernel of a product with constant weights and an epilogue.
+
+    Args:
+        weights: f32, shape [K, N], with any strides.
+        steps: The steps of the epilogue.
+        operands: For each of its operands, its value if it is constant.
+    """
+
+    def __init__(self, weights: Array, steps: tuple[Step, ...], operands: Sequence[Array | None]) -> None:
+        self._weights, self._steps = weights, steps
+        self._product = Product(weights)
+        self._constants = [None if x is None else np.ascontiguousarray(x) for x in operands]
+
+    def __call__(self, data: Array, *variables: Array) -> Array:
+        """Multiply, and compute the epilogue."""
+        inner, columns = self._weights.shape
+        if data.dtype != F32 or data.ndim < 1 or data.shape[-1] != inner or not data.size:
+            raise ValueError("expected f32 of shape [..., K]")
+        shape = (*data.shape[:-1], columns)
+        check_allocation(shape, F32)
+        operands = _merge(self._constants, variables)
+        rows = np.ascontiguousarray(data).reshape(-1, inner)
+        if len(rows) < MIN_ROWS:
+            product = rows.dot(self._weights).reshape(shape)
+            return compute(Expression((), self._steps), product, operands, product) if self._steps else product
+        expression = Expression(tuple(_classify_column(x, shape) for x in operands), self._steps)
+        contiguous = [np.ascontiguousarray(x) for x in operands]
+        return self._product(rows, expression, contiguous).reshape(shape)
+
+    def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Compile the kernels for declared shapes of the data and the variable operands."""
+        if math.prod(data_shape[:-1]) < MIN_ROWS:
+            raise ValueError("expected more rows")
+        shape = (*data_shape[:-1], self._weights.shape[1])
+        operands = _merge(self._constants, [make_placeholder(s) for s in shapes])
+        kinds = tuple(_classify_column(x, shape) for x in operands)
+        self._product.prepare(Expression(kinds, self._steps))
+
+
+def _classify_column(operand: Array, shape: tuple[int, ...]) -> str:
+    """Return the kind of an operand of the epilogue of a product.
+
+    Raises:
+        ValueError: It broadcasts in another way.
+    """
+    if operand.dtype != F32 or operand.ndim > len(shape):
+        raise ValueError("expected f32 that broadcasts to the result")
+    if operand.size == 1:
+        return "scalar"
+    if operand.shape == shape:
+        return "full"
+    if operand.shape[-1] == operand.size == shape[-1]:
+        return "column"
+    raise ValueError("expected an operand with the shape of the result or of its columns")
 
 
 def _make_geometry(spatial: tuple[int, ...], windows: Windows) -> Geometry:

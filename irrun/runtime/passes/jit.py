@@ -6,6 +6,7 @@ that consume its values, as long as only the last value is used elsewhere. It is
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from typing import Any, Union
 import numpy as np
 
 from irrun.fast.jit.expressions import Step
-from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel
+from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, ProductKernel
 from irrun.fast.jit.steps import Translation, translate
 from irrun.ir.graph import Port
 from irrun.runtime.program import ABSENT, Instruction, Program
@@ -23,7 +24,7 @@ from irrun.runtime.program import ABSENT, Instruction, Program
 __all__ = ["use_compiled_kernels"]
 
 Array = np.ndarray[Any, Any]
-Kernel = Union[ConvolutionKernel, ExpressionKernel]
+Kernel = Union[ConvolutionKernel, ExpressionKernel, ProductKernel]
 
 F32 = np.dtype(np.float32)
 
@@ -31,6 +32,8 @@ F32 = np.dtype(np.float32)
 MIN_CHEAP_SIZE = 1 << 18
 #: Elements from which other expressions are compiled.
 MIN_SIZE = 1 << 11
+#: Elements of weights from which products are compiled.
+MIN_WEIGHTS = 1 << 10
 #: Operations of a group at most: each operand takes a register.
 MAX_MEMBERS = 24
 
@@ -61,7 +64,6 @@ class _Group:
         slots: Slots of the values of the group.
         operands: Slots of variable operands, or constants.
         steps: The steps so far, whose operands are numbered as in `Expression` once all operands are known.
-        numbers: The number of each value: ("operand", i) or ("step", i).
     """
 
     first: int
@@ -74,6 +76,7 @@ class _Group:
     operands: list[int | Array] = field(default_factory=list)
     steps: list[tuple[Translation, list[tuple[str, int]]]] = field(default_factory=list)
     is_cheap: bool = True
+    accepts: Callable[[Sequence[Any]], bool] | None = None
 
 
 class _Compilation:
@@ -94,13 +97,19 @@ class _Compilation:
         for slot in program.results:
             self.consumers[slot].add(len(self.instructions))
         self.taken: set[int] = set()
+        self.starts = {
+            "Convolution": self.start_convolution,
+            "GroupConvolution": self.start_convolution,
+            "MatMul": self.start_product,
+        }
         self.replacements: dict[int, Instruction] = {}
 
     def run(self) -> None:
         """Find the groups and replace them: convolutions first, so that they get their epilogues."""
         for number, instruction in enumerate(self.instructions):
-            if instruction.operation.type in ("Convolution", "GroupConvolution") and self.is_replaceable(number):
-                group = self.start_convolution(number)
+            start = self.starts.get(instruction.operation.type)
+            if start is not None and self.is_replaceable(number):
+                group = start(number)
                 if group is not None:
                     self.replace_group(group)
         for number in range(len(self.instructions)):
@@ -161,6 +170,27 @@ class _Compilation:
             return ConvolutionKernel(grouped, instruction.attributes, steps, operands)
 
         group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+        self.extend(group)
+        return group
+
+    def start_product(self, number: int) -> _Group | None:
+        instruction = self.instructions[number]
+        data, weights = instruction.inputs[0], self.get_constant(instruction.inputs[1])
+        value = instruction.outputs[0]
+        shape = self.get_shape(value)
+        if weights is None or weights.ndim != 2 or weights.dtype != F32 or shape is None or not weights.size:
+            return None
+        if instruction.attributes.get("transpose_a") or not self.is_f32(data) or not self.is_f32(value):
+            return None
+        if self.get_constant(data) is not None or weights.size < MIN_WEIGHTS:
+            return None
+        matrix = weights.T if instruction.attributes.get("transpose_b") else weights
+
+        def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
+            return ProductKernel(matrix, steps, operands)
+
+        group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+        group.accepts = functools.partial(_is_row_or_full, shape)
         self.extend(group)
         return group
 
@@ -253,10 +283,13 @@ class _Compilation:
                 continue
             if isinstance(source, int):
                 constant = self.get_constant(source)
-                if not self.is_f32(source) or not self.broadcasts(source, group.shape):
+                if not self.is_f32(source):
                     return False
+                own = self.get_shape(source)
                 source = source if constant is None else constant
-            elif not _broadcasts(source.shape, group.shape):
+            else:
+                own = source.shape
+            if own is None or not _broadcasts(own, group.shape) or not (group.accepts is None or group.accepts(own)):
                 return False
             numbers.append(("operand", len(group.operands) + len(operands)))
             operands.append(source)
@@ -268,10 +301,6 @@ class _Compilation:
         group.members.append(number)
         group.is_cheap = group.is_cheap and step.is_cheap
         return True
-
-    def broadcasts(self, slot: int, shape: tuple[Any, ...]) -> bool:
-        own = self.get_shape(slot)
-        return own is not None and _broadcasts(own, shape)
 
     def replace_group(self, group: _Group) -> None:
         count = len(group.operands)
@@ -299,6 +328,11 @@ class _Compilation:
             last, kernel=kernel, attributes={}, inputs=(*group.inputs, *variable), plain=tuple(members)
         )
         self.taken.update(group.members)
+
+
+def _is_row_or_full(shape: Sequence[Any], operand: Sequence[Any]) -> bool:
+    """Return whether an operand is a scalar, a row, or has the shape of a product."""
+    return all(d == 1 for d in operand[:-1]) or tuple(operand) == tuple(shape)
 
 
 def _broadcasts(shape: Sequence[Any], target: Sequence[Any]) -> bool:

@@ -1,0 +1,184 @@
+"""Matrix products with constant weights, completed by an expression.
+
+The weights [K, N] are packed into panels of as many columns as a tile has, so that they are read in order. A tile of
+several rows and several vectors of columns stays in registers while all of K is summed up.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.code import Function, Value, Variable
+from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.convolution import get_buffer, get_epilogue_address
+from irrun.fast.jit.elementwise import get_address
+from irrun.fast.jit.expressions import Expression
+from irrun.threads import run_parallel
+
+__all__ = ["Product"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: Elements of the rows that are multiplied by one panel after another: 384 KiB.
+BLOCK_SIZE = 96 << 10
+#: Rows of a block at least, so that the weights are not read too often.
+MIN_BLOCK_ROWS = 128
+#: Multiplications of a part that a thread computes at least, elements of weights that a part reads at least, and parts
+#: at most.
+MIN_PART_WORK, MIN_PART_WEIGHTS, MAX_PARTS = 1 << 22, 1 << 18, 16
+
+
+def get_tile() -> tuple[int, int]:
+    """Return the number of rows and of vectors of a tile."""
+    return (8, 3) if get_lanes() == 16 else (4, 3)
+
+
+@functools.cache
+def compile_product() -> Callable[..., None]:
+    """Return the kernel that multiplies rows by panels and calls the epilogue for each tile."""
+    rows, vectors = get_tile()
+    names = ("data", "weights", "block", "result", "operands", "epilogue")
+    integers = ("count", "inner", "columns", "first", "last")
+    f = Function("multiply", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
+    p = f.parameters
+    tile = vectors * f.lanes
+    accumulators = [[f.variable(f.vector, 0.0) for _ in range(vectors)] for _ in range(rows)]
+
+    def multiply_panel(column: Value, width: int) -> None:
+        """Multiply all rows by one panel of some vectors."""
+        panel = f.offset(p["weights"], column * p["inner"])
+        valid = f.min(p["columns"] - column, width * f.lanes)
+        start: Value = f.integer(0)
+        heights = [rows // 2**i for i in range(rows.bit_length())]
+        for height in heights:
+            stop = p["count"] & -height
+            with f.loop(start, stop, height) as row:
+                _emit_tile(f, [line[:width] for line in accumulators[:height]], panel, row)
+                position = row * p["columns"] + column
+                f.append(
+                    f"call void {p['epilogue']}(ptr {p['block']}, i64 {tile}, ptr {p['result']}, i64 {position}, "
+                    f"i64 {height}, i64 {valid}, i64 {p['columns']}, ptr {p['operands']}, i64 {column})"
+                )
+            start = stop
+
+    with f.loop(p["first"], p["last"], tile) as column:
+        rest = p["last"] - column
+        for width in range(1, vectors + 1):
+            is_last = f.compare("sle", rest, width * f.lanes) if width < vectors else f.compare("sgt", rest, 0)
+            exceeds = f.compare("sgt", rest, (width - 1) * f.lanes)
+            with f.when(is_last & exceeds):
+                multiply_panel(column, width)
+    return compile_function(f)
+
+
+def _emit_tile(f: Function, accumulators: Sequence[Sequence[Variable]], panel: Value, row: Value) -> None:
+    p = f.parameters
+    width = len(accumulators[0])
+    for line in accumulators:
+        for accumulator in line:
+            accumulator.set(0.0)
+    sources = [f.offset(p["data"], (row + r) * p["inner"]) for r in range(len(accumulators))]
+    with f.loop(0, p["inner"]) as k:
+        weights = f.offset(panel, k * (width * f.lanes))
+        columns = [f.load(f.offset(weights, i * f.lanes), f.vector) for i in range(width)]
+        for source, line in zip(sources, accumulators, strict=True):
+            factor = f.splat(f.load(f.offset(source, k)), f.vector)
+            for column, accumulator in zip(columns, line, strict=True):
+                accumulator.set(f.multiply_add(column, factor, accumulator.get()))
+    stride = get_tile()[1] * f.lanes
+    for r, line in enumerate(accumulators):
+        for i, accumulator in enumerate(line):
+            f.store(accumulator.get(), f.offset(p["block"], r * stride + i * f.lanes))
+
+
+class Product:
+    """The product of rows with constant weights.
+
+    Args:
+        weights: f32, shape [K, N], with any strides.
+    """
+
+    def __init__(self, weights: Array) -> None:
+        self.inner, self.columns = weights.shape
+        lanes, tile = get_lanes(), get_tile()[1] * get_lanes()
+        padded = self.columns + -self.columns % lanes
+        self.weights = np.zeros(self.inner * padded, F32)
+        for start in range(0, self.columns, tile):
+            width = min(tile, padded - start)
+            panel = self.weights[start * self.inner : (start + width) * self.inner].reshape(self.inner, width)
+            section = weights[:, start : start + width]
+            panel[:, : section.shape[1]] = section
+
+    def prepare(self, expression: Expression) -> None:
+        """Compile the kernels."""
+        compile_product()
+        get_epilogue_address(expression)
+
+    def __call__(self, rows: Array, expression: Expression, operands: Sequence[Array]) -> Array:
+        """Multiply.
+
+        Args:
+            rows: f32, contiguous, shape [M, K].
+            expression: The epilogue. Its operands are "column" [N], "full" [M, N] or "scalar".
+            operands: Of the epilogue.
+
+        Returns:
+            Shape [M, N].
+        """
+        count, inner, columns = rows.shape[0], self.inner, self.columns
+        result = np.empty((count, columns), F32)
+        kernel, epilogue = compile_product(), get_epilogue_address(expression)
+        tile_rows, vectors = get_tile()
+        tile = vectors * get_lanes()
+        blocks, sections = _divide(count, inner, columns, tile)
+        pointers = [get_address(x) for x in operands]
+        source, target, weights = get_address(rows), get_address(result), get_address(self.weights)
+
+        def compute(part: int) -> None:
+            (first, last), (left, right) = blocks[part // len(sections)], sections[part % len(sections)]
+            block = get_address(get_buffer("tile", tile_rows * tile))
+            moved = [
+                q + 4 * first * columns if kind == "full" else q
+                for q, kind in zip(pointers, expression.kinds, strict=True)
+            ]
+            table = np.array(moved or [0], np.int64)
+            kernel(
+                source + 4 * first * inner,
+                weights,
+                block,
+                target + 4 * first * columns,
+                get_address(table),
+                epilogue,
+                last - first,
+                inner,
+                columns,
+                left,
+                right,
+            )
+
+        run_parallel(compute, len(blocks) * len(sections))
+        return result
+
+
+@functools.lru_cache(maxsize=1024)
+def _divide(
+    count: int, inner: int, columns: int, tile: int
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return the blocks of rows and the sections of columns, each pair of which is a part."""
+    block = max(MIN_BLOCK_ROWS, BLOCK_SIZE // max(1, inner))
+    block_count = -(-count // block)
+    block = -(-count // block_count)
+    block += -block % 8
+    blocks = [(i, min(i + block, count)) for i in range(0, count, block)]
+    work = min(block, count) * inner * columns
+    limit = max(work // MIN_PART_WORK, inner * columns // MIN_PART_WEIGHTS if work < MIN_PART_WORK * 4 else 0)
+    section_count = max(1, min(MAX_PARTS // len(blocks), limit))
+    section = -(-columns // section_count)
+    section += -section % tile
+    return blocks, [(i, min(i + section, columns)) for i in range(0, columns, section)]
