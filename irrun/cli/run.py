@@ -14,6 +14,7 @@ from irrun.cli.imports import import_option
 from irrun.cli.inputs import InputOptions, input_options
 
 if TYPE_CHECKING:
+    from irrun.runtime.compilation import Jit
     from irrun.inspection.keys import KeyTable, Selection
     from irrun.ir.graph import Layer
     from irrun.runtime.executor import Observer, Scope
@@ -91,6 +92,11 @@ class _RunCommand(ExampleCommand):
     metavar="N",
     help="Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]",
 )
+@click.option(
+    "--jit",
+    type=click.Choice(["auto", "on", "off"]),
+    help="Whether kernels are compiled for the processor, which requires the extra jit.  [default: IRRUN_JIT, or auto]",
+)
 @import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -106,6 +112,7 @@ def command(
     memory: str | None,
     weights_memory: str | None,
     threads: int | None,
+    jit: str | None,
     as_json: bool,
 ) -> None:
     """Run MODEL, an OpenVINO .xml file, and print or save its outputs."""
@@ -132,6 +139,7 @@ def command(
         if weights_memory == "0" or (dump and weights_memory is None)
         else _parse_size(weights_memory, "--weights-memory"),
         threads=threads,
+        jit=_parse_jit(jit),
     )
     request = compiled.create_infer_request()
     arrays = load_inputs(inputs.specs, compiled.inputs, load_options)
@@ -243,6 +251,20 @@ def _create_viewer(shown: dict[str, Any], table: KeyTable, selection: Selection)
             shown[table.get_value_key(layer, i, scope)] = outputs[i].copy()
 
     return observe
+
+
+def _parse_jit(text: str | None) -> Jit:
+    """Return the value of the option --jit.
+
+    Raises:
+        UsageError: llvmlite is not installed.
+    """
+    from irrun.runtime.compilation import VALUES, resolve_jit
+
+    try:
+        return resolve_jit(None if text is None else VALUES[text])
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _parse_size(text: str | None, option: str) -> int | None:

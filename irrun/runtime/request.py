@@ -16,10 +16,11 @@ from irrun.errors import ExecutionError, IrrunError
 from irrun.ir.model import Model, TensorSpec, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.weights import WeightsSource
-from irrun.limits import get_available_memory, parse_size, run_within
+from irrun.limits import format_size, get_available_memory, parse_size, run_within
 from irrun.ops._support.context import Declaration
 from irrun.ops._support.operation import Operation
 from irrun.runtime import passes
+from irrun.runtime.compilation import BackgroundCompilation, Jit, resolve_jit
 from irrun.runtime.executor import Executor, Instrument, Observer, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
 from irrun.runtime.lowering import lower
@@ -56,6 +57,7 @@ def compile_model(
     operations: Sequence[Operation] = (),
     optimize: bool = True,
     memory: int | str | None = None,
+    jit: Jit = None,
     precision: str = "f32",
 ) -> CompiledModel:
     """Prepare a model for execution.
@@ -78,6 +80,10 @@ def compile_model(
             plain kernels of `irrun.ops` compute every intermediate value.
         memory: Maximum size of the values of one run at the same time, without the weights and the inputs: a number of
             bytes, or a text such as "2G". By default the memory that is available to the process.
+        jit: Whether kernels are compiled for the processor, which requires the extra `jit`: True compiles them now,
+            "auto" in the background when the runs have taken so long that it pays. Results of compiled kernels differ
+            from those of others within the rounding of f32. None selects the value of the environment variable
+            IRRUN_JIT, or "auto".
         precision: The precision of computations. "f32", as in OpenVINO's CPU plugin with the same precision hint,
             computes values in f16 and bf16 in f32, without rounding between operations. "declared" rounds each value
             to its declared type. "f64" computes all floating-point values in f64. Inputs, outputs and variables
@@ -117,6 +123,7 @@ def compile_model(
         operations=operations,
         optimize=optimize,
         memory=memory,
+        jit=jit,
         precision=precision,
     )
 
@@ -154,6 +161,7 @@ class CompiledModel:
         operations: Sequence[Operation] = (),
         optimize: bool = True,
         memory: int | str | None = None,
+        jit: Jit = None,
         precision: str = "f32",
         keeps_output_types: bool = True,
     ) -> None:
@@ -171,17 +179,33 @@ class CompiledModel:
         if weights_memory is None:
             weights_memory = (get_available_memory() if self.memory is None else self.memory) // 2
         self.threads = get_default_thread_count() if threads is None else threads
+        jit = resolve_jit(jit)
         with use_threads(self.threads):
             self._program = lower(model, operations)
             change_precision(self._program, precision, keeps_output_types)
             passes.apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
             with np.errstate(all="ignore"):
-                self._fast_program = passes.optimize(self._program) if optimize else self._program
+                self._fast_program = passes.optimize(self._program, jit is True) if optimize else self._program
+        self._compilation: BackgroundCompilation | None = None
+        if optimize and jit == "auto":
+            self._compilation = BackgroundCompilation(lambda: passes.optimize(self._program, use_jit=True))
         keep_freed_blocks()
         self._request: InferRequest | None = None
 
     def __repr__(self) -> str:
         return f"<CompiledModel: {self.model!r}>"
+
+    def _repr_html_(self) -> str:
+        from irrun._html import make_table
+
+        instructions = self._fast_program.instructions
+        fast = sum(bool(instruction.plain) for instruction in instructions)
+        rows = [
+            ("threads", self.threads),
+            ("program", f"{len(instructions)} instructions, {fast} of them with specialized kernels"),
+            ("memory", "what the machine has left" if self.memory is None else format_size(self.memory)),
+        ]
+        return f"<div>{self.model._repr_html_()}{make_table('Compiled', ('', ''), rows)}</div>"
 
     def input(self, key: int | str = 0) -> TensorSpec:
         """Return the input of a position or name.
@@ -198,6 +222,13 @@ class CompiledModel:
             ModelError: The model does not have it.
         """
         return self.model.output(key)
+
+    def _get_fast_program(self) -> Program:
+        """Return the program of runs without observers: that with compiled kernels, as soon as there is one."""
+        compilation = self._compilation
+        if compilation is not None and compilation.program is not None:
+            self._fast_program, self._compilation = compilation.program, None
+        return self._fast_program
 
     def create_infer_request(self, instrument: Instrument | None = None) -> InferRequest:
         """Create an infer request with its own variables. Requests can run in several threads at once.
@@ -251,6 +282,12 @@ class Outputs(Mapping[InputKey, Array]):
     def __repr__(self) -> str:
         shown = (f"{name}: {_describe_array(array)}" for name, array in self.to_dict().items())
         return f"<Outputs: {', '.join(shown)}>"
+
+    def _repr_html_(self) -> str:
+        from irrun._html import describe_array, make_table
+
+        rows = [(name, _describe_array(array), *describe_array(array)) for name, array in self.to_dict().items()]
+        return make_table("Outputs", ("output", "type", "range", "first values"), rows)
 
     def __contains__(self, key: object) -> bool:
         return find_position(key, self._specs, self._names) is not None
@@ -342,7 +379,7 @@ class InferRequest:
     def __init__(self, compiled: CompiledModel, instrument: Instrument | None = None) -> None:
         self._compiled = compiled
         self._state = RequestState(compiled.memory, instrument)
-        self._executors: dict[bool, Executor] = {}  # by whether there are observers
+        self._executors: dict[bool, tuple[Program, Executor]] = {}  # by whether there are observers
         self.mismatches: list[Mismatch] = []
 
     def __repr__(self) -> str:
@@ -369,7 +406,8 @@ class InferRequest:
         """
         state = self._state
         state.timeout = timeout
-        state.deadline = None if timeout is None else perf_counter() + timeout
+        start = perf_counter()
+        state.deadline = None if timeout is None else start + timeout
         compiled = self._compiled
         arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
         check = _make_check(compiled) if compiled.check else None
@@ -388,6 +426,8 @@ class InferRequest:
             raise
         finally:
             state.memory.finish()
+        if compiled._compilation is not None and not self._state.observers:
+            compiled._compilation.count_run(perf_counter() - start)
         if check:
             self.mismatches = check.mismatches
         argument_ids = set(map(id, arguments))
@@ -415,11 +455,14 @@ class InferRequest:
 
     def _get_executor(self) -> Executor:
         is_observed = bool(self._state.observers)
-        if is_observed not in self._executors:
-            compiled = self._compiled
-            program = compiled._program if is_observed else compiled._fast_program
-            self._executors[is_observed] = Executor(program, self._state)
-        return self._executors[is_observed]
+        compiled = self._compiled
+        program = compiled._program if is_observed else compiled._get_fast_program()
+        known = self._executors.get(is_observed)
+        if known is not None and known[0] is program:
+            return known[1]
+        executor = Executor(program, self._state)
+        self._executors[is_observed] = program, executor
+        return executor
 
     def _copy_shared_results(self, results: Sequence[Array], arguments: Sequence[Array]) -> list[Array]:
         """Copy the results that share memory with an input, a constant, a variable or another result."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
-import importlib.util
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,15 +18,10 @@ from irrun.fast.jit import cache
 if TYPE_CHECKING:
     from irrun.fast.jit.code import Function
 
-__all__ = ["compile_function", "get_lanes", "is_available"]
+__all__ = ["compile_function", "get_lanes"]
 
 #: Types of parameters in C.
 C_TYPES = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "float": ctypes.c_float}
-
-
-def is_available() -> bool:
-    """Return whether LLVM is installed, without importing it."""
-    return importlib.util.find_spec("llvmlite") is not None
 
 
 class _Compiler:
@@ -68,6 +62,8 @@ class _Compiler:
                 return known[0]
         code = cache.load(key)
         if code is None:
+            if not threading.main_thread().is_alive():
+                raise RuntimeError("the process ends")
             code = self.compile(text)
             cache.save(key, code)
         with self._lock:

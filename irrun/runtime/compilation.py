@@ -1,0 +1,90 @@
+"""Whether and when the kernels of a model are compiled: the option `jit`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import threading
+from collections.abc import Callable
+from typing import Literal, Union
+
+import numpy as np
+
+from irrun.runtime.program import Program
+
+__all__ = ["BackgroundCompilation", "Jit", "resolve_jit"]
+
+Jit = Union[bool, Literal["auto"], None]
+
+#: The values of the environment variable IRRUN_JIT.
+VALUES: dict[str, Jit] = {"": "auto", "auto": "auto", "0": False, "off": False, "1": True, "on": True}
+#: Runs, and seconds that they take together, after which it pays to compile the kernels of a model.
+MIN_RUNS, MIN_SECONDS = 3, 0.5
+
+
+def resolve_jit(jit: Jit) -> bool | Literal["auto"]:
+    """Return the option of a model: None stands for the environment variable IRRUN_JIT, or "auto".
+
+    Raises:
+        ValueError: The value is unknown, or kernels cannot be compiled because llvmlite is not installed.
+    """
+    if jit is None:
+        text = os.environ.get("IRRUN_JIT", "").strip().lower()
+        if text not in VALUES:
+            raise ValueError(f"IRRUN_JIT is {text!r}, expected one of auto, on, off, 1, 0")
+        jit = VALUES[text]
+    if jit is True and not is_installed():
+        raise ValueError("compiled kernels require llvmlite: pip install irrun[jit]")
+    if jit not in (True, False, "auto"):
+        raise ValueError(f"jit is {jit!r}, expected True, False or 'auto'")
+    return "auto" if jit is None else jit
+
+
+def is_installed() -> bool:
+    """Return whether LLVM is installed, without importing it."""
+    return importlib.util.find_spec("llvmlite") is not None
+
+
+class BackgroundCompilation:
+    """The compilation of a model in another thread, as soon as its runs have taken so long that it pays.
+
+    Args:
+        compile_program: Returns the program with compiled kernels.
+    """
+
+    def __init__(self, compile_program: Callable[[], Program]) -> None:
+        self._compile = compile_program
+        self._lock = threading.Lock()
+        self._run_count = 0
+        self._seconds = 0.0
+        self._thread: threading.Thread | None = None
+        #: The program, once it is complete.
+        self.program: Program | None = None
+
+    def count_run(self, seconds: float) -> None:
+        """Count a run, and start the compilation after enough of them."""
+        if self._thread is not None:
+            return
+        with self._lock:
+            self._run_count += 1
+            self._seconds += seconds
+            is_due = self._run_count >= MIN_RUNS and self._seconds >= MIN_SECONDS and self._thread is None
+            if is_due:
+                self._thread = threading.Thread(target=self._run, name="irrun-jit")
+        if is_due and self._thread is not None:
+            if is_installed():
+                self._thread.start()
+            else:
+                self._thread = threading.current_thread()
+
+    def wait(self) -> None:
+        """Wait until a compilation that has started is complete."""
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        # A model that cannot be compiled keeps its kernels.
+        with contextlib.suppress(Exception), np.errstate(all="ignore"):
+            self.program = self._compile()
