@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from irrun.errors import ModelError as ModelError
     from irrun.errors import TimeLimitError as TimeLimitError
     from irrun.errors import UnsupportedError as UnsupportedError
+    from irrun.inspection.profile import Profile as Profile
+    from irrun.inspection.profile import profile as profile
     from irrun.ir.extract import extract as extract
     from irrun.ir.graph import Graph as Graph
     from irrun.ir.graph import Layer as Layer
@@ -63,6 +65,7 @@ _PUBLIC = {
     "Operation": "irrun.ops._support.operation",
     "Outputs": "irrun.runtime.request",
     "PartialShape": "irrun.shapes",
+    "Profile": "irrun.inspection.profile",
     "Scope": "irrun.runtime.executor",
     "TensorSpec": "irrun.ir.model",
     "TimeLimitError": "irrun.errors",
@@ -76,6 +79,7 @@ _PUBLIC = {
     "map_batches": "irrun.distributed",
     "op": "irrun.ops._support.registry",
     "ops": "",
+    "profile": "irrun.inspection.profile",
     "read_model": "irrun.ir.reader",
     "run": "irrun.runtime.request",
     "save_model": "irrun.ir.writer",

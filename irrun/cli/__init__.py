@@ -36,6 +36,7 @@ COMMANDS = {
     "reduce": "Find the smallest part of a model that still fails.",
     "debug": "Stop at layers in the Python debugger.",
     "report": "Write a page that shows the layers of a run, their values, times and errors.",
+    "profile": "Show where the time of a run goes, by layer, type or module.",
     "check": "Find NaN, overflow, saturation and constant channels.",
 }
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from irrun.inspection.metrics import Metrics as Metrics
     from irrun.inspection.metrics import measure as measure
     from irrun.inspection.metrics import measure_top_k as measure_top_k
+    from irrun.inspection.profile import LayerProfile as LayerProfile
+    from irrun.inspection.profile import Profile as Profile
+    from irrun.inspection.profile import profile as profile
     from irrun.inspection.reduce import Reduction as Reduction
     from irrun.inspection.reduce import reduce as reduce
     from irrun.inspection.trace import Recorder as Recorder
@@ -58,6 +61,9 @@ _PUBLIC = {
     "compare": "irrun.inspection.compare",
     "KeyTable": "irrun.inspection.keys",
     "Metrics": "irrun.inspection.metrics",
+    "LayerProfile": "irrun.inspection.profile",
+    "Profile": "irrun.inspection.profile",
+    "profile": "irrun.inspection.profile",
     "Recorder": "irrun.inspection.trace",
     "Selection": "irrun.inspection.keys",
     "Trace": "irrun.inspection.trace",

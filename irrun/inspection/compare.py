@@ -50,6 +50,8 @@ SAME_RUNTIME_FACTOR = 2.0
 OUTPUT_SQNR = 60.0
 #: The limit for references of low precision: an error of this multiple of their epsilon.
 OUTPUT_FACTOR = 8.0
+#: Layers that notebooks show.
+MAX_ROWS = 25
 #: The number of largest elements of an output that are compared.
 TOP_K = 5
 #: The input of a sequence layer that contains the lengths. OpenVINO leaves the steps after them undefined.
@@ -149,6 +151,11 @@ class Comparison:
     def matched(self) -> int:
         """The number of matched layers; iterations are not counted."""
         return len({_strip_iterations(layer.key) for layer in self.layers})
+
+    def _repr_html_(self) -> str:
+        from irrun.inspection.html import make_comparison_html
+
+        return make_comparison_html(self, MAX_ROWS)
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison for JSON."""

@@ -34,7 +34,7 @@ from irrun.runtime.executor import Observer, Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.request import CompiledModel, compile_model
 
-__all__ = ["Recorder", "Trace", "TracedValue", "hash_model", "isolate_layer", "record", "replay"]
+__all__ = ["Recorder", "Trace", "TraceReport", "TracedValue", "hash_model", "isolate_layer", "record", "replay"]
 
 Array = np.ndarray[Any, Any]
 
@@ -43,6 +43,8 @@ FORMAT = "irrun-trace"
 VERSION = 1
 #: Maximum number of bytes of `index.json`.
 MAX_INDEX = 1 << 28
+#: Values that notebooks show.
+MAX_ROWS = 40
 #: Maximum number of dimensions of a value, that of NumPy.
 MAX_RANK = 64
 
@@ -180,6 +182,36 @@ class Trace(Mapping[str, Array]):
     def __repr__(self) -> str:
         return f"<Trace: {len(self)} values{f' in {self.path}' if self.path else ''}>"
 
+    def _repr_html_(self) -> str:
+        from irrun.inspection.html import make_trace_html
+
+        return make_trace_html(self, MAX_ROWS)
+
+    def report(
+        self, model: Model | str | os.PathLike[str] | None = None, *, height: int = 800, channels: str = "BGR"
+    ) -> TraceReport:
+        """Return a page that shows the graph and the values; notebooks display it.
+
+        Args:
+            model: The model that was run; by default the file that the trace names.
+            height: The height in a notebook in pixels.
+            channels: The order of the channels of images: "BGR" or "RGB".
+
+        Raises:
+            InputError: The trace does not name a file, or the model differs from the one that was run.
+        """
+        from irrun.inspection.report import make_report
+
+        if model is None:
+            path = str(self.index.get("model", {}).get("path") or "")
+            if not Path(path).is_file():
+                raise InputError("the trace does not name an existing file of the model; pass the model")
+            model = path
+        source = model if isinstance(model, Model) else read_model(model)
+        if hash_model(source) != self.model_hash:
+            raise InputError("the model differs from the one that was run")
+        return TraceReport(make_report(source, trace=self, channels=channels), height)
+
     def __enter__(self) -> Trace:
         return self
 
@@ -189,6 +221,33 @@ class Trace(Mapping[str, Array]):
     def close(self) -> None:
         """Close the file."""
         self._close()
+
+
+@dataclass(frozen=True)
+class TraceReport:
+    """A page that shows a trace.
+
+    Attributes:
+        page: The page as HTML.
+        height: The height in a notebook in pixels.
+    """
+
+    page: str = field(repr=False)
+    height: int = 800
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file.
+
+        Args:
+            path: The .html file.
+        """
+        with atomic_write(Path(path)) as file:
+            file.write(self.page.encode())
+
+    def _repr_html_(self) -> str:
+        from irrun._html import make_frame
+
+        return make_frame(self.page, self.height)
 
 
 class _MemoryStore:

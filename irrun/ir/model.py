@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +100,21 @@ class Model:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, tensors)) for tensors in (self.inputs, self.outputs))
         return f"<Model: {self.name!r}, {len(self.graph.layers)} layers, ({inputs}) -> ({outputs})>"
+
+    def _repr_html_(self) -> str:
+        from irrun._html import make_table
+
+        types = Counter(
+            layer.type for _, layer in self.graph.walk() if layer.type not in ("Constant", "Parameter", "Result")
+        )
+        rows = [
+            (kind, ", ".join(tensor.names), tensor.element_type or "any", tensor.partial_shape or "[...]")
+            for kind, tensors in (("input", self.inputs), ("output", self.outputs))
+            for tensor in tensors
+        ]
+        title = f"Model: {self.name or 'unnamed'}, IR v{self.source_version}, {len(self.graph.layers)} layers"
+        notes = ", ".join(f"{count} {name}" for name, count in types.most_common())
+        return make_table(title, ("", "names", "type", "shape"), rows, notes=notes)
 
     @property
     def name(self) -> str:

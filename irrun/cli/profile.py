@@ -1,0 +1,203 @@
+"""`irrun profile`: show where the time of a run goes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from irrun.cli import ExampleCommand
+from irrun.cli.inputs import InputOptions, input_options
+
+if TYPE_CHECKING:
+    from irrun.inspection.profile import Grouping, Profile
+    from irrun.inspection.profile_table import Sort
+
+__all__ = ["command"]
+
+#: Rows of the tables unless --all is passed.
+MAX_ROWS = 30
+
+
+@click.command(
+    "profile",
+    cls=ExampleCommand,
+    examples=[
+        "irrun profile model.xml --input x.npy",
+        "irrun profile model.xml --input random --by type",
+        "irrun profile model.xml --input random --against openvino --threads 2",
+        "irrun profile model.xml --input x.npy --chrome trace.json",
+        "irrun profile model.xml --input x.npy --csv -o layers.csv",
+    ],
+)
+@click.argument("model", type=click.Path(path_type=Path))
+@input_options
+@click.option(
+    "--runs", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Measure this many runs, after one."
+)
+@click.option(
+    "--by",
+    type=click.Choice(["layer", "type", "module"]),
+    default="layer",
+    show_default=True,
+    help="Rows of the table.",
+)
+@click.option(
+    "--depth",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --by module, the number of nested modules that a row names.  [default: as many as 40 rows allow]",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(["order", "time", "excess"]),
+    help="Order of the rows; excess is the time above the bound.  [default: time]",
+)
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help=f"Print the first N rows.  [default: {MAX_ROWS}]")
+@click.option("--all", "show_all", is_flag=True, help="Print all rows.")
+@click.option("--against", type=click.Choice(["openvino"]), help="Show OpenVINO's time of each layer beside irrun's.")
+@click.option("--plain", is_flag=True, help="Measure the plain kernels, which runs with observers use.")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]",
+)
+@click.option(
+    "--chrome",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the calls of the last run as .json for Perfetto (ui.perfetto.dev) and speedscope.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write JSON or CSV there."
+)
+def command(
+    model: Path,
+    inputs: InputOptions,
+    runs: int,
+    by: Grouping,
+    depth: int | None,
+    sort: Sort | None,
+    top: int | None,
+    show_all: bool,
+    against: str | None,
+    plain: bool,
+    threads: int | None,
+    chrome: Path | None,
+    as_json: bool,
+    as_csv: bool,
+    output: Path | None,
+) -> None:
+    """Measure where the time of a run of MODEL goes.
+
+    For each layer: the median time over several runs after a warm-up, its share, the number of arithmetic operations
+    (two per multiply-add), the bytes that are read and written, the bytes of values that are alive meanwhile, and the
+    time above what this machine needs for these operations and bytes. Layers that are computed together are one row.
+
+    Without --json and --csv, the suffix of -o selects the format.
+    """
+    import irrun
+    from irrun.errors import to_one_line
+    from irrun.inspection.profile import profile
+
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv exclude each other")
+    if depth is not None and by != "module":
+        raise click.UsageError("--depth requires --by module")
+    if output is not None and not (as_json or as_csv):
+        as_csv = output.suffix.lower() == ".csv"
+        as_json = not as_csv
+    source = irrun.read_model(model, inputs.weights)
+    _check_outputs([p for p in (chrome, output) if p], [model, inputs.weights or model.with_suffix(".bin")])
+    compiled = irrun.compile_model(source, optimize=not plain, threads=threads)
+    arrays = inputs.load(compiled.inputs)
+    with _show_progress(model.name) as progress:
+        result = profile(compiled, arrays, runs=runs, against=against, progress=progress)
+    if chrome is not None:
+        result.save_chrome(chrome)
+    if as_json or as_csv:
+        text = result.to_csv(by, depth) if as_csv else json.dumps(result.to_dict(by, depth), indent=1) + "\n"
+        if output is None:
+            click.echo(text, nl=False)
+        else:
+            _write(output, text)
+    else:
+        _print_profile(result, by, depth, sort or "time", None if show_all else (top or MAX_ROWS))
+    for path in (output, chrome):
+        if path is not None and not (output is None and (as_json or as_csv)):
+            click.echo(to_one_line(f"wrote {path}"))
+
+
+def _print_profile(result: Profile, by: Grouping, depth: int | None, sort: Sort, top: int | None) -> None:
+    from irrun.cli.tables import print_table
+    from irrun.errors import to_one_line
+    from irrun.inspection.profile_table import (
+        describe_candidates,
+        describe_profile,
+        make_openvino_rows,
+        make_profile_rows,
+    )
+
+    for line in describe_profile(result):
+        click.echo(to_one_line(line))
+    click.echo("")
+    header, rows, right = make_profile_rows(result, by, depth, sort, top)
+    print_table(header, rows, right)
+    omitted = len(result.group(by, depth)) - (top or sys.maxsize)
+    if omitted > 0:
+        click.echo(f"{omitted} more rows; --all prints them")
+    if result.openvino is not None:
+        other = result.openvino
+        click.echo("")
+        click.echo(
+            to_one_line(
+                f"OpenVINO {other.version} in f32 with as many threads: "
+                f"{other.seconds * 1000:.3f} ms per run with counters, {other.layer_seconds * 1000:.3f} ms in layers"
+            )
+        )
+        click.echo("")
+        header, rows, right = make_openvino_rows(result, sort, top)
+        print_table(header, rows, right)
+        return
+    candidates = describe_candidates(result)
+    if candidates:
+        click.echo("")
+        click.echo("worth making faster:")
+    for name, text in candidates:
+        click.echo(to_one_line(f"  {name}: {text}"))
+
+
+def _check_outputs(outputs: list[Path], sources: list[Path]) -> None:
+    for path in outputs:
+        if any(path.exists() and source.exists() and path.samefile(source) for source in sources):
+            raise click.BadParameter(f"this would overwrite the input file {path}", param_hint="--output")
+
+
+def _write(path: Path, text: str) -> None:
+    from irrun.atomic_files import atomic_write
+
+    with atomic_write(path) as file:
+        file.write(text.encode("utf-8", "surrogatepass"))
+
+
+@contextmanager
+def _show_progress(title: str) -> Iterator[Callable[[str], None] | None]:
+    """Yield a function that shows the current step on stderr; None if stderr is not a terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    from irrun.errors import to_one_line
+
+    with Console(stderr=True).status("") as status:
+        yield lambda step: status.update(Text(to_one_line(f"{title}: {step}"), no_wrap=True, overflow="ellipsis"))

@@ -1,0 +1,107 @@
+"""HTML of traces, comparisons and profiles for notebooks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from irrun._html import make_table, shorten
+from irrun.inspection.profile_table import describe_profile, make_profile_rows
+
+if TYPE_CHECKING:
+    from irrun.inspection.compare import Comparison
+    from irrun.inspection.metrics import Metrics
+    from irrun.inspection.profile import Profile
+    from irrun.inspection.trace import Trace
+
+__all__ = ["make_comparison_html", "make_profile_html", "make_trace_html"]
+
+
+def make_trace_html(trace: Trace, max_rows: int) -> str:
+    """Return a table of the values of a trace.
+
+    Args:
+        trace: The trace.
+        max_rows: Maximum number of rows.
+    """
+    rows = []
+    for value in list(trace.entries.values())[:max_rows]:
+        statistics = value.statistics
+        low, high, mean = (statistics.get(name) for name in ("min", "max", "mean"))
+        remarks = [f"{statistics[key]} {name}" for key, name in REMARKS.items() if statistics.get(key)]
+        rows.append(
+            (
+                value.key,
+                value.layer_type,
+                f"{value.type}[{','.join(map(str, value.shape))}]",
+                f"{value.seconds * 1000:.2f} ms",
+                "" if low is None or high is None else f"{low:.5g} to {high:.5g}",
+                "" if mean is None else f"{mean:.5g}",
+                ", ".join(remarks),
+            )
+        )
+    header = ("value", "operation", "type", "time", "range", "mean", "remarks")
+    title = f"Trace: {len(trace)} values" + (f" in {shorten(str(trace.path))}" if trace.path else "")
+    notes = [f"{len(trace) - max_rows} more values"] if len(trace) > max_rows else []
+    notes += [f"The run failed: {trace.error}"] if trace.error else []
+    return make_table(title, header, rows, ("time", "mean"), ". ".join(notes))
+
+
+#: Statistics that are mentioned if they are not 0.
+REMARKS = {"nans": "NaN", "infinities": "inf"}
+
+
+def make_comparison_html(comparison: Comparison, max_rows: int) -> str:
+    """Return a table of the layers that add, inherit or amplify errors, and one of the outputs.
+
+    Args:
+        comparison: The comparison.
+        max_rows: Maximum number of layers.
+    """
+    layers = [layer for layer in comparison.layers if layer.verdict != "exact"]
+    rows = [
+        (
+            layer.key,
+            layer.type,
+            layer.verdict,
+            *(text for metrics in (layer.own, layer.accumulated) for text in _format_metrics(metrics)),
+            layer.reason,
+        )
+        for layer in layers[:max_rows]
+    ]
+    header = ("layer", "type", "verdict", "own dB", "own max abs", "accumulated dB", "accumulated max abs", "reason")
+    first = comparison.first
+    title = "Comparison: " + ("the model agrees" if comparison.agrees else "the model differs")
+    if first is not None:
+        title += f", {shorten(first.key)} ({first.type}) is the first layer that adds an error"
+    counts = f"{comparison.matched} of {comparison.layers_total} layers matched"
+    notes = [f"Compared with {comparison.reference} ({comparison.precision}); {counts}", *comparison.notes]
+    notes += [f"{len(layers) - max_rows} more layers"] if len(layers) > max_rows else []
+    outputs = [
+        (output.name, *(_format_metrics(output.metrics) if output.metrics else ("missing", "")), f"{output.top_k:.0%}")
+        for output in comparison.outputs
+    ]
+    table = make_table(title, header, rows, header[3:7], ". ".join(notes))
+    return f"<div>{table}{make_table('Outputs', ('output', 'dB', 'max abs', 'top 5'), outputs, OUTPUT_NUMBERS)}</div>"
+
+
+OUTPUT_NUMBERS = ("dB", "max abs", "top 5")
+
+
+def make_profile_html(profile: Profile, max_rows: int) -> str:
+    """Return a table of the slowest layers of a profile.
+
+    Args:
+        profile: The profile.
+        max_rows: Maximum number of layers.
+    """
+    header, rows, right = make_profile_rows(profile, sort="time", top=max_rows)
+    title, *notes = describe_profile(profile)
+    omitted = len(profile.layers) - max_rows
+    notes += [f"{omitted} more layers"] if omitted > 0 else []
+    return make_table(title, header, rows, right, ". ".join(notes))
+
+
+def _format_metrics(metrics: Metrics) -> tuple[str, str]:
+    if metrics.is_exact:
+        return "equal", "0"
+    return f"{metrics.sqnr_db:.1f}", f"{metrics.max_abs:.3g}"

@@ -1,0 +1,80 @@
+"""What a machine can compute and move per second, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from irrun.threads import multiply_matrices, run_parallel, use_threads
+
+__all__ = ["Machine", "measure_machine"]
+
+#: Rows and columns of the matrices that are multiplied.
+MATRIX_SIZE = 1024
+#: Bytes of each of the arrays that are copied, more than the caches of most processors.
+COPY_SIZE = 64 << 20
+#: Number of parts of the copy.
+PARTS = 16
+REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a machine can do with a number of threads.
+
+    Attributes:
+        threads: The number of threads.
+        flops_per_second: Operations per second of a product of two large matrices in f32, two per multiply-add.
+        bytes_per_second: Bytes per second that are read and written when a large array is copied.
+    """
+
+    threads: int
+    flops_per_second: float
+    bytes_per_second: float
+
+    def get_bound(self, flops: int | None, size: int) -> float:
+        """Return the seconds that a computation takes at least: for its operations, or to move its data.
+
+        Args:
+            flops: The number of operations, or None if it is unknown.
+            size: The bytes that are read and written.
+        """
+        return max((flops or 0) / self.flops_per_second, size / self.bytes_per_second)
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the fields by name."""
+        return dict(vars(self))
+
+
+def measure_machine(threads: int) -> Machine:
+    """Measure the machine; this takes about half a second.
+
+    Args:
+        threads: The number of threads.
+    """
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((MATRIX_SIZE, MATRIX_SIZE), np.float32) for _ in range(2))
+    source = np.zeros((PARTS, COPY_SIZE // PARTS), np.uint8)
+    target = np.ones_like(source)
+
+    def copy(part: int) -> None:
+        np.copyto(target[part], source[part])
+
+    with use_threads(threads):
+        product_time = _measure(lambda: multiply_matrices(a, b))
+        copy_time = _measure(lambda: run_parallel(copy, PARTS))
+    return Machine(threads, 2 * MATRIX_SIZE**3 / product_time, 2 * COPY_SIZE / copy_time)
+
+
+def _measure(run: Callable[[], Any]) -> float:
+    """Return the shortest time of several runs in seconds."""
+    times = []
+    for _ in range(REPEATS):
+        start = perf_counter()
+        run()
+        times.append(perf_counter() - start)
+    return min(times)

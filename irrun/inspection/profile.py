@@ -1,0 +1,497 @@
+"""Profiles: where the time of a run goes, by layer, type or module.
+
+What is measured is the program that ordinary runs execute. Its instructions may stand for several layers, which passes
+have fused. The numbers of operations are those of the layers, counted in a run with observers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from irrun.atomic_files import atomic_write
+from irrun.element_types import ElementType
+from irrun.inspection.instruments import (
+    Event,
+    FlopCounter,
+    InstructionRecord,
+    KernelTimer,
+    MemoryMeter,
+    list_layers,
+)
+from irrun.inspection.keys import KeyTable
+from irrun.inspection.machine import Machine, measure_machine
+from irrun.inspection.modules import ModulePath, choose_depth, find_modules, format_module
+from irrun.ir.graph import Layer
+from irrun.ir.model import Model
+from irrun.runtime.inputs import Inputs
+from irrun.runtime.program import Instruction
+from irrun.runtime.request import CompiledModel, InferRequest, compile_model
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from irrun.inspection.openvino_profile import OpenVinoProfile
+
+__all__ = ["Grouping", "LayerProfile", "Profile", "profile"]
+
+#: How the layers of a profile are grouped.
+Grouping = Literal["layer", "type", "module"]
+
+#: Maximum number of groups by module, unless a depth is passed.
+MAX_MODULES = 40
+#: Rows of the table that `rich` prints.
+MAX_ROWS = 40
+
+
+@dataclass(frozen=True)
+class LayerProfile:
+    """The measurements of one layer, of several that were fused, or of a group.
+
+    Attributes:
+        key: The key of the layer; in a body, of all iterations. Of several layers, the one with the most operations.
+        type: The type of that layer.
+        layers: The keys of all layers, in order of execution.
+        types: Their types.
+        module: The module path of the layer.
+        calls: The number of calls in a run.
+        seconds: The median of the seconds of a run, without those of the layers in its bodies.
+        flops: The number of arithmetic operations in a run; None if a layer does not declare one.
+        bytes: The bytes that are read and written in a run: variable inputs, constants and outputs. Views count as 0.
+        alive: The bytes of the values that are alive while the layer runs, without weights and the inputs of the model.
+        bound: The seconds that the machine needs at least for these operations or bytes.
+        outputs: The types and shapes of the outputs, as text.
+        implementation: The fast implementation that ran, and why; empty for the plain kernel.
+    """
+
+    key: str
+    type: str
+    layers: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    module: ModulePath = ()
+    calls: int = 0
+    seconds: float = 0.0
+    flops: int | None = None
+    bytes: int = 0
+    alive: int = 0
+    bound: float = 0.0
+    outputs: tuple[str, ...] = ()
+    implementation: str = ""
+
+    @property
+    def flops_per_second(self) -> float | None:
+        """The operations per second; None without operations or time."""
+        return self.flops / self.seconds if self.flops and self.seconds else None
+
+    @property
+    def excess(self) -> float:
+        """The seconds above `bound`: what a faster kernel could save at most."""
+        return max(self.seconds - self.bound, 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields and derived values by name."""
+        return {
+            **vars(self),
+            "layers": list(self.layers),
+            "types": list(self.types),
+            "module": format_module(self.module),
+            "outputs": list(self.outputs),
+            "flops_per_second": self.flops_per_second,
+            "excess": self.excess,
+        }
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where the time of a run goes.
+
+    Attributes:
+        model: The name of the model.
+        layers: The measurements, in order of execution.
+        seconds: The median of the seconds of a run with timers.
+        executor_seconds: The median of the seconds of a run that no kernel took: the executor and the timers.
+        untimed_seconds: The median of the seconds of a run without timers.
+        runs: The number of runs.
+        optimized: Whether the optimized program ran.
+        machine: What the machine can do.
+        events: The calls of the last run.
+        dropped_events: The number of calls of the last run that are not among the events.
+        openvino: The counters of OpenVINO, or None.
+    """
+
+    model: str
+    layers: tuple[LayerProfile, ...]
+    seconds: float
+    executor_seconds: float
+    untimed_seconds: float
+    runs: int
+    optimized: bool
+    machine: Machine
+    events: tuple[tuple[LayerProfile, Event], ...] = field(default=(), repr=False)
+    dropped_events: int = 0
+    openvino: OpenVinoProfile | None = None
+
+    @property
+    def total(self) -> LayerProfile:
+        """The sum of all layers, without the executor."""
+        return _merge("total", "", self.layers)
+
+    @property
+    def peak(self) -> int:
+        """The largest number of bytes that are alive at the same time, without weights and inputs."""
+        return max((layer.alive for layer in self.layers), default=0)
+
+    @property
+    def unknown_flops(self) -> list[str]:
+        """The types of layers without a number of operations."""
+        return sorted({layer.type for layer in self.layers if layer.flops is None})
+
+    def group(self, by: Grouping = "layer", depth: int | None = None) -> list[LayerProfile]:
+        """Return the measurements of groups of layers, slowest first for types, else in order of execution.
+
+        Args:
+            by: What the layers of a group have in common. Groups by "layer" are the layers themselves.
+            depth: The length of the module paths; by default the longest that results in at most `MAX_MODULES` groups.
+
+        Raises:
+            ValueError: `by` is not a grouping.
+        """
+        if by == "layer":
+            return list(self.layers)
+        if by not in ("type", "module"):
+            raise ValueError(f"expected one of layer, type, module, found {by!r}")
+        if depth is None:
+            depth = choose_depth((layer.module for layer in self.layers), MAX_MODULES)
+        groups: dict[Any, list[LayerProfile]] = {}
+        for layer in self.layers:
+            groups.setdefault(layer.type if by == "type" else layer.module[:depth], []).append(layer)
+        if by == "module":
+            return [replace(_merge(format_module(path), "", group), module=path) for path, group in groups.items()]
+        return sorted((_merge(name, name, group) for name, group in groups.items()), key=lambda g: -g.seconds)
+
+    def to_dict(self, by: Grouping = "layer", depth: int | None = None) -> dict[str, Any]:
+        """Return the profile for JSON.
+
+        Args:
+            by: How the layers are grouped.
+            depth: As for `group`.
+        """
+        total = self.total
+        result = {
+            "model": self.model,
+            "optimized": self.optimized,
+            "runs": self.runs,
+            "seconds": self.seconds,
+            "executor_seconds": self.executor_seconds,
+            "untimed_seconds": self.untimed_seconds,
+            "layer_seconds": total.seconds,
+            "flops": total.flops,
+            "bytes": total.bytes,
+            "peak": self.peak,
+            "unknown_flops": self.unknown_flops,
+            "machine": self.machine.to_dict(),
+            by + "s": [{**g.to_dict(), "share": self.get_share(g)} for g in self.group(by, depth)],
+        }
+        if self.openvino is not None:
+            result["openvino"] = self.openvino.to_dict()
+        return result
+
+    def get_share(self, layer: LayerProfile) -> float:
+        """Return the share of a layer or group in the time of all layers and the executor."""
+        total = sum(x.seconds for x in self.layers) + self.executor_seconds
+        return layer.seconds / total if total else 0.0
+
+    def to_csv(self, by: Grouping = "layer", depth: int | None = None) -> str:
+        """Return the layers or groups as CSV with a header.
+
+        Args:
+            by: How the layers are grouped.
+            depth: As for `group`.
+        """
+        names = ("key", "type", "calls", "seconds", "share", "flops", "flops_per_second", "bytes", "alive", "bound")
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow((*names, "module", "outputs", "layers"))
+        for group in self.group(by, depth):
+            values = {**group.to_dict(), "share": self.get_share(group)}
+            cells = [values[name] for name in names]
+            texts = (format_module(group.module), " ".join(group.outputs), " ".join(group.layers))
+            writer.writerow([_protect(x) for x in ("" if cell is None else cell for cell in (*cells, *texts))])
+        return stream.getvalue()
+
+    def to_chrome(self) -> dict[str, Any]:
+        """Return the calls of the last run in the Trace Event Format, which Perfetto and speedscope open."""
+        from irrun.inspection.chrome_trace import make_chrome_trace
+
+        return make_chrome_trace(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the layers to a .csv file, or the profile to a .json file.
+
+        Args:
+            path: The file.
+        """
+        is_csv = os.fspath(path).lower().endswith(".csv")
+        text = self.to_csv() if is_csv else json.dumps(self.to_dict(), indent=1) + "\n"
+        _write(path, text)
+
+    def save_chrome(self, path: str | os.PathLike[str]) -> None:
+        """Write the calls of the last run for Perfetto and speedscope.
+
+        Args:
+            path: The .json file.
+        """
+        _write(path, json.dumps(self.to_chrome()))
+
+    def __rich__(self) -> Table:
+        from irrun.inspection.profile_table import make_rich_table
+
+        return make_rich_table(self, MAX_ROWS)
+
+    def _repr_html_(self) -> str:
+        from irrun.inspection.html import make_profile_html
+
+        return make_profile_html(self, MAX_ROWS)
+
+
+def profile(
+    model: Model | CompiledModel | str | os.PathLike[str],
+    inputs: Inputs = None,
+    *,
+    runs: int = 10,
+    optimize: bool = True,
+    threads: int | None = None,
+    against: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Profile:
+    """Measure where the time of a run goes.
+
+    Args:
+        model: A model, a compiled model, or the path of an .xml file.
+        inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
+        runs: The number of runs that are measured after a warm-up. As many runs without timers take turns with them.
+        optimize: Whether the optimized program runs, as in ordinary runs. Not used for a compiled model.
+        threads: As for `compile_model`. Not used for a compiled model.
+        against: "openvino" to measure OpenVINO too, in f32 with as many threads.
+        progress: Called with a description of each step.
+
+    Raises:
+        InputError: The inputs do not match the model, or OpenVINO is not installed.
+        ExecutionError: A kernel failed.
+        ValueError: `runs` is not positive, or `against` is neither None nor "openvino".
+    """
+    if runs < 1:
+        raise ValueError(f"expected at least one run, found {runs}")
+    if against not in (None, "openvino"):
+        raise ValueError(f"expected openvino to compare with, found {against!r}")
+    if against is not None:
+        from irrun.inspection.openvino_profile import check_is_installed
+
+        check_is_installed()
+    report = progress or (lambda _: None)
+    compiled = model
+    if not isinstance(compiled, CompiledModel):
+        compiled = compile_model(compiled, optimize=optimize, threads=threads)
+    table = KeyTable(compiled.model)
+    report("operations and memory")
+    counter = FlopCounter(table)
+    compiled.create_infer_request(counter).infer(inputs, observers=[counter])
+    meter = MemoryMeter()
+    compiled.create_infer_request(meter).infer(inputs)
+    timer = KernelTimer()
+    untimed = _measure_runs(compiled, inputs, timer, runs, report)
+    machine = measure_machine(compiled.threads)
+    layers = _LayerNames(compiled.model, table, counter).describe(timer.records, meter, machine)
+    events = [(layers[id(event.instruction)], event) for event in timer.events if id(event.instruction) in layers]
+    result = Profile(
+        model=compiled.model.graph.name or (compiled.model.path.name if compiled.model.path else "model"),
+        layers=tuple(layers.values()),
+        seconds=statistics.median(timer.totals),
+        executor_seconds=statistics.median(
+            total - kernels for total, kernels in zip(timer.totals, timer.kernel_totals, strict=True)
+        ),
+        untimed_seconds=untimed,
+        runs=runs,
+        optimized=compiled.optimize,
+        machine=machine,
+        events=tuple(events),
+        dropped_events=timer.dropped,
+    )
+    if against is None:
+        return result
+    from irrun.inspection.openvino_profile import profile_openvino
+
+    report("OpenVINO")
+    return replace(result, openvino=profile_openvino(compiled, inputs, result.layers, runs, table))
+
+
+def _measure_runs(
+    compiled: CompiledModel, inputs: Inputs, timer: KernelTimer, runs: int, report: Callable[[str], None]
+) -> float:
+    """Measure runs with timers, and return the median of the seconds of as many runs without them."""
+    timed, plain = compiled.create_infer_request(timer), compiled.create_infer_request()
+    untimed = []
+    for number in range(runs + 1):
+        report(f"run {number} of {runs}" if number else "warm-up")
+        timer.start_run()
+        timer.finish_run(_measure_run(timed, inputs), is_counted=number > 0)
+        seconds = _measure_run(plain, inputs)
+        if number:
+            untimed.append(seconds)
+    return statistics.median(untimed)
+
+
+def _measure_run(request: InferRequest, inputs: Inputs) -> float:
+    """Return the seconds of a run that starts with the initial state."""
+    request.reset_state()
+    start = perf_counter()
+    request.infer(inputs)
+    return perf_counter() - start
+
+
+class _LayerNames:
+    """Finds the layers that instructions stand for, and describes them.
+
+    Args:
+        model: The model.
+        table: Its keys.
+        counter: The operations of its layers.
+    """
+
+    def __init__(self, model: Model, table: KeyTable, counter: FlopCounter) -> None:
+        self.table = table
+        self.counter = counter
+        self.modules = find_modules(model)
+        self.paths = {id(layer): path.replace("[0]/", "[*]/") for path, layer in table.iterate_layers()}
+
+    def describe(
+        self, records: Sequence[InstructionRecord], meter: MemoryMeter, machine: Machine
+    ) -> dict[int, LayerProfile]:
+        """Return the measurements by `id` of the instruction.
+
+        Args:
+            records: The times.
+            meter: The bytes.
+            machine: What the machine can do.
+        """
+        layers = self._assign_layers([record.instruction for record in records])
+        result = {}
+        for record in records:
+            instruction = record.instruction
+            own = layers[id(instruction)]
+            counts = [self.counter.flops[id(n)] for n in own if id(n) in self.counter.flops]
+            flops = None if None in counts else sum(count for count in counts if count is not None)
+            measured = meter.records.get(id(instruction), record)
+            main = self._choose_main(instruction, own)
+            shown = [n for n in own if n.type not in ("Constant", "Parameter", "Result")] or [main]
+            result[id(instruction)] = LayerProfile(
+                key=self._get_path(main),
+                type=main.type,
+                layers=tuple(map(self._get_path, shown)),
+                types=tuple(n.type for n in shown),
+                module=self.modules.get(id(main), ()),
+                calls=record.calls,
+                seconds=statistics.median(record.runs),
+                flops=flops,
+                bytes=measured.bytes,
+                alive=measured.alive,
+                bound=machine.get_bound(flops, measured.bytes),
+                outputs=tuple(_describe_type(dtype, shape) for dtype, shape in measured.outputs),
+                implementation=instruction.description,
+            )
+        return result
+
+    def _assign_layers(self, instructions: Sequence[Instruction]) -> dict[int, list[Layer]]:
+        """Return the layers of each instruction, each layer once.
+
+        A layer that several instructions compute belongs to the one that was made from it. Layers that no instruction
+        stands for belong to the owner of their body or to a consumer.
+        """
+        owners: dict[int, int] = {}
+        for instruction in instructions:
+            if instruction.is_observed:
+                owners.setdefault(id(instruction.layer), id(instruction))
+        for instruction in instructions:
+            for layer in list_layers(instruction):
+                owners.setdefault(id(layer), id(instruction))
+        result: dict[int, list[Layer]] = {
+            id(instruction): [n for n in list_layers(instruction) if owners[id(n)] == id(instruction)]
+            for instruction in instructions
+        }
+        for layer in self.counter.layers:
+            if id(layer) not in owners:
+                owner = self._find_owner(layer, owners)
+                if owner is not None:
+                    result[owner].append(layer)
+        return result
+
+    def _find_owner(self, layer: Layer, owners: dict[int, int]) -> int | None:
+        current: Layer | None = layer
+        while current is not None:
+            if id(current) in owners:
+                return owners[id(current)]
+            graph = self.table.get_graph(current)
+            layers = {n.id: n for n in graph.layers}
+            seen, queue = {current.id}, [current.id]
+            for layer_id in queue:
+                if id(layers[layer_id]) in owners:
+                    return owners[id(layers[layer_id])]
+                targets = {e.to_layer for e in graph.edges if e.from_layer == layer_id} - seen
+                seen |= targets
+                queue += sorted(targets)
+            current = self.table.get_owner(current)
+        return None
+
+    def _choose_main(self, instruction: Instruction, layers: Sequence[Layer]) -> Layer:
+        """Return the layer with the most operations of those in the same graph as the instruction."""
+        own = [n for n in layers if any(n is m for m in list_layers(instruction))] or [instruction.layer]
+        return max([instruction.layer, *own], key=lambda n: self.counter.flops.get(id(n)) or 0)
+
+    def _get_path(self, layer: Layer) -> str:
+        return self.paths.get(id(layer)) or layer.name or f"#{layer.id}"
+
+
+def _merge(key: str, layer_type: str, layers: Iterable[LayerProfile]) -> LayerProfile:
+    """Return the sum of layers; layers without a number of operations count as 0, unless all are."""
+    layers = list(layers)
+    counts = [layer.flops for layer in layers if layer.flops is not None]
+    return LayerProfile(
+        key=key,
+        type=layer_type,
+        layers=tuple(name for layer in layers for name in layer.layers),
+        types=tuple(dict.fromkeys(name for layer in layers for name in layer.types)),
+        calls=sum(layer.calls for layer in layers),
+        seconds=sum(layer.seconds for layer in layers),
+        flops=sum(counts) if counts or not layers else None,
+        bytes=sum(layer.bytes for layer in layers),
+        alive=max((layer.alive for layer in layers), default=0),
+        bound=sum(layer.bound for layer in layers),
+    )
+
+
+def _describe_type(dtype: np.dtype[Any], shape: tuple[int, ...]) -> str:
+    try:
+        name = str(ElementType.of(dtype))
+    except ValueError:
+        name = str(dtype)
+    return f"{name}[{','.join(map(str, shape))}]"
+
+
+def _protect(cell: object) -> object:
+    """Return a cell of a CSV file that a spreadsheet does not evaluate as a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
+
+
+def _write(path: str | os.PathLike[str], text: str) -> None:
+    with atomic_write(Path(path)) as stream:
+        stream.write(text.encode("utf-8", "surrogatepass"))
