@@ -37,7 +37,7 @@ function setAttributes(element, attributes) {
 /** Returns a number with four significant digits. */
 function formatNumber(number, digits = 4) {
   if (number === null || number === undefined) return "";
-  if (typeof number === "string") return number;
+  if (typeof number !== "number") return String(number);
   if (Number.isInteger(number) && Math.abs(number) < 1e6) return String(number);
   const magnitude = Math.abs(number);
   if (magnitude && (magnitude < 1e-3 || magnitude >= 1e6)) {

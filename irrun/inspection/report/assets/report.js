@@ -235,9 +235,9 @@ function setUpPrinting() {
   addEventListener("beforeprint", () => {
     before = transform;
     document.documentElement.classList.add("printing");
-    const scale = Math.min(1000 / worldSize.width, 620 / worldSize.height, 1);
+    const scale = Math.min(1000 / worldSize.width, 540 / worldSize.height, 1);
     moveTo(vendor.zoomIdentity.scale(scale), false);
-    canvas.style.height = `${worldSize.height * scale + 20}px`;
+    canvas.style.height = `${worldSize.height * scale + 110}px`;
     printRows();
   });
   addEventListener("afterprint", () => {

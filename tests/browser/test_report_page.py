@@ -1,0 +1,238 @@
+"""The report page in a browser: each page must open without requests, errors and messages (see `visit`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser.pages import HOSTILE, write_deep_report, write_hostile_report, write_large_report
+
+from irrun.inspection.report import make_report
+
+pytestmark = pytest.mark.browser
+
+DATE_TRANSLATION = Path(__file__).parents[2] / "examples" / "date_translation"
+
+
+@pytest.fixture(scope="module")
+def date_report(tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "date.html"
+    inputs = {"text": np.load(DATE_TRANSLATION / "input.npy")}
+    path.write_text(make_report(DATE_TRANSLATION / "model.xml", inputs), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def deep_report(tmp_path_factory):
+    return write_deep_report(tmp_path_factory.mktemp("report"))
+
+
+def test_search_finds_and_focuses_a_layer(visit, date_report):
+    opened = visit(date_report)
+    opened.search("Softmax")
+    assert opened.get_selected().startswith("SoftMax")
+    assert opened.page.evaluate("document.activeElement.classList.contains('selected')")
+    assert opened.page.inner_text("#panel h2").startswith("SoftMax")
+    assert "SoftMax" in opened.page.inner_text("#table .row.selected")
+    box = opened.page.locator("#nodes .selected").bounding_box()
+    canvas = opened.page.locator("#canvas").bounding_box()
+    assert canvas["x"] < box["x"] and box["x"] + box["width"] < canvas["x"] + canvas["width"]
+    assert canvas["y"] < box["y"] and box["y"] + box["height"] < canvas["y"] + canvas["height"]
+
+
+def test_search_for_a_type_lists_all_layers_of_it_in_the_table(visit, date_report):
+    page = visit(date_report).page
+    page.fill("#search", "matmul")
+    count = page.locator("#results [role=option] .type", has_text="MatMul").count()
+    assert count > 3
+    assert page.inner_text("#table .count").startswith(f"{count} of")
+    page.fill("#search", "no such layer")
+    assert "No layer" in page.inner_text("#results")
+
+
+def test_search_for_a_constant_shows_it_at_its_consumer(visit, date_report):
+    opened = visit(date_report)
+    opened.search("Constant")
+    details = opened.page.locator("#panel details[open]")
+    assert details.count() == 1
+    assert "constant" in details.inner_text()
+
+
+def test_body_opens_and_its_slider_changes_values(visit, date_report):
+    opened = visit(date_report)
+    page = opened.page
+    opened.search("beam_search")
+    assert page.locator("#nodes .node", has_text="LSTMCell").count() == 0
+    page.keyboard.press("Enter")
+    assert page.locator("#nodes .node", has_text="LSTMCell").count() == 1
+    opened.search("decoder")
+    first = page.inner_text("#panel .first >> nth=0")
+    slider = page.locator("#nodes .slider input")
+    assert slider.get_attribute("max") == "10"  # every iteration of the body
+    values = {first}
+    for _ in range(10):
+        slider.press("ArrowRight")
+        values.add(page.inner_text("#panel .first >> nth=0"))
+    assert len(values) == 11
+    assert "beam_search[10]/decoder" in page.inner_text("#panel .key")
+    assert page.locator("#table .row.selected", has_text="beam_search[10]/decoder").count() == 1
+    page.locator("#nodes .node.selected").press("[")
+    assert "beam_search[9]/decoder" in page.inner_text("#panel .key")
+
+
+def test_parameter_of_a_body_links_to_its_sources(visit, date_report):
+    opened = visit(date_report)
+    opened.search("hidden")
+    text = opened.page.inner_text("#panel")
+    assert "Outside of the body" in text
+    assert "In later iterations" in text
+
+
+def test_colors_change_with_the_measure(visit, deep_report):
+    opened = visit(deep_report)
+    assert opened.page.input_value("#measure") == "own"
+    seen = {(tuple(opened.read_colors()), opened.page.inner_text("#legend"))}
+    for measure in ("accumulated", "time", "memory", "range", "type"):
+        opened.page.select_option("#measure", measure)
+        seen.add((tuple(opened.read_colors()), opened.page.inner_text("#legend")))
+    assert len({colors for colors, _ in seen}) == len({legend for _, legend in seen}) == 6
+
+
+def test_measures_without_numbers_are_not_offered(visit, date_report):
+    options = visit(date_report).page.eval_on_selector_all("#measure option", "options => options.map(o => o.value)")
+    assert options == ["time", "memory", "range", "type"]
+
+
+def test_table_sorts_and_selects(visit, date_report):
+    opened = visit(date_report)
+    page = opened.page
+    page.click("#table .head button:has-text('Memory')")
+    rows = page.locator("#table .rows .row")
+    assert page.get_attribute("#table [aria-sort]", "aria-sort") == "descending"
+    largest = rows.first.inner_text()
+    page.click("#table .head button:has-text('Memory')")
+    assert rows.first.inner_text() != largest
+    rows.nth(2).click()
+    name = rows.nth(2).locator(".cell").nth(2).inner_text()
+    assert opened.get_selected().startswith(name)
+    page.locator("#table .scroller").press("ArrowDown")
+    assert "selected" in rows.nth(3).get_attribute("class")
+
+
+def test_groups_open_and_close_with_the_keyboard(visit, deep_report):
+    opened = visit(deep_report)
+    page = opened.page
+    page.click("[data-zoom=close]")
+    assert page.locator("#nodes .node.group").count() == 2
+    page.locator("#nodes .node.group").first.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#nodes .header").count() == 1
+    assert "stem" in page.inner_text("#nodes .header")
+    page.keyboard.press("Enter")
+    assert page.locator("#nodes .header").count() == 0
+
+
+def test_arrow_keys_follow_the_edges(visit, deep_report):
+    opened = visit(deep_report)
+    opened.search("Tanh")
+    opened.page.keyboard.press("ArrowDown")
+    assert opened.get_selected().startswith("SoftMax")
+    opened.page.keyboard.press("ArrowUp")
+    opened.page.keyboard.press("ArrowUp")
+    assert opened.get_selected().startswith("Sigmoid")
+    opened.page.keyboard.press("Escape")
+    assert opened.page.inner_text("#panel h2") == "Overview"
+
+
+def test_images_and_attention_are_drawn(visit, deep_report):
+    opened = visit(deep_report)
+    page = opened.page
+    assert page.locator("#panel canvas.image").count() == 1
+    opened.search("SoftMax")
+    assert page.locator("#panel figure[data-kind=attention] canvas").count() == 3
+    opened.search("Tanh")
+    assert page.locator("#panel figure[data-kind='feature maps'] canvas").count() == 3
+    colors = page.evaluate(
+        "() => { const c = document.querySelector('#panel .map canvas');"
+        "const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+        "return new Set(Array.from({length: c.width * c.height}, (_, i) => d.slice(4 * i, 4 * i + 3).join())).size }"
+    )
+    assert colors > 20
+
+
+def test_errors_are_shown(visit, deep_report):
+    opened = visit(deep_report)
+    opened.search("SoftMax")
+    text = opened.page.inner_text("#panel")
+    assert "Accumulated" in text
+    assert "dB, largest difference" in text
+    assert "Verdict" in opened.page.inner_text("#table .head")
+
+
+def test_hostile_names_are_shown_as_text(visit, tmp_path):
+    opened = visit(write_hostile_report(tmp_path))
+    page = opened.page
+    assert page.inner_text("h1") == HOSTILE
+    assert page.title().startswith(HOSTILE)
+    opened.search("Relu")
+    assert HOSTILE in page.inner_text("#panel")
+    assert "\\u202eRelu" in page.inner_text("#panel .key")
+    assert page.locator("img").count() == 0
+    assert page.locator("script").count() == 3
+    page.fill("#search", HOSTILE)
+    assert page.locator("#results [role=option]").count() == 4
+
+
+def test_network_of_5000_layers_is_usable(visit, tmp_path):
+    opened = visit(write_large_report(tmp_path))
+    page = opened.page
+    assert page.locator("#nodes .node").count() <= 150
+    assert page.inner_text("#table .count").startswith("5,000 layers")
+    opened.search("layer2501")
+    assert "layer2501" in opened.get_selected()
+    assert page.locator("#nodes .node").count() < 300
+    page.select_option("#measure", "range")
+    page.click("#table .head button:has-text('Time')")
+    assert page.locator("#table .rows .row").count() < 100
+
+
+def test_schemes_differ_and_follow_the_system(browser, deep_report):
+    backgrounds = []
+    for scheme in ("light", "dark"):
+        page = browser.new_context(color_scheme=scheme).new_page()
+        page.goto(deep_report.as_uri())
+        page.wait_for_selector("html[data-ready=true]")
+        read = "getComputedStyle(document.body).backgroundColor"
+        before = page.evaluate(read)
+        page.click("#theme")
+        assert page.evaluate(read) != before
+        backgrounds.append(before)
+        page.context.close()
+    assert backgrounds[0] != backgrounds[1]
+
+
+def test_narrow_screen_shows_one_part_at_a_time(browser, deep_report):
+    context = browser.new_context(viewport={"width": 390, "height": 800})
+    page = context.new_page()
+    page.goto(deep_report.as_uri())
+    page.wait_for_selector("html[data-ready=true]")
+    for view, part in (("panel", "#panel"), ("table", "#table"), ("graph", "#canvas")):
+        page.click(f".tabs [data-view={view}]")
+        assert [page.locator(other).is_visible() for other in ("#canvas", "#panel", "#table")].count(True) == 1
+        assert page.locator(part).is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
+
+
+def test_page_prints_all_rows_and_the_drawing_in_light_colors(visit, deep_report):
+    page = visit(deep_report).page
+    page.click("#theme")
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("#table .rows .row").count() == 6
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.locator(".search").is_visible()
+    assert page.pdf(prefer_css_page_size=True).startswith(b"%PDF")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.classList.contains('printing')") is False
