@@ -166,10 +166,11 @@ class ConvolutionKernel:
         result = np.empty(shape, F32)
         blocks = result.reshape(problem.batch, channels, problem.positions)
         chain = self.chain
-        follows = chain is None or chain.keeps_shape(shape, operands)
-        finish = _make_finish(chain, operands, shape, blocks) if chain is not None and follows else _do_nothing
-        method(np.ascontiguousarray(data), blocks, finish)
-        return result if chain is None or follows else chain.evaluate_whole(result, *operands)
+        if chain is None or result.size <= TILE or not chain.keeps_shape(shape, operands):
+            method(np.ascontiguousarray(data), blocks, _do_nothing)
+            return result if chain is None else chain(result, *operands, may_overwrite=True)
+        method(np.ascontiguousarray(data), blocks, _make_finish(chain, operands, shape, blocks))
+        return result
 
     def describe(self, shape: tuple[int, ...] | None) -> str:
         """Return the method for data of a shape and why it is chosen, or that it depends on the shape.
@@ -244,12 +245,15 @@ def _make_finish(chain: ElementwiseChain, operands: tuple[Array, ...], shape: tu
     return finish
 
 
-def make_kernel(site: CallSite, chain: ElementwiseChain | None = None) -> ConvolutionKernel | None:
+def make_kernel(
+    site: CallSite, chain: ElementwiseChain | None = None, scale: Array | None = None
+) -> ConvolutionKernel | None:
     """Return the kernel of Convolution or GroupConvolution, or None if its filters are not constant f32.
 
     Args:
         site: The call site.
         chain: See `ConvolutionKernel`.
+        scale: f32, shape [GROUPS * C_OUT]. The filters are multiplied by it.
     """
     filters = site.get_constant(1)
     if filters is None or filters.dtype is not F32 or site.variable_inputs != (0,) or not filters.size:
@@ -258,6 +262,9 @@ def make_kernel(site: CallSite, chain: ElementwiseChain | None = None) -> Convol
         filters = filters[np.newaxis]
     if filters.ndim < 4:
         return None
+    if scale is not None:
+        filters = filters * scale.reshape(*filters.shape[:2], *[1] * (filters.ndim - 2))
+        site.packed.reserve(filters.nbytes)
     return ConvolutionKernel(filters, site.attributes, site.packed, chain)
 
 

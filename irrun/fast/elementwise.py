@@ -28,6 +28,8 @@ Index = tuple[slice, ...]
 
 #: Elements that a thread computes at least.
 PART_SIZE = 4 * TILE
+#: Combinations of shapes that a chain keeps in memory.
+MAX_SHAPES = 64
 
 
 @dataclass(frozen=True)
@@ -84,14 +86,18 @@ class ElementwiseChain:
         Raises:
             ValueError: An input does not have the type f32.
         """
-        if any(x.dtype != F32 for x in inputs):
-            raise ValueError("expected f32")
+        for x in inputs:
+            if x.dtype is not F32:
+                raise ValueError("expected f32")
         value = inputs[0]
         shape = value.shape
         if not value.size or not value.ndim or not self.keeps_shape(shape, inputs[1:]):
             return self.evaluate_whole(*inputs)
         is_reusable = may_overwrite and value.flags.c_contiguous and value.flags.writeable
         result = value if is_reusable else np.empty(shape, F32)
+        if value.size <= TILE:
+            _compute_steps(self, result, (inputs, self.constants))
+            return result
         bound = BoundChain(self, inputs, shape)
         target = bound.collapse(result)
         tiles = list(bound.iterate_tiles(TILE))
@@ -124,10 +130,21 @@ class ElementwiseChain:
             shape: The shape of the running value.
             operands: The other inputs.
         """
-        try:
-            return np.broadcast_shapes(shape, *(x.shape for x in (*operands, *self.constants))) == shape
-        except ValueError:
-            return False
+        key = (shape, *[x.shape for x in operands])
+        keeps = self._checked_shapes.get(key)
+        if keeps is None:
+            try:
+                keeps = np.broadcast_shapes(*key, *(x.shape for x in self.constants)) == shape
+            except ValueError:
+                keeps = False
+            if len(self._checked_shapes) >= MAX_SHAPES:
+                self._checked_shapes.clear()
+            self._checked_shapes[key] = keeps
+        return keeps
+
+    @cached_property
+    def _checked_shapes(self) -> dict[tuple[tuple[int, ...], ...], bool]:
+        return {}
 
     @cached_property
     def schedule(self) -> tuple[ScheduledStep, ...]:
@@ -244,25 +261,22 @@ class BoundChain:
             block: Where the result is written. It holds the running value if that was not passed to the constructor.
             index: The slices of the block in the collapsed shape.
         """
-        chain = self.chain
-        size, count = block.size, chain.register_count
-        registers, scratch = [block], None
-        if count + chain.scratch_factor:
-            buffer = get_scratch("chain", (count + chain.scratch_factor) * size)
-            registers += [buffer[i * size : (i + 1) * size].reshape(block.shape) for i in range(count)]
-            scratch = buffer[count * size :]
-        for step in chain.schedule:
-            operands = []
-            for kind, number in step.operands:
-                if kind == 0:
-                    operands.append(registers[number])
-                elif kind == 1:
-                    view = self._inputs[number]
-                    operands.append(block if view is None else view[index] if view.ndim else view)
-                else:
-                    view = self._constants[number]
-                    operands.append(view[index] if view.ndim else view)
-            step.compute(operands, registers[step.target], scratch)
+        inputs = [block if v is None else v[index] if v.ndim else v for v in self._inputs]
+        constants = [v[index] if v.ndim else v for v in self._constants]
+        _compute_steps(self.chain, block, (inputs, constants))
+
+
+def _compute_steps(chain: ElementwiseChain, block: Array, sources: tuple[Sequence[Array], Sequence[Array]]) -> None:
+    """Compute the steps of a chain on a block, from inputs and constants that broadcast to it."""
+    size, count = block.size, chain.register_count
+    registers, scratch = [block], None
+    if count + chain.scratch_factor:
+        buffer = get_scratch("chain", (count + chain.scratch_factor) * size)
+        registers += [buffer[i * size : (i + 1) * size].reshape(block.shape) for i in range(count)]
+        scratch = buffer[count * size :]
+    for step in chain.schedule:
+        operands = [registers[number] if kind == 0 else sources[kind - 1][number] for kind, number in step.operands]
+        step.compute(operands, registers[step.target], scratch)
 
 
 def _merge_axes(shape: Sequence[int], views: Sequence[Array]) -> tuple[int, ...]:

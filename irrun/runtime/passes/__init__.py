@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from irrun.fast.packing import PackedMemory
+from irrun.fast.specialization import DEFAULT_PACKED_BYTES
 from irrun.ops._support.context import Variables
+from irrun.runtime.passes.fusion import fuse_elementwise_operations
 from irrun.runtime.passes.specialization import specialize_instructions
 from irrun.runtime.program import Program
 
 __all__ = ["apply_passes", "optimize"]
 
 
-def optimize(program: Program, use_jit: bool = False) -> Program:
+def optimize(program: Program, use_jit: bool = False, packed_memory: int = DEFAULT_PACKED_BYTES) -> Program:
     """Return a faster program that computes the same outputs within stated bounds.
 
     Args:
         program: The plain program; it is not changed.
         use_jit: Whether kernels are compiled, which requires the extra `jit`.
+        packed_memory: Bytes that weights may take that are kept in another form in addition.
     """
     fast = program.copy()
     programs = list(_walk(fast))
@@ -47,7 +51,9 @@ def optimize(program: Program, use_jit: bool = False) -> Program:
         from irrun.runtime.passes.jit import use_compiled_kernels
 
         use_compiled_kernels(fast)
-    specialize_instructions(fast)
+    packed = PackedMemory(packed_memory)
+    fuse_elementwise_operations(fast, packed)
+    specialize_instructions(fast, packed)
     if has_bodies:
         from irrun.runtime.passes.loop_invariants import hoist_loop_invariants
 

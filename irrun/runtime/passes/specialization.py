@@ -2,37 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from irrun.fast.specialization import CallSite, specialize
+from irrun.fast.packing import PackedMemory
+from irrun.fast.specialization import DEFAULT_PACKED_BYTES, CallSite, specialize
 from irrun.runtime.program import ABSENT, Instruction, Program
 
-__all__ = ["specialize_instructions"]
+__all__ = ["describe_kernel", "make_site", "specialize_instructions"]
 
 
-def specialize_instructions(program: Program) -> None:
+def specialize_instructions(program: Program, packed: PackedMemory | None = None) -> None:
     """Replace the kernels of a program and of its bodies by specialized kernels where they exist.
 
     Args:
         program: Changed in place. Instructions that are replaced keep the original as `plain`.
+        packed: What prepared weights may take.
     """
-    program.instructions = [_specialize_instruction(program, i) for i in program.instructions]
+    packed = packed or PackedMemory(DEFAULT_PACKED_BYTES)
+    program.instructions = [_specialize_instruction(program, i, packed) for i in program.instructions]
     for instruction in program.instructions:
         for body in instruction.bodies.values():
-            specialize_instructions(body.program)
+            specialize_instructions(body.program, packed)
 
 
-def _specialize_instruction(program: Program, instruction: Instruction) -> Instruction:
-    if instruction.bodies or instruction.provided or instruction.plain:
-        return instruction
+def make_site(program: Program, instruction: Instruction, packed: PackedMemory) -> CallSite:
+    """Return what is known about an instruction."""
     constants = tuple(program.initial[s] if s in program.constant_layers else None for s in instruction.inputs)
     is_absent = tuple(s == ABSENT for s in instruction.inputs)
-    site = CallSite(instruction.operation, instruction.attributes, constants, is_absent, len(instruction.outputs))
+    return CallSite(
+        instruction.operation, instruction.attributes, constants, is_absent, len(instruction.outputs), packed
+    )
+
+
+def describe_kernel(kernel: Callable[..., Any], instruction: Instruction) -> str:
+    """Return which implementation a specialized kernel is, as far as it says so.
+
+    Args:
+        kernel: The specialized kernel.
+        instruction: The instruction that it computes.
+    """
+    describe = getattr(kernel, "describe", None)
+    if describe is None:
+        return ""
+    port = instruction.layer.inputs[0] if instruction.layer.inputs else None
+    shape = None
+    if port is not None and port.shape is not None and port.shape.is_static:
+        shape = port.shape.get_min_shape()
+    return str(describe(shape))
+
+
+def _specialize_instruction(program: Program, instruction: Instruction, packed: PackedMemory) -> Instruction:
+    if instruction.bodies or instruction.provided or instruction.plain:
+        return instruction
+    site = make_site(program, instruction, packed)
     try:
         kernel = specialize(site)
+        description = describe_kernel(kernel, instruction) if kernel is not None else ""
     except Exception:  # constants that the plain kernel refuses, with a message, when it runs
         return instruction
     if kernel is None:
         return instruction
     inputs = tuple(instruction.inputs[i] for i in site.variable_inputs)
-    return replace(instruction, kernel=kernel, attributes={}, inputs=inputs, plain=(instruction,))
+    return replace(
+        instruction, kernel=kernel, attributes={}, inputs=inputs, plain=(instruction,), description=description
+    )

@@ -1,0 +1,120 @@
+"""Fusion: elementwise operations are computed together with each other, and with the operation before them.
+
+A *region* is a set of instructions of which only the last one has consumers outside: an *anchor*, such as a
+convolution, and the elementwise operations that follow it, or elementwise operations alone. One instruction replaces
+it, whose kernel applies an `ElementwiseChain` to the result of the anchor, as far as possible while it is in the
+processor's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.elementwise import ElementwiseChain, Operand
+from irrun.fast.fused import FusedKernel
+from irrun.fast.packing import PackedMemory
+from irrun.fast.specialization import CallSite, specialize
+from irrun.runtime.passes.fusion_regions import Region, RegionFinder
+from irrun.runtime.passes.specialization import describe_kernel, make_site
+from irrun.runtime.program import Instruction, Program
+
+__all__ = ["fuse_elementwise_operations"]
+
+Array = np.ndarray[Any, Any]
+
+
+def fuse_elementwise_operations(program: Program, packed: PackedMemory, is_body: bool = False) -> None:
+    """Replace regions by single instructions, in bodies too.
+
+    Args:
+        program: Changed in place.
+        packed: What prepared weights may take.
+        is_body: Whether the program is a body, whose values may be kept between iterations.
+    """
+    for instruction in program.instructions:
+        for body in instruction.bodies.values():
+            fuse_elementwise_operations(body.program, packed, True)
+    fused: dict[int, Instruction] = {}
+    removed: set[int] = set()
+    for region in RegionFinder(program, is_body).find_regions():
+        try:
+            fused[id(region.members[-1])] = _fuse_region(program, region, packed)
+        except Exception:  # constants that the plain kernel refuses, with a message, when it runs
+            continue
+        removed.update(id(member) for member in region.members)
+    if fused:
+        program.instructions = [
+            fused.get(id(i), i) for i in program.instructions if id(i) in fused or id(i) not in removed
+        ]
+        program.free_after_last_use()
+
+
+def _fuse_region(program: Program, region: Region, packed: PackedMemory) -> Instruction:
+    """Return the instruction that replaces a region."""
+    last, chain = region.members[-1], region.chain
+    if region.anchor is None:
+        kernel: Callable[..., Any] = partial(chain, may_overwrite=True) if region.may_overwrite else chain
+        inputs = region.inputs
+        description = f"chain of {len(chain.steps)} operations, by tiles{', in place' if region.may_overwrite else ''}"
+    else:
+        site = make_site(program, region.anchor, packed)
+        kernel = _make_anchor_kernel(site, chain)
+        inputs = (*(region.anchor.inputs[i] for i in site.variable_inputs), *region.inputs[1:])
+        names = ", ".join(member.operation.type for member in region.members[1:])
+        description = f"{describe_kernel(kernel, region.anchor)}; with {names}".removeprefix("; ")
+    return replace(
+        last,
+        kernel=kernel,
+        attributes={},
+        inputs=inputs,
+        plain=tuple(region.members),
+        description=description,
+    )
+
+
+def _make_anchor_kernel(site: CallSite, chain: ElementwiseChain) -> Callable[..., Any]:
+    """Return the kernel of an anchor and the operations that follow it."""
+    if site.operation.type in ("Convolution", "GroupConvolution"):
+        from irrun.fast.convolution import make_kernel
+
+        scale, rest = _split_scale(chain, site)
+        kernel = make_kernel(site, rest, scale)
+        if kernel is not None:
+            return kernel
+    return FusedKernel(specialize(site) or site.call_plain, len(site.variable_inputs), chain)
+
+
+def _split_scale(chain: ElementwiseChain, site: CallSite) -> tuple[Array | None, ElementwiseChain | None]:
+    """Return the constant that the result of a convolution is multiplied by first, per channel, and what follows."""
+    filters = site.get_constant(1)
+    step = chain.steps[0]
+    if filters is None or step.operation != "Multiply-1" or Operand("input", 0) not in step.operands:
+        return None, chain
+    other = next((o for o in step.operands if o.kind == "constant"), None)
+    uses_value_again = any(Operand("input", 0) in s.operands for s in chain.steps[1:])
+    if other is None or uses_value_again:
+        return None, chain
+    scale = chain.constants[other.index]
+    channels = filters.shape[0] * (filters.shape[1] if site.operation.type == "GroupConvolution" else 1)
+    rank = filters.ndim - (2 if site.operation.type == "GroupConvolution" else 1)
+    shape = (1,) * (rank + 1 - scale.ndim) + scale.shape
+    if scale.size != 1 and shape != (1, channels, *[1] * (rank - 1)):
+        return None, chain
+    if not np.isfinite(scale).all():
+        return None, chain
+    flat = np.broadcast_to(scale.reshape(-1), (channels,))
+    if len(chain.steps) == 1:
+        return flat, None
+
+    def renumber(operand: Operand) -> Operand:
+        if operand.kind != "step":
+            return operand
+        return Operand("step", operand.index - 1) if operand.index else Operand("input", 0)
+
+    steps = tuple(replace(s, operands=tuple(map(renumber, s.operands))) for s in chain.steps[1:])
+    return flat, ElementwiseChain(steps, chain.input_count, chain.constants)

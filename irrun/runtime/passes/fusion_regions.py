@@ -1,0 +1,316 @@
+"""The instructions that can be computed together: an anchor and elementwise operations, or elementwise operations."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irrun.element_types import ElementType
+from irrun.fast.elementwise import ElementwiseChain, Operand, Step
+from irrun.fast.elementwise_functions import find_block_function
+from irrun.ir.graph import Layer
+from irrun.runtime.program import ABSENT, Instruction, Program
+
+__all__ = ["Region", "RegionFinder"]
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+F32 = np.dtype(np.float32)
+VALUE = Operand("input", 0)
+
+#: Operations whose kernels always return a new array, so that what follows can be computed in place.
+ANCHORS = frozenset(
+    (
+        "AvgPool",
+        "Convolution",
+        "ConvolutionBackpropData",
+        "GroupConvolution",
+        "GroupConvolutionBackpropData",
+        "GroupNormalization",
+        "MVN",
+        "MatMul",
+        "NormalizeL2",
+        "Softmax",
+    )
+)
+#: Instructions after a region's last one that are considered.
+MAX_DISTANCE = 200
+MAX_STEPS = 24
+
+
+@dataclass
+class Region:
+    """Instructions that one instruction can replace.
+
+    Attributes:
+        members: In order; only the last one has consumers outside.
+        anchor: The first one if it is not an elementwise operation.
+        inputs: The slots of the inputs of the chain; the first is the running value.
+        chain: The elementwise operations.
+        may_overwrite: Whether the running value is not needed afterwards.
+    """
+
+    members: list[Instruction]
+    anchor: Instruction | None
+    inputs: tuple[int, ...]
+    chain: ElementwiseChain
+    may_overwrite: bool = False
+
+
+class RegionFinder:
+    """Finds the regions of one program.
+
+    Args:
+        program: The program.
+        is_body: Whether its values may be kept between iterations.
+    """
+
+    def __init__(self, program: Program, is_body: bool) -> None:
+        self.program = program
+        self.is_body = is_body
+        self.instructions = program.instructions
+        self.consumers: dict[int, list[int]] = defaultdict(list)
+        self.producers: dict[int, Instruction] = {}
+        for index, instruction in enumerate(self.instructions):
+            for slot in dict.fromkeys(instruction.inputs):
+                self.consumers[slot].append(index)
+            self.producers.update(dict.fromkeys(instruction.outputs, instruction))
+        self.results = set(program.results)
+        self.types: dict[int, np.dtype[Any]] = {}
+        self.shapes: dict[int, Shape] = {}
+        for slot, layer in zip(program.parameters, program.parameter_layers, strict=False):
+            self._declare(slot, layer, 0)
+        for instruction in self.instructions:
+            for position, slot in enumerate(instruction.outputs):
+                self._declare(slot, instruction.layer, position)
+            destination = instruction.attributes.get("destination_type")
+            if isinstance(destination, ElementType):
+                self.types[instruction.outputs[0]] = destination.dtype
+        self.claimed: set[int] = set()
+
+    def _declare(self, slot: int, layer: Layer, position: int) -> None:
+        port = layer.outputs[position] if position < len(layer.outputs) else None
+        if port is None or slot in self.program.constant_layers:
+            return
+        if port.element_type is not None:
+            dtype = port.element_type.dtype
+            self.types[slot] = self.program.computed_types.get(dtype, dtype)
+        if port.shape is not None:
+            self.shapes[slot] = tuple(d.min_length if d.is_static else -1 for d in port.shape)
+
+    def find_regions(self) -> list[Region]:
+        """Return the regions, which do not overlap."""
+        regions = []
+        for has_anchor in (True, False):
+            for index, instruction in enumerate(self.instructions):
+                if index in self.claimed or not self._is_candidate(instruction):
+                    continue
+                if (instruction.operation.type in ANCHORS) != has_anchor:
+                    continue
+                region = _RegionGrower(self, index).grow()
+                if region is not None:
+                    regions.append(region)
+        return regions
+
+    def _is_candidate(self, instruction: Instruction) -> bool:
+        return (
+            not (instruction.bodies or instruction.provided or instruction.plain)
+            and len(instruction.outputs) == 1
+            and (instruction.operation.kernel.__module__ or "").startswith("irrun.ops.")
+            and self.types.get(instruction.outputs[0]) == F32
+        )
+
+    def get_constant(self, slot: int) -> Array | None:
+        """Return the value of a slot if it is constant."""
+        return self.program.initial[slot] if slot in self.program.constant_layers else None
+
+    def dies_in(self, slot: int, members: set[int]) -> bool:
+        """Return whether a slot is a new array that only some instructions consume."""
+        producer = self.producers.get(slot)
+        if self.is_body or producer is None or slot in self.results or producer.plain or producer.bodies:
+            return False
+        kind = producer.operation
+        is_new = kind.type in ANCHORS or find_block_function(str(kind), producer.attributes, [None] * 2) is not None
+        return is_new and members.issuperset(self.consumers[slot])
+
+
+class _RegionGrower:
+    """Adds instructions to a region as long as possible.
+
+    Args:
+        finder: What is known about the program.
+        start: The index of the first instruction.
+    """
+
+    def __init__(self, finder: RegionFinder, start: int) -> None:
+        self.finder, self.start = finder, start
+        first = finder.instructions[start]
+        self.shape = finder.shapes.get(first.outputs[0])
+        self.steps: list[Step] = []
+        self.inputs: list[int] = []
+        self.constants: list[Array] = []
+        self.members: list[int] = [start]
+        #: Slots of the region -> operands.
+        self.slots: dict[int, Operand] = {}
+        #: Slots outside that depend on the region.
+        self.tainted: set[int] = set()
+
+    def grow(self) -> Region | None:
+        """Return the largest region with a single result, or None if there is none with several instructions."""
+        finder, first = self.finder, self.finder.instructions[self.start]
+        is_anchor = first.operation.type in ANCHORS
+        if self.shape is None:
+            return None
+        if is_anchor:
+            self.inputs.append(first.outputs[0])
+            self.slots[first.outputs[0]] = VALUE
+        elif not self._add_first(first):
+            return None
+        best: Region | None = None
+        last_consumer = max(finder.consumers[first.outputs[0]], default=-1)
+        index = self.start + 1
+        while index <= min(last_consumer, self.start + MAX_DISTANCE) and len(self.steps) < MAX_STEPS:
+            instruction = finder.instructions[index]
+            if self.tainted.isdisjoint(instruction.inputs) and self._add(index):
+                last_consumer = max([last_consumer, *finder.consumers[instruction.outputs[0]]])
+                if self._has_single_result():
+                    best = self._make_region(first if is_anchor else None)
+            elif not (self.tainted | self.slots.keys()).isdisjoint(instruction.inputs):
+                self.tainted.update(instruction.outputs)
+            index += 1
+        if best is not None:
+            finder.claimed.update(i for i in self.members if any(finder.instructions[i] is m for m in best.members))
+        return best
+
+    def _make_region(self, anchor: Instruction | None) -> Region:
+        finder = self.finder
+        may_overwrite = anchor is None and finder.dies_in(self.inputs[0], set(self.members))
+        chain = ElementwiseChain(tuple(self.steps), len(self.inputs), tuple(self.constants))
+        members = [finder.instructions[i] for i in self.members]
+        return Region(members, anchor, tuple(self.inputs), chain, may_overwrite)
+
+    def _has_single_result(self) -> bool:
+        """Return whether only the last member has consumers outside."""
+        finder, members = self.finder, set(self.members)
+        for index in self.members[:-1]:
+            slot = finder.instructions[index].outputs[0]
+            if slot in finder.results or not members.issuperset(finder.consumers[slot]):
+                return False
+        return True
+
+    def _add_first(self, instruction: Instruction) -> bool:
+        """Add the first instruction of a region without an anchor."""
+        for slot in instruction.inputs:
+            is_value = slot not in self.finder.program.constant_layers and self.finder.types.get(slot) == F32
+            if is_value and self.finder.shapes.get(slot) == self.shape:
+                self.inputs.append(slot)
+                self.slots[slot] = VALUE
+                is_added = self._add(self.start)
+                del self.slots[slot]
+                return is_added
+        return False
+
+    def _add(self, index: int) -> bool:
+        """Add an instruction if it is an elementwise operation on values of the region."""
+        finder, instruction = self.finder, self.finder.instructions[index]
+        if index in finder.claimed or not finder._is_candidate(instruction):
+            return False
+        if self.slots.keys().isdisjoint(instruction.inputs):
+            return False
+        if finder.shapes.get(instruction.outputs[0]) != self.shape or ABSENT in instruction.inputs:
+            return False
+        saved = len(self.inputs), len(self.constants)
+        steps = self._make_steps(instruction)
+        if not steps:
+            del self.inputs[saved[0] :], self.constants[saved[1] :]
+            return False
+        self.steps += steps
+        self.slots[instruction.outputs[0]] = Operand("step", len(self.steps) - 1)
+        if index != self.start:
+            self.members.append(index)
+        return True
+
+    def _make_steps(self, instruction: Instruction) -> list[Step]:
+        """Return the steps of an instruction, or an empty list if a chain cannot contain it."""
+        constants = [self.finder.get_constant(slot) for slot in instruction.inputs]
+        if str(instruction.operation) == "BatchNormInference-5":
+            return self._make_normalization(instruction, constants)
+        name = str(instruction.operation)
+        if name == "PRelu-1" and constants[1] is not None:
+            constants[1] = self._align_slope(constants[1])
+        if any(c is not None and c.dtype is not F32 for c in constants):
+            return []
+        function = find_block_function(name, instruction.attributes, constants)
+        if function is None:
+            return []
+        operands = []
+        for position, slot in enumerate(instruction.inputs):
+            if position >= function.operand_count and constants[position] is None:
+                return []
+            operand = self._get_operand(slot, constants[position])
+            if operand is None:
+                return []
+            operands.append(operand)
+        return [Step(name, tuple(operands), instruction.attributes, function)]
+
+    def _get_operand(self, slot: int, constant: Array | None) -> Operand | None:
+        """Return the operand for an input, or None if it does not broadcast to the shape of the region."""
+        if constant is not None:
+            if not self._broadcasts(constant.shape):
+                return None
+            self.constants.append(constant)
+            return Operand("constant", len(self.constants) - 1)
+        if slot in self.slots:
+            return self.slots[slot]
+        shape = self.finder.shapes.get(slot)
+        if shape is None or self.finder.types.get(slot) != F32 or not self._broadcasts(shape):
+            return None
+        if slot not in self.inputs:
+            self.inputs.append(slot)
+        return Operand("input", self.inputs.index(slot))
+
+    def _broadcasts(self, shape: Shape) -> bool:
+        own = self.shape
+        assert own is not None
+        if len(shape) > len(own):
+            return False
+        return all(n in (1, m) for n, m in zip(shape[::-1], own[::-1], strict=False))
+
+    def _align_slope(self, slope: Array) -> Array | None:
+        """Return the slope of PRelu in the shape that broadcasts to the data, or None if that is not certain."""
+        assert self.shape is not None
+        if slope.size == 1:
+            return slope.reshape(())
+        axis = 1 if len(self.shape) > 1 else 0
+        if slope.ndim != 1 or slope.shape[0] != self.shape[axis]:
+            return None
+        return slope.reshape(-1, *[1] * (len(self.shape) - axis - 1))
+
+    def _make_normalization(self, instruction: Instruction, constants: list[Array | None]) -> list[Step]:
+        """Return the steps of BatchNormInference with constant statistics: a product and a sum."""
+        data = instruction.inputs[0]
+        assert self.shape is not None
+        channels = self.shape[1] if len(self.shape) > 1 else -1
+        values = [v.astype(np.float64) for v in constants[1:] if v is not None]
+        if len(values) < 4 or any(v.shape != (channels,) for v in values) or data not in self.slots:
+            return []
+        scale = values[0] / np.sqrt(values[3] + instruction.attributes["epsilon"])
+        shift = values[1] - values[2] * scale
+        if not (np.isfinite(scale).all() and np.isfinite(shift).all()):
+            return []
+        aligned = [v.astype(np.float32).reshape(-1, *[1] * (len(self.shape) - 2)) for v in (scale, shift)]
+        operand: Operand | None = self.slots[data]
+        steps = []
+        for name, value in zip(("Multiply-1", "Add-1"), aligned, strict=True):
+            function = find_block_function(name, {}, (None, value))
+            constant = self._get_operand(-1, value)
+            assert function is not None
+            assert constant is not None
+            assert operand is not None
+            steps.append(Step(name, (operand, constant), {}, function))
+            operand = Operand("step", len(self.steps) + len(steps) - 1)
+        return steps
