@@ -162,7 +162,7 @@ def _run_on_irrun(model: Any, values: Sequence[np.ndarray], *, optimize: bool = 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.xml"
         ov.serialize(model, path)
-        compiled = irrun.compile_model(path, optimize=optimize)
+        compiled = irrun.compile_model(path, optimize=optimize, precision="declared")
         result = compiled(list(values))
         return [np.array(result[i]) for i in range(len(compiled.outputs))]
 
