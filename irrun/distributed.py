@@ -50,6 +50,7 @@ class MapOptions:
         on_error: Whether an input that cannot be read or computed ends the run, or is recorded and skipped.
         weights: The .bin file, if it is not next to the model.
         memory: Memory of one run; see `compile_model`.
+        precision: Precision of computations; see `compile_model`.
         threads: Threads of each worker.
         image: How images are converted to tensors.
     """
@@ -58,6 +59,7 @@ class MapOptions:
     on_error: Literal["stop", "skip"] = "stop"
     weights: str | None = None
     memory: str | None = None
+    precision: str = "f32"
     threads: int = 1
     image: ImageOptions = field(default_factory=ImageOptions)
 
@@ -119,7 +121,8 @@ def _open_array(path: str) -> Any:
 @functools.lru_cache(maxsize=2)
 def _compile(model: str, digest: str, options: MapOptions) -> CompiledModel:
     """Compile a model once per worker; its weights are mapped, so that workers of one machine share them."""
-    return compile_model(read_model(model, options.weights), memory=options.memory, threads=options.threads)
+    source = read_model(model, options.weights)
+    return compile_model(source, memory=options.memory, threads=options.threads, precision=options.precision)
 
 
 def map_inputs(

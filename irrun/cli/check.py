@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import InputOptions, input_options
+from irrun.cli.inputs import InputOptions, input_options, precision_option
 
 __all__ = ["command"]
 
@@ -24,11 +24,13 @@ __all__ = ["command"]
 @click.argument("model", type=click.Path(path_type=Path))
 @input_options
 @click.option("--as", "target_type", type=click.Choice(["f16", "bf16"]), help="Report what this type cannot represent.")
+@precision_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
     inputs: InputOptions,
     target_type: str | None,
+    precision: str,
     as_json: bool,
 ) -> None:
     """Run MODEL and check the values of all layers.
@@ -45,9 +47,10 @@ def command(
     from irrun.inspection.checks import check
 
     source = irrun.read_model(model, inputs.weights)
+    compiled = irrun.compile_model(source, optimize=False, precision=precision)
     sets = inputs.load_sets(source.inputs)
     with show_progress(model.name) as observers:
-        report = check(source, input_sets=sets, target_type=target_type, observers=observers)
+        report = check(compiled, input_sets=sets, target_type=target_type, observers=observers)
     if as_json:
         click.echo(json.dumps(report.to_json()))
     elif not report.findings:

@@ -9,7 +9,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, input_options
+from irrun.cli.inputs import InputOptions, input_options, precision_option
 
 __all__ = ["command"]
 
@@ -35,6 +35,7 @@ __all__ = ["command"]
     "std, zeros). Alternatives are separated by 'or'.",
 )
 @click.option("-o", "--output", metavar="PATH", help="Save the outputs to an .npz file, an .npy file or a folder.")
+@precision_option
 @import_option
 def command(
     model: Path,
@@ -43,6 +44,7 @@ def command(
     types: tuple[str, ...],
     condition: str | None,
     output: str | None,
+    precision: str,
 ) -> None:
     """Run MODEL and stop after layers in pdb, the Python debugger.
 
@@ -58,7 +60,7 @@ def command(
     from irrun.inspection.debugger import Breakpoint
 
     source = irrun.read_model(model, inputs.weights)
-    compiled = irrun.compile_model(source, optimize=False)
+    compiled = irrun.compile_model(source, optimize=False, precision=precision)
     arrays = inputs.load(compiled.inputs)
     observer = Breakpoint(compiled, globs, types=types, condition=condition)
     try:

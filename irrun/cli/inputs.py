@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from irrun.data.load import LoadOptions
     from irrun.ir.model import TensorSpec
 
-__all__ = ["InputOptions", "input_options", "load_input_sets", "parse_numbers"]
+__all__ = ["InputOptions", "input_options", "load_input_sets", "parse_numbers", "precision_option"]
+
+precision_option = click.option(
+    "--precision",
+    type=click.Choice(["f32", "declared", "f64"]),
+    default="f32",
+    show_default=True,
+    help="Precision of computations: f32 for graphs in f16 and bf16 too, the declared types, or f64.",
+)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.inputs import precision_option
 
 if TYPE_CHECKING:
     from irrun.distributed import Progress
@@ -41,6 +42,7 @@ __all__ = ["command"]
     show_default=True,
     help="Whether a broken input ends the run, or is recorded and skipped.",
 )
+@precision_option
 @click.option("--memory", metavar="SIZE", help="Memory that the values of one run may take, such as 800M or 2G.")
 @click.option("--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Layout of image inputs.")
 @click.option(
@@ -57,6 +59,7 @@ def command(
     scheduler: str | None,
     workers: int | None,
     on_error: str,
+    precision: str,
     memory: str | None,
     layout: str,
     channels: str,
@@ -76,7 +79,9 @@ def command(
         image = ImageOptions(layout, channels, *(tuple(map(float, t.split(","))) if t else () for t in (mean, scale)))
     except ValueError:
         raise click.BadParameter("expected numbers", param_hint="--mean and --scale") from None
-    options = MapOptions(batch, "skip" if on_error == "skip" else "stop", weights, memory, image=image)
+    options = MapOptions(
+        batch, "skip" if on_error == "skip" else "stop", weights, memory, image=image, precision=precision
+    )
     with _show_progress() as progress:
         errors = map_inputs(
             model, inputs, output, options, scheduler=scheduler, workers=workers, progress=progress

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import InputOptions, input_options
+from irrun.cli.inputs import InputOptions, input_options, precision_option
 
 if TYPE_CHECKING:
     from irrun.inspection.profile import Grouping, Profile
@@ -74,6 +74,7 @@ MAX_ROWS = 30
     metavar="FILE",
     help="Write the calls of the last run as .json for Perfetto (ui.perfetto.dev) and speedscope.",
 )
+@precision_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option(
@@ -92,6 +93,7 @@ def command(
     plain: bool,
     threads: int | None,
     chrome: Path | None,
+    precision: str,
     as_json: bool,
     as_csv: bool,
     output: Path | None,
@@ -117,7 +119,7 @@ def command(
         as_json = not as_csv
     source = irrun.read_model(model, inputs.weights)
     _check_outputs([p for p in (chrome, output) if p], [model, inputs.weights or model.with_suffix(".bin")])
-    compiled = irrun.compile_model(source, optimize=not plain, threads=threads)
+    compiled = irrun.compile_model(source, optimize=not plain, threads=threads, precision=precision)
     arrays = inputs.load(compiled.inputs)
     with _show_progress(model.name) as progress:
         result = profile(compiled, arrays, runs=runs, against=against, progress=progress)

@@ -11,7 +11,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, input_options
+from irrun.cli.inputs import InputOptions, input_options, precision_option
 
 if TYPE_CHECKING:
     from irrun.runtime.compilation import Jit
@@ -97,6 +97,7 @@ class _RunCommand(ExampleCommand):
     type=click.Choice(["auto", "on", "off"]),
     help="Whether kernels are compiled for the processor, which requires the extra jit.  [default: IRRUN_JIT, or auto]",
 )
+@precision_option
 @import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -113,6 +114,7 @@ def command(
     weights_memory: str | None,
     threads: int | None,
     jit: str | None,
+    precision: str,
     as_json: bool,
 ) -> None:
     """Run MODEL, an OpenVINO .xml file, and print or save its outputs."""
@@ -134,6 +136,7 @@ def command(
     compiled = irrun.compile_model(
         source,
         check=check,
+        precision=precision,
         memory=_parse_size(memory, "--memory"),
         weights_memory=0
         if weights_memory == "0" or (dump and weights_memory is None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import InputOptions, input_options
+from irrun.cli.inputs import InputOptions, input_options, precision_option
 
 if TYPE_CHECKING:
     from irrun.inspection.trace import Trace, TracedValue
@@ -39,6 +39,7 @@ SORT_KEYS = ("order", "time", "size", "max", "name")
 @click.option("--max-bytes", metavar="SIZE", help="Beyond this size (800M, 2G), record statistics only.")
 @click.option("--sort", type=click.Choice(SORT_KEYS), default="order", show_default=True, help="Order of the table.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Print the first N rows only.")
+@precision_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
@@ -50,6 +51,7 @@ def command(
     max_bytes: str | None,
     sort: str,
     top: int | None,
+    precision: str,
     as_json: bool,
 ) -> None:
     """Run MODEL and record the outputs of its layers, in bodies too, or print the .trace file MODEL."""
@@ -63,7 +65,7 @@ def command(
         with Trace.open(model) as trace:
             print_trace(trace, layers, types, modules, sort, top, as_json)
         return
-    compiled = irrun.compile_model(irrun.read_model(model, inputs.weights), optimize=False)
+    compiled = irrun.compile_model(irrun.read_model(model, inputs.weights), optimize=False, precision=precision)
     arrays = inputs.load(compiled.inputs)
     if output is None:
         limit = 0  # the table requires statistics only

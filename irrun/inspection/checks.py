@@ -165,7 +165,7 @@ def check(
     else:
         compiled = CompiledModel(model if isinstance(model, Model) else read_model(model), optimize=False)
     checker = _Checker(compiled.model, target_type)
-    declarations = DeclarationCheck()
+    declarations = DeclarationCheck(compiled.computed_types)
     sets = list(input_sets) or [inputs]
     for arguments in sets:
         compiled.create_infer_request().infer(arguments, observers=[*observers, checker, declarations])

@@ -419,7 +419,7 @@ def record(
     modules: Sequence[str] = (),
     max_bytes: int | None = None,
     with_inputs: bool = True,
-    precision: str = "declared",
+    precision: str | None = None,
     observers: Sequence[Observer] = (),
 ) -> Trace:
     """Run a model once and record the outputs of its layers, in bodies too.
@@ -433,7 +433,8 @@ def record(
         modules: Prefixes of the keys of the layers to record.
         max_bytes: Bytes that all recorded values may take. Beyond them, only statistics are recorded.
         with_inputs: Whether the inputs of selected layers are recorded too, so that the layers can be replayed.
-        precision: What the trace states as its precision.
+        precision: What the trace states as its precision; by default that of the compiled model, or "declared" where
+            it makes no difference.
         observers: Observers that are called before the values are recorded.
 
     Returns:
@@ -457,7 +458,7 @@ def record(
             "path": str(compiled.model.path) if compiled.model.path else None,
         },
         "versions": {"irrun": irrun.__version__, "numpy": np.__version__, "python": platform.python_version()},
-        "precision": precision,
+        "precision": precision or (compiled.precision if compiled.computed_types else "declared"),
         "inputs": [table.get_value_key(spec.layer, 0) for spec in compiled.inputs],
         "outputs": _find_output_keys(compiled.model, table),
         "error": None,

@@ -207,6 +207,11 @@ class CompiledModel:
         ]
         return f"<div>{self.model._repr_html_()}{make_table('Compiled', ('', ''), rows)}</div>"
 
+    @property
+    def computed_types(self) -> Mapping[np.dtype[Any], np.dtype[Any]]:
+        """The declared types that runs replace by others, because of `precision`."""
+        return self._program.computed_types
+
     def input(self, key: int | str = 0) -> TensorSpec:
         """Return the input of a position or name.
 
@@ -446,7 +451,7 @@ class InferRequest:
             elif instruction.operation.type == "Assign":
                 variables.setdefault(instruction.attributes["variable_id"], (Declaration(None, None), None))
         values = self._state.variables.values
-        computed_types = self._compiled._program.computed_types
+        computed_types = self._compiled.computed_types
         return [VariableState(name, values, *variable, computed_types) for name, variable in variables.items()]
 
     def reset_state(self) -> None:
@@ -501,7 +506,7 @@ def _declare_variable(program: Program, instruction: Instruction) -> tuple[Decla
 def _make_check(compiled: CompiledModel) -> DeclarationCheck:
     from irrun.runtime.declaration_check import DeclarationCheck
 
-    return DeclarationCheck(compiled._program.computed_types)
+    return DeclarationCheck(compiled.computed_types)
 
 
 def _copy_if_shared(result: Array, shared: set[int]) -> Array:
