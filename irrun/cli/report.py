@@ -98,8 +98,11 @@ def _write_model_explorer(report: Report, output: Path) -> None:
 def _write(path: Path, data: bytes) -> None:
     from irrun.atomic_files import atomic_write
     from irrun.cli.show import format_bytes
-    from irrun.errors import escape_unprintable
+    from irrun.errors import InputError, escape_unprintable
 
-    with atomic_write(path) as file:
-        file.write(data)
+    try:
+        with atomic_write(path) as file:
+            file.write(data)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
     click.echo(escape_unprintable(f"wrote {path} ({format_bytes(len(data))})"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser.pages import HOSTILE, write_deep_report, write_hostile_report, write_large_report
 
+from browser.pages import HOSTILE, write_deep_report, write_hostile_report, write_large_report
 from irrun.inspection.report import make_report
 
 pytestmark = pytest.mark.browser
@@ -37,8 +37,8 @@ def test_search_finds_and_focuses_a_layer(visit, date_report):
     assert "SoftMax" in opened.page.inner_text("#table .row.selected")
     box = opened.page.locator("#nodes .selected").bounding_box()
     canvas = opened.page.locator("#canvas").bounding_box()
-    assert canvas["x"] < box["x"] and box["x"] + box["width"] < canvas["x"] + canvas["width"]
-    assert canvas["y"] < box["y"] and box["y"] + box["height"] < canvas["y"] + canvas["height"]
+    assert canvas["x"] < box["x"] < box["x"] + box["width"] < canvas["x"] + canvas["width"]
+    assert canvas["y"] < box["y"] < box["y"] + box["height"] < canvas["y"] + canvas["height"]
 
 
 def test_search_for_a_type_lists_all_layers_of_it_in_the_table(visit, date_report):

@@ -96,7 +96,7 @@ def shorten(text: str, length: int = MAX_TEXT) -> str:
         length: Maximum number of characters.
     """
     if len(text) > length:
-        text = f"{text[: length - length // 3]}…{text[-(length // 3) :]}"
+        text = f"{text[: length - length // 3 - 1]}…{text[-(length // 3) :]}"
     return escape_unprintable(text)
 
 
