@@ -531,27 +531,76 @@ def test_unprintable_names_are_escaped(command, tmp_path, capsys):
 
 
 def test_progress_line_does_not_interpret_names_as_markup(tmp_path, monkeypatch):
+    import rich.console
+
+    import irrun
     from irrun.cli import progress
 
+    class Status:
+        def __init__(self):
+            self.calls, self.lines = [], []
+
+        def start(self):
+            self.calls.append("start")
+
+        def stop(self):
+            self.calls.append("stop")
+
+        def update(self, line):
+            self.lines.append(line)
+
+    status = Status()
     monkeypatch.setattr(progress, "DELAY", 0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(rich.console.Console, "status", lambda *_: status)
     text = chain("Relu", "Relu").replace('name="layer1"', 'name="[/red][bold&#x9b;31m"')
-    import irrun
-
     with progress.show_progress("[/blue]\x1b[31m") as observers:
         irrun.compile_model(write(tmp_path, text))(X, observers=observers)
+    assert status.calls == ["start", "stop"]
+    console = rich.console.Console(width=200)
+    with console.capture() as capture:
+        for line in status.lines:
+            console.print(line)
+    first, second = capture.get().splitlines()
+    assert first == r"[/blue]\x1b[31m: 1 layers executed, Relu [/red][bold\x9b31m"
+    assert second.startswith(r"[/blue]\x1b[31m: 2 layers executed, Relu layer2")
 
 
+def test_progress_line_is_shown_on_terminals_only(model, monkeypatch):
+    from irrun.cli import progress
+
+    for is_terminal, count in ((True, 1), (False, 0)):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda value=is_terminal: value, raising=False)
+        with progress.show_progress("title") as observers:
+            assert len(observers) == count
+    monkeypatch.setattr(sys, "stderr", None)
+    with progress.show_progress("title") as observers:
+        assert observers == []
+
+
+#: A process that a shell starts in the background ignores SIGINT, and so do its children.
 SCRIPT = """
-import sys
+import signal, sys
 from irrun.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
 main(sys.argv[1:])
 """
 
+#: Prints a line when the inference starts.
+ANNOUNCING_SCRIPT = """
+from irrun.runtime.executor import Executor
+run = Executor.run
+def announce(*arguments, **options):
+    Executor.run = run
+    print("started", flush=True)
+    return run(*arguments, **options)
+Executor.run = announce
+"""
 
-def start_process(*arguments, **options):
+
+def start_process(*arguments, script=SCRIPT, **options):
     return subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, *map(str, arguments)],
+        [sys.executable, "-c", script, *map(str, arguments)],
         stdout=options.pop("stdout", subprocess.PIPE),
         stderr=subprocess.PIPE,
         text=True,
@@ -561,7 +610,6 @@ def start_process(*arguments, **options):
 
 def test_endless_loop_can_be_interrupted(tmp_path):
     import signal
-    import time
 
     inner = (
         '<port_map><input external_port_id="2" internal_layer_id="0"/>'
@@ -583,11 +631,13 @@ def test_endless_loop_can_be_interrupted(tmp_path):
     ]
     edges = [(1, 0, 3, 0), (2, 0, 3, 1), (0, 0, 3, 2), (3, 3, 4, 0)]
     path = write(tmp_path, net(layers, edges), (1 << 62).to_bytes(8, "little") + b"\1")
-    process = start_process(path, "--input", "zeros")
-    time.sleep(2)
-    assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    process = start_process(path, "--input", "zeros", script=ANNOUNCING_SCRIPT + SCRIPT)
+    try:
+        assert process.stdout.readline() == "started\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=100)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert err == "irrun: interrupted\n"
 

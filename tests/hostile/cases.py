@@ -825,6 +825,7 @@ def interrupted_loop(folder):
     import signal
     import threading
 
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes of a shell ignore it
     threading.Timer(2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     run_cli("run", write(folder, *endless_loop()), "--input", "[1.0]")
 

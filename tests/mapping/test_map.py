@@ -123,7 +123,11 @@ def test_killed_worker_and_stopped_run_lose_nothing(model, tmp_path):
     records = output / RECORDS
     command = [sys.executable, "-m", "irrun", "map", str(model), str(tmp_path / "x.npy"), "-o", str(output)]
     environment = {**os.environ, "PYTHONPATH": str(Path(irrun.__file__).parents[1])}
-    process = subprocess.Popen([*command, "--workers", "2"], env=environment)
+    process = subprocess.Popen(
+        [*command, "--workers", "2"],
+        env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background processes of a shell ignore it
+    )
     try:
         deadline = time.monotonic() + 120
         while len(list(records.glob("*.json")) if records.exists() else []) < 3:
@@ -136,7 +140,10 @@ def test_killed_worker_and_stopped_run_lose_nothing(model, tmp_path):
         time.sleep(0.3)
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(60)
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
     before = {path.name: path.stat().st_mtime_ns for path in records.glob("*.json")}
     subprocess.run([*command, "--workers", "2"], env=environment, check=True, timeout=200)
     after = {path.name: path.stat().st_mtime_ns for path in records.glob("*.json")}

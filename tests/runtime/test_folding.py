@@ -70,10 +70,13 @@ def test_failing_constant_instruction_is_reported_when_the_program_runs(tmp_path
         layer(2, "Const", data=data.format("1,1", 0, 8), outputs=[port(0, (1, 1), "I64")]),
         layer(3, "Gather", "opset7", inputs=[port(0), port(1), port(2)], outputs=[port(3, (), "I64")], name="pick"),
         layer(4, "Result", inputs=[port(0)]),
+        layer(5, "Add", inputs=[port(0), port(1)], outputs=[port(2, (2,), "I64")], name="sum"),
+        layer(6, "Result", inputs=[port(0)]),
     ]
-    edges = [(0, 0, 3, 0), (1, 0, 3, 1), (2, 0, 3, 2), (3, 3, 4, 0)]
+    edges = [(0, 0, 3, 0), (1, 0, 3, 1), (2, 0, 3, 2), (3, 3, 4, 0), (0, 0, 5, 0), (0, 0, 5, 1), (5, 2, 6, 0)]
     path = write(tmp_path, net(layers, edges), np.array([0, 1, 7], np.int64).tobytes())
     compiled = irrun.compile_model(path)
+    assert [i.layer.name for i in compiled._program.instructions] == ["pick"]  # the sum is folded
     with pytest.raises(irrun.InputError, match=r"'pick'.*axis has shape \[1, 1\]"):
         compiled()
 
