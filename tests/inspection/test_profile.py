@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import io
 import json
 import sys
@@ -29,7 +30,8 @@ HOSTILE = "=[bold]</script><img src=x onerror=alert(1)>,\"'\n\u202e\U0001f600" +
 def _machine():
     """Skip the measurement of the machine, which takes most of the time of a small profile."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("irrun.inspection.profile.measure_machine", lambda threads: Machine(threads, 1e11, 1e10))
+        module = importlib.import_module("irrun.inspection.profile")
+        patch.setattr(module, "measure_machine", lambda threads: Machine(threads, 1e11, 1e10))
         yield
 
 
