@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests/inspection"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-import networks
+from inspection import networks
 
 import irrun
 from irrun.inspection import find_cure

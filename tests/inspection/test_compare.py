@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -13,8 +12,6 @@ from ir_text import chain, layer, net, port, write
 import irrun
 from irrun.inspection import compare, record
 from irrun.inspection.verdicts import VERDICTS
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
 X = np.linspace(-3, 3, 6, dtype=np.float32).reshape(2, 3)

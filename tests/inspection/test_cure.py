@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 import irrun
+from inspection import networks, planted
 from irrun.inspection import find_cure
 from irrun.ir.constant import Constant
 from irrun.ir.graph import Edge, Layer, Port
 from irrun.ir.model import Model
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import networks
-import planted
 
 F32 = irrun.ElementType.parse("f32")
 

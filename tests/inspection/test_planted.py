@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import networks
-import planted
-
 import irrun
+from inspection import networks, planted
 from irrun.inspection import compare
 
 pytest.importorskip("openvino")

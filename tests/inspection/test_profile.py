@@ -10,12 +10,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import networks
 import numpy as np
 import pytest
 from ir_text import chain, layer, net, port, write
 
 import irrun
+from inspection import networks
 from irrun.inspection.instruments import FlopCounter, InstructionRecord, KernelTimer, MemoryMeter
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.machine import Machine, measure_machine

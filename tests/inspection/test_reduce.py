@@ -12,12 +12,8 @@ import numpy as np
 import pytest
 from ir_text import layer, net, port, write
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import networks
-import planted
-
 import irrun
+from inspection import networks, planted
 from irrun.cli import main
 from irrun.element_types import ELEMENT_TYPES
 from irrun.inspection import KeyTable, parse_condition, reduce

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
+import zoo
 
 import irrun
 from irrun.inspection.instruments import FlopCounter
 from irrun.inspection.keys import KeyTable
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import zoo
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

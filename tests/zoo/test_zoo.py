@@ -6,7 +6,6 @@ installed; otherwise its tests are skipped.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -14,11 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import zoo
 
 import irrun
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import zoo
 
 ov = pytest.importorskip("openvino")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -1,0 +1,108 @@
+"""Selection of the tests that a mutation can affect, and a plugin of pytest that runs only those."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import random
+import sqlite3
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+import pytest
+
+__all__ = ["CoverageRecords", "list_conformance_tests"]
+
+#: The environment variable that names the file with the ids of the tests to run.
+VARIABLE = "IRRUN_TEST_IDS"
+
+
+class CoverageRecords:
+    """The records of coverage_map.py, for sources that may have changed since.
+
+    Args:
+        folder: The folder of the records. `sources/` contains the package as it was recorded.
+        root: The checkout whose lines are asked for.
+    """
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        self._sources = folder / "sources"
+        self._root = root
+        self._connections = [sqlite3.connect(path) for path in sorted(folder.glob("record.*"))]
+
+    def find_tests(self, path: str, lines: tuple[int, int] | None) -> set[str]:
+        """Return the ids of the tests that execute one of the lines of a file.
+
+        Args:
+            path: The file, relative to the checkout.
+            lines: The first and the last line; None for the whole file. A line that was not recorded stands for the
+                whole file.
+        """
+        old_lines = self._translate(path, lines)
+        tests: set[str] = set()
+        for connection in self._connections:
+            rows = connection.execute(
+                "select context, numbits from line_bits join context on context.id = context_id "
+                "join file on file.id = file_id where file.path like ? and context != ''",
+                (f"%/{path}",),
+            )
+            tests.update(test for test, bits in rows if old_lines is None or _contains_any(bits, old_lines))
+        return tests
+
+    def _translate(self, path: str, lines: tuple[int, int] | None) -> set[int] | None:
+        """Return the lines of the recorded source that are equal to those of the present one."""
+        if lines is None:
+            return None
+        wanted = set(range(lines[0], lines[1] + 1))
+        recorded = self._sources / path
+        if not recorded.is_file():
+            return None
+        old, new = recorded.read_text(), (self._root / path).read_text()
+        if old == new:
+            return wanted
+        blocks = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False).get_matching_blocks()
+        equal = {b.b + i + 1: b.a + i + 1 for b in blocks for i in range(b.size)}
+        return {equal[line] for line in wanted} if wanted <= equal.keys() else None
+
+
+def _contains_any(bits: bytes, lines: Iterable[int]) -> bool:
+    """Return whether a bit set of coverage.py contains one of the lines."""
+    return any(line // 8 < len(bits) and bits[line // 8] >> line % 8 & 1 for line in lines)
+
+
+def list_conformance_tests(path: str, limit: int, rng: random.Random, operations: Collection[str] = ()) -> list[str]:
+    """Return ids of conformance tests of the operations of a module in ops/ or fast/; at most `limit`.
+
+    Args:
+        path: The module. If it is a helper that has no operations, `operations` are tested.
+        limit: The largest number of tests.
+        rng: Chooses the tests.
+        operations: Operations that execute the changed lines, such as "Gather-8".
+    """
+    from conformance.harness import GENERATORS, list_cases, load_generators
+
+    from irrun.fast.modules import MODULES
+    from irrun.ops._support.registry import list_operations
+
+    module = path.removesuffix(".py").replace("/", ".")
+    load_generators()
+    own = {(o.type, o.since) for o in list_operations() if o.kernel.__module__ == module}
+    own |= {key for key in GENERATORS if module == f"irrun.fast.{MODULES.get(key[0])}"}
+    keys = [key for key in sorted(GENERATORS) if key in own or (not own and f"{key[0]}-{key[1]}" in operations)]
+    chosen = [(*key, number) for key in keys for number in range(len(list_cases(*key)))]
+    if len(chosen) > limit:
+        chosen = rng.sample(chosen, limit)
+    test = "tests/conformance/test_operations.py::test_operation_agrees_with_openvino"
+    return [f"{test}[{type}-{since}-{number}]" for type, since, number in chosen]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the tests that the file of VARIABLE lists, in its order."""
+    if VARIABLE not in os.environ:
+        return
+    ids: Collection[str] = json.loads(Path(os.environ[VARIABLE]).read_text())
+    order = {test: i for i, test in enumerate(ids)}
+    kept = sorted((item for item in items if item.nodeid in order), key=lambda item: order[item.nodeid])
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in order])
+    items[:] = kept
