@@ -31,7 +31,6 @@ from irrun.inspection.parts import Counterpart, Frame, Part, add_probes
 from irrun.inspection.references import convert_arguments, describe_precision, match_outputs
 from irrun.inspection.reproduction import name_inputs, save_part
 from irrun.inspection.trace import Trace, record
-from irrun.inspection.widen import widen_model
 from irrun.ir.extract import extract_between
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, index_names
@@ -494,8 +493,9 @@ class _ValueTrial:
             values = _run(part.counterpart, part.counterpart_inputs)
             return [None if i is None else values[i] for i in part.positions]
         if self.reference == "f64":
-            wide = widen_model(part.model)
-            compiled = CompiledModel(wide, optimize=False, weights_memory=0)
+            compiled = CompiledModel(
+                part.model, optimize=False, weights_memory=0, precision="f64", keeps_output_types=False
+            )
             arguments = convert_arguments(part.model, compiled, part.inputs)
             return compiled.create_infer_request().infer(list(arguments)).to_tuple()
         if self.reference is None:

@@ -16,7 +16,6 @@ from irrun.inspection.keys import KeyTable, get_port_suffix
 from irrun.inspection.matching import LayerMatches, Match, match_layers
 from irrun.inspection.spool import Spool
 from irrun.inspection.trace import Trace
-from irrun.inspection.widen import widen_model
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.limits import check_allocation
@@ -70,7 +69,7 @@ class ModelReference:
         model: The model that is compared.
         other: The model that is the reference.
         arguments: The inputs of the model, in the order of its Parameters.
-        precision: The precision of the reference.
+        precision: "f64" to compute the reference in f64; by default it is computed in f32.
         weights_memory: As for `compile_model`.
 
     Attributes:
@@ -95,7 +94,14 @@ class ModelReference:
         self.matches: LayerMatches = match_layers(model.graph, other.graph)
         self.table = KeyTable(other)
         self._spool = Spool()
-        compiled = CompiledModel(other, optimize=False, weights_memory=weights_memory)
+        is_f64 = precision == "f64"
+        compiled = CompiledModel(
+            other,
+            optimize=False,
+            weights_memory=weights_memory,
+            precision="f64" if is_f64 else "f32",
+            keeps_output_types=not is_f64,
+        )
         self.arguments = convert_arguments(model, compiled, arguments)
         self.precision = precision or describe_precision(other)
         wanted = {id(match.layer) for match in self.matches.matches.values()}
@@ -144,7 +150,7 @@ def make_f64_reference(model: Model, arguments: Sequence[Array]) -> ModelReferen
         model: The model.
         arguments: Its inputs, in the order of the Parameters.
     """
-    return ModelReference("f64", model, widen_model(model), arguments, "f64", weights_memory=0)
+    return ModelReference("f64", model, model, arguments, "f64", weights_memory=0)
 
 
 class ArrayReference:

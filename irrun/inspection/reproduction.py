@@ -67,9 +67,10 @@ _REFERENCES = {
     "": """\
     return []""",
     "f64": """\
-    from irrun.inspection.widen import widen_model
+    from irrun.runtime.request import CompiledModel
 
-    return irrun.run(widen_model(model), list(inputs.values())).to_tuple()""",
+    compiled = CompiledModel(model, optimize=False, precision="f64", keeps_output_types=False)
+    return compiled(list(inputs.values())).to_tuple()""",
     "openvino": """\
     from irrun.inspection.openvino_reference import OpenVinoModel, parse_target
     from irrun.runtime.inputs import convert_input

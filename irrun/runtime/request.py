@@ -13,6 +13,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, IrrunError
+from irrun.garbage import pause_collection
 from irrun.ir.model import Model, TensorSpec, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.weights import WeightsSource
@@ -149,6 +150,9 @@ class CompiledModel:
         optimize: Whether runs without observers use specialized kernels.
         memory: Bytes that the values of one run may take; None for what the machine has left.
         precision: The precision of computations: "f32", "declared" or "f64".
+
+    Args:
+        keeps_output_types: Whether outputs are converted to their declared types, which references in f64 are not.
     """
 
     def __init__(
@@ -181,10 +185,11 @@ class CompiledModel:
         self.threads = get_default_thread_count() if threads is None else threads
         jit = resolve_jit(jit)
         with use_threads(self.threads):
-            self._program = lower(model, operations)
+            with pause_collection():
+                self._program = lower(model, operations)
             change_precision(self._program, precision, keeps_output_types)
             passes.apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"), pause_collection():
                 self._fast_program = passes.optimize(self._program, jit is True) if optimize else self._program
         self._compilation: BackgroundCompilation | None = None
         if optimize and jit == "auto":
