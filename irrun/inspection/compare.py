@@ -120,7 +120,7 @@ class OutputComparison:
         return {"name": self.name, **metrics, "top_k": self.top_k}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """The comparison of a model with a reference.
 
@@ -151,6 +151,10 @@ class Comparison:
     def matched(self) -> int:
         """The number of matched layers; iterations are not counted."""
         return len({_strip_iterations(layer.key) for layer in self.layers})
+
+    def __repr__(self) -> str:
+        result = "agrees" if self.agrees else "differs"
+        return f"<Comparison: {result} with {self.reference}, {self.matched} of {self.layers_total} layers matched>"
 
     def _repr_html_(self) -> str:
         from irrun.inspection.html import make_comparison_html

@@ -12,7 +12,7 @@ import json
 import os
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -111,7 +111,7 @@ class LayerProfile:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile:
     """Where the time of a run goes.
 
@@ -137,7 +137,7 @@ class Profile:
     runs: int
     optimized: bool
     machine: Machine
-    events: tuple[tuple[LayerProfile, Event], ...] = field(default=(), repr=False)
+    events: tuple[tuple[LayerProfile, Event], ...] = ()
     dropped_events: int = 0
     openvino: OpenVinoProfile | None = None
 
@@ -252,6 +252,9 @@ class Profile:
             path: The .json file.
         """
         _write(path, json.dumps(self.to_chrome()))
+
+    def __repr__(self) -> str:
+        return f"<Profile: {self.model!r}, {len(self.layers)} layers, {self.untimed_seconds * 1000:.3f} ms per run>"
 
     def __rich__(self) -> Table:
         from irrun.inspection.profile_table import make_rich_table
