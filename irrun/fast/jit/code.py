@@ -284,6 +284,23 @@ class Function:
         self._declarations.add(f"void @{name}({value.type}, ptr, i32 immarg, {mask.type})")
         self.append(f"call void @{name}({value.type} {value}, ptr {pointer}, i32 {align}, {mask.type} {mask})")
 
+    def prefetch(self, pointer: Value) -> None:
+        """Load a line of the memory to the second level of the caches; the address may be invalid."""
+        self._declarations.add("void @llvm.prefetch.p0(ptr nocapture readonly, i32 immarg, i32 immarg, i32 immarg)")
+        self.append(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 2, i32 1)")
+
+    def gather(self, pointer: Value, offsets: Value, mask: Value) -> Value:
+        """Load the f32 at offsets (a vector of i64) from an address; those outside the mask are 0."""
+        pointers = f"<{self.lanes} x ptr>"
+        addresses = self.emit(pointers, f"getelementptr float, ptr {pointer}, {offsets.type} {offsets}")
+        name = f"llvm.masked.gather.v{self.lanes}f32.v{self.lanes}p0"
+        self._declarations.add(f"{self.vector} @{name}({pointers}, i32 immarg, {mask.type}, {self.vector})")
+        return self.emit(
+            self.vector,
+            f"call {self.vector} @{name}({pointers} {addresses}, i32 4, {mask.type} {mask}, "
+            f"{self.vector} zeroinitializer)",
+        )
+
     def lane_numbers(self) -> Value:
         """Return the vector 0, 1, 2, ... of i32."""
         return Value(self, self.integers(), "<" + ", ".join(f"i32 {i}" for i in range(self.lanes)) + ">")

@@ -274,6 +274,7 @@ def _emit_tile(
             f.load(f.offset(source, i * f.lanes), f.vector, mask if i == vectors - 1 else None) for i in range(vectors)
         ]
         factors = f.offset(weights, tap * rows)
+        f.prefetch(f.offset(factors, p["count"] * rows))  # those of the next tile of channels
         for r, row in enumerate(accumulators):
             factor = f.splat(f.load(f.offset(factors, r)), f.vector)
             for vector, accumulator in zip(pixels, row, strict=True):

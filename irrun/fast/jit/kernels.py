@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.attention import attend, prepare_attention
 from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
 from irrun.fast.jit.elementwise import compute, compile_rows, plan_rows
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product
+from irrun.fast.jit.reductions import compile_normalization, compile_softmax, compute_softmax, normalize
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import Windows, create_windows
 
-__all__ = ["ConvolutionKernel", "ExpressionKernel", "ProductKernel"]
+__all__ = ["AttentionKernel", "ConvolutionKernel", "ExpressionKernel", "NormalizationKernel", "ProductKernel", "SoftmaxKernel"]
 
 Array = np.ndarray[Any, Any]
 
@@ -160,6 +162,94 @@ class ProductKernel:
         operands = _merge(self._constants, [make_placeholder(s) for s in shapes])
         kinds = tuple(_classify_column(x, shape) for x in operands)
         self._product.prepare(Expression(kinds, self._steps))
+
+
+class NormalizationKernel:
+    """The kernel of MVN along the last axes, with an epilogue.
+
+    Args:
+        count: The number of axes.
+        attributes: The attributes of MVN-6.
+        steps: The steps of the epilogue.
+        operands: For each of its operands, its value if it is constant.
+    """
+
+    def __init__(
+        self, count: int, attributes: Mapping[str, Any], steps: tuple[Step, ...], operands: Sequence[Array | None]
+    ) -> None:
+        self._count, self._steps = count, steps
+        self._epsilon = float(attributes["eps"])
+        self._modes = bool(attributes["normalize_variance"]), attributes["eps_mode"] == "inside_sqrt"
+        self._constants = [None if x is None else np.ascontiguousarray(x) for x in operands]
+
+    def __call__(self, data: Array, *variables: Array) -> Array:
+        """Normalize, and compute the epilogue."""
+        if data.dtype != F32 or data.ndim < self._count:
+            raise ValueError("expected f32 of more dimensions")
+        operands = _merge(self._constants, variables)
+        expression = self._classify(operands, data.shape)
+        length = math.prod(data.shape[data.ndim - self._count :])
+        contiguous = [np.ascontiguousarray(x) for x in operands]
+        return normalize(np.ascontiguousarray(data), length, self._epsilon, expression, contiguous, self._modes)
+
+    def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Compile the kernel for declared shapes of the data and the variable operands."""
+        operands = _merge(self._constants, [make_placeholder(s) for s in shapes])
+        compile_normalization(self._classify(operands, shape), *self._modes)
+
+    def _classify(self, operands: Sequence[Array], shape: tuple[int, ...]) -> Expression:
+        row = math.prod(shape[len(shape) - self._count :])
+        kinds = []
+        for x in operands:
+            is_row = x.size == row and x.shape[-self._count :] == shape[-self._count :]
+            if x.dtype != F32 or x.ndim > len(shape) or not (x.size == 1 or is_row or x.shape == shape):
+                raise ValueError("expected a scalar, a row, or an operand with the shape of the data")
+            kinds.append("scalar" if x.size == 1 else "full" if x.shape == shape else "row")
+        return Expression(tuple(kinds), self._steps)
+
+
+class SoftmaxKernel:
+    """The kernel of Softmax along the last axis."""
+
+    def __call__(self, data: Array) -> Array:
+        """Compute the softmax."""
+        if data.dtype != F32 or data.ndim < 1:
+            raise ValueError("expected f32")
+        return compute_softmax(np.ascontiguousarray(data))
+
+    def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Compile the kernel."""
+        compile_softmax()
+
+
+class AttentionKernel:
+    """The kernel of ScaledDotProductAttention without a sink.
+
+    Args:
+        constants: For each input, its value if it is constant. The scale must be.
+        is_causal: The attribute.
+    """
+
+    def __init__(self, constants: Sequence[Array | None], is_causal: bool) -> None:
+        self._constants, self._is_causal = [*constants, *[None] * (5 - len(constants))], is_causal
+        self._count = len(constants)
+
+    def __call__(self, *variables: Array) -> Array:
+        """Attend."""
+        remaining = iter(variables)
+        inputs = [next(remaining, None) if x is None else x for x in self._constants]
+        query, key, value, mask, scale = inputs
+        if query is None or key is None or value is None or not query.ndim == key.ndim == value.ndim >= 2:
+            raise ValueError("expected queries, keys and values")
+        factor = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale.item())
+        if self._is_causal:
+            length, key_length = query.shape[-2], key.shape[-2]
+            mask = np.arange(key_length) <= np.arange(length)[:, np.newaxis]
+        return attend(query, key, value, mask, factor)
+
+    def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Compile the kernels."""
+        prepare_attention(has_mask=self._is_causal or self._count > 3)
 
 
 def _classify_column(operand: Array, shape: tuple[int, ...]) -> str:

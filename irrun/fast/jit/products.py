@@ -67,14 +67,46 @@ def compile_product() -> Callable[..., None]:
                 )
             start = stop
 
-    with f.loop(p["first"], p["last"], tile) as column:
-        rest = p["last"] - column
-        for width in range(1, vectors + 1):
-            is_last = f.compare("sle", rest, width * f.lanes) if width < vectors else f.compare("sgt", rest, 0)
-            exceeds = f.compare("sgt", rest, (width - 1) * f.lanes)
-            with f.when(is_last & exceeds):
-                multiply_panel(column, width)
+    with f.loop(p["first"], p["last"] - (tile + f.lanes), tile) as column:
+        multiply_panel(column, vectors)
+    # What is left has at most one vector more than a tile.
+    total = p["last"] - p["first"]
+    looped = f.max(total - (f.lanes + 1), 0)
+    done = f.emit("i64", f"sdiv i64 {looped}, {tile}") * tile
+    start = p["first"] + done
+    rest = total - done
+    is_long = f.compare("sgt", rest, tile)
+    with f.when(is_long):
+        multiply_panel(start, vectors - 1)
+    start = f.select(is_long, start + (vectors - 1) * f.lanes, start)
+    rest = p["last"] - start
+    for width in range(1, vectors + 1):
+        fits = f.compare("sle", rest, width * f.lanes) & f.compare("sgt", rest, (width - 1) * f.lanes)
+        with f.when(fits):
+            multiply_panel(start, width)
     return compile_function(f)
+
+
+def get_tile_size() -> int:
+    """Return the number of elements of a tile."""
+    rows, vectors = get_tile()
+    return rows * vectors * get_lanes()
+
+
+def divide_columns(columns: int) -> list[tuple[int, int]]:
+    """Return the first column and the number of columns of each panel, multiples of a vector.
+
+    Instead of a panel of one vector, in which additions would wait for each other, two panels have one vector less.
+    """
+    lanes, vectors = get_lanes(), get_tile()[1]
+    total = -(-columns // lanes)
+    widths = [vectors] * (total // vectors)
+    if total % vectors == 1 and widths:
+        widths[-1:] = [vectors - 1, 2]
+    elif total % vectors:
+        widths.append(total % vectors)
+    starts = [sum(widths[:i]) * lanes for i in range(len(widths))]
+    return [(start, width * lanes) for start, width in zip(starts, widths, strict=True)]
 
 
 def _emit_tile(f: Function, accumulators: Sequence[Sequence[Variable]], panel: Value, row: Value) -> None:
@@ -84,8 +116,12 @@ def _emit_tile(f: Function, accumulators: Sequence[Sequence[Variable]], panel: V
         for accumulator in line:
             accumulator.set(0.0)
     sources = [f.offset(p["data"], (row + r) * p["inner"]) for r in range(len(accumulators))]
+    # The first tiles of a panel load the next one from memory: one line for each k.
+    third = f.min(f.emit("i64", f"sdiv i64 {row}, {get_tile()[0]}"), width - 1)
+    following = f.offset(panel, (third + width) * p["inner"] * f.lanes)
     with f.loop(0, p["inner"]) as k:
         weights = f.offset(panel, k * (width * f.lanes))
+        f.prefetch(f.offset(following, k * f.lanes))
         columns = [f.load(f.offset(weights, i * f.lanes), f.vector) for i in range(width)]
         for source, line in zip(sources, accumulators, strict=True):
             factor = f.splat(f.load(f.offset(source, k)), f.vector)
@@ -97,6 +133,33 @@ def _emit_tile(f: Function, accumulators: Sequence[Sequence[Variable]], panel: V
             f.store(accumulator.get(), f.offset(p["block"], r * stride + i * f.lanes))
 
 
+@functools.cache
+def compile_packing() -> Callable[..., None]:
+    """Return the kernel that copies columns of a matrix with any strides to a panel."""
+    integers = ("inner", "columns", "width", "row_stride", "column_stride")
+    f = Function("pack_panel", [("source", "ptr"), ("panel", "ptr"), *((n, "i64") for n in integers)], get_lanes())
+    p = f.parameters
+
+    def copy(load: Callable[[Value, Value, Value], Value]) -> None:
+        with f.loop(0, p["inner"]) as k, f.loop(0, p["width"], f.lanes) as column:
+            mask = f.mask_range(0, p["columns"] - column)
+            target = f.offset(p["panel"], k * p["width"] + column)
+            f.store(load(k * p["row_stride"], column, mask), target)
+
+    def gather(start: Value, column: Value, mask: Value) -> Value:
+        lanes = f.convert("sext", f.lane_numbers(), f.integers(64))
+        offsets = lanes * f.splat(p["column_stride"], f.integers(64))
+        base = f.offset(p["source"], start + column * p["column_stride"])
+        return f.gather(base, offsets, mask)
+
+    f.choose(
+        f.compare("eq", p["column_stride"], 1),
+        lambda: copy(lambda start, column, mask: f.load(f.offset(p["source"], start + column), f.vector, mask)),
+        lambda: copy(gather),
+    )
+    return compile_function(f)
+
+
 class Product:
     """The product of rows with constant weights.
 
@@ -106,14 +169,17 @@ class Product:
 
     def __init__(self, weights: Array) -> None:
         self.inner, self.columns = weights.shape
-        lanes, tile = get_lanes(), get_tile()[1] * get_lanes()
-        padded = self.columns + -self.columns % lanes
-        self.weights = np.zeros(self.inner * padded, F32)
-        for start in range(0, self.columns, tile):
-            width = min(tile, padded - start)
-            panel = self.weights[start * self.inner : (start + width) * self.inner].reshape(self.inner, width)
-            section = weights[:, start : start + width]
-            panel[:, : section.shape[1]] = section
+        if weights.dtype != F32 or any(stride % 4 for stride in weights.strides):
+            raise ValueError("expected f32")
+        pack = compile_packing()
+        padded = self.columns + -self.columns % get_lanes()
+        self.weights = np.empty(self.inner * padded, F32)
+        source, target = get_address(weights), get_address(self.weights)
+        row_stride, column_stride = (stride // 4 for stride in weights.strides)
+        for start, width in divide_columns(self.columns):
+            columns = min(width, self.columns - start)
+            first, panel = source + 4 * start * column_stride, target + 4 * start * self.inner
+            pack(first, panel, self.inner, columns, width, row_stride, column_stride)
 
     def prepare(self, expression: Expression) -> None:
         """Compile the kernels."""
@@ -181,4 +247,8 @@ def _divide(
     section_count = max(1, min(MAX_PARTS // len(blocks), limit))
     section = -(-columns // section_count)
     section += -section % tile
-    return blocks, [(i, min(i + section, columns)) for i in range(0, columns, section)]
+    sections = [(i, min(i + section, columns)) for i in range(0, columns, section)]
+    if len(sections) > 1 and sections[-1][1] - sections[-1][0] <= get_lanes():
+        # A last panel of one vector is packed together with the one before.
+        sections[-2:] = [(sections[-2][0], columns)]
+    return blocks, sections

@@ -16,7 +16,14 @@ from typing import Any, Union
 import numpy as np
 
 from irrun.fast.jit.expressions import Step
-from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, ProductKernel
+from irrun.fast.jit.kernels import (
+    AttentionKernel,
+    ConvolutionKernel,
+    ExpressionKernel,
+    NormalizationKernel,
+    ProductKernel,
+    SoftmaxKernel,
+)
 from irrun.fast.jit.steps import Translation, translate
 from irrun.ir.graph import Port
 from irrun.runtime.program import ABSENT, Instruction, Program
@@ -24,7 +31,7 @@ from irrun.runtime.program import ABSENT, Instruction, Program
 __all__ = ["use_compiled_kernels"]
 
 Array = np.ndarray[Any, Any]
-Kernel = Union[ConvolutionKernel, ExpressionKernel, ProductKernel]
+Kernel = Union[ConvolutionKernel, ExpressionKernel, NormalizationKernel, ProductKernel]
 
 F32 = np.dtype(np.float32)
 
@@ -101,6 +108,7 @@ class _Compilation:
             "Convolution": self.start_convolution,
             "GroupConvolution": self.start_convolution,
             "MatMul": self.start_product,
+            "MVN": self.start_normalization,
         }
         self.replacements: dict[int, Instruction] = {}
 
@@ -112,8 +120,11 @@ class _Compilation:
                 group = start(number)
                 if group is not None:
                     self.replace_group(group)
-        for number in range(len(self.instructions)):
+        for number, instruction in enumerate(self.instructions):
             if number not in self.taken and self.is_replaceable(number):
+                if instruction.operation.type in ("Softmax", "ScaledDotProductAttention"):
+                    self.replace_single(number)
+                    continue
                 group = self.start_expression(number)
                 if group is not None:
                     self.replace_group(group)
@@ -193,6 +204,51 @@ class _Compilation:
         group.accepts = functools.partial(_is_row_or_full, shape)
         self.extend(group)
         return group
+
+    def start_normalization(self, number: int) -> _Group | None:
+        instruction = self.instructions[number]
+        if str(instruction.operation) != "MVN-6":
+            return None
+        data, axes, value = instruction.inputs[0], self.get_constant(instruction.inputs[1]), instruction.outputs[0]
+        shape = self.get_shape(value)
+        if axes is None or shape is None or not axes.size or not self.is_f32(data) or not self.is_f32(value):
+            return None
+        rank, count = len(shape), axes.size
+        if sorted(int(axis) % rank for axis in axes.reshape(-1)) != list(range(rank - count, rank)):
+            return None
+
+        def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
+            return NormalizationKernel(count, instruction.attributes, steps, operands)
+
+        group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+        group.accepts = functools.partial(_is_row_or_full, shape) if count == 1 else lambda operand: False
+        self.extend(group)
+        return group
+
+    def replace_single(self, number: int) -> None:
+        """Replace an instruction that has no epilogue."""
+        instruction = self.instructions[number]
+        shape = self.get_shape(instruction.outputs[0])
+        constants = [self.get_constant(slot) for slot in instruction.inputs]
+        slots = tuple(slot for slot in instruction.inputs if self.get_constant(slot) is None)
+        kernel: SoftmaxKernel | AttentionKernel
+        if shape is None or not self.is_f32(instruction.outputs[0]) or ABSENT in slots:
+            return
+        if instruction.operation.type == "Softmax":
+            axis = instruction.attributes.get("axis", 1)
+            if axis not in (-1, len(shape) - 1) or len(slots) != 1 or shape[-1] == 1:
+                return
+            kernel = SoftmaxKernel()
+        else:
+            is_supported = all(map(self.is_f32, instruction.inputs[:3])) and constants[:3] == [None] * 3
+            if not is_supported or len(constants) > 5 or len(constants) == 5 and constants[4] is None:
+                return
+            kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)))
+        kernel.prepare((), ())
+        self.replacements[number] = replace(
+            instruction, kernel=kernel, attributes={}, inputs=slots, plain=(instruction,)
+        )
+        self.taken.add(number)
 
     def start_expression(self, number: int) -> _Group | None:
         instruction = self.instructions[number]

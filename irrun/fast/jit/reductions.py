@@ -1,0 +1,223 @@
+"""Softmax and normalization along the last axis: each row is read while it is in the processor's cache."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.code import Function, Value, Variable
+from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.elementwise import get_address
+from irrun.fast.jit.expressions import Expression, evaluate
+from irrun.fast.jit.vector_functions import compute_exp
+from irrun.threads import run_parallel
+
+__all__ = ["compile_softmax", "compute_softmax", "normalize"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: Elements of a part that a thread computes at least, and parts at most.
+MIN_PART_SIZE, MAX_PARTS = 1 << 16, 16
+#: Vectors that are summed up independently, since each addition waits for the one before.
+SUMS = 4
+
+
+def _reduce_row(
+    f: Function,
+    length: Value,
+    identity: float,
+    compute: Callable[[Value, Value | None], Value],
+    combine: Callable[[Value, Value], Value],
+    reduce: Callable[[Value], Value],
+) -> Value:
+    """Append the reduction of a row to a scalar.
+
+    Args:
+        f: The function.
+        length: The number of elements.
+        identity: The initial value, which does not change the result.
+        compute: Returns the values of a vector at a position, of which those outside the mask are ignored.
+        combine: Combines two vectors.
+        reduce: Reduces a vector to a scalar.
+    """
+    sums: list[Variable] = [f.variable(f.vector, identity) for _ in range(SUMS)]
+    for total in sums:
+        total.set(identity)
+    block = SUMS * f.lanes
+    whole = length & -block
+    with f.loop(0, whole, block) as start:
+        for i, total in enumerate(sums):
+            total.set(combine(total.get(), compute(start + i * f.lanes, None)))
+    rest = length & -f.lanes
+    with f.loop(whole, rest, f.lanes) as start:
+        sums[0].set(combine(sums[0].get(), compute(start, None)))
+    with f.when(f.compare("slt", rest, length)):
+        mask = f.mask_range(0, length - rest)
+        value = f.select(mask, compute(rest, mask), identity)
+        sums[1].set(combine(sums[1].get(), value))
+    left, right = combine(sums[0].get(), sums[1].get()), combine(sums[2].get(), sums[3].get())
+    return reduce(combine(left, right))
+
+
+def _add(a: Value, b: Value) -> Value:
+    return a + b
+
+
+def _fold(f: Function, vector: Value, combine: Callable[[Value, Value], Value]) -> Value:
+    """Append the reduction of a vector by halves, and return a scalar."""
+    lanes = f.lanes
+    width = lanes // 2
+    while width:
+        order = ", ".join(f"i32 {(i + width) % lanes}" for i in range(lanes))
+        text = f"shufflevector {vector.type} {vector}, {vector.type} poison, <{lanes} x i32> <{order}>"
+        vector = combine(vector, f.emit(vector.type, text))
+        width //= 2
+    return f.emit("float", f"extractelement {vector.type} {vector}, i32 0")
+
+
+def _sum_row(f: Function, length: Value, compute: Callable[[Value, Value | None], Value]) -> Value:
+    return _reduce_row(f, length, 0.0, compute, _add, lambda x: _fold(f, x, _add))
+
+
+def _iterate_row(f: Function, length: Value, function: Callable[[Value, Value | None], None]) -> None:
+    from irrun.fast.jit.elementwise import apply_to_row
+
+    apply_to_row(f, length, function)
+
+
+@functools.cache
+def compile_softmax() -> Callable[..., None]:
+    """Return the kernel that computes the softmax of rows, which may be the result themselves."""
+    integers = ("first", "last", "length")
+    f = Function("softmax", [("data", "ptr"), ("result", "ptr"), *((n, "i64") for n in integers)], get_lanes())
+    p = f.parameters
+    length = p["length"]
+
+    def take_larger(a: Value, b: Value) -> Value:
+        return f.select(f.compare("ogt", a, b), a, b)
+
+    with f.loop(p["first"], p["last"]) as row:
+        source, target = f.offset(p["data"], row * length), f.offset(p["result"], row * length)
+
+        def load(position: Value, mask: Value | None, source: Value = source) -> Value:
+            return f.load(f.offset(source, position), f.vector, mask)
+
+        largest = _reduce_row(f, length, -np.inf, load, take_larger, lambda x: _fold(f, x, take_larger))
+
+        def exponentiate(
+            position: Value, mask: Value | None, target: Value = target, largest: Value = largest
+        ) -> Value:
+            value = compute_exp(f, load(position, mask) - largest)
+            f.store(value, f.offset(target, position), mask)
+            return value
+
+        factor = 1.0 / _sum_row(f, length, exponentiate)
+
+        def scale(position: Value, mask: Value | None, target: Value = target, factor: Value = factor) -> None:
+            pointer = f.offset(target, position)
+            f.store(f.load(pointer, f.vector, mask) * factor, pointer, mask)
+
+        _iterate_row(f, length, scale)
+    return compile_function(f)
+
+
+def _run_rows(kernel: Callable[..., None], addresses: Sequence[int], rows: int, *arguments: Any) -> None:
+    length = int(arguments[0])
+    parts = max(1, min(MAX_PARTS, rows, rows * length // MIN_PART_SIZE))
+    run_parallel(lambda i: kernel(*addresses, rows * i // parts, rows * (i + 1) // parts, *arguments), parts)
+
+
+def compute_softmax(data: Array) -> Array:
+    """Compute the softmax along the last axis of contiguous f32."""
+    result = np.empty(data.shape, F32)
+    length = data.shape[-1]
+    if data.size:
+        _run_rows(compile_softmax(), (get_address(data), get_address(result)), data.size // length, length)
+    return result
+
+
+@functools.cache
+def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bool) -> Callable[..., None]:
+    """Return the kernel that subtracts the mean of rows, divides by the deviation and computes an expression.
+
+    Operands of the kind "row" have the length of a row, those of the kind "full" the shape of the data, those of the
+    kind "scalar" one element.
+    """
+    pointers = [("data", "ptr"), ("result", "ptr"), ("operands", "ptr")]
+    more = [("first", "i64"), ("last", "i64"), ("length", "i64"), ("epsilon", "float")]
+    f = Function("normalize", [*pointers, *more], get_lanes())
+    p = f.parameters
+    length = p["length"]
+    count = f.convert("sitofp", length, "float")
+    kinds = expression.kinds
+    bases = [f.load(f.offset(p["operands"], i, "ptr"), "ptr") for i in range(len(kinds))]
+    scalars = [
+        f.splat(f.load(base), f.vector) if kind == "scalar" else None for base, kind in zip(bases, kinds, strict=True)
+    ]
+    with f.loop(p["first"], p["last"]) as row:
+        start = row * length
+        source, target = f.offset(p["data"], start), f.offset(p["result"], start)
+
+        def load(position: Value, mask: Value | None, source: Value = source) -> Value:
+            return f.load(f.offset(source, position), f.vector, mask)
+
+        mean = _sum_row(f, length, load) / count
+
+        def square(position: Value, mask: Value | None, mean: Value = mean) -> Value:
+            difference = load(position, mask) - mean
+            return difference * difference
+
+        factor = f.coerce(1.0, "float")
+        if is_scaled:
+            variance = _sum_row(f, length, square) / count
+            if is_inside:
+                deviation = f.call_math("sqrt", variance + p["epsilon"])
+            else:
+                deviation = f.call_math("sqrt", variance) + p["epsilon"]
+            factor = 1.0 / deviation
+
+        def complete(
+            position: Value,
+            mask: Value | None,
+            target: Value = target,
+            start: Value = start,
+            mean: Value = mean,
+            factor: Value = factor,
+        ) -> None:
+            value = (load(position, mask) - mean) * factor
+            places = {"row": position, "full": start + position}
+            operands = [
+                f.load(f.offset(base, places[kind]), f.vector, mask) if scalar is None else scalar
+                for base, kind, scalar in zip(bases, kinds, scalars, strict=True)
+            ]
+            f.store(evaluate(f, expression, value, operands), f.offset(target, position), mask)
+
+        _iterate_row(f, length, complete)
+    return compile_function(f)
+
+
+def normalize(
+    data: Array, length: int, epsilon: float, expression: Expression, operands: Sequence[Array], modes: tuple[bool, bool]
+) -> Array:
+    """Normalize rows of contiguous f32.
+
+    Args:
+        data: Any shape.
+        length: Elements of a row.
+        epsilon: Added to the variance or the deviation.
+        expression: What is computed with the result.
+        operands: Of the expression, contiguous.
+        modes: Whether to divide by the deviation, and whether `epsilon` is added to the variance.
+    """
+    result = np.empty(data.shape, F32)
+    if data.size:
+        pointers = np.array([get_address(x) for x in operands] or [0], np.int64)
+        addresses = (get_address(data), get_address(result), get_address(pointers))
+        kernel = compile_normalization(expression, *modes)
+        _run_rows(kernel, addresses, data.size // length, length, epsilon)
+    return result
