@@ -116,10 +116,30 @@ const measures = ALL_MEASURES.filter(
 /** The chosen measure and the bounds of its scale. */
 const coloring = { measure: measures[0], low: 0, high: 1, hasValues: false };
 
+/** Returns the worst errors in dB of layers that own bodies, over all layers and iterations of these. */
+const findWorstInside = (kind) => {
+  const worst = new Map();
+  for (const [number, errors] of Object.entries(data.errors)) {
+    const numbers = Object.values(errors).map((error) => error[kind].db).filter((db) => db !== null);
+    for (let owner = getOwner(number); owner !== null && numbers.length; owner = getOwner(owner)) {
+      worst.set(owner, Math.min(worst.get(owner) ?? Infinity, ...numbers));
+    }
+  }
+  return worst;
+};
+const worstInside = { own: findWorstInside("own"), accumulated: findWorstInside("accumulated") };
+
+/** Returns the value of a layer as a closed node: errors include those in its bodies. */
+function readClosed(number, measure) {
+  const value = measure.read(number);
+  const inside = measure.scale === "error" ? worstInside[measure.id].get(number) : undefined;
+  return inside === undefined ? value : Math.min(value ?? Infinity, inside);
+}
+
 /** Returns the value of a node: that of its layer, or what its layers have together. */
 function readNode(node, measure = coloring.measure) {
-  if (node.kind === "layer") return measure.read(node.layer);
-  const values = node.layers.map(measure.read).filter((value) => value !== undefined);
+  if (node.kind === "layer") return readClosed(node.layer, measure);
+  const values = node.layers.map((number) => readClosed(number, measure)).filter((value) => value !== undefined);
   if (!values.length) return undefined;
   if (measure.combine === "sum") return values.reduce((sum, value) => sum + value, 0);
   if (measure.combine === "max") return values.reduce((a, b) => (b > a ? b : a));
@@ -134,13 +154,14 @@ function updateScale() {
     const value = node && coloring.measure.read(node.layer);
     if (typeof value === "number" && value > -999) values.push(value);
   }
-  coloring.hasValues = values.length > 0;
+  coloring.hasValues = values.length > 0 || (coloring.measure.scale === "error" && worstInside[coloring.measure.id].size > 0);
   coloring.low = values.reduce((a, b) => Math.min(a, b), Infinity);
   coloring.high = values.reduce((a, b) => Math.max(a, b), -Infinity);
   if (coloring.measure.scale === "linear") coloring.low = 0;
   if (coloring.measure.scale === "error") {
-    coloring.low = Math.max(0, Math.min(coloring.low, 60));
-    coloring.high = Math.min(160, Math.max(coloring.high, coloring.low + 20));
+    const inside = worstInside[coloring.measure.id].values();
+    coloring.low = Math.max(0, Math.min(coloring.low, 60, ...inside));
+    coloring.high = Math.min(160, Math.max(coloring.high, 100));
   }
   if (coloring.measure.scale === "log") {
     coloring.high = coloring.high > 0 ? coloring.high : 1;

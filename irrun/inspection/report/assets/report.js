@@ -251,7 +251,7 @@ function setUpPrinting() {
 function start() {
   const drawn = layerNodes.filter(Boolean).length;
   setText(document.getElementById("title"), data.model.name);
-  const facts = [formatCount(drawn, "layer"), data.run.seconds ? formatSeconds(data.run.seconds) : "", data.reference ? `compared with ${data.reference.name}` : ""];
+  const facts = [formatCount(drawn, "layer"), data.run.seconds ? formatSeconds(data.run.seconds) : "", data.reference ? `compared with ${data.reference.name.split(/[\\/]/).at(-1)}` : ""];
   setText(document.getElementById("subtitle"), facts.filter(Boolean).join(" · "));
   chooseView("graph");
   setUpButtons();

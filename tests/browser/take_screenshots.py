@@ -1,0 +1,106 @@
+"""Take pictures of the report page, to look at after a change of its style.
+
+    python tests/browser/take_screenshots.py FOLDER
+
+`report.png` is the picture of the documentation, docs/pictures/report.png. Chromium is found as by the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from playwright.sync_api import sync_playwright
+
+from irrun.inspection.report import make_report
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "date_translation"
+
+
+def write_date_reports(folder: Path) -> tuple[Path, Path]:
+    """Write the report of the example, and that of its broken copy compared with it."""
+    inputs = {"text": np.load(EXAMPLE / "input.npy")}
+    broken = folder / "broken.xml"
+    sys.argv = ["plant_bug.py", str(broken)]
+    runpy.run_path(str(EXAMPLE / "plant_bug.py"), run_name="__main__")
+    good, bad = folder / "date.html", folder / "broken.html"
+    good.write_text(make_report(EXAMPLE / "model.xml", inputs), encoding="utf-8")
+    bad.write_text(make_report(broken, inputs, reference=EXAMPLE / "model.xml"), encoding="utf-8")
+    return good, bad
+
+
+def open_body(page: Any) -> None:
+    """Open the loop of the example."""
+    search(page, "beam_search")
+    page.keyboard.press("Enter")
+
+
+def search(page: Any, text: str) -> None:
+    """Select the first result of a search."""
+    page.fill("#search", text)
+    page.press("#search", "Enter")
+    page.wait_for_timeout(500)
+
+
+def show_broken_layer(page: Any) -> None:
+    """Show the layer that adds the error."""
+    open_body(page)
+    search(page, "decoder")
+    for _ in range(2):
+        page.keyboard.press("]")
+    page.keyboard.press("-")
+
+
+def show_attention(page: Any) -> None:
+    """Show the attention of the example in the operation colors."""
+    open_body(page)
+    search(page, "attention")
+    page.select_option("#measure", "type")
+
+
+def take(browser: Any, source: Path, target: Path, prepare: Any = None, **options: Any) -> None:
+    """Take a picture of a page after `prepare(page)`."""
+    context = browser.new_context(**{"viewport": {"width": 1440, "height": 860}, **options})
+    page = context.new_page()
+    page.goto(source.as_uri())
+    page.wait_for_selector("html[data-ready=true]")
+    if prepare is not None:
+        prepare(page)
+    page.wait_for_timeout(600)
+    page.screenshot(path=str(target))
+    context.close()
+
+
+def main() -> None:
+    """Write all pictures."""
+    folder = Path(sys.argv[1]).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    sys.path.insert(0, str(ROOT / "tests"))
+    from browser.pages import write_deep_report, write_hostile_report, write_large_report
+
+    date, broken = write_date_reports(folder)
+    large, hostile, deep = write_large_report(folder), write_hostile_report(folder), write_deep_report(folder)
+    executable = os.environ.get("IRRUN_CHROMIUM") or shutil.which("chromium")
+    narrow = {"width": 390, "height": 800}
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        take(browser, broken, folder / "report.png", show_broken_layer)
+        take(browser, broken, folder / "broken_dark.png", show_broken_layer, color_scheme="dark")
+        take(browser, broken, folder / "broken_overview.png")
+        take(browser, date, folder / "body.png", show_attention)
+        take(browser, date, folder / "narrow.png", viewport=narrow)
+        take(browser, date, folder / "narrow_panel.png", lambda page: page.click("[data-view=panel]"), viewport=narrow)
+        take(browser, large, folder / "large.png", lambda page: search(page, "layer2501"))
+        take(browser, hostile, folder / "hostile.png", color_scheme="dark")
+        take(browser, deep, folder / "deep.png", lambda page: search(page, "tanh"), color_scheme="dark")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
