@@ -166,7 +166,7 @@ def _print_profile(result: Profile, by: Grouping, depth: int | None, sort: Sort,
             )
         )
         click.echo("")
-        header, rows, right = make_openvino_rows(result, sort, top)
+        header, rows, right = make_openvino_rows(result, by, depth, sort, top)
         print_table(header, rows, right)
         return
     candidates = describe_candidates(result)

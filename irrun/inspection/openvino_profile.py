@@ -16,6 +16,7 @@ from typing import Any
 
 from irrun.errors import ExecutionError, InputError
 from irrun.inspection.keys import KeyTable
+from irrun.inspection.modules import ModulePath, format_module
 from irrun.inspection.profile import LayerProfile
 from irrun.ir.graph import Graph
 from irrun.ir.model import Model, index_names
@@ -38,6 +39,7 @@ class LayerPair:
         openvino_seconds: The seconds of OpenVINO; None if it has no such layer.
         kernels: The kernels that OpenVINO ran.
         flops: The number of operations, or None.
+        module: The module path of the layer.
     """
 
     key: str
@@ -47,6 +49,7 @@ class LayerPair:
     openvino_seconds: float | None
     kernels: tuple[str, ...]
     flops: int | None
+    module: ModulePath = ()
 
     @property
     def is_matched(self) -> bool:
@@ -60,7 +63,8 @@ class LayerPair:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields and the ratio by name."""
-        return {**vars(self), "layers": list(self.layers), "kernels": list(self.kernels), "ratio": self.ratio}
+        lists = {"layers": list(self.layers), "kernels": list(self.kernels)}
+        return {**vars(self), **lists, "module": format_module(self.module), "ratio": self.ratio}
 
 
 @dataclass(frozen=True)
@@ -256,6 +260,7 @@ def _make_pair(layers: Sequence[LayerProfile], nodes: Sequence[_Node]) -> LayerP
         openvino_seconds=sum(node.seconds for node in nodes) if nodes else None,
         kernels=tuple(dict.fromkeys(node.kernel for node in nodes if node.seconds)),
         flops=sum(counts) if counts else None,
+        module=slowest.module,
     )
 
 

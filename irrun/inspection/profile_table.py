@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from irrun.inspection.profile import Grouping, LayerProfile, Profile
+from irrun.inspection.modules import choose_depth, format_module
+from irrun.inspection.profile import MAX_MODULES, Grouping, LayerProfile, Profile
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,19 +67,27 @@ def make_profile_rows(
     return (*_get_titles(by), *names), rows, ("calls", *names)
 
 
-def make_openvino_rows(profile: Profile, sort: Sort | None = None, top: int | None = None) -> Rows:
+def make_openvino_rows(
+    profile: Profile,
+    by: Grouping = "layer",
+    depth: int | None = None,
+    sort: Sort | None = None,
+    top: int | None = None,
+) -> Rows:
     """Return the header, the rows and the titles of the columns that are aligned to the right.
 
     Layers that only one of both runs are summed up in one row each.
 
     Args:
         profile: A profile with the counters of OpenVINO.
+        by: How the layers that both run are grouped.
+        depth: As for `Profile.group`.
         sort: The order of the rows. By "excess", the layers that lose the most time against OpenVINO are first.
-        top: The number of layers; None for all.
+        top: The number of groups; None for all.
     """
     assert profile.openvino is not None
     pairs = profile.openvino.pairs
-    matched = [pair for pair in pairs if pair.is_matched]
+    matched = _group_pairs([pair for pair in pairs if pair.is_matched], by, depth)
     if sort == "time":
         matched.sort(key=lambda pair: -(pair.seconds or 0))
     elif sort == "excess":
@@ -86,7 +96,7 @@ def make_openvino_rows(profile: Profile, sort: Sort | None = None, top: int | No
     rows: list[tuple[str, ...]] = [
         (
             pair.key,
-            _join_types(pair.type.split("+")),
+            _join_types(pair.type.split("+")) if by == "layer" else str(len(pair.layers)),
             format_quantity(pair.flops),
             _format_seconds(pair.seconds or 0),
             _format_seconds(pair.openvino_seconds or 0),
@@ -96,7 +106,7 @@ def make_openvino_rows(profile: Profile, sort: Sort | None = None, top: int | No
         for pair in matched[:top]
     ]
     if top is not None and len(matched) > top:
-        rows.append(_sum_pairs(f"{len(matched) - top} more layers", matched[top:]))
+        rows.append(_sum_pairs(f"{len(matched) - top} more rows", matched[top:]))
     own = [pair for pair in pairs if pair.openvino_seconds is None]
     inserted = [pair for pair in pairs if pair.seconds is None]
     if own:
@@ -104,7 +114,30 @@ def make_openvino_rows(profile: Profile, sort: Sort | None = None, top: int | No
     if inserted:
         rows.append(_sum_pairs(f"{len(inserted)} only in OpenVINO", inserted))
     rows.append(_sum_pairs("total", pairs))
-    return ("layer", "type", *right, "kernel"), rows, right
+    return (by, "type" if by == "layer" else "layers", *right, "kernel"), rows, right
+
+
+def _group_pairs(pairs: list[LayerPair], by: Grouping, depth: int | None) -> list[LayerPair]:
+    """Return the sums of groups of layers that irrun and OpenVINO run."""
+    if by == "layer":
+        return pairs
+    if depth is None:
+        depth = choose_depth((pair.module for pair in pairs), MAX_MODULES)
+    groups: dict[str, list[LayerPair]] = {}
+    for pair in pairs:
+        groups.setdefault(pair.type if by == "type" else format_module(pair.module[:depth]), []).append(pair)
+    return [
+        replace(
+            group[0],
+            key=_join_types(key.split("+")) if by == "type" else key,
+            layers=tuple(name for pair in group for name in pair.layers),
+            seconds=sum(pair.seconds or 0 for pair in group),
+            openvino_seconds=sum(pair.openvino_seconds or 0 for pair in group),
+            kernels=tuple(dict.fromkeys(name for pair in group for name in pair.kernels)),
+            flops=sum(pair.flops or 0 for pair in group),
+        )
+        for key, group in groups.items()
+    ]
 
 
 def describe_profile(profile: Profile) -> list[str]:

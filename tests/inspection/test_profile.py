@@ -342,10 +342,12 @@ def test_counters_of_openvino_are_joined_by_fused_layers(tmp_path):
     assert stem.is_matched
     convolutions = [pair for pair in other.pairs if "Convolution" in pair.type.split("+")]
     assert all(pair.is_matched for pair in convolutions)
-    header, rows, _ = make_openvino_rows(result, "excess", 2)
+    header, rows, _ = make_openvino_rows(result, sort="excess", top=2)
     assert rows[-1][0] == "total"
     assert all(len(row) == len(header) for row in rows)
     assert json.loads(json.dumps(result.to_dict()))["openvino"]["pairs"]
+    for by in ("type", "module"):
+        assert make_openvino_rows(result, by)[1][-1][2:4] == rows[-1][2:4]
 
 
 def test_bodies_are_one_layer_of_openvino():
