@@ -38,7 +38,9 @@ class CompiledModel:
         self._config = config or Config()
         try:
             threads = int(self._config.get("INFERENCE_NUM_THREADS") or 0) or None
-            self._irrun = IrrunCompiledModel(self._model._to_ir(), operations=operations, threads=threads)
+            self._irrun = IrrunCompiledModel(
+                self._model._to_ir(), operations=operations, threads=threads, precision=self._config.get_precision()
+            )
         except IrrunError as error:
             raise RuntimeError(str(error)) from error
         self._inputs = [ConstOutput(node, 0) for node in self._model._parameters]

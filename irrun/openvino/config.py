@@ -253,6 +253,13 @@ class Config:
         parse, default = CONFIG_PROPERTIES[name]
         return parse(default)
 
+    def get_precision(self) -> str:
+        """Return the precision of irrun for INFERENCE_PRECISION_HINT.
+
+        f32 computes graphs in f16 and bf16 in f32. All other hints compute graphs in the declared types.
+        """
+        return "f32" if self.get("INFERENCE_PRECISION_HINT").to_string() == "f32" else "declared"
+
     def count_requests(self) -> int:
         """Return the number of infer requests that keep the processor busy."""
         if self.get("PERFORMANCE_HINT_NUM_REQUESTS"):

@@ -422,5 +422,5 @@ def _compute_with_bodies(node: Node, arguments: Sequence[Array | None]) -> list[
         values.append(argument)
     for port in layer.outputs:
         graph.add_result(f"output{port.id}", (0, port.id))
-    compiled = CompiledModel(Model(graph, Weights()), weights_memory=0, optimize=False)
+    compiled = CompiledModel(Model(graph, Weights()), weights_memory=0, optimize=False, precision="declared")
     return list(compiled.create_infer_request().infer(dict(enumerate(values))).to_tuple())

@@ -482,7 +482,7 @@ class Model:
         """
         from irrun.runtime.request import CompiledModel
 
-        compiled = CompiledModel(self._to_ir(), optimize=False)
+        compiled = CompiledModel(self._to_ir(), optimize=False, precision="declared")
         values = {i: tensor._to_values() for i, tensor in enumerate(input_tensors)}
         for tensor, result in zip(output_tensors, compiled(values).to_tuple(), strict=True):
             tensor._assign(result)

@@ -1,0 +1,219 @@
+"""The precision of computations: graphs in f16 and bf16 in f32, as declared, and in f64."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import irrun
+from irrun.inspection.trace import record
+
+ov = pytest.importorskip("openvino")
+o = pytest.importorskip("openvino.opset13")
+
+F16, F32 = np.float16, np.float32
+HINT = {"INFERENCE_PRECISION_HINT": "f32"}
+VALUES = np.array([1e-4, 1e-3, 100.1, 3.1, 60000.0], F16)
+
+
+def save(tmp_path, results, parameters, sinks=()):
+    """Save a model and return its path."""
+    model = ov.Model([o.result(r) for r in results], list(sinks), list(parameters), "model")
+    ov.serialize(model, tmp_path / "model.xml")
+    return tmp_path / "model.xml"
+
+
+def infer_with_openvino(path, *inputs):
+    """Return the outputs of the CPU plugin at INFERENCE_PRECISION_HINT=f32."""
+    compiled = ov.Core().compile_model(path, "CPU", HINT)
+    return [np.array(value) for value in compiled(list(inputs)).values()]
+
+
+def make_f16(values):
+    return o.constant(np.asarray(values, F16))
+
+
+def save_sum(tmp_path):
+    """Save a model in f16 that computes 3 (x + 1), and a sum of 1000 terms."""
+    x = o.parameter([5], F16, name="x")
+    scaled = o.multiply(o.add(x, make_f16(1)), make_f16(3))
+    terms = o.tile(o.divide(x, make_f16(7)), o.constant(np.array([1000])))
+    return save(tmp_path, [scaled, o.reduce_sum(terms, o.constant(np.array([0])))], [x])
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_f16_graph_is_computed_in_f32(tmp_path, optimize):
+    path = save_sum(tmp_path)
+    actual = irrun.compile_model(path, optimize=optimize)(VALUES).to_tuple()
+    wide = VALUES.astype(F32)
+    exact = [(wide + 1) * 3, np.asarray((wide / 7).astype(np.float64).sum() * 1000)]
+    with np.errstate(over="ignore"):
+        for value, expected in zip(actual, exact, strict=True):
+            assert value.dtype == F16
+            np.testing.assert_allclose(value, expected.astype(F16), rtol=1e-3)
+        for value, expected in zip(actual, infer_with_openvino(path, VALUES), strict=True):
+            np.testing.assert_allclose(value, expected, rtol=1e-3)
+
+
+def test_declared_precision_rounds_each_value(tmp_path):
+    x = o.parameter([1], F16)
+    path = save(tmp_path, [o.subtract(o.add(x, make_f16(2048)), make_f16(2048))], [x])
+    value = np.array([1.0], F16) / 4
+    assert irrun.compile_model(path, precision="declared")(value)[0] == 0
+    for precision in ("f32", "f64"):
+        assert irrun.compile_model(path, precision=precision)(value)[0] == value
+    assert irrun.compile_model(path)(value)[0] == infer_with_openvino(path, value)[0]
+
+
+def test_f64_exceeds_f32(tmp_path):
+    x = o.parameter([1], F32)
+    path = save(
+        tmp_path, [o.subtract(o.add(x, o.constant(np.array([1e8], F32))), o.constant(np.array([1e8], F32)))], [x]
+    )
+    value = np.array([0.5], F32)
+    assert irrun.compile_model(path)(value)[0] == 0
+    result = irrun.compile_model(path, precision="f64")(value)[0]
+    assert result == 0.5
+    assert result.dtype == F32
+
+
+def test_unknown_precision_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="unknown precision 'f8', expected one of declared, f32, f64"):
+        irrun.compile_model(save_sum(tmp_path), precision="f8")
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_conversions_round_as_in_openvino(tmp_path, kind):
+    x, n = o.parameter([5], F32), o.parameter([5], np.int32)
+    stored = o.constant(np.array([1.0001], F32))
+    results = [
+        o.convert(o.convert(x, kind), "f32"),
+        o.convert(o.convert(n, kind), "f32"),
+        o.convert(o.convert(x, kind), "i32"),
+        o.multiply(o.convert(o.convert(stored, kind), "f32"), x),
+    ]
+    path = save(tmp_path, results, [x, n])
+    large = 70000 if kind == "f16" else 65536  # OpenVINO does not round integers to the nearest bf16
+    inputs = [
+        np.array([1.0001, 1e-9, 70000, 3.14159265, -1e5], F32),
+        np.array([1, 2049, large, -large, 4097], np.int32),
+    ]
+    expected = infer_with_openvino(path, *inputs)
+    for optimize in (True, False):
+        actual = irrun.compile_model(path, optimize=optimize)(inputs).to_tuple()
+        for a, b in zip(actual, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_bf16_graph_is_computed_in_f32(tmp_path):
+    x = o.parameter([5], ov.Type.bf16)
+    factor = o.convert(o.constant(np.array([1.2345], F32)), "bf16")
+    path = save(tmp_path, [o.convert(o.subtract(o.multiply(x, factor), x), "f32")], [x])
+    values = VALUES.astype(ml_dtypes.bfloat16)
+    wide = values.astype(F32)
+    expected = wide * F32(1.2345).astype(ml_dtypes.bfloat16).astype(F32) - wide
+    np.testing.assert_array_equal(irrun.compile_model(path)(values)[0], expected)
+
+
+@pytest.mark.parametrize("precision", ["f32", "declared", "f64"])
+def test_variables_keep_their_declared_type(tmp_path, precision):
+    x = o.parameter([2], F16)
+    previous = o.read_value(make_f16([0, 0]), "v", ov.Type.f16, ov.PartialShape([2]))
+    total = o.add(previous, o.divide(x, make_f16(3)))
+    path = save(tmp_path, [total], [x], [o.assign(total, "v")])
+    request = irrun.compile_model(path, precision=precision, check=True).create_infer_request()
+    value = np.array([1, 2], F16)
+    for _ in range(3):
+        result = request.infer(value)[0]
+    assert request.mismatches == []
+    (variable,) = request.query_state()
+    assert variable.state.dtype == F16
+    np.testing.assert_allclose(variable.state, [1, 2], rtol=2e-3)
+    np.testing.assert_array_equal(result, variable.state)
+    variable.state = np.array([5, 6], F16)
+    np.testing.assert_allclose(request.infer(value)[0], [5.333, 6.666], rtol=1e-3)
+    with pytest.raises(irrun.IrrunError, match="expected f16"):
+        variable.state = np.array([5, 6], F32)
+    request.reset_state()
+    np.testing.assert_array_equal(request.query_state()[0].state, np.zeros(2, F16))
+
+
+def save_loop(tmp_path, count):
+    """Save a loop that adds x / 3 to x `count` times, and an If that selects the sum or its double."""
+    x, condition = o.parameter([2], F16), o.parameter([], np.bool_)
+    body_x, body_sum = o.parameter([2], F16), o.parameter([2], F16)
+    body_result = o.result(o.add(body_sum, o.divide(body_x, make_f16(3))))
+    go_on = o.result(o.constant(np.array(True)))
+    loop = o.loop(o.constant(np.array(count)), o.constant(np.array(True)))
+    loop.set_function(ov.Model([go_on, body_result], [body_x, body_sum], "body"))
+    loop.set_special_body_ports([-1, 0])
+    loop.set_invariant_input(body_x, x.output(0))
+    loop.set_merged_input(body_sum, x.output(0), body_result.output(0))
+    total = loop.get_iter_value(body_result.output(0), -1)
+    then_x, else_x = o.parameter([2], F16), o.parameter([2], F16)
+    then_result, else_result = o.result(o.multiply(then_x, make_f16(2))), o.result(o.sqrt(else_x))
+    branch = o.if_op(condition)
+    branch.set_then_body(ov.Model([then_result], [then_x], "then"))
+    branch.set_else_body(ov.Model([else_result], [else_x], "else"))
+    branch.set_input(total, then_x, else_x)
+    return save(tmp_path, [branch.set_output(then_result, else_result), total], [x, condition])
+
+
+@pytest.mark.parametrize("count", [0, 5])
+@pytest.mark.parametrize("flag", [True, False])
+def test_bodies_are_computed_in_f32(tmp_path, count, flag):
+    path = save_loop(tmp_path, count)
+    x = np.array([1.1, 2.2], F16)
+    wide = x.astype(F32)
+    total = wide.copy()
+    for _ in range(count):
+        total += wide / 3
+    expected = [(total * 2 if flag else np.sqrt(total)).astype(F16), total.astype(F16)]
+    for optimize in (True, False):
+        compiled = irrun.compile_model(path, optimize=optimize, check=not optimize)
+        request = compiled.create_infer_request()
+        for a, b in zip(request.infer([x, np.array(flag)]).to_tuple(), expected, strict=True):
+            assert a.dtype == F16
+            np.testing.assert_array_equal(a, b)
+        assert request.mismatches == []
+
+
+def test_observers_see_computed_values_of_declared_layers(tmp_path):
+    path = save_sum(tmp_path)
+    model = irrun.read_model(path)
+    seen = {}
+
+    def observe(layer, inputs, outputs, seconds, scope):
+        seen[layer.name] = (str(layer.outputs[0].element_type), [x.dtype for x in inputs], outputs[0].dtype)
+
+    irrun.compile_model(model, weights_memory=0)(VALUES, observers=[observe])
+    layers = {layer.name for layer in model.graph.layers}
+    assert seen.keys() <= layers
+    assert {value[0] for value in seen.values()} == {"f16"}
+    assert {value[2] for value in seen.values()} == {np.dtype(F32)}
+    for precision, expected in (("f32", "f32"), ("declared", "declared"), ("f64", "f64")):
+        with record(irrun.compile_model(model, precision=precision), VALUES) as trace:
+            assert trace.precision == expected
+
+
+def test_large_constants_count_against_weights_memory(tmp_path):
+    weights = np.random.default_rng(0).standard_normal((256, 256)).astype(F16)
+    x = o.parameter([3, 256], F16)
+    path = save(tmp_path, [o.matmul(x, o.constant(weights), False, False)], [x])
+    value = np.random.default_rng(1).standard_normal((3, 256)).astype(F16)
+    expected = (value.astype(F32) @ weights.astype(F32)).astype(F16)
+    for weights_memory in (0, None):
+        compiled = irrun.compile_model(path, weights_memory=weights_memory)
+        np.testing.assert_allclose(compiled(value)[0], expected, rtol=2e-3, atol=1e-2)
+
+
+def test_inputs_and_constants_can_be_outputs(tmp_path):
+    x = o.parameter([2], F16)
+    constant = make_f16([1.5, 2.5])
+    path = save(tmp_path, [x, constant, o.add(x, constant)], [x])
+    value = np.array([0.1, np.nan], F16)
+    outputs = irrun.compile_model(path)(value).to_tuple()
+    assert [v.dtype for v in outputs] == [np.dtype(F16)] * 3
+    np.testing.assert_array_equal(outputs[0].view(np.uint16), value.view(np.uint16))
+    np.testing.assert_array_equal(outputs[1], np.array([1.5, 2.5], F16))
