@@ -75,6 +75,7 @@ MODULES: dict[str, str] = {
     "Relu": "activation",
     "Reshape": "shape",
     "Round": "activation",
+    "ScaledDotProductAttention": "dot_product_attention",
     "Select": "arithmetic",
     "Selu": "activation",
     "ShapeOf": "shape",

@@ -1,0 +1,74 @@
+"""Attention by blocks against the plain kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fast.harness import check, make_floats
+from irrun.fast import dot_product_attention
+from irrun.fast.dot_product_attention import attend
+from irrun.threads import use_threads
+
+NAME = "ScaledDotProductAttention-13"
+
+
+def compare(a, b, inputs):
+    """Allow the rounding errors of exponentials of scores, which are below 20, and of sums in another order."""
+    np.testing.assert_allclose(a, b, rtol=5e-5, atol=5e-6)
+
+
+@pytest.fixture(params=[1 << 19, 64], autouse=True, ids=["large blocks", "small blocks"])
+def change_block_size(request, monkeypatch):
+    monkeypatch.setattr(dot_product_attention, "MAX_SCORES", request.param)
+
+
+@pytest.mark.parametrize("lead", [(2, 3), (4,), (2, 1, 3), ()], ids=str)
+@pytest.mark.parametrize(("length", "key_length"), [(5, 7), (1, 9), (12, 12)])
+def test_attention_equals_plain_kernel(lead, length, key_length):
+    query, key = make_floats((*lead, length, 8), 1), make_floats((*lead, key_length, 8), 2)
+    value = make_floats((*lead, key_length, 6), 3)
+    is_kept = np.random.default_rng(0).random((length, key_length)) > 0.3
+    full = np.broadcast_to(is_kept, (*lead, length, key_length)).copy()
+    scale = np.array(0.3, np.float32)
+    for others in (
+        [],
+        [is_kept],
+        [full],
+        [full.astype(np.float32)],
+        [is_kept[:1].astype(np.float32)],
+        [is_kept, scale],
+    ):
+        check(NAME, [query, key, value, *others], compare=compare)
+        check(NAME, [query, key, value, *others], constants=range(3, 3 + len(others)), compare=compare)
+    check(NAME, [query, key, value, None, scale], compare=compare)
+    check(NAME, [query, key, value], {"causal": True}, compare=compare)
+    check(NAME, [query, key, value, is_kept, scale, make_floats((1, 1))], compare=compare)
+    check(NAME, [x.astype(np.float16) for x in (query, key, value)], compare=lambda a, b, _: compare(a, b, _))
+
+
+def test_rows_without_positions_are_nan_and_bad_shapes_are_refused():
+    query, key, value = make_floats((2, 3, 4), 1), make_floats((2, 5, 4), 2), make_floats((2, 5, 4), 3)
+    check(NAME, [query, key, value, np.zeros((3, 5), bool)], compare=compare)
+    check(NAME, [query, key[:1], value], compare=compare)
+    check(NAME, [query, key, value[:, :4]], compare=compare)
+    check(NAME, [query, key, value, np.ones((3, 4), bool)], compare=compare)
+    check(NAME, [query[:, :0], key, value], compare=compare)
+
+
+def test_heads_may_be_stored_side_by_side():
+    arrays = [make_floats((2, n, 3, 8), n).swapaxes(1, 2) for n in (40, 50, 50)]
+    result = attend(*arrays, None, 0.5, False)
+    compare(result, attend(*map(np.ascontiguousarray, arrays), None, 0.5, False), None)
+    assert result.swapaxes(1, 2).flags.c_contiguous
+
+
+def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
+    monkeypatch.setattr(dot_product_attention, "MIN_PART_PRODUCTS", 1000)
+    arrays = [make_floats((1, 8, 100, 16), n) for n in range(3)]
+    results = []
+    for count in (1, 2, 4):
+        with use_threads(count):
+            results.append(attend(*arrays, None, 0.2, False))
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
