@@ -53,7 +53,7 @@ class InstructionRecord:
         bytes: The bytes that it reads and writes in a run.
         alive: The bytes of the values that are alive while it runs; the maximum over its calls.
         outputs: The types and shapes of the outputs of the last call.
-        is_listed: Whether it has run.
+        failures: The number of calls that raised an exception, after which the plain kernels ran.
     """
 
     instruction: Instruction
@@ -64,14 +64,13 @@ class InstructionRecord:
     bytes: int = 0
     alive: int = 0
     outputs: tuple[tuple[np.dtype[Any], tuple[int, ...]], ...] = ()
-    is_listed: bool = False
+    failures: int = 0
 
 
 class KernelTimer:
     """Measures the time of each instruction, without that of the instructions in its bodies.
 
     Attributes:
-        records: In the order of the first calls.
         events: The calls of the last run, up to `MAX_EVENTS`.
         totals: The seconds of each run.
         kernel_totals: The seconds of each run that kernels took.
@@ -79,29 +78,37 @@ class KernelTimer:
     """
 
     def __init__(self) -> None:
-        self.records: list[InstructionRecord] = []
+        self._records: dict[int, InstructionRecord] = {}
         self.events: list[Event] = []
         self.totals: list[float] = []
         self.kernel_totals: list[float] = []
         self.dropped = 0
-        self._wrapped: list[InstructionRecord] = []
+        self._wrapped: dict[int, InstructionRecord] = {}
         #: The seconds that kernels in bodies took, for each kernel that is running.
         self._inner: list[float] = []
 
     def wrap(self, kernel: Kernel, instruction: Instruction, executor: Executor) -> Kernel:
         """Return a function that measures a kernel; see `Instrument`."""
-        record = InstructionRecord(instruction, executor.owners)
-        self._wrapped.append(record)
-        inner, get_scope = self._inner, executor.get_scope
+        # The plain kernels that replace a kernel that failed are wrapped again in each run.
+        record = self._wrapped.get(id(instruction))
+        if record is None:
+            record = InstructionRecord(instruction, executor.owners, [0.0] * len(self.totals))
+            self._wrapped[id(instruction)] = record
+        return self._measure(kernel, record, executor)
+
+    def _measure(self, kernel: Kernel, record: InstructionRecord, executor: Executor) -> Kernel:
+        instruction, inner, get_scope = record.instruction, self._inner, executor.get_scope
 
         def run(*inputs: Any) -> Any:
-            if not record.is_listed:
-                record.is_listed = True
-                self.records.append(record)
+            if not record.calls:
+                self._records.setdefault(id(instruction), record)
             inner.append(0.0)
             start = perf_counter()
             try:
                 return kernel(*inputs)
+            except BaseException:
+                record.failures += 1
+                raise
             finally:
                 end = perf_counter()
                 record.seconds += end - start - inner.pop()
@@ -120,8 +127,13 @@ class KernelTimer:
         self.events = []
         self.dropped = 0
         self._inner.clear()
-        for record in self._wrapped:
-            record.seconds, record.calls = 0.0, 0
+        for record in self._wrapped.values():
+            record.seconds, record.calls, record.failures = 0.0, 0, 0
+
+    @property
+    def records(self) -> list[InstructionRecord]:
+        """The instructions that ran, in the order of the first calls, without those of warm-ups."""
+        return list(self._records.values())
 
     def finish_run(self, seconds: float, is_counted: bool = True) -> None:
         """Store the times of a run.
@@ -130,11 +142,13 @@ class KernelTimer:
             seconds: The time of the whole run.
             is_counted: Whether the run is not a warm-up.
         """
-        if is_counted:
-            self.totals.append(seconds)
-            self.kernel_totals.append(sum(record.seconds for record in self._wrapped))
-            for record in self._wrapped:
-                record.runs.append(record.seconds)
+        if not is_counted:
+            self._records.clear()
+            return
+        self.totals.append(seconds)
+        self.kernel_totals.append(sum(record.seconds for record in self._wrapped.values()))
+        for record in self._wrapped.values():
+            record.runs.append(record.seconds)
 
 
 class MemoryMeter:
@@ -152,7 +166,7 @@ class MemoryMeter:
 
     def wrap(self, kernel: Kernel, instruction: Instruction, executor: Executor) -> Kernel:
         """Return a function that measures a kernel; see `Instrument`."""
-        record = self.records[id(instruction)] = InstructionRecord(instruction, executor.owners)
+        record = self.records.setdefault(id(instruction), InstructionRecord(instruction, executor.owners))
         constants = _find_constant_owners(executor.program, self._constants)
         fixed = _count_constant_bytes(executor.program, instruction)
 
@@ -172,6 +186,11 @@ class MemoryMeter:
             return result
 
         return run
+
+    def start_run(self) -> None:
+        """Forget what was measured, since the first run of a kernel may take another path."""
+        for record in self.records.values():
+            record.calls = record.bytes = record.alive = 0
 
 
 class FlopCounter:

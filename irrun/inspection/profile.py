@@ -310,7 +310,11 @@ def profile(
     counter = FlopCounter(table)
     compiled.create_infer_request(counter).infer(inputs, observers=[counter])
     meter = MemoryMeter()
-    compiled.create_infer_request(meter).infer(inputs)
+    request = compiled.create_infer_request(meter)
+    for _ in range(2):
+        request.reset_state()
+        meter.start_run()
+        request.infer(inputs)
     timer = KernelTimer()
     untimed = _measure_runs(compiled, inputs, timer, runs, report)
     machine = measure_machine(compiled.threads)
@@ -387,7 +391,9 @@ class _LayerNames:
             meter: The bytes.
             machine: What the machine can do.
         """
-        layers = self._assign_layers([record.instruction for record in records])
+        # Layers belong to the instructions that computed them, not to those that failed before.
+        ranked = sorted(records, key=lambda record: record.failures > 0)
+        layers = self._assign_layers([record.instruction for record in ranked])
         result = {}
         for record in records:
             instruction = record.instruction

@@ -199,6 +199,36 @@ def test_fused_layers_are_one_row_with_the_operations_of_all(tmp_path):
     assert row.flops == 12
 
 
+def test_kernels_that_fail_leave_their_layers_to_the_plain_ones(tmp_path):
+    def fail(x):
+        raise ValueError("refused")
+
+    compiled = irrun.compile_model(make_chain(tmp_path, "a", "b", types=("Tanh", "Sigmoid")), optimize=False)
+    first, second = compiled._program.instructions
+    fused = replace(second, kernel=fail, inputs=first.inputs, plain=(first, second))
+    compiled._fast_program = replace(compiled._program, instructions=[fused])
+    rows = irrun.profile(compiled, np.zeros((2, 3), np.float32), runs=3).layers
+    assert [(row.key, row.flops, row.calls) for row in rows if row.flops] == [("a", 6, 1), ("b", 6, 1)]
+    assert len(rows) == 3
+
+
+def test_warm_up_is_not_part_of_the_profile(tmp_path):
+    compiled = irrun.compile_model(make_chain(tmp_path, "a", types=("Tanh",)), optimize=False)
+    (plain,) = compiled._program.instructions
+    calls = []
+
+    def fail_once(x):
+        calls.append(x)
+        if len(calls) == 1:
+            raise ValueError("not ready")
+        return plain.kernel(x)
+
+    fast = replace(plain, kernel=fail_once, plain=(plain,))
+    compiled._fast_program = replace(compiled._program, instructions=[fast])
+    (row,) = irrun.profile(compiled, np.zeros((2, 3), np.float32), runs=2).layers
+    assert (row.key, row.flops, row.bytes, row.alive, row.calls) == ("a", 6, 48, 24, 1)
+
+
 def test_groups_add_up_to_the_total(example):
     for by in ("layer", "type", "module"):
         groups = example.group(by)
