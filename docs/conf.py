@@ -35,6 +35,15 @@ myst_heading_anchors = 3
 suppress_warnings = ["myst.xref_missing"]  # links to files of the repository
 
 
+def _keep_colons(app: Any, kind: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    """Mark results as untyped, since napoleon takes the text before a colon for a type."""
+    for i, line in enumerate(lines[:-1]):
+        if line.strip() == "Returns:" and ":" in lines[i + 1]:
+            text = lines[i + 1].lstrip()
+            lines[i + 1] = lines[i + 1].removesuffix(text) + ": " + text.replace("*", r"\*")
+
+
 def setup(app: Any) -> None:
     """Generate the reference pages before each build."""
+    app.connect("autodoc-process-docstring", _keep_colons, priority=400)  # before napoleon
     app.connect("builder-inited", lambda _: make_reference.write_pages(Path(__file__).parent / "reference"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from pathlib import Path
+from types import FunctionType
 
 import click
 
@@ -14,6 +15,9 @@ from irrun.ops._support.operation import Operation, StructuralOperation
 from irrun.ops._support.registry import list_operations
 
 __all__ = ["write_pages"]
+
+#: Columns of the help of commands.
+WIDTH = 84
 
 
 def write_pages(folder: Path) -> None:
@@ -41,12 +45,12 @@ def format_title(title: str, character: str = "=") -> str:
 
 def format_commands() -> str:
     """Return the page of the command line: the help of every command."""
-    context = click.Context(cli, info_name="irrun", terminal_width=100)
+    context = click.Context(cli, info_name="irrun", terminal_width=WIDTH)
     text = format_title("Command line") + _format_block(cli.get_help(context))
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
         if command is not None and not command.hidden:
-            help_text = command.get_help(click.Context(command, parent=context, info_name=name, terminal_width=100))
+            help_text = command.get_help(click.Context(command, parent=context, info_name=name, terminal_width=WIDTH))
             text += format_title(f"irrun {name}", "-") + _format_block(help_text)
     return text
 
@@ -59,15 +63,24 @@ def _format_block(text: str) -> str:
 def format_api() -> str:
     """Return the page of the Python API: every public name."""
     text = format_title("Python API")
-    for name in sorted(irrun.__all__):
-        value = getattr(irrun, name)
-        if inspect.isclass(value):
-            has_members = not issubclass(value, (Exception, tuple))
-            members = "   :members:\n" if has_members else ""
-            text += f".. autoclass:: {value.__module__}.{value.__qualname__}\n{members}\n"
-        elif inspect.isfunction(value):
-            text += f".. autofunction:: {value.__module__}.{value.__qualname__}\n\n"
+    text += "`irrun.openvino` offers :doc:`the API of OpenVINO </openvino_api>` as well.\n\n"
+    documented: set[object] = set()
+    for module in (irrun, irrun.inspection):
+        text += format_title(module.__name__, "-")
+        values = [getattr(module, name) for name in sorted(module.__all__, key=str.lower)]
+        values = [v for v in values if isinstance(v, type | FunctionType) and v not in documented]
+        documented.update(values)
+        text += "".join(_format_member(value) for value in values if inspect.isfunction(value))
+        text += "".join(_format_member(value) for value in values if inspect.isclass(value))
     return text
+
+
+def _format_member(value: type | FunctionType) -> str:
+    path = f"{value.__module__}.{value.__qualname__}"
+    if inspect.isfunction(value):
+        return f".. autofunction:: {path}\n\n"
+    members = "" if issubclass(value, (Exception, tuple)) else "   :members:\n"
+    return f".. autoclass:: {path}\n{members}\n"
 
 
 def group_operations() -> dict[str, dict[str, list[Operation]]]:
