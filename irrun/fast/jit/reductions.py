@@ -15,7 +15,7 @@ from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.fast.jit.vector_functions import compute_exp
 from irrun.threads import run_parallel
 
-__all__ = ["compile_softmax", "compute_softmax", "normalize"]
+__all__ = ["compile_softmax", "add", "compute_softmax", "fold", "normalize"]
 
 Array = np.ndarray[Any, Any]
 
@@ -64,11 +64,11 @@ def _reduce_row(
     return reduce(combine(left, right))
 
 
-def _add(a: Value, b: Value) -> Value:
+def add(a: Value, b: Value) -> Value:
     return a + b
 
 
-def _fold(f: Function, vector: Value, combine: Callable[[Value, Value], Value]) -> Value:
+def fold(f: Function, vector: Value, combine: Callable[[Value, Value], Value]) -> Value:
     """Append the reduction of a vector by halves, and return a scalar."""
     lanes = f.lanes
     width = lanes // 2
@@ -81,7 +81,7 @@ def _fold(f: Function, vector: Value, combine: Callable[[Value, Value], Value]) 
 
 
 def _sum_row(f: Function, length: Value, compute: Callable[[Value, Value | None], Value]) -> Value:
-    return _reduce_row(f, length, 0.0, compute, _add, lambda x: _fold(f, x, _add))
+    return _reduce_row(f, length, 0.0, compute, add, lambda x: fold(f, x, add))
 
 
 def _iterate_row(f: Function, length: Value, function: Callable[[Value, Value | None], None]) -> None:
@@ -107,7 +107,7 @@ def compile_softmax() -> Callable[..., None]:
         def load(position: Value, mask: Value | None, source: Value = source) -> Value:
             return f.load(f.offset(source, position), f.vector, mask)
 
-        largest = _reduce_row(f, length, -np.inf, load, take_larger, lambda x: _fold(f, x, take_larger))
+        largest = _reduce_row(f, length, -np.inf, load, take_larger, lambda x: fold(f, x, take_larger))
 
         def exponentiate(
             position: Value, mask: Value | None, target: Value = target, largest: Value = largest

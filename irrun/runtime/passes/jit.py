@@ -15,6 +15,8 @@ from typing import Any, Union
 
 import numpy as np
 
+from irrun.fast.compressed import multiply_by_weights
+from irrun.fast.jit.compressed import CompressedKernel, supports
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.kernels import (
     AttentionKernel,
@@ -115,6 +117,11 @@ class _Compilation:
     def run(self) -> None:
         """Find the groups and replace them: convolutions first, so that they get their epilogues."""
         for number, instruction in enumerate(self.instructions):
+            if instruction.kernel is multiply_by_weights and supports(instruction.attributes["weights"]):
+                kernel = CompressedKernel(instruction.attributes["weights"])
+                self.replacements[number] = replace(instruction, kernel=kernel, attributes={})
+                self.taken.add(number)
+                continue
             start = self.starts.get(instruction.operation.type)
             if start is not None and self.is_replaceable(number):
                 group = start(number)
