@@ -139,5 +139,6 @@ def _allocate(query: Array, value_size: int) -> Array:
     is_side_by_side = query.strides[-2] > query.strides[-3] and heads > 1
     if not is_side_by_side:
         return np.empty((*lead, heads, length, value_size), F32)
-    result: Array = np.empty((*lead, length, heads, value_size), F32)
-    return result.swapaxes(-2, -3)
+    result = np.empty((*lead, length, heads, value_size), F32)
+    swapped: Array = result.swapaxes(-2, -3)
+    return swapped

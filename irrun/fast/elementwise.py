@@ -17,7 +17,7 @@ import numpy as np
 
 from irrun.fast.elementwise_functions import BlockFunction
 from irrun.fast.scratch import get_scratch
-from irrun.fast.support import F32, TILE
+from irrun.fast.support import F32, TILE, find_contiguous_order
 from irrun.threads import run_parallel
 
 __all__ = ["BoundChain", "ElementwiseChain", "Operand", "Step"]
@@ -93,6 +93,12 @@ class ElementwiseChain:
         shape = value.shape
         if not value.size or not value.ndim or not self.keeps_shape(shape, inputs[1:]):
             return self.evaluate_whole(*inputs)
+        if self.input_count == 1 and not value.flags.c_contiguous and not self.constants:
+            transposed = find_contiguous_order(value)
+            if transposed is not None:
+                order, value = transposed
+                computed: Array = self(value, may_overwrite=may_overwrite).transpose(np.argsort(order))
+                return computed
         is_reusable = may_overwrite and value.flags.c_contiguous and value.flags.writeable
         result = value if is_reusable else np.empty(shape, F32)
         if value.size <= TILE:

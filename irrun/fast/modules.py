@@ -37,6 +37,7 @@ MODULES: dict[str, str] = {
     "HSigmoid": "activation",
     "HSwish": "activation",
     "HardSigmoid": "activation",
+    "Interpolate": "interpolate",
     "LSTMCell": "recurrent",
     "LSTMSequence": "recurrent",
     "Less": "arithmetic",

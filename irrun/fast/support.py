@@ -36,6 +36,7 @@ __all__ = [
     "Array",
     "apply_in_tiles",
     "clip",
+    "find_contiguous_order",
     "freeze",
     "get_axis",
     "has_nan",
@@ -102,6 +103,13 @@ def has_nan(x: Array) -> bool:
     return bool(total != total)
 
 
+def find_contiguous_order(x: Array) -> tuple[tuple[int, ...], Array] | None:
+    """Return an order of the axes in which an array is contiguous, and the array in it; None if there is none."""
+    order = tuple(sorted(range(x.ndim), key=lambda axis: (-x.strides[axis], axis)))
+    transposed = x.transpose(order)
+    return (order, transposed) if transposed.flags.c_contiguous else None
+
+
 def apply_in_tiles(function: Callable[[Array, Array], object], x: Array) -> Array:
     """Compute an elementwise function of several passes tile by tile.
 
@@ -109,6 +117,11 @@ def apply_in_tiles(function: Callable[[Array, Array], object], x: Array) -> Arra
         function: Takes an array of f32, and the array that it writes its result to.
         x: f32, any shape.
     """
+    if not x.flags.c_contiguous and x.size > TILE:
+        transposed = find_contiguous_order(x)
+        if transposed is not None:
+            order, contiguous = transposed
+            return apply_in_tiles(function, contiguous).transpose(np.argsort(order))
     result = np.empty(x.shape, F32)
     if x.size <= TILE or not x.flags.c_contiguous:
         function(x, result)

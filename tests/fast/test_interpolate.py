@@ -1,0 +1,75 @@
+"""Resizing by products with banded matrices against the plain kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fast.harness import check, is_specialized, make_floats
+from irrun.threads import use_threads
+
+
+def compare(a, b, inputs):
+    """Allow the rounding errors of a few products in another order."""
+    np.testing.assert_allclose(
+        a, b, rtol=0, atol=4e-6 * max(1, np.abs(inputs[0][np.isfinite(inputs[0])]).max(initial=0))
+    )
+
+
+COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners", "tf_half_pixel_for_nn"]
+
+
+@pytest.mark.parametrize("mode", ["linear", "linear_onnx", "cubic", "nearest"])
+@pytest.mark.parametrize("coordinates", COORDINATES)
+def test_resizing_equals_plain_kernel(mode, coordinates):
+    attributes = {"mode": mode, "coordinate_transformation_mode": coordinates}
+    for shape, sizes in (
+        ((2, 3, 7, 9), [14, 27]),
+        ((2, 3, 7, 9), [7, 5]),
+        ((1, 2, 8, 100), [3, 150]),
+        ((3, 4, 5), [4, 5]),
+    ):
+        x = make_floats(shape, 1)
+        axes = np.array([-2, len(shape) - 1])
+        scales = np.array(sizes, np.float32) / np.array(shape[-2:], np.float32)
+        for version, inputs, kind in (
+            (11, [x, np.array(sizes), axes], "sizes"),
+            (11, [x, scales, axes], "scales"),
+            (4, [x, np.array(sizes), scales, axes], "sizes"),
+            (4, [x, np.array(sizes), scales, axes], "scales"),
+        ):
+            name, options = f"Interpolate-{version}", {**attributes, "shape_calculation_mode": kind}
+            constants = range(1, len(inputs))
+            check(name, inputs, options, constants=constants, compare=compare)
+            check(name, inputs, options, compare=compare)
+            assert is_specialized(name, inputs, constants, **options)
+        all_sizes = np.array([*shape[:-2], *sizes])
+        check("Interpolate-11", [x, all_sizes], {**attributes, "shape_calculation_mode": "sizes"}, compare=compare)
+
+
+def test_special_values_and_other_cases_are_left_to_the_plain_kernel():
+    options = {"mode": "linear_onnx", "shape_calculation_mode": "sizes"}
+    sizes, axes = np.array([6, 6]), np.array([2, 3])
+    x = make_floats((1, 2, 4, 4), special=True)
+    check("Interpolate-11", [x, sizes, axes], options, compare=compare)
+    check("Interpolate-11", [x.astype(np.float16), sizes, axes], options)
+    check("Interpolate-11", [make_floats((1, 2, 4, 4)), sizes, np.array([1, 3])], options, compare=compare)
+    check("Interpolate-11", [make_floats((1, 2, 4, 4)), np.array([0, 6]), axes], options, compare=compare)
+    check("Interpolate-11", [make_floats((1, 2, 4, 4)), sizes[:1], axes], options, compare=compare)
+    assert not is_specialized("Interpolate-11", [x, sizes, axes], (1, 2), **options, antialias=True)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads():
+    from fast.harness import find_operation
+    from irrun.fast.specialization import CallSite, specialize
+
+    options = {"mode": "linear_onnx", "shape_calculation_mode": "sizes"}
+    x = make_floats((1, 40, 60, 60))
+    constants = (None, np.array([150, 150]), np.array([2, 3]))
+    kernel = specialize(CallSite(find_operation("Interpolate-11"), options, constants, (False,) * 3, 1))
+    results = []
+    for count in (1, 2, 4):
+        with use_threads(count):
+            results.append(kernel(x))
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
