@@ -384,20 +384,19 @@ def check_allocation(shape: Iterable[int], dtype: np.dtype[Any]) -> None:
         dtype: The type of its elements.
 
     Raises:
-        InputError: The array exceeds the limit for one array, or what the current run has left, or it has no elements
-            and its other dimensions are large.
+        InputError: The array exceeds the limit for one array, or what the current run has left, or a run
+            would compute an array without elements whose other dimensions are large.
     """
     sizes = [max(0, int(n)) for n in shape]
     required = math.prod(sizes) * dtype.itemsize
-    if not required:
+    budget, limit = _budget.get(), _limit.get()
+    if not required and (budget is not None or limit is not None):
         check_empty(sizes)
-    limit = _limit.get() or get_default_limit()
+    limit = limit or get_default_limit()
     if required > limit:
         raise InputError(
             f"the result would take {dtype.itemsize} * {' * '.join(map(str, sizes))} bytes, "
             f"expected at most {limit / 2**30:.3g} GiB"
         )
-    if required > LARGE:
-        budget = _budget.get()
-        if budget is not None:
-            budget.check(required)
+    if required > LARGE and budget is not None:
+        budget.check(required)

@@ -20,6 +20,8 @@ __all__ = [
 
 #: Maximum number of digits of a dimension in a file: that of the largest 64-bit integer.
 MAX_DIGITS = 19
+#: Length of the texts whose shapes are kept, since most constants of a model have one of a few shapes.
+MAX_CACHED = 64
 #: Most dimensions of a shape in a file; NumPy supports 64.
 MAX_RANK = 64
 
@@ -245,6 +247,10 @@ def parse_shape(text: str) -> PartialShape | None:
     Raises:
         ValueError: One of the dimensions is invalid; see `parse_dimension`.
     """
+    return _parse_short_shape(text) if len(text) <= MAX_CACHED else _parse_shape(text)
+
+
+def _parse_shape(text: str) -> PartialShape | None:
     text = text.strip()
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
@@ -253,3 +259,6 @@ def parse_shape(text: str) -> PartialShape | None:
     if text.count(",") >= MAX_RANK:
         raise ValueError(f"expected at most {MAX_RANK} dimensions, found {text.count(',') + 1}")
     return PartialShape(parse_dimension(d) for d in text.split(",")) if text.strip() else PartialShape()
+
+
+_parse_short_shape = lru_cache(maxsize=4096)(_parse_shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
+from irrun.garbage import pause_collection
 from irrun.ir.constant import Constant
 from irrun.ir.graph import BackEdge, Body, Edge, Graph, Layer, Port, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ir.structure import Finding, check_model, is_placeholder, raise_findings
 from irrun.ir.weights import Weights, WeightsSource
 from irrun.ir.xml import MAX_ATTRIBUTES, parse_bytes, parse_file
-from irrun.shapes import MAX_RANK, PartialShape, parse_dimension, parse_shape
+from irrun.shapes import MAX_RANK, Dimension, PartialShape, parse_dimension, parse_shape
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -72,6 +74,13 @@ def read_findings(
     Raises:
         ModelError: A file cannot be read, or the .xml is not a model.
     """
+    with pause_collection():
+        return _read_findings(model, weights, check=check)
+
+
+def _read_findings(
+    model: str | os.PathLike[str] | bytes, weights: WeightsSource | None, *, check: bool
+) -> tuple[Model, list[Finding]]:
     path = None if isinstance(model, bytes) else Path(model)
     root = parse_bytes(model) if isinstance(model, bytes) else parse_file(Path(model))
     if root.tag.lower() != "net":  # <Net> in some of the oldest files
@@ -236,7 +245,7 @@ class _Reader:
         if len(dimensions) > MAX_RANK:
             self.add_finding(element, f"expected at most {MAX_RANK} dimensions, found {len(dimensions)}", layer)
             return None
-        return PartialShape(dimensions)
+        return _make_shape(tuple(dimensions))
 
     def read_declaration(self, element: Any, layer: Layer) -> None:
         """Copy the attributes `element_type` and `shape` to the output port, whose declaration they override."""
@@ -344,6 +353,12 @@ def _infer_part_size(entry: PortMapEntry, inner: Layer | None) -> int:
         return 1
     shape = next((port.shape for port in (*inner.outputs, *inner.inputs)), None)
     return step if shape and -len(shape) <= axis < len(shape) and shape[axis] == step else 1
+
+
+@functools.lru_cache(maxsize=4096)
+def _make_shape(dimensions: tuple[Dimension, ...]) -> PartialShape:
+    """Return a shape, which the ports of a model share."""
+    return PartialShape(dimensions)
 
 
 def _is_integer(text: str) -> bool:

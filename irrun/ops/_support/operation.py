@@ -22,6 +22,8 @@ __all__ = ["Attribute", "Folding", "Input", "Operation", "StructuralOperation"]
 
 Array = np.ndarray[Any, Any]
 
+#: Most attributes of a layer, and most layers of an operation, whose converted attributes are kept.
+MAX_CACHED_ATTRIBUTES, MAX_CACHED_LAYERS = 20, 256
 #: Largest signed integer of 64 bits.
 MAX_INTEGER = (1 << 63) - 1
 
@@ -239,6 +241,11 @@ class Operation:
         return {a.name: a for a in self.attributes}
 
     @cached_property
+    def _bound(self) -> dict[tuple[tuple[str, str], ...], dict[str, Any]]:
+        """The results of `bind` for the attributes of layers, which models repeat many times."""
+        return {}
+
+    @cached_property
     def _required(self) -> frozenset[str]:
         return frozenset(a.name for a in self.attributes if a.required)
 
@@ -248,6 +255,17 @@ class Operation:
         Raises:
             ModelError: A required attribute is missing, or a value is not of the attribute's type.
         """
+        texts = tuple(attributes.items())
+        if len(texts) > MAX_CACHED_ATTRIBUTES or not all(type(v) is str and len(v) < 64 for v in attributes.values()):
+            return self._bind(attributes)
+        bound = self._bound.get(texts)
+        if bound is None:
+            bound = self._bind(attributes)
+            if len(self._bound) < MAX_CACHED_LAYERS:
+                self._bound[texts] = bound
+        return {name: value.copy() if type(value) is list else value for name, value in bound.items()}
+
+    def _bind(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         bound: dict[str, Any] = {}
         known = self._by_name
         for name, value in attributes.items():

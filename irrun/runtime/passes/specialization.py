@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from irrun.fast.packing import PackedMemory
@@ -65,6 +64,14 @@ def _specialize_instruction(program: Program, instruction: Instruction, packed: 
     if kernel is None:
         return instruction
     inputs = tuple(instruction.inputs[i] for i in site.variable_inputs)
-    return replace(
-        instruction, kernel=kernel, attributes={}, inputs=inputs, plain=(instruction,), description=description
+    return Instruction(
+        kernel,
+        inputs,
+        instruction.outputs,
+        instruction.layer,
+        instruction.operation,
+        frees=instruction.frees,
+        plain=(instruction,),
+        is_observed=instruction.is_observed,
+        description=description,
     )
