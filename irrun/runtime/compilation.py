@@ -78,6 +78,17 @@ class BackgroundCompilation:
             else:
                 self._thread = threading.current_thread()
 
+    def finish(self) -> None:
+        """Compile now, or wait for the thread that compiles; without LLVM this does nothing."""
+        with self._lock:
+            is_first = self._thread is None
+            if is_first:
+                self._thread = threading.current_thread()
+        if not is_first:
+            self.wait()
+        elif is_installed():
+            self._run()
+
     def wait(self) -> None:
         """Wait until a compilation that has started is complete."""
         thread = self._thread

@@ -240,6 +240,12 @@ class CompiledModel:
             self._fast_program, self._compilation = compilation.program, None
         return self._fast_program
 
+    def finish_compilation(self) -> None:
+        """Compile the kernels now that would be compiled in the background after some runs."""
+        if self._compilation is not None:
+            self._compilation.finish()
+        self._get_fast_program()
+
     def create_infer_request(self, instrument: Instrument | None = None) -> InferRequest:
         """Create an infer request with its own variables. Requests can run in several threads at once.
 
