@@ -305,6 +305,8 @@ def profile(
     compiled = model
     if not isinstance(compiled, CompiledModel):
         compiled = compile_model(compiled, optimize=optimize, threads=threads)
+    report("compilation")
+    compiled.finish_compilation()
     table = KeyTable(compiled.model)
     report("operations and memory")
     counter = FlopCounter(table)

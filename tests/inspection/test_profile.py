@@ -20,6 +20,7 @@ from irrun.inspection.instruments import FlopCounter, InstructionRecord, KernelT
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.machine import Machine, measure_machine
 from irrun.inspection.profile_table import describe_profile, format_quantity, make_openvino_rows, make_profile_rows
+from irrun.runtime.compilation import BackgroundCompilation, is_installed
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation/model.xml"
 LENGTH, ITERATIONS = 33, 11
@@ -210,6 +211,14 @@ def test_kernels_that_fail_leave_their_layers_to_the_plain_ones(tmp_path):
     rows = irrun.profile(compiled, np.zeros((2, 3), np.float32), runs=3).layers
     assert [(row.key, row.flops, row.calls) for row in rows if row.flops] == [("a", 6, 1), ("b", 6, 1)]
     assert len(rows) == 3
+
+
+def test_kernels_that_would_be_compiled_later_are_measured(tmp_path):
+    compiled = irrun.compile_model(make_chain(tmp_path, "a"), jit="auto")
+    later = replace(compiled._fast_program)
+    compiled._compilation = BackgroundCompilation(lambda: later)
+    irrun.profile(compiled, np.zeros((2, 3), np.float32), runs=1)
+    assert (compiled._get_fast_program() is later) == is_installed()
 
 
 def test_warm_up_is_not_part_of_the_profile(tmp_path):
