@@ -9,7 +9,7 @@ from ir_text import layer, net, port, write
 
 from irrun.inspection.report import make_report
 
-__all__ = ["HOSTILE", "write_deep_report", "write_hostile_report", "write_large_report"]
+__all__ = ["HOSTILE", "write_branch_report", "write_deep_report", "write_hostile_report", "write_large_report"]
 
 #: A text that would run a script if it were part of the page as HTML.
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -69,6 +69,37 @@ def write_deep_report(folder: Path) -> Path:
     image = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     path = write(folder, net(layers, edges), name="deep")
     return _write_report(folder / "deep.html", path, image, reference="f64")
+
+
+def write_branch_report(folder: Path) -> Path:
+    """Write the report of an If whose executed branch contains a Loop of 5 iterations. This requires OpenVINO."""
+    import openvino as ov
+    from openvino import opset13 as ops
+
+    names = ("condition", "x", "then_input", "else_input", "state")
+    condition, x, then_input, else_input, state = (
+        ops.parameter([] if name == "condition" else [2, 8], np.bool_ if name == "condition" else np.float32, name=name)
+        for name in names
+    )
+    step = ops.tanh(ops.add(state, ops.constant(np.float32(0.5))), name="step")
+    body = ov.Model([ops.result(ops.constant(True)), ops.result(step)], [state], "body")
+    loop = ops.loop(ops.constant(np.int64(5)), ops.constant(True))
+    loop.set_function(body)
+    loop.set_special_body_ports([-1, 0])
+    loop.set_merged_input(state, then_input.output(0), body.results[1].output(0))
+    loop.set_friendly_name("repeat")
+    last = loop.get_iter_value(body.results[1].output(0))
+    then_body = ov.Model([ops.result(ops.relu(last, name="then_relu"))], [then_input], "then_body")
+    else_body = ov.Model([ops.result(ops.sigmoid(else_input, name="else_sigmoid"))], [else_input], "else_body")
+    branch = ops.if_op(condition)
+    branch.set_then_body(then_body)
+    branch.set_else_body(else_body)
+    branch.set_input(x.output(0), then_input, else_input)
+    output = branch.set_output(then_body.results[0], else_body.results[0])
+    branch.set_friendly_name("branch")
+    path = folder / "branch.xml"
+    ov.save_model(ov.Model([ops.result(output)], [condition, x], "branch"), path, compress_to_fp16=False)
+    return _write_report(folder / "branch.html", path, np.array(True), np.zeros((2, 8), np.float32))
 
 
 def _get_output(text: str) -> int:

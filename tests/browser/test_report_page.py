@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from browser.pages import HOSTILE, write_deep_report, write_hostile_report, write_large_report
+from browser.pages import HOSTILE, write_branch_report, write_deep_report, write_hostile_report, write_large_report
 from irrun.inspection.report import make_report
 
 pytestmark = pytest.mark.browser
@@ -79,6 +79,24 @@ def test_body_opens_and_its_slider_changes_values(visit, date_report):
     assert page.locator("#table .row.selected", has_text="beam_search[10]/decoder").count() == 1
     page.locator("#nodes .node.selected").press("[")
     assert "beam_search[9]/decoder" in page.inner_text("#panel .key")
+
+
+def test_bodies_of_if_and_nested_loops_open(visit, tmp_path):
+    pytest.importorskip("openvino")
+    opened = visit(write_branch_report(tmp_path))
+    page = opened.page
+    opened.search("else_sigmoid")
+    assert "This branch was not executed" in page.inner_text("#panel")
+    assert "idle" in page.get_attribute("#nodes .selected", "class")
+    opened.search("step")
+    first = page.inner_text("#panel .first >> nth=0")
+    assert page.locator("#nodes .slider input:visible").count() == 1  # If has no iterations
+    page.keyboard.press("]")
+    assert "branch[0]/repeat[1]/step" in page.inner_text("#panel .key")
+    assert page.inner_text("#panel .first >> nth=0") != first
+    assert page.locator("#nodes .header").count() == 4
+    for header in page.locator("#nodes .header").all():
+        assert header.evaluate("element => element.scrollWidth <= element.clientWidth")
 
 
 def test_parameter_of_a_body_links_to_its_sources(visit, date_report):

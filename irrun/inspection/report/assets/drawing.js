@@ -161,7 +161,7 @@ function updateNode(element, node) {
     setText(second.children[0], node.label || layer.name || `layer ${node.layer}`);
     setText(second.children[1], output ? formatShape(output.shape) : layer.outputs[0]?.shape ?? "");
     element.style.setProperty("--category", getCategory(layer.type)[1]);
-    element.classList.toggle("idle", !getRecord(node.layer) && Boolean(data.values[node.layer] || getOwner(node.layer) !== null));
+    element.classList.toggle("idle", isIdle(node.layer));
   } else {
     setText(first.children[0], node.label);
     setText(second.children[0], formatCount(node.layers.length, "layer"));
@@ -170,6 +170,13 @@ function updateNode(element, node) {
   element.setAttribute("aria-label", describeNode(node, text));
   element.title = node.kind === "layer" ? getKey(node.layer) : node.label;
   paint(element, node, value);
+}
+
+/** Returns whether a layer of a body was not executed in the chosen iterations. */
+function isIdle(number) {
+  const { type, inputs } = layers[number];
+  const forwardsConstant = type === "Result" && inputs[0] && layers[inputs[0][0]].constant;
+  return getOwner(number) !== null && !getRecord(number) && !forwardsConstant;
 }
 
 function describeNode(node, value) {
@@ -243,7 +250,7 @@ function updateSlider(element) {
   const shown = countShownIterations(owner);
   const total = countIterations(owner);
   const [input, output] = element.children;
-  const iteration = Math.min(chosenIterations.get(owner) ?? 0, Math.max(0, shown - 1));
+  const iteration = getIteration(owner);
   input.max = String(Math.max(0, shown - 1));
   input.value = String(iteration);
   input.disabled = shown < 2;

@@ -6,6 +6,9 @@ const SIZES = {
   header: 34,
   bodyHeader: 46,
   padding: 18,
+  /** Minimum widths of frames, so that their headers fit. */
+  groupWidth: 260,
+  bodyWidth: 540,
 };
 /** Values from and to other groups are drawn one by one up to this number. */
 const MAX_PILLS = 8;
@@ -97,7 +100,9 @@ function placeMembers(group, boxes) {
   const isPlaced = runLayout(graph);
   const { width = 0, height = 0 } = isPlaced ? graph.graph() : placeInColumn(graph);
   const top = getHeaderHeight(group);
-  const shift = { x: group === root ? 0 : SIZES.padding, y: top };
+  const minWidth = { group: SIZES.groupWidth, body: SIZES.groupWidth, layer: SIZES.bodyWidth }[group.kind];
+  const frameWidth = group === root ? width : Math.max(width + 2 * SIZES.padding, minWidth);
+  const shift = { x: (frameWidth - width) / 2, y: top };
   const place = (id) => {
     const { x, y, width: w, height: h } = graph.node(id);
     return { x: x - w / 2 + shift.x, y: y - h / 2 + shift.y, width: w, height: h };
@@ -108,7 +113,7 @@ function placeMembers(group, boxes) {
     return { points, sources: edge.sources, targets: edge.targets };
   });
   return {
-    width: Math.max(width + 2 * shift.x, group === root ? 0 : 240),
+    width: frameWidth,
     height: height + top + (group === root ? 0 : SIZES.padding),
     boxes: [...boxes.values()].map((box) => ({ ...box, ...place(box.node.id) })),
     pills: pills.map((pill) => ({ ...pill, ...place(pill.id) })),

@@ -99,8 +99,20 @@ function getTag(number) {
   const owner = getOwner(number);
   if (owner === null) return "";
   const outer = getTag(owner);
-  const iteration = chosenIterations.get(owner) ?? 0;
+  const iteration = getIteration(owner);
   return outer ? `${outer},${iteration}` : String(iteration);
+}
+
+/** Returns the chosen iteration of a layer's bodies, which may run less often in other iterations of outer bodies. */
+function getIteration(owner) {
+  return Math.max(0, Math.min(chosenIterations.get(owner) ?? 0, countShownIterations(owner) - 1));
+}
+
+/** Returns the layers whose bodies contain a layer, innermost first. */
+function getOwners(number) {
+  const owners = [];
+  for (let owner = getOwner(number); owner !== null; owner = getOwner(owner)) owners.push(owner);
+  return owners;
 }
 
 /** Returns the number of iterations of a layer's bodies in the run, in the chosen iteration of outer bodies. */
@@ -133,7 +145,7 @@ function getKey(number) {
   if (owner === null) return key;
   const prefix = `${layers[owner].key}[0]/`;
   const local = key.startsWith(prefix) ? key.slice(prefix.length) : key;
-  return `${getKey(owner)}[${chosenIterations.get(owner) ?? 0}]/${local}`;
+  return `${getKey(owner)}[${getIteration(owner)}]/${local}`;
 }
 
 /** Returns the nodes that contain a node, outermost first, without the root. */

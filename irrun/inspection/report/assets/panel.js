@@ -172,7 +172,9 @@ function describeLayer(node) {
     create("p.key", {}, create("code", {}, getKey(number)), " ", copy),
     node.members.length ? opener : null,
     node.members.length && layer.type !== "If" ? create("div.iteration", {}, createSlider(number)) : null,
-    owner !== null && layers[owner].type !== "If" ? create("div.iteration", {}, createSlider(owner)) : null,
+    ...getOwners(number)
+      .filter((outer) => layers[outer].type !== "If")
+      .map((outer) => create("div.iteration", { title: getKey(outer) }, createSlider(outer))),
     record ? null : create("p.message", {}, explainMissing(number)),
     createFacts([
       ["Time", record?.seconds === undefined || record.forwarded ? "" : describeTime(record.seconds, owner)],

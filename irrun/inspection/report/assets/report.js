@@ -159,7 +159,7 @@ function stepIteration(step) {
   while (node && !(node.kind === "layer" && node.members.length)) node = node.parent;
   if (!node) return;
   const count = countShownIterations(node.layer);
-  const next = (chosenIterations.get(node.layer) ?? 0) + step;
+  const next = getIteration(node.layer) + step;
   if (next >= 0 && next < count) chooseIteration(node.layer, next);
 }
 
