@@ -13,6 +13,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, IrrunError
+from irrun.fast.specialization import DEFAULT_PACKED_BYTES
 from irrun.garbage import pause_collection
 from irrun.ir.model import Model, TensorSpec, index_names
 from irrun.ir.reader import read_model
@@ -72,8 +73,9 @@ def compile_model(
         check: Whether runs compare declared types and shapes with actual ones; see `InferRequest.mismatches`.
         weights_memory: Maximum number of bytes of folded constants, most of which are decompressed weights. None
             selects half of `memory`, or half of the memory that is available to the process. Values beyond the limit
-            are computed in each run and freed after their last use. 0 disables constant folding. Integer weights of
-            large matrix products always stay compressed, because products of few rows are faster with them.
+            are computed in each run and freed after their last use. 0 disables constant folding, and methods of
+            convolution that keep their filters in another form, up to 256 MiB in all. Integer weights of large
+            matrix products always stay compressed, because products of few rows are faster with them.
         threads: Number of threads of a run; None for the value of the environment variable IRRUN_NUM_THREADS, or the
             number of cores. Results do not depend on it.
         operations: Custom operations for this model; they take precedence over registered ones.
@@ -190,7 +192,10 @@ class CompiledModel:
             change_precision(self._program, precision, keeps_output_types)
             passes.apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
             with np.errstate(all="ignore"), pause_collection():
-                self._fast_program = passes.optimize(self._program, jit is True) if optimize else self._program
+                packed_memory = min(weights_memory, DEFAULT_PACKED_BYTES)
+                self._fast_program = (
+                    passes.optimize(self._program, jit is True, packed_memory) if optimize else self._program
+                )
         self._compilation: BackgroundCompilation | None = None
         if optimize and jit == "auto":
             self._compilation = BackgroundCompilation(lambda: passes.optimize(self._program, use_jit=True))
