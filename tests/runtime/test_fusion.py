@@ -1,0 +1,149 @@
+"""Fused instructions against the plain program, on random graphs of layers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ir_text import layer, net, port, write
+
+import irrun
+
+F32 = np.float32
+
+
+class GraphBuilder:
+    """Builds an IR of f32 layers of one output."""
+
+    def __init__(self):
+        self.layers, self.edges, self.shapes, self.input_counts, self.weights = [], [], [], [], b""
+
+    def add(self, type, inputs=(), shape=(), data="", version="opset1"):
+        """Add a layer and return its id."""
+        number = len(self.layers)
+        ports = [port(i, self.shapes[source]) for i, source in enumerate(inputs)]
+        outputs = [] if type == "Result" else [port(len(inputs), shape, "FP32")]
+        self.layers.append(layer(number, type, version, data, ports, outputs))
+        self.edges += [(source, self.input_counts[source], number, i) for i, source in enumerate(inputs)]
+        self.shapes.append(tuple(shape))
+        self.input_counts.append(len(inputs))
+        return number
+
+    def add_parameter(self, shape):
+        return self.add("Parameter", (), shape, f'shape="{",".join(map(str, shape))}" element_type="f32"')
+
+    def add_constant(self, value):
+        value = np.asarray(value, F32)
+        shape = ",".join(map(str, value.shape))
+        data = f'element_type="f32" shape="{shape}" offset="{len(self.weights)}" size="{value.nbytes}"'
+        self.weights += value.tobytes()
+        return self.add("Const", (), value.shape, data)
+
+    def read(self, folder, *results):
+        for result in results:
+            self.add("Result", [result])
+        return irrun.read_model(write(folder, net(self.layers, self.edges), self.weights))
+
+
+CONVOLUTION = 'strides="1,1" dilations="1,1" pads_begin="1,1" pads_end="1,1" auto_pad="explicit"'
+UNARY = [("Relu", "", "opset1"), ("Sigmoid", "", "opset1"), ("Clamp", 'min="-1" max="2"', "opset1")]
+UNARY += [("HSwish", "", "opset4"), ("Swish", "", "opset4"), ("Gelu", "", "opset2"), ("Tanh", "", "opset1")]
+
+
+def add_random_layers(builder, rng, value, shape, others, count):
+    """Add elementwise layers that consume random earlier values; return all values."""
+    values = [value]
+    for _ in range(count):
+        source = values[rng.integers(max(0, len(values) - 3), len(values))]
+        kind = rng.integers(4)
+        if kind == 0:
+            name, data, version = UNARY[rng.integers(len(UNARY))]
+            values.append(builder.add(name, [source], shape, data, version))
+            continue
+        other = [values[rng.integers(len(values))], others[rng.integers(len(others))], None, None][kind]
+        if other is None:
+            sizes = [(1, shape[1], 1, 1), (1,) * 4, shape, (shape[1], 1, 1), (shape[-1],)]
+            other = builder.add_constant(rng.standard_normal(sizes[rng.integers(len(sizes))]))
+        pair = [source, other] if rng.integers(2) else [other, source]
+        values.append(builder.add(["Add", "Multiply", "Subtract"][rng.integers(3)], pair, shape))
+    return values
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_graphs_equal_plain_program(tmp_path, seed):
+    rng = np.random.default_rng(seed)
+    builder = GraphBuilder()
+    shape = (int(rng.integers(1, 3)), 4, *map(int, rng.integers(3, 9, 2)))
+    x, y = builder.add_parameter(shape), builder.add_parameter(shape)
+    gate = builder.add_parameter((*shape[:2], 1, 1))
+    anchor = [x, None, None][seed % 3]
+    if anchor is None and seed % 3 == 1:
+        filters = builder.add_constant(rng.standard_normal((4, 4, 3, 3)) / 6)
+        anchor = builder.add("Convolution", [x, filters], shape, CONVOLUTION)
+    elif anchor is None:
+        weights = builder.add_constant(rng.standard_normal((shape[-1], shape[-1])) / 3)
+        anchor = builder.add("MatMul", [x, weights], shape, 'transpose_a="false" transpose_b="true"')
+    values = add_random_layers(builder, rng, anchor, shape, [y, gate], 10)
+    results = [values[-1], *rng.choice(values, int(rng.integers(0, 3)))]
+    model = builder.read(tmp_path, *map(int, results))
+    inputs = [rng.standard_normal(s).astype(F32) for s in (shape, shape, (*shape[:2], 1, 1))]
+    copies = [a.copy() for a in inputs]
+    fast = irrun.compile_model(model)
+    expected = irrun.compile_model(model, optimize=False)(inputs).to_tuple()
+    for _ in range(2):
+        for a, b in zip(fast(inputs).to_tuple(), expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5 * max(1, np.abs(b).max()))
+    for a, b in zip(inputs, copies, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def make_block(folder, scale=2.0):
+    """Return a model of a convolution, BatchNormInference, PRelu and a sum."""
+    rng = np.random.default_rng(0)
+    builder = GraphBuilder()
+    shape = (1, 4, 8, 8)
+    x, y = builder.add_parameter(shape), builder.add_parameter(shape)
+    filters = builder.add_constant(rng.standard_normal((4, 4, 3, 3)))
+    value = builder.add("Convolution", [x, filters], shape, CONVOLUTION)
+    statistics = [builder.add_constant(np.abs(rng.standard_normal(4)) * scale) for _ in range(4)]
+    value = builder.add("BatchNormInference", [value, *statistics], shape, 'epsilon="0.001"', "opset5")
+    value = builder.add("PRelu", [value, builder.add_constant(rng.standard_normal(4))], shape)
+    return builder.read(folder, builder.add("Add", [value, y], shape))
+
+
+def get_fused_instructions(compiled):
+    return [i for i in compiled._fast_program.instructions if len(i.plain) > 1]
+
+
+def test_block_becomes_one_instruction_that_names_its_layers(tmp_path):
+    compiled = irrun.compile_model(make_block(tmp_path))
+    (instruction,) = compiled._fast_program.instructions
+    assert [i.operation.type for i in instruction.plain] == ["Convolution", "BatchNormInference", "PRelu", "Add"]
+    assert instruction.layers == tuple(i.layer.name for i in instruction.plain)
+    assert instruction.description == "columns: all others; with BatchNormInference, PRelu, Add"
+    inputs = [np.random.default_rng(i).standard_normal((1, 4, 8, 8)).astype(F32) for i in range(2)]
+    expected = irrun.compile_model(make_block(tmp_path), optimize=False)(inputs)[0]
+    np.testing.assert_allclose(compiled(inputs)[0], expected, rtol=1e-5, atol=1e-4)
+
+
+def test_error_in_fused_instruction_names_the_layer(tmp_path):
+    builder = GraphBuilder()
+    x, y = builder.add_parameter((-1, 3)), builder.add_parameter((-1, 3))
+    value = builder.add("Add", [builder.add("Relu", [x], (-1, 3)), y], (-1, 3))
+    compiled = irrun.compile_model(builder.read(tmp_path, builder.add("Sigmoid", [value], (-1, 3))))
+    assert len(get_fused_instructions(compiled)) == 1
+    assert compiled([np.ones((2, 3), F32), np.ones((2, 3), F32)])[0].shape == (2, 3)
+    assert compiled([np.ones((1, 3), F32), np.ones((2, 3), F32)])[0].shape == (2, 3)  # the other operand is larger
+    with pytest.raises(irrun.IrrunError, match=r"layer3.*Add"):
+        compiled([np.ones((2, 3), F32), np.ones((4, 3), F32)])
+
+
+def test_values_with_other_consumers_are_computed(tmp_path):
+    builder = GraphBuilder()
+    x = builder.add_parameter((2, 3))
+    first = builder.add("Relu", [x], (2, 3))
+    second = builder.add("Sigmoid", [first], (2, 3))
+    model = builder.read(tmp_path, first, second)
+    compiled = irrun.compile_model(model)
+    assert not get_fused_instructions(compiled)
+    data = np.random.default_rng(0).standard_normal((2, 3)).astype(F32)
+    np.testing.assert_array_equal(compiled(data)[0], np.maximum(data, 0))
