@@ -209,6 +209,14 @@ def test_groups_follow_modules_without_chains_and_single_layers():
     assert [getattr(member, "label", "") for member in root.members[2].members] == ["e", ""]
 
 
+def test_numbered_modules_have_the_name_of_their_list():
+    layers = [Layer(i, "", "Relu") for i in range(5)]
+    paths = [("layer", "0"), ("layer", "0"), ("layer", "1"), ("layer", "1"), ("head",)]
+    root = build_groups(layers, {id(layer): path for layer, path in zip(layers, paths, strict=True)})
+    assert root.members[0].label == "layer"
+    assert [member.label for member in root.members[0].members] == ["layer.0", "layer.1"]
+
+
 def test_long_texts_are_shortened():
     assert len(shorten("x" * 10**6)) <= 400
     assert shorten("a\u202eb") == "a\\u202eb"

@@ -25,10 +25,12 @@ class Group:
 
     Attributes:
         label: The label.
+        path: The module path; empty for a part of a large group.
         members: The layers and groups in the order of execution.
     """
 
     label: str = ""
+    path: ModulePath = ()
     members: list[Layer | Group] = field(default_factory=list)
 
     def count_layers(self) -> int:
@@ -53,7 +55,8 @@ def build_groups(layers: Sequence[Layer], paths: Mapping[int, ModulePath]) -> Gr
         _find_group(groups, path).members.append(layer)
     _merge(root)
     while len(root.members) == 1 and isinstance(root.members[0], Group):
-        root.members = root.members[0].members
+        root = root.members[0]
+    _set_labels(root)
     _cut(root)
     return root
 
@@ -62,24 +65,31 @@ def _find_group(groups: dict[ModulePath, Group], path: ModulePath) -> Group:
     for length in range(len(path) + 1):
         part = path[:length]
         if part not in groups:
-            groups[part] = Group(shorten(part[-1], 120))
+            groups[part] = Group(path=part)
             groups[part[:-1]].members.append(groups[part])
     return groups[path]
 
 
 def _merge(group: Group) -> None:
-    """Dissolve groups of one layer and join the labels of groups that contain only one group."""
+    """Dissolve groups of one layer or of one group."""
     members: list[Layer | Group] = []
     for member in group.members:
         if isinstance(member, Group):
             _merge(member)
             if len(member.members) == 1:
-                only = member.members[0]
-                if isinstance(only, Group):
-                    only.label = shorten(f"{member.label}.{only.label}", 120)
-                member = only
+                member = member.members[0]
         members.append(member)
     group.members = members
+
+
+def _set_labels(group: Group) -> None:
+    """Label the groups in a group by their path in it. A number is preceded by the name of its list of modules."""
+    for member in group.members:
+        if isinstance(member, Group):
+            start = len(group.path)
+            start -= bool(start and member.path[start].isdigit())
+            member.label = shorten(".".join(member.path[start:]), 120)
+            _set_labels(member)
 
 
 def _cut(group: Group) -> None:
@@ -94,6 +104,7 @@ def _cut(group: Group) -> None:
         position, cut = 1, []
         for part in parts:
             size = sum(m.count_layers() if isinstance(m, Group) else 1 for m in part)
-            cut.append(Group(f"layers {position} to {position + size - 1}", list(part)))
+            label = f"layers {position} to {position + size - 1}"
+            cut.append(Group(label, members=list(part)))
             position += size
         group.members = list[Any](cut)
