@@ -341,116 +341,90 @@ class Convolution:
         self.groups, self.out_channels, self.in_channels = filters.shape[:3]
         self.weights = [pack_weights(group) for group in filters]
 
-    def prepare(self, geometry: Geometry, expression: Expression) -> None:
-        """Compile the kernels."""
-        compile_products()
-        get_epilogue_address(expression)
-        if not geometry.is_pointwise:
-            compile_packing()
-
-    def __call__(self, data: Array, geometry: Geometry, expression: Expression, operands: Sequence[Array]) -> Array:
-        """Convolve.
+    def bind(
+        self, batch: int, geometry: Geometry, expression: Expression
+    ) -> Callable[[Array, Sequence[int]], Array]:
+        """Return the convolution for data of one shape.
 
         Args:
-            data: f32, contiguous, shape [N, GROUPS * CI, H, W].
+            batch: N.
             geometry: The windows.
             expression: The epilogue, whose operands are addressed as `compile_epilogue` states.
-            operands: Of the epilogue. Those of the kind "channel" have N * GROUPS * CO elements.
 
         Returns:
-            Shape [N, GROUPS * CO, output...].
+            A function of the data (f32, contiguous, shape [N, GROUPS * CI, H, W]) and of the addresses of the operands
+            of the epilogue, of which those of the kind "channel" have N * GROUPS * CO elements. It returns an array of
+            shape [N, GROUPS * CO, output...].
         """
-        batch = data.shape[0]
-        height, width = geometry.output
-        channels = self.groups * self.out_channels
-        result = np.empty((batch, channels, height, width), F32)
-        plan = _plan(geometry, self.in_channels, self.out_channels, batch * self.groups)
-        pointers = np.array([get_address(x) for x in operands] or [0], np.int64)
-        source, target, table = get_address(data), get_address(result), get_address(pointers)
-        in_plane = geometry.size[0] * geometry.size[1]
+        plan = _Plan(geometry, self.in_channels, self.out_channels, batch * self.groups)
+        parts = self._make_calls(batch, plan, get_epilogue_address(expression))
+        shape = (batch, self.groups * self.out_channels, *geometry.output)
+        multiply = compile_products()
+        pack = None if geometry.is_pointwise else compile_packing()
+
+        def convolve(data: Array, operands: Sequence[int]) -> Array:
+            result = np.empty(shape, F32)
+            pointers = np.array(operands or (0,), np.int64)
+            source, target, table = get_address(data), get_address(result), get_address(pointers)
+
+            def compute(part: int) -> None:
+                for call in parts[part]:
+                    block = get_address(get_buffer("block", call.block_size))
+                    panel = source + call.source
+                    if pack is not None:
+                        panel = get_address(get_buffer("panel", call.panel_size))
+                        for start, arguments in call.packing:
+                            pack(source + call.source, panel + start, *arguments)
+                    offsets, weights, length, arguments = call.products
+                    multiply(panel, offsets, weights, block, length, target, table, *arguments)
+
+            if len(parts) == 1:
+                compute(0)
+            else:
+                run_parallel(compute, len(parts))
+            return result
+
+        return convolve
+
+    def _make_calls(self, batch: int, plan: _Plan, epilogue: int) -> list[list[_Call]]:
+        """Return the calls of the kernels of each part."""
         blocks, sections = plan.blocks, plan.sections
         count = batch * self.groups * len(blocks)
-        epilogue = get_epilogue_address(expression)
+        in_plane = math.prod(plan.geometry.size)
+        parts = []
+        for number in range(plan.count_parts(count)):
+            for section in sections:
+                calls = []
+                for item in plan.divide(count, number):
+                    index, block = divmod(item, len(blocks))
+                    image, group = divmod(index, self.groups)
+                    source = 4 * index * self.in_channels * in_plane
+                    first_channel = (image * self.groups + group) * self.out_channels
+                    weights = get_address(self.weights[group])
+                    calls.append(plan.make_call(blocks[block], section, source, weights, epilogue, first_channel))
+                parts.append(calls)
+        return parts
 
-        def compute(part: int) -> None:
-            first_block, section = part // len(sections), part % len(sections)
-            for number in plan.divide(count, first_block):
-                index, block = divmod(number, len(blocks))
-                image, group = divmod(index, self.groups)
-                start = source + 4 * (image * self.groups + group) * self.in_channels * in_plane
-                self._compute_block(
-                    plan, start, target, table, epilogue, group, image * channels + group * self.out_channels, blocks[block],
-                    sections[section],
-                )
 
-        run_parallel(compute, plan.count_parts(count) * len(sections))
-        return result
+@dataclass(frozen=True)
+class _Call:
+    """The arguments of the kernels for one block of rows and one section of channels.
 
-    def _compute_block(
-        self,
-        plan: _Plan,
-        source: int,
-        target: int,
-        table: int,
-        epilogue: int,
-        group: int,
-        first_channel: int,
-        rows: tuple[int, int],
-        section: tuple[int, int],
-    ) -> None:
-        geometry = plan.geometry
-        first, last = rows
-        height, output_width = geometry.output
-        width = plan.row_size
-        columns = width + geometry.halo[1]
-        pixels = (last - first) * columns - geometry.halo[1]
-        tile_rows, vectors = get_tile()
-        length = -(-pixels // 16) * 16 + 64
-        block = get_address(get_buffer("block", tile_rows * length))
-        if geometry.is_pointwise:
-            panel, offsets = source + 4 * first * columns, plan.offsets[0]
-        else:
-            panel_rows = last - first + geometry.halo[0]
-            phase_size = panel_rows * columns
-            step = phase_size * len(geometry.phases)
-            panel = get_address(get_buffer("panel", self.in_channels * step + 64))
-            pack = compile_packing()
-            for i, (y, x) in enumerate(geometry.phases):
-                pack(
-                    source,
-                    panel + 4 * i * phase_size,
-                    self.in_channels,
-                    geometry.size[0] * geometry.size[1],
-                    step,
-                    first * geometry.strides[0] + y - geometry.pads_begin[0],
-                    geometry.strides[0],
-                    panel_rows,
-                    *geometry.size,
-                    x - geometry.pads_begin[1],
-                    geometry.strides[1],
-                    columns,
-                )
-            offsets = plan.offsets[panel_rows]
-        row_count, row_width = (1, pixels) if columns == width else (last - first, width)
-        compile_products()(
-            panel,
-            get_address(offsets),
-            get_address(self.weights[group]),
-            block,
-            length,
-            target,
-            table,
-            epilogue,
-            len(offsets),
-            pixels,
-            *section,
-            height * output_width,
-            first * width,
-            row_count,
-            row_width,
-            columns,
-            first_channel,
-        )
+    Attributes:
+        source: The offset of the input channels in bytes.
+        block_size: Elements of the buffer for products.
+        panel_size: Elements of the buffer for rows.
+        packing: For each phase, its offset in the panel in bytes, and the arguments of the kernel.
+        products: The address of the offsets and of the weights, the length of the block, and the other arguments.
+        offsets: The offsets, which must stay in memory.
+    """
+
+    source: int
+    block_size: int
+    panel_size: int
+    packing: tuple[tuple[int, tuple[int, ...]], ...]
+    products: tuple[int, int, int, tuple[int, ...]]
+    offsets: Array
 
 
 class _Plan:
@@ -464,6 +438,7 @@ class _Plan:
 
     def __init__(self, geometry: Geometry, in_channels: int, out_channels: int, images: int) -> None:
         self.geometry = geometry
+        self.in_channels = in_channels
         height, width = geometry.output
         #: Windows of a row. Those of a pointwise convolution need not be divided at the ends of rows.
         self.row_size = 1 if geometry.is_pointwise else width
@@ -509,6 +484,42 @@ class _Plan:
         starts = np.arange(in_channels, dtype=np.int64)[:, np.newaxis] * (size * len(geometry.phases))
         return (starts + np.array(taps, np.int64)).reshape(-1)
 
+    def make_call(
+        self,
+        rows: tuple[int, int],
+        section: tuple[int, int],
+        source: int,
+        weights: int,
+        epilogue: int,
+        first_channel: int,
+    ) -> _Call:
+        """Return the arguments of the kernels for some rows of the windows and some channels."""
+        geometry = self.geometry
+        first, last = rows
+        width = self.row_size
+        columns = width + geometry.halo[1]
+        pixels = (last - first) * columns - geometry.halo[1]
+        length = pixels + -pixels % 16 + 64
+        panel_rows = 0 if geometry.is_pointwise else last - first + geometry.halo[0]
+        phase_size = panel_rows * columns
+        step = phase_size * len(geometry.phases)
+        packing = []
+        for i, (y, x) in enumerate(() if geometry.is_pointwise else geometry.phases):
+            first_row = first * geometry.strides[0] + y - geometry.pads_begin[0]
+            lines = (first_row, geometry.strides[0], panel_rows, *geometry.size)
+            line = (x - geometry.pads_begin[1], geometry.strides[1], columns)
+            packing.append((4 * i * phase_size, (self.in_channels, math.prod(geometry.size), step, *lines, *line)))
+        if geometry.is_pointwise:
+            source += 4 * first * columns
+        offsets = self.offsets[panel_rows]
+        row_count, row_width = (1, pixels) if columns == width else (last - first, width)
+        plane = math.prod(geometry.output)
+        place = (plane, first * width, row_count, row_width, columns, first_channel)
+        arguments = (epilogue, len(offsets), pixels, *section, *place)
+        block_size, panel_size = get_tile()[0] * length, self.in_channels * step + 64
+        products = (get_address(offsets), weights, length, arguments)
+        return _Call(source, block_size, panel_size, tuple(packing), products, offsets)
+
     def count_parts(self, total: int) -> int:
         """Return the number of parts of the blocks of all images, each of which is computed for each section."""
         return min(self._parts, total)
@@ -517,8 +528,3 @@ class _Plan:
         """Return the numbers of the blocks of a part."""
         count = self.count_parts(total)
         return range(total * part // count, total * (part + 1) // count)
-
-
-@functools.lru_cache(maxsize=4096)
-def _plan(geometry: Geometry, in_channels: int, out_channels: int, images: int) -> _Plan:
-    return _Plan(geometry, in_channels, out_channels, images)

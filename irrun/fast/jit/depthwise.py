@@ -118,46 +118,36 @@ class DepthwiseConvolution:
     def __init__(self, filters: Array) -> None:
         self.weights = np.ascontiguousarray(filters)
 
-    def prepare(self, geometry: Geometry, expression: Expression) -> None:
-        """Compile the kernel."""
-        self._get_kernel(geometry, expression)
-
     def _get_kernel(self, geometry: Geometry, expression: Expression) -> Callable[..., None]:
         if geometry.strides[1] > 2 or math.prod(geometry.kernel) > MAX_TAPS:
             raise ValueError("expected a smaller filter or stride")
         return compile_depthwise(geometry.kernel, geometry.strides[1], geometry.dilations[1], expression)
 
-    def __call__(self, data: Array, geometry: Geometry, expression: Expression, operands: Sequence[Array]) -> Array:
-        """Convolve.
-
-        Args:
-            data: f32, contiguous, shape [N, C, H, W].
-            geometry: The windows.
-            expression: The epilogue.
-            operands: Of the epilogue. Those of the kind "channel" have N * C elements.
-
-        Returns:
-            Shape [N, C, output...].
-        """
+    def bind(
+        self, batch: int, geometry: Geometry, expression: Expression
+    ) -> Callable[[Array, Sequence[int]], Array]:
+        """Return the convolution for data of one shape; see `Convolution.bind`."""
         kernel = self._get_kernel(geometry, expression)
-        count = data.shape[0] * data.shape[1]
-        result = np.empty((*data.shape[:2], *geometry.output), np.float32)
-        pointers = np.array([get_address(x) for x in operands] or [0], np.int64)
-        addresses = [get_address(x) for x in (data, self.weights, result, pointers)]
-        parts = max(1, min(MAX_PARTS, count, result.size * geometry.kernel[0] * geometry.kernel[1] // MIN_PART_WORK))
+        channels = self.weights.shape[0]
+        shape = (batch, channels, *geometry.output)
+        count = batch * channels
+        work = math.prod(shape) * math.prod(geometry.kernel)
+        parts = max(1, min(MAX_PARTS, count, work // MIN_PART_WORK))
+        windows = (*geometry.size, *geometry.output, *geometry.pads_begin, geometry.strides[0], geometry.dilations[0])
+        weights = get_address(self.weights)
 
-        def compute(part: int) -> None:
-            kernel(
-                *addresses,
-                count * part // parts,
-                count * (part + 1) // parts,
-                data.shape[1],
-                *geometry.size,
-                *geometry.output,
-                *geometry.pads_begin,
-                geometry.strides[0],
-                geometry.dilations[0],
-            )
+        def convolve(data: Array, operands: Sequence[int]) -> Array:
+            result = np.empty(shape, np.float32)
+            pointers = np.array(operands or (0,), np.int64)
+            addresses = (get_address(data), weights, get_address(result), get_address(pointers))
 
-        run_parallel(compute, parts)
-        return result
+            def compute(part: int) -> None:
+                kernel(*addresses, count * part // parts, count * (part + 1) // parts, channels, *windows)
+
+            if parts == 1:
+                compute(0)
+            else:
+                run_parallel(compute, parts)
+            return result
+
+        return convolve

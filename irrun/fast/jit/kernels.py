@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from irrun.fast.jit.attention import attend, prepare_attention
 from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
-from irrun.fast.jit.elementwise import compute, compile_rows, plan_rows
+from irrun.fast.jit.elementwise import compile_rows, compute, get_address, plan_rows
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product
 from irrun.fast.jit.reductions import compile_normalization, compile_softmax, compute_softmax, normalize
@@ -26,6 +27,8 @@ F32 = np.dtype(np.float32)
 
 #: Products of fewer rows are limited by reading the weights, which BLAS does as fast.
 MIN_ROWS = 4
+#: Shapes for which a kernel keeps its plan.
+MAX_BINDINGS = 64
 
 
 class ExpressionKernel:
@@ -64,6 +67,25 @@ def _merge(constants: Sequence[Array | None], variables: Sequence[Array]) -> lis
     return [next(remaining) if x is None else x for x in constants]
 
 
+@dataclass(frozen=True)
+class _BoundConvolution:
+    """A convolution for inputs of certain shapes.
+
+    Attributes:
+        shape: Of the result.
+        convolve: See `Convolution.bind`.
+        constants: The constant operands, which must stay in memory.
+        addresses: The addresses of the operands, 0 for variables.
+        variables: The positions and kinds of the variable operands.
+    """
+
+    shape: tuple[int, ...]
+    convolve: Callable[[Array, Sequence[int]], Array]
+    constants: list[Array | None]
+    addresses: list[int]
+    variables: list[tuple[int, str]]
+
+
 class ConvolutionKernel:
     """The kernel of a convolution with an epilogue.
 
@@ -94,24 +116,47 @@ class ConvolutionKernel:
             self._convolution = Convolution(planar)
         self._constants = [None if x is None else np.ascontiguousarray(x) for x in operands]
         self._geometries: dict[tuple[int, ...], Geometry] = {}
+        self._bindings: dict[tuple[tuple[int, ...], ...], _BoundConvolution] = {}
 
     def __call__(self, data: Array, *variables: Array) -> Array:
         """Convolve, and compute the epilogue."""
-        if data.dtype != F32 or data.ndim != self._rank or data.shape[1] != self._in_channels or not data.size:
-            raise ValueError("expected f32 of the channels of the filters")
-        geometry, shape = self._plan(data.shape)
-        check_allocation(shape, F32)
-        values = [_expand(x, shape) for x in _merge(self._constants, variables)]
-        expression = Expression(tuple(kind for kind, _ in values), self._steps)
-        planes = np.ascontiguousarray(data).reshape(*data.shape[:2], *geometry.size)
-        return self._convolution(planes, geometry, expression, [value for _, value in values]).reshape(shape)
+        key = (data.shape, *[x.shape for x in variables])
+        bound = self._bindings.get(key)
+        if bound is None:
+            bound = self._bind(data.shape, key[1:])
+        if data.dtype != F32 or not all(x.dtype == F32 for x in variables):
+            raise ValueError("expected f32")
+        check_allocation(bound.shape, F32)
+        addresses = bound.addresses
+        held = []
+        if variables:
+            addresses = addresses.copy()
+            for (position, kind), x in zip(bound.variables, variables, strict=True):
+                held.append(_expand(x, kind, bound.shape))
+                addresses[position] = get_address(held[-1])
+        return bound.convolve(np.ascontiguousarray(data), addresses).reshape(bound.shape)
 
     def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands."""
+        self._bind(data_shape, tuple(shapes))
+
+    def _bind(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> _BoundConvolution:
+        if len(data_shape) != self._rank or data_shape[1] != self._in_channels or not math.prod(data_shape):
+            raise ValueError("expected the channels of the filters")
         geometry, shape = self._plan(data_shape)
-        variables = [make_placeholder(s) for s in shapes]
-        kinds = [_classify(x, shape) for x in _merge(self._constants, variables)]
-        self._convolution.prepare(geometry, Expression(tuple(kinds), self._steps))
+        operands = _merge(self._constants, [make_placeholder(s) for s in shapes])
+        kinds = tuple(_classify(x, shape) for x in operands)
+        constants = [
+            None if x is None else _expand(x, kind, shape) for x, kind in zip(self._constants, kinds, strict=True)
+        ]
+        convolve = self._convolution.bind(data_shape[0], geometry, Expression(kinds, self._steps))
+        variables = [(i, kinds[i]) for i, x in enumerate(self._constants) if x is None]
+        addresses = [0 if x is None else get_address(x) for x in constants]
+        if len(self._bindings) >= MAX_BINDINGS:
+            self._bindings.clear()
+        bound = _BoundConvolution(shape, convolve, constants, addresses, variables)
+        self._bindings[(data_shape, *shapes)] = bound
+        return bound
 
     def _plan(self, data_shape: tuple[int, ...]) -> tuple[Geometry, tuple[int, ...]]:
         """Return the windows, and the shape of the result."""
@@ -301,12 +346,11 @@ def _classify(operand: Array, shape: tuple[int, ...]) -> str:
     return "channel" if set(own[2:]) == {1} else "full"
 
 
-def _expand(operand: Array, shape: tuple[int, ...]) -> tuple[str, Array]:
-    """Return the kind of an operand of an epilogue, and the operand as the epilogue reads it."""
-    kind = _classify(operand, shape)
-    if kind == "scalar":
-        return kind, operand
+def _expand(operand: Array, kind: str, shape: tuple[int, ...]) -> Array:
+    """Return an operand as the epilogue reads it."""
+    if kind == "scalar" or operand.shape == shape:
+        return np.ascontiguousarray(operand)
     if kind == "channel":
         own = ((1,) * (len(shape) - operand.ndim) + operand.shape)[:2]
-        return kind, np.ascontiguousarray(np.broadcast_to(operand.reshape(own), shape[:2]))
-    return kind, np.ascontiguousarray(np.broadcast_to(operand, shape))
+        return np.ascontiguousarray(np.broadcast_to(operand.reshape(own), shape[:2]))
+    return np.ascontiguousarray(np.broadcast_to(operand, shape))

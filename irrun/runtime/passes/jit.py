@@ -167,7 +167,10 @@ class _Compilation:
         if constant is not None:
             return constant.dtype == F32
         port = self.ports.get(slot)
-        return port is not None and port.element_type is not None and port.element_type.dtype == F32
+        if port is None or port.element_type is None:
+            return False
+        declared = port.element_type.dtype
+        return self.program.computed_types.get(declared, declared) == F32
 
     # Groups
 
