@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ __all__ = [
     "FUNCTIONS",
     "SCRATCH_FACTOR",
     "F32Function",
+    "QuantizationScales",
     "create_fake_quantize",
     "find_function",
     "to_f32",
@@ -374,9 +376,6 @@ def create_fake_quantize(
 ) -> F32Function | None:
     """Return the function of a FakeQuantize, or None for limits that are reversed, equal or not finite.
 
-    The level is computed with the operations of the plain kernel, so that it is the same. Only the product with the
-    width of a level is computed at once.
-
     Args:
         in_low: f32, one value or a shape that broadcasts to the blocks that the function is applied to.
         in_high: The same.
@@ -384,29 +383,94 @@ def create_fake_quantize(
         out_high: The same.
         levels: Number of levels.
     """
-    in_range, out_range = in_high - in_low, out_high - out_low
-    is_finite = np.isfinite(in_range).all() and np.isfinite(out_range).all() and np.isfinite(out_low).all()
-    if levels < 2 or not is_finite or not (in_range > 0).all():
+    scales = QuantizationScales.create(in_low, in_high, out_low, out_high, levels=levels)
+    if scales is None:
         return None
-    steps = to_f32(levels - 1)
-    scale = np.asarray(out_range / steps)
-    # Symmetric ranges have a level that is zero; counting levels from there keeps it exact.
-    zero = np.rint(-out_low / np.where(scale == 0, ONE, scale))
-    is_integer = bool((np.abs(zero * scale + out_low) <= 4 * np.finfo(np.float32).eps * np.abs(out_low)).all())
-    is_shifted, is_offset = bool(in_low.any()), bool(out_low.any())
 
     def compute(x: Array, out: Array | None = None, scratch: Array | None = None) -> Array:
         t = np.empty(x.shape, F32) if out is None else out
-        np.divide(np.subtract(x, in_low, t) if is_shifted else x, in_range, t)
-        np.multiply(t, steps, t)
-        np.rint(t, t)
-        clip(t, ZERO, steps, t)
-        if is_offset and is_integer:
-            np.subtract(t, zero, t)
-        np.multiply(t, scale, t)
-        return np.add(t, out_low, t) if is_offset and not is_integer else t
+        return scales.quantize(x, t, in_low, scales.in_range, scales.step, scales.offset)
 
     return compute
+
+
+@dataclass(frozen=True)
+class QuantizationScales:
+    """What a FakeQuantize computes with instead of its limits. Arrays are f32 and have the shapes of the limits.
+
+    Attributes:
+        in_range: Width of the input range.
+        step: Distance of two levels in the output.
+        offset: Number of levels below zero if `counts_from_zero`, else the lowest output.
+        last_level: f32 scalar, the number of levels minus 1.
+        is_shifted: Whether the lowest input is not 0.
+        is_offset: Whether the lowest output is not 0.
+        counts_from_zero: Whether a level is zero, as in symmetric ranges. Counting from there keeps it exact.
+    """
+
+    in_range: Array
+    step: Array
+    offset: Array
+    last_level: Array
+    is_shifted: bool
+    is_offset: bool
+    counts_from_zero: bool
+
+    @classmethod
+    def create(
+        cls, in_low: Array, in_high: Array, out_low: Array, out_high: Array, *, levels: int
+    ) -> QuantizationScales | None:
+        """Return the scales of limits, or None for limits that are reversed, equal or not finite.
+
+        Args:
+            in_low: f32, of shapes that broadcast to each other.
+            in_high: The same.
+            out_low: The same.
+            out_high: The same.
+            levels: Number of levels.
+        """
+        with np.errstate(all="ignore"):
+            in_range, out_range = np.asarray(in_high - in_low), np.asarray(out_high - out_low)
+            is_finite = np.isfinite(in_range).all() and np.isfinite(out_range).all() and np.isfinite(out_low).all()
+            if levels < 2 or not is_finite or not (in_range > 0).all():
+                return None
+            last_level = to_f32(levels - 1)
+            step = np.asarray(out_range / last_level)
+            zero = np.asarray(np.rint(-out_low / np.where(step == 0, ONE, step)))
+            error = np.abs(zero * step + out_low)
+            counts_from_zero = bool((error <= 4 * np.finfo(np.float32).eps * np.abs(out_low)).all())
+        return cls(
+            in_range=in_range,
+            step=step,
+            offset=zero if counts_from_zero else out_low,
+            last_level=last_level,
+            is_shifted=bool(in_low.any()),
+            is_offset=bool(out_low.any()),
+            counts_from_zero=counts_from_zero,
+        )
+
+    def quantize(self, x: Array, out: Array, in_low: Array, in_range: Array, step: Array, offset: Array) -> Array:
+        """Quantize a block.
+
+        The level is computed with the operations of the plain kernel, so that it is the same. Only the product with
+        the width of a level is computed at once.
+
+        Args:
+            x: f32.
+            out: Receives the result; it may be `x`.
+            in_low: The lowest input, broadcasting to the block.
+            in_range: The part of `self.in_range` that belongs to the block; the same for the others.
+            step: See `in_range`.
+            offset: See `in_range`.
+        """
+        np.divide(np.subtract(x, in_low, out) if self.is_shifted else x, in_range, out)
+        np.multiply(out, self.last_level, out)
+        np.rint(out, out)
+        clip(out, ZERO, self.last_level, out)
+        if self.is_offset and self.counts_from_zero:
+            np.subtract(out, offset, out)
+        np.multiply(out, step, out)
+        return np.add(out, offset, out) if self.is_offset and not self.counts_from_zero else out
 
 
 _ROUND = _make_unary(np.rint)

@@ -41,6 +41,11 @@ def optimize(program: Program, use_jit: bool = False, packed_memory: int = DEFAU
         from irrun.runtime.passes.growing_variables import grow_variables_in_place
 
         grow_variables_in_place(fast)
+    if any(instruction.operation.type == "FakeQuantize" for instruction in instructions):
+        from irrun.runtime.passes.quantization import remove_limits_before_quantization
+
+        for current in programs:
+            remove_limits_before_quantization(current)
     if has_bodies:
         from irrun.runtime.passes.loop_iterations import specialize_loops
         from irrun.runtime.passes.loops_to_sequences import convert_loops_to_sequences

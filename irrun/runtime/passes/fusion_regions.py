@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
-from irrun.fast.elementwise_functions import find_block_function
+from irrun.fast.elementwise_functions import BlockFunction, find_block_function
+from irrun.fast.functions import QuantizationScales
 from irrun.ir.graph import Layer
 from irrun.runtime.program import ABSENT, Instruction, Program
 
@@ -239,6 +241,8 @@ class _RegionGrower:
         constants = [self.finder.get_constant(slot) for slot in instruction.inputs]
         if str(instruction.operation) == "BatchNormInference-5":
             return self._make_normalization(instruction, constants)
+        if str(instruction.operation) == "FakeQuantize-1" and any(c is not None and c.size > 1 for c in constants):
+            return self._make_quantization(instruction, constants)
         name = str(instruction.operation)
         if name == "PRelu-1" and constants[1] is not None:
             constants[1] = self._align_slope(constants[1])
@@ -289,6 +293,25 @@ class _RegionGrower:
         if slope.ndim != 1 or slope.shape[0] != self.shape[axis]:
             return None
         return slope.reshape(-1, *[1] * (len(self.shape) - axis - 1))
+
+    def _make_quantization(self, instruction: Instruction, constants: list[Array | None]) -> list[Step]:
+        """Return the step of a FakeQuantize per channel. Its scales are operands that follow the limits."""
+        limits = [c for c in constants[1:] if c is not None and c.dtype == F32]
+        if len(limits) != 4 or instruction.attributes.get("auto_broadcast", "numpy") != "numpy":
+            return []
+        scales = QuantizationScales.create(*limits, levels=int(instruction.attributes["levels"]))
+        if scales is None:
+            return []
+        values = [*limits, scales.in_range, scales.step, scales.offset]
+        operands = [self._get_operand(instruction.inputs[0], constants[0]), *(self._get_operand(-1, v) for v in values)]
+        known = tuple(operand for operand in operands if operand is not None)
+        if constants[0] is not None or len(known) < len(operands):
+            return []
+
+        def compute(blocks: Sequence[Array], out: Array, scratch: Any) -> None:
+            scales.quantize(blocks[0], out, blocks[1], *blocks[5:])
+
+        return [Step("FakeQuantize-1", known, instruction.attributes, BlockFunction(compute, 0, len(known)))]
 
     def _make_normalization(self, instruction: Instruction, constants: list[Array | None]) -> list[Step]:
         """Return the steps of BatchNormInference with constant statistics: a product and a sum."""
