@@ -39,8 +39,8 @@ class Visit:
         self.page.press("#search", "Enter")
 
     def get_selected(self) -> str:
-        """Return the text of the selected node in the drawing."""
-        return self.page.inner_text("#nodes .selected")
+        """Return the text of the selected node in the drawing, also what is hidden while the view is far away."""
+        return self.page.text_content("#nodes .selected")
 
     def read_colors(self) -> list[str]:
         """Return the background colors of the visible nodes."""
@@ -74,7 +74,8 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def visit(browser: Any) -> Iterator[Any]:
     """Return a function that opens a page; the test fails if a page misbehaved."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, color_scheme="light")
+    viewport = {"width": 1440, "height": 900}
+    context = browser.new_context(viewport=viewport, color_scheme="light", reduced_motion="reduce")
     visits: list[Visit] = []
 
     def open_page(path: Path) -> Visit:
