@@ -6,6 +6,7 @@ import difflib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,16 +39,26 @@ PROBLEMS = {
     metavar="[PATTERN]",
     help="List the layers, in bodies too, whose name or tensor name matches a pattern such as 'conv*'; all by default.",
 )
+@click.option(
+    "--plan", "shows_plan", is_flag=True, help="Show which implementation was chosen for each layer, and why."
+)
 @import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(model: Path, weights: Path | None, pattern: str | None, as_json: bool) -> None:
+def command(model: Path, weights: Path | None, pattern: str | None, shows_plan: bool, as_json: bool) -> None:
     """Show the inputs, outputs, operations and weights of MODEL, and what prevents it from running.
 
-    The model is not executed, and the .bin file may be missing. The exit code is 1 if the model cannot run.
+    The model is not executed, and the .bin file may be missing, except with --plan. The exit code is 1 if the model
+    cannot run.
     """
     from irrun.ir.reader import read_findings
     from irrun.runtime.validation import check_operations
 
+    if shows_plan:
+        if pattern is not None:
+            raise click.UsageError("--plan cannot be combined with --layers")
+        plan = _list_plan(model, weights)
+        click.echo(json.dumps({"plan": plan}) if as_json else _format_plan(plan))
+        return
     source, findings = read_findings(model, weights)
     others = [f for f in check_operations(source, check_shapes=False) if "unsupported operation" not in f.message]
     facts = _collect_facts(source, [*findings, *others])
@@ -62,6 +73,28 @@ def command(model: Path, weights: Path | None, pattern: str | None, as_json: boo
         click.echo("\n".join(_format_facts(facts, model.name)))
     if facts["unsupported"] or facts["findings"]:
         raise click.exceptions.Exit(1)
+
+
+def _list_plan(model: Path, weights: Path | None) -> list[dict[str, Any]]:
+    """Return what a compiled model runs, in order."""
+    from irrun.runtime.plan import list_plan
+    from irrun.runtime.request import compile_model
+
+    compiled = compile_model(model, weights)
+    return [asdict(entry) for entry in list_plan(compiled._fast_program)]
+
+
+def _format_plan(plan: Sequence[dict[str, Any]]) -> str:
+    from irrun.cli.show import format_columns
+
+    rows = [("layers", "operations", "implementation")]
+    for entry in plan:
+        layers = entry["layers"]
+        others = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
+        rows.append(
+            ("  " * entry["depth"] + layers[-1] + others, "+".join(entry["operations"]), entry["implementation"])
+        )
+    return format_columns(rows)
 
 
 def _list_layers(model: Model, pattern: str) -> list[dict[str, Any]]:

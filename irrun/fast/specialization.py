@@ -21,7 +21,7 @@ from irrun.fast.modules import MODULES
 from irrun.fast.packing import PackedMemory
 from irrun.ops._support.operation import Operation
 
-__all__ = ["CallSite", "SpecializedKernel", "specialize", "specializes"]
+__all__ = ["CallSite", "SpecializedKernel", "get_summary", "specialize", "specializes"]
 
 Array = np.ndarray[Any, Any]
 SpecializedKernel = Callable[..., Any]
@@ -111,3 +111,14 @@ def specialize(site: CallSite) -> SpecializedKernel | None:
     _load(module)
     specializer = _specializers.get(name)
     return specializer(site) if specializer else None
+
+
+def get_summary(operation: Operation) -> str:
+    """Return what the specializer of an operation does, as a phrase; empty if there is none."""
+    module = MODULES.get(operation.type)
+    if module is None:
+        return ""
+    _load(module)
+    specializer = _specializers.get(str(operation))
+    summary = (specializer.__doc__ or "").strip().partition("\n")[0].rstrip(".") if specializer else ""
+    return summary[:1].lower() + summary[1:]

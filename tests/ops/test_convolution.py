@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from irrun.errors import InputError
-from irrun.ops._support import convolve
 from irrun.ops.convolution import backprop, deformable
 from irrun.ops.convolution.backprop import convolution_backprop_data_1, group_convolution_backprop_data_1
 from irrun.ops.convolution.binary_convolution import binary_convolution_1
@@ -46,7 +45,6 @@ def convolve_by_definition(data, filters, stride, pad, dilation):
 @pytest.mark.parametrize("block_size", [1, 40, 300, 1 << 20])
 @pytest.mark.parametrize(("groups", "c_out", "c_in"), [(1, 3, 4), (2, 2, 3), (4, 1, 1)])
 def test_result_does_not_depend_on_block_size(monkeypatch, block_size, groups, c_out, c_in):
-    monkeypatch.setattr(convolve, "BLOCK_SIZES", (block_size, block_size))
     for module in (backprop, deformable):
         monkeypatch.setattr(module, "BLOCK_SIZE", block_size)
     rng = np.random.default_rng(7)

@@ -66,7 +66,9 @@ def _fuse_region(program: Program, region: Region, packed: PackedMemory) -> Inst
         kernel = _make_anchor_kernel(site, chain)
         inputs = (*(region.anchor.inputs[i] for i in site.variable_inputs), *region.inputs[1:])
         names = ", ".join(member.operation.type for member in region.members[1:])
-        description = f"{describe_kernel(kernel, region.anchor)}; with {names}".removeprefix("; ")
+        own = kernel.kernel if isinstance(kernel, FusedKernel) else kernel
+        implementation = "plain" if own == site.call_plain else describe_kernel(own, region.anchor)
+        description = f"{implementation}; with {names}"
     return replace(
         last,
         kernel=kernel,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from irrun.fast.packing import PackedMemory
-from irrun.fast.specialization import DEFAULT_PACKED_BYTES, CallSite, specialize
+from irrun.fast.specialization import DEFAULT_PACKED_BYTES, CallSite, get_summary, specialize
 from irrun.runtime.program import ABSENT, Instruction, Program
 
 __all__ = ["describe_kernel", "make_site", "specialize_instructions"]
@@ -36,7 +36,7 @@ def make_site(program: Program, instruction: Instruction, packed: PackedMemory) 
 
 
 def describe_kernel(kernel: Callable[..., Any], instruction: Instruction) -> str:
-    """Return which implementation a specialized kernel is, as far as it says so.
+    """Return which implementation a specialized kernel is.
 
     Args:
         kernel: The specialized kernel.
@@ -44,7 +44,7 @@ def describe_kernel(kernel: Callable[..., Any], instruction: Instruction) -> str
     """
     describe = getattr(kernel, "describe", None)
     if describe is None:
-        return ""
+        return get_summary(instruction.operation)
     port = instruction.layer.inputs[0] if instruction.layer.inputs else None
     shape = None
     if port is not None and port.shape is not None and port.shape.is_static:

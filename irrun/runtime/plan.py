@@ -1,0 +1,63 @@
+"""What a compiled model runs: for each instruction, its layers and the implementation that was chosen."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from irrun.runtime.program import Instruction, Program
+
+__all__ = ["PlanEntry", "list_plan"]
+
+
+@dataclass(frozen=True)
+class PlanEntry:
+    """An instruction of the program that runs without observers.
+
+    Attributes:
+        layers: The names of the layers that it computes.
+        operations: The types of their operations.
+        implementation: Which implementation was chosen, and why, or "plain".
+        depth: The number of bodies that contain it.
+    """
+
+    layers: tuple[str, ...]
+    operations: tuple[str, ...]
+    implementation: str
+    depth: int
+
+
+def list_plan(program: Program, depth: int = 0) -> Iterator[PlanEntry]:
+    """Yield the entries of a program and of its bodies, in order of execution.
+
+    Args:
+        program: The optimized program.
+        depth: The number of bodies that contain the program.
+    """
+    for instruction in program.instructions:
+        definitions = instruction.plain or (instruction,)
+        operations = tuple(definition.operation.type for definition in definitions)
+        yield PlanEntry(instruction.layers, operations, _describe(instruction), depth)
+        for body in instruction.bodies.values():
+            yield from list_plan(body.program, depth + 1)
+
+
+def _describe(instruction: Instruction) -> str:
+    """Return the description of an instruction, or else the summary of its kernel."""
+    if instruction.description:
+        return instruction.description
+    if not instruction.plain:
+        return "plain"
+    return _get_summary(instruction.kernel) or "specialized"
+
+
+def _get_summary(kernel: Callable[..., Any]) -> str:
+    """Return the first line of the docstring of a function or of the class of an object, as a phrase."""
+    while isinstance(kernel, functools.partial):
+        kernel = kernel.func
+    owner = kernel if inspect.isroutine(kernel) else type(kernel)
+    first = (inspect.getdoc(owner) or "").partition("\n")[0].rstrip(".")
+    return first[:1].lower() + first[1:]

@@ -1,0 +1,32 @@
+"""`irrun info --plan`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ir_text import chain, write
+
+from irrun.cli import main
+
+
+def test_plan_lists_fused_layers_and_implementations(tmp_path, capsys):
+    path = str(write(tmp_path, chain("Relu", "Sigmoid", "ShapeOf")))
+    main(["info", path, "--plan", "--json"])
+    first, second = json.loads(capsys.readouterr().out)["plan"]
+    assert first["layers"] == ["layer1", "layer2"]
+    assert first["operations"] == ["Relu", "Sigmoid"]
+    assert first["implementation"] == "chain of 2 operations, by tiles"
+    assert second["operations"] == ["ShapeOf"]
+    assert second["implementation"] == "return the same array for the same shape"
+    main(["info", path, "--plan"])
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split() == ["layers", "operations", "implementation"]
+    assert table[1].startswith("layer2 and 1 more  Relu+Sigmoid  chain of 2 operations")
+
+
+def test_plan_cannot_be_combined_with_layers(tmp_path, capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        main(["info", str(write(tmp_path, chain("Relu"))), "--plan", "--layers", "*"])
+    assert exit_info.value.code == 2
+    assert "--plan cannot be combined with --layers" in capsys.readouterr().err
