@@ -216,7 +216,7 @@ def _connect(scheduler: str | None, workers: int | None) -> Any:
         return library.Client(scheduler)
     count = workers or os.cpu_count() or 1
     cluster = library.LocalCluster(
-        n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="ERROR"
+        n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
     )
     return _LocalClient(cluster, library.Client(cluster))
 
@@ -366,6 +366,12 @@ def _describe_outputs(job: _Job, index: int) -> dict[str, Any]:
     return {name: (value.shape, value.dtype.str) for name, value in results[index].items()}
 
 
+def _read_output_names(output: str) -> list[str]:
+    """Return the names of the arrays of a run; listing the group would warn of the files that are not arrays."""
+    manifest = json.loads((Path(output) / MANIFEST).read_text(encoding="utf-8"))
+    return list(manifest["outputs"])
+
+
 def _run_chunk(job: _Job, chunk: int) -> dict[str, Any]:
     """Compute a chunk and write its results, and then its record."""
     import zarr
@@ -380,7 +386,8 @@ def _run_chunk(job: _Job, chunk: int) -> dict[str, Any]:
     if errors and job.options.on_error == "stop":
         return record
     group = zarr.open_group(job.output, mode="a")
-    for name, target in list(group.arrays()):
+    for name in _read_output_names(job.output):
+        target: Any = group[name]
         block = np.zeros((len(indices), *target.shape[1:]), target.dtype)
         for row, index in enumerate(indices):
             value = results[index].get(name) if index in results else None

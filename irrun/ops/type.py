@@ -7,7 +7,7 @@ import numpy as np
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.ops._support.conversion import convert
-from irrun.ops._support.numerics import Array
+from irrun.ops._support.numerics import Array, is_integer
 from irrun.ops._support.registry import op
 
 __all__ = [
@@ -183,6 +183,8 @@ def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
     Spec:
         StringTensorPack-15
     """
+    if not (is_integer(begins.dtype) and is_integer(ends.dtype)):
+        raise InputError("begins and ends have other types, expected integers")
     if begins.shape != ends.shape:
         raise InputError(f"begins has shape {list(begins.shape)} and ends {list(ends.shape)}, expected equal shapes")
     invalid = (begins < 0) | (ends < begins) | (ends > symbols.size)

@@ -404,6 +404,12 @@ def call(function, *args, **kwargs):
     return function(*args, **kwargs)
 
 
+def check_refusal(error):
+    """Print an error, which must not be a failed allocation: sizes are checked before memory is requested."""
+    print(error)
+    assert "out of memory" not in str(error), error
+
+
 def attempt(function, *args, **kwargs):
     """Call a function that may raise an IrrunError, and print it."""
     import irrun
@@ -411,7 +417,7 @@ def attempt(function, *args, **kwargs):
     try:
         function(*args, **kwargs)
     except irrun.IrrunError as error:
-        print(error)
+        check_refusal(error)
 
 
 @case()
@@ -838,7 +844,7 @@ def main(name: str) -> None:
         try:
             function(Path(folder))
         except irrun.IrrunError as error:
-            print(error)
+            check_refusal(error)
             assert not refused or re.search(refused, str(error)), f"expected {refused!r}, found {error}"
         else:
             assert not refused, f"expected an error that matches {refused!r}"

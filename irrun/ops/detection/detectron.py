@@ -7,7 +7,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.boxes import apply_deltas
-from irrun.ops._support.checks import check_minimum
+from irrun.ops._support.checks import check_minimum, check_rank
 from irrun.ops._support.nms import suppress_overlapping
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -200,6 +200,7 @@ def experimental_detectron_detection_output_6(
     Spec:
         ExperimentalDetectronDetectionOutput-6
     """
+    check_rank("rois", rois, 2)
     regions = len(rois)
     if (
         rois.shape != (regions, 4)

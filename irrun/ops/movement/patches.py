@@ -134,6 +134,7 @@ def extract_image_patches_3(
         for n, size, stride, rate in zip(data.shape[2:], sizes, strides, rates, strict=True)
     )
     n, c, height, width = data.shape
+    check_allocation((n, c, *sizes, rows.shape[1], columns.shape[1]), data.dtype)
     # [N, C, sizes[0], sizes[1], rows, columns]
     row_index, column_index = rows[:, None, :, None], columns[None, :, None, :]
     patches = data[:, :, np.clip(row_index, 0, height - 1), np.clip(column_index, 0, width - 1)]
@@ -154,5 +155,6 @@ def _compute_patch_index(n: int, size: int, stride: int, rate: int, auto_pad: st
         padding = (count - 1) * stride + span - n
         if 0 < padding < span:  # the reference implementation pads by less than a patch, or not at all
             before = (padding + 1) // 2 if auto_pad == "same_lower" else padding // 2
+    check_allocation((size, max(count, 1)), np.dtype(np.int64))
     index: Array = np.arange(size)[:, None] * rate + np.arange(count) * stride - before
     return index
