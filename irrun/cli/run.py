@@ -14,9 +14,9 @@ from irrun.cli.imports import import_option
 from irrun.cli.inputs import InputOptions, input_options, precision_option
 
 if TYPE_CHECKING:
-    from irrun.runtime.compilation import Jit
     from irrun.inspection.keys import KeyTable, Selection
     from irrun.ir.graph import Layer
+    from irrun.runtime.compilation import Jit
     from irrun.runtime.executor import Observer, Scope
 
 __all__ = ["command"]
