@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_scalar
 from irrun.ops._support.flops import count_attention
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
 
 __all__ = ["scaled_dot_product_attention_13"]
-
-#: Smallest number of rows of the query whose scores are computed at a time: enough for an efficient matrix product.
-MIN_ROWS = 32
 
 
 @op("ScaledDotProductAttention", since=13, flops=count_attention)
@@ -62,30 +58,19 @@ def scaled_dot_product_attention_13(
     try:
         scaled = query * query.dtype.type(factor)
         length, key_length = query.shape[-2], key.shape[-2]
-        row_size = math.prod(np.broadcast_shapes(query.shape[:-2], key.shape[:-2])) * key_length
-        input_size = query.size + key.size + value.size
-        # The scores, which grow with the square of the length, take no more memory than the inputs.
-        step = max(MIN_ROWS, input_size // max(2 * row_size, 1))
-        blocks = []
-        for start in range(0, max(length, 1), step):
-            rows = slice(start, start + step)
-            scores = scaled[..., rows, :] @ key.swapaxes(-1, -2)
-            if causal:
-                is_later = np.arange(key_length) > np.arange(length)[rows, np.newaxis]
-                np.copyto(scores, -np.inf, where=is_later)
-            elif attention_mask is not None:
-                scores = _apply_mask(scores, _select_rows(attention_mask, rows, length))
-            blocks.append(_softmax(scores, None if sink is None else _select_rows(sink, rows, length)) @ value)
-        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=-2)
+        lead = np.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+        check_allocation((*lead, length, key_length), query.dtype)
+        scores = scaled @ key.swapaxes(-1, -2)
+        if causal:
+            np.copyto(scores, -np.inf, where=np.arange(key_length) > np.arange(length)[:, np.newaxis])
+        elif attention_mask is not None:
+            scores = _apply_mask(scores, attention_mask)
+        result: Array = _softmax(scores, sink) @ value
+        return result
     except InputError:
         raise
     except ValueError as error:
         raise InputError(f"the shapes of query, key, value, attention_mask and sink do not match: {error}") from None
-
-
-def _select_rows(x: Array, rows: slice, length: int) -> Array:
-    """Return the rows of a mask or a sink; all of it if its rows are broadcast."""
-    return x[..., rows, :] if x.ndim > 1 and x.shape[-2] == length else x
 
 
 def _apply_mask(scores: Array, mask: Array) -> Array:
