@@ -3,7 +3,6 @@
     python benchmarks/overhead.py
 
 Targets: `irrun --help` in 0.3 s of CPU time, a layer read and lowered in 60 us, an instruction run in 3 us. Of these
-the
 the budget of memory takes at most 0.3 us, a few thousandths of the time of an instruction in a network.
 All figures are CPU times, the minimum of several repetitions.
 """
