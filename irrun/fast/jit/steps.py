@@ -126,10 +126,10 @@ def _translate_fake_quantize(
         return None
     in_low, in_high, out_low, out_high = limits
     with np.errstate(all="ignore"):
-        width, out_width = in_high - in_low, out_high - out_low
+        width, out_width = np.asarray(in_high - in_low), np.asarray(out_high - out_low)
     if not (width > 0).all() or not np.isfinite(width).all() or not np.isfinite(out_width).all():
         return None
-    step = (out_width.astype(np.float64) / (levels - 1)).astype(np.float32)
+    step = np.asarray(out_width.astype(np.float64) / (levels - 1), np.float32)
     return Translation("FakeQuantize", (0, in_low, in_high, width, step, out_low), (float(levels - 1),))
 
 

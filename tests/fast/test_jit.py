@@ -1,0 +1,397 @@
+"""Compiled kernels agree with plain ones, whatever the number of threads."""
+
+import importlib.util
+import math
+import os
+import subprocess
+import sys
+
+import ir_text
+import ml_dtypes
+import numpy as np
+import pytest
+
+import irrun
+from irrun.fast.compressed import CompressedWeights
+from irrun.ops._support.windows import create_windows
+from irrun.ops.activation.softmax import softmax_8
+from irrun.ops.convolution.forward import group_convolution_1
+from irrun.ops.normalization import mvn_6
+from irrun.ops.quantization import fake_quantize_1
+from irrun.ops.sequence.attention import scaled_dot_product_attention_13
+from irrun.runtime import compilation
+from irrun.threads import use_threads
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+
+EPSILON = np.finfo(np.float32).eps
+erf = np.vectorize(math.erf, otypes=[float])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def use_own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def run_with_threads(function):
+    """Return what a function returns, after checking that it has the same bits for other numbers of threads."""
+    results = []
+    for count in (1, 2, 4):
+        with use_threads(count), np.errstate(all="ignore"):
+            results.append(function())
+    assert all(np.array_equal(results[0], other, equal_nan=True) for other in results[1:])
+    return results[0]
+
+
+def make_steps(*names):
+    """Return the steps of operations of one operand each, applied one after another."""
+    from irrun.fast.jit.expressions import Step
+
+    return tuple(Step(name, (i,)) for i, name in enumerate(names))
+
+
+FUNCTIONS = {
+    "Elu": (lambda x: np.where(x > 0, x, np.expm1(x)), (1.0,)),
+    "Erf": (erf, ()),
+    "Exp": (np.exp, ()),
+    "Gelu": (lambda x: x * (0.5 + 0.5 * erf(x / math.sqrt(2))), ()),
+    "GeluTanh": (lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))), ()),
+    "HSwish": (lambda x: x * np.clip(x + 3, 0, 6) / 6, ()),
+    "Log": (np.log, ()),
+    "Mish": (lambda x: x * np.tanh(np.logaddexp(0, x)), ()),
+    "Relu": (lambda x: np.maximum(x, 0), ()),
+    "Sigmoid": (lambda x: 1 / (1 + np.exp(-x)), ()),
+    "SoftPlus": (lambda x: np.logaddexp(0, x), ()),
+    "Swish": (lambda x: x / (1 + np.exp(-x)), (1.0,)),
+    "Tanh": (np.tanh, ()),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_is_within_four_units_of_the_last_place(name):
+    from irrun.fast.jit.elementwise import compute
+    from irrun.fast.jit.expressions import Expression, Step
+
+    rng = np.random.default_rng(0)
+    reference, parameters = FUNCTIONS[name]
+    x = np.concatenate([rng.normal(size=5000) * scale for scale in (1e-3, 0.3, 3, 30)]).astype(np.float32)
+    x = np.abs(x) if name == "Log" else x
+    result = compute(Expression((), (Step(name, (0,), parameters),)), x, ())
+    with np.errstate(all="ignore"):
+        exact = reference(x.astype(np.float64))
+        rounded = exact.astype(np.float32)
+        bound = np.maximum(4 * np.spacing(np.abs(rounded)), 2e-7)
+    finite = np.isfinite(rounded)
+    assert np.all(np.abs(result - exact)[finite] <= bound[finite])
+    np.testing.assert_array_equal(result[~finite], rounded[~finite])
+    assert np.isnan(compute(Expression((), (Step(name, (0,), parameters),)), np.full(3, np.nan, np.float32), ())).all()
+
+
+@pytest.mark.parametrize("operand_shape", [(), (7,), (5, 1), (3, 1, 1), (3, 5, 1), (1, 5, 7), (3, 5, 7)])
+def test_expression_broadcasts_operands(operand_shape):
+    from irrun.fast.jit.elementwise import compute
+    from irrun.fast.jit.expressions import Expression, Step
+
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3, 5, 7)).astype(np.float32)
+    y = np.asarray(rng.normal(size=operand_shape), np.float32)
+    expression = Expression((), (Step("Multiply", (0, 1)), Step("Maximum", (2, 0))))
+    result = run_with_threads(lambda: compute(expression, x, [y]))
+    np.testing.assert_array_equal(result, np.maximum(x * y, x))
+
+
+def test_expression_divides_long_rows_between_threads():
+    from irrun.fast.jit.elementwise import compute
+    from irrun.fast.jit.expressions import Expression
+
+    x = np.random.default_rng(2).normal(size=(2, 300_001)).astype(np.float32)
+    result = run_with_threads(lambda: compute(Expression((), make_steps("Relu", "Negative")), x, []))
+    np.testing.assert_array_equal(result, -np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("shape", [(), (3, 1, 1)])
+def test_fake_quantize_has_the_same_levels(shape):
+    from irrun.fast.jit.elementwise import compute
+    from irrun.fast.jit.expressions import Expression, Step
+    from irrun.fast.jit.steps import translate
+
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(2, 3, 9, 11)).astype(np.float32)
+    low = np.asarray(-rng.uniform(0.5, 1, shape), np.float32)
+    high = np.asarray(rng.uniform(0.5, 1, shape), np.float32)
+    step = translate("FakeQuantize", {"levels": 256}, [None, low, high, low, high], [4] * 5)
+    numbers = tuple(range(len(step.operands)))
+    expression = Expression((), (Step(step.operation, numbers, step.parameters),))
+    result = compute(expression, x, list(step.operands[1:]))
+    expected = fake_quantize_1(x, low, high, low, high, levels=256)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=float((high - low).max()) * 4 * EPSILON)
+
+
+def draw_convolution(rng):
+    """Return data, filters and attributes of a convolution with one or two spatial axes."""
+    rank = int(rng.integers(1, 3))
+    groups = int(rng.choice([1, 1, 2, 5]))
+    c_out, c_in = (1, 1) if groups == 5 else (int(rng.choice([1, 7, 8, 20])), int(rng.choice([1, 3, 16])))
+    kernel = rng.integers(1, 5, rank)
+    strides, dilations = rng.integers(1, 4, rank), rng.integers(1, 3, rank)
+    begin, end = rng.integers(-1, 3, rank), rng.integers(-1, 3, rank)
+    size = rng.integers(1, 40, rank) + dilations * (kernel - 1) + 2
+    data = rng.normal(size=(int(rng.integers(1, 3)), groups * c_in, *size)).astype(np.float32)
+    filters = rng.normal(size=(groups, c_out, c_in, *kernel)).astype(np.float32)
+    names = ("strides", "dilations", "pads_begin", "pads_end")
+    return data, filters, dict(zip(names, ([*map(int, v)] for v in (strides, dilations, begin, end)), strict=True))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_convolution_agrees_with_the_plain_kernel(seed):
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ConvolutionKernel
+
+    rng = np.random.default_rng(seed)
+    data, filters, attributes = draw_convolution(rng)
+    channels = filters.shape[0] * filters.shape[1]
+    spatial = create_windows(data.shape[2:], filters.shape[3:], **attributes).output_shape
+    bias = rng.normal(size=(1, channels, *[1] * len(spatial))).astype(np.float32)
+    residual = rng.normal(size=(data.shape[0], channels, *spatial)).astype(np.float32)
+    steps = (Step("Add", (0, 1)), Step("Add", (3, 2)), Step("Clamp", (4,), (-1.0, 2.0)))
+    kernel = ConvolutionKernel(filters, attributes, steps, [bias, None])
+    try:
+        result = run_with_threads(lambda: kernel(data, residual))
+    except ValueError:
+        assert filters.shape[1:3] == (1, 1)
+        assert attributes["strides"][-1] > 2
+        return
+    plain = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes)
+    expected = np.clip(plain + bias + residual, -1, 2)
+    terms = math.prod(filters.shape[2:]) + 2
+    size = group_convolution_1(np.abs(data), np.abs(filters), **attributes) + np.abs(bias) + np.abs(residual)
+    assert result.shape == expected.shape
+    assert np.all(np.abs(result - expected) <= terms * EPSILON * size)
+
+
+def test_convolution_of_large_maps_has_the_same_bits_for_any_number_of_threads():
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ConvolutionKernel
+
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(1, 32, 50, 61)).astype(np.float32)
+    filters = rng.normal(size=(1, 40, 32, 3, 3)).astype(np.float32)
+    attributes = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    kernel = ConvolutionKernel(filters, attributes, (Step("Relu", (0,)),), [])
+    result = run_with_threads(lambda: kernel(data))
+    expected = np.maximum(group_convolution_1(data, filters, **attributes), 0)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=32 * 9 * EPSILON * 40)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 7, 8, 30])
+@pytest.mark.parametrize("columns", [1, 16, 17, 47, 64, 65, 130, 600])
+def test_product_agrees_with_numpy(rows, columns):
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ProductKernel
+
+    rng = np.random.default_rng(columns)
+    data, weights = rng.normal(size=(rows, 300)).astype(np.float32), rng.normal(size=(300, columns)).astype(np.float32)
+    bias, residual = rng.normal(size=columns).astype(np.float32), rng.normal(size=(rows, columns)).astype(np.float32)
+    steps = (Step("Add", (0, 1)), Step("Add", (3, 2)))
+    kernel = ProductKernel(weights, steps, [bias, None])
+    transposed = ProductKernel(np.ascontiguousarray(weights.T).T, steps, [bias, None])
+    result = run_with_threads(lambda: kernel(data, residual))
+    if rows > 1:  # single rows are multiplied by BLAS
+        np.testing.assert_array_equal(transposed(data, residual), result)
+    exact = data.astype(np.float64) @ weights + bias + residual
+    size = np.abs(data) @ np.abs(weights) + np.abs(bias) + np.abs(residual)
+    assert np.all(np.abs(result - exact) <= 302 * EPSILON * size)
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 100, 257])
+def test_softmax_and_normalization_agree_with_plain_kernels(length):
+    from irrun.fast.jit.kernels import NormalizationKernel, SoftmaxKernel
+
+    rng = np.random.default_rng(length)
+    x = (rng.normal(size=(3, 5, length)) * 3).astype(np.float32)
+    x[0, 0, 0], x[1, 1] = np.nan, -np.inf
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(run_with_threads(lambda: SoftmaxKernel()(x)), softmax_8(x, axis=-1), rtol=2e-6)
+        for mode in ("inside_sqrt", "outside_sqrt"):
+            attributes = {"normalize_variance": True, "eps": 1e-5, "eps_mode": mode}
+            y = np.nan_to_num(x, neginf=0)
+            result = run_with_threads(lambda a=attributes, y=y: NormalizationKernel(1, a, (), [])(y))
+            np.testing.assert_allclose(result, mvn_6(y, np.array([2]), **attributes), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("mask", [None, "full", "row", "boolean", "causal"])
+def test_attention_agrees_with_the_plain_kernel(mask):
+    from irrun.fast.jit.kernels import AttentionKernel
+
+    rng = np.random.default_rng(0)
+    query, key, value = (rng.normal(size=(2, 3, n, e)).astype(np.float32) for n, e in ((37, 20), (50, 20), (50, 33)))
+    masks = {
+        "full": rng.normal(size=(2, 1, 37, 50)).astype(np.float32),
+        "row": rng.normal(size=(2, 3, 1, 50)).astype(np.float32),
+        "boolean": rng.random((37, 50)) < 0.7,
+    }
+    inputs = [query, key, value, *([masks[mask]] if mask in masks else [])]
+    kernel = AttentionKernel([None] * len(inputs), mask == "causal")
+    result = run_with_threads(lambda: kernel(*inputs))
+    expected = scaled_dot_product_attention_13(*inputs, causal=mask == "causal")
+    np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int4", "uint4"])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_compressed_row_agrees_with_decompressed_weights(name, groups):
+    from irrun.fast.jit.compressed import CompressedKernel, supports
+
+    rng = np.random.default_rng(0)
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    limits = {"int8": (-128, 128), "uint8": (0, 256), "int4": (-8, 8), "uint4": (0, 16)}[name]
+    codes = rng.integers(*limits, (21, 96)).astype(np.int16).astype(dtype)
+    scale = np.asfortranarray(rng.uniform(0.5, 1, (21, groups)).astype(np.float32))
+    for zero_point in (None, np.float32([[3]]), np.asfortranarray(np.arange(21 * groups).reshape(21, groups) * 0.5)):
+        zero_point = None if zero_point is None else zero_point.astype(np.float32)
+        weights = CompressedWeights(codes, zero_point, scale, groups)
+        assert supports(weights)
+        x = rng.normal(size=(1, 2, 96)).astype(np.float32)
+        result = run_with_threads(lambda w=weights, x=x: CompressedKernel(w)(x))
+        decompressed = weights.decompress().astype(np.float64)
+        # Products with codes and with the zero point are summed up apart.
+        size = np.abs(x) @ (np.abs(decompressed) + 2 * 40).T
+        assert np.all(np.abs(result - x @ decompressed.T) <= 96 * EPSILON * size)
+
+
+def write_model(folder):
+    """Write a model of a convolution, its bias, a limit, a depthwise convolution and a swish of three operations."""
+    rng = np.random.default_rng(0)
+    constants = [rng.normal(size=s).astype(np.float32) for s in ((8, 3, 3, 3), (1, 8, 1, 1), (8, 1, 1, 3, 3))]
+    image, result = (1, 3, 20, 24), (1, 8, 20, 24)
+    layers = [ir_text.layer(0, "Parameter", data='shape="1,3,20,24" element_type="f32"', outputs=[
+        ir_text.port(0, image, "FP32", "x")])]  # fmt: skip
+    offset = 0
+    for i, constant in enumerate(constants, 1):
+        shape = ",".join(map(str, constant.shape))
+        data = f'element_type="f32" shape="{shape}" offset="{offset}" size="{constant.nbytes}"'
+        layers.append(ir_text.layer(i, "Const", data=data, outputs=[ir_text.port(0, constant.shape, "FP32")]))
+        offset += constant.nbytes
+    windows = 'strides="1,1" dilations="1,1" pads_begin="1,1" pads_end="1,1" auto_pad="explicit"'
+    chain = [
+        (4, "Convolution", windows, [(0, image), (1, (8, 3, 3, 3))]),
+        (5, "Add", "", [(4, result), (2, (1, 8, 1, 1))]),
+        (6, "Clamp", 'min="0" max="6"', [(5, result)]),
+        (7, "GroupConvolution", windows, [(6, result), (3, (8, 1, 1, 3, 3))]),
+        (8, "Sigmoid", "", [(7, result)]),
+        (9, "Multiply", "", [(7, result), (8, result)]),
+    ]
+    edges = []
+    for number, type, data, inputs in chain:
+        ports = [ir_text.port(i, shape) for i, (_, shape) in enumerate(inputs)]
+        layers.append(
+            ir_text.layer(number, type, "opset1", data, ports, [ir_text.port(len(inputs), result, "FP32")])
+        )
+        for i, (source, _) in enumerate(inputs):
+            counts = {n: len(c) for n, _, _, c in chain}
+            edges.append((source, counts.get(source, 0), number, i))
+    layers.append(ir_text.layer(10, "Result", inputs=[ir_text.port(0, result)]))
+    edges.append((9, 2, 10, 0))
+    weights = b"".join(c.tobytes() for c in constants)
+    return ir_text.write(folder, ir_text.net(layers, edges), weights)
+
+
+IMAGE = np.random.default_rng(5).normal(size=(1, 3, 20, 24)).astype(np.float32)
+
+
+def test_groups_of_instructions_become_one(tmp_path):
+    path = write_model(tmp_path)
+    compiled = irrun.compile_model(path, jit=True)
+    groups = [[i.operation.type for i in x.plain] for x in compiled._fast_program.instructions]
+    assert groups == [["Convolution", "Add", "Clamp"], ["GroupConvolution", "Sigmoid", "Multiply"]]
+    plain = irrun.compile_model(path, optimize=False)
+    np.testing.assert_allclose(compiled(IMAGE)[0], plain(IMAGE)[0], rtol=0, atol=1e-4)
+
+
+def test_other_batches_are_computed_by_plain_kernels(tmp_path):
+    compiled = irrun.compile_model(write_model(tmp_path), jit=True)
+    kernel = compiled._fast_program.instructions[0].kernel
+    batch = np.concatenate([IMAGE, IMAGE * 2])
+    np.testing.assert_array_equal(kernel(batch)[:1], kernel(IMAGE))
+
+
+def test_background_compilation_switches_to_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr(compilation, "MIN_RUNS", 2)
+    monkeypatch.setattr(compilation, "MIN_SECONDS", 0.0)
+    path = write_model(tmp_path)
+    compiled = irrun.compile_model(path, jit="auto")
+    background = compiled._compilation
+    first = compiled(IMAGE)[0]
+    np.testing.assert_array_equal(irrun.compile_model(path, jit=False)(IMAGE)[0], first)
+    compiled(IMAGE)
+    background.wait()
+    assert background.program is not None
+    np.testing.assert_array_equal(compiled(IMAGE)[0], irrun.compile_model(path, jit=True)(IMAGE)[0])
+    assert compiled._compilation is None
+
+
+def test_llvm_is_not_imported_until_it_pays(tmp_path):
+    path = write_model(tmp_path)
+    program = (
+        "import sys, numpy as np, irrun\n"
+        "compiled = irrun.compile_model(sys.argv[1])\n"
+        "compiled(np.zeros((1, 3, 20, 24), np.float32))\n"
+        "assert 'llvmlite' not in sys.modules\n"
+    )
+    environment = {**os.environ, "IRRUN_JIT": "auto"}
+    subprocess.run([sys.executable, "-c", program, str(path)], check=True, env=environment)
+
+
+def test_jit_requires_llvmlite(tmp_path, monkeypatch):
+    monkeypatch.setattr(compilation, "is_installed", lambda: False)
+    with pytest.raises(ValueError, match=r"require llvmlite: pip install irrun\[jit\]"):
+        irrun.compile_model(write_model(tmp_path), jit=True)
+
+
+def test_unknown_options_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match="jit is 'always', expected True, False or 'auto'"):
+        irrun.compile_model(write_model(tmp_path), jit="always")
+    monkeypatch.setenv("IRRUN_JIT", "maybe")
+    with pytest.raises(ValueError, match="IRRUN_JIT is 'maybe', expected one of auto, on, off, 1, 0"):
+        irrun.compile_model(write_model(tmp_path))
+
+
+class TestCache:
+    def test_saved_kernels_are_loaded(self, tmp_path, monkeypatch):
+        from irrun.fast.jit import cache
+
+        monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path))
+        assert cache.load("key") is None
+        cache.save("key", b"code")
+        assert cache.load("key") == b"code"
+        assert [path.name for path in cache.get_folder().iterdir()] == ["key"]
+
+    def test_damaged_kernels_are_ignored(self, tmp_path, monkeypatch):
+        from irrun.fast.jit import cache
+
+        monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path))
+        cache.save("key", b"code")
+        path = cache.get_folder() / "key"
+        path.write_bytes(path.read_bytes()[:-1] + b"X")
+        assert cache.load("key") is None
+
+    @pytest.mark.skipif(not hasattr(os, "getuid"), reason="the system has no permissions of groups")
+    def test_kernels_that_others_may_write_are_ignored(self, tmp_path, monkeypatch):
+        from irrun.fast.jit import cache
+
+        monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path))
+        cache.save("key", b"code")
+        cache.get_folder().chmod(0o777)
+        assert cache.load("key") is None
+        cache.save("other", b"code")
+        assert not (cache.get_folder() / "other").exists()
+
+    def test_missing_permissions_are_no_error(self, tmp_path, monkeypatch):
+        from irrun.fast.jit import cache
+
+        (tmp_path / "file").write_text("")
+        monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path / "file"))
+        cache.save("key", b"code")
+        assert cache.load("key") is None
