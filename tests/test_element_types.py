@@ -53,8 +53,8 @@ def test_packed_bytes_equal_those_of_openvino(element_type: ElementType, count: 
         constant = ov.op.Constant(kind, ov.Shape([count]), [values[c] for c in array.view(np.uint8) & 15])
     else:
         dtype = np.int8 if element_type.name == "i4" else np.uint8
-        values = array.astype(dtype) if element_type.name == "i4" else array.view(dtype)
-        constant = ov.op.Constant(kind, ov.Shape([count]), values.tolist())
+        numbers = array.astype(dtype) if element_type.name == "i4" else array.view(dtype)
+        constant = ov.op.Constant(kind, ov.Shape([count]), numbers.tolist())
     ov.serialize(ov.Model([ov.op.Result(constant.output(0))], []), tmp_path / "m.xml")
     written = (tmp_path / "m.bin").read_bytes()
     assert pack(element_type, array) == written

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -32,8 +35,9 @@ def test_dimensions_agree_with_openvino():
 def test_static_dimensions_are_integers():
     shape = PartialShape([2, np.int64(3)])
     assert all(isinstance(d, int) for d in shape)
-    assert shape[0] * shape[1] == 6
-    assert np.zeros(shape).shape == (2, 3)
+    assert math.prod(shape) == 6
+    dimensions: Any = shape  # NumPy takes what is a sequence of integers at run time
+    assert np.zeros(dimensions).shape == (2, 3)
 
 
 def test_shapes_equal_lists_and_tuples_of_the_same_dimensions():

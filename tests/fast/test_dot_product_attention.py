@@ -57,18 +57,19 @@ def test_rows_without_positions_are_nan_and_bad_shapes_are_refused():
 
 
 def test_heads_may_be_stored_side_by_side():
-    arrays = [make_floats((2, n, 3, 8), n).swapaxes(1, 2) for n in (40, 50, 50)]
-    result = attend(*arrays, None, 0.5, False)
-    compare(result, attend(*map(np.ascontiguousarray, arrays), None, 0.5, False), None)
+    query, key, value = arrays = [make_floats((2, n, 3, 8), n).swapaxes(1, 2) for n in (40, 50, 50)]
+    result = attend(query, key, value, None, 0.5, False)
+    query, key, value = map(np.ascontiguousarray, arrays)
+    compare(result, attend(query, key, value, None, 0.5, False), None)
     assert result.swapaxes(1, 2).flags.c_contiguous
 
 
 def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
     monkeypatch.setattr(dot_product_attention, "MIN_PART_PRODUCTS", 1000)
-    arrays = [make_floats((1, 8, 100, 16), n) for n in range(3)]
+    query, key, value = (make_floats((1, 8, 100, 16), n) for n in range(3))
     results = []
     for count in (1, 2, 4):
         with use_threads(count):
-            results.append(attend(*arrays, None, 0.2, False))
+            results.append(attend(query, key, value, None, 0.2, False))
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])

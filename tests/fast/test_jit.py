@@ -286,9 +286,7 @@ def write_model(folder):
     edges = []
     for number, type, data, inputs in chain:
         ports = [ir_text.port(i, shape) for i, (_, shape) in enumerate(inputs)]
-        layers.append(
-            ir_text.layer(number, type, "opset1", data, ports, [ir_text.port(len(inputs), result, "FP32")])
-        )
+        layers.append(ir_text.layer(number, type, "opset1", data, ports, [ir_text.port(len(inputs), result, "FP32")]))
         for i, (source, _) in enumerate(inputs):
             counts = {n: len(c) for n, _, _, c in chain}
             edges.append((source, counts.get(source, 0), number, i))

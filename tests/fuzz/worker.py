@@ -67,18 +67,17 @@ def run_range(seed: int, is_single: bool, start: int, stop: int) -> None:
     from fuzz.mutations import make_case
 
     resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESSES, MAX_ADDRESSES))
+    previous = 0
     for number in range(start, stop):
         case = make_case(seed, number, is_single)
         print(json.dumps({"start": number}), flush=True)
         outcome = run_case(case)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        if run_range.peak and peak - run_range.peak > MAX_GROWTH:
-            outcome = {"kind": "memory", "message": f"the process grew by {(peak - run_range.peak) >> 20} MiB"}
-        run_range.peak = peak
+        if previous and peak - previous > MAX_GROWTH:
+            outcome = {"kind": "memory", "message": f"the process grew by {(peak - previous) >> 20} MiB"}
+        previous = peak
         print(json.dumps({"end": number, **outcome}), flush=True)
 
-
-run_range.peak = 0
 
 if __name__ == "__main__":
     run_range(int(sys.argv[1]), sys.argv[2] == "1", *map(int, sys.argv[3:]))

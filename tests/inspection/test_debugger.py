@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,7 @@ def test_run_stops_at_selected_layers(model):
     assert "('Exp', 'layer2', ())" in text
     assert "((2, 3), 2.718" in text
     assert observer.hits == 1
-    np.testing.assert_allclose(output, -np.e, rtol=1e-6)
+    np.testing.assert_allclose(output, -math.e, rtol=1e-6)
 
 
 def test_run_stops_at_every_layer_by_default(model):
@@ -92,7 +93,7 @@ def test_kernel_can_be_stepped_through(model):
     assert "irrun/ops/activation/elementwise.py" in text.replace("\\", "/")
     assert "the kernel returned f32[2,3]" in text
     assert text.index("the kernel returned") < text.index("'layer2'")
-    np.testing.assert_allclose(output, -np.e, rtol=1e-6)
+    np.testing.assert_allclose(output, -math.e, rtol=1e-6)
 
 
 def test_result_of_the_kernel_can_replace_the_outputs(model):
@@ -105,7 +106,7 @@ def test_kernel_can_be_left(model):
     commands = ["kernel", "q", "p key", "c"]
     (output,), text, _ = run_session(model, commands, layers="layer2")
     assert "'layer2'" in text
-    np.testing.assert_allclose(output, -np.e, rtol=1e-6)
+    np.testing.assert_allclose(output, -math.e, rtol=1e-6)
 
 
 def test_kernel_of_a_layer_with_a_body_can_be_stepped_through():

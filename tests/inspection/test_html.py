@@ -75,7 +75,7 @@ def test_comparisons_show_layers_and_outputs(tmp_path):
     for model in models:
         model.graph.layers[1].name = HOSTILE
     x = np.full((2, 3), -1, np.float32)
-    texts = parse(inspection.compare(*models, x)._repr_html_())
+    texts = parse(inspection.compare(models[0], models[1], x)._repr_html_())
     assert "adds" in texts
     assert "the model differs, </script><img" in texts[0]
     same = parse(inspection.compare(models[0], models[0], x)._repr_html_())

@@ -96,7 +96,7 @@ def test_layers_of_bodies_are_counted_in_each_iteration(plain_example):
     assert decoder.calls == ITERATIONS
     model = irrun.read_model(EXAMPLE)
     cell = next(n for _, n in model.graph.walk() if n.name == "decoder")
-    hidden, size = int(cell.attributes["hidden_size"]), int((cell.inputs[3].shape or ())[-1])
+    hidden, size = int(cell.attributes["hidden_size"]), int(cell.inputs[3].shape[-1])
     batch = int(decoder.outputs[0].split("[")[1].split(",")[0])
     assert decoder.flops == ITERATIONS * batch * hidden * (8 * (size + hidden) + 13)
 

@@ -330,7 +330,7 @@ def make_suppression_cases():
         note="no limits",
     )
     logits = make_random(6, 2, 5)
-    mask = np.float32([[0, 0], [1, 1], [1, 1], [1, 1], [1, 1], [1, 0]])
+    mask = np.array([[0, 0], [1, 1], [1, 1], [1, 1], [1, 1], [1, 0]], np.float32)
     mask[0] = 1
     for merge in (0, 1):
         yield Case(
@@ -471,4 +471,5 @@ def test_upgraded_detector_accepts_another_image_size(data):
         model.reshape({"data": x.shape})
         assert model.outputs[0].shape == (1, 1, 400, 7)
         results.append(irrun.run(model, x)[0])
-    np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-5)
+    first, second = results
+    np.testing.assert_allclose(first, second, rtol=1e-4, atol=1e-5)

@@ -40,7 +40,7 @@ def test_softmax_sums_to_one_in_every_type() -> None:
     for dtype in (np.float64, np.float32, np.float16):
         result = softmax.softmax_8(x.astype(dtype), axis=-1)
         assert result.dtype == dtype
-        np.testing.assert_allclose(result.astype(np.float64).sum(-1), 1, rtol=4 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(result.astype(np.float64).sum(-1), 1, rtol=float(4 * np.finfo(dtype).eps))
 
 
 def test_clamp_rejects_limits_in_the_wrong_order() -> None:

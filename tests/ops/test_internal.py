@@ -11,6 +11,7 @@ from irrun.ops._support import registry
 from irrun.ops.internal.compressed_weights import fully_connected_compressed
 from irrun.ops.internal.fused_activations import glu
 from irrun.ops.internal.rope import rope
+from irrun.ops.internal.type_relaxed import RelaxedOperation
 from irrun.packing import unpack
 
 RELAXED = "type_relaxed_opset"
@@ -41,8 +42,10 @@ def test_relaxed_output_is_rounded_toward_zero():
 
 def test_relaxed_version_is_selected_by_attributes():
     operation = registry.find("Softmax", RELAXED)
+    assert isinstance(operation, RelaxedOperation)
     assert operation.select_version({"axis": "1"}).since == 8
     pool = registry.find("MaxPool", RELAXED)
+    assert isinstance(pool, RelaxedOperation)
     old = {"strides": "1,1", "pads_begin": "0,0", "pads_end": "0,0", "kernel": "2,2"}
     old |= {"rounding_type": "floor", "auto_pad": "explicit"}
     assert pool.select_version(old).since == 1

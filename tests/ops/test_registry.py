@@ -17,6 +17,8 @@ from irrun.ops._support import registry
 from irrun.ops._support.operation import Operation, StructuralOperation
 
 if TYPE_CHECKING:
+    from typing import Any as Nowhere
+
     import numpy.typing as npt
 
 
@@ -135,7 +137,7 @@ def test_signature_with_every_kind_of_parameter() -> None:
 
 def with_keywords(data, **attributes): ...
 def with_dictionary(data, *, table: dict[str, int]): ...
-def with_unknown_annotation(data, *, table: Nowhere): ...  # noqa: F821
+def with_unknown_annotation(data, *, table: Nowhere): ...
 
 
 @pytest.mark.parametrize(

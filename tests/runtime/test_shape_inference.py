@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from ir_text import chain, layer, net, port, write
@@ -91,7 +93,7 @@ def make_selections():
     return [boxes, scores], [ops.non_zero(scores), ops.convert(chosen.output(1), "f32"), ops.relu(boxes)]
 
 
-CASES = {
+CASES: dict[str, Any] = {
     "convolutions": (make_convolutions, [[(2, 3, 64, 48)], [(-1, 3, 32, 32)], [(1, 3, -1, 40)]]),
     "computed shapes": (make_computed_shapes, [[(3, 4, 8, 6)], [(-1, 4, 6, 6)], [(2, 4, -1, -1)]]),
     "matrix products": (make_matrix_products, [[(3, 7, 8)], [(-1, 5, 8)], [(-1, -1, 8)]]),
@@ -120,8 +122,8 @@ def test_shapes_after_reshape_match_openvino(name, shapes, tmp_path):
         for i, port_ in enumerate(layer_.outputs):
             expected = drop_bounds(nodes[layer_.name].output(i).get_partial_shape())
             assert is_at_least_as_precise(port_.shape, expected), f"{layer_.name}: {port_.shape}, expected {expected}"
-    for port_, expected in zip(model.outputs, theirs.outputs, strict=True):
-        assert is_at_least_as_precise(port_.partial_shape, drop_bounds(expected.get_partial_shape()))
+    for tensor, expected in zip(model.outputs, theirs.outputs, strict=True):
+        assert is_at_least_as_precise(tensor.partial_shape, drop_bounds(expected.get_partial_shape()))
     request = irrun.compile_model(model, check=True).create_infer_request()
     for size in (6, 13):
         request.infer([np.zeros([size if n == -1 else n for n in shape], F32) for shape in shapes])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from conformance.generators.elementwise import (
@@ -133,8 +135,9 @@ def register_with_scalars(type, since, formula, pairs, shape=(), specials=("cpu"
         for numbers in pairs:
             scalars = [np.full(shape, n, F32) for n in numbers]
             positions = tuple(range(1, len(scalars) + 1))
+            extra_inputs = partial(list, scalars)
             yield from generate_unary_cases(
-                rng, SAMPLER, constants=positions, extra_inputs=lambda scalars=scalars: scalars, specials=specials
+                rng, SAMPLER, constants=positions, extra_inputs=extra_inputs, specials=specials
             )
             data = SAMPLER(rng, (3, 4), F32)
             expected = formula(data.astype(F64), *(n.astype(F64) for n in scalars)).astype(F32)

@@ -153,8 +153,8 @@ def power_1(rng):
         values = np.array([0.5, 2, 3.25, 10, 0, np.inf, -2, -0.0, -np.inf, np.nan, -0.3, 1], F32)
         yield Case([values, np.array(exponent, F32)], oracles=("evaluate",))
         yield Case([values.reshape(2, 6), np.full((1, 1, 1), exponent, F32)], constants=(1,), oracles=("evaluate",))
-    base, exponent = np.meshgrid(np.array([-2, -0.5, -0.0, 0, 1, np.inf, -np.inf, np.nan], F32), SPECIALS[:17])
-    yield Case([base.copy(), exponent.copy()], oracles=("evaluate",))
+    bases, exponents = np.meshgrid(np.array([-2, -0.5, -0.0, 0, 1, np.inf, -np.inf, np.nan], F32), SPECIALS[:17])
+    yield Case([bases.copy(), exponents.copy()], oracles=("evaluate",))
 
 
 @register_cases("SquaredDifference", since=1)

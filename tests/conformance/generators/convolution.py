@@ -208,8 +208,8 @@ def make_binary_case(rng, spatial, kernel, window, pad_value, dtype=F32, c_in=3,
         node = NodeFactory("opset1").create("BinaryConvolution", [parameter.output(0), filters.output(0)], attributes)
         return ov.Model([op.Result(node.output(0))], [parameter])
 
-    arguments = (attributes[k] for k in ("strides", "dilations", "pads_begin", "pads_end"))
-    windows = create_windows(spatial, kernel, *arguments, attributes.get("auto_pad", "explicit"))
+    strides, dilations, begin, end = (attributes[k] for k in ("strides", "dilations", "pads_begin", "pads_end"))
+    windows = create_windows(spatial, kernel, strides, dilations, begin, end, attributes.get("auto_pad", "explicit"))
     padded = windows.pad(data, np.array(pad_value).astype(dtype))
     expected = np.zeros((2, 4, *windows.output_shape), dtype)
     for (y, x), taps_data in windows.iterate_taps(padded):
@@ -259,8 +259,8 @@ def generate_deformable_cases(rng, since):
     for i, (group, deformable_group, kernel, window) in enumerate(DEFORMABLE_WINDOWS):
         attributes = make_attributes(2, **window)
         auto_pad = attributes.get("auto_pad", "explicit")
-        arguments = (attributes[k] for k in ("strides", "dilations", "pads_begin", "pads_end"))
-        out = create_windows((6, 7), kernel, *arguments, auto_pad).output_shape
+        strides, dilations, begin, end = (attributes[k] for k in ("strides", "dilations", "pads_begin", "pads_end"))
+        out = create_windows((6, 7), kernel, strides, dilations, begin, end, auto_pad).output_shape
         taps = kernel[0] * kernel[1] * deformable_group
         attributes |= {"group": group, "deformable_group": deformable_group}
         scales = (0.0, 0.7, 4.0) if i < 2 else (1.5,)

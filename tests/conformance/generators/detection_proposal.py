@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from conformance.harness import Case, register_cases
@@ -27,7 +29,7 @@ def _make_scores(rng, shape, dtype=np.float32):
 def _generate_proposal_cases(rng):
     def make_case(*, images=1, grid=(5, 6), image=(80.0, 96.0, 1.0), dtype=np.float32, **overrides):
         options = {k: overrides.pop(k) for k in ("note", "oracles", "dynamic", "outputs") if k in overrides}
-        attributes = {
+        attributes: dict[str, Any] = {
             "base_size": 16,
             "pre_nms_topn": 60,
             "post_nms_topn": 12,

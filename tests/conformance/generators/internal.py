@@ -335,9 +335,9 @@ def augru_sequence(rng):
         for t in range(time):
             now, share = create_constant(ops, x[:, t]), create_constant(ops, score[:, t])
             states.append(build_augru_step(ops, now, states[-1], weights, hidden, share))
-        states = np.stack(compute_nodes(*states[1:]), axis=1)
-        last = states[np.arange(batch), lengths - 1][:, None]
-        states[np.arange(time) >= lengths[:, None]] = 0
+        values = np.stack(compute_nodes(*states[1:]), axis=1)
+        last = values[np.arange(batch), lengths - 1][:, None]
+        values[np.arange(time) >= lengths[:, None]] = 0
         attributes = {
             "hidden_size": hidden,
             "direction": "forward",
@@ -346,7 +346,7 @@ def augru_sequence(rng):
             "linear_before_reset": False,
         }
         inputs = [x, h, lengths.astype(np.int32), *(w[None] for w in weights), score]
-        yield make_case("AUGRUSequence", "ie_internal_opset", inputs, attributes, [states[:, None], last])
+        yield make_case("AUGRUSequence", "ie_internal_opset", inputs, attributes, [values[:, None], last])
 
 
 def rotate_half(ops, x, cos, sin, rotary):
@@ -428,16 +428,19 @@ def rope(rng):
     cos, sin = sample_normal(rng, 1, 1, L, S // 2), sample_normal(rng, 1, 1, L, S // 2)
     both = [ops.concat([create_constant(ops, t), create_constant(ops, t)], -1) for t in (cos, sin)]
     yield make_rope_case(
-        [x, cos, sin], make_flags(rotary_ndims=S), rotate_half(ops, x, *both, S), note="tables of half the size"
+        [x, cos, sin],
+        make_flags(rotary_ndims=S),
+        rotate_half(ops, x, both[0], both[1], S),
+        note="tables of half the size",
     )
     flat = x[0]
-    result = ops.reshape(rotate_half(ops, x[:1], *both, S), np.array([H, L, S]), False)
+    result = ops.reshape(rotate_half(ops, x[:1], both[0], both[1], S), np.array([H, L, S]), False)
     yield make_rope_case([flat, cos, sin], make_flags(rotary_ndims=S), result, note="rank 3")
     cos, sin = sample_normal(rng, 1, 1, 10, S), sample_normal(rng, 1, 1, 10, S)
     positions = rng.integers(0, 10, (B, L)).astype(np.int32)
     for position_input in (positions, positions[:, None, :, None]):
         rows = [create_constant(ops, t[0, 0][positions][:, None]) for t in (cos, sin)]
-        result = rotate_half(ops, x, *rows, S)
+        result = rotate_half(ops, x, rows[0], rows[1], S)
         attributes = make_flags(rotary_ndims=S, gather_position_arg_id=3)
         yield make_rope_case([x, cos, sin, position_input], attributes, result, note="positions")
     for rotary, output_trans0213 in product((8, 4), (True, False)):
@@ -473,7 +476,7 @@ def rope(rng):
         used = x[..., start : start + H * S].reshape(B, L, H, S)
         where = positions if gathered else np.broadcast_to(np.arange(10 - L, 10), (B, L))
         rows = [create_constant(ops, t[0, :, 0][where][:, :, None]) for t in (cos, sin)]
-        result = rotate_half(ops, used, *rows, rotary)
+        result = rotate_half(ops, used, rows[0], rows[1], rotary)
         attributes = make_flags(
             rotary_ndims=rotary,
             is_qwen=True,

@@ -113,7 +113,7 @@ def make_grouped_case(inputs):
 
 @register_cases("Einsum", since=7)
 def einsum_7(rng):
-    table = [
+    table: list[tuple[str, list[tuple[int, ...]]]] = [
         ("ab->ba", [(2, 3)]),
         ("ab->", [(2, 3)]),
         ("ab->a", [(2, 3)]),

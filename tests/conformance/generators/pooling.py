@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -25,7 +27,7 @@ def make_attributes(rank, kernel, *, strides=1, begin=0, end=0, **extra):
 
 
 #: (spatial shape, kernel, attributes).
-WINDOWS = [
+WINDOWS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((7,), (3,), {}),
     ((8,), (3,), {"strides": 2, "begin": 1, "end": 0}),
     ((8,), (3,), {"strides": 2, "rounding_type": "ceil"}),
@@ -56,7 +58,7 @@ WINDOWS = [
 ]
 
 #: Windows of which the last one could start in the padding.
-TORCH_WINDOWS = [
+TORCH_WINDOWS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((8,), (2,), {"strides": 3, "begin": 1, "end": 1}),
     ((5,), (1,), {"strides": 3, "begin": 0, "end": 0}),
     ((7, 8), (2, 2), {"strides": (3, 4)}),
@@ -71,7 +73,7 @@ TORCH_WINDOWS = [
 ]
 
 #: Windows with dilations.
-DILATED_WINDOWS = [
+DILATED_WINDOWS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((9,), (3,), {"dilations": [2]}),
     ((9,), (2,), {"dilations": [3], "strides": 2, "begin": 1, "end": 1}),
     ((7, 8), (3, 2), {"dilations": [2, 3]}),
@@ -257,11 +259,13 @@ def make_adaptive_max_case(rng, spatial, shape, dtype, index_type, constants):
     positions = np.zeros(maxima.shape, {"i64": np.int64, "i32": np.int32}[index_type])
     indices = np.arange(np.prod(spatial)).reshape(spatial)
     for cell in np.ndindex(*shape):
+        target = (..., *cell)
         window = tuple(slice(p * n // m, -(-(p + 1) * n // m)) for p, n, m in zip(cell, spatial, shape, strict=True))
-        values = data[(..., *window)].reshape(2, 3, -1)
+        part = (..., *window)
+        values = data[part].reshape(2, 3, -1)
         first = values.argmax(axis=2)
-        maxima[(..., *cell)] = np.take_along_axis(values, first[..., np.newaxis], 2)[..., 0]
-        positions[(..., *cell)] = indices[window].reshape(-1)[first]
+        maxima[target] = np.take_along_axis(values, first[..., np.newaxis], 2)[..., 0]
+        positions[target] = indices[window].reshape(-1)[first]
     return Case(
         [data, np.array(shape, np.int64)],
         {"index_element_type": index_type},

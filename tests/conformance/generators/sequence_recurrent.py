@@ -180,7 +180,10 @@ def generate_sequence_cases(rng, gates, states, activations, biases=None, **fixe
 
     def make_case(direction, shape=(2, 5, 3, 4), dtype=F32, lengths=None, case_options=None, **attributes):
         directions = 2 if direction == "bidirectional" else 1
-        inputs = sample_sequence_inputs(rng, gates, states, *shape, directions, dtype, biases, lengths)
+        batch, time, size, hidden = shape
+        inputs = sample_sequence_inputs(
+            rng, gates, states, batch, time, size, hidden, directions, dtype, biases, lengths
+        )
         return Case(
             inputs,
             {"hidden_size": shape[3], "direction": direction, **fixed, **attributes},

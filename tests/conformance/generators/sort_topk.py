@@ -8,8 +8,8 @@ import numpy as np
 
 from conformance.harness import Case, register_cases
 
-FLOATS = [np.float32, np.float16, np.float64]
-INTEGERS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
+FLOATS: list[type] = [np.float32, np.float16, np.float64]
+INTEGERS: list[type] = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]
 
 
 def sample_distinct(rng, *shape, dtype=np.float32):
