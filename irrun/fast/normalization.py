@@ -75,11 +75,15 @@ def specialize_softmax(site: CallSite) -> SpecializedKernel | None:
         if is_short_axis(x, axis):
             return call_plain(x)
         flat, reduced = _flatten(x, axis + x.ndim if axis < 0 else axis)
-        return apply_in_blocks(create(reduced), flat, (reduced,)).reshape(x.shape)
+        is_row = flat.ndim == 2 and reduced == 1 and flat.shape[1] <= MAX_PRODUCT_LENGTH
+        block_function = _create_row_softmax(flat.shape[1], is_log) if is_row else create(reduced)
+        return apply_in_blocks(block_function, flat, (reduced,)).reshape(x.shape)
 
     return compute
 
 
+#: Rows of at most this length are added up by products in f32; NumPy's sums of longer ones are more precise.
+MAX_PRODUCT_LENGTH = 4096
 #: Smaller arrays are computed in one piece.
 MIN_SIZE_OF_BLOCKS = 2048
 
@@ -97,19 +101,19 @@ def _create_softmax(axis: int) -> Callable[..., Array]:
     return compute
 
 
-def _create_row_softmax(length: int, is_log: bool) -> Callable[[Array], Array]:
-    """Return a function of small matrices, whose rows are added up by a product with a vector of ones."""
+def _create_row_softmax(length: int, is_log: bool) -> Callable[..., Array]:
+    """Return a function of matrices, whose rows are added up by a product with a vector of ones."""
     find_max: Any = np.maximum.reduce
     ones = freeze(np.ones((length, 1), np.float32))
 
-    def compute(x: Array) -> Array:
-        weights: Array = np.subtract(x, find_max(x, 1, None, None, True))
+    def compute(x: Array, out: Array | None = None) -> Array:
+        weights: Array = np.subtract(x, find_max(x, 1, None, None, True), out)
         np.exp(weights, weights)
         np.divide(weights, weights.dot(ones), weights)
         return weights
 
-    def compute_log(x: Array) -> Array:
-        shifted: Array = np.subtract(x, find_max(x, 1, None, None, True))
+    def compute_log(x: Array, out: Array | None = None) -> Array:
+        shifted: Array = np.subtract(x, find_max(x, 1, None, None, True), out)
         total = np.exp(shifted).dot(ones)
         np.log(total, total)
         np.subtract(shifted, total, shifted)
@@ -171,11 +175,40 @@ def _specialize_mvn(site: CallSite, get_axes: Callable[[int], Axes], *, is_insid
         shape, function, axes = entry
         if x.shape != shape:
             axes = _normalize_axes(get_axes(x.ndim), x.ndim) or ()
-            function = _create_mvn(x.shape, axes, epsilon, is_inside, divides) if axes and x.size else None
+            function = None
+            if axes == (x.ndim - 1,) and 0 < x.shape[-1] <= MAX_PRODUCT_LENGTH and x.size:
+                axes, function = (), _create_row_mvn(x.shape[-1], epsilon, is_inside, divides)
+            elif axes and x.size:
+                function = _create_mvn(x.shape, axes, epsilon, is_inside, divides)
             entry = x.shape, function, axes
         if function is None or x.dtype is not F32:
             return call_plain(x)
+        if not axes:
+            rows = x.reshape(-1, x.shape[-1])
+            return apply_in_blocks(function, rows, (1,)).reshape(x.shape)
         return function(x) if x.size <= TILE else apply_in_blocks(function, x, axes)
+
+    return compute
+
+
+def _create_row_mvn(length: int, epsilon: Array, is_inside: bool, divides: bool) -> Callable[..., Array]:
+    """Return a function of matrices with rows of one length, which are added up by products."""
+    weights = freeze(np.full((length, 1), 1 / length, np.float32))
+    divisor = freeze(np.array(length, np.float32))
+
+    def compute(x: Array, out: Array | None = None) -> Array:
+        centered: Array = np.subtract(x, x.dot(weights), out)
+        if not divides:
+            return centered
+        deviation: Array = np.einsum("ij,ij->i", centered, centered)[:, np.newaxis]
+        np.divide(deviation, divisor, deviation)
+        if is_inside:
+            np.add(deviation, epsilon, deviation)
+            np.sqrt(deviation, deviation)
+        else:
+            np.sqrt(deviation, deviation)
+            np.add(deviation, epsilon, deviation)
+        return np.divide(centered, deviation, centered)
 
     return compute
 
@@ -185,20 +218,13 @@ def _create_mvn(
 ) -> Callable[..., Array]:
     """Return a function of arrays of one shape, apart from the first dimension if that is not reduced."""
     count = math.prod(shape[axis] for axis in axes)
-    if axes == (1,) and len(shape) == 2 and math.prod(shape) < MIN_SIZE_OF_BLOCKS:
-        weights = freeze(np.full((count, 1), 1 / count, np.float32))
+    axis: Any = axes[0] if len(axes) == 1 else axes
+    add_up: Any = np.add.reduce
+    divisor = freeze(np.array(count, np.float32))
 
-        def average(x: Array) -> Array:
-            return np.asarray(x.dot(weights))
-
-    else:
-        axis: Any = axes[0] if len(axes) == 1 else axes
-        add_up: Any = np.add.reduce
-        divisor = freeze(np.array(count, np.float32))
-
-        def average(x: Array) -> Array:
-            total: Array = add_up(x, axis, None, None, True)
-            return np.divide(total, divisor, total)
+    def average(x: Array) -> Array:
+        total: Array = add_up(x, axis, None, None, True)
+        return np.divide(total, divisor, total)
 
     def compute(x: Array, out: Array | None = None) -> Array:
         centered: Array = np.subtract(x, average(x), out)
