@@ -7,7 +7,7 @@ import importlib.util
 import os
 import threading
 from collections.abc import Callable
-from typing import Literal, Union
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from irrun.runtime.program import Program
 
 __all__ = ["BackgroundCompilation", "Jit", "resolve_jit"]
 
-Jit = Union[bool, Literal["auto"], None]
+Jit: TypeAlias = bool | Literal["auto"] | None
 
 #: The values of the environment variable IRRUN_JIT.
 VALUES: dict[str, Jit] = {"": "auto", "auto": "auto", "0": False, "off": False, "1": True, "on": True}

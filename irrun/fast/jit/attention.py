@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.jit.convolution import get_buffer
+from irrun.fast.jit.convolution import get_buffer, get_epilogue_address
 from irrun.fast.jit.elementwise import get_address
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product, compile_product, get_tile_size
-from irrun.fast.jit.convolution import get_epilogue_address
 from irrun.fast.jit.reductions import compile_softmax
 from irrun.threads import run_parallel
 

@@ -189,7 +189,7 @@ class Function:
         return f"<{self.lanes} x float>"
 
     def integers(self, bits: int = 32) -> str:
-        """The type of a vector of integers with as many elements as a vector of f32."""
+        """Return the type of a vector of integers with as many elements as a vector of f32."""
         return f"<{self.lanes} x i{bits}>"
 
     def call(self, name: str, type_: str, *arguments: Value) -> Value:

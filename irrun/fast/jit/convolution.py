@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -327,7 +328,8 @@ def compile_epilogue(expression: Expression) -> Callable[..., None]:
 @functools.cache
 def get_epilogue_address(expression: Expression) -> int:
     """Return the address of the code of an epilogue."""
-    return ctypes.cast(compile_epilogue(expression), ctypes.c_void_p).value or 0
+    function: Any = compile_epilogue(expression)
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 class Convolution:
@@ -341,9 +343,7 @@ class Convolution:
         self.groups, self.out_channels, self.in_channels = filters.shape[:3]
         self.weights = [pack_weights(group) for group in filters]
 
-    def bind(
-        self, batch: int, geometry: Geometry, expression: Expression
-    ) -> Callable[[Array, Sequence[int]], Array]:
+    def bind(self, batch: int, geometry: Geometry, expression: Expression) -> Callable[[Array, Sequence[int]], Array]:
         """Return the convolution for data of one shape.
 
         Args:
@@ -452,7 +452,7 @@ class _Plan:
         step += -step % multiple
         bounds = [*range(0, row_count, step), row_count]
         count = len(bounds) - 1
-        self.blocks = list(zip(bounds[:-1], bounds[1:], strict=True))
+        self.blocks = list(itertools.pairwise(bounds))
         work = out_channels * height * width * in_channels * math.prod(geometry.kernel)
         total = count * images
         self._parts = max(1, min(MAX_PARTS, total, work * images // MIN_PART_WORK))

@@ -31,7 +31,9 @@ MAX_TAPS = 128
 
 
 @functools.cache
-def compile_depthwise(kernel: tuple[int, int], stride: int, dilation: int, expression: Expression) -> Callable[..., None]:
+def compile_depthwise(
+    kernel: tuple[int, int], stride: int, dilation: int, expression: Expression
+) -> Callable[..., None]:
     """Return the kernel for some sizes of the filter, a stride of 1 or 2 along rows, and a dilation along rows.
 
     Operands of the expression have the kinds of `convolution.compile_epilogue`.
@@ -123,9 +125,7 @@ class DepthwiseConvolution:
             raise ValueError("expected a smaller filter or stride")
         return compile_depthwise(geometry.kernel, geometry.strides[1], geometry.dilations[1], expression)
 
-    def bind(
-        self, batch: int, geometry: Geometry, expression: Expression
-    ) -> Callable[[Array, Sequence[int]], Array]:
+    def bind(self, batch: int, geometry: Geometry, expression: Expression) -> Callable[[Array, Sequence[int]], Array]:
         """Return the convolution for data of one shape; see `Convolution.bind`."""
         kernel = self._get_kernel(geometry, expression)
         channels = self.weights.shape[0]

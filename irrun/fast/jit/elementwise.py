@@ -145,9 +145,8 @@ def compute(expression: Expression, data: Array, operands: Sequence[Array], out:
     addresses = (get_address(result), get_address(data), get_address(pointers), get_address(offsets))
     count = min(MAX_PARTS, max(1, data.size // PART_SIZE))
     rows = len(offsets)
-    if count == 1 or rows == 1 and operands:
-        pass
     if rows >= count:
+
         def compute_rows(part: int) -> None:
             kernel(*addresses, rows * part // count, rows * (part + 1) // count, length)
 
@@ -165,8 +164,13 @@ def compute(expression: Expression, data: Array, operands: Sequence[Array], out:
         moved = [offsets[row, i] + (start if kind == "row" else 0) for i, kind in enumerate(kinds)]
         table = np.array(moved or [0], np.int64)
         kernel(
-            addresses[0] + 4 * first, addresses[1] + 4 * first, addresses[2], get_address(table),
-            0, 1, min(step, length - start),
+            addresses[0] + 4 * first,
+            addresses[1] + 4 * first,
+            addresses[2],
+            get_address(table),
+            0,
+            1,
+            min(step, length - start),
         )
 
     run_parallel(compute_piece, rows * pieces)

@@ -87,10 +87,16 @@ def _compute_squared_difference(f: Function, x: Sequence[Value], parameters: Par
 
 
 def _compute_fake_quantize(f: Function, x: Sequence[Value], parameters: Parameters) -> Value:
-    """Quantize: operands are low, high, the width of the input range, the output step and the lowest output."""
-    data, low, high, width, step, lowest = x
+    """Quantize with the operations of the definition, each of which rounds.
+
+    Operands are low, high, the widths of the input and the output range, the lowest output and optionally what is
+    added to values above the input range.
+    """
+    data, low, high, width, out_width, lowest = x[:6]
     limited = v.compute_minimum(f, v.compute_maximum(f, data, low), high)
-    return f.call_math("rint", (limited - low) / width * parameters[0]) * step + lowest
+    level = f.call_math("rint", (limited - low) / width * parameters[0])
+    result = level / parameters[0] * out_width + lowest
+    return result if len(x) == 6 else f.select(f.compare("ogt", data, high), result + x[6], result)
 
 
 #: Operation -> function that appends its instructions.

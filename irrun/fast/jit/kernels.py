@@ -19,7 +19,14 @@ from irrun.fast.jit.reductions import compile_normalization, compile_softmax, co
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import Windows, create_windows
 
-__all__ = ["AttentionKernel", "ConvolutionKernel", "ExpressionKernel", "NormalizationKernel", "ProductKernel", "SoftmaxKernel"]
+__all__ = [
+    "AttentionKernel",
+    "ConvolutionKernel",
+    "ExpressionKernel",
+    "NormalizationKernel",
+    "ProductKernel",
+    "SoftmaxKernel",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -155,7 +162,8 @@ class ConvolutionKernel:
         if len(self._bindings) >= MAX_BINDINGS:
             self._bindings.clear()
         bound = _BoundConvolution(shape, convolve, constants, addresses, variables)
-        self._bindings[(data_shape, *shapes)] = bound
+        key = (data_shape, *shapes)
+        self._bindings[key] = bound
         return bound
 
     def _plan(self, data_shape: tuple[int, ...]) -> tuple[Geometry, tuple[int, ...]]:
@@ -276,7 +284,8 @@ class AttentionKernel:
     """
 
     def __init__(self, constants: Sequence[Array | None], is_causal: bool) -> None:
-        self._constants, self._is_causal = [*constants, *[None] * (5 - len(constants))], is_causal
+        self._constants: list[Array | None] = list(constants) + [None] * (5 - len(constants))
+        self._is_causal = is_causal
         self._count = len(constants)
 
     def __call__(self, *variables: Array) -> Array:
@@ -316,7 +325,11 @@ def _classify_column(operand: Array, shape: tuple[int, ...]) -> str:
 
 def _make_geometry(spatial: tuple[int, ...], windows: Windows) -> Geometry:
     size, output, kernel = (_to_pair(v, 1) for v in (spatial, windows.output_shape, windows.kernel))
-    strides, dilations, begin = _to_pair(windows.strides, 1), _to_pair(windows.dilations, 1), _to_pair(windows.pads_begin, 0)
+    strides, dilations, begin = (
+        _to_pair(windows.strides, 1),
+        _to_pair(windows.dilations, 1),
+        _to_pair(windows.pads_begin, 0),
+    )
     # Padding after the data is what the number of windows requires.
     rows, columns = (
         (n - 1) * s + d * (k - 1) + 1 - before - length

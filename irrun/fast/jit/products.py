@@ -233,9 +233,7 @@ class Product:
 
 
 @functools.lru_cache(maxsize=1024)
-def _divide(
-    count: int, inner: int, columns: int, tile: int
-) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+def _divide(count: int, inner: int, columns: int, tile: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """Return the blocks of rows and the sections of columns, each pair of which is a part."""
     block = max(MIN_BLOCK_ROWS, BLOCK_SIZE // max(1, inner))
     block_count = -(-count // block)

@@ -10,12 +10,12 @@ import numpy as np
 
 from irrun.fast.jit.code import Function, Value, Variable
 from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.elementwise import get_address
+from irrun.fast.jit.elementwise import apply_to_row, get_address
 from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.fast.jit.vector_functions import compute_exp
 from irrun.threads import run_parallel
 
-__all__ = ["compile_softmax", "add", "compute_softmax", "fold", "normalize"]
+__all__ = ["add", "compile_normalization", "compile_softmax", "compute_softmax", "fold", "normalize"]
 
 Array = np.ndarray[Any, Any]
 
@@ -65,6 +65,7 @@ def _reduce_row(
 
 
 def add(a: Value, b: Value) -> Value:
+    """Return the sum."""
     return a + b
 
 
@@ -82,12 +83,6 @@ def fold(f: Function, vector: Value, combine: Callable[[Value, Value], Value]) -
 
 def _sum_row(f: Function, length: Value, compute: Callable[[Value, Value | None], Value]) -> Value:
     return _reduce_row(f, length, 0.0, compute, add, lambda x: fold(f, x, add))
-
-
-def _iterate_row(f: Function, length: Value, function: Callable[[Value, Value | None], None]) -> None:
-    from irrun.fast.jit.elementwise import apply_to_row
-
-    apply_to_row(f, length, function)
 
 
 @functools.cache
@@ -122,7 +117,7 @@ def compile_softmax() -> Callable[..., None]:
             pointer = f.offset(target, position)
             f.store(f.load(pointer, f.vector, mask) * factor, pointer, mask)
 
-        _iterate_row(f, length, scale)
+        apply_to_row(f, length, scale)
     return compile_function(f)
 
 
@@ -197,12 +192,17 @@ def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bo
             ]
             f.store(evaluate(f, expression, value, operands), f.offset(target, position), mask)
 
-        _iterate_row(f, length, complete)
+        apply_to_row(f, length, complete)
     return compile_function(f)
 
 
 def normalize(
-    data: Array, length: int, epsilon: float, expression: Expression, operands: Sequence[Array], modes: tuple[bool, bool]
+    data: Array,
+    length: int,
+    epsilon: float,
+    expression: Expression,
+    operands: Sequence[Array],
+    modes: tuple[bool, bool],
 ) -> Array:
     """Normalize rows of contiguous f32.
 

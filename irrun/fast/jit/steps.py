@@ -39,8 +39,10 @@ Attributes = Mapping[str, Any]
 #: Operations of one input without attributes.
 UNARY = {
     name: name
-    for name in ("Abs", "Ceiling", "Erf", "Exp", "Floor", "HSigmoid", "HSwish", "Log", "Mish", "Negative", "Relu")
-    + ("Sigmoid", "SoftPlus", "Sqrt", "Tanh")
+    for name in (
+        *("Abs", "Ceiling", "Erf", "Exp", "Floor", "HSigmoid", "HSwish", "Log", "Mish", "Negative", "Relu"),
+        *("Sigmoid", "SoftPlus", "Sqrt", "Tanh"),
+    )
 }
 #: Operations of two inputs that broadcast.
 BINARY = ("Add", "Divide", "Maximum", "Minimum", "Multiply", "SquaredDifference", "Subtract")
@@ -67,7 +69,7 @@ def translate(
 
 
 def _broadcasts_as_numpy(attributes: Attributes, ranks: Sequence[int | None]) -> bool:
-    return attributes.get("auto_broadcast", "numpy") == "numpy"
+    return bool(attributes.get("auto_broadcast", "numpy") == "numpy")
 
 
 def _get_number(constants: Constants, position: int) -> float | None:
@@ -127,10 +129,12 @@ def _translate_fake_quantize(
     in_low, in_high, out_low, out_high = limits
     with np.errstate(all="ignore"):
         width, out_width = np.asarray(in_high - in_low), np.asarray(out_high - out_low)
-    if not (width > 0).all() or not np.isfinite(width).all() or not np.isfinite(out_width).all():
-        return None
-    step = np.asarray(out_width.astype(np.float64) / (levels - 1), np.float32)
-    return Translation("FakeQuantize", (0, in_low, in_high, width, step, out_low), (float(levels - 1),))
+        if not (width > 0).all() or not np.isfinite(width).all() or not np.isfinite(out_width).all():
+            return None
+        correction = np.asarray(out_high - (out_width + out_low))
+    operands = (0, in_low, in_high, width, out_width, out_low)
+    extended = (*operands, correction) if correction.any() else operands
+    return Translation("FakeQuantize", extended, (float(levels - 1),))
 
 
 _FACTORIES: dict[str, Callable[[Attributes, Constants, Sequence[int | None]], Translation | None]] = {

@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Union
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from irrun.runtime.program import ABSENT, Instruction, Program
 __all__ = ["use_compiled_kernels"]
 
 Array = np.ndarray[Any, Any]
-Kernel = Union[ConvolutionKernel, ExpressionKernel, NormalizationKernel, ProductKernel]
+Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel
 
 F32 = np.dtype(np.float32)
 
@@ -147,7 +147,11 @@ class _Compilation:
         """Return whether an instruction is one of irrun's own, as it was lowered."""
         instruction = self.instructions[number]
         is_own = (instruction.operation.kernel.__module__ or "").startswith("irrun.ops.")
-        return is_own and not (instruction.plain or instruction.bodies or instruction.provided) and number not in self.taken
+        return (
+            is_own
+            and not (instruction.plain or instruction.bodies or instruction.provided)
+            and number not in self.taken
+        )
 
     def get_constant(self, slot: int) -> Array | None:
         return self.program.initial[slot] if slot in self.program.constant_layers else None
@@ -156,7 +160,7 @@ class _Compilation:
         """Return the declared shape of a value, with None for dynamic dimensions, if its rank is known."""
         constant = self.get_constant(slot)
         if constant is not None:
-            return constant.shape
+            return tuple(constant.shape)
         port = self.ports.get(slot)
         if port is None or port.shape is None:
             return None
@@ -165,12 +169,12 @@ class _Compilation:
     def is_f32(self, slot: int) -> bool:
         constant = self.get_constant(slot)
         if constant is not None:
-            return constant.dtype == F32
+            return bool(constant.dtype == F32)
         port = self.ports.get(slot)
         if port is None or port.element_type is None:
             return False
         declared = port.element_type.dtype
-        return self.program.computed_types.get(declared, declared) == F32
+        return bool(self.program.computed_types.get(declared, declared) == F32)
 
     # Groups
 
@@ -250,8 +254,10 @@ class _Compilation:
                 return
             kernel = SoftmaxKernel()
         else:
-            is_supported = all(map(self.is_f32, instruction.inputs[:3])) and constants[:3] == [None] * 3
-            if not is_supported or len(constants) > 5 or len(constants) == 5 and constants[4] is None:
+            has_scale = len(constants) == 5
+            if constants[:3] != [None] * 3 or len(constants) > 5 or (has_scale and constants[4] is None):
+                return
+            if not all(map(self.is_f32, instruction.inputs[:3])):
                 return
             kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)))
         kernel.prepare((), ())
@@ -303,7 +309,11 @@ class _Compilation:
             if number in candidates or number <= last:
                 continue
             candidates.add(number)
-            if number >= len(self.instructions) or not self.is_replaceable(number) or not self.add_member(group, number):
+            if (
+                number >= len(self.instructions)
+                or not self.is_replaceable(number)
+                or not self.add_member(group, number)
+            ):
                 continue
             last = number
             pending |= {n for slot in self.instructions[number].outputs for n in self.consumers[slot]}
