@@ -5,7 +5,9 @@ The record selects the tests of a mutation; see mutate.py. With pytest-xdist, ea
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +18,7 @@ __all__ = ["CoverageMap"]
 
 
 class CoverageMap:
-    """Records the lines of irrun that each test executes, under the id of the test.
+    """Records the lines of irrun that each test executes, under the id of the test, and its processor time.
 
     Args:
         folder: Where the records are written.
@@ -24,6 +26,8 @@ class CoverageMap:
     """
 
     def __init__(self, folder: Path, source: Path) -> None:
+        self._folder = folder
+        self._seconds: dict[str, float] = {}
         self._coverage = coverage.Coverage(
             data_file=str(folder / f"record.{os.getpid()}"), source=[str(source)], config_file=False, branch=False
         )
@@ -32,7 +36,9 @@ class CoverageMap:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Record one test."""
         self._coverage.switch_context(item.nodeid)
+        start = time.process_time()
         result = yield
+        self._seconds[item.nodeid] = round(time.process_time() - start, 2)
         self._coverage.switch_context("")
         return result
 
@@ -44,6 +50,7 @@ class CoverageMap:
         """Write the record."""
         self._coverage.stop()
         self._coverage.save()
+        (self._folder / f"seconds.{os.getpid()}.json").write_text(json.dumps(self._seconds))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -52,8 +52,8 @@ PROCESS_TESTS = {
     "inspection": ["tests/inspection/test_debugger.py", "tests/inspection/test_reduce.py"],
 }
 
-#: Tests that run first, tests of the second run, and seconds of processor time for all runs of a mutation.
-FIRST_RUN, SECOND_RUN, TIME_LIMIT = 80, 80, 150
+#: Unit tests of the first run, conformance tests of the second, others of the third, and the processor time of each.
+FIRST_RUN, SECOND_RUN, THIRD_RUN, TIME_LIMIT = 60, 60, 300, 150
 
 #: Imported once, before the processes of the mutations are forked.
 PRELOADED = ["numpy", "ml_dtypes", "lxml.etree", "defusedxml", "pytest", "hypothesis", "PIL.Image", "openvino"]
@@ -190,8 +190,7 @@ def plan_tests(copy: Path, mutations: Sequence[Any], seed: int) -> list[list[lis
     plans = []
     for mutation in mutations:
         rng = random.Random(f"{seed}-{mutation}")
-        covering = sorted(records.find_tests(mutation.path, mutation.covering))
-        rng.shuffle(covering)
+        covering = records.order_tests(records.find_tests(mutation.path, mutation.covering), mutation.path, rng)
         unit = [test for test in covering if "/conformance/" not in test]
         conformance = [test for test in covering if "/conformance/" in test]
         if mutation.path.startswith(("irrun/ops/", "irrun/fast/")):
@@ -200,7 +199,8 @@ def plan_tests(copy: Path, mutations: Sequence[Any], seed: int) -> list[list[lis
             if mutation.operator == "default":  # a signature is read, not executed
                 conformance.insert(0, "tests/conformance/test_defaults.py::test_table_contains_all_defaults")
         conformance = list(dict.fromkeys(conformance))
-        runs = [unit[:FIRST_RUN], conformance[:SECOND_RUN], unit[FIRST_RUN:] + conformance[SECOND_RUN:]]
+        rest = unit[FIRST_RUN:] + conformance[SECOND_RUN:]
+        runs = [unit[:FIRST_RUN], conformance[:SECOND_RUN], rest[:THIRD_RUN]]
         plans.append([run for run in runs if run])
     return plans
 
