@@ -116,8 +116,9 @@ OPERATIONS: dict[str, Callable[[Function, Sequence[Value], Parameters], Value]] 
     "HSigmoid": lambda f, x, parameters: _limit_sum(f, x[0]) * (1 / 6),
     "HSwish": _compute_h_swish,
     "Log": _unary(v.compute_log),
-    "Maximum": lambda f, x, parameters: v.compute_maximum(f, x[0], x[1]),
-    "Minimum": lambda f, x, parameters: v.compute_minimum(f, x[0], x[1]),
+    # The first operand if either is NaN.
+    "Maximum": lambda f, x, parameters: f.select(f.compare("ogt", x[1], x[0]), x[1], x[0]),
+    "Minimum": lambda f, x, parameters: f.select(f.compare("olt", x[1], x[0]), x[1], x[0]),
     "Mish": _unary(v.compute_mish),
     "Multiply": lambda f, x, parameters: x[0] * x[1],
     "Negative": lambda f, x, parameters: 0.0 - x[0],

@@ -255,7 +255,7 @@ class _Compilation:
             kernel = SoftmaxKernel()
         else:
             has_scale = len(constants) == 5
-            if constants[:3] != [None] * 3 or len(constants) > 5 or (has_scale and constants[4] is None):
+            if any(x is not None for x in constants[:3]) or len(constants) > 5 or (has_scale and constants[4] is None):
                 return
             if not all(map(self.is_f32, instruction.inputs[:3])):
                 return
