@@ -89,8 +89,9 @@ behave differently, "missing" ones do not exist.
 
 ## How results differ
 
-- Models compute in f32, except where they contain f64. OpenVINO's CPU plugin may compute in bf16 or f16 where the
-  processor supports it, unless INFERENCE_PRECISION_HINT is f32. With f32 on both sides, the results of the test models
+- Models compute in f32, except where they contain f64; with an INFERENCE_PRECISION_HINT other than f32, graphs in f16
+  and bf16 compute in these types. OpenVINO's CPU plugin may compute in bf16 or f16 where the processor supports it,
+  unless the hint is f32. With f32 on both sides, the results of the test models
   agree within a relative error of 1e-3.
 - Quantized models (FakeQuantize and compressed weights) compute in f32. OpenVINO computes them in int8, and rounds sums
   differently. Single values differ by a few steps of quantization, that is, by 1 to 2 % of the range of a tensor, and
