@@ -26,7 +26,7 @@ Array = np.ndarray[Any, Any]
 #: Rows of results below this length are computed by banded products.
 MAX_BANDED_WIDTH = 11
 #: Winograd's algorithm: input and output channels at least, and tiles per image at least.
-MIN_WINOGRAD_CHANNELS, MIN_WINOGRAD_TILES = 48, 32
+MIN_WINOGRAD_CHANNELS, MIN_WINOGRAD_TILES = 32, 32
 #: Data shapes whose methods a kernel keeps.
 MAX_SHAPES = 16
 

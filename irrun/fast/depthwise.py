@@ -16,7 +16,7 @@ __all__ = ["BandedMethod", "TapMethod", "can_sum_taps", "make_bands"]
 Array = np.ndarray[Any, Any]
 
 #: Elements of the result that are computed at a time.
-BLOCK_SIZE = 1 << 15
+BLOCK_SIZE = 1 << 16
 #: Products of elements that a thread computes at least.
 MIN_PART_PRODUCTS = 1 << 19
 MAX_PARTS = 16

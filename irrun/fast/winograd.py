@@ -19,8 +19,8 @@ __all__ = ["WinogradMethod", "transform_filters"]
 
 Array = np.ndarray[Any, Any]
 
-#: Elements of the transformed data and results of a block.
-BLOCK_SIZE = 1 << 20
+#: Elements of the transformed data and results of a block, and tiles that it has at least for efficient products.
+BLOCK_SIZE, MIN_BLOCK_TILES = 1 << 18, 256
 #: The transformation of filters.
 FILTER_MATRIX = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], np.float64)
 
@@ -60,8 +60,9 @@ class WinogradMethod:
         #: Length of a row of tiles, with one that is discarded.
         self.row = self.tile_columns + 1
         tile_rows = -(-height // 2)
-        per_row = 16 * (p.c_in + p.c_out) * self.row
-        self.rows = split_range(tile_rows, -(-tile_rows * per_row // BLOCK_SIZE))
+        per_tile = 16 * (p.c_in + p.c_out)
+        block_tiles = max(MIN_BLOCK_TILES, BLOCK_SIZE // per_tile)
+        self.rows = split_range(tile_rows, -(-tile_rows * self.row // block_tiles))
 
     def __call__(self, data: Array, result: Array, finish: Finish) -> None:
         """Compute the convolution; see `Method`."""
