@@ -13,12 +13,14 @@ import numpy as np
 
 from irrun.runtime.program import Program
 
-__all__ = ["BackgroundCompilation", "Jit", "resolve_jit"]
+__all__ = ["JIT_PACKED_BYTES", "BackgroundCompilation", "Jit", "resolve_jit"]
 
 Jit: TypeAlias = bool | Literal["auto"] | None
 
 #: The values of the environment variable IRRUN_JIT.
 VALUES: dict[str, Jit] = {"": "auto", "auto": "auto", "0": False, "off": False, "1": True, "on": True}
+#: Bytes of weights that compiled kernels keep in the order in which they read them, at most.
+JIT_PACKED_BYTES = 1 << 30
 #: Runs, and seconds that they take together, after which it pays to compile the kernels of a model.
 MIN_RUNS, MIN_SECONDS = 3, 0.5
 

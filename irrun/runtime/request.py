@@ -22,7 +22,7 @@ from irrun.limits import format_size, get_available_memory, parse_size, run_with
 from irrun.ops._support.context import Declaration
 from irrun.ops._support.operation import Operation
 from irrun.runtime import passes
-from irrun.runtime.compilation import BackgroundCompilation, Jit, resolve_jit
+from irrun.runtime.compilation import JIT_PACKED_BYTES, BackgroundCompilation, Jit, resolve_jit
 from irrun.runtime.executor import Executor, Instrument, Observer, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
 from irrun.runtime.lowering import lower
@@ -192,13 +192,14 @@ class CompiledModel:
             change_precision(self._program, precision, keeps_output_types)
             passes.apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
             with np.errstate(all="ignore"), pause_collection():
-                packed_memory = min(weights_memory, DEFAULT_PACKED_BYTES)
+                packed_memory = min(weights_memory, JIT_PACKED_BYTES if jit is True else DEFAULT_PACKED_BYTES)
                 self._fast_program = (
                     passes.optimize(self._program, jit is True, packed_memory) if optimize else self._program
                 )
         self._compilation: BackgroundCompilation | None = None
         if optimize and jit == "auto":
-            self._compilation = BackgroundCompilation(lambda: passes.optimize(self._program, use_jit=True))
+            jit_memory = min(weights_memory, JIT_PACKED_BYTES)
+            self._compilation = BackgroundCompilation(lambda: passes.optimize(self._program, True, jit_memory))
         keep_freed_blocks()
         self._request: InferRequest | None = None
 

@@ -52,11 +52,11 @@ def optimize(program: Program, use_jit: bool = False, packed_memory: int = DEFAU
 
         convert_loops_to_sequences(fast)
         specialize_loops(fast)
+    packed = PackedMemory(packed_memory)
     if use_jit:
         from irrun.runtime.passes.jit import use_compiled_kernels
 
-        use_compiled_kernels(fast)
-    packed = PackedMemory(packed_memory)
+        use_compiled_kernels(fast, packed)
     fuse_elementwise_operations(fast, packed)
     specialize_instructions(fast, packed)
     if has_bodies:

@@ -27,6 +27,7 @@ from irrun.fast.jit.kernels import (
     SoftmaxKernel,
 )
 from irrun.fast.jit.steps import Translation, translate
+from irrun.fast.packing import PackedMemory
 from irrun.ir.graph import Port
 from irrun.runtime.program import ABSENT, Instruction, Program
 
@@ -47,16 +48,17 @@ MIN_WEIGHTS = 1 << 10
 MAX_MEMBERS = 24
 
 
-def use_compiled_kernels(program: Program) -> None:
+def use_compiled_kernels(program: Program, packed: PackedMemory) -> None:
     """Replace instructions by compiled kernels, in bodies too.
 
     Args:
         program: Changed in place. Instructions that are replaced are kept as `plain`.
+        packed: What the weights of kernels may take.
     """
-    _Compilation(program).run()
+    _Compilation(program, packed).run()
     for instruction in program.instructions:
         for body in instruction.bodies.values():
-            use_compiled_kernels(body.program)
+            use_compiled_kernels(body.program, packed)
 
 
 @dataclass
@@ -91,8 +93,9 @@ class _Group:
 class _Compilation:
     """The rewriting of one program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, packed: PackedMemory) -> None:
         self.program = program
+        self.packed = packed
         self.instructions = program.instructions
         self.consumers: dict[int, set[int]] = defaultdict(set)
         self.ports: dict[int, Port] = {}
@@ -187,11 +190,14 @@ class _Compilation:
             return None
         if len(shape) not in (3, 4) or self.get_constant(data) is not None or not filters.size:
             return None
+        if not self.packed.fits(filters.nbytes):
+            return None
         grouped = filters if instruction.operation.type == "GroupConvolution" else filters[np.newaxis]
         if grouped.ndim != len(shape) + 1:
             return None
 
         def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
+            self.packed.reserve(filters.nbytes)
             return ConvolutionKernel(grouped, instruction.attributes, steps, operands)
 
         group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
@@ -207,11 +213,12 @@ class _Compilation:
             return None
         if instruction.attributes.get("transpose_a") or not self.is_f32(data) or not self.is_f32(value):
             return None
-        if self.get_constant(data) is not None or weights.size < MIN_WEIGHTS:
+        if self.get_constant(data) is not None or weights.size < MIN_WEIGHTS or not self.packed.fits(weights.nbytes):
             return None
         matrix = weights.T if instruction.attributes.get("transpose_b") else weights
 
         def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
+            self.packed.reserve(weights.nbytes)
             return ProductKernel(matrix, steps, operands)
 
         group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
