@@ -121,7 +121,8 @@ def apply_in_tiles(function: Callable[[Array, Array], object], x: Array) -> Arra
         transposed = find_contiguous_order(x)
         if transposed is not None:
             order, contiguous = transposed
-            return apply_in_tiles(function, contiguous).transpose(np.argsort(order))
+            computed: Array = apply_in_tiles(function, contiguous).transpose(np.argsort(order))
+            return computed
     result = np.empty(x.shape, F32)
     if x.size <= TILE or not x.flags.c_contiguous:
         function(x, result)
