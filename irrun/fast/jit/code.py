@@ -134,9 +134,7 @@ class Function:
 
     def get_text(self) -> str:
         """Return the module that contains the function."""
-        shown = ", ".join(
-            f"{value.type}{' noalias' * (value.type == 'ptr')} {value}" for value in self.parameters.values()
-        )
+        shown = ", ".join(f"{value.type} {value}" for value in self.parameters.values())
         bits = self.lanes * 32
         body = "\n".join(("entry:", *self._entry, *self._lines, "  ret void"))
         return (
