@@ -37,7 +37,9 @@ def command(
     from irrun.data.save import save_outputs
     from irrun.errors import InputError, escape_unprintable
     from irrun.inspection.metrics import measure
-    from irrun.inspection.trace import Trace, hash_model, replay
+    from irrun.inspection.model_hash import hash_model
+    from irrun.inspection.replay import replay
+    from irrun.inspection.trace import Trace
     from irrun.ir.reader import read_model
 
     with Trace.open(trace) as opened:

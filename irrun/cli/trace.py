@@ -58,7 +58,8 @@ def command(
     import irrun
     from irrun.cli.progress import show_progress
     from irrun.errors import escape_unprintable
-    from irrun.inspection.trace import Trace, record
+    from irrun.inspection.recording import record
+    from irrun.inspection.trace import Trace
 
     limit = parse_size(max_bytes, "--max-bytes")
     if model.suffix.lower() == ".trace":

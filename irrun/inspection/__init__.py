@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from irrun.inspection.profile import LayerProfile as LayerProfile
     from irrun.inspection.profile import Profile as Profile
     from irrun.inspection.profile import profile as profile
+    from irrun.inspection.recording import Recorder as Recorder
+    from irrun.inspection.recording import record as record
     from irrun.inspection.reduce import Reduction as Reduction
     from irrun.inspection.reduce import reduce as reduce
-    from irrun.inspection.trace import Recorder as Recorder
+    from irrun.inspection.replay import replay as replay
     from irrun.inspection.trace import Trace as Trace
     from irrun.inspection.trace import TracedValue as TracedValue
-    from irrun.inspection.trace import record as record
-    from irrun.inspection.trace import replay as replay
 
 #: The public names and the modules that define them.
 _PUBLIC = {
@@ -64,14 +64,14 @@ _PUBLIC = {
     "LayerProfile": "irrun.inspection.profile",
     "Profile": "irrun.inspection.profile",
     "profile": "irrun.inspection.profile",
-    "Recorder": "irrun.inspection.trace",
+    "Recorder": "irrun.inspection.recording",
     "Selection": "irrun.inspection.keys",
     "Trace": "irrun.inspection.trace",
     "TracedValue": "irrun.inspection.trace",
     "measure": "irrun.inspection.metrics",
     "measure_top_k": "irrun.inspection.metrics",
-    "record": "irrun.inspection.trace",
-    "replay": "irrun.inspection.trace",
+    "record": "irrun.inspection.recording",
+    "replay": "irrun.inspection.replay",
 }
 
 __all__ = list(_PUBLIC)

@@ -11,7 +11,7 @@ import numpy as np
 from irrun.inspection.compare import LayerComparison, compare_with
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.openvino_reference import OpenVinoBody, OpenVinoReference
-from irrun.inspection.trace import isolate_layer
+from irrun.inspection.replay import isolate_layer
 from irrun.ir.graph import Edge, Graph, Layer
 from irrun.ir.model import Model
 from irrun.runtime.executor import Scope

@@ -27,8 +27,8 @@ from irrun.inspection.references import (
     make_f64_reference,
     make_mapping_reference,
 )
+from irrun.inspection.replay import isolate_layer
 from irrun.inspection.rounding import EXACT, Rounding, RoundingEstimator, get_epsilon, is_float_array
-from irrun.inspection.trace import isolate_layer
 from irrun.inspection.verdicts import LayerErrors, choose_verdict, get_ordinary_sqnr, is_one_level
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model

@@ -28,9 +28,10 @@ from irrun.inspection.matching import match_layers
 from irrun.inspection.metrics import Metrics, measure
 from irrun.inspection.openvino_reference import OpenVinoModel, get_precision_epsilon, parse_target
 from irrun.inspection.parts import Counterpart, Frame, Part, add_probes
+from irrun.inspection.recording import record
 from irrun.inspection.references import convert_arguments, describe_precision, match_outputs
 from irrun.inspection.reproduction import name_inputs, save_part
-from irrun.inspection.trace import Trace, record
+from irrun.inspection.trace import Trace
 from irrun.ir.extract import extract_between
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, index_names

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import irrun
-from irrun.inspection.trace import record
+from irrun.inspection.recording import record
 
 ov = pytest.importorskip("openvino")
 o = pytest.importorskip("openvino.opset13")

@@ -1,0 +1,100 @@
+"""The connections of the layers of a graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from irrun.inspection.keys import KeyTable, find_constant_layers
+from irrun.ir.graph import Graph, Layer, OutputAddress
+
+__all__ = ["ConnectionTable", "Connections", "Source"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The layer and the position of the output port that an input is connected to."""
+
+    layer: Layer
+    port: int
+
+
+class Connections:
+    """What the inputs of the layers of a graph are connected to.
+
+    Args:
+        graph: The graph of a model or of a body.
+
+    Attributes:
+        graph: The graph.
+        layers: The layers by id.
+        addresses: The ids of the layer and port that an input is connected to, by those of the input.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.layers = {layer.id: layer for layer in graph.layers}
+        self.addresses: dict[tuple[int, int], OutputAddress] = {
+            (e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges
+        }
+
+    @cached_property
+    def constants(self) -> set[int]:
+        """The ids of the layers whose values depend on constants only."""
+        return find_constant_layers(self.graph)
+
+    def find_sources(self, layer: Layer) -> list[Source | None]:
+        """Return the sources of the inputs of a layer; None for an input that is not connected.
+
+        Args:
+            layer: A layer of the graph.
+        """
+        sources: list[Source | None] = []
+        for port in layer.inputs:
+            address = self.addresses.get((layer.id, port.id))
+            if address is None:
+                sources.append(None)
+                continue
+            producer = self.layers[address[0]]
+            sources.append(Source(producer, [p.id for p in producer.outputs].index(address[1])))
+        return sources
+
+    def find_producers(self, layer: Layer) -> list[Layer]:
+        """Return the layers that the connected inputs of a layer come from.
+
+        Args:
+            layer: A layer of the graph.
+        """
+        addresses = (self.addresses.get((layer.id, port.id)) for port in layer.inputs)
+        return [self.layers[address[0]] for address in addresses if address is not None]
+
+
+class ConnectionTable:
+    """The connections of all graphs of a model.
+
+    Args:
+        table: The keys of the model.
+    """
+
+    def __init__(self, table: KeyTable) -> None:
+        self._table = table
+        self._connections: dict[int, Connections] = {}
+
+    def get(self, layer: Layer) -> Connections:
+        """Return the connections of the graph that contains a layer.
+
+        Args:
+            layer: A layer of the model.
+        """
+        graph = self._table.get_graph(layer)
+        if id(graph) not in self._connections:
+            self._connections[id(graph)] = Connections(graph)
+        return self._connections[id(graph)]
+
+    def is_constant(self, layer: Layer) -> bool:
+        """Return whether the values of a layer depend on constants only.
+
+        Args:
+            layer: A layer of the model.
+        """
+        return layer.id in self.get(layer).constants

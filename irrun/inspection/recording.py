@@ -1,0 +1,255 @@
+"""Recording of the values of a run."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import irrun
+from irrun.atomic_files import atomic_write
+from irrun.element_types import ElementType
+from irrun.errors import InputError, IrrunError
+from irrun.inspection.connections import ConnectionTable, Source
+from irrun.inspection.keys import KeyTable, Selection, get_port_suffix
+from irrun.inspection.metrics import describe_values
+from irrun.inspection.model_hash import hash_model
+from irrun.inspection.trace import Trace, TracedValue
+from irrun.inspection.trace_file import FORMAT, VERSION, TraceWriter
+from irrun.ir.graph import Layer
+from irrun.ir.model import Model
+from irrun.runtime.executor import Observer, Scope
+from irrun.runtime.inputs import Inputs, collect_inputs
+from irrun.runtime.request import CompiledModel, compile_model
+
+__all__ = ["Recorder", "record"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Recorder:
+    """Observer that records values.
+
+    Args:
+        table: The keys of the model.
+        store: Receives the values, with the names of their members.
+        selection: The layers to record; by default all.
+        max_bytes: Bytes that all recorded values may take. Beyond them, only statistics are recorded.
+        with_inputs: Whether the inputs of selected layers are recorded too, so that the layers can be replayed.
+
+    Attributes:
+        values: The recorded values in the order of execution.
+    """
+
+    def __init__(
+        self,
+        table: KeyTable,
+        store: Callable[[str, Array], None],
+        selection: Selection | None = None,
+        max_bytes: int | None = None,
+        with_inputs: bool = True,
+    ) -> None:
+        self.table = table
+        self.values: list[TracedValue] = []
+        self._store = store
+        self._selection = selection or Selection()
+        self._remaining = max_bytes
+        self._with_inputs = with_inputs
+        self._keys: set[str] = set()
+        self._sources: dict[int, list[Source | None]] = {}
+        self._connections = ConnectionTable(table)
+        self._count = 0
+
+    def __call__(
+        self,
+        layer: Layer,
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array],
+        seconds: float,
+        scope: Scope,
+    ) -> None:
+        """Record the outputs of a layer."""
+        key = self.table.get_key(layer, scope)
+        ports = self._selection.select_ports(layer, key)
+        if not ports:
+            return
+        prefix = key[: len(key) - len(self.table.get_key(layer))]
+        for value, source in zip(inputs, self._get_sources(layer), strict=False):
+            if source is None or value is None:
+                continue
+            is_body_parameter = source.layer.type == "Parameter" and bool(scope)
+            if (is_body_parameter or self._selection) and (self._with_inputs or not self._selection):
+                self.add(source.layer, source.port, value, prefix, is_selected=False)
+        for port in ports:
+            if port < len(outputs):
+                self.add(layer, port, outputs[port], prefix, seconds=seconds)
+
+    def add(
+        self,
+        layer: Layer,
+        port: int,
+        value: Array,
+        prefix: str = "",
+        *,
+        seconds: float = 0.0,
+        is_selected: bool = True,
+    ) -> None:
+        """Record one value, unless its key is recorded already.
+
+        Args:
+            layer: The layer that produced it.
+            port: The position of the output port.
+            value: The value.
+            prefix: The owners of the bodies that contain the layer, with their iterations.
+            seconds: The run time of the layer.
+            is_selected: Whether the value was selected, as opposed to being the input of a selected layer.
+        """
+        layer_key = prefix + self.table.get_key(layer)
+        key = layer_key + get_port_suffix(layer, port)
+        if key in self._keys:
+            return
+        self._keys.add(key)
+        member = None
+        if self._remaining is None or value.nbytes <= self._remaining:
+            member = f"values/{self._count}.npy"
+            self._store(member, value)
+            self._count += 1
+            if self._remaining is not None:
+                self._remaining -= value.nbytes
+        element_type = str(ElementType.of(value.dtype))
+        statistics = describe_values(value)
+        shape = tuple(value.shape)
+        self.values.append(
+            TracedValue(key, layer_key, layer.type, port, element_type, shape, statistics, seconds, member, is_selected)
+        )
+
+    def _get_sources(self, layer: Layer) -> list[Source | None]:
+        """Return the sources of the inputs of a layer; None for values that depend on constants only."""
+        if id(layer) not in self._sources:
+            connections = self._connections.get(layer)
+            self._sources[id(layer)] = [
+                None if source is None or source.layer.id in connections.constants else source
+                for source in connections.find_sources(layer)
+            ]
+        return self._sources[id(layer)]
+
+
+def record(
+    model: Model | CompiledModel | str | os.PathLike[str],
+    inputs: Inputs = None,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    layers: Sequence[str] = (),
+    types: Sequence[str] = (),
+    modules: Sequence[str] = (),
+    max_bytes: int | None = None,
+    with_inputs: bool = True,
+    precision: str | None = None,
+    observers: Sequence[Observer] = (),
+) -> Trace:
+    """Run a model once and record the outputs of its layers, in bodies too.
+
+    Args:
+        model: The model, or the path of its .xml file.
+        inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
+        path: The trace file to write; None for a trace in memory.
+        layers: Globs for the layers to record; see `Selection`.
+        types: Types of the layers to record.
+        modules: Prefixes of the keys of the layers to record.
+        max_bytes: Bytes that all recorded values may take. Beyond them, only statistics are recorded.
+        with_inputs: Whether the inputs of selected layers are recorded too, so that the layers can be replayed.
+        precision: What the trace states as its precision; by default that of the compiled model, or "declared" where
+            it makes no difference.
+        observers: Observers that are called before the values are recorded.
+
+    Returns:
+        The trace.
+
+    Raises:
+        InputError: The inputs do not match the model, nothing is selected, or the file cannot be written.
+        ExecutionError: A kernel failed. The file contains the values before the failure and the message.
+    """
+    compiled = _compile(model)
+    table = KeyTable(compiled.model)
+    selection = Selection(layers, types, modules)
+    selection.check(table)
+    arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
+    index: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "model": {
+            "name": compiled.model.name,
+            "hash": hash_model(compiled.model),
+            "path": str(compiled.model.path) if compiled.model.path else None,
+        },
+        "versions": {"irrun": irrun.__version__, "numpy": np.__version__, "python": platform.python_version()},
+        "precision": precision or (compiled.precision if compiled.computed_types else "declared"),
+        "inputs": [table.get_value_key(spec.layer, 0) for spec in compiled.inputs],
+        "outputs": _find_output_keys(compiled.model, table),
+        "error": None,
+    }
+
+    def run(store: Callable[[str, Array], None]) -> tuple[Recorder, IrrunError | None]:
+        recorder = Recorder(table, store, selection, max_bytes, with_inputs)
+        for spec, value in zip(compiled.inputs, arguments, strict=True):
+            copied = value.copy() if path is None else value
+            recorder.add(spec.layer, 0, copied, is_selected=bool(selection.select_ports(spec.layer, spec.layer.name)))
+        try:
+            compiled.create_infer_request().infer(arguments, observers=[*observers, recorder])
+        except IrrunError as error:
+            index["error"] = str(error)
+            return recorder, error
+        return recorder, None
+
+    if path is None:
+        store = _MemoryStore()
+        recorder, failure = run(store.write)
+        if failure is not None:
+            raise failure
+        return Trace(index, recorder.values, store.read)
+    try:
+        with atomic_write(Path(path)) as file:
+            writer = TraceWriter(file)
+            with writer.archive:  # closed before the file, also after an error
+                recorder, failure = run(writer.write)
+                writer.finish(index, recorder.values)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    if failure is not None:
+        raise failure
+    return Trace.open(path)
+
+
+class _MemoryStore:
+    """Stores values in memory."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+
+    def write(self, member: str, value: Array) -> None:
+        self.arrays[member] = value
+
+    def read(self, value: TracedValue) -> Array:
+        return self.arrays[str(value.member)]
+
+
+def _compile(model: Model | CompiledModel | str | os.PathLike[str]) -> CompiledModel:
+    return model if isinstance(model, CompiledModel) else compile_model(model, optimize=False)
+
+
+def _find_output_keys(model: Model, table: KeyTable) -> dict[str, str]:
+    """Return the keys of the values that are outputs of a model, by the names of the outputs."""
+    layers = {layer.id: layer for layer in model.graph.layers}
+    sources = {e.to_layer: (e.from_layer, e.from_port) for e in model.graph.edges}
+    keys: dict[str, str] = {}
+    for i, spec in enumerate(model.outputs):
+        producer_id, port_id = sources[spec.layer.id]
+        producer = layers[producer_id]
+        port = [p.id for p in producer.outputs].index(port_id)
+        name = next(n for n in (*spec.names, f"output{i}", f"output{i}.result") if n not in keys)
+        keys[name] = table.get_value_key(producer, port)
+    return keys
