@@ -21,7 +21,7 @@ def load_specializers() -> dict[str, str]:
     """Return the module that registers the specializer of each operation."""
     for module in set(MODULES.values()):
         importlib.import_module(f"irrun.fast.{module}")
-    return {name: f.__module__.rpartition(".")[2] for name, f in specialization._specializers.items()}
+    return {name: f.__module__.split(".")[2] for name, f in specialization._specializers.items()}
 
 
 def test_table_lists_what_modules_register():

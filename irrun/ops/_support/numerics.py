@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 import ml_dtypes
 import numpy as np
 
-from irrun.element_types import ElementType
+from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 
 __all__ = [
@@ -52,6 +52,9 @@ Array = np.ndarray[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Floating-point types that are computed in f32.
+#: Bits.
+U1 = ELEMENT_TYPES["u1"].dtype
+
 LOW_PRECISION = frozenset(
     np.dtype(t)
     for t in (
@@ -155,7 +158,7 @@ def compute_in_float32(kernel: Function) -> Function:
     """Decorate a kernel so that it is passed low-precision floats as f32.
 
     Results in f32 are converted back to the type of the first low-precision input; all others are returned as they
-    are. Types without arithmetic raise an InputError.
+    are. Types without arithmetic raise an InputError, apart from u1, the type of the filters of BinaryConvolution.
     """
 
     @functools.wraps(kernel)
@@ -166,7 +169,7 @@ def compute_in_float32(kernel: Function) -> Function:
                 continue
             if x.dtype in LOW_PRECISION:
                 dtype = dtype or x.dtype
-            elif x.dtype.kind in "OV" and (x.dtype.kind == "O" or x.dtype.fields is not None):
+            elif x.dtype.kind in "OV" and (x.dtype.kind == "O" or x.dtype.fields is not None) and x.dtype != U1:
                 raise InputError(f"input {i} is {ElementType.of(x.dtype)}, expected a numeric type")
         if dtype is None:
             return kernel(*inputs, **attributes)
