@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDS = Path(os.environ.get("IRRUN_COVERAGE_MAP", ROOT / ".mutation"))
+RECORDS = Path(os.environ.get("IRRUN_COVERAGE_RECORDS", ROOT / ".mutation"))
 EQUIVALENT = Path(__file__).parent / "equivalent.json"
 
 #: Area -> files, as patterns below irrun/.
@@ -301,10 +301,9 @@ def record(tests: tuple[str, ...], workers: int) -> None:
     """
     if not tests:
         shutil.rmtree(RECORDS, ignore_errors=True)
-    RECORDS.mkdir(parents=True, exist_ok=True)
-    if not (RECORDS / "sources").exists():
-        shutil.copytree(ROOT / "irrun", RECORDS / "sources" / "irrun", ignore=shutil.ignore_patterns("__pycache__"))
-    environment = {**os.environ, "IRRUN_COVERAGE_MAP": str(RECORDS), "OMP_NUM_THREADS": "1"}
+    folder = RECORDS / secrets.token_hex(4)
+    shutil.copytree(ROOT / "irrun", folder / "sources" / "irrun", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {**os.environ, "IRRUN_COVERAGE_MAP": str(folder), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "mutation.coverage_map", "-n", str(workers)]
     environment["PYTHONPATH"] = str(ROOT / "tests")
     ignored = [f"--ignore=tests/{name}" for name in ("conformance", "fuzz", "mapping", "hostile", "test_typing.py")]
@@ -331,7 +330,7 @@ def run(areas: tuple[str, ...], count: int, seed: int | None, output: Path, agai
         environment = {
             **os.environ,
             "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'tests'}",
-            "IRRUN_COVERAGE_MAP": str(RECORDS),
+            "IRRUN_COVERAGE_RECORDS": str(RECORDS),
             "OMP_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         }

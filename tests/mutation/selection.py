@@ -22,17 +22,17 @@ class CoverageRecords:
     """The records of coverage_map.py, for sources that may have changed since.
 
     Args:
-        folder: The folder of the records. `sources/` contains the package as it was recorded.
+        folder: A folder with one folder for each time that tests were recorded, whose `sources/` contains the package as
+            it was then.
         root: The checkout whose lines are asked for.
     """
 
     def __init__(self, folder: Path, root: Path) -> None:
-        self._sources = folder / "sources"
         self._root = root
         self._seconds: dict[str, float] = {}
-        for path in sorted(folder.glob("seconds.*.json")):
+        for path in sorted(folder.glob("*/seconds.*.json")):
             self._seconds.update(json.loads(path.read_text()))
-        self._connections = [sqlite3.connect(path) for path in sorted(folder.glob("record.*"))]
+        self._records = [(path.parent / "sources", sqlite3.connect(path)) for path in sorted(folder.glob("*/record.*"))]
 
     def find_tests(self, path: str, lines: tuple[int, int] | None) -> set[str]:
         """Return the ids of the tests that execute one of the lines of a file.
@@ -42,9 +42,9 @@ class CoverageRecords:
             lines: The first and the last line; None for the whole file. A line that was not recorded stands for the
                 whole file.
         """
-        old_lines = self._translate(path, lines)
         tests: set[str] = set()
-        for connection in self._connections:
+        for sources, connection in self._records:
+            old_lines = self._translate(sources / path, self._root / path, lines)
             rows = connection.execute(
                 "select context, numbits from line_bits join context on context.id = context_id "
                 "join file on file.id = file_id where file.path like ? and context != ''",
@@ -69,20 +69,18 @@ class CoverageRecords:
         ]
         return [test for *_, test in sorted(turns, key=lambda turn: (turn[1], turn[0], turn[2]))]
 
-    def _translate(self, path: str, lines: tuple[int, int] | None) -> set[int] | None:
+    @staticmethod
+    def _translate(recorded: Path, present: Path, lines: tuple[int, int] | None) -> set[int] | None:
         """Return the lines of the recorded source that are equal to those of the present one."""
-        if lines is None:
+        if lines is None or not recorded.is_file():
             return None
-        wanted = set(range(lines[0], lines[1] + 1))
-        recorded = self._sources / path
-        if not recorded.is_file():
-            return None
-        old, new = recorded.read_text(), (self._root / path).read_text()
+        numbers = set(range(lines[0], lines[1] + 1))
+        old, new = recorded.read_text(), present.read_text()
         if old == new:
-            return wanted
+            return numbers
         blocks = difflib.SequenceMatcher(None, old.splitlines(), new.splitlines(), autojunk=False).get_matching_blocks()
         equal = {b.b + i + 1: b.a + i + 1 for b in blocks for i in range(b.size)}
-        return {equal[line] for line in wanted} if wanted <= equal.keys() else None
+        return {equal[n] for n in numbers} if numbers <= equal.keys() else None
 
 
 def _contains_any(bits: bytes, lines: Iterable[int]) -> bool:

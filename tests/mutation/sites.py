@@ -218,7 +218,8 @@ class _Finder:
             return
         covering = (node.body[0].lineno, node.end_lineno or node.lineno)
         if isinstance(node, ast.ClassDef):
-            inner = _Scope(name, covering)
+            methods = any(isinstance(s, ast.FunctionDef) for s in node.body)
+            inner = _Scope(name, covering if methods else None)  # a class without methods is executed once
             for statement in node.body:
                 if isinstance(statement, ast.AnnAssign) and statement.value is not None:
                     self._mutate_default(statement.value, statement.annotation, inner)
@@ -330,7 +331,9 @@ class _Finder:
             yield repr(value + 1)
         elif isinstance(value, str) and others and "Literal" in ast.unparse(annotation or node):
             yield repr(self._rng.choice(others))
-        elif isinstance(value, list | tuple) and all(isinstance(v, int | float) for v in value):
+        elif isinstance(value, list | tuple) and "list[" in (ast.unparse(annotation) if annotation else "list["):
+            if not all(isinstance(v, int | float) for v in value):
+                return
             changed = [v + 1 for v in value] or [1]
             yield repr(changed if isinstance(value, list) else tuple(changed))
 
