@@ -12,7 +12,7 @@ from irrun.cli import ExampleCommand
 from irrun.cli.inputs import InputOptions, input_options
 
 if TYPE_CHECKING:
-    from irrun.inspection.compare import Comparison, LayerComparison
+    from irrun.inspection.comparison import Comparison, LayerComparison
     from irrun.inspection.metrics import Metrics
 
 __all__ = ["command"]

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from irrun.inspection.checks import CheckFinding as CheckFinding
     from irrun.inspection.checks import CheckReport as CheckReport
     from irrun.inspection.checks import check as check
-    from irrun.inspection.compare import Comparison as Comparison
-    from irrun.inspection.compare import LayerComparison as LayerComparison
-    from irrun.inspection.compare import OutputComparison as OutputComparison
     from irrun.inspection.compare import compare as compare
+    from irrun.inspection.comparison import Comparison as Comparison
+    from irrun.inspection.comparison import LayerComparison as LayerComparison
+    from irrun.inspection.comparison import OutputComparison as OutputComparison
     from irrun.inspection.conditions import Condition as Condition
     from irrun.inspection.conditions import parse_condition as parse_condition
     from irrun.inspection.cure import Cure as Cure
@@ -55,9 +55,9 @@ _PUBLIC = {
     "CureStep": "irrun.inspection.cure",
     "check": "irrun.inspection.checks",
     "find_cure": "irrun.inspection.cure",
-    "Comparison": "irrun.inspection.compare",
-    "LayerComparison": "irrun.inspection.compare",
-    "OutputComparison": "irrun.inspection.compare",
+    "Comparison": "irrun.inspection.comparison",
+    "LayerComparison": "irrun.inspection.comparison",
+    "OutputComparison": "irrun.inspection.comparison",
     "compare": "irrun.inspection.compare",
     "KeyTable": "irrun.inspection.keys",
     "Metrics": "irrun.inspection.metrics",

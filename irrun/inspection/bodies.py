@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from irrun.inspection.compare import LayerComparison, compare_with
+from irrun.inspection.compare import compare_with
+from irrun.inspection.comparison import LayerComparison
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.openvino_reference import OpenVinoBody, OpenVinoReference
 from irrun.inspection.replay import isolate_layer

@@ -7,19 +7,18 @@ all layers, in which an observer replaces the outputs of each layer by the refer
 
 from __future__ import annotations
 
-import math
 import os
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from irrun.inspection.keys import KeyTable, find_constant_layers
-from irrun.inspection.matching import find_differing_attributes
-from irrun.inspection.metrics import Metrics, are_identical, measure, measure_top_k, widen
+from irrun.inspection.comparison import Comparison, LayerComparison, OutputComparison
+from irrun.inspection.connections import ConnectionTable
+from irrun.inspection.keys import KeyTable
+from irrun.inspection.metrics import Metrics, are_identical, measure, measure_top_k
 from irrun.inspection.references import (
     ModelReference,
     Reference,
@@ -27,18 +26,24 @@ from irrun.inspection.references import (
     make_f64_reference,
     make_mapping_reference,
 )
-from irrun.inspection.replay import isolate_layer
 from irrun.inspection.rounding import EXACT, Rounding, RoundingEstimator, get_epsilon, is_float_array
-from irrun.inspection.verdicts import LayerErrors, choose_verdict, get_ordinary_sqnr, is_one_level
-from irrun.ir.graph import Graph, Layer
+from irrun.inspection.static_differences import StaticDifferences
+from irrun.inspection.verdicts import (
+    LayerErrors,
+    choose_verdict,
+    get_ordinary_sqnr,
+    get_output_sqnr,
+    is_near_zero,
+    is_one_level,
+)
+from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
-from irrun.ir.weights import Weights
 from irrun.runtime.executor import Observer, Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
-from irrun.runtime.request import CompiledModel, compile_model
+from irrun.runtime.request import CompiledModel
 
-__all__ = ["Comparison", "LayerComparison", "OutputComparison", "compare", "open_reference"]
+__all__ = ["compare", "compare_with", "open_reference"]
 
 Array = np.ndarray[Any, Any]
 
@@ -46,134 +51,10 @@ Array = np.ndarray[Any, Any]
 FACTOR = 64.0
 #: The multiple if irrun computes the reference, so that equal layers give equal values.
 SAME_RUNTIME_FACTOR = 2.0
-#: Outputs without a matched producer agree if their SQNR in dB is at least this.
-OUTPUT_SQNR = 60.0
-#: The limit for references of low precision: an error of this multiple of their epsilon.
-OUTPUT_FACTOR = 8.0
-#: Layers that notebooks show.
-MAX_ROWS = 25
 #: The number of largest elements of an output that are compared.
 TOP_K = 5
 #: The input of a sequence layer that contains the lengths. OpenVINO leaves the steps after them undefined.
 LENGTH_INPUTS = {"LSTMSequence": 3, "GRUSequence": 2, "RNNSequence": 2}
-
-
-@dataclass(frozen=True)
-class LayerComparison:
-    """The comparison of one layer, in one iteration if it is in a body.
-
-    Attributes:
-        name: The name of the layer.
-        type: The type of the layer.
-        key: The key of the layer.
-        matched_by: How it was matched: "name" or "order".
-        own: What the layer adds, given the inputs of the reference.
-        accumulated: The error in an ordinary run.
-        verdict: What the errors mean: "adds", "inherits", "amplifies", "ill-conditioned", "one level", "near zero",
-            "perturbed" or "exact".
-        tolerance: The tolerance relative to the magnitude of the values.
-        reason: What the verdict "adds" is based on besides the errors, such as a constant that differs; or "".
-    """
-
-    name: str
-    type: str
-    key: str
-    matched_by: str
-    own: Metrics
-    accumulated: Metrics
-    verdict: str
-    tolerance: float = 0.0
-    reason: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the layer for JSON."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "key": self.key,
-            "matched_by": self.matched_by,
-            "own": self.own.to_json(),
-            "accumulated": self.accumulated.to_json(),
-            "verdict": self.verdict,
-        }
-
-
-@dataclass(frozen=True)
-class OutputComparison:
-    """The comparison of one output of the model.
-
-    Attributes:
-        name: The name of the output.
-        metrics: The error; None if the reference does not have the output.
-        top_k: The mean fraction of the five largest elements of each row that both have in common.
-        agrees: Whether the error is within the tolerance or explained by the verdict of a layer.
-    """
-
-    name: str
-    metrics: Metrics | None
-    top_k: float
-    agrees: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the output for JSON."""
-        metrics = self.metrics.to_json() if self.metrics is not None else {"max_abs": None, "sqnr_db": None}
-        return {"name": self.name, **metrics, "top_k": self.top_k}
-
-
-@dataclass(frozen=True, repr=False)
-class Comparison:
-    """The comparison of a model with a reference.
-
-    Attributes:
-        agrees: Whether no layer adds an error and the outputs agree.
-        reference: What the model was compared with.
-        precision: The precision that the reference really used.
-        layers: The matched layers in the order of execution.
-        outputs: The outputs of the model.
-        layers_total: The number of layers of the model that were executed, without those that compute constants.
-        notes: Messages for the user.
-    """
-
-    agrees: bool
-    reference: str
-    precision: str
-    layers: list[LayerComparison]
-    outputs: list[OutputComparison]
-    layers_total: int
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def first(self) -> LayerComparison | None:
-        """The first layer that adds an error, or None."""
-        return next((layer for layer in self.layers if layer.verdict == "adds"), None)
-
-    @property
-    def matched(self) -> int:
-        """The number of matched layers; iterations are not counted."""
-        return len({_strip_iterations(layer.key) for layer in self.layers})
-
-    def __repr__(self) -> str:
-        result = "agrees" if self.agrees else "differs"
-        return f"<Comparison: {result} with {self.reference}, {self.matched} of {self.layers_total} layers matched>"
-
-    def _repr_html_(self) -> str:
-        from irrun.inspection.html import make_comparison_html
-
-        return make_comparison_html(self, MAX_ROWS)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the comparison for JSON."""
-        first = self.first
-        return {
-            "agrees": self.agrees,
-            "reference": self.reference,
-            "precision": self.precision,
-            "matched": self.matched,
-            "layers_total": self.layers_total,
-            "first": None if first is None else first.key,
-            "outputs": [output.to_json() for output in self.outputs],
-            "layers": [layer.to_json() for layer in self.layers],
-        }
 
 
 def compare(
@@ -281,10 +162,9 @@ class _Comparer:
         self.default_factor = factor
         self.estimator = RoundingEstimator(reference.epsilon)
         self.errors: dict[str, LayerErrors] = {}
-        self.constants: dict[int, set[int]] = {}
         self.executed: set[int] = set()
-        self.producers: dict[int, dict[int, list[Layer]]] = {}
-        self.differences = _StaticDifferences(self.table, reference)
+        self.connections = ConnectionTable(self.table)
+        self.differences = StaticDifferences(self.table, reference)
 
     def run(self) -> Comparison:
         """Compare the layers and the outputs."""
@@ -315,12 +195,6 @@ class _Comparer:
         outputs = request.infer(list(self.arguments), observers=[*self.observers, observer])
         return list(outputs.to_tuple())
 
-    def is_constant(self, layer: Layer) -> bool:
-        graph = self.table.get_graph(layer)
-        if id(graph) not in self.constants:
-            self.constants[id(graph)] = find_constant_layers(graph)
-        return layer.id in self.constants[id(graph)]
-
     def get_factor(self, layer: Layer, outputs: Sequence[Array], references: Sequence[Array | None]) -> float:
         """Return the multiple of the rounding error of a layer that is tolerated."""
         if self.default_factor is not None:
@@ -333,7 +207,7 @@ class _Comparer:
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> Sequence[Array] | None:
         """Measure what a layer adds, and replace its outputs by the reference."""
-        if self.is_constant(layer):
+        if self.connections.is_constant(layer):
             return None
         self.executed.add(id(layer))
         matched_by = self.reference.find_match(layer)
@@ -359,7 +233,7 @@ class _Comparer:
                 metrics = _measure(value, expected, rounding, factor)
                 errors.own.append(metrics)
                 if metrics.over_tolerance:
-                    errors.is_near_zero &= _is_near_zero(value, expected, rounding, factor, inputs)
+                    errors.is_near_zero &= is_near_zero(value, expected, rounding, factor, inputs)
                     errors.is_one_level &= is_one_level(layer, inputs, value, expected)
                 elif metrics.sqnr_db < get_ordinary_sqnr([rounding]):
                     errors.has_own_excess |= _exceeds_basic(value, expected, rounding, factor, metrics)
@@ -400,7 +274,7 @@ class _Comparer:
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> None:
         """Measure the error of the outputs of a layer."""
-        if self.is_constant(layer):
+        if self.connections.is_constant(layer):
             return
         errors = self.errors.get(self.table.get_key(layer, scope))
         if errors is None:
@@ -418,21 +292,11 @@ class _Comparer:
         """Return the largest relative error of the inputs of a layer."""
         worst = 0.0
         prefix = self.table.get_key(layer, scope)[: -len(self.table.get_key(layer))]
-        for producer in self.find_producers(layer):
+        for producer in self.connections.get(layer).find_producers(layer):
             errors = self.errors.get(prefix + self.table.get_key(producer))
             if errors is not None:
                 worst = max(worst, errors.get_relative_error())
         return worst
-
-    def find_producers(self, layer: Layer) -> list[Layer]:
-        graph = self.table.get_graph(layer)
-        if id(graph) not in self.producers:
-            layers = {n.id: n for n in graph.layers}
-            producers: dict[int, list[Layer]] = {}
-            for edge in graph.edges:
-                producers.setdefault(edge.to_layer, []).append(layers[edge.from_layer])
-            self.producers[id(graph)] = producers
-        return self.producers[id(graph)].get(layer.id, [])
 
     def judge(self, errors: LayerErrors) -> LayerComparison:
         """Return the comparison of a layer with its verdict."""
@@ -487,125 +351,12 @@ class _Comparer:
                 continue
             metrics = measure(value, expected)
             epsilon = max(self.reference.epsilon, get_epsilon(expected.dtype))
-            limit = min(OUTPUT_SQNR, -20 * math.log10(OUTPUT_FACTOR * epsilon)) if epsilon else OUTPUT_SQNR
             is_numeric = value.dtype.kind not in "OUST" and value.ndim > 0
             top_k = measure_top_k(value, expected, TOP_K) if is_numeric else float(metrics.is_exact)
-            is_close = metrics.is_exact or metrics.sqnr_db >= limit
+            is_close = metrics.is_exact or metrics.sqnr_db >= get_output_sqnr(epsilon)
             agrees = metrics.same_shape and (explained or is_close)
             compared.append(OutputComparison(name, metrics, top_k, agrees))
         return compared
-
-
-class _StaticDifferences:
-    """Differences between the attributes and constants of matched layers.
-
-    Args:
-        table: The keys of the model.
-        reference: The reference; only other models have differences.
-    """
-
-    def __init__(self, table: KeyTable, reference: Reference) -> None:
-        self.table = table
-        self.reference = reference if isinstance(reference, ModelReference) and reference.name != "f64" else None
-        self.names: dict[int, dict[int, tuple[Layer, ...]]] = {}
-
-    def describe(self, layer: Layer) -> str:
-        """Return how a layer differs from its match: an attribute, a constant or the order of its inputs."""
-        if self.reference is None:
-            return ""
-        match = self.reference.matches.find(layer)
-        if match is None:
-            return ""
-        attributes = find_differing_attributes(layer, match.layer)
-        if attributes:
-            name = attributes[0]
-            return f"{name} is {layer.attributes[name]}, in the reference {match.layer.attributes[name]}"
-        constants = self.find_constants(self.table, layer), self.find_constants(self.reference.table, match.layer)
-        for constant, other in zip(*constants, strict=False):
-            difference = _describe_constants(constant, other)
-            if difference:
-                return difference
-        return ""
-
-    def compare_constant_layers(self) -> list[LayerComparison]:
-        """Compare the layers that compute constants and have other attributes or inputs than their match."""
-        if self.reference is None:
-            return []
-        layers = []
-        for layer, other in self.reference.matches.constants:
-            if layer.type == "Constant" or not self.is_changed(layer, other):
-                continue
-            values = _compute_constant(self.table, self.reference.table, layer, other)
-            if values is None:
-                continue
-            metrics = measure(*values)
-            if metrics.is_exact and values[0].dtype == values[1].dtype:
-                continue
-            path = self.table.get_path(layer)
-            attributes = find_differing_attributes(layer, other)
-            reason = f"{attributes[0]} differs" if attributes else "the order of its inputs differs"
-            layers.append(LayerComparison(layer.name, layer.type, path, "name", metrics, metrics, "adds", 0.0, reason))
-        return layers
-
-    def is_changed(self, layer: Layer, other: Layer) -> bool:
-        assert self.reference is not None
-        if find_differing_attributes(layer, other):
-            return True
-        names = [
-            [producer.name for producer in self.find_inputs(table, n)]
-            for table, n in ((self.table, layer), (self.reference.table, other))
-        ]
-        return names[0] != names[1] and sorted(names[0]) == sorted(names[1])
-
-    def find_inputs(self, table: KeyTable, layer: Layer) -> tuple[Layer, ...]:
-        graph = table.get_graph(layer)
-        if id(graph) not in self.names:
-            layers = {n.id: n for n in graph.layers}
-            edges = {(e.to_layer, e.to_port): layers[e.from_layer] for e in graph.edges}
-            self.names[id(graph)] = {
-                n.id: tuple(edges[n.id, p.id] for p in n.inputs if (n.id, p.id) in edges) for n in graph.layers
-            }
-        return self.names[id(graph)][layer.id]
-
-    def find_constants(self, table: KeyTable, layer: Layer) -> list[Layer]:
-        """Return the Constants that a layer depends on through layers that compute constants."""
-        constant = find_constant_layers(table.get_graph(layer))
-        found: list[Layer] = []
-        stack = list(reversed(self.find_inputs(table, layer)))
-        seen: set[int] = set()
-        while stack:
-            current = stack.pop()
-            if current.id not in constant or current.id in seen:
-                continue
-            seen.add(current.id)
-            if current.type == "Constant":
-                found.append(current)
-            stack.extend(reversed(self.find_inputs(table, current)))
-        return found
-
-
-def _describe_constants(layer: Layer, other: Layer) -> str:
-    constant, expected = layer.constant, other.constant
-    if constant is None or expected is None or layer.name != other.name:
-        return ""
-    if constant.element_type != expected.element_type:
-        return f"constant {layer.name!r} is {constant.element_type}, in the reference {expected.element_type}"
-    if constant.data is None or expected.data is None or bytes(constant.data) == bytes(expected.data):
-        return ""
-    values, references = constant.to_array(), expected.to_array()
-    metrics = measure(values, references)
-    return f"constant {layer.name!r} differs in {metrics.differing} of {metrics.count} elements"
-
-
-def _compute_constant(table: KeyTable, other_table: KeyTable, layer: Layer, other: Layer) -> tuple[Array, Array] | None:
-    """Return the first outputs of two layers that compute constants, or None if one of them cannot be computed."""
-    values = []
-    for owner, n in ((table, layer), (other_table, other)):
-        part, keys = isolate_layer(Model(Graph(), Weights()), owner, n)
-        if keys:
-            return None
-        values.append(compile_model(part, optimize=False)([])[0])
-    return values[0], values[1]
 
 
 def _make_basic_rounding(value: Array, epsilon: float) -> Rounding:
@@ -631,28 +382,6 @@ def _exceeds_basic(value: Array, expected: Array, rounding: Rounding, factor: fl
     return measure(value, expected, rounding.get_basic_limits(expected, factor)).over_tolerance > 0
 
 
-def _is_near_zero(
-    value: Array, expected: Array, rounding: Rounding, factor: float, inputs: Sequence[Array | None]
-) -> bool:
-    """Return whether all errors are smaller than the rounding errors of the inputs."""
-    if value.shape != expected.shape or rounding is EXACT or not value.size or not is_float_array(expected):
-        return False
-    scales = [
-        float(np.max(magnitudes, where=np.isfinite(magnitudes), initial=0.0))
-        for x in inputs
-        if x is not None and is_float_array(x)
-        for magnitudes in [np.abs(widen(x))]
-    ]
-    scale = max(scales, default=0.0)
-    if not scale:
-        return False
-    with np.errstate(all="ignore"):
-        a, b = widen(value), widen(expected)
-        excess = np.abs(a - b) > rounding.get_limits(expected, factor)
-        is_small = (np.abs(a - b) <= factor * rounding.epsilon * scale / 4) & (np.abs(b) <= 0.1 * scale)
-    return bool(np.all(is_small | ~excess) and np.array_equal(np.isfinite(a), np.isfinite(b)))
-
-
 def _mask_padding(expected: Array, value: Array, lengths: Array | None) -> Array:
     """Return outputs of a sequence layer, with those of `value` after the end of each sequence."""
     if lengths is None or expected.ndim != 4 or expected.shape != value.shape or lengths.shape != expected.shape[:1]:
@@ -669,7 +398,3 @@ def _cast(expected: Array, value: Array) -> Array:
         return value
     with np.errstate(all="ignore"):
         return expected.astype(value.dtype)
-
-
-def _strip_iterations(key: str) -> str:
-    return re.sub(r"\[\d+\]/", "[]/", key)

@@ -8,7 +8,7 @@ from irrun._html import make_table, shorten
 from irrun.inspection.profile_table import describe_profile, make_profile_rows
 
 if TYPE_CHECKING:
-    from irrun.inspection.compare import Comparison
+    from irrun.inspection.comparison import Comparison
     from irrun.inspection.metrics import Metrics
     from irrun.inspection.profile import Profile
     from irrun.inspection.trace import Trace

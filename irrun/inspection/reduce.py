@@ -6,7 +6,6 @@ minimal set that fails. If it contains a layer with bodies, the search continues
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shlex
@@ -21,7 +20,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from irrun.errors import InputError, IrrunError, UnsupportedError
-from irrun.inspection.compare import OUTPUT_FACTOR, OUTPUT_SQNR
 from irrun.inspection.conditions import Condition, parse_condition
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import match_layers
@@ -32,6 +30,7 @@ from irrun.inspection.recording import record
 from irrun.inspection.references import convert_arguments, describe_precision, match_outputs
 from irrun.inspection.reproduction import name_inputs, save_part
 from irrun.inspection.trace import Trace
+from irrun.inspection.verdicts import OUTPUT_SQNR, get_output_sqnr
 from irrun.ir.extract import extract_between
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, index_names
@@ -505,8 +504,7 @@ class _ValueTrial:
         try:
             if self.condition is None:
                 epsilon = get_precision_epsilon(openvino.precision)
-                limit = min(OUTPUT_SQNR, -20 * math.log10(OUTPUT_FACTOR * epsilon)) if epsilon else OUTPUT_SQNR
-                self.condition = parse_condition(f"sqnr<{limit:.4g}")
+                self.condition = parse_condition(f"sqnr<{get_output_sqnr(epsilon):.4g}")
             return openvino.infer(part.inputs)
         finally:
             openvino.close()

@@ -10,11 +10,19 @@ from typing import Any
 import numpy as np
 
 from irrun.inspection.metrics import Metrics, widen
-from irrun.inspection.rounding import Rounding, get_epsilon
+from irrun.inspection.rounding import EXACT, Rounding, get_epsilon, is_float_array
 from irrun.ir.graph import Layer
 from irrun.runtime.executor import Scope
 
-__all__ = ["VERDICTS", "LayerErrors", "choose_verdict", "get_ordinary_sqnr", "is_one_level"]
+__all__ = [
+    "VERDICTS",
+    "LayerErrors",
+    "choose_verdict",
+    "get_ordinary_sqnr",
+    "get_output_sqnr",
+    "is_near_zero",
+    "is_one_level",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -34,6 +42,10 @@ VERDICTS = {
 AMPLIFICATION = 10.0
 #: A layer is ill-conditioned if its error is this many times that of rounding.
 ILL_CONDITIONED = 1000.0
+#: Outputs of the model agree if their SQNR in dB is at least this.
+OUTPUT_SQNR = 60.0
+#: The limit for references of low precision: an error of this multiple of their epsilon.
+OUTPUT_FACTOR = 8.0
 #: The largest fraction of elements on the edge of two levels.
 EDGE_FRACTION = 0.01
 
@@ -137,8 +149,47 @@ def get_ordinary_sqnr(roundings: Sequence[Rounding]) -> float:
     return -20 * math.log10(ILL_CONDITIONED * epsilon) if epsilon else -math.inf
 
 
+def get_output_sqnr(epsilon: float) -> float:
+    """Return the smallest SQNR in dB at which the outputs of two models agree.
+
+    Args:
+        epsilon: The epsilon of the precision of the reference if it is lower than f32, else 0.
+    """
+    return min(OUTPUT_SQNR, -20 * math.log10(OUTPUT_FACTOR * epsilon)) if epsilon else OUTPUT_SQNR
+
+
 def _differs_in_finiteness(metrics: Sequence[Metrics]) -> bool:
     return any(m.sqnr_db == -math.inf and m.max_abs == math.inf for m in metrics)
+
+
+def is_near_zero(
+    value: Array, expected: Array, rounding: Rounding, factor: float, inputs: Sequence[Array | None]
+) -> bool:
+    """Return whether all errors of an output are smaller than the rounding errors of the inputs.
+
+    Args:
+        value: The output.
+        expected: The reference.
+        rounding: Its rounding error.
+        factor: The multiple of the rounding error that is tolerated.
+        inputs: The inputs of the layer.
+    """
+    if value.shape != expected.shape or rounding is EXACT or not value.size or not is_float_array(expected):
+        return False
+    scales = [
+        float(np.max(magnitudes, where=np.isfinite(magnitudes), initial=0.0))
+        for x in inputs
+        if x is not None and is_float_array(x)
+        for magnitudes in [np.abs(widen(x))]
+    ]
+    scale = max(scales, default=0.0)
+    if not scale:
+        return False
+    with np.errstate(all="ignore"):
+        a, b = widen(value), widen(expected)
+        excess = np.abs(a - b) > rounding.get_limits(expected, factor)
+        is_small = (np.abs(a - b) <= factor * rounding.epsilon * scale / 4) & (np.abs(b) <= 0.1 * scale)
+    return bool(np.all(is_small | ~excess) and np.array_equal(np.isfinite(a), np.isfinite(b)))
 
 
 def is_one_level(layer: Layer, inputs: Sequence[Array | None], value: Array, expected: Array) -> bool:

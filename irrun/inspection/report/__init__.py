@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from irrun.inspection.compare import Comparison
+    from irrun.inspection.comparison import Comparison
     from irrun.inspection.report.data import Source
     from irrun.inspection.trace import Trace
     from irrun.ir.model import Model

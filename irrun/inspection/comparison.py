@@ -1,0 +1,136 @@
+"""Results of comparisons."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from irrun.inspection.metrics import Metrics
+
+__all__ = ["Comparison", "LayerComparison", "OutputComparison"]
+
+#: Layers that notebooks show.
+MAX_ROWS = 25
+
+
+@dataclass(frozen=True)
+class LayerComparison:
+    """The comparison of one layer, in one iteration if it is in a body.
+
+    Attributes:
+        name: The name of the layer.
+        type: The type of the layer.
+        key: The key of the layer.
+        matched_by: How it was matched: "name" or "order".
+        own: What the layer adds, given the inputs of the reference.
+        accumulated: The error in an ordinary run.
+        verdict: What the errors mean: "adds", "inherits", "amplifies", "ill-conditioned", "one level", "near zero",
+            "perturbed" or "exact".
+        tolerance: The tolerance relative to the magnitude of the values.
+        reason: What the verdict "adds" is based on besides the errors, such as a constant that differs; or "".
+    """
+
+    name: str
+    type: str
+    key: str
+    matched_by: str
+    own: Metrics
+    accumulated: Metrics
+    verdict: str
+    tolerance: float = 0.0
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the layer for JSON."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "key": self.key,
+            "matched_by": self.matched_by,
+            "own": self.own.to_json(),
+            "accumulated": self.accumulated.to_json(),
+            "verdict": self.verdict,
+        }
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    """The comparison of one output of the model.
+
+    Attributes:
+        name: The name of the output.
+        metrics: The error; None if the reference does not have the output.
+        top_k: The mean fraction of the five largest elements of each row that both have in common.
+        agrees: Whether the error is within the tolerance or explained by the verdict of a layer.
+    """
+
+    name: str
+    metrics: Metrics | None
+    top_k: float
+    agrees: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the output for JSON."""
+        metrics = self.metrics.to_json() if self.metrics is not None else {"max_abs": None, "sqnr_db": None}
+        return {"name": self.name, **metrics, "top_k": self.top_k}
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """The comparison of a model with a reference.
+
+    Attributes:
+        agrees: Whether no layer adds an error and the outputs agree.
+        reference: What the model was compared with.
+        precision: The precision that the reference really used.
+        layers: The matched layers in the order of execution.
+        outputs: The outputs of the model.
+        layers_total: The number of layers of the model that were executed, without those that compute constants.
+        notes: Messages for the user.
+    """
+
+    agrees: bool
+    reference: str
+    precision: str
+    layers: list[LayerComparison]
+    outputs: list[OutputComparison]
+    layers_total: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def first(self) -> LayerComparison | None:
+        """The first layer that adds an error, or None."""
+        return next((layer for layer in self.layers if layer.verdict == "adds"), None)
+
+    @property
+    def matched(self) -> int:
+        """The number of matched layers; iterations are not counted."""
+        return len({_strip_iterations(layer.key) for layer in self.layers})
+
+    def __repr__(self) -> str:
+        result = "agrees" if self.agrees else "differs"
+        return f"<Comparison: {result} with {self.reference}, {self.matched} of {self.layers_total} layers matched>"
+
+    def _repr_html_(self) -> str:
+        from irrun.inspection.html import make_comparison_html
+
+        return make_comparison_html(self, MAX_ROWS)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison for JSON."""
+        first = self.first
+        return {
+            "agrees": self.agrees,
+            "reference": self.reference,
+            "precision": self.precision,
+            "matched": self.matched,
+            "layers_total": self.layers_total,
+            "first": None if first is None else first.key,
+            "outputs": [output.to_json() for output in self.outputs],
+            "layers": [layer.to_json() for layer in self.layers],
+        }
+
+
+def _strip_iterations(key: str) -> str:
+    return re.sub(r"\[\d+\]/", "[]/", key)

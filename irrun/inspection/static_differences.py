@@ -1,0 +1,125 @@
+"""Differences between models that are visible without running them: attributes, constants and orders of inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irrun.inspection.comparison import LayerComparison
+from irrun.inspection.connections import ConnectionTable
+from irrun.inspection.keys import KeyTable
+from irrun.inspection.matching import find_differing_attributes
+from irrun.inspection.metrics import measure
+from irrun.inspection.references import ModelReference, Reference
+from irrun.inspection.replay import isolate_layer
+from irrun.ir.graph import Graph, Layer
+from irrun.ir.model import Model
+from irrun.ir.weights import Weights
+from irrun.runtime.request import compile_model
+
+__all__ = ["StaticDifferences"]
+
+Array = np.ndarray[Any, Any]
+
+
+class StaticDifferences:
+    """Differences between the attributes and constants of matched layers.
+
+    Args:
+        table: The keys of the model.
+        reference: The reference; only other models have differences.
+    """
+
+    def __init__(self, table: KeyTable, reference: Reference) -> None:
+        self.table = table
+        self.reference = reference if isinstance(reference, ModelReference) and reference.name != "f64" else None
+        self.connections = ConnectionTable(table)
+        self.other_connections = ConnectionTable(table if self.reference is None else self.reference.table)
+
+    def describe(self, layer: Layer) -> str:
+        """Return how a layer differs from its match: an attribute, a constant or the order of its inputs."""
+        if self.reference is None:
+            return ""
+        match = self.reference.matches.find(layer)
+        if match is None:
+            return ""
+        attributes = find_differing_attributes(layer, match.layer)
+        if attributes:
+            name = attributes[0]
+            return f"{name} is {layer.attributes[name]}, in the reference {match.layer.attributes[name]}"
+        constants = _find_constants(self.connections, layer), _find_constants(self.other_connections, match.layer)
+        for constant, other in zip(*constants, strict=False):
+            difference = _describe_constants(constant, other)
+            if difference:
+                return difference
+        return ""
+
+    def compare_constant_layers(self) -> list[LayerComparison]:
+        """Compare the layers that compute constants and have other attributes or inputs than their match."""
+        if self.reference is None:
+            return []
+        layers = []
+        for layer, other in self.reference.matches.constants:
+            if layer.type == "Constant" or not self._is_changed(layer, other):
+                continue
+            values = _compute_constant(self.table, self.reference.table, layer, other)
+            if values is None:
+                continue
+            metrics = measure(*values)
+            if metrics.is_exact and values[0].dtype == values[1].dtype:
+                continue
+            path = self.table.get_path(layer)
+            attributes = find_differing_attributes(layer, other)
+            reason = f"{attributes[0]} differs" if attributes else "the order of its inputs differs"
+            layers.append(LayerComparison(layer.name, layer.type, path, "name", metrics, metrics, "adds", 0.0, reason))
+        return layers
+
+    def _is_changed(self, layer: Layer, other: Layer) -> bool:
+        """Return whether the attributes or the order of the inputs of two layers differ."""
+        if find_differing_attributes(layer, other):
+            return True
+        names = [n.name for n in self.connections.get(layer).find_producers(layer)]
+        other_names = [n.name for n in self.other_connections.get(other).find_producers(other)]
+        return names != other_names and sorted(names) == sorted(other_names)
+
+
+def _find_constants(table: ConnectionTable, layer: Layer) -> list[Layer]:
+    """Return the Constants that a layer depends on through layers that compute constants."""
+    connections = table.get(layer)
+    constants: list[Layer] = []
+    stack = connections.find_producers(layer)[::-1]
+    seen: set[int] = set()
+    while stack:
+        current = stack.pop()
+        if current.id not in connections.constants or current.id in seen:
+            continue
+        seen.add(current.id)
+        if current.type == "Constant":
+            constants.append(current)
+        stack.extend(reversed(connections.find_producers(current)))
+    return constants
+
+
+def _describe_constants(layer: Layer, other: Layer) -> str:
+    constant, expected = layer.constant, other.constant
+    if constant is None or expected is None or layer.name != other.name:
+        return ""
+    if constant.element_type != expected.element_type:
+        return f"constant {layer.name!r} is {constant.element_type}, in the reference {expected.element_type}"
+    if constant.data is None or expected.data is None or bytes(constant.data) == bytes(expected.data):
+        return ""
+    values, references = constant.to_array(), expected.to_array()
+    metrics = measure(values, references)
+    return f"constant {layer.name!r} differs in {metrics.differing} of {metrics.count} elements"
+
+
+def _compute_constant(table: KeyTable, other_table: KeyTable, layer: Layer, other: Layer) -> tuple[Array, Array] | None:
+    """Return the first outputs of two layers that compute constants, or None if one of them cannot be computed."""
+    values = []
+    for owner, n in ((table, layer), (other_table, other)):
+        part, keys = isolate_layer(Model(Graph(), Weights()), owner, n)
+        if keys:
+            return None
+        values.append(compile_model(part, optimize=False)([])[0])
+    return values[0], values[1]
