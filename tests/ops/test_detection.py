@@ -466,3 +466,43 @@ def test_rotation_is_counterclockwise_by_default(tmp_path):
     )
     np.testing.assert_array_equal(default, counterclockwise)
     assert (default != clockwise).any()
+
+
+def test_psroi_rejects_each_wrong_size():
+    data, rois = np.zeros((1, 8, 4, 4), F32), np.array([[0, 0, 0, 3, 3]], F32)
+    size = {"output_dim": 2, "spatial_scale": 1.0}
+    assert psroi_pooling_1(data, rois, group_size=2, **size).shape == (1, 2, 2, 2)
+    for wrong in ({"group_size": 1}, {"group_size": 2, "output_dim": 0}, {"group_size": 0, "output_dim": 8}):
+        with pytest.raises(InputError, match="channels"):
+            psroi_pooling_1(data, rois, **{**size, **wrong})
+    bilinear = {"mode": "bilinear", "spatial_bins_x": 2, "spatial_bins_y": 2}
+    assert psroi_pooling_1(data, rois, group_size=2, **size, **bilinear).shape == (1, 2, 2, 2)
+    with pytest.raises(InputError, match="group_size is 0, expected at least 1"):
+        psroi_pooling_1(data, rois, group_size=0, **size, **bilinear)
+    for wrong in ({"group_size": 0}, {"group_size": 1}, {"group_size": 2, "spatial_bins_x": 0}):
+        with pytest.raises(InputError, match="channels"):
+            deformable_psroi_pooling_1(data, rois, **{**size, **wrong})
+    with pytest.raises(InputError, match="expected a divisor of 2 output channels"):
+        deformable_psroi_pooling_1(data, rois, np.zeros((1, 6, 2, 2), F32), group_size=2, part_size=2, **size)
+    for shape in ((2, 2, 2, 2), (1, 2, 1, 2), (1, 2, 2, 1), (2, 2, 2)):
+        with pytest.raises(InputError, match=r"offsets has shape .*, expected \[1, 2 \* classes, 2, 2\]"):
+            deformable_psroi_pooling_1(data, rois, np.zeros(shape, F32), group_size=2, part_size=2, **size)
+
+
+def test_region_yolo_rejects_each_wrong_size():
+    boxes = {"coords": 4, "classes": 3, "num": 2, "axis": 1, "end_axis": 3}
+    assert region_yolo_1(np.zeros((1, 16, 2, 2), F32), **boxes).shape == (1, 64)
+    # Without Softmax, further channels are ignored.
+    assert region_yolo_1(np.zeros((1, 17, 2, 2), F32), **boxes, do_softmax=False, mask=[0, 1]).shape[0] == 1
+    for shape, options, message in (
+        ((1, 16, 4), {}, r"data has shape \[1, 16, 4\], expected \[N, C, H, W\]"),
+        ((1, 17, 2, 2), {}, r"data has 17 channels, expected 2 \* \(4 \+ 1 \+ 3\)"),
+        ((1, 15, 2, 2), {"do_softmax": False, "mask": [0, 1]}, "data has 15 channels"),
+        ((1, 16, 2, 2), {"axis": 3, "end_axis": 1}, "axis 3 is greater than end_axis 1"),
+        ((1, 16, 2, 2), {"end_axis": 4}, "end_axis 4 is out of range"),
+    ):
+        with pytest.raises(InputError, match=message):
+            region_yolo_1(np.zeros(shape, F32), **{**boxes, **options})
+    for shape, stride in (((4, 2, 2), [2]), ((1, 4, 2, 2), [0]), ((1, 4, 2, 2), []), ((1, 4, 2, 3), [2])):
+        with pytest.raises(InputError, match="stride"):
+            reorg_yolo_2(np.zeros(shape, F32), stride=stride)
