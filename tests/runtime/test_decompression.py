@@ -9,6 +9,8 @@ import irrun
 from irrun.element_types import ELEMENT_TYPES
 from irrun.ops._support.conversion import convert
 from irrun.packing import pack
+from irrun.runtime.lowering import lower
+from irrun.runtime.passes.decompression import upcast_decompression
 
 ov = pytest.importorskip("openvino")
 o = pytest.importorskip("openvino.opset13")
@@ -121,3 +123,31 @@ def test_values_with_other_consumers_keep_their_declared_type(tmp_path):
     product, weights = irrun.compile_model(save_grouped(tmp_path, read_in_f16=True))(X).to_tuple()
     assert weights.dtype == np.float16
     np.testing.assert_array_equal(product, X @ weights.astype(np.float32).T)
+
+
+def count_chains(tmp_path, *results, inputs=()):
+    """Return the number of chains that are computed in f32."""
+    ov.serialize(ov.Model([ov.op.Result(r.output(0)) for r in results], list(inputs)), tmp_path / "model.xml")
+    return upcast_decompression(lower(irrun.read_model(tmp_path / "model.xml")))
+
+
+def test_only_chains_of_constants_that_end_in_f32_are_upcast(tmp_path):
+    codes, scale = ov.op.Constant(INTEGERS), ov.op.Constant(SCALE)
+    parameter = o.parameter([4, 2, 8], np.uint8)
+    scaled = o.multiply(o.convert(codes, "f16"), scale)
+    in_f32 = o.convert(scaled, "f32")
+    assert count_chains(tmp_path, in_f32) == 1
+    assert count_chains(tmp_path, in_f32, o.convert(scaled, "f32")) == 1
+    assert count_chains(tmp_path, in_f32, scaled) == 0  # a result of the model in f16
+    assert count_chains(tmp_path, scaled) == 0
+    assert count_chains(tmp_path, in_f32, o.convert(o.relu(scaled), "f32")) == 0  # a consumer in f16
+    assert count_chains(tmp_path, in_f32, o.convert(scaled, "f64")) == 0
+    from_parameter = o.convert(o.multiply(o.convert(parameter, "f16"), scale), "f32")
+    assert count_chains(tmp_path, from_parameter, inputs=[parameter]) == 0
+    shifted = o.convert(o.subtract(o.convert(codes, "f16"), ov.op.Constant(SCALE)), "f32")
+    assert count_chains(tmp_path, shifted) == 0  # without a product
+    wide = o.multiply(o.convert(codes, "f32"), ov.op.Constant(SCALE.astype(np.float32)))
+    assert count_chains(tmp_path, o.convert(wide, "f32")) == 0  # in f32 already
+    other = o.convert(o.multiply(o.convert(ov.op.Constant(ZERO), "f16"), scale), "f32")
+    separate = o.convert(o.multiply(o.convert(codes, "f16"), ov.op.Constant(SCALE)), "f32")
+    assert count_chains(tmp_path, separate, other) == 2

@@ -110,3 +110,37 @@ def test_memory_of_the_weights_is_released_while_constants_are_folded(compressed
     monkeypatch.setattr("irrun.runtime.passes.budget.RELEASE_INTERVAL", 4 * 64 * 4)
     irrun.compile_model(compressed)
     assert len(releases) == 1 + 2
+
+
+def list_remaining(tmp_path, node, inputs=(), **options):
+    """Return the types of the operations that are computed in each run."""
+    path = save_model(ov.Model([ov.op.Result(node.output(0))], list(inputs)), tmp_path)
+    compiled = irrun.compile_model(path, optimize=False, **options)
+    return [i.operation.type for i in compiled._program.instructions]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "remaining"),
+    [
+        ((65535, 1), (1, 1), []),
+        ((65536, 1), (1, 1), ["MatMul"]),  # more than 65536 elements
+        ((1, 2896), (2896, 1), []),
+        ((1, 2897), (2897, 1), ["MatMul"]),  # more than 2 ** 23 pairs of elements
+    ],
+)
+def test_operations_without_linear_cost_are_folded_for_small_inputs_only(tmp_path, left, right, remaining):
+    a, b = (ov.op.Constant(np.ones(shape, np.float32)) for shape in (left, right))
+    assert list_remaining(tmp_path, o.matmul(a, b, False, False)) == remaining
+
+
+def test_values_of_parameters_are_not_folded(tmp_path):
+    x = ov.op.Parameter(ov.Type.f32, ov.PartialShape([2]))
+    two = ov.op.Constant(np.float32([2, 2]))
+    node = o.add(o.add(x, two), o.add(two, two))
+    assert list_remaining(tmp_path, node, [x]) == ["Add", "Add"]
+
+
+@pytest.mark.parametrize(("memory", "remaining"), [(4000, []), (3999, ["Exp"]), (0, ["Exp"])])
+def test_values_above_the_budget_are_not_folded(tmp_path, memory, remaining):
+    node = o.exp(ov.op.Constant(np.ones(1000, np.float32)))
+    assert list_remaining(tmp_path, node, weights_memory=memory) == remaining
