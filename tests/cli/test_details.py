@@ -86,7 +86,7 @@ def test_summary_states_the_range(value, expected):
 
 
 def test_first_elements_are_followed_by_dots_if_there_are_more():
-    from irrun.cli.show import FIRST_ELEMENTS
+    from irrun.data.json_output import FIRST_ELEMENTS
 
     few, many = (format_tensors({"y": np.arange(n)}).splitlines()[1] for n in (FIRST_ELEMENTS, FIRST_ELEMENTS + 1))
     assert not few.endswith("...")
@@ -124,7 +124,7 @@ def test_suffixes_may_be_in_upper_case(model, suffix, tmp_path, capsys):
 
 def test_extract_splits_names_at_commas(model, tmp_path, capsys):
     def extract(*options):
-        code, out, err = call(capsys, "extract", model, *options, "-o", tmp_path / "part.xml")
+        code, _, err = call(capsys, "extract", model, *options, "-o", tmp_path / "part.xml")
         assert (code, err) == (0, "")
         text = (tmp_path / "part.xml").read_text()
         return [n for n in ("x", "layer1", "layer2", "layer3") if f'name="{n}"' in text], text.count('type="Result"')

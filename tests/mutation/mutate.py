@@ -53,7 +53,7 @@ PROCESS_TESTS = {
 }
 
 #: Unit tests of the first run, conformance tests of the second, others of the third, and the processor time of each.
-FIRST_RUN, SECOND_RUN, THIRD_RUN, TIME_LIMIT = 60, 60, 300, 150
+FIRST_RUN, SECOND_RUN, THIRD_RUN, TIME_LIMIT = 60, 60, 120, 150
 
 #: Imported once, before the processes of the mutations are forked.
 PRELOADED = ["numpy", "ml_dtypes", "lxml.etree", "defusedxml", "pytest", "hypothesis", "PIL.Image", "openvino"]

@@ -22,8 +22,8 @@ class CoverageRecords:
     """The records of coverage_map.py, for sources that may have changed since.
 
     Args:
-        folder: A folder with one folder for each time that tests were recorded, whose `sources/` contains the package as
-            it was then.
+        folder: A folder with one folder for each time that tests were recorded. `sources/` in it contains the package
+            as it was then.
         root: The checkout whose lines are asked for.
     """
 
