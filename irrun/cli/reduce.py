@@ -16,7 +16,7 @@ from irrun.cli.imports import import_option
 from irrun.cli.inputs import InputOptions, input_options
 
 if TYPE_CHECKING:
-    from irrun.inspection.reduce import Progress
+    from irrun.inspection.reduction_search import Progress
 
 __all__ = ["command"]
 

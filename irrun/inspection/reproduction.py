@@ -72,7 +72,8 @@ _REFERENCES = {
     compiled = CompiledModel(model, optimize=False, precision="f64", keeps_output_types=False)
     return compiled(list(inputs.values())).to_tuple()""",
     "openvino": """\
-    from irrun.inspection.openvino_reference import OpenVinoModel, parse_target
+    from irrun.inspection.openvino_model import OpenVinoModel
+    from irrun.inspection.openvino_precision import parse_target
     from irrun.runtime.inputs import convert_input
 
     arrays = [convert_input(value, spec) for value, spec in zip(inputs.values(), model.inputs)]
@@ -115,7 +116,7 @@ if __name__ == "__main__":
 """
 
 _COMMAND_SCRIPT = """\
-from irrun.inspection.reduce import CANNOT_TEST, run_command
+from irrun.inspection.reduction_trials import CANNOT_TEST, run_command
 
 FOLDER = Path(__file__).resolve().parent
 LAYERS = {layers}
