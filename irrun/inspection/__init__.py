@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from irrun.inspection.metrics import Metrics as Metrics
     from irrun.inspection.metrics import measure as measure
     from irrun.inspection.metrics import measure_top_k as measure_top_k
-    from irrun.inspection.profile import LayerProfile as LayerProfile
     from irrun.inspection.profile import Profile as Profile
     from irrun.inspection.profile import profile as profile
+    from irrun.inspection.profile_layers import LayerProfile as LayerProfile
     from irrun.inspection.recording import Recorder as Recorder
     from irrun.inspection.recording import record as record
     from irrun.inspection.reduce import Reduction as Reduction
@@ -61,7 +61,7 @@ _PUBLIC = {
     "compare": "irrun.inspection.compare",
     "KeyTable": "irrun.inspection.keys",
     "Metrics": "irrun.inspection.metrics",
-    "LayerProfile": "irrun.inspection.profile",
+    "LayerProfile": "irrun.inspection.profile_layers",
     "Profile": "irrun.inspection.profile",
     "profile": "irrun.inspection.profile",
     "Recorder": "irrun.inspection.recording",

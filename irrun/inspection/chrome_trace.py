@@ -9,7 +9,8 @@ from irrun.runtime.executor import Scope
 
 if TYPE_CHECKING:
     from irrun.inspection.instruments import Event
-    from irrun.inspection.profile import LayerProfile, Profile
+    from irrun.inspection.profile import Profile
+    from irrun.inspection.profile_layers import LayerProfile
 
 __all__ = ["make_chrome_trace"]
 

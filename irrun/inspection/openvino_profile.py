@@ -17,7 +17,7 @@ from typing import Any
 from irrun.errors import ExecutionError, InputError
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.modules import ModulePath, format_module
-from irrun.inspection.profile import LayerProfile
+from irrun.inspection.profile_layers import LayerProfile
 from irrun.ir.graph import Graph
 from irrun.ir.model import Model, index_names
 from irrun.ir.writer import save_model
