@@ -112,7 +112,7 @@ class ColumnMethod:
             if windows is None:
                 view = view_windows(p.windows.select_rows(rows.start, rows.stop), grouped[n, groups])
             else:
-                index = (n, groups, ..., rows, *(slice(None),) * (len(p.spatial) - 1))
+                index: tuple[Any, ...] = (n, groups, ..., rows, *(slice(None),) * (len(p.spatial) - 1))
                 view = windows[index]
             columns = get_scratch("columns", *view.shape)
             np.copyto(columns, view)
@@ -144,4 +144,4 @@ def view_windows(windows: Windows, data: Array) -> Array:
     rank = len(windows.output_shape)
     view = windows.get_view(windows.pad(data))
     axes = range(view.ndim)
-    return view.transpose(*axes[: -2 * rank], *axes[-rank:], *axes[-2 * rank : -rank])
+    return np.transpose(view, (*axes[: -2 * rank], *axes[-rank:], *axes[-2 * rank : -rank]))

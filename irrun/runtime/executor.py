@@ -382,7 +382,9 @@ def _get_computed_dtype(program: Program, port: Port) -> np.dtype[Any] | None:
     """Return the type of the value of a port, which is the declared one unless the program replaces it."""
     if port.element_type is None:
         return None
-    return program.computed_types.get(port.element_type.dtype, port.element_type.dtype)
+    declared: np.dtype[Any] = port.element_type.dtype
+    computed: np.dtype[Any] = program.computed_types.get(declared, declared)
+    return computed
 
 
 def _store_outputs(values: list[Any], outputs: tuple[int, ...], result: Any) -> None:

@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import ir_text
 import ml_dtypes
@@ -52,7 +53,7 @@ def make_steps(*names):
     return tuple(Step(name, (i,)) for i, name in enumerate(names))
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, tuple[Callable[..., np.ndarray], tuple[float, ...]]] = {
     "Elu": (lambda x: np.where(x > 0, x, np.expm1(x)), (1.0,)),
     "Erf": (erf, ()),
     "Exp": (np.exp, ()),

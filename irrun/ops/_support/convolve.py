@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,7 @@ def convolve(data: Array, filters: Array, windows: Windows) -> Array:
     padded = windows.pad(data.reshape(batch, groups, c_in, *data.shape[2:]))
     result = np.zeros((batch, groups, c_out, positions), data.dtype)
     for position, points in windows.iterate_taps(padded):
-        weights = filters[(..., *position)]
+        index: tuple[Any, ...] = (..., *position)
+        weights = filters[index]
         result += matmul(weights, points.reshape(batch, groups, c_in, positions))
     return result.reshape(batch, groups * c_out, *windows.output_shape)
