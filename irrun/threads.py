@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
 __all__ = [
+    "copy_unaligned",
     "count_parts",
     "get_default_thread_count",
     "map_parallel",
@@ -98,7 +99,7 @@ def _find_blas_functions() -> list[tuple[Callable[[], int], Callable[[int], obje
     threadpoolctl finds the libraries. Its own limits take 100 microseconds, the functions of OpenBLAS less than one.
     """
     try:
-        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+        from threadpoolctl import ThreadpoolController
 
         controllers = ThreadpoolController().select(user_api="blas").lib_controllers
     except Exception:  # an unknown library: its thread count stays
@@ -265,6 +266,14 @@ def count_parts(rows: int, weights: int) -> int:
     return max(1, min(MAX_PARTS, time // MIN_PART_TIME))
 
 
+def copy_unaligned(array: Array) -> Array:
+    """Return an array, or a copy of the same layout if its elements are not aligned.
+
+    NumPy would copy it too, but to another layout, in which products may be rounded differently.
+    """
+    return array if array.flags.aligned else array.copy("K")
+
+
 def multiply_matrices(a: Array, b: Array, out: Array | None = None) -> Array:
     """Compute `np.matmul(a, b, out)`; large products of two matrices are divided between threads.
 
@@ -277,6 +286,8 @@ def multiply_matrices(a: Array, b: Array, out: Array | None = None) -> Array:
         return np.matmul(a, b, out=out)
     rows, inner, columns = a.shape[-2], a.shape[-1], b.shape[-1]
     parts = count_parts(min(rows, columns), max(rows, columns) * inner)
+    if parts < 2 or columns < rows:
+        b = copy_unaligned(b)
     if parts < 2 or b.shape[-2] != inner or b.size != inner * columns or not a.size or not b.size:
         return np.matmul(a, b, out=out)
     if a.dtype != b.dtype or (out is not None and out.shape[-2:] != (rows, columns)):
@@ -296,7 +307,8 @@ def multiply_matrices(a: Array, b: Array, out: Array | None = None) -> Array:
         return left[section], right, target[section]
 
     def multiply_part(part: int, out: Array | None = None) -> Array:
-        return np.matmul(*select_part(part)[:2], out=out)
+        factor, other, _ = select_part(part)
+        return np.matmul(factor, copy_unaligned(other), out=out)
 
     def store_part(part: int, product: Array) -> None:
         select_part(part)[2][...] = product

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import ir_text
 import ml_dtypes
@@ -53,7 +54,7 @@ def make_steps(*names):
     return tuple(Step(name, (i,)) for i, name in enumerate(names))
 
 
-FUNCTIONS: dict[str, tuple[Callable[..., np.ndarray], tuple[float, ...]]] = {
+FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
     "Elu": (lambda x: np.where(x > 0, x, np.expm1(x)), (1.0,)),
     "Erf": (erf, ()),
     "Exp": (np.exp, ()),
