@@ -11,7 +11,8 @@ import ml_dtypes
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.inspection.keys import KeyTable, find_constant_layers
+from irrun.inspection.connections import ConnectionTable
+from irrun.inspection.keys import KeyTable
 from irrun.inspection.metrics import widen
 from irrun.inspection.rounding import is_float_array
 from irrun.ir.graph import Layer
@@ -192,13 +193,13 @@ class _Checker:
         self.target = None if target_type is None else TARGET_TYPES[target_type]
         self.target_name = target_type or ""
         self.states: dict[int, _LayerState] = {}
-        self.constants: dict[int, set[int]] = {}
+        self.connections = ConnectionTable(self.table)
 
     def __call__(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> None:
         """Collect the properties of the outputs of a layer."""
-        if self.is_constant(layer):
+        if self.connections.is_constant(layer):
             return
         state = self.states.get(id(layer))
         if state is None:
@@ -212,12 +213,6 @@ class _Checker:
             count_saturation(state, inputs)
         if layer.type in CHANNEL_TYPES and floats:
             track_channels(state, floats[0])
-
-    def is_constant(self, layer: Layer) -> bool:
-        graph = self.table.get_graph(layer)
-        if id(graph) not in self.constants:
-            self.constants[id(graph)] = find_constant_layers(graph)
-        return layer.id in self.constants[id(graph)]
 
     def count_non_finite(self, state: _LayerState, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> None:
         """Count NaNs and infinities, and note whether the layer made them."""
@@ -316,9 +311,7 @@ class _Checker:
         return findings
 
     def find_inputs(self, state: _LayerState) -> list[_LayerState]:
-        graph = self.table.get_graph(state.layer)
-        layers = {layer.id: layer for layer in graph.layers}
-        producers = [layers[e.from_layer] for e in graph.edges if e.to_layer == state.layer.id]
+        producers = self.connections.get(state.layer).find_producers(state.layer)
         return [self.states[id(layer)] for layer in producers if id(layer) in self.states]
 
     @staticmethod

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.inspection.keys import KeyTable, find_constant_layers
+from irrun.inspection.connections import Connections
+from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import match_layers
 from irrun.inspection.metrics import widen
 from irrun.inspection.references import convert_arguments, match_outputs
@@ -164,6 +165,7 @@ class _Search:
         self.quantized = CompiledModel(quantized, optimize=False)
         self.exact = exact
         self.table = KeyTable(quantized)
+        self.connections = Connections(quantized.graph)
         self.exact_table = KeyTable(exact)
         self.matches = match_layers(quantized.graph, exact.graph)
         self.isolated: dict[int, _IsolatedLayer] = {}
@@ -179,17 +181,13 @@ class _Search:
     def find_candidates(self) -> list[Layer]:
         """Return the layers with a quantized input or quantized weights that the floating-point model has too."""
         graph = self.quantized.model.graph
-        layers = {layer.id: layer for layer in graph.layers}
-        constants = find_constant_layers(graph)
+        constants = self.connections.constants
         # Layers whose outputs are quantized values: quantizers, and layers that move quantized values.
         quantized = {layer.id for layer in graph.layers if layer.type in QUANTIZERS}
-        quantized |= {i for i in constants if self._depends_on_integers(i, layers)}
+        quantized |= {i for i in constants if self._depends_on_integers(i)}
         candidates = []
-        sources: dict[int, list[int]] = {}
-        for edge in graph.edges:
-            sources.setdefault(edge.to_layer, []).append(edge.from_layer)
         for layer in sort_layers(graph):
-            has_quantized_input = any(i in quantized for i in sources.get(layer.id, []))
+            has_quantized_input = any(n.id in quantized for n in self.connections.find_producers(layer))
             if layer.id in constants or layer.type in QUANTIZERS or not has_quantized_input:
                 continue
             if layer.type in MOVEMENT:
@@ -222,24 +220,21 @@ class _Search:
             match = self.matches.find(layer)
             assert match is not None
             self.isolated[id(layer)] = _IsolatedLayer(
-                self.quantized.model, self.exact, self.exact_table, layer, match.layer
+                self.connections, self.exact, self.exact_table, layer, match.layer
             )
         return self.isolated[id(layer)]
 
-    def _depends_on_integers(self, layer_id: int, layers: Mapping[int, Layer]) -> bool:
+    def _depends_on_integers(self, layer_id: int) -> bool:
         """Return whether a constant is computed from one of 8 bits or fewer."""
-        sources: dict[int, list[int]] = {}
-        for edge in self.quantized.model.graph.edges:
-            sources.setdefault(edge.to_layer, []).append(edge.from_layer)
         stack, seen = [layer_id], {layer_id}
         while stack:
-            layer = layers[stack.pop()]
+            layer = self.connections.layers[stack.pop()]
             if layer.type in QUANTIZERS:
                 return True
             constant = layer.constant
             if constant is not None and constant.element_type.is_integer and 0 < constant.element_type.bits <= 8:
                 return True
-            new = [i for i in sources.get(layer.id, []) if i not in seen]
+            new = [n.id for n in self.connections.find_producers(layer) if n.id not in seen]
             seen.update(new)
             stack += new
         return False
@@ -251,11 +246,10 @@ class _IsolatedLayer:
     Layers that move the inputs of the layer belong to it, since quantizers may stand before them.
     """
 
-    def __init__(self, quantized: Model, exact: Model, exact_table: KeyTable, layer: Layer, match: Layer) -> None:
+    def __init__(self, quantized: Connections, exact: Model, exact_table: KeyTable, layer: Layer, match: Layer) -> None:
         part, keys = isolate_layer(exact, exact_table, match, MOVEMENT)
         self.compiled = CompiledModel(part, optimize=False)
-        self.layers = {n.id: n for n in quantized.graph.layers}
-        self.sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in quantized.graph.edges}
+        self.quantized = quantized
         names = Counter(n.name for n in quantized.graph.layers)
         counterparts = {n.name: n for n in quantized.graph.layers if names[n.name] == 1}
         included = {n.id for n in part.graph.layers}
@@ -268,7 +262,7 @@ class _IsolatedLayer:
                 continue
             key = exact_table.get_value_key(producer, [p.id for p in producer.outputs].index(edge.from_port))
             position = [p.id for p in consumer.inputs].index(edge.to_port)
-            source = self.sources.get((own.id, own.inputs[position].id)) if position < len(own.inputs) else None
+            source = quantized.addresses.get((own.id, own.inputs[position].id)) if position < len(own.inputs) else None
             if source is not None:
                 addresses.setdefault(key, self._skip_quantizers(source))
         self.addresses = [addresses.get(key) for key in keys]
@@ -276,9 +270,9 @@ class _IsolatedLayer:
 
     def _skip_quantizers(self, address: tuple[int, int]) -> tuple[int, int]:
         """Return the source of a value before it was quantized."""
-        while self.layers[address[0]].type in QUANTIZERS:
-            quantizer = self.layers[address[0]]
-            address = self.sources[quantizer.id, quantizer.inputs[0].id]
+        while self.quantized.layers[address[0]].type in QUANTIZERS:
+            quantizer = self.quantized.layers[address[0]]
+            address = self.quantized.addresses[quantizer.id, quantizer.inputs[0].id]
         return address
 
 

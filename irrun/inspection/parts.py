@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from irrun.element_types import ElementType
-from irrun.inspection.keys import KeyTable, find_constant_layers
+from irrun.inspection.connections import Connections
+from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import LayerMatches
 from irrun.ir.extract import extract_between
 from irrun.ir.graph import Body, Edge, Graph, Layer, OutputAddress, Port
@@ -94,10 +95,9 @@ class Frame:
         self.values = values
         self.prefix = prefix
         self.counterpart = counterpart
-        self.layers = {layer.id: layer for layer in graph.layers}
+        self._connections = Connections(graph)
+        self.layers = self._connections.layers
         self.atoms = self._group_layers()
-        self._constants = find_constant_layers(graph)
-        self._sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges}
         self._consumers: dict[OutputAddress, list[int]] = {}
         for edge in graph.edges:
             self._consumers.setdefault((edge.from_layer, edge.from_port), []).append(edge.to_layer)
@@ -172,7 +172,7 @@ class Frame:
                     yield Frame(self.model, body.graph, self.table, self.values, prefix, counterparts[tag])
 
     def _group_layers(self) -> list[tuple[int, ...]]:
-        constants = find_constant_layers(self.graph)
+        constants = self._connections.constants
         groups: dict[object, list[int]] = {}
         for layer in sort_layers(self.graph):
             if layer.id in constants or layer.type in ("Parameter", "Result", "Constant"):
@@ -183,14 +183,15 @@ class Frame:
 
     def _find_inputs(self, ids: Collection[int]) -> list[OutputAddress]:
         """Return the values from outside that some layers use, in the order of their use."""
+        constants = self._connections.constants
         addresses: dict[OutputAddress, None] = {}
         for group in self.atoms:
             for layer_id in group:
                 if layer_id not in ids:
                     continue
                 for port in self.layers[layer_id].inputs:
-                    address = self._sources.get((layer_id, port.id))
-                    if address is not None and address[0] not in ids and address[0] not in self._constants:
+                    address = self._connections.addresses.get((layer_id, port.id))
+                    if address is not None and address[0] not in ids and address[0] not in constants:
                         addresses[address] = None
         return list(addresses)
 
@@ -250,7 +251,7 @@ class Frame:
                 return (partner.id, partner.outputs[position].id) if position < len(partner.outputs) else None
             if layer.type not in TRANSPARENT_TYPES or not layer.inputs:
                 return None
-            source = self._sources.get((layer.id, layer.inputs[0].id))
+            source = self._connections.addresses.get((layer.id, layer.inputs[0].id))
             if source is None:
                 return None
             address = source

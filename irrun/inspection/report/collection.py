@@ -73,7 +73,7 @@ class Collector:
         if self._count_iterations(scope):
             for value, source in zip(inputs, self.structure.get_sources(layer), strict=False):
                 if source is not None and value is not None:
-                    self._add_input(*source, value, tag)
+                    self._add_input(source.layer, source.port, value, tag)
             self.add(layer, outputs, seconds, tag)
             if layer.type == "ScaledDotProductAttention":
                 self._add_attention(layer, inputs, tag)

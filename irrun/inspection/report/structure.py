@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from irrun.inspection.keys import KeyTable, find_constant_layers
+from irrun.inspection.connections import ConnectionTable, Source
+from irrun.inspection.keys import KeyTable
 from irrun.inspection.modules import find_modules
 from irrun.inspection.report.groups import Group, build_groups
 from irrun.inspection.report.summaries import shorten
@@ -46,18 +47,16 @@ class Structure:
         self._tags: list[str] = []
         self._owners: list[Layer | None] = []
         self._graph_numbers: dict[int, int] = {}
-        self._constants: dict[int, set[int]] = {}
-        self._sources: dict[int, dict[tuple[int, int], tuple[Layer, int]]] = {}
+        self._connections = ConnectionTable(self.table)
         self._add_graph(model.graph, None, "")
 
-    def get_sources(self, layer: Layer) -> list[tuple[Layer, int] | None]:
+    def get_sources(self, layer: Layer) -> list[Source | None]:
         """Return the layer and the position of the output port that each input is connected to.
 
         Args:
             layer: The layer.
         """
-        sources = self._sources[id(self.table.get_graph(layer))]
-        return [sources.get((layer.id, port.id)) for port in layer.inputs]
+        return self._connections.get(layer).find_sources(layer)
 
     def is_constant(self, layer: Layer) -> bool:
         """Return whether a layer depends on constants only, so that it is drawn as a part of its consumers.
@@ -65,7 +64,7 @@ class Structure:
         Args:
             layer: The layer.
         """
-        return layer.id in self._constants[id(self.table.get_graph(layer))]
+        return self._connections.is_constant(layer)
 
     def get_depth(self, layer: Layer) -> int:
         """Return the number of bodies that contain a layer."""
@@ -116,12 +115,6 @@ class Structure:
         self.graphs.append(graph)
         self._tags.append(tag)
         self._owners.append(owner)
-        self._constants[id(graph)] = find_constant_layers(graph)
-        by_id = {layer.id: layer for layer in graph.layers}
-        positions = {(n.id, port.id): i for n in graph.layers for i, port in enumerate(n.outputs)}
-        self._sources[id(graph)] = {
-            (e.to_layer, e.to_port): (by_id[e.from_layer], positions[e.from_layer, e.from_port]) for e in graph.edges
-        }
         for layer in sort_layers(graph):
             if len(self.layers) >= MAX_LAYERS:
                 self.omitted += 1
@@ -133,7 +126,9 @@ class Structure:
 
     def _describe_layer(self, layer: Layer) -> dict[str, Any]:
         inputs = [
-            None if source is None or id(source[0]) not in self.numbers else [self.numbers[id(source[0])], source[1]]
+            None
+            if source is None or id(source.layer) not in self.numbers
+            else [self.numbers[id(source.layer)], source.port]
             for source in self.get_sources(layer)[:MAX_PORTS]
         ]
         attributes = list(layer.attributes.items())[:MAX_ATTRIBUTES]
