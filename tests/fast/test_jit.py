@@ -197,8 +197,8 @@ def test_product_agrees_with_numpy(rows, columns):
     data, weights = rng.normal(size=(rows, 300)).astype(np.float32), rng.normal(size=(300, columns)).astype(np.float32)
     bias, residual = rng.normal(size=columns).astype(np.float32), rng.normal(size=(rows, columns)).astype(np.float32)
     steps = (Step("Add", (0, 1)), Step("Add", (3, 2)))
-    kernel = ProductKernel(weights, steps, [bias, None])
-    transposed = ProductKernel(np.ascontiguousarray(weights.T).T, steps, [bias, None])
+    kernel = ProductKernel(2, weights, steps, [bias, None])
+    transposed = ProductKernel(2, np.ascontiguousarray(weights.T).T, steps, [bias, None])
     result = run_with_threads(lambda: kernel(data, residual))
     if rows > 1:  # single rows are multiplied by BLAS
         np.testing.assert_array_equal(transposed(data, residual), result)
@@ -215,11 +215,11 @@ def test_softmax_and_normalization_agree_with_plain_kernels(length):
     x = (rng.normal(size=(3, 5, length)) * 3).astype(np.float32)
     x[0, 0, 0], x[1, 1] = np.nan, -np.inf
     with np.errstate(all="ignore"):
-        np.testing.assert_allclose(run_with_threads(lambda: SoftmaxKernel()(x)), softmax_8(x, axis=-1), rtol=2e-6)
+        np.testing.assert_allclose(run_with_threads(lambda: SoftmaxKernel(3)(x)), softmax_8(x, axis=-1), rtol=2e-6)
         for mode in ("inside_sqrt", "outside_sqrt"):
             attributes = {"normalize_variance": True, "eps": 1e-5, "eps_mode": mode}
             y = np.nan_to_num(x, neginf=0)
-            result = run_with_threads(lambda a=attributes, y=y: NormalizationKernel(1, a, (), [])(y))
+            result = run_with_threads(lambda a=attributes, y=y: NormalizationKernel(3, 1, a, (), [])(y))
             np.testing.assert_allclose(result, mvn_6(y, np.array([2]), **attributes), rtol=1e-5, atol=1e-5)
 
 

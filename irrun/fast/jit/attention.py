@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.jit.convolution import get_buffer, get_epilogue_address
-from irrun.fast.jit.elementwise import get_address
+from irrun.fast.jit.elementwise import get_address, make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product, compile_product, get_tile_size
 from irrun.fast.jit.reductions import compile_softmax
@@ -64,7 +64,7 @@ def attend(query: Array, key: Array, value: Array, mask: Array | None, factor: f
     if not query.dtype == key.dtype == value.dtype == F32:
         raise ValueError("expected f32")
     heads = math.prod(lead)
-    queries = np.ascontiguousarray(query)
+    queries = make_contiguous(query)
     keys, values = key.reshape(heads, key_length, size), value.reshape(heads, key_length, value_size)
     masks = None if mask is None else _expand_mask(mask, (*lead, length, key_length))
     result = np.empty((*lead, length, value_size), F32)
@@ -124,4 +124,4 @@ def _expand_mask(mask: Array, shape: tuple[int, ...]) -> Array:
     if mask.dtype != F32 or np.broadcast_shapes(mask.shape, shape) != shape:
         raise ValueError("the mask does not match")
     full = mask.reshape((1,) * (len(shape) - mask.ndim) + mask.shape)
-    return np.ascontiguousarray(np.broadcast_to(full, (*full.shape[:-1], shape[-1])))
+    return make_contiguous(np.broadcast_to(full, (*full.shape[:-1], shape[-1])))

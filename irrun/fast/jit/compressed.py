@@ -15,7 +15,7 @@ import numpy as np
 from irrun.fast.compressed import CompressedWeights, multiply_by_weights
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.elementwise import get_address
+from irrun.fast.jit.elementwise import get_address, make_contiguous
 from irrun.fast.jit.reductions import add, fold
 from irrun.threads import run_parallel
 
@@ -142,6 +142,8 @@ class CompressedKernel:
         weights: Weights that `supports` accepts.
     """
 
+    description = "compiled: product of few rows, one pass over the compressed weights"
+
     def __init__(self, weights: CompressedWeights) -> None:
         self._weights = weights
         self._size = weights.shape[1] // weights.groups
@@ -153,7 +155,7 @@ class CompressedKernel:
         count, inner = weights.shape
         if data.dtype != F32 or not data.size or data.size > MAX_ROWS * inner or data.shape[-1] != inner:
             return multiply_by_weights(data, weights=weights)
-        rows = np.ascontiguousarray(data).reshape(-1, inner)
+        rows = make_contiguous(data).reshape(-1, inner)
         result = np.empty((len(rows), count), F32)
         for row, out in zip(rows, result, strict=True):
             multiply_row(weights.codes, weights.scale, weights.zero_point, row, out, self._size)

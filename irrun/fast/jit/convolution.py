@@ -38,6 +38,10 @@ F32 = np.dtype(np.float32)
 PANEL_SIZE = 96 << 10
 #: Multiplications of a part that a thread computes at least, and parts at most.
 MIN_PART_WORK, MAX_PARTS = 1 << 22, 16
+#: Elements of the copied rows, and of the products of a tile of channels, at most: 64 MiB. Large pads exceed that.
+MAX_PANEL_SIZE = 1 << 24
+#: Blocks of all images and groups at most: each has its own arguments.
+MAX_BLOCKS = 1 << 14
 
 _buffers = threading.local()
 
@@ -355,6 +359,9 @@ class Convolution:
             A function of the data (f32, contiguous, shape [N, GROUPS * CI, H, W]) and of the addresses of the operands
             of the epilogue, of which those of the kind "channel" have N * GROUPS * CO elements. It returns an array of
             shape [N, GROUPS * CO, output...].
+
+        Raises:
+            ValueError: The copied rows take too much memory, or the blocks are too many.
         """
         plan = _Plan(geometry, self.in_channels, self.out_channels, batch * self.groups)
         parts = self._make_calls(batch, plan, get_epilogue_address(expression))
@@ -450,6 +457,10 @@ class _Plan:
         multiple = get_tile()[1] * get_lanes() if geometry.is_pointwise else 1
         step = -(-row_count // -(-row_count // rows))
         step += -step % multiple
+        panel_size = 0 if geometry.is_pointwise else per_row * (step + geometry.halo[0])
+        block_size = get_tile()[0] * step * columns
+        if max(panel_size, block_size) > MAX_PANEL_SIZE or -(-row_count // step) * images > MAX_BLOCKS:
+            raise ValueError("expected smaller rows and fewer blocks")
         bounds = [*range(0, row_count, step), row_count]
         count = len(bounds) - 1
         self.blocks = list(itertools.pairwise(bounds))

@@ -16,7 +16,7 @@ import numpy as np
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import compile_function, get_lanes
 from irrun.fast.jit.convolution import Geometry
-from irrun.fast.jit.elementwise import get_address
+from irrun.fast.jit.elementwise import get_address, make_contiguous
 from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.threads import run_parallel
 
@@ -118,7 +118,7 @@ class DepthwiseConvolution:
     """
 
     def __init__(self, filters: Array) -> None:
-        self.weights = np.ascontiguousarray(filters)
+        self.weights = make_contiguous(filters)
 
     def _get_kernel(self, geometry: Geometry, expression: Expression) -> Callable[..., None]:
         if geometry.strides[1] > 2 or math.prod(geometry.kernel) > MAX_TAPS:

@@ -14,18 +14,29 @@ from irrun.fast.jit.compiler import compile_function, get_lanes
 from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.threads import run_parallel
 
-__all__ = ["compute", "get_address"]
+__all__ = ["compute", "get_address", "make_contiguous"]
 
 Array = np.ndarray[Any, Any]
 
 #: Elements of a part that a thread computes: tens of microseconds for cheap expressions.
 PART_SIZE = 1 << 16
 MAX_PARTS = 16
+#: Rows of a plan at most, since it has a table with a number for each row and operand.
+MAX_ROWS = 1 << 17
 
 
 def get_address(array: Array) -> int:
     """Return the address of the first element."""
     return int(array.__array_interface__["data"][0])
+
+
+def make_contiguous(array: Array) -> Array:
+    """Return an array, or a copy if its elements are not aligned and next to each other.
+
+    Unlike `np.ascontiguousarray`, it keeps scalars scalars and copies data that is not aligned.
+    """
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
 
 
 @functools.cache
@@ -73,7 +84,7 @@ def apply_to_row(f: Function, length: Value, function: Callable[[Value, Value | 
         function(whole, f.mask_range(0, length - whole))
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def plan_rows(
     shape: tuple[int, ...], layouts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 ) -> tuple[tuple[str, ...], Array, int]:
@@ -84,12 +95,14 @@ def plan_rows(
         layouts: Shape and strides in bytes of each operand, which broadcasts to `shape`.
 
     Raises:
-        ValueError: An operand does not broadcast to the shape, or has gaps between the elements of a row.
+        ValueError: An operand does not broadcast to the shape, its elements are not aligned, or rows are too many.
     """
     views = []
     for operand_shape, strides in layouts:
         if len(operand_shape) > len(shape):
             raise ValueError("an operand has more dimensions than the result")
+        if any(stride % 4 for stride in strides):
+            raise ValueError("the elements of an operand are not aligned")
         full = (0,) * (len(shape) - len(operand_shape)) + tuple(
             0 if d == 1 else s for d, s in zip(operand_shape, strides, strict=True)
         )
@@ -112,6 +125,8 @@ def plan_rows(
         length *= size
         axis -= 1
     outer = shape[:axis]
+    if math.prod(outer) > MAX_ROWS and views:
+        raise ValueError("the rows are too short")
     offsets = np.zeros((math.prod(outer), len(views)), np.int64)
     for i, strides in enumerate(views):
         grid = np.zeros(outer, np.int64)
@@ -120,6 +135,10 @@ def plan_rows(
             grid += index.reshape((-1,) + (1,) * (axis - a - 1))
         offsets[:, i] = grid.reshape(-1)
     return tuple(next(iter(kind), "scalar") for kind in kinds), offsets, length
+
+
+def _is_contiguous(array: Array) -> bool:
+    return array.flags.c_contiguous and array.flags.aligned
 
 
 def compute(expression: Expression, data: Array, operands: Sequence[Array], out: Array | None = None) -> Array:
@@ -132,13 +151,13 @@ def compute(expression: Expression, data: Array, operands: Sequence[Array], out:
         out: Where the result is written, `data` itself or a contiguous array.
 
     Raises:
-        ValueError: The layout of an operand does not allow that.
+        ValueError: The data is empty or not contiguous f32, or the layout of an operand does not allow that.
     """
-    if not data.flags.c_contiguous or any(x.dtype != data.dtype for x in operands):
+    if data.dtype != np.float32 or not _is_contiguous(data) or not data.size:
         raise ValueError("expected contiguous f32")
+    if any(x.dtype != np.float32 or not x.flags.aligned for x in operands):
+        raise ValueError("expected operands of aligned f32")
     result = np.empty(data.shape, np.float32) if out is None else out
-    if not data.size:
-        return result
     kinds, offsets, length = plan_rows(data.shape, tuple((x.shape, x.strides) for x in operands))
     kernel = compile_rows(Expression(kinds, expression.steps))
     pointers = np.array([get_address(x) for x in operands] or [0], np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 from irrun.fast.jit.attention import attend, prepare_attention
 from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
-from irrun.fast.jit.elementwise import compile_rows, compute, get_address, plan_rows
+from irrun.fast.jit.elementwise import compile_rows, compute, get_address, make_contiguous, plan_rows
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product
 from irrun.fast.jit.reductions import compile_normalization, compile_softmax, compute_softmax, normalize
@@ -42,19 +42,23 @@ class ExpressionKernel:
     """The kernel of an expression.
 
     Args:
+        rank: The declared rank of the running value, which decides how some operands broadcast.
         steps: The steps.
         operands: For each operand after the running value, its value if it is constant.
     """
 
-    def __init__(self, steps: tuple[Step, ...], operands: Sequence[Array | None]) -> None:
+    description = "compiled: elementwise, one pass over the data"
+
+    def __init__(self, rank: int, steps: tuple[Step, ...], operands: Sequence[Array | None]) -> None:
+        self._rank = rank
         self._expression = Expression((), steps)
-        self._constants = [None if x is None else np.ascontiguousarray(x) for x in operands]
+        self._constants = [None if x is None else make_contiguous(x) for x in operands]
 
     def __call__(self, data: Array, *variables: Array) -> Array:
         """Compute the expression."""
-        if data.dtype != F32:
-            raise ValueError("expected f32")
-        return compute(self._expression, np.ascontiguousarray(data), _merge(self._constants, variables))
+        if data.dtype != F32 or data.ndim != self._rank:
+            raise ValueError("expected f32 of the declared rank")
+        return compute(self._expression, make_contiguous(data), _merge(self._constants, variables))
 
     def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernel for declared shapes of the running value and the variable operands."""
@@ -101,6 +105,9 @@ class ConvolutionKernel:
         attributes: The attributes of Convolution.
         steps: The steps of the epilogue.
         operands: For each of its operands, its value if it is constant.
+
+    Attributes:
+        description: How it is computed.
     """
 
     def __init__(
@@ -119,9 +126,11 @@ class ConvolutionKernel:
         self._convolution: Convolution | DepthwiseConvolution
         if groups > 1 and out_channels == in_channels == 1:
             self._convolution = DepthwiseConvolution(planar[:, 0, 0])
+            self.description = "compiled: depthwise convolution, vectors of neighboring windows"
         else:
             self._convolution = Convolution(planar)
-        self._constants = [None if x is None else np.ascontiguousarray(x) for x in operands]
+            self.description = "compiled: convolution, products of blocks of padded rows"
+        self._constants = [None if x is None else make_contiguous(x) for x in operands]
         self._geometries: dict[tuple[int, ...], Geometry] = {}
         self._bindings: dict[tuple[tuple[int, ...], ...], _BoundConvolution] = {}
 
@@ -141,7 +150,7 @@ class ConvolutionKernel:
             for (position, kind), x in zip(bound.variables, variables, strict=True):
                 held.append(_expand(x, kind, bound.shape))
                 addresses[position] = get_address(held[-1])
-        return bound.convolve(np.ascontiguousarray(data), addresses).reshape(bound.shape)
+        return bound.convolve(make_contiguous(data), addresses).reshape(bound.shape)
 
     def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands."""
@@ -172,6 +181,10 @@ class ConvolutionKernel:
         geometry = self._geometries.get(spatial)
         if geometry is None:
             windows = create_windows(spatial, self._kernel_shape, **self._attributes)
+            if 0 in windows.output_shape:
+                raise ValueError("expected windows")
+            if len(self._geometries) >= MAX_BINDINGS:
+                self._geometries.clear()
             geometry = self._geometries[spatial] = _make_geometry(spatial, windows)
         output = geometry.output if self._rank == 4 else geometry.output[1:]
         return geometry, (data_shape[0], self._out_channels, *output)
@@ -181,30 +194,34 @@ class ProductKernel:
     """The kernel of a product with constant weights and an epilogue.
 
     Args:
+        rank: The declared rank of the data.
         weights: f32, shape [K, N], with any strides.
         steps: The steps of the epilogue.
         operands: For each of its operands, its value if it is constant.
     """
 
-    def __init__(self, weights: Array, steps: tuple[Step, ...], operands: Sequence[Array | None]) -> None:
+    description = "compiled: product, panels of packed weights"
+
+    def __init__(self, rank: int, weights: Array, steps: tuple[Step, ...], operands: Sequence[Array | None]) -> None:
+        self._rank = rank
         self._weights, self._steps = weights, steps
         self._product = Product(weights)
-        self._constants = [None if x is None else np.ascontiguousarray(x) for x in operands]
+        self._constants = [None if x is None else make_contiguous(x) for x in operands]
 
     def __call__(self, data: Array, *variables: Array) -> Array:
         """Multiply, and compute the epilogue."""
         inner, columns = self._weights.shape
-        if data.dtype != F32 or data.ndim < 1 or data.shape[-1] != inner or not data.size:
+        if data.dtype != F32 or data.ndim != self._rank or data.shape[-1] != inner or not data.size:
             raise ValueError("expected f32 of shape [..., K]")
         shape = (*data.shape[:-1], columns)
         check_allocation(shape, F32)
         operands = _merge(self._constants, variables)
-        rows = np.ascontiguousarray(data).reshape(-1, inner)
+        rows = make_contiguous(data).reshape(-1, inner)
         if len(rows) < MIN_ROWS:
             product = rows.dot(self._weights).reshape(shape)
             return compute(Expression((), self._steps), product, operands, product) if self._steps else product
         expression = Expression(tuple(_classify_column(x, shape) for x in operands), self._steps)
-        contiguous = [np.ascontiguousarray(x) for x in operands]
+        contiguous = [make_contiguous(x) for x in operands]
         return self._product(rows, expression, contiguous).reshape(shape)
 
     def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
@@ -221,29 +238,37 @@ class NormalizationKernel:
     """The kernel of MVN along the last axes, with an epilogue.
 
     Args:
+        rank: The declared rank of the data.
         count: The number of axes.
         attributes: The attributes of MVN-6.
         steps: The steps of the epilogue.
         operands: For each of its operands, its value if it is constant.
     """
 
+    description = "compiled: normalization, one row at a time"
+
     def __init__(
-        self, count: int, attributes: Mapping[str, Any], steps: tuple[Step, ...], operands: Sequence[Array | None]
+        self,
+        rank: int,
+        count: int,
+        attributes: Mapping[str, Any],
+        steps: tuple[Step, ...],
+        operands: Sequence[Array | None],
     ) -> None:
-        self._count, self._steps = count, steps
+        self._rank, self._count, self._steps = rank, count, steps
         self._epsilon = float(attributes["eps"])
         self._modes = bool(attributes["normalize_variance"]), attributes["eps_mode"] == "inside_sqrt"
-        self._constants = [None if x is None else np.ascontiguousarray(x) for x in operands]
+        self._constants = [None if x is None else make_contiguous(x) for x in operands]
 
     def __call__(self, data: Array, *variables: Array) -> Array:
         """Normalize, and compute the epilogue."""
-        if data.dtype != F32 or data.ndim < self._count:
-            raise ValueError("expected f32 of more dimensions")
+        if data.dtype != F32 or data.ndim != self._rank:
+            raise ValueError("expected f32 of the declared rank")
         operands = _merge(self._constants, variables)
         expression = self._classify(operands, data.shape)
         length = math.prod(data.shape[data.ndim - self._count :])
-        contiguous = [np.ascontiguousarray(x) for x in operands]
-        return normalize(np.ascontiguousarray(data), length, self._epsilon, expression, contiguous, self._modes)
+        contiguous = [make_contiguous(x) for x in operands]
+        return normalize(make_contiguous(data), length, self._epsilon, expression, contiguous, self._modes)
 
     def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernel for declared shapes of the data and the variable operands."""
@@ -262,13 +287,22 @@ class NormalizationKernel:
 
 
 class SoftmaxKernel:
-    """The kernel of Softmax along the last axis."""
+    """The kernel of Softmax along the last axis.
+
+    Args:
+        rank: The declared rank of the data.
+    """
+
+    description = "compiled: softmax, one row at a time"
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
 
     def __call__(self, data: Array) -> Array:
         """Compute the softmax."""
-        if data.dtype != F32 or data.ndim < 1:
-            raise ValueError("expected f32")
-        return compute_softmax(np.ascontiguousarray(data))
+        if data.dtype != F32 or data.ndim != self._rank:
+            raise ValueError("expected f32 of the declared rank")
+        return compute_softmax(make_contiguous(data))
 
     def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernel."""
@@ -282,6 +316,8 @@ class AttentionKernel:
         constants: For each input, its value if it is constant. The scale must be.
         is_causal: The attribute.
     """
+
+    description = "compiled: attention, blocks of scores"
 
     def __init__(self, constants: Sequence[Array | None], is_causal: bool) -> None:
         self._constants: list[Array | None] = list(constants) + [None] * (5 - len(constants))
@@ -362,8 +398,8 @@ def _classify(operand: Array, shape: tuple[int, ...]) -> str:
 def _expand(operand: Array, kind: str, shape: tuple[int, ...]) -> Array:
     """Return an operand as the epilogue reads it."""
     if kind == "scalar" or operand.shape == shape:
-        return np.ascontiguousarray(operand)
+        return make_contiguous(operand)
     if kind == "channel":
         own = ((1,) * (len(shape) - operand.ndim) + operand.shape)[:2]
-        return np.ascontiguousarray(np.broadcast_to(operand.reshape(own), shape[:2]))
-    return np.ascontiguousarray(np.broadcast_to(operand, shape))
+        return make_contiguous(np.broadcast_to(operand.reshape(own), shape[:2]))
+    return make_contiguous(np.broadcast_to(operand, shape))

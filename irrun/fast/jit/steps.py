@@ -78,7 +78,8 @@ def _get_number(constants: Constants, position: int) -> float | None:
 
 
 def _translate_clamp(attributes: Attributes, constants: Constants, ranks: Sequence[int | None]) -> Translation | None:
-    low, high = float(np.float32(attributes["min"])), float(np.float32(attributes["max"]))
+    with np.errstate(over="ignore"):
+        low, high = float(np.float32(attributes["min"])), float(np.float32(attributes["max"]))
     return Translation("Clamp", (0,), (low, high), True) if low <= high else None
 
 
@@ -127,6 +128,13 @@ def _translate_fake_quantize(
     if not _broadcasts_as_numpy(attributes, ranks):
         return None
     in_low, in_high, out_low, out_high = limits
+    try:
+        shape = np.broadcast_shapes(*(limit.shape for limit in limits))
+    except ValueError:
+        return None
+    # Limits of different layouts would make a table.
+    if math.prod(shape) > max(limit.size for limit in limits):
+        return None
     with np.errstate(all="ignore"):
         width, out_width = np.asarray(in_high - in_low), np.asarray(out_high - out_low)
         if not (width > 0).all() or not np.isfinite(width).all() or not np.isfinite(out_width).all():

@@ -122,7 +122,9 @@ class _Compilation:
         for number, instruction in enumerate(self.instructions):
             if instruction.kernel is multiply_by_weights and supports(instruction.attributes["weights"]):
                 kernel = CompressedKernel(instruction.attributes["weights"])
-                self.replacements[number] = replace(instruction, kernel=kernel, attributes={})
+                self.replacements[number] = replace(
+                    instruction, kernel=kernel, attributes={}, description=kernel.description
+                )
                 self.taken.add(number)
                 continue
             start = self.starts.get(instruction.operation.type)
@@ -215,11 +217,12 @@ class _Compilation:
             return None
         if self.get_constant(data) is not None or weights.size < MIN_WEIGHTS or not self.packed.fits(weights.nbytes):
             return None
+        rank = len(shape) if (data_shape := self.get_shape(data)) is None else len(data_shape)
         matrix = weights.T if instruction.attributes.get("transpose_b") else weights
 
         def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
             self.packed.reserve(weights.nbytes)
-            return ProductKernel(matrix, steps, operands)
+            return ProductKernel(rank, matrix, steps, operands)
 
         group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
         group.accepts = functools.partial(_is_row_or_full, shape)
@@ -235,11 +238,12 @@ class _Compilation:
         if axes is None or shape is None or not axes.size or not self.is_f32(data) or not self.is_f32(value):
             return None
         rank, count = len(shape), axes.size
-        if sorted(int(axis) % rank for axis in axes.reshape(-1)) != list(range(rank - count, rank)):
+        numbers = sorted(int(axis) + (rank if axis < 0 else 0) for axis in axes.reshape(-1))
+        if count > rank or numbers != list(range(rank - count, rank)):
             return None
 
         def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
-            return NormalizationKernel(count, instruction.attributes, steps, operands)
+            return NormalizationKernel(rank, count, instruction.attributes, steps, operands)
 
         group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
         group.accepts = functools.partial(_is_row_or_full, shape) if count == 1 else lambda operand: False
@@ -257,9 +261,9 @@ class _Compilation:
             return
         if instruction.operation.type == "Softmax":
             axis = instruction.attributes.get("axis", 1)
-            if axis not in (-1, len(shape) - 1) or len(slots) != 1 or shape[-1] == 1:
+            if not shape or axis not in (-1, len(shape) - 1) or len(slots) != 1 or shape[-1] == 1:
                 return
-            kernel = SoftmaxKernel()
+            kernel = SoftmaxKernel(len(shape))
         else:
             has_scale = len(constants) == 5
             if any(x is not None for x in constants[:3]) or len(constants) > 5 or (has_scale and constants[4] is None):
@@ -269,7 +273,12 @@ class _Compilation:
             kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)))
         kernel.prepare((), ())
         self.replacements[number] = replace(
-            instruction, kernel=kernel, attributes={}, inputs=slots, plain=(instruction,)
+            instruction,
+            kernel=kernel,
+            attributes={},
+            inputs=slots,
+            plain=(instruction,),
+            description=kernel.description,
         )
         self.taken.add(number)
 
@@ -395,7 +404,7 @@ class _Compilation:
         constants = [None if isinstance(operand, int) else operand for operand in group.operands]
         kernel: Kernel
         if group.create is None:
-            kernel = ExpressionKernel(steps, constants)
+            kernel = ExpressionKernel(len(group.shape), steps, constants)
         else:
             kernel = group.create(steps, constants)
         variable = tuple(operand for operand in group.operands if isinstance(operand, int))
@@ -403,12 +412,17 @@ class _Compilation:
         try:
             if all(shape is not None and None not in shape for shape in shapes):
                 kernel.prepare(shapes[0] or (), [shape or () for shape in shapes[1:]])
-        except ValueError:  # a case without a kernel
+        except (ArithmeticError, ValueError):  # a case without a kernel
             return
         members = [self.instructions[number] for number in group.members]
         last = members[-1]
         self.replacements[group.members[-1]] = replace(
-            last, kernel=kernel, attributes={}, inputs=(*group.inputs, *variable), plain=tuple(members)
+            last,
+            kernel=kernel,
+            attributes={},
+            inputs=(*group.inputs, *variable),
+            plain=tuple(members),
+            description=kernel.description,
         )
         self.taken.update(group.members)
 
