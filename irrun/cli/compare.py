@@ -12,8 +12,7 @@ from irrun.cli import ExampleCommand
 from irrun.cli.inputs import InputOptions, input_options
 
 if TYPE_CHECKING:
-    from irrun.inspection.comparison import Comparison, LayerComparison
-    from irrun.inspection.metrics import Metrics
+    from irrun.inspection.comparison import Comparison
 
 __all__ = ["command"]
 
@@ -105,6 +104,7 @@ def _cure(source: object, reference: str, sets: object, count: int, result: Comp
 def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], show_all: bool, sort: str) -> None:
     from irrun.cli.tables import print_table
     from irrun.errors import to_one_line
+    from irrun.inspection.comparison_table import LAYER_TITLES, OUTPUT_TITLES, make_layer_row, make_output_rows
     from irrun.inspection.keys import Selection
     from irrun.ir.graph import Layer
 
@@ -128,20 +128,15 @@ def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], s
     ]
     if sort != "order":
         shown.sort(key=lambda layer: getattr(layer, sort).sqnr_db)
-    rows = [_make_row(layer) for layer in shown]
+    rows = [make_layer_row(layer) for layer in shown]
     omitted = 0 if show_all or globs else max(0, len(rows) - MAX_ROWS)
     if rows:
         click.echo("")
-        header = ("layer", "type", "verdict", "own dB", "own max abs", "accumulated dB", "accumulated max abs")
-        print_table(header, rows[: len(rows) - omitted], right=header[3:])
+        print_table(LAYER_TITLES, rows[: len(rows) - omitted], right=LAYER_TITLES[3:])
         if omitted:
             click.echo(f"{omitted} more layers; --all prints them")
     click.echo("")
-    outputs = [
-        (output.name, *(_format_metrics(output.metrics) if output.metrics else ("missing", "")), f"{output.top_k:.0%}")
-        for output in result.outputs
-    ]
-    print_table(("output", "dB", "max abs", "top 5"), outputs, right=("dB", "max abs", "top 5"))
+    print_table(OUTPUT_TITLES, make_output_rows(result), right=OUTPUT_TITLES[1:])
 
 
 def describe_result(result: Comparison) -> str:
@@ -158,19 +153,3 @@ def describe_result(result: Comparison) -> str:
     if not first.own.same_shape:
         size = "another shape"
     return f"{first.key} ({first.type}) is the first layer that adds an error ({size}){reason}"
-
-
-def _make_row(layer: LayerComparison) -> tuple[str, ...]:
-    return (
-        layer.key,
-        layer.type,
-        layer.verdict,
-        *_format_metrics(layer.own),
-        *_format_metrics(layer.accumulated),
-    )
-
-
-def _format_metrics(metrics: Metrics) -> tuple[str, str]:
-    if metrics.is_exact:
-        return "equal", "0"
-    return f"{metrics.sqnr_db:.1f}", f"{metrics.max_abs:.3g}"

@@ -1,4 +1,4 @@
-"""Options that select the inputs of a run, shared by several commands."""
+"""Options that several commands share: the inputs of a run, its precision and its threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from irrun.data.load import LoadOptions
     from irrun.ir.model import TensorSpec
 
-__all__ = ["InputOptions", "input_options", "load_input_sets", "parse_numbers", "precision_option"]
+__all__ = ["InputOptions", "input_options", "load_input_sets", "parse_numbers", "precision_option", "threads_option"]
 
 precision_option = click.option(
     "--precision",
@@ -25,6 +25,13 @@ precision_option = click.option(
     default="f32",
     show_default=True,
     help="Precision of computations: f32 for graphs in f16 and bf16 too, the declared types, or f64.",
+)
+
+threads_option = click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]",
 )
 
 

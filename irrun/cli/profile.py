@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import InputOptions, input_options, precision_option
+from irrun.cli.inputs import InputOptions, input_options, precision_option, threads_option
 
 if TYPE_CHECKING:
     from irrun.inspection.profile import Grouping, Profile
@@ -62,12 +62,7 @@ MAX_ROWS = 30
 @click.option("--all", "show_all", is_flag=True, help="Print all rows.")
 @click.option("--against", type=click.Choice(["openvino"]), help="Show OpenVINO's time of each layer beside irrun's.")
 @click.option("--plain", is_flag=True, help="Measure the plain kernels, which runs with observers use.")
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]",
-)
+@threads_option
 @click.option(
     "--chrome",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -11,7 +11,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, input_options, precision_option
+from irrun.cli.inputs import InputOptions, input_options, precision_option, threads_option
 
 if TYPE_CHECKING:
     from irrun.inspection.keys import KeyTable, Selection
@@ -86,12 +86,7 @@ class _RunCommand(ExampleCommand):
     help="Memory that decompressed weights may take, such as 800M or 2G, or 0 to decompress them while the model "
     "runs.  [default: half of what the machine has left]",
 )
-@click.option(
-    "--threads",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]",
-)
+@threads_option
 @click.option(
     "--jit",
     type=click.Choice(["auto", "on", "off"]),

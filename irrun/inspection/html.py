@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from irrun._html import make_table, shorten
+from irrun.inspection.comparison_table import LAYER_TITLES, OUTPUT_TITLES, make_layer_row, make_output_rows
 from irrun.inspection.profile_table import describe_profile, make_profile_rows
 
 if TYPE_CHECKING:
     from irrun.inspection.comparison import Comparison
-    from irrun.inspection.metrics import Metrics
     from irrun.inspection.profile import Profile
     from irrun.inspection.trace import Trace
 
@@ -58,17 +58,7 @@ def make_comparison_html(comparison: Comparison, max_rows: int) -> str:
         max_rows: Maximum number of layers.
     """
     layers = [layer for layer in comparison.layers if layer.verdict != "exact"]
-    rows = [
-        (
-            layer.key,
-            layer.type,
-            layer.verdict,
-            *(text for metrics in (layer.own, layer.accumulated) for text in _format_metrics(metrics)),
-            layer.reason,
-        )
-        for layer in layers[:max_rows]
-    ]
-    header = ("layer", "type", "verdict", "own dB", "own max abs", "accumulated dB", "accumulated max abs", "reason")
+    rows = [(*make_layer_row(layer), layer.reason) for layer in layers[:max_rows]]
     first = comparison.first
     title = "Comparison: " + ("the model agrees" if comparison.agrees else "the model differs")
     if first is not None:
@@ -76,15 +66,9 @@ def make_comparison_html(comparison: Comparison, max_rows: int) -> str:
     counts = f"{comparison.matched} of {comparison.layers_total} layers matched"
     notes = [f"Compared with {comparison.reference} ({comparison.precision}); {counts}", *comparison.notes]
     notes += [f"{len(layers) - max_rows} more layers"] if len(layers) > max_rows else []
-    outputs = [
-        (output.name, *(_format_metrics(output.metrics) if output.metrics else ("missing", "")), f"{output.top_k:.0%}")
-        for output in comparison.outputs
-    ]
-    table = make_table(title, header, rows, header[3:7], ". ".join(notes))
-    return f"<div>{table}{make_table('Outputs', ('output', 'dB', 'max abs', 'top 5'), outputs, OUTPUT_NUMBERS)}</div>"
-
-
-OUTPUT_NUMBERS = ("dB", "max abs", "top 5")
+    table = make_table(title, (*LAYER_TITLES, "reason"), rows, LAYER_TITLES[3:], ". ".join(notes))
+    outputs = make_table("Outputs", OUTPUT_TITLES, make_output_rows(comparison), OUTPUT_TITLES[1:])
+    return f"<div>{table}{outputs}</div>"
 
 
 def make_profile_html(profile: Profile, max_rows: int) -> str:
@@ -99,9 +83,3 @@ def make_profile_html(profile: Profile, max_rows: int) -> str:
     omitted = len(profile.layers) - max_rows
     notes += [f"{omitted} more layers"] if omitted > 0 else []
     return make_table(title, header, rows, right, ". ".join(notes))
-
-
-def _format_metrics(metrics: Metrics) -> tuple[str, str]:
-    if metrics.is_exact:
-        return "equal", "0"
-    return f"{metrics.sqnr_db:.1f}", f"{metrics.max_abs:.3g}"

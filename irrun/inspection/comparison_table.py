@@ -1,0 +1,40 @@
+"""Tables of comparisons: rows of text, for the command line and for notebooks."""
+
+from __future__ import annotations
+
+from irrun.inspection.comparison import Comparison, LayerComparison
+from irrun.inspection.metrics import Metrics
+
+__all__ = ["LAYER_TITLES", "OUTPUT_TITLES", "make_layer_row", "make_output_rows"]
+
+#: The titles of the columns of layers. All after the verdict are numbers.
+LAYER_TITLES = ("layer", "type", "verdict", "own dB", "own max abs", "accumulated dB", "accumulated max abs")
+#: The titles of the columns of outputs. All after the name are numbers.
+OUTPUT_TITLES = ("output", "dB", "max abs", "top 5")
+
+
+def make_layer_row(layer: LayerComparison) -> tuple[str, ...]:
+    """Return the cells of a layer.
+
+    Args:
+        layer: The comparison of the layer.
+    """
+    return (layer.key, layer.type, layer.verdict, *_format_metrics(layer.own), *_format_metrics(layer.accumulated))
+
+
+def make_output_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return the cells of all outputs.
+
+    Args:
+        comparison: The comparison.
+    """
+    return [
+        (output.name, *(_format_metrics(output.metrics) if output.metrics else ("missing", "")), f"{output.top_k:.0%}")
+        for output in comparison.outputs
+    ]
+
+
+def _format_metrics(metrics: Metrics) -> tuple[str, str]:
+    if metrics.is_exact:
+        return "equal", "0"
+    return f"{metrics.sqnr_db:.1f}", f"{metrics.max_abs:.3g}"
