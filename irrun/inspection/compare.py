@@ -37,7 +37,7 @@ from irrun.inspection.verdicts import (
     is_one_level,
 )
 from irrun.ir.graph import Layer
-from irrun.ir.model import Model
+from irrun.ir.model import Model, name_outputs
 from irrun.ir.reader import read_model
 from irrun.runtime.executor import Observer, Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
@@ -342,10 +342,8 @@ class _Comparer:
             for e in self.errors.values()
         )
         compared = []
-        names: set[str] = set()
-        for i, (spec, value, expected) in enumerate(zip(self.compiled.outputs, outputs, references, strict=True)):
-            name = next(n for n in (*spec.names, f"output{i}", f"output{i}.result") if n not in names)
-            names.add(name)
+        names = name_outputs(self.compiled.outputs)
+        for name, value, expected in zip(names, outputs, references, strict=True):
             if expected is None:
                 compared.append(OutputComparison(name, None, 0.0, True))
                 continue

@@ -21,7 +21,7 @@ from irrun.inspection.model_hash import hash_model
 from irrun.inspection.trace import Trace, TracedValue
 from irrun.inspection.trace_file import FORMAT, VERSION, TraceWriter
 from irrun.ir.graph import Layer
-from irrun.ir.model import Model
+from irrun.ir.model import Model, name_outputs
 from irrun.runtime.executor import Observer, Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.request import CompiledModel, compile_model
@@ -246,10 +246,9 @@ def _find_output_keys(model: Model, table: KeyTable) -> dict[str, str]:
     layers = {layer.id: layer for layer in model.graph.layers}
     sources = {e.to_layer: (e.from_layer, e.from_port) for e in model.graph.edges}
     keys: dict[str, str] = {}
-    for i, spec in enumerate(model.outputs):
+    for name, spec in zip(name_outputs(model.outputs), model.outputs, strict=True):
         producer_id, port_id = sources[spec.layer.id]
         producer = layers[producer_id]
         port = [p.id for p in producer.outputs].index(port_id)
-        name = next(n for n in (*spec.names, f"output{i}", f"output{i}.result") if n not in keys)
         keys[name] = table.get_value_key(producer, port)
     return keys

@@ -15,7 +15,7 @@ from irrun.ir.graph import Graph, Layer, OutputNames, Port
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
-__all__ = ["Model", "TensorSpec", "index_names"]
+__all__ = ["Model", "TensorSpec", "index_names", "name_outputs"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -244,6 +244,18 @@ def index_names(tensors: Sequence[TensorSpec]) -> Mapping[str, int]:
         for name in tensor.names:
             positions.setdefault(name, position)
     return positions
+
+
+def name_outputs(outputs: Sequence[TensorSpec]) -> list[str]:
+    """Return a unique name for each output: the first of its names that no output before it has taken.
+
+    Args:
+        outputs: The outputs of a model.
+    """
+    names: dict[str, None] = {}
+    for i, spec in enumerate(outputs):
+        names[next(n for n in (*spec.names, f"output{i}", f"output{i}.result") if n not in names)] = None
+    return list(names)
 
 
 def _remove_duplicates(*names: str) -> tuple[str, ...]:
