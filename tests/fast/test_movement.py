@@ -94,9 +94,10 @@ INDICES += [[0, 1, 2, 3], [[1, 2]], [-1, 0], [-2]]
 @pytest.mark.parametrize("indices", INDICES, ids=str)
 def test_gather_equals_plain_kernel(indices):
     for dtype in TYPES[:-1]:
-        for shape in ((4, 5), (5, 4, 6), (3,), (0, 4), (2, 0)):
+        is_f32 = dtype == np.float32  # other types only differ in the size of their elements
+        for shape in ((4, 5), (5, 4, 6), (3,), (0, 4), (2, 0)) if is_f32 else ((4, 5), (5, 4, 6), (3,)):
             data = make_data(shape, dtype)
-            for axis in (0, 1, -1, [0], 3):
+            for axis in (0, 1, -1, [0], 3) if is_f32 else (0, 1):
                 for index_type in (np.int64, np.int32) if dtype == np.float32 else (np.int64,):
                     inputs = [data, np.array(indices, index_type), np.array(axis)]
                     for constants in ((1, 2), (2,), (), (0, 2)):
@@ -223,6 +224,8 @@ def test_broadcast_equals_plain_kernel(mode):
     for target in ([2, 3], [4, 2, 3], [1], [], [3, 3], [2, 0], [-1, 3], [300, 200, 2, 3]):
         for shape in ((2, 3), (1, 3), (), (3,), (1, 1, 1)):
             for dtype in TYPES:
+                if len(target) == 4 and dtype not in (np.float32, ml_dtypes.int4):
+                    continue  # the large result, once for each way in which elements are copied
                 inputs = [make_data(shape, dtype), ints(*target)]
                 repeat = [[make_data((3,), dtype), inputs[1]], [make_data((1, 1), dtype), inputs[1]]]
                 attributes = {"mode": mode}

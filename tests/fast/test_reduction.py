@@ -22,9 +22,10 @@ AXES = [[0], [1], [-1], [0, 1], [-1, 0], [0, -2], [], [0, 0], [5], [2]]
 @pytest.mark.parametrize("axes", AXES, ids=str)
 def test_reduction_equals_plain_kernel(name, axes):
     for shape in ((4, 6), (2, 3, 4), (0, 3), (3, 0), (5,), (), (300, 8), (40, 3, 16), (3, 700)):
-        for dtype in TYPES:
+        for number, dtype in enumerate(TYPES):
             x = make_values(shape, dtype)
-            for keep_dims in (True, False):
+            # The dimensions that are kept concern the shape of the result alone.
+            for keep_dims in (True, False) if dtype == np.float32 else (bool(number % 2),):
                 inputs = [x, np.array(axes, np.int64)]
                 shapes = [(3, 2), (2, 2, 2)] if dtype == np.float32 else []
                 repeat = [[make_values(other, dtype), inputs[1]] for other in shapes]
