@@ -1,0 +1,44 @@
+"""Aligned copies of constants at unaligned offsets of a .bin file, which NumPy would copy in each call."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+__all__ = ["align"]
+
+Array = np.ndarray[Any, Any]
+
+#: Copies by the memory, shape, strides and type of their originals, as long as something uses them.
+_copies: weakref.WeakValueDictionary[tuple[Any, ...], Array] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def align(array: Array) -> Array:
+    """Return a constant whose elements are aligned: the array itself, or a copy that all callers share.
+
+    Args:
+        array: An array that never changes.
+
+    Returns:
+        An array of the same layout, read-only if it is a copy.
+    """
+    if array.flags.aligned:
+        return array
+    key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+    with _lock:
+        copy = _copies.get(key)
+        if copy is None:
+            copy = array.copy("K")
+            copy.flags.writeable = False
+            _copies[key] = copy
+            # The original stays alive as long as the copy, so that no other array gets its address.
+            weakref.finalize(copy, _release, array).atexit = False
+    return copy
+
+
+def _release(original: Array) -> None:
+    """Do nothing: the finalizer of a copy holds a reference to the original."""

@@ -1,0 +1,104 @@
+"""Constants at unaligned offsets of the .bin."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import irrun
+from irrun.fast.alignment import _copies, align
+from irrun.fast.packing import RELEASE_INTERVAL, PackedMemory
+
+ov = pytest.importorskip("openvino")
+o = pytest.importorskip("openvino.opset8")
+
+INNER, COLUMNS = 520, 600  # more than MIN_POSTPONED_BYTES
+
+
+def make_unaligned(array):
+    """Return a copy of an array that starts at an odd address."""
+    raw = np.empty(array.nbytes + 1, np.uint8)
+    result = raw[1:].view(array.dtype).reshape(array.shape)
+    result[...] = array
+    assert not result.flags.aligned
+    return result
+
+
+@pytest.fixture(params=[False, True], ids=["KN", "NK"])
+def paths(request, tmp_path):
+    """Save a product with constant weights, and the same model with all constants one byte later."""
+    x = ov.op.Parameter(ov.Type.f32, ov.PartialShape([-1, INNER]))
+    values = np.random.default_rng(0).normal(size=(INNER, COLUMNS)).astype(np.float32)
+    weights = ov.op.Constant(np.ascontiguousarray(values.T) if request.param else values)
+    model = ov.Model([ov.op.Result(o.matmul(x, weights, False, request.param).output(0))], [x])
+    ov.serialize(model, tmp_path / "aligned.xml")
+    text = (tmp_path / "aligned.xml").read_text()
+    text = re.sub(r' offset="(\d+)"', lambda match: f' offset="{int(match[1]) + 1}"', text)
+    (tmp_path / "unaligned.xml").write_text(text)
+    (tmp_path / "unaligned.bin").write_bytes(b"\0" + (tmp_path / "aligned.bin").read_bytes())
+    return tmp_path / "aligned.xml", tmp_path / "unaligned.xml"
+
+
+@pytest.mark.parametrize("rows", [1, 3, 100, 700])
+def test_unaligned_weights_return_the_same_bits_in_every_run(paths, rows):
+    x = np.random.default_rng(1).normal(size=(rows, INNER)).astype(np.float32)
+    expected = irrun.compile_model(paths[0], jit=False)(x)[0]
+    for threads in (1, 2):
+        compiled = irrun.compile_model(paths[1], jit=False, threads=threads)
+        for _ in range(3):
+            np.testing.assert_array_equal(compiled(x)[0], expected)
+
+
+def test_observers_see_aligned_weights(paths):
+    compiled = irrun.compile_model(paths[1], jit=False)
+    (slot,) = compiled._program.unaligned
+    assert not compiled._program.initial[slot].flags.aligned
+    seen = []
+    compiled(np.ones((2, INNER), np.float32), observers=[lambda layer, inputs, *_: seen.append(inputs[1])])
+    assert seen[0].flags.aligned
+    assert not compiled._program.unaligned
+
+
+def test_programs_without_specialized_kernels_do_not_postpone_copies(paths):
+    plain = irrun.compile_model(paths[1], optimize=False)
+    assert not plain._program.unaligned
+    assert all(value.flags.aligned for value in plain._program.initial if value is not None)
+
+
+def test_weights_that_exceed_the_budget_are_never_copied_as_a_whole(paths):
+    x = np.ones((2, INNER), np.float32)
+    expected = irrun.compile_model(paths[0], jit=False)(x)[0]
+    limited = irrun.compile_model(paths[1], jit=False, weights_memory=4 * INNER * COLUMNS - 1)
+    before = len(_copies)
+    for _ in range(3):
+        np.testing.assert_array_equal(limited(x)[0], expected)
+    assert len(_copies) <= before
+
+
+def test_copies_of_the_same_memory_are_shared_while_they_are_used():
+    original = make_unaligned(np.arange(6, dtype=np.float32).reshape(2, 3))
+    copy = align(original)
+    assert copy.flags.aligned
+    assert not copy.flags.writeable
+    assert align(original) is copy
+    assert align(original.T) is not copy
+    assert align(copy) is copy
+    np.testing.assert_array_equal(copy, original)
+    del copy
+    original[0, 0] = 7  # there is no copy left that could be outdated
+    assert align(original)[0, 0] == 7
+
+
+def test_originals_of_packed_weights_are_released():
+    releases = []
+    packed = PackedMemory(1 << 40, lambda: releases.append(packed.used))
+    packed.reserve(RELEASE_INTERVAL - 1)
+    assert releases == []
+    packed.reserve(1)
+    assert releases == [RELEASE_INTERVAL]
+    packed.release(RELEASE_INTERVAL)
+    packed.count_copy(RELEASE_INTERVAL)
+    assert len(releases) == 2
+    assert packed.used == 0
