@@ -10,7 +10,8 @@
 
 All runtimes run alternately on the same inputs, in one process, with the same number of threads. A ratio is the minimum
 time of irrun divided by that of OpenVINO with f32 precision. onnxruntime and the reference evaluator, which are slow or
-optional, take part with `--peers`. They run the same network exported to ONNX.
+optional, take part with `--peers`. They run the same network exported to ONNX. "irrun auto" is what users get by
+default: kernels are compiled in the background after some runs.
 """
 
 from __future__ import annotations
@@ -89,9 +90,13 @@ def make_irrun_runner(name: str, inputs: dict[Any, np.ndarray], **options: Any) 
 
 
 def make_jit_runner(name: str, inputs: dict[Any, np.ndarray]) -> Run:
-    import numba  # noqa: F401 - the extra `jit`
+    import llvmlite  # noqa: F401 - the extra `jit`
 
     return make_irrun_runner(name, inputs, jit=True)
+
+
+def make_default_runner(name: str, inputs: dict[Any, np.ndarray]) -> Run:
+    return make_irrun_runner(name, inputs, jit="auto")
 
 
 def make_openvino_runner(name: str, inputs: dict[Any, np.ndarray]) -> Run:
@@ -118,10 +123,13 @@ def make_reference_runner(name: str, inputs: dict[Any, np.ndarray]) -> Run:
     return lambda: evaluator.run(None, inputs)
 
 
+#: The runtimes that are compared with OpenVINO.
+OURS = ("irrun", "irrun jit", "irrun auto")
 #: Runtime -> function that prepares a network, maximum number of runs.
 PEERS: dict[str, tuple[Callable[[str, dict[str, np.ndarray]], Run], int]] = {
     "irrun": (make_irrun_runner, 100),
     "irrun jit": (make_jit_runner, 100),
+    "irrun auto": (make_default_runner, 100),
     "OpenVINO": (make_openvino_runner, 100),
     "onnxruntime": (make_onnxruntime_runner, 100),
     "onnx.reference": (make_reference_runner, 2),
@@ -151,7 +159,7 @@ def compare(name: str, repeats: int, peers: Sequence[str]) -> dict[str, float]:
                 outputs[peer] = run()
                 seconds[peer].append(time.perf_counter() - start)
     result = {peer: min(times[1:] or times) for peer, times in seconds.items()}
-    for peer in ("irrun", "irrun jit"):
+    for peer in OURS:
         if peer in outputs and "OpenVINO" in outputs:
             result[f"{peer} error"] = max(map(measure_error, outputs[peer], outputs["OpenVINO"]))
     return result
@@ -199,7 +207,7 @@ def compute_geometric_mean(values: Sequence[float]) -> float:
 
 def print_group(group: str, rows: dict[str, dict[str, float]], peers: Sequence[str], unit: str) -> None:
     """Print the measurements of a group of networks, their ratios to OpenVINO and the geometric means."""
-    ours = [peer for peer in ("irrun", "irrun jit") if any(peer in row for row in rows.values())]
+    ours = [peer for peer in OURS if any(peer in row for row in rows.values())]
     others = [peer for peer in peers if peer not in ours and any(peer in row for row in rows.values())]
     factor = 1e3 if unit == "ms" else 1.0
     header = f"{group + ', ' + THREADS + ' thread(s)':<40}" + "".join(f"{f'{p} {unit}':>19}" for p in [*ours, *others])
