@@ -11,7 +11,15 @@ import numpy as np
 
 from irrun.fast.convolution_problem import Finish, Method, Problem
 from irrun.fast.convolution_products import ColumnMethod, PointwiseMethod
-from irrun.fast.depthwise import BandedMethod, TapMethod, can_sum_taps, make_bands
+from irrun.fast.depthwise import (
+    BandedMethod,
+    TapMethod,
+    can_sum_taps,
+    compute_segment_width,
+    count_band_rows,
+    make_bands,
+    suits_bands,
+)
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
@@ -23,8 +31,6 @@ __all__ = ["METHODS", "ConvolutionKernel", "MethodEntry"]
 
 Array = np.ndarray[Any, Any]
 
-#: Rows of results below this length are computed by banded products.
-MAX_BANDED_WIDTH = 11
 #: Winograd's algorithm: input and output channels at least, and tiles per image at least.
 MIN_WINOGRAD_CHANNELS, MIN_WINOGRAD_TILES = 32, 32
 #: Data shapes whose methods a kernel keeps.
@@ -60,10 +66,6 @@ def _count_nothing(problem: Problem) -> int:
     return 0
 
 
-def _is_small_depthwise(problem: Problem) -> bool:
-    return problem.is_depthwise and len(problem.spatial) == 2 and problem.windows.output_shape[1] <= MAX_BANDED_WIDTH
-
-
 def _suits_winograd(problem: Problem) -> bool:
     windows = problem.windows
     if windows.kernel != (3, 3) or windows.strides != (1, 1) or windows.dilations != (1, 1) or problem.groups > 1:
@@ -73,16 +75,15 @@ def _suits_winograd(problem: Problem) -> bool:
 
 
 def _count_bands(problem: Problem) -> int:
-    windows = problem.windows
-    return 4 * problem.groups * windows.kernel[0] * windows.get_extent()[1] * windows.output_shape[1]
+    return 4 * problem.groups * problem.windows.kernel[0] * count_band_rows(problem) * compute_segment_width(problem)
 
 
-#: The methods, the first that applies is used.
+#: The methods, the first that applies and whose filters fit into the memory for them is used.
 METHODS: tuple[MethodEntry, ...] = (
     MethodEntry(
         "banded products",
-        _is_small_depthwise,
-        f"depthwise, rows of at most {MAX_BANDED_WIDTH} results",
+        suits_bands,
+        "depthwise, small maps and windows",
         lambda filters, problem: make_bands(filters.reshape(problem.groups, *problem.windows.kernel), problem),
         _count_bands,
         BandedMethod,
@@ -90,7 +91,7 @@ METHODS: tuple[MethodEntry, ...] = (
     MethodEntry(
         "taps",
         lambda problem: problem.is_depthwise and can_sum_taps(problem),
-        "depthwise, longer rows",
+        "depthwise, all others",
         lambda filters, problem: filters.reshape(problem.groups, *problem.windows.kernel),
         _count_nothing,
         TapMethod,
@@ -206,13 +207,17 @@ class ConvolutionKernel:
         return Problem(shape[0], groups, c_in, c_out, tuple(spatial), windows)
 
     def _choose(self, problem: Problem) -> MethodEntry:
-        entry = next(entry for entry in METHODS if entry.applies(problem))
-        return entry if self._packed.fits(entry.count_bytes(problem)) else METHODS[-1]
+        for entry in METHODS[:-1]:
+            if entry.applies(problem):
+                size = entry.count_bytes(problem)
+                if not size or self._packed.fits(size):
+                    return entry
+        return METHODS[-1]
 
     def _prepare(self, shape: tuple[int, ...]) -> tuple[Problem, Method]:
         problem = self._make_problem(shape)
         entry = self._choose(problem)
-        key = (entry.name, problem.windows.output_shape if entry.create is BandedMethod else None)
+        key = (entry.name, compute_segment_width(problem) if entry.create is BandedMethod else None)
         filters = self._prepared.get(key)
         if filters is None:
             size = entry.count_bytes(problem)

@@ -11,12 +11,28 @@ from irrun.fast.convolution_problem import Finish, Problem, split_range
 from irrun.fast.scratch import get_scratch
 from irrun.threads import run_parallel
 
-__all__ = ["BandedMethod", "TapMethod", "can_sum_taps", "make_bands"]
+__all__ = [
+    "BandedMethod",
+    "TapMethod",
+    "can_sum_taps",
+    "compute_segment_width",
+    "count_band_rows",
+    "make_bands",
+    "suits_bands",
+]
 
 Array = np.ndarray[Any, Any]
 
 #: Elements of the result that are computed at a time.
 BLOCK_SIZE = 1 << 16
+#: The same for banded products, which take less time the fewer calls there are.
+BANDED_BLOCK_SIZE = 1 << 17
+#: Results in a row that a product with a banded matrix computes at most.
+MAX_SEGMENT_WIDTH = 16
+#: Rows of at most so many results are always computed by banded products.
+MAX_SHORT_WIDTH = 11
+#: Others are if there are enough rows, windows are not too wide, and sums of a channel stay in the cache.
+MIN_BANDED_HEIGHT, MAX_BAND_ROWS, MAX_BANDED_POSITIONS = 6, 64, 1 << 14
 #: Products of elements that a thread computes at least.
 MIN_PART_PRODUCTS = 1 << 19
 MAX_PARTS = 16
@@ -136,29 +152,55 @@ def _find_section(offset: int, stride: int, count: int, length: int) -> tuple[sl
     return slice(begin, stop), slice(first, first + (stop - begin) * stride, stride) if stop > begin else slice(0, 0)
 
 
+def compute_segment_width(problem: Problem) -> int:
+    """Return the number of neighboring results that a product with a banded matrix computes."""
+    width = problem.windows.output_shape[1]
+    return -(-width // -(-width // MAX_SEGMENT_WIDTH))
+
+
+def count_band_rows(problem: Problem) -> int:
+    """Return the number of elements of a padded row that a segment of results depends on."""
+    windows = problem.windows
+    span = (windows.kernel[1] - 1) * windows.dilations[1] + 1
+    return (compute_segment_width(problem) - 1) * windows.strides[1] + span
+
+
+def suits_bands(problem: Problem) -> bool:
+    """Return whether `BandedMethod` supports a problem, and is faster than sums of taps."""
+    if not problem.is_depthwise or len(problem.spatial) != 2:
+        return False
+    height, width = problem.windows.output_shape
+    if width <= MAX_SHORT_WIDTH:
+        return True
+    is_small = height >= MIN_BANDED_HEIGHT and problem.positions <= MAX_BANDED_POSITIONS
+    return is_small and problem.windows.kernel[1] > 1 and count_band_rows(problem) <= MAX_BAND_ROWS
+
+
 def make_bands(weights: Array, problem: Problem) -> Array:
-    """Return, for each channel and row of the filter, the matrix that maps a padded row to a row of results.
+    """Return, for each channel and row of the filter, the matrix that maps a padded row to a segment of results.
 
     Args:
         weights: Shape [C, kernel height, kernel width].
         problem: The shapes.
 
     Returns:
-        Shape [kernel height, C, padded width, output width].
+        Shape [kernel height, C, rows, segment width]; see `count_band_rows` and `compute_segment_width`.
     """
     windows = problem.windows
-    width, extent = windows.output_shape[1], windows.get_extent()[1]
     stride, dilation = windows.strides[1], windows.dilations[1]
     channels, kernel_height, kernel_width = weights.shape
-    bands = np.zeros((kernel_height, channels, extent, width), np.float32)
-    columns = np.arange(width)
+    columns = np.arange(compute_segment_width(problem))
+    bands = np.zeros((kernel_height, channels, count_band_rows(problem), columns.size), np.float32)
     for j in range(kernel_width):
         bands[:, :, columns * stride + j * dilation, columns] = weights[:, :, j].T[:, :, np.newaxis]
     return bands
 
 
 class BandedMethod:
-    """Depthwise convolution of small maps: one product with a banded matrix for each channel and row of the filter.
+    """Depthwise convolution by products with banded matrices: one for each channel, row of the filter and segment.
+
+    A segment is a few neighboring results of all rows. The elements that it depends on are multiplied by the part of
+    the band that is not in the padding, so that the data is not copied.
 
     Args:
         bands: The result of `make_bands`.
@@ -167,15 +209,32 @@ class BandedMethod:
 
     def __init__(self, bands: Array, problem: Problem) -> None:
         self.bands, self.problem = bands, problem
-        block = max(1, BLOCK_SIZE // problem.positions)
-        self.blocks = split_range(problem.groups, -(-problem.groups // block))
-        self.parts = split_range(len(self.blocks) * problem.batch, count_depthwise_parts(problem))
+        parts = count_depthwise_parts(problem)
+        block = max(1, BANDED_BLOCK_SIZE // problem.positions)
+        self.blocks = split_range(problem.groups, max(parts // problem.batch, -(-problem.groups // block)))
+        self.parts = split_range(len(self.blocks) * problem.batch, parts)
+        windows = problem.windows
+        height, width = windows.output_shape
+        #: For each row of the filter: its number, the rows of the result and those of the data.
+        self.rows: list[tuple[int, slice, slice]] = []
+        for i in range(windows.kernel[0]):
+            offset = i * windows.dilations[0] - windows.pads_begin[0]
+            rows, source_rows = _find_section(offset, windows.strides[0], height, problem.spatial[0])
+            if rows.stop > rows.start:
+                self.rows.append((i, rows, source_rows))
+        #: For each segment: the columns of the result and of the data, and the rows and columns of the band.
+        self.segments: list[tuple[slice, slice, slice, slice]] = []
+        for columns in split_range(width, -(-width // bands.shape[3])):
+            first = columns.start * windows.strides[1] - windows.pads_begin[1]
+            begin = max(0, first)
+            stop = max(begin, min(problem.spatial[1], first + bands.shape[2]))
+            band_rows = slice(begin - first, stop - first)
+            self.segments.append((columns, slice(begin, stop), band_rows, slice(0, columns.stop - columns.start)))
 
     def __call__(self, data: Array, result: Array, finish: Finish) -> None:
         """Compute the convolution; see `Method`."""
         p = self.problem
-        height, width = p.windows.output_shape
-        images = result.reshape(p.batch, p.groups, height, width)
+        images = result.reshape(p.batch, p.groups, *p.windows.output_shape)
 
         def compute_part(part: int) -> None:
             for number in range(self.parts[part].start, self.parts[part].stop):
@@ -187,21 +246,16 @@ class BandedMethod:
         run_parallel(compute_part, len(self.parts))
 
     def _compute_channels(self, data: Array, result: Array, channels: slice) -> None:
-        windows = self.problem.windows
-        height = windows.output_shape[0]
-        stride, dilation = windows.strides[0], windows.dilations[0]
-        padded = get_scratch("padded", data.shape[0], *windows.get_extent())
-        rows, source_rows = _find_section(-windows.pads_begin[0], 1, padded.shape[1], data.shape[1])
-        columns, source_columns = _find_section(-windows.pads_begin[1], 1, padded.shape[2], data.shape[2])
-        padded[:, : rows.start] = 0
-        padded[:, rows.stop :] = 0
-        padded[:, rows, : columns.start] = 0
-        padded[:, rows, columns.stop :] = 0
-        padded[:, rows, columns] = data[:, source_rows, source_columns]
         product = get_scratch("banded product", *result.shape)
-        for i in range(windows.kernel[0]):
-            first = i * dilation
-            lines = padded[:, first : first + (height - 1) * stride + 1 : stride]
-            np.matmul(lines, self.bands[i, channels], out=product if i else result)
-            if i:
+        if not self.rows:
+            result[...] = 0
+        for number, (i, rows, source_rows) in enumerate(self.rows):
+            out = product if number else result
+            # A sum over the whole block is faster than one over these rows of each channel.
+            out[:, : rows.start] = 0
+            out[:, rows.stop :] = 0
+            lines, bands = data[:, source_rows], self.bands[i, channels]
+            for columns, source_columns, band_rows, band_columns in self.segments:
+                np.matmul(lines[:, :, source_columns], bands[:, band_rows, band_columns], out=out[:, rows, columns])
+            if number:
                 np.add(result, product, result)

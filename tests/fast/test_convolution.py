@@ -72,7 +72,9 @@ def test_winograd_equals_plain_kernel(shape, pads):
 )
 def test_depthwise_methods_equal_plain_kernel(method, kernel, strides, dilations):
     filters = make_floats((6, 1, 1, *kernel), 2)
-    for shape, pads in itertools.product([(14, 15), (7, 23)], [([0, 0], [0, 0]), ([3, 1], [4, 0]), ([-1, 2], [3, -1])]):
+    for shape, pads in itertools.product(
+        [(14, 15), (7, 23), (6, 50)], [([0, 0], [0, 0]), ([3, 1], [4, 0]), ([-1, 2], [3, -1])]
+    ):
         extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
         if any(n + b + e < x for n, b, e, x in zip(shape, *pads, extent, strict=True)):
             continue
@@ -91,7 +93,14 @@ def test_depthwise_methods_equal_plain_kernel(method, kernel, strides, dilations
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize(
     ("shape", "kernel"),
-    [((20,), (5,)), ((9, 12), (3, 3)), ((9, 12), (1, 1)), ((6, 7, 8), (2, 3, 1)), ((1, 3000), (1, 3)), ((90, 80), (3, 3))],
+    [
+        ((20,), (5,)),
+        ((9, 12), (3, 3)),
+        ((9, 12), (1, 1)),
+        ((6, 7, 8), (2, 3, 1)),
+        ((1, 3000), (1, 3)),
+        ((90, 80), (3, 3)),
+    ],
     ids=str,
 )
 def test_columns_and_products_equal_plain_kernel(groups, shape, kernel):
@@ -178,6 +187,33 @@ def test_prepared_filters_stay_within_their_memory():
     np.testing.assert_allclose(kernel(data), result, rtol=0, atol=1e-3)
     assert kernel.describe(data.shape).startswith("columns")
     assert limited.used == 0
+
+
+def test_depthwise_without_memory_for_bands_sums_taps():
+    data, filters = make_floats((1, 4, 16, 40), 1), make_floats((4, 1, 1, 3, 3), 2)
+    memory = PackedMemory(1 << 20)
+    kernel = ConvolutionKernel(filters, ATTRIBUTES, memory)
+    result = kernel(data)
+    assert kernel.describe(data.shape).startswith("banded products")
+    assert memory.used == 4 * 3 * 4 * 15 * 13  # three segments of 13 results, which depend on 15 columns
+    kernel(data[..., :-1, :].copy())  # another height has the same bands
+    assert memory.used == 4 * 3 * 4 * 15 * 13
+    for used in (0, 100):  # filters that were scaled also count, and may exceed the limit
+        memory = PackedMemory(0)
+        memory.reserve(used)
+        kernel = ConvolutionKernel(filters, ATTRIBUTES, memory)
+        np.testing.assert_allclose(kernel(data), result, rtol=0, atol=2e-5)
+        assert kernel.describe(data.shape).startswith("taps")
+        assert memory.used == used
+
+
+def test_windows_in_the_padding_alone_are_zero():
+    data, filters = np.ones((1, 2, 3, 3), F32), make_floats((2, 1, 1, 3, 3), 2)
+    pads = {"pads_begin": [9, 20], "pads_end": [9, 40]}
+    actual, expected = compute("banded", data, filters, **pads)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5)
+    actual, expected = compute("banded", data, filters, **{**pads, "strides": [40, 1]})
+    np.testing.assert_array_equal(actual, 0)
 
 
 def test_description_of_unknown_shape_says_so():
