@@ -420,15 +420,19 @@ class QuantizationScales:
     def create(
         cls, in_low: Array, in_high: Array, out_low: Array, out_high: Array, *, levels: int
     ) -> QuantizationScales | None:
-        """Return the scales of limits, or None for limits that are reversed, equal or not finite.
+        """Return the scales of limits, or None for limits that are reversed, equal, not finite or do not broadcast.
 
         Args:
-            in_low: f32, of shapes that broadcast to each other.
+            in_low: f32.
             in_high: The same.
             out_low: The same.
             out_high: The same.
             levels: Number of levels.
         """
+        try:
+            np.broadcast_shapes(in_low.shape, in_high.shape, out_low.shape, out_high.shape)
+        except ValueError:
+            return None
         with np.errstate(all="ignore"):
             in_range, out_range = np.asarray(in_high - in_low), np.asarray(out_high - out_low)
             is_finite = np.isfinite(in_range).all() and np.isfinite(out_range).all() and np.isfinite(out_low).all()

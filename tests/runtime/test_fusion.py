@@ -115,7 +115,7 @@ def get_fused_instructions(compiled):
 
 
 def test_block_becomes_one_instruction_that_names_its_layers(tmp_path):
-    compiled = irrun.compile_model(make_block(tmp_path))
+    compiled = irrun.compile_model(make_block(tmp_path), jit=False)
     (instruction,) = compiled._fast_program.instructions
     assert [i.operation.type for i in instruction.plain] == ["Convolution", "BatchNormInference", "PRelu", "Add"]
     assert instruction.layers == tuple(i.layer.name for i in instruction.plain)

@@ -1,0 +1,104 @@
+"""Run compiled kernels on arrays next to pages that must not be read or written; the process ends if they are.
+
+python guard_pages.py after
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import sys
+
+import numpy as np
+
+from irrun.fast.jit import compressed, elementwise, kernels
+from irrun.fast.jit.expressions import Expression, Step
+from irrun.threads import use_threads
+
+PAGE = mmap.PAGESIZE
+PROT_NONE = 0
+
+side = "after"
+protected = ctypes.CDLL(None, use_errno=True).mprotect
+pages = []
+allocate_empty = np.empty
+
+
+def allocate(shape, dtype=np.float64, *args, **kwargs):
+    """Return an array that begins or ends at a protected page; replaces `np.empty`."""
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
+    if not size:
+        return allocate_empty(shape, dtype)
+    rounded = -(-size // PAGE) * PAGE
+    memory = mmap.mmap(-1, rounded + PAGE)
+    pages.append(memory)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    if protected(ctypes.c_void_p(start + (rounded if side == "after" else 0)), PAGE, PROT_NONE):
+        raise OSError(ctypes.get_errno(), "mprotect")
+    offset = rounded - size if side == "after" else PAGE
+    return np.frombuffer(memory, dtype, math.prod(shape), offset).reshape(shape)
+
+
+def guard(array):
+    """Return a copy next to a protected page."""
+    copy = allocate(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
+def draw(*shape):
+    return guard(np.random.default_rng(0).normal(size=shape).astype(np.float32))
+
+
+def run_kernels():
+    """Run each kind of kernel for lengths around those of vectors and tiles."""
+    bias = (Step("Add", (0, 1)), Step("Add", (3, 2)))
+    for length in (1, 7, 16, 33, 50):
+        x = draw(3, 5, length)
+        elementwise.compute(Expression((), (Step("Sigmoid", (0,)), Step("Multiply", (2, 1)))), x, [draw(5, 1)])
+        kernels.SoftmaxKernel(3)(x)
+        attributes = {"normalize_variance": True, "eps": 1e-5, "eps_mode": "inside_sqrt"}
+        kernels.NormalizationKernel(3, 1, attributes, bias, [draw(length), None])(x, draw(3, 5, length))
+        for rows in (1, 4, 9):
+            product = kernels.ProductKernel(2, draw(length, 50), bias, [draw(50), None])
+            product(draw(rows, length), draw(rows, 50))
+            kernels.ProductKernel(2, draw(length, 50).T, (), [])(draw(rows, 50))
+        inputs = [draw(2, 9, length), draw(2, 21, length), draw(2, 21, 5)]
+        kernels.AttentionKernel([None] * 3, True)(*inputs)
+        kernels.AttentionKernel([None] * 4, False)(*inputs, draw(2, 1, 21))
+        run_convolutions(length, bias)
+    codes = guard(np.random.default_rng(0).integers(-128, 128, (21, 96)).astype(np.int8))
+    scale = guard(np.random.default_rng(0).uniform(0.5, 1, (21, 3)).astype(np.float32))
+    compressed.CompressedKernel(compressed.CompressedWeights(codes, None, scale, 3))(draw(2, 96))
+
+
+def run_convolutions(width, bias):
+    """Run convolutions with strides, dilations, and pads of both signs."""
+    for stride, dilation, begin, end in ((1, 1, 1, 1), (2, 1, 0, 3), (1, 2, 3, -1), (3, 1, -1, 4), (2, 3, 9, 9)):
+        attributes = {
+            "strides": [1, stride],
+            "dilations": [2, dilation],
+            "pads_begin": [2, begin],
+            "pads_end": [1, end],
+        }
+        for filters in ((1, 10, 3, 3, 3), (2, 3, 2, 1, 2), (4, 1, 1, 3, 3), (1, 9, 4, 1, 1)):
+            windows = width + begin + end - dilation * (filters[4] - 1)
+            if windows < 1 or (filters[1:3] == (1, 1) and stride > 2):
+                continue
+            channels = filters[0] * filters[1]
+            shape = (2, channels, 7 + 3 - 2 * (filters[3] - 1), (windows - 1) // stride + 1)
+            kernel = kernels.ConvolutionKernel(draw(*filters), attributes, bias, [draw(1, channels, 1, 1), None])
+            kernel(draw(2, filters[0] * filters[2], 7, width), draw(*shape))
+    pointwise = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+    kernels.ConvolutionKernel(draw(1, 9, 4, 1, 1), pointwise, (), [])(draw(2, 4, 7, width))
+
+
+if __name__ == "__main__":
+    side = sys.argv[1]
+    np.empty = allocate
+    with use_threads(1), np.errstate(all="ignore"):
+        run_kernels()
+    print("done")
