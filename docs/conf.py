@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+import runpy
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import make_reference
 
 import irrun
 
@@ -46,4 +42,6 @@ def _keep_colons(app: Any, kind: str, name: str, value: object, options: object,
 def setup(app: Any) -> None:
     """Generate the reference pages before each build."""
     app.connect("autodoc-process-docstring", _keep_colons, priority=400)  # before napoleon
-    app.connect("builder-inited", lambda _: make_reference.write_pages(Path(__file__).parent / "reference"))
+    folder = Path(__file__).parent
+    write_pages = runpy.run_path(str(folder / "make_reference.py"))["write_pages"]
+    app.connect("builder-inited", lambda _: write_pages(folder / "reference"))

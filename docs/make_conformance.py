@@ -1,6 +1,6 @@
 """Write docs/conformance.md from a run of ONNX's backend tests on irrun and on OpenVINO.
 
-Usage: python docs/make_conformance.py [--check]
+Usage: PYTHONPATH=tests python docs/make_conformance.py [--check]
 
 The run takes a minute or two. With --check the page is compared with the existing one instead of written.
 """
@@ -13,12 +13,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from onnx_backend.reasons import DISAGREEMENTS, find_reason, is_random
+from onnx_backend.suite import KINDS, Outcome, Suite
+
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
-
-from onnx_backend.reasons import DISAGREEMENTS, find_reason, is_random  # noqa: E402
-from onnx_backend.suite import KINDS, Outcome, Suite  # noqa: E402
-
 PAGE = ROOT / "docs" / "conformance.md"
 
 

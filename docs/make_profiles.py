@@ -1,4 +1,6 @@
-"""Write the tables of profile.md that compare irrun with OpenVINO: `python docs/make_profiles.py`.
+"""Write the tables of profile.md that compare irrun with OpenVINO.
+
+    PYTHONPATH=benchmarks python docs/make_profiles.py
 
 It requires OpenVINO and the networks of benchmarks/zoo.py, and an idle machine.
 """
@@ -8,13 +10,11 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-import sys
 from pathlib import Path
 
-from irrun.cli import main
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import zoo
+
+from irrun.cli import main
 
 PAGE = Path(__file__).with_name("profile.md")
 NETWORKS = {"resnet50": "ResNet-50", "mobilenet_v2": "MobileNetV2", "bert_base": "BERT-base, 128 tokens"}

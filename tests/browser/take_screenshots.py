@@ -1,6 +1,6 @@
 """Take pictures of the report page, to look at after a change of its style.
 
-    python tests/browser/take_screenshots.py FOLDER
+    PYTHONPATH=tests python -m browser.take_screenshots FOLDER
 
 `report.png` is the picture of the documentation, docs/pictures/report.png. Chromium is found as by the tests.
 """
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from playwright.sync_api import sync_playwright
 
+from browser.pages import write_deep_report, write_hostile_report, write_large_report
 from irrun.inspection.report import make_report
 
 ROOT = Path(__file__).parents[2]
@@ -81,9 +82,6 @@ def main() -> None:
     """Write all pictures."""
     folder = Path(sys.argv[1]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    sys.path.insert(0, str(ROOT / "tests"))
-    from browser.pages import write_deep_report, write_hostile_report, write_large_report
-
     date, broken = write_date_reports(folder)
     large, hostile, deep = write_large_report(folder), write_hostile_report(folder), write_deep_report(folder)
     executable = os.environ.get("IRRUN_CHROMIUM") or shutil.which("chromium")

@@ -1,7 +1,7 @@
 """Run mutated models in worker processes with limits on time and memory.
 
-    python tests/fuzz/fuzzer.py --seed 7 --count 20000 --workers 2 --failures /tmp/failures
-    python tests/fuzz/fuzzer.py --replay /tmp/failures/7-1234
+    PYTHONPATH=tests python -m fuzz.fuzzer --seed 7 --count 20000 --workers 2 --failures /tmp/failures
+    PYTHONPATH=tests python -m fuzz.fuzzer --replay /tmp/failures/7-1234
 
 The cases of a seed are always the same. A case fails if it ends in anything but a result or an `IrrunError`, prints a
 warning, takes more than 10 seconds of CPU time although runs end after 5, or grows the process by more than 1 GiB although
@@ -24,12 +24,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
+
+from fuzz.mutations import make_case
+
 TESTS = Path(__file__).parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS.parent)]
-
-import numpy as np  # noqa: E402
-
-from fuzz.mutations import make_case  # noqa: E402
 from fuzz.seeds import Seed  # noqa: E402
 from fuzz.worker import run_case  # noqa: E402
 
