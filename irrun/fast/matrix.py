@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.alignment import align
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, Array, freeze
-from irrun.threads import PART_MULTIPLE, count_parts, multiply_matrices, run_parallel
+from irrun.threads import PART_MULTIPLE, copy_unaligned, count_parts, multiply_matrices, run_parallel
 
 __all__: list[str] = []
 
@@ -28,7 +29,9 @@ def specialize_matmul(site: CallSite) -> SpecializedKernel | None:
     if weights is not None:
         if site.variable_inputs != (0,) or weights.ndim != 2 or weights.dtype != F32 or transpose_a:
             return None
-        return _multiply_by_weights(site, weights.T if transpose_b else weights)
+        if weights.flags.aligned or not site.aligns_weights:
+            return _multiply_by_weights(site, weights.T if transpose_b else weights)
+        return _multiply_by_unaligned_weights(site, weights, transpose_b)
     if site.variable_inputs != (0, 1):
         return None
     call_plain, matmul = site.call_plain, np.matmul
@@ -75,6 +78,23 @@ def _multiply_by_weights(site: CallSite, weights: Array) -> SpecializedKernel:
     return compute
 
 
+def _multiply_by_unaligned_weights(site: CallSite, weights: Array, is_transposed: bool) -> SpecializedKernel:
+    """Return a kernel that copies the weights part by part in its first call, and as a whole in the second."""
+    kernel = _multiply_by_weights(site, weights.T if is_transposed else weights)
+    call_count = 0
+
+    def compute(a: Array) -> Any:
+        nonlocal kernel, call_count
+        call_count += 1
+        if call_count == 2:
+            aligned = align(weights)
+            site.packed.count_copy(aligned.nbytes)
+            kernel = _multiply_by_weights(site, aligned.T if is_transposed else aligned)
+        return kernel(a)
+
+    return compute
+
+
 def _multiply_from_left(transposed: Array, rows: Array) -> Array:
     """Return rows @ transposed.T, with products that have the weights [N, K] on the left side."""
     columns = transposed.shape[0]
@@ -86,7 +106,7 @@ def _multiply_from_left(transposed: Array, rows: Array) -> Array:
 
     def multiply_part(part: int) -> None:
         section = slice(part * step, (part + 1) * step)
-        result[:, section] = transposed[section].dot(vectors).T
+        result[:, section] = copy_unaligned(transposed[section]).dot(vectors).T
 
     run_parallel(multiply_part, -(-columns // step))
     return result

@@ -41,6 +41,7 @@ class CallSite:
         is_absent: One entry per input: whether it is an optional input that is not connected.
         output_count: The number of outputs that have consumers or precede one that has.
         packed: What weights may take that the kernel keeps in another form.
+        aligns_weights: Whether the kernel may keep an aligned copy of a constant that is not aligned.
     """
 
     operation: Operation
@@ -49,6 +50,7 @@ class CallSite:
     is_absent: tuple[bool, ...]
     output_count: int
     packed: PackedMemory = field(default_factory=lambda: PackedMemory(DEFAULT_PACKED_BYTES))
+    aligns_weights: bool = False
 
     @cached_property
     def variable_inputs(self) -> tuple[int, ...]:

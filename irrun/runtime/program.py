@@ -78,6 +78,7 @@ class Program:
         parameter_layers: The Parameters.
         result_layers: The Results.
         constant_layers: For each slot that holds a constant, the layer that produced it.
+        unaligned: Slots of weights that are copied when they are used again: see the pass `constant_alignment`.
         compressed: Weights that are not folded, by the slot of their values: see the pass `compressed_weights`.
         computed_types: The types of arrays that are replaced by others: see the pass `precision`.
         invariant_count: In the body of a loop, the number of leading instructions that run in the first iteration
@@ -91,6 +92,7 @@ class Program:
     parameter_layers: list[Layer]
     result_layers: list[Layer]
     constant_layers: dict[int, Layer] = field(default_factory=dict)
+    unaligned: set[int] = field(default_factory=set)
     compressed: dict[int, CompressedWeights] = field(default_factory=dict)
     computed_types: dict[np.dtype[Any], np.dtype[Any]] = field(default_factory=dict)
     invariant_count: int = 0

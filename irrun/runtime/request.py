@@ -193,13 +193,17 @@ class CompiledModel:
             passes.apply_passes(self._program, weights_memory, model.weights.release, keeps_compressed=optimize)
             with np.errstate(all="ignore"), pause_collection():
                 packed_memory = min(weights_memory, JIT_PACKED_BYTES if jit is True else DEFAULT_PACKED_BYTES)
-                self._fast_program = (
-                    passes.optimize(self._program, jit is True, packed_memory) if optimize else self._program
-                )
+                self._fast_program = self._program
+                if optimize:
+                    self._fast_program = passes.optimize(
+                        self._program, jit is True, packed_memory, model.weights.release
+                    )
         self._compilation: BackgroundCompilation | None = None
         if optimize and jit == "auto":
             jit_memory = min(weights_memory, JIT_PACKED_BYTES)
-            self._compilation = BackgroundCompilation(lambda: passes.optimize(self._program, True, jit_memory))
+            self._compilation = BackgroundCompilation(
+                lambda: passes.optimize(self._program, True, jit_memory, model.weights.release)
+            )
         keep_freed_blocks()
         self._request: InferRequest | None = None
 
@@ -245,6 +249,15 @@ class CompiledModel:
         if compilation is not None and compilation.program is not None:
             self._fast_program, self._compilation = compilation.program, None
         return self._fast_program
+
+    def _get_plain_program(self) -> Program:
+        """Return the program of runs with observers."""
+        if self._program.unaligned:
+            from irrun.runtime.passes.constant_alignment import align_postponed_constants
+
+            align_postponed_constants(self._program)
+            self.model.weights.release()
+        return self._program
 
     def finish_compilation(self) -> None:
         """Compile the kernels now that would be compiled in the background after some runs."""
@@ -478,7 +491,7 @@ class InferRequest:
     def _get_executor(self) -> Executor:
         is_observed = bool(self._state.observers)
         compiled = self._compiled
-        program = compiled._program if is_observed else compiled._get_fast_program()
+        program = compiled._get_plain_program() if is_observed else compiled._get_fast_program()
         known = self._executors.get(is_observed)
         if known is not None and known[0] is program:
             return known[1]

@@ -17,7 +17,7 @@ from irrun.fast.jit.compiler import compile_function, get_lanes
 from irrun.fast.jit.convolution import get_buffer, get_epilogue_address
 from irrun.fast.jit.elementwise import get_address
 from irrun.fast.jit.expressions import Expression
-from irrun.threads import run_parallel
+from irrun.threads import copy_unaligned, run_parallel
 
 __all__ = ["Product"]
 
@@ -171,6 +171,7 @@ class Product:
         self.inner, self.columns = weights.shape
         if weights.dtype != F32 or any(stride % 4 for stride in weights.strides):
             raise ValueError("expected f32")
+        weights = copy_unaligned(weights)
         pack = compile_packing()
         padded = self.columns + -self.columns % get_lanes()
         self.weights = np.empty(self.inner * padded, F32)

@@ -17,13 +17,19 @@ from irrun.runtime.program import Program
 __all__ = ["apply_passes", "optimize"]
 
 
-def optimize(program: Program, use_jit: bool = False, packed_memory: int = DEFAULT_PACKED_BYTES) -> Program:
+def optimize(
+    program: Program,
+    use_jit: bool = False,
+    packed_memory: int = DEFAULT_PACKED_BYTES,
+    release: Callable[[], None] | None = None,
+) -> Program:
     """Return a faster program that computes the same outputs within stated bounds.
 
     Args:
         program: The plain program; it is not changed.
         use_jit: Whether kernels are compiled, which requires the extra `jit`.
         packed_memory: Bytes that weights may take that are kept in another form in addition.
+        release: Releases the memory of the weights that were read, which is called when copies of them were made.
     """
     fast = program.copy()
     programs = list(_walk(fast))
@@ -52,7 +58,7 @@ def optimize(program: Program, use_jit: bool = False, packed_memory: int = DEFAU
 
         convert_loops_to_sequences(fast)
         specialize_loops(fast)
-    packed = PackedMemory(packed_memory)
+    packed = PackedMemory(packed_memory, release)
     if use_jit:
         from irrun.runtime.passes.jit import use_compiled_kernels
 
@@ -76,7 +82,7 @@ def apply_passes(
         weights_memory: Bytes that new constants may take.
         release: Releases the memory of the weights that were read; called repeatedly, so that the originals of
             new constants do not stay in memory as well.
-        keeps_compressed: Whether weights stay compressed that specialized kernels compute with.
+        keeps_compressed: Whether weights that specialized kernels compute with stay compressed, or unaligned.
     """
     if not any(current.constant_layers for current in _walk(program)):
         return
@@ -92,7 +98,7 @@ def apply_passes(
         find_compressed_weights(program)
     fold_constants(program, budget)
     decompress_weights(program, budget)
-    align_constants(program, budget)
+    align_constants(program, budget, postpones=keeps_compressed)
     budget.finish()
 
 

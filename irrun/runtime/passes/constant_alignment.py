@@ -1,30 +1,92 @@
 """Alignment of constants: constants at unaligned offsets of the .bin are copied once.
 
-NumPy would otherwise copy them in each run, before every matrix product.
+NumPy would otherwise copy them in each run, before every matrix product. New memory takes several times as long as
+reading the file. Weights of large products are therefore copied in the second run: the first one copies them part by
+part into the processor's cache.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+
+import numpy as np
+
+from irrun.fast.alignment import align
 from irrun.runtime.passes.budget import Budget
-from irrun.runtime.program import Program
+from irrun.runtime.program import Instruction, Program
 
-__all__ = ["align_constants"]
+__all__ = ["align_constants", "align_postponed_constants"]
+
+#: Weights of fewer bytes are copied at once.
+MIN_POSTPONED_BYTES = 1 << 20
 
 
-def align_constants(program: Program, budget: Budget) -> None:
+def align_constants(program: Program, budget: Budget, postpones: bool = False) -> None:
     """Copy constants whose elements are not aligned to their size, in bodies too, as far as the budget allows.
 
     Args:
-        program: Changed in place.
-        budget: The budget for the copies.
+        program: Changed in place. `unaligned` is set to the slots whose copies are postponed.
+        budget: The budget for the copies, postponed ones included.
+        postpones: Whether weights of large products stay as they are, which specialized kernels align.
     """
-    for slot in program.constant_layers:
+    unaligned = [
+        slot
+        for slot in program.constant_layers
+        if (value := program.initial[slot]) is not None and not value.flags.aligned
+    ]
+    postponed = _find_postponed(program, unaligned) if postpones and unaligned else set()
+    for slot in unaligned:
         value = program.initial[slot]
-        if value is not None and not value.flags.aligned and value.nbytes <= budget.memory:
-            value = value.copy()
-            value.flags.writeable = False
-            program.initial[slot] = value
+        if value is None or value.nbytes > budget.memory:
+            continue
+        if slot in postponed:
+            budget.memory -= value.nbytes
+            program.unaligned.add(slot)
+        else:
+            program.initial[slot] = align(value)
             budget.spend_memory(value.nbytes)
     for instruction in program.instructions:
         for body in instruction.bodies.values():
             align_constants(body.program, budget)
+
+
+def align_postponed_constants(program: Program) -> None:
+    """Copy the constants that `align_constants` postponed.
+
+    Args:
+        program: Changed in place.
+    """
+    for slot in list(program.unaligned):
+        value = program.initial[slot]
+        if value is not None:
+            program.initial[slot] = align(value)
+    program.unaligned.clear()
+
+
+def _find_postponed(program: Program, slots: list[int]) -> set[int]:
+    """Return the slots that only products consume, as constant weights."""
+    consumers: dict[int, list[Instruction]] = defaultdict(list)
+    for instruction in program.instructions:
+        for slot in instruction.inputs:
+            consumers[slot].append(instruction)
+    postponed = set()
+    for slot in slots:
+        value = program.initial[slot]
+        is_large = value is not None and value.nbytes > MIN_POSTPONED_BYTES
+        if not is_large or value is None or value.ndim != 2 or value.dtype != np.float32 or slot in program.results:
+            continue
+        if all(_is_product(program, i, slot) for i in consumers[slot]):
+            postponed.add(slot)
+    return postponed
+
+
+def _is_product(program: Program, instruction: Instruction, slot: int) -> bool:
+    """Return whether an instruction multiplies a computed value by a slot."""
+    operation, inputs = instruction.operation, instruction.inputs
+    return (
+        operation.type == "MatMul"
+        and not operation.is_custom
+        and inputs[1] == slot
+        and inputs[0] not in program.constant_layers
+        and not instruction.attributes.get("transpose_a")
+    )

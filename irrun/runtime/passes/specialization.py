@@ -31,7 +31,13 @@ def make_site(program: Program, instruction: Instruction, packed: PackedMemory) 
     constants = tuple(program.initial[s] if s in program.constant_layers else None for s in instruction.inputs)
     is_absent = tuple(s == ABSENT for s in instruction.inputs)
     return CallSite(
-        instruction.operation, instruction.attributes, constants, is_absent, len(instruction.outputs), packed
+        instruction.operation,
+        instruction.attributes,
+        constants,
+        is_absent,
+        len(instruction.outputs),
+        packed,
+        not program.unaligned.isdisjoint(instruction.inputs),
     )
 
 
