@@ -280,3 +280,31 @@ def test_positive_pads_of_interp_extend_with_zeros():
     data = {"width": 7, "height": 7, "pad_beg": 1, "pad_end": 2}
     net.add_layer("Interp", [net.add_input(x.shape)], [(1, 2, 7, 7)], data)
     np.testing.assert_array_equal(net.run(x)[0], np.pad(x, ((0, 0), (0, 0), (1, 2), (1, 2))))
+
+
+def test_empty_attributes_are_omitted_ones():
+    assert convert("ELU", [IMAGE], IMAGE, {"alpha": " "}) == convert("ELU", [IMAGE], IMAGE, {})
+    size = {"pooled_h": "", "pooled_w": 2, "spatial_scale": 1}
+    with pytest.raises(irrun.ModelError, match="attribute pooled_h='' is not an integer"):
+        convert("ROIPooling", [(1, 4, 6, 6), (1, 5)], (1, 4, 2, 2), size)
+    del size["pooled_h"]
+    with pytest.raises(irrun.ModelError, match="requires the attribute pooled_h"):
+        convert("ROIPooling", [(1, 4, 6, 6), (1, 5)], (1, 4, 2, 2), size)
+
+
+def test_offsets_or_the_mode_make_pooling_of_regions_deformable():
+    inputs, data = [(1, 4, 6, 6), (1, 5)], {"output_dim": 4, "spatial_scale": 1}
+    offsets = (1, 2, 1, 1)
+    for shapes, mode, expected in (
+        (inputs, {}, ("PSROIPooling", 2)),
+        (inputs, {"mode": "bilinear"}, ("PSROIPooling", 2)),
+        (inputs, {"mode": "bilinear_deformable"}, ("DeformablePSROIPooling", 2)),
+        ([*inputs, offsets], {"mode": "bilinear_deformable"}, ("DeformablePSROIPooling", 3)),
+        ([*inputs, offsets], {"no_trans": 1}, ("DeformablePSROIPooling", 2)),
+        ([*inputs, offsets], {}, ("DeformablePSROIPooling", 3)),
+    ):
+        net = LegacyNetwork(7)
+        attributes = {name: to_text(value) for name, value in {**data, **mode}.items()}
+        net.add_layer("PSROIPooling", [net.add_input(shape) for shape in shapes], [(1, 4, 1, 1)], attributes)
+        (layer,) = (layer for layer in net.read().graph.layers if "Pooling" in layer.type)
+        assert (layer.type, len(layer.inputs)) == expected

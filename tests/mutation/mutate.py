@@ -46,8 +46,10 @@ AREAS = {
     "inspection": ["inspection/*.py"],
 }
 
-#: Area -> tests that run irrun in other processes, which the records do not contain.
-PROCESS_TESTS = {
+#: Area -> further tests of what survives: those that run irrun in other processes, and those of code that runs when
+#: irrun is imported, which the records do not contain.
+FURTHER_TESTS = {
+    "ops": ["tests/ops/test_registry.py"],
     "cli": ["tests/cli", "tests/examples"],
     "inspection": ["tests/inspection/test_debugger.py", "tests/inspection/test_reduce.py"],
 }
@@ -234,8 +236,8 @@ def try_mutation(copy: Path, area: str, mutation: Any, runs: Sequence[Sequence[s
     start, count = time.monotonic(), 0
     result = {"area": area, **mutation._asdict(), "before": before, "after": after, "status": "survived", "by": ""}
     steps: list[tuple[Sequence[str], bool]] = [(run, True) for run in runs]
-    if area in PROCESS_TESTS:
-        steps.append((PROCESS_TESTS[area], False))
+    if area in FURTHER_TESTS:
+        steps.append((FURTHER_TESTS[area], False))
     with mutate(copy, mutation):
         for tests, select in steps:
             outcome = run_in_child(lambda: run_tests(copy, tests, select=select), log)  # noqa: B023

@@ -9,7 +9,7 @@ import irrun
 from irrun.errors import InputError, UnsupportedError
 from irrun.ops._support import registry
 from irrun.ops.internal.compressed_weights import fully_connected_compressed
-from irrun.ops.internal.fused_activations import glu
+from irrun.ops.internal.fused_activations import glu, rms
 from irrun.ops.internal.rope import rope
 from irrun.ops.internal.type_relaxed import RelaxedOperation
 from irrun.packing import unpack
@@ -120,3 +120,11 @@ def test_mismatched_inputs_are_reported():
         rope(x, x, x, rotary_ndims=4, gather_position_arg_id=3)
     with pytest.raises(InputError, match="scale or zero point"):
         fully_connected_compressed(x, np.zeros((2, 4), np.int8), x[:0], np.ones((2, 3), np.float32))
+
+
+def test_rms_multiplies_by_gamma_only_if_it_is_affine():
+    x, gamma = np.array([[3, 4]], np.float32), np.array([2, 10], np.float32)
+    plain = x / np.sqrt(12.5, dtype=np.float32)
+    np.testing.assert_allclose(rms(x, epsilon=0.0), plain, rtol=1e-6)
+    np.testing.assert_allclose(rms(x, gamma, epsilon=0.0), plain * gamma, rtol=1e-6)
+    np.testing.assert_allclose(rms(x, gamma, epsilon=0.0, elementwise_affine=False), plain, rtol=1e-6)

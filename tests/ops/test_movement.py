@@ -922,3 +922,24 @@ def test_roll_accepts_shifts_above_i64():
 def test_invalid_inputs_are_reported(call):
     with pytest.raises(InputError):
         call()
+
+
+def test_broadcast_aligns_data_at_an_axis_where_it_fits() -> None:
+    data, target = np.arange(6).reshape(2, 3), np.array([4, 2, 3, 5])
+    result = broadcast_3(data, target, mode="pdpd", axis=1)
+    np.testing.assert_array_equal(result, np.broadcast_to(data[None, :, :, None], target))
+    for axis in (3, 4, -2):
+        with pytest.raises(InputError, match=r"data of shape \[2, 3\] does not broadcast to \[4, 2, 3, 5\]"):
+            broadcast_3(data, target, mode="pdpd", axis=axis)
+    with pytest.raises(InputError, match="does not broadcast"):
+        broadcast_3(data, np.array([3]), mode="pdpd", axis=-1)
+
+
+@pytest.mark.parametrize("kernel", [batch_to_space_2, space_to_batch_2])
+@pytest.mark.parametrize(
+    ("rank", "lengths"), [(1, (1, 1, 1)), (2, (1, 2, 2)), (2, (2, 1, 2)), (2, (2, 2, 3)), (0, (0, 0, 0))]
+)
+def test_blocks_have_one_number_for_each_axis(kernel, rank, lengths) -> None:
+    block, begin, end = (np.full(n, value) for n, value in zip(lengths, (1, 0, 0), strict=True))
+    with pytest.raises(InputError, match="expected one for each axis of data"):
+        kernel(np.zeros([2] * rank, np.float32), block, begin, end)

@@ -257,3 +257,13 @@ def test_unknown_kernel_module_is_an_attribute_error() -> None:
         print(hasattr(irrun.ops, "nothing"), hasattr(irrun.ops.movement, "nothing"))
     """)
     assert output == "False False"
+
+
+@pytest.mark.parametrize("version", ["opset", "opset1", "opset999999999"])
+def test_numbered_versions_are_found(version: str) -> None:
+    assert registry.find("Relu", version) is not None
+
+
+@pytest.mark.parametrize("version", ["opsetx", "opset1.5", "opset-1", "opset12345678901"])
+def test_versions_that_are_not_numbers_are_not_found(version: str) -> None:
+    assert registry.find("Relu", version) is None

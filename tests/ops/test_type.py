@@ -9,6 +9,7 @@ from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops import type as kernels
 from irrun.ops._support.conversion import convert
+from irrun.ops._support.numerics import compute_in_float32
 
 STRINGS = np.array(["a", "b"], object)
 
@@ -138,3 +139,18 @@ def test_invalid_utf8_is_preserved() -> None:
     text = np.array([255, 254, 97], np.uint8)
     packed = kernels.string_tensor_pack_15(np.array([0]), np.array([3]), text)
     assert kernels.string_tensor_unpack_15(packed)[2].tolist() == text.tolist()
+
+
+def test_kernels_of_floats_refuse_types_without_arithmetic_only() -> None:
+    @compute_in_float32
+    def add(a, b=None):
+        return a
+
+    for name in ("f32", "bf16", "i4", "u4", "u2", "boolean", "u1"):
+        x = np.zeros(2, ELEMENT_TYPES[name].dtype)
+        assert add(x).dtype == x.dtype
+        expected = x.dtype if name == "bf16" else np.float32
+        assert add(np.zeros(2, np.float32), x).dtype == expected
+    for x in (np.zeros(2, ELEMENT_TYPES["nf4"].dtype), np.zeros(2, ELEMENT_TYPES["u3"].dtype), np.array(["a"], object)):
+        with pytest.raises(InputError, match=r"input 1 is .*, expected a numeric type"):
+            add(np.zeros(2, np.float32), x)
