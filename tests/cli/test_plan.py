@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 
 import pytest
@@ -23,6 +24,16 @@ def test_plan_lists_fused_layers_and_implementations(tmp_path, capsys):
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["layers", "operations", "implementation"]
     assert table[1].startswith("layer2 and 1 more  Relu+Sigmoid  chain of 2 operations")
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+def test_plan_describes_compiled_kernels(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("IRRUN_JIT", "on")
+    path = str(write(tmp_path, chain("Relu", "Sigmoid", shape=(64, 64))))
+    main(["info", path, "--plan", "--json"])
+    (entry,) = json.loads(capsys.readouterr().out)["plan"]
+    assert entry["operations"] == ["Relu", "Sigmoid"]
+    assert entry["implementation"] == "compiled: elementwise, one pass over the data"
 
 
 def test_plan_cannot_be_combined_with_layers(tmp_path, capsys):
