@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 
+from irrun.fast.compressed import CompressedWeights
 from irrun.fast.jit import compressed, elementwise, kernels
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.threads import use_threads
@@ -72,7 +73,7 @@ def run_kernels():
         run_convolutions(length, bias)
     codes = guard(np.random.default_rng(0).integers(-128, 128, (21, 96)).astype(np.int8))
     scale = guard(np.random.default_rng(0).uniform(0.5, 1, (21, 3)).astype(np.float32))
-    compressed.CompressedKernel(compressed.CompressedWeights(codes, None, scale, 3))(draw(2, 96))
+    compressed.CompressedKernel(CompressedWeights(codes, None, scale, 3))(draw(2, 96))
 
 
 def run_convolutions(width, bias):
@@ -98,7 +99,7 @@ def run_convolutions(width, bias):
 
 if __name__ == "__main__":
     side = sys.argv[1]
-    np.empty = allocate
+    np.empty = allocate  # type: ignore[misc]
     with use_threads(1), np.errstate(all="ignore"):
         run_kernels()
     print("done")

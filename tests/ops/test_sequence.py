@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
@@ -268,7 +269,9 @@ def test_peephole_weights_of_another_size_are_refused() -> None:
     x, states = np.ones((batch, time, size), np.float32), [np.ones((batch, 1, hidden), np.float32)] * 2
     weights = [np.ones(shape, np.float32) for shape in ((1, 20, size), (1, 20, hidden), (1, 20))]
     lengths = np.full(batch, time)
-    run = partial(lstm_sequence_5, x, *states, lengths, *weights, hidden_size=hidden)
+    run: Callable[..., tuple[np.ndarray, ...]] = partial(
+        lstm_sequence_5, x, *states, lengths, *weights, hidden_size=hidden
+    )
     assert run(P=np.zeros((1, 15), np.float32))[0].shape == (batch, 1, time, hidden)
     for shape in ((1, 20), (2, 15), (15,), (3, 5)):
         with pytest.raises(InputError, match="P has shape"):
