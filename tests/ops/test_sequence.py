@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -267,12 +265,13 @@ def test_attention_of_f32_equals_that_of_f64():
 def test_peephole_weights_of_another_size_are_refused() -> None:
     batch, time, size, hidden = 2, 3, 4, 5
     x, states = np.ones((batch, time, size), np.float32), [np.ones((batch, 1, hidden), np.float32)] * 2
-    weights = [np.ones(shape, np.float32) for shape in ((1, 20, size), (1, 20, hidden), (1, 20))]
+    w, r, b = (np.ones(shape, np.float32) for shape in ((1, 20, size), (1, 20, hidden), (1, 20)))
     lengths = np.full(batch, time)
-    run: Callable[..., tuple[np.ndarray, ...]] = partial(
-        lstm_sequence_5, x, *states, lengths, *weights, hidden_size=hidden
-    )
-    assert run(P=np.zeros((1, 15), np.float32))[0].shape == (batch, 1, time, hidden)
+
+    def run(peepholes: np.ndarray) -> tuple[np.ndarray, ...]:
+        return lstm_sequence_5(x, states[0], states[1], lengths, w, r, b, peepholes, hidden_size=hidden)
+
+    assert run(np.zeros((1, 15), np.float32))[0].shape == (batch, 1, time, hidden)
     for shape in ((1, 20), (2, 15), (15,), (3, 5)):
         with pytest.raises(InputError, match="P has shape"):
-            run(P=np.zeros(shape, np.float32))
+            run(np.zeros(shape, np.float32))
