@@ -1,4 +1,4 @@
-"""Models that were reshaped, extracted or both are saved with all their values."""
+"""Models that were reshaped, extracted or both are saved with all their values; broken structures are reported."""
 
 from __future__ import annotations
 
@@ -118,3 +118,21 @@ def test_entry_of_a_port_map_is_a_whole_value_by_default():
     entry = PortMapEntry(3, 5)
     assert (entry.axis, entry.start, entry.end, entry.stride, entry.part_size) == (None, 0, -1, 1, 1)
     assert (entry.purpose, entry.line) == ("", 0)
+
+
+def make_cycle(extra):
+    layers = [
+        layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32", "x")], name="x"),
+        layer(1, "Add", inputs=[port(0), port(1)], outputs=[port(2, (2,), "FP32")], name="first"),
+        layer(2, "ReLU", inputs=[port(0)], outputs=[port(1, (2,), "FP32")], name="second"),
+        layer(3, "Result", inputs=[port(0)], name="result"),
+    ]
+    return net(layers, [(0, 0, 1, 0), (2, 1, 1, 1), (1, 2, 2, 0), (2, 1, 3, 0), *extra])
+
+
+def test_cycle_is_found_if_all_edges_are_valid(tmp_path):
+    findings = [str(f) for f in irrun.validate(write(tmp_path, make_cycle([])))]
+    assert len(findings) == 1
+    assert "cycle" in findings[0]
+    findings = [str(f) for f in irrun.validate(write(tmp_path, make_cycle([(0, 7, 3, 9)])))]
+    assert [("output port 7" in f, "input port 9" in f) for f in findings] == [(True, False), (False, True)]

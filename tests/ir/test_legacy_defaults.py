@@ -308,3 +308,15 @@ def test_offsets_or_the_mode_make_pooling_of_regions_deformable():
         net.add_layer("PSROIPooling", [net.add_input(shape) for shape in shapes], [(1, 4, 1, 1)], attributes)
         (layer,) = (layer for layer in net.read().graph.layers if "Pooling" in layer.type)
         assert (layer.type, len(layer.inputs)) == expected
+
+
+@pytest.mark.parametrize(
+    ("type", "output", "data"),
+    [
+        ("Convolution", (2, 3, 6, 5), {"kernel": "1,1", "output": 3}),
+        ("FullyConnected", (2, 3), {"out-size": 3}),
+    ],
+)
+def test_missing_weights_are_reported(type, output, data):
+    with pytest.raises(irrun.ModelError, match="weights"):
+        convert(type, [IMAGE], output, data)
