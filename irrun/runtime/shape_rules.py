@@ -72,7 +72,6 @@ SHAPE_INPUTS = {
 #: Operations whose output has the shape of the first input.
 SAME_SHAPE = frozenset(
     {
-        "BatchNormInference",
         "Convert",
         "ConvertLike",
         "CumSum",
