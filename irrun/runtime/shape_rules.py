@@ -108,8 +108,6 @@ def find_rule(operation: Operation) -> Rule | None:
     """Return the rule for the output shapes of an operation, or None if its kernel has to run."""
     if operation.type in RULES:
         return RULES[operation.type]
-    if str(operation) == "BatchNormInference-1":
-        return _keep_third_shape
     if operation.type in SAME_SHAPE:
         return _keep_first_shape
     if operation.folding == "elementwise" and operation.type not in NOT_ELEMENTWISE:
@@ -119,10 +117,6 @@ def find_rule(operation: Operation) -> Rule | None:
 
 def _keep_first_shape(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
     return [shapes[0]]
-
-
-def _keep_third_shape(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
-    return [shapes[2]]
 
 
 def _broadcast_operands(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:
