@@ -120,7 +120,7 @@ def run_in_child(function: Callable[[], Any], log: Path, seconds: float = TIME_L
             os.dup2(stream.fileno(), 2)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 5))
-        resource.setrlimit(resource.RLIMIT_DATA, (6 << 30, 6 << 30))
+        resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, 4 << 30))
         with os.fdopen(writer, "w") as pipe:
             json.dump(function(), pipe)
         os._exit(0)
