@@ -25,6 +25,7 @@ from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, TILE
 from irrun.fast.winograd import WinogradMethod, transform_filters
+from irrun.limits import check_allocation
 from irrun.ops._support.windows import create_windows
 
 __all__ = ["METHODS", "ConvolutionKernel", "MethodEntry"]
@@ -164,6 +165,7 @@ class ConvolutionKernel:
         problem, method = entry
         channels = problem.groups * problem.c_out
         shape = (problem.batch, channels, *problem.windows.output_shape)
+        check_allocation(shape, F32)
         result = np.empty(shape, F32)
         blocks = result.reshape(problem.batch, channels, problem.positions)
         chain = self.chain

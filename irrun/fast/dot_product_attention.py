@@ -11,6 +11,7 @@ import numpy as np
 from irrun.fast.scratch import get_scratch
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import BOOL, F32, Array
+from irrun.limits import check_allocation
 from irrun.threads import run_parallel
 
 __all__: list[str] = []
@@ -136,6 +137,7 @@ def attend(query: Array, key: Array, value: Array, mask: Array | None, factor: f
 def _allocate(query: Array, value_size: int) -> Array:
     """Return the array of the result, whose heads are stored as those of the query."""
     *lead, heads, length, _ = query.shape
+    check_allocation((*lead, heads, length, value_size), F32)
     is_side_by_side = query.strides[-2] > query.strides[-3] and heads > 1
     if not is_side_by_side:
         return np.empty((*lead, heads, length, value_size), F32)

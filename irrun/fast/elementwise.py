@@ -18,6 +18,7 @@ import numpy as np
 from irrun.fast.elementwise_functions import BlockFunction
 from irrun.fast.scratch import get_scratch
 from irrun.fast.support import F32, TILE, find_contiguous_order
+from irrun.limits import check_allocation
 from irrun.threads import run_parallel
 
 __all__ = ["BoundChain", "ElementwiseChain", "Operand", "Step"]
@@ -123,7 +124,9 @@ class ElementwiseChain:
         sources = {"input": inputs, "constant": self.constants, "step": values}
         for step in self.steps:
             operands = [sources[o.kind][o.index] for o in step.operands[: step.function.operand_count]]
-            out = np.empty(np.broadcast_shapes(*(x.shape for x in operands)), F32)
+            shape = np.broadcast_shapes(*(x.shape for x in operands))
+            check_allocation(shape, F32)
+            out = np.empty(shape, F32)
             if out.size:
                 step.function.compute(operands, out, np.empty(step.function.scratch_factor * out.size, F32))
             values.append(out)

@@ -13,6 +13,7 @@ from irrun.fast.convolution_problem import count_products, split_range
 from irrun.fast.scratch import get_scratch
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, Array, has_nan
+from irrun.limits import check_allocation
 from irrun.threads import run_parallel
 
 __all__: list[str] = []
@@ -140,7 +141,9 @@ def _find_factor(matrix: Array) -> int:
 def _repeat(x: Array, rows: int, columns: int) -> Array:
     """Repeat the elements of the last two axes."""
     *lead, height, width = x.shape
-    result = np.empty((*lead, height, rows, width, columns), F32)
+    shape = (*lead, height, rows, width, columns)
+    check_allocation(shape, F32)
+    result = np.empty(shape, F32)
     for column in range(columns):
         result[..., 0, :, column] = x
     for row in range(1, rows):
@@ -154,6 +157,7 @@ def _multiply(x: Array, rows: _Axis, columns: _Axis) -> Array:
     if rows.matrix is None and columns.matrix is None:
         return x
     data = np.ascontiguousarray(x).reshape(-1, height, width)
+    check_allocation((len(data), rows.target, columns.target), F32)
     result = np.empty((len(data), rows.target, columns.target), F32)
     work = sum(
         len(data) * n * (part.stop - part.start) * (used.stop - used.start)

@@ -12,6 +12,7 @@ from irrun.fast.jit.elementwise import get_address, make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product, compile_product, get_tile_size
 from irrun.fast.jit.reductions import compile_softmax
+from irrun.limits import check_allocation
 from irrun.threads import run_parallel
 
 __all__ = ["attend", "prepare_attention"]
@@ -67,6 +68,7 @@ def attend(query: Array, key: Array, value: Array, mask: Array | None, factor: f
     queries = make_contiguous(query)
     keys, values = key.reshape(heads, key_length, size), value.reshape(heads, key_length, value_size)
     masks = None if mask is None else _expand_mask(mask, (*lead, length, key_length))
+    check_allocation((*lead, length, value_size), F32)
     result = np.empty((*lead, length, value_size), F32)
     packed: list[tuple[Product, Product]] = [None] * heads  # type: ignore[list-item]
 
