@@ -257,16 +257,22 @@ class Executor:
             guard = functools.partial(self._check_memory, step[4])
             yield (*step[:5], functools.partial(self._raise_if_late, guard))
 
-    def _check_memory(self, instruction: Instruction, values: list[Any]) -> None:
+    def _check_memory(self, instruction: Instruction, values: list[Any]) -> bool:
         """Check that the result of an instruction does not exceed the memory.
 
+        Returns:
+            Whether the result is small: then it does not depend on the memory that is left.
+
         Raises:
-            MemoryLimitError: It does.
+            MemoryLimitError: The result exceeds the memory.
         """
+        is_small = True
         for definition in instruction.plain or (instruction,):
             size = estimate_result(definition, [values[slot] for slot in definition.inputs])
             if size > LARGE:
+                is_small = False
                 self._state.memory.check(size)
+        return is_small
 
     def _store_and_count(self, values: list[Any], outputs: tuple[int, ...], result: Any) -> None:
         """Store the outputs of a step, and count those that are large."""
@@ -281,6 +287,7 @@ class Executor:
         """Run the plain kernels of an instruction whose specialized kernel failed."""
         for plain in instruction.plain:
             try:
+                self._check_memory(plain, values)
                 result = self._bind_kernel(plain)(*[values[slot] for slot in plain.inputs])
             except Exception as error:
                 self._raise_located(error, plain, values)

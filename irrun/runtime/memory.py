@@ -54,13 +54,14 @@ _VIEWS = frozenset(
 )
 
 
-def create_guard(program: Program, instruction: Instruction, check: Callable[[Instruction, list[Any]], None]) -> Any:
+def create_guard(program: Program, instruction: Instruction, check: Callable[[Instruction, list[Any]], bool]) -> Any:
     """Return what checks an instruction before it runs, or None if its result is not much larger than its inputs.
 
     Args:
         program: The program of the instruction.
         instruction: The instruction.
-        check: Estimates the result; it is passed the instruction and the values of all slots.
+        check: Estimates the result, and returns whether it is small. It is passed the instruction and the values of
+            all slots.
     """
     definitions = instruction.plain or (instruction,)
     if not any(_may_multiply(definition) for definition in definitions):
@@ -72,7 +73,16 @@ def create_guard(program: Program, instruction: Instruction, check: Callable[[In
     factor = math.prod(max(value.size, 1) for value in constants)
     if len(variables) <= 1 and factor == 1:
         return None
-    return _make_guard(variables, factor, lambda values: check(instruction, values))
+    accepted: list[tuple[Any, ...]] | None = None
+
+    def check_new_shapes(values: list[Any]) -> None:
+        """Check the result, unless that of inputs of the same shapes was small."""
+        nonlocal accepted
+        inputs = [(values[slot].shape, values[slot].dtype) for slot in variables]
+        if inputs != accepted:
+            accepted = inputs if check(instruction, values) else None
+
+    return _make_guard(variables, factor, check_new_shapes)
 
 
 def _make_guard(variables: Sequence[int], factor: int, check: Guard) -> Guard:

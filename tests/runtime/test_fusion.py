@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from ir_text import layer, net, port, write
@@ -147,3 +149,22 @@ def test_values_with_other_consumers_are_computed(tmp_path):
     assert not get_fused_instructions(compiled)
     data = np.random.default_rng(0).standard_normal((2, 3)).astype(F32)
     np.testing.assert_array_equal(compiled(data)[0], np.maximum(data, 0))
+
+
+def test_memory_of_operands_that_broadcast_is_checked_before_it_is_allocated(tmp_path):
+    builder = GraphBuilder()
+    shape = (-1, -1)
+    column, row = (builder.add("Parameter", (), shape, 'shape="?,?" element_type="f32"') for _ in range(2))
+    total = builder.add("Add", [builder.add("Relu", [column], shape), row], shape)
+    model = builder.read(tmp_path, builder.add("Tanh", [total], shape))
+    compiled = irrun.compile_model(model, memory="100M", jit=False)
+    assert [len(i.plain) for i in compiled._get_fast_program().instructions] == [3]
+    small, large = np.ones((3, 1), F32), np.ones((8000, 1), F32)
+    for _ in range(2):  # what was accepted for small shapes does not count for large ones, and the other way around
+        assert compiled([small, small.T])[0].shape == (3, 3)
+        tracemalloc.start()
+        with pytest.raises(irrun.IrrunError, match="the run would take 244 MiB"):
+            compiled([large, large.T])
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 100 << 20
