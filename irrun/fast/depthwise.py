@@ -51,7 +51,38 @@ def can_sum_taps(problem: Problem) -> bool:
     return len(problem.spatial) == 2 and is_regular
 
 
-class TapMethod:
+class _DepthwiseMethod:
+    """What depthwise methods share: blocks of channels, which threads compute one after another.
+
+    Args:
+        problem: The shapes.
+        block_count: The number of blocks that the channels are divided into.
+    """
+
+    def __init__(self, problem: Problem, block_count: int) -> None:
+        self.problem = problem
+        self.blocks = split_range(problem.groups, block_count)
+        self.parts = split_range(len(self.blocks) * problem.batch, count_depthwise_parts(problem))
+
+    def __call__(self, data: Array, result: Array, finish: Finish) -> None:
+        """Compute the convolution; see `Method`."""
+        p = self.problem
+        images = result.reshape(p.batch, p.groups, *p.windows.output_shape)
+
+        def compute_part(part: int) -> None:
+            for number in range(self.parts[part].start, self.parts[part].stop):
+                n, block = divmod(number, len(self.blocks))
+                channels = self.blocks[block]
+                self._compute_channels(data[n, channels], images[n, channels], channels)
+                finish(n, channels, slice(0, p.positions))
+
+        run_parallel(compute_part, len(self.parts))
+
+    def _compute_channels(self, data: Array, result: Array, channels: slice) -> None:
+        raise NotImplementedError
+
+
+class TapMethod(_DepthwiseMethod):
     """Depthwise convolution by adding up the products of all elements of the windows.
 
     The padded data is divided into phases, one per remainder of the row and the column by the strides. In a phase, all
@@ -65,7 +96,6 @@ class TapMethod:
     """
 
     def __init__(self, weights: Array, problem: Problem) -> None:
-        self.problem = problem
         windows = problem.windows
         (height, width), (kernel_height, kernel_width) = windows.output_shape, windows.kernel
         (row_stride, column_stride), (row_dilation, column_dilation) = windows.strides, windows.dilations
@@ -83,24 +113,7 @@ class TapMethod:
                 step = offsets[1] - offsets[0] if len(offsets) > 1 else 0
                 filters = np.ascontiguousarray(weights[:, lines, j])
                 self.taps.append((row_phase, column_phase, offsets[0], step, filters))
-        block = max(1, BLOCK_SIZE // self.size)
-        self.blocks = split_range(problem.groups, -(-problem.groups // block))
-        self.parts = split_range(len(self.blocks) * problem.batch, count_depthwise_parts(problem))
-
-    def __call__(self, data: Array, result: Array, finish: Finish) -> None:
-        """Compute the convolution; see `Method`."""
-        p = self.problem
-        height, width = p.windows.output_shape
-        images = result.reshape(p.batch, p.groups, height, width)
-
-        def compute_part(part: int) -> None:
-            for number in range(self.parts[part].start, self.parts[part].stop):
-                n, block = divmod(number, len(self.blocks))
-                channels = self.blocks[block]
-                self._compute_channels(data[n, channels], images[n, channels], channels)
-                finish(n, channels, slice(0, p.positions))
-
-        run_parallel(compute_part, len(self.parts))
+        super().__init__(problem, -(-problem.groups // max(1, BLOCK_SIZE // self.size)))
 
     def _compute_channels(self, data: Array, result: Array, channels: slice) -> None:
         count = data.shape[0]
@@ -196,7 +209,7 @@ def make_bands(weights: Array, problem: Problem) -> Array:
     return bands
 
 
-class BandedMethod:
+class BandedMethod(_DepthwiseMethod):
     """Depthwise convolution by products with banded matrices: one for each channel, row of the filter and segment.
 
     A segment is a few neighboring results of all rows. The elements that it depends on are multiplied by the part of
@@ -208,11 +221,9 @@ class BandedMethod:
     """
 
     def __init__(self, bands: Array, problem: Problem) -> None:
-        self.bands, self.problem = bands, problem
-        parts = count_depthwise_parts(problem)
         block = max(1, BANDED_BLOCK_SIZE // problem.positions)
-        self.blocks = split_range(problem.groups, max(parts // problem.batch, -(-problem.groups // block)))
-        self.parts = split_range(len(self.blocks) * problem.batch, parts)
+        super().__init__(problem, max(count_depthwise_parts(problem) // problem.batch, -(-problem.groups // block)))
+        self.bands = bands
         windows = problem.windows
         height, width = windows.output_shape
         #: For each row of the filter: its number, the rows of the result and those of the data.
@@ -230,20 +241,6 @@ class BandedMethod:
             stop = max(begin, min(problem.spatial[1], first + bands.shape[2]))
             band_rows = slice(begin - first, stop - first)
             self.segments.append((columns, slice(begin, stop), band_rows, slice(0, columns.stop - columns.start)))
-
-    def __call__(self, data: Array, result: Array, finish: Finish) -> None:
-        """Compute the convolution; see `Method`."""
-        p = self.problem
-        images = result.reshape(p.batch, p.groups, *p.windows.output_shape)
-
-        def compute_part(part: int) -> None:
-            for number in range(self.parts[part].start, self.parts[part].stop):
-                n, block = divmod(number, len(self.blocks))
-                channels = self.blocks[block]
-                self._compute_channels(data[n, channels], images[n, channels], channels)
-                finish(n, channels, slice(0, p.positions))
-
-        run_parallel(compute_part, len(self.parts))
 
     def _compute_channels(self, data: Array, result: Array, channels: slice) -> None:
         product = get_scratch("banded product", *result.shape)

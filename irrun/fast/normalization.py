@@ -191,6 +191,16 @@ def _specialize_mvn(site: CallSite, get_axes: Callable[[int], Axes], *, is_insid
     return compute
 
 
+def _divide_by_deviation(centered: Array, variance: Array, epsilon: Array, is_inside: bool) -> Array:
+    """Divide centered values by the deviation, in place. Epsilon is added inside the square root or after it."""
+    if is_inside:
+        np.add(variance, epsilon, variance)
+    np.sqrt(variance, variance)
+    if not is_inside:
+        np.add(variance, epsilon, variance)
+    return np.divide(centered, variance, centered)
+
+
 def _create_row_mvn(length: int, epsilon: Array, is_inside: bool, divides: bool) -> Callable[..., Array]:
     """Return a function of matrices with rows of one length, which are added up by products."""
     weights = freeze(np.full((length, 1), 1 / length, np.float32))
@@ -200,15 +210,9 @@ def _create_row_mvn(length: int, epsilon: Array, is_inside: bool, divides: bool)
         centered: Array = np.subtract(x, x.dot(weights), out)
         if not divides:
             return centered
-        deviation: Array = np.einsum("ij,ij->i", centered, centered)[:, np.newaxis]
-        np.divide(deviation, divisor, deviation)
-        if is_inside:
-            np.add(deviation, epsilon, deviation)
-            np.sqrt(deviation, deviation)
-        else:
-            np.sqrt(deviation, deviation)
-            np.add(deviation, epsilon, deviation)
-        return np.divide(centered, deviation, centered)
+        variance: Array = np.einsum("ij,ij->i", centered, centered)[:, np.newaxis]
+        np.divide(variance, divisor, variance)
+        return _divide_by_deviation(centered, variance, epsilon, is_inside)
 
     return compute
 
@@ -230,14 +234,7 @@ def _create_mvn(
         centered: Array = np.subtract(x, average(x), out)
         if not divides:
             return centered
-        deviation = average(np.square(centered))
-        if is_inside:
-            np.add(deviation, epsilon, deviation)
-            np.sqrt(deviation, deviation)
-        else:
-            np.sqrt(deviation, deviation)
-            np.add(deviation, epsilon, deviation)
-        return np.divide(centered, deviation, centered)
+        return _divide_by_deviation(centered, average(np.square(centered)), epsilon, is_inside)
 
     return compute
 

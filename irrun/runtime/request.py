@@ -15,7 +15,7 @@ from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, IrrunError
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES
 from irrun.garbage import pause_collection
-from irrun.ir.model import Model, TensorSpec, index_names
+from irrun.ir.model import Model, TensorSpec, index_names, name_outputs
 from irrun.ir.reader import read_model
 from irrun.ir.weights import WeightsSource
 from irrun.limits import format_size, get_available_memory, parse_size, run_within
@@ -339,11 +339,7 @@ class Outputs(Mapping[InputKey, Array]):
 
     def to_dict(self) -> dict[str, Array]:
         """Return the arrays by name, each under one name."""
-        arrays: dict[str, Array] = {}
-        for i, (spec, array) in enumerate(zip(self._specs, self._arrays, strict=True)):
-            name = next(n for n in (*spec.names, f"output{i}", f"output{i}.result") if n not in arrays)
-            arrays[name] = array
-        return arrays
+        return dict(zip(name_outputs(self._specs), self._arrays, strict=True))
 
 
 class VariableState:
