@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from irrun.errors import InputError
-from irrun.ir.graph import Body, Graph, Layer
+from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
 from irrun.runtime.executor import Scope
 
@@ -251,16 +251,6 @@ def find_constant_layers(graph: Graph) -> set[int]:
             if is_foldable and inputs and constant.issuperset(inputs):
                 constant.add(layer.id)
     return constant
-
-
-def find_body(owner: Layer, graph: Graph) -> Body:
-    """Return the body of a layer that has a graph.
-
-    Args:
-        owner: The layer that owns the body.
-        graph: The graph.
-    """
-    return next(body for body in owner.bodies.values() if body.graph is graph)
 
 
 def _to_tuple(texts: Iterable[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.inspection.keys import KeyTable, get_port_suffix
-from irrun.inspection.matching import LayerMatches, Match, match_layers
+from irrun.inspection.matching import LayerMatches, match_layers
 from irrun.inspection.spool import Spool
 from irrun.inspection.trace import Trace
 from irrun.ir.graph import Layer
@@ -373,16 +373,6 @@ def describe_precision(model: Model) -> str:
                 if port.element_type is not None and port.element_type.is_float:
                     types[str(port.element_type)] = 1
     return ", ".join(sorted(types)) or "declared"
-
-
-def get_match(reference: Reference, layer: Layer) -> Match | None:
-    """Return the match of a layer in a reference that is a model, or None.
-
-    Args:
-        reference: The reference.
-        layer: The layer.
-    """
-    return reference.matches.find(layer) if isinstance(reference, ModelReference) else None
 
 
 def make_mapping_reference(model: Model, arrays: Mapping[str, Array]) -> ArrayReference:
