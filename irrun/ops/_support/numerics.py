@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar
 import ml_dtypes
 import numpy as np
 
-from irrun.element_types import ELEMENT_TYPES, ElementType
+from irrun.element_types import ElementType
 from irrun.errors import InputError
 
 __all__ = [
@@ -52,9 +52,6 @@ Array = np.ndarray[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Floating-point types that are computed in f32.
-#: Bits.
-U1 = ELEMENT_TYPES["u1"].dtype
-
 LOW_PRECISION = frozenset(
     np.dtype(t)
     for t in (
@@ -158,7 +155,7 @@ def compute_in_float32(kernel: Function) -> Function:
     """Decorate a kernel so that it is passed low-precision floats as f32.
 
     Results in f32 are converted back to the type of the first low-precision input; all others are returned as they
-    are. Types without arithmetic raise an InputError, apart from u1, the type of the filters of BinaryConvolution.
+    are. Types without arithmetic raise an InputError.
     """
 
     @functools.wraps(kernel)
@@ -169,7 +166,7 @@ def compute_in_float32(kernel: Function) -> Function:
                 continue
             if x.dtype in LOW_PRECISION:
                 dtype = dtype or x.dtype
-            elif x.dtype.kind in "OV" and (x.dtype.kind == "O" or x.dtype.fields is not None) and x.dtype != U1:
+            elif x.dtype.kind in "OV" and (x.dtype.kind == "O" or x.dtype.fields is not None):
                 raise InputError(f"input {i} is {ElementType.of(x.dtype)}, expected a numeric type")
         if dtype is None:
             return kernel(*inputs, **attributes)

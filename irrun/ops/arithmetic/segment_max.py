@@ -55,7 +55,7 @@ def segment_max_16(
             f"segment_ids has shape {list(segment_ids.shape)}, expected the first dimension of {list(data.shape)}"
         )
     ids = segment_ids.astype(np.int64)
-    if ids.size and (ids[0] < 0 or (np.diff(ids) < 0).any()):
+    if ids.size and (ids[0] < 0 or (ids[1:] < ids[:-1]).any()):
         raise InputError("segment_ids are negative or not sorted")
     default_count = int(ids[-1]) + 1 if ids.size else 0
     count = default_count if num_segments is None else to_scalar(num_segments, "num_segments")

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.ops._support.convolve import convolve
 from irrun.ops._support.flops import count_convolution
@@ -17,7 +18,6 @@ __all__ = ["binary_convolution_1"]
 
 
 @op("BinaryConvolution", since=1, flops=count_convolution())
-@compute_in_float32
 def binary_convolution_1(
     data: Array,
     filters: Array,
@@ -54,7 +54,31 @@ def binary_convolution_1(
     """
     if filters.ndim < 3:
         raise InputError(f"filters has shape {list(filters.shape)}, expected [C_OUT, C_IN, kernel...]")
-    bits = filters["u1"] if filters.dtype.names else filters
+    bits = filters["u1"] if filters.dtype == ELEMENT_TYPES["u1"].dtype else filters
+    return _convolve_bits(
+        data,
+        bits,
+        strides=strides,
+        pads_begin=pads_begin,
+        pads_end=pads_end,
+        dilations=dilations,
+        pad_value=pad_value,
+        auto_pad=auto_pad,
+    )
+
+
+@compute_in_float32
+def _convolve_bits(
+    data: Array,
+    bits: Array,
+    *,
+    strides: list[int],
+    pads_begin: list[int],
+    pads_end: list[int],
+    dilations: list[int],
+    pad_value: float,
+    auto_pad: AutoPad,
+) -> Array:
     windows = create_windows(data.shape[2:], bits.shape[2:], strides, dilations, pads_begin, pads_end, auto_pad)
     padded = windows.pad(data, np.array(pad_value).astype(data.dtype))
     windows = create_windows(padded.shape[2:], windows.kernel, strides, dilations, [], [])

@@ -195,11 +195,13 @@ def experimental_detectron_detection_output_6(
         scores [max_detections_per_image] in the type of `rois`, followed by zeros.
 
     Raises:
-        InputError: Shapes do not match.
+        InputError: Shapes do not match, or a number of boxes is negative.
 
     Spec:
         ExperimentalDetectronDetectionOutput-6
     """
+    check_minimum("post_nms_count", post_nms_count, -1)
+    check_minimum("max_detections_per_image", max_detections_per_image, 0)
     check_rank("rois", rois, 2)
     regions = len(rois)
     if (

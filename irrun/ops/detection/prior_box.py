@@ -66,7 +66,7 @@ def prior_box_1(
         Shape [2, height * width * priors * 4], f32: the corners relative to the size of the image, and the variances.
 
     Raises:
-        InputError: A shape, `variance` or `density` is invalid.
+        InputError: A shape, `variance` or `density` is invalid, or an aspect ratio is not positive.
 
     Spec:
         PriorBox-1, PriorBox-8
@@ -75,6 +75,9 @@ def prior_box_1(
     image_height, image_width = _read_size(image_size, "image_size")
     if fixed_size and len(density) < len(fixed_size):
         raise InputError(f"density has {len(density)} values, expected one for each of {len(fixed_size)} fixed sizes")
+    for ratio in (*aspect_ratio, *fixed_ratio):
+        if not ratio > 0:
+            raise InputError(f"an aspect ratio is {ratio:g}, expected a positive number")
 
     per_cell = _count_priors(aspect_ratio, min_size, max_size, fixed_size, fixed_ratio, density, flip, scale_all_sizes)
     check_allocation((2, 4, height, width, max(per_cell, 1)), np.dtype(F32))

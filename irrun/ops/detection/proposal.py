@@ -14,6 +14,7 @@ from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.boxes import apply_deltas
+from irrun.ops._support.checks import check_minimum
 from irrun.ops._support.nms import suppress_overlapping
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
@@ -83,11 +84,13 @@ def proposal_4(
         Proposal-1 returns the boxes only.
 
     Raises:
-        InputError: Shapes do not match the attributes.
+        InputError: Shapes do not match the attributes, or a number of boxes is negative.
 
     Spec:
         Proposal-1, Proposal-4
     """
+    check_minimum("pre_nms_topn", pre_nms_topn, 0)
+    check_minimum("post_nms_topn", post_nms_topn, 0)
     is_tensorflow = framework == "tensorflow"
     dtype = class_probs.dtype.type
     anchors = _generate_anchors(base_size, ratio, scale, is_tensorflow).astype(dtype)
@@ -175,11 +178,13 @@ def experimental_detectron_generate_proposals_single_image_6(
         Boxes [post_nms_count, 4] and scores [post_nms_count] in the type of the inputs, followed by zeros.
 
     Raises:
-        InputError: Shapes do not match.
+        InputError: Shapes do not match, or a number of boxes is negative.
 
     Spec:
         ExperimentalDetectronGenerateProposalsSingleImage-6
     """
+    check_minimum("pre_nms_count", pre_nms_count, 0)
+    check_minimum("post_nms_count", post_nms_count, 0)
     if im_info.size < 2 or scores.ndim != 3:
         raise InputError(
             f"im_info has {im_info.size} values and scores have rank {scores.ndim}, expected 3 values and rank 3"
@@ -230,11 +235,13 @@ def generate_proposals_9(
         Boxes [total, 4] and scores [total] in the type of the inputs, and the number of boxes of each image, [N].
 
     Raises:
-        InputError: Shapes do not match.
+        InputError: Shapes do not match, or a number of boxes is negative.
 
     Spec:
         GenerateProposals-9
     """
+    check_minimum("pre_nms_count", pre_nms_count, 0)
+    check_minimum("post_nms_count", post_nms_count, 0)
     if im_info.ndim != 2 or im_info.shape[1] not in (3, 4) or scores.ndim != 4 or len(scores) != len(im_info):
         raise InputError(
             f"im_info has shape {list(im_info.shape)} and scores {list(scores.shape)}, "
