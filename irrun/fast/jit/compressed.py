@@ -57,6 +57,9 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool) -> Callable[..
             start = group * p["size"]
             with f.loop(start, start + p["size"], f.lanes) as column:
                 data = f.load(f.offset(p["data"], column), f.vector)
+                # Rows are too short for the processor to predict what is read next.
+                for source in sources[:count]:
+                    f.prefetch(f.offset(source, p["inner"] * count + column, "i8"))
                 for source, total in zip(sources, sums, strict=False):
                     codes = f.load(f.offset(source, column, "i8"), f.integers(8))
                     wide = f.convert("sext" if kind == "i8" else "zext", codes, f.integers())
