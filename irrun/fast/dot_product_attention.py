@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.scratch import get_scratch
+from irrun.fast.softmax import exponentiate_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import BOOL, F32, Array
 from irrun.limits import check_allocation
@@ -17,9 +19,9 @@ from irrun.threads import run_parallel
 __all__: list[str] = []
 
 #: Scores that are computed at a time.
-MAX_SCORES = 1 << 19
+MAX_SCORES = 1 << 18
 #: Multiplications that a thread computes at least.
-MIN_PART_PRODUCTS = 1 << 23
+MIN_PART_PRODUCTS = 1 << 22
 MAX_PARTS = 32
 
 
@@ -82,56 +84,77 @@ def attend(query: Array, key: Array, value: Array, mask: Array | None, factor: f
     key_length, value_size = value.shape[-2:]
     result = _allocate(query, value_size)
     if mask is not None:
-        mask = np.broadcast_to(mask, (*query.shape[:-1], key_length))
-        if mask.dtype is BOOL and mask.all():
-            mask = None
-    row_step = max(1, min(length, MAX_SCORES // key_length))
-    head_step = max(1, min(heads, MAX_SCORES // (row_step * key_length)))
-    blocks = list(
-        itertools.product(
-            np.ndindex(*lead),
-            [slice(h, min(h + head_step, heads)) for h in range(0, heads, head_step)],
-            [slice(r, min(r + row_step, length)) for r in range(0, length, row_step)],
-        )
-    )
+        mask = _convert_mask(mask, (*query.shape[:-1], key_length))
+    blocks = _divide((*lead, heads, length), key_length, size + value_size, MAX_SCORES, MIN_PART_PRODUCTS)
     scale = F32.type(factor)
     keys = key.swapaxes(-1, -2)
 
     def compute_block(number: int) -> None:
-        index, head_range, rows = blocks[number]
-        place: tuple[Any, ...] = (*index, head_range)
-        row_place: tuple[Any, ...] = (*place, rows)
-        count, row_count = head_range.stop - head_range.start, rows.stop - rows.start
-        queries = get_scratch("queries", count, row_count, size)
-        np.multiply(query[row_place], scale, queries)
-        scores = get_scratch("scores", count, row_count, key_length)
-        np.matmul(queries, keys[place], out=scores)
+        place = blocks[number]
+        rows = place[-1]
+        queries = get_scratch("queries", *query[place].shape)
+        np.multiply(query[place], scale, queries)
+        shape = (*queries.shape[:-1], key_length)
+        scores = get_scratch("scores", *shape)
+        np.matmul(queries, keys[place[:-1]], out=scores)
         if is_causal:
             is_later = np.arange(key_length) > np.arange(rows.start, rows.stop)[:, np.newaxis]
             np.copyto(scores, -np.inf, where=is_later)
         elif mask is not None:
-            part = mask[row_place]
-            if part.dtype is BOOL:
-                np.copyto(scores, -np.inf, where=~part)
-            else:
-                np.add(scores, part, scores)
-        np.subtract(scores, np.maximum.reduce(scores, axis=-1, keepdims=True), scores)
-        np.exp(scores, scores)
-        total = np.add.reduce(scores, axis=-1, keepdims=True)
-        target = result[row_place]
-        np.matmul(scores, value[place], out=target)
-        np.divide(target, total, target)
+            np.add(scores, mask[place], scores)
+        weights = get_scratch("weights", *shape)
+        total = exponentiate_rows(scores.reshape(-1, key_length), weights.reshape(-1, key_length))
+        target = result[place]
+        np.matmul(weights, value[place[:-1]], out=target)
+        np.divide(target, total.reshape(*shape[:-1], 1), target)
 
-    work = math.prod(query.shape[:-1]) * key_length * (size + value_size)
-    part_count = max(1, min(len(blocks), MAX_PARTS, work // MIN_PART_PRODUCTS))
-    step = -(-len(blocks) // part_count)
-
-    def compute_part(part: int) -> None:
-        for number in range(part * step, min((part + 1) * step, len(blocks))):
-            compute_block(number)
-
-    run_parallel(compute_part, -(-len(blocks) // step))
+    run_parallel(compute_block, len(blocks))
     return result
+
+
+def _convert_mask(mask: Array, shape: tuple[int, ...]) -> Array | None:
+    """Return a mask of f32 that is broadcast to a shape, or None if it has no effect."""
+    if mask.dtype is BOOL:
+        if mask.all():
+            return None
+        check_allocation(mask.shape, F32)
+        mask = np.where(mask, F32.type(0), F32.type(-np.inf))
+    return np.broadcast_to(mask, shape)
+
+
+@functools.lru_cache(maxsize=256)
+def _divide(
+    shape: tuple[int, ...], key_length: int, inner: int, max_scores: int, min_products: int
+) -> list[tuple[Any, ...]]:
+    """Return the indices of blocks of about the same size.
+
+    Args:
+        shape: [..., H, L].
+        key_length: S.
+        inner: Multiplications for each score.
+        max_scores: Scores of a block.
+        min_products: Multiplications of a block, if there are enough scores for several.
+    """
+    steps: list[int] = []
+    space = max_scores // key_length
+    for extent in reversed(shape):
+        steps.insert(0, max(1, min(extent, space)))
+        space //= extent
+    # With fewer blocks than that, threads would wait.
+    part_count = min(MAX_PARTS, math.prod(shape) * key_length * inner // min_products)
+    while math.prod(_count_steps(shape, steps)) < part_count and max(steps[:-1], default=1) > 1:
+        axis = next(i for i, step in enumerate(steps) if step > 1)
+        steps[axis] = -(-steps[axis] // 2)
+    counts = _count_steps(shape, steps)
+    ranges = [
+        [slice(extent * i // count, extent * (i + 1) // count) for i in range(count)]
+        for extent, count in zip(shape, counts, strict=True)
+    ]
+    return list(itertools.product(*ranges))
+
+
+def _count_steps(shape: tuple[int, ...], steps: list[int]) -> list[int]:
+    return [-(-extent // step) for extent, step in zip(shape, steps, strict=True)]
 
 
 def _allocate(query: Array, value_size: int) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.reduction import is_short_axis
+from irrun.fast.softmax import MAX_PRODUCT_LENGTH, exponentiate_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, TILE, Array, freeze, to_int_tuple
 from irrun.threads import run_parallel
@@ -76,14 +77,15 @@ def specialize_softmax(site: CallSite) -> SpecializedKernel | None:
             return call_plain(x)
         flat, reduced = _flatten(x, axis + x.ndim if axis < 0 else axis)
         is_row = flat.ndim == 2 and reduced == 1 and flat.shape[1] <= MAX_PRODUCT_LENGTH
-        block_function = _create_row_softmax(flat.shape[1], is_log) if is_row else create(reduced)
+        if not is_row:
+            block_function = create(reduced)
+        else:
+            block_function = _create_row_softmax(flat.shape[1], is_log) if is_log else _compute_row_softmax
         return apply_in_blocks(block_function, flat, (reduced,)).reshape(x.shape)
 
     return compute
 
 
-#: Rows of at most this length are added up by products in f32; NumPy's sums of longer ones are more precise.
-MAX_PRODUCT_LENGTH = 4096
 #: Smaller arrays are computed in one piece.
 MIN_SIZE_OF_BLOCKS = 2048
 
@@ -120,6 +122,13 @@ def _create_row_softmax(length: int, is_log: bool) -> Callable[..., Array]:
         return shifted
 
     return compute_log if is_log else compute
+
+
+def _compute_row_softmax(x: Array, out: Array | None = None) -> Array:
+    """Compute Softmax of the rows of a matrix that fills the processor's cache."""
+    weights = np.empty(x.shape, x.dtype) if out is None else out
+    np.divide(weights, exponentiate_rows(x, weights), weights)
+    return weights
 
 
 def _create_log_softmax(axis: int) -> Callable[..., Array]:
