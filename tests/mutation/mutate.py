@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
 import json
 import os
 import random
@@ -24,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,8 @@ FIRST_RUN, SECOND_RUN, THIRD_RUN, TIME_LIMIT = 60, 60, 120, 150
 PRELOADED = ["numpy", "ml_dtypes", "lxml.etree", "defusedxml", "pytest", "hypothesis", "PIL.Image", "openvino"]
 
 Result = dict[str, Any]
+
+_numbers = itertools.count(1)
 
 
 def read_area(area: str, root: Path, rng: random.Random) -> list[Any]:
@@ -152,7 +156,6 @@ def run_tests(copy: Path, tests: Sequence[str], *, select: bool = True, stop: bo
     """
     import pytest
 
-    sys.dont_write_bytecode = True  # of changed files
     failed: list[str] = []
     run: list[str] = []
 
@@ -218,7 +221,8 @@ def mutate(copy: Path, mutation: Any) -> Iterator[None]:
     path = copy / mutation.path
     source, status = path.read_bytes(), path.stat()
     path.write_bytes(apply_mutation(mutation, source))
-    os.utime(path, (status.st_mtime + 86400, status.st_mtime + 86400))  # compiled files are compared by the time
+    changed = status.st_mtime + 60 * next(_numbers)  # compiled files are compared by the time and the size
+    os.utime(path, (changed, changed))
     try:
         yield
     finally:
@@ -334,7 +338,6 @@ def run(areas: tuple[str, ...], count: int, seed: int | None, output: Path, agai
             "PYTHONPATH": f"{copy}{os.pathsep}{copy / 'tests'}",
             "IRRUN_COVERAGE_RECORDS": str(RECORDS),
             "OMP_NUM_THREADS": "1",
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         subprocess.run(
             [sys.executable, "-m", "mutation.mutate", "work", *options], cwd=copy, env=environment, check=True
@@ -353,6 +356,9 @@ def work(areas: tuple[str, ...], count: int, seed: int, output: Path, again: Pat
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    for plugin in entry_points(group="pytest11"):
+        with contextlib.suppress(ImportError):
+            plugin.load()
     log, results = ROOT.parent / "log", []
     jobs = [(area, m) for area in areas for m in choose_mutations(area, count, seed, ROOT)]
     if again:
