@@ -211,8 +211,10 @@ def test_collections_are_checked_after_each_mebibyte():
                 assert budget.used == MIB + 1
                 assert collection.size == 2 * MIB + 1
             budget.used = 0
-        with collect_values() as collection, pytest.raises(MemoryLimitError):
-            for _ in range(4):
+        with collect_values() as collection:
+            collection.add(3 * MIB)
+            collection.add(MIB)
+            with pytest.raises(MemoryLimitError):
                 collection.add(MIB)
 
 
