@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +18,8 @@ from irrun.fast.jit.elementwise import compile_rows, compute, get_address, make_
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product
 from irrun.fast.jit.reductions import compile_normalization, compile_softmax, compute_softmax, normalize
+from irrun.fast.jit.winograd import WinogradConvolution, choose_size, count_weights
+from irrun.fast.packing import PackedMemory
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import Windows, create_windows
 
@@ -105,6 +109,8 @@ class ConvolutionKernel:
         attributes: The attributes of Convolution.
         steps: The steps of the epilogue.
         operands: For each of its operands, its value if it is constant.
+        packed: What the weights may take, by default as much as they need. They are packed when data of a shape first
+            arrives, or is declared.
 
     Attributes:
         description: How it is computed.
@@ -116,20 +122,22 @@ class ConvolutionKernel:
         attributes: Mapping[str, Any],
         steps: tuple[Step, ...],
         operands: Sequence[Array | None],
+        packed: PackedMemory | None = None,
     ) -> None:
         self._attributes, self._steps = attributes, steps
         self._kernel_shape = filters.shape[3:]
         self._rank = filters.ndim - 1
         groups, out_channels, in_channels = filters.shape[:3]
         self._in_channels, self._out_channels = groups * in_channels, groups * out_channels
-        planar = filters if self._rank == 4 else filters[:, :, :, np.newaxis]
-        self._convolution: Convolution | DepthwiseConvolution
-        if groups > 1 and out_channels == in_channels == 1:
-            self._convolution = DepthwiseConvolution(planar[:, 0, 0])
+        self._filters = filters if self._rank == 4 else filters[:, :, :, np.newaxis]
+        self._packed = PackedMemory(sys.maxsize) if packed is None else packed
+        self._is_depthwise = groups > 1 and out_channels == in_channels == 1
+        #: Convolutions by the size of their tiles, 0 for those without Winograd's algorithm.
+        self._convolutions: dict[int, Convolution | DepthwiseConvolution | WinogradConvolution] = {}
+        self._lock = threading.Lock()
+        self.description = "compiled: convolution, products of blocks of padded rows"
+        if self._is_depthwise:
             self.description = "compiled: depthwise convolution, vectors of neighboring windows"
-        else:
-            self._convolution = Convolution(planar)
-            self.description = "compiled: convolution, products of blocks of padded rows"
         self._constants = [None if x is None else make_contiguous(x) for x in operands]
         self._geometries: dict[tuple[int, ...], Geometry] = {}
         self._bindings: dict[tuple[tuple[int, ...], ...], _BoundConvolution] = {}
@@ -148,7 +156,7 @@ class ConvolutionKernel:
         if variables:
             addresses = addresses.copy()
             for (position, kind), x in zip(bound.variables, variables, strict=True):
-                held.append(_expand(x, kind, bound.shape))
+                held.append(expand_operand(x, kind, bound.shape))
                 addresses[position] = get_address(held[-1])
         return bound.convolve(make_contiguous(data), addresses).reshape(bound.shape)
 
@@ -161,11 +169,11 @@ class ConvolutionKernel:
             raise ValueError("expected the channels of the filters")
         geometry, shape = self._plan(data_shape)
         operands = _merge(self._constants, [make_placeholder(s) for s in shapes])
-        kinds = tuple(_classify(x, shape) for x in operands)
+        kinds = tuple(classify_operand(x, shape) for x in operands)
         constants = [
-            None if x is None else _expand(x, kind, shape) for x, kind in zip(self._constants, kinds, strict=True)
+            None if x is None else expand_operand(x, kind, shape) for x, kind in zip(self._constants, kinds, strict=True)
         ]
-        convolve = self._convolution.bind(data_shape[0], geometry, Expression(kinds, self._steps))
+        convolve = self._get_convolution(geometry).bind(data_shape[0], geometry, Expression(kinds, self._steps))
         variables = [(i, kinds[i]) for i, x in enumerate(self._constants) if x is None]
         addresses = [0 if x is None else get_address(x) for x in constants]
         if len(self._bindings) >= MAX_BINDINGS:
@@ -174,6 +182,27 @@ class ConvolutionKernel:
         key = (data_shape, *shapes)
         self._bindings[key] = bound
         return bound
+
+    def _get_convolution(self, geometry: Geometry) -> Convolution | DepthwiseConvolution | WinogradConvolution:
+        """Return the convolution for some windows, with packed weights."""
+        _, out_channels, in_channels = self._filters.shape[:3]
+        size = 0 if self._is_depthwise else choose_size(geometry, in_channels, out_channels)
+        with self._lock:
+            if size and size not in self._convolutions:
+                count = F32.itemsize * count_weights(self._filters.shape, size)
+                if not self._packed.fits(count):
+                    size = 0
+                else:
+                    self._packed.reserve(count)
+                    self._convolutions[size] = WinogradConvolution(self._filters, size)
+            if size not in self._convolutions:
+                self._packed.reserve(self._filters.nbytes)
+                self._convolutions[0] = (
+                    DepthwiseConvolution(self._filters[:, 0, 0]) if self._is_depthwise else Convolution(self._filters)
+                )
+            if size:
+                self.description = f"compiled: Winograd F({size}x{size}, 3x3), blocks of tiles"
+            return self._convolutions[size]
 
     def _plan(self, data_shape: tuple[int, ...]) -> tuple[Geometry, tuple[int, ...]]:
         """Return the windows, and the shape of the result."""
@@ -185,7 +214,7 @@ class ConvolutionKernel:
                 raise ValueError("expected windows")
             if len(self._geometries) >= MAX_BINDINGS:
                 self._geometries.clear()
-            geometry = self._geometries[spatial] = _make_geometry(spatial, windows)
+            geometry = self._geometries[spatial] = make_geometry(spatial, windows)
         output = geometry.output if self._rank == 4 else geometry.output[1:]
         return geometry, (data_shape[0], self._out_channels, *output)
 
@@ -359,7 +388,7 @@ def _classify_column(operand: Array, shape: tuple[int, ...]) -> str:
     raise ValueError("expected an operand with the shape of the result or of its columns")
 
 
-def _make_geometry(spatial: tuple[int, ...], windows: Windows) -> Geometry:
+def make_geometry(spatial: tuple[int, ...], windows: Windows) -> Geometry:
     size, output, kernel = (_to_pair(v, 1) for v in (spatial, windows.output_shape, windows.kernel))
     strides, dilations, begin = (
         _to_pair(windows.strides, 1),
@@ -379,7 +408,7 @@ def _to_pair(values: Sequence[int], default: int) -> tuple[int, int]:
     return (values[0], values[1]) if len(values) == 2 else (default, values[0])
 
 
-def _classify(operand: Array, shape: tuple[int, ...]) -> str:
+def classify_operand(operand: Array, shape: tuple[int, ...]) -> str:
     """Return the kind of an operand of an epilogue for a result of a shape.
 
     Raises:
@@ -395,7 +424,7 @@ def _classify(operand: Array, shape: tuple[int, ...]) -> str:
     return "channel" if set(own[2:]) == {1} else "full"
 
 
-def _expand(operand: Array, kind: str, shape: tuple[int, ...]) -> Array:
+def expand_operand(operand: Array, kind: str, shape: tuple[int, ...]) -> Array:
     """Return an operand as the epilogue reads it."""
     if kind == "scalar" or operand.shape == shape:
         return make_contiguous(operand)

@@ -199,8 +199,7 @@ class _Compilation:
             return None
 
         def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
-            self.packed.reserve(filters.nbytes)
-            return ConvolutionKernel(grouped, instruction.attributes, steps, operands)
+            return ConvolutionKernel(grouped, instruction.attributes, steps, operands, self.packed)
 
         group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
         self.extend(group)

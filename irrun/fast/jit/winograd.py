@@ -1,0 +1,261 @@
+"""Winograd's algorithm F(m x m, 3 x 3), compiled: m x m neighboring results take (m + 2)^2 products instead of 9 m^2.
+
+A block of tiles is transformed, multiplied by the transformed filters and transformed back while it is in the
+processor's cache. The transforms of the data, and the products of sections of channels, are divided between threads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.compiler import get_lanes
+from irrun.fast.jit.convolution import Geometry, get_buffer, get_epilogue_address
+from irrun.fast.jit.elementwise import get_address
+from irrun.fast.jit.expressions import Expression
+from irrun.fast.jit.products import divide_columns, get_tile
+from irrun.fast.jit.winograd_kernels import POINTS, compile_data_transform, compile_products, compile_result_transform
+from irrun.threads import run_parallel
+
+__all__ = ["WinogradConvolution", "choose_size", "count_weights"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: Input and output channels at least: the transforms take as long for fewer products.
+MIN_CHANNELS = 16
+#: Elements of the transformed data and products of a block, and tiles that share the reading of weights at least.
+BLOCK_SIZE, MIN_BLOCK_TILES = 384 << 10, 16
+#: Tiles whose products take as long as reading the weights for them.
+READING_TILES = 12
+#: Multiplications of a part that a thread computes at least, and parts of a block at most.
+MIN_PART_WORK, MAX_PARTS = 1 << 22, 8
+
+
+def make_filter_matrix(size: int) -> Array:
+    """Return the matrix [m + 2, 3] that transforms columns of filters, in f64."""
+    points = [Fraction(0), *(Fraction(s * p) for p in POINTS[size] for s in (1, -1))]
+    if size == 2:  # the transform of the data has the opposite sign there
+        scales = [Fraction(1), Fraction(2), Fraction(2)]
+    else:
+        scales = [math.prod((p - q for q in points if q != p), start=Fraction(1)) for p in points]
+    rows = [[p**k / scale for k in range(3)] for p, scale in zip(points, scales, strict=True)]
+    if size == 2:
+        rows[0] = [-rows[0][0], *rows[0][1:]]
+    return np.array([*rows, [0, 0, 1]], np.float64)
+
+
+def count_weights(filters: tuple[int, ...], size: int) -> int:
+    """Return the number of elements of transformed filters of shape [..., CO, CI, 3, 3]."""
+    groups, (channels, inner) = math.prod(filters[:-4]), filters[-4:-2]
+    return groups * (size + 2) ** 2 * inner * (channels + -channels % get_lanes())
+
+
+def choose_size(geometry: Geometry, in_channels: int, out_channels: int) -> int:
+    """Return m, or 0 if Winograd's algorithm does not suit a convolution."""
+    if geometry.kernel != (3, 3) or geometry.strides != (1, 1) or geometry.dilations != (1, 1):
+        return 0
+    if min(in_channels, out_channels) < MIN_CHANNELS:
+        return 0
+    costs = {}
+    for size in POINTS:
+        tiles = math.prod(-(-n // size) for n in geometry.output)
+        costs[size] = (size + 2) ** 2 * (tiles + -tiles % (get_tile()[0] // 2) + READING_TILES)
+    size = min(costs, key=costs.__getitem__)
+    return size if costs[size] < 9 * (math.prod(geometry.output) + READING_TILES) else 0
+
+
+def transform_filters(filters: Array, size: int) -> Array:
+    """Return filters [CO, CI, 3, 3] in the order in which products read them: (m + 2)^2 times panels of channels."""
+    c_out, c_in = filters.shape[:2]
+    matrix = make_filter_matrix(size)
+    both = np.kron(matrix, matrix)
+    padded = c_out + -c_out % get_lanes()
+    result = np.zeros((len(both), c_in * padded), F32)
+    for start, width in divide_columns(c_out):
+        count = min(width, c_out - start)
+        block = filters[start : start + count].transpose(2, 3, 1, 0).reshape(9, -1).astype(np.float64)
+        panels = result[:, start * c_in : (start + width) * c_in].reshape(len(both), c_in, width)
+        panels[:, :, :count] = (both @ block).reshape(len(both), c_in, count)
+    return result
+
+
+@dataclass(frozen=True)
+class _Block:
+    """A rectangle of tiles: its first row and column, and its numbers of rows and columns."""
+
+    row: int
+    column: int
+    rows: int
+    columns: int
+
+
+def _divide_tiles(rows: int, columns: int, limit: int) -> list[_Block]:
+    """Return blocks of about the same size of at most `limit` tiles."""
+
+    def split(length: int, step: int) -> list[tuple[int, int]]:
+        count = -(-length // step)
+        bounds = [length * i // count for i in range(count + 1)]
+        return [(a, b - a) for a, b in itertools.pairwise(bounds)]
+
+    widths = split(columns, min(columns, limit))
+    heights = split(rows, max(1, min(rows, limit // max(width for _, width in widths))))
+    return [_Block(y, x, height, width) for y, height in heights for x, width in widths]
+
+
+def _run_in_order(function: Callable[[int], None], count: int) -> None:
+    for part in range(count):
+        function(part)
+
+
+class WinogradConvolution:
+    """A convolution of 3x3 windows with constant weights and strides of 1.
+
+    Args:
+        filters: f32, shape [GROUPS, CO, CI, 3, 3].
+        size: m, 2 or 4.
+    """
+
+    def __init__(self, filters: Array, size: int) -> None:
+        self.groups, self.out_channels, self.in_channels = filters.shape[:3]
+        self.size = size
+        self.weights = [transform_filters(group, size) for group in filters]
+
+    def bind(self, batch: int, geometry: Geometry, expression: Expression) -> Callable[[Array, Sequence[int]], Array]:
+        """Return the convolution for data of one shape; see `Convolution.bind`."""
+        plan = _Plan(geometry, self.in_channels, self.out_channels, self.size)
+        epilogue = get_epilogue_address(expression)
+        shape = (batch, self.groups * self.out_channels, *geometry.output)
+        transform_data, transform_result = compile_data_transform(self.size), compile_result_transform(self.size)
+        multiply = compile_products()
+        positions = (self.size + 2) ** 2
+        in_plane, out_plane = math.prod(geometry.size), math.prod(geometry.output)
+        in_size = 4 * self.in_channels * in_plane
+        weights = [get_address(x) for x in self.weights]
+        weights_step = self.weights[0].shape[1]
+
+        def prepare(block: _Block, source: int, channels: tuple[int, int], target: int) -> None:
+            """Transform the data of some channels."""
+            scratch = get_address(get_buffer("winograd scratch", plan.scratch_size))
+            transform_data(source, scratch, target, *channels, *plan.describe_data(block))
+
+        def finish(block: _Block, index: int, section: tuple[int, int], source: int, target: int, table: int) -> None:
+            """Compute the results of some channels."""
+            first, last = section
+            width = last - first + -(last - first) % get_lanes()
+            count = plan.count_rows(block)
+            stride, step = width, count * width + get_lanes()
+            products = get_address(get_buffer("winograd products", positions * step))
+            data_stride, data_step = plan.get_strides(block)
+            sizes = (positions, count, self.in_channels, data_stride, data_step, first, first + width, weights_step)
+            multiply(source, weights[index % self.groups], products, *sizes, stride, step)
+            scratch = get_address(get_buffer("winograd scratch", plan.scratch_size))
+            planes = get_address(get_buffer("block", plan.block_size))
+            layout = plan.describe_result(block, out_plane, index * self.out_channels)
+            transform_result(products, scratch, planes, target, table, epilogue, first, last, stride, step, *layout)
+
+        def convolve(data: Array, operands: Sequence[int]) -> Array:
+            result = np.empty(shape, F32)
+            pointers = np.array(operands or (0,), np.int64)
+            source, target, table = get_address(data), get_address(result), get_address(pointers)
+            count = batch * self.groups * len(plan.blocks)
+
+            def compute_block(item: int, run: Callable[[Callable[[int], None], int], None]) -> None:
+                index, number = divmod(item, len(plan.blocks))
+                block = plan.blocks[number]
+                transformed = get_address(get_buffer("winograd data", plan.data_size))
+                start = source + index * in_size
+                run(lambda i: prepare(block, start, plan.pieces[i], transformed), len(plan.pieces))
+                run(
+                    lambda i: finish(block, index, plan.sections[i], transformed, target, table),
+                    len(plan.sections),
+                )
+
+            if count >= plan.part_count:
+                run_parallel(lambda item: compute_block(item, _run_in_order), count)
+            else:
+                for item in range(count):
+                    compute_block(item, run_parallel)
+            return result
+
+        return convolve
+
+
+class _Plan:
+    """How a convolution is divided into blocks of tiles, and these into parts.
+
+    Attributes:
+        blocks: The blocks.
+        sections: The first output channel and the one after the last of each section.
+        pieces: The same for input channels.
+        part_count: The number of blocks from which on they are not divided.
+        data_size: Elements of the transformed data of a block.
+        scratch_size: Elements of a block of pixels of as many channels as a vector has elements.
+        block_size: The same for results.
+    """
+
+    def __init__(self, geometry: Geometry, in_channels: int, out_channels: int, size: int) -> None:
+        self.geometry, self.size = geometry, size
+        self.in_channels = in_channels
+        lanes = get_lanes()
+        positions = (size + 2) ** 2
+        self.padded_channels = in_channels + -in_channels % lanes
+        rows, columns = (-(-n // size) for n in geometry.output)
+        limit = max(MIN_BLOCK_TILES, BLOCK_SIZE // (positions * (self.padded_channels + out_channels)))
+        self.blocks = _divide_tiles(rows, columns, limit)
+        data_sizes, scratch_sizes, block_sizes = [0], [0], [0]
+        for block in self.blocks:
+            data_sizes.append(positions * self.get_strides(block)[1])
+            padded = self._pad_columns(block)
+            scratch_sizes.append((block.rows * size + 2) * padded * lanes)
+            block_sizes.append(block.rows * size * padded * lanes)
+        self.data_size, self.scratch_size, self.block_size = max(data_sizes), max(scratch_sizes), max(block_sizes)
+        work = positions * rows * columns * in_channels * out_channels
+        self.part_count = max(1, min(MAX_PARTS, work // MIN_PART_WORK))
+        count = max(1, self.part_count // len(self.blocks)) if len(self.blocks) < self.part_count else 1
+        tile = get_tile()[1] * lanes
+        step = -(-out_channels // count)
+        step += -step % tile
+        self.sections = [(i, min(i + step, out_channels)) for i in range(0, out_channels, step)]
+        if len(self.sections) > 1 and out_channels - self.sections[-1][0] <= lanes:
+            # A last panel of one vector is packed together with the one before.
+            self.sections[-2:] = [(self.sections[-2][0], out_channels)]
+        piece = -(-in_channels // count)
+        piece += -piece % lanes
+        self.pieces = [(i, min(i + piece, in_channels)) for i in range(0, in_channels, piece)]
+
+    def _pad_columns(self, block: _Block) -> int:
+        columns = block.columns * self.size + 2
+        return columns + -columns % get_lanes()
+
+    def count_rows(self, block: _Block) -> int:
+        """Return the number of tiles of a block that are multiplied, with some whose products are not used."""
+        count = block.rows * block.columns
+        return count + -count % (get_tile()[0] // 2)
+
+    def get_strides(self, block: _Block) -> tuple[int, int]:
+        """Return the elements of transformed data between tiles, and between positions of a tile."""
+        # Another line keeps the positions of a tile from the same lines of the cache.
+        return self.padded_channels, self.count_rows(block) * self.padded_channels + get_lanes()
+
+    def describe_data(self, block: _Block) -> tuple[int, ...]:
+        """Return the last arguments of the transform of data."""
+        geometry, size = self.geometry, self.size
+        place = (block.row * size - geometry.pads_begin[0], block.column * size - geometry.pads_begin[1])
+        sizes = (block.rows * size + 2, block.columns * size + 2, self._pad_columns(block), block.rows, block.columns)
+        return (self.in_channels, math.prod(geometry.size), *geometry.size, *place, *sizes, *self.get_strides(block))
+
+    def describe_result(self, block: _Block, plane: int, channel_offset: int) -> tuple[int, ...]:
+        """Return the last arguments of the transform of products."""
+        height, width = self.geometry.output
+        top, left = block.row * self.size, block.column * self.size
+        rows, columns = min(block.rows * self.size, height - top), min(block.columns * self.size, width - left)
+        place = (plane, top * width + left, width, channel_offset)
+        return (block.rows, block.columns, self._pad_columns(block), rows, columns, *place)
