@@ -6,6 +6,7 @@ import difflib
 import json
 import os
 import random
+import re
 import sqlite3
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -53,21 +54,21 @@ class CoverageRecords:
             tests.update(test for test, bits in rows if old_lines is None or _contains_any(bits, old_lines))
         return tests
 
-    def order_tests(self, tests: Collection[str], path: str, rng: random.Random) -> list[str]:
-        """Return tests in the order in which they probably fail: quick ones first, of every test file in turn.
+    def order_tests(self, tests: Collection[str], path: str, function: str, rng: random.Random) -> list[str]:
+        """Return tests in the order in which they probably fail: one of each test function, then a second one, and so on.
 
-        Files whose name contains that of the changed module precede others.
+        Functions whose names contain words of the changed function or its module come first, slow tests last.
         """
-        files: dict[str, list[str]] = {}
+        words = {word for word in re.split(r"[/._]", f"{path} {function}".lower()) if len(word) > 3}
+        functions: dict[str, list[str]] = {}
         for test in sorted(tests, key=lambda test: (self._seconds.get(test, 0.1) // 0.5, rng.random())):
-            files.setdefault(test.partition("::")[0], []).append(test)
-        module = Path(path).stem
-        turns = [
-            (turn // 4 if module in file else turn, self._seconds.get(test, 0.1) > 5, rng.random(), test)
-            for file, own in files.items()
-            for turn, test in enumerate(own)
-        ]
-        return [test for *_, test in sorted(turns, key=lambda turn: (turn[1], turn[0], turn[2]))]
+            functions.setdefault(test.partition("[")[0], []).append(test)
+        turns = []
+        for name, own in functions.items():
+            closeness = len(words & set(re.split(r"[/._:]+", name.lower())))
+            for turn, test in enumerate(own):
+                turns.append((self._seconds.get(test, 0.1) > 5, turn, -closeness, rng.random(), test))
+        return [test for *_, test in sorted(turns)]
 
     @staticmethod
     def _translate(recorded: Path, present: Path, lines: tuple[int, int] | None) -> set[int] | None:
