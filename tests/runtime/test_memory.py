@@ -1,0 +1,106 @@
+"""Estimates of the memory of results before they are computed."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from ir_text import layer, net, port, write
+
+import irrun
+from irrun.element_types import ELEMENT_TYPES, ElementType
+from irrun.limits import MemoryLimitError
+from irrun.runtime.memory import estimate_result
+
+
+def compile_layer(folder, operation, data, inputs):
+    """Compile a model of one layer without rewrites; an input is (element type, shape)."""
+    type, _, version = operation.partition("-")
+    layers, edges = [], []
+    for i, (element_type, shape) in enumerate(inputs):
+        attributes = f'shape="{",".join(map(str, shape))}" element_type="{element_type}"'
+        layers.append(layer(i, "Parameter", data=attributes, outputs=[port(0, shape)]))
+        edges.append((i, 0, 100, i))
+    ports = [port(i, shape) for i, (_, shape) in enumerate(inputs)]
+    layers.append(layer(100, type, f"opset{version}", data, ports, [port(100)], name="layer"))
+    layers.append(layer(101, "Result", inputs=[port(0)]))
+    return irrun.compile_model(write(folder, net(layers, [*edges, (100, 100, 101, 0)])), optimize=False)
+
+
+def draw(element_type, shape):
+    dtype = ELEMENT_TYPES[element_type].dtype
+    return np.ones(shape, dtype)
+
+
+def f32(*shapes):
+    return [("f32", shape) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("operation", "data", "inputs"),
+    [
+        ("MatMul-1", "", f32((2, 3), (3, 4))),
+        ("MatMul-1", 'transpose_a="true"', f32((3, 2), (3, 4))),
+        ("MatMul-1", 'transpose_b="true"', f32((2, 3), (4, 3))),
+        ("MatMul-1", "", f32((5, 1, 2, 3), (6, 3, 4))),
+        ("MatMul-1", "", f32((3,), (7, 3, 4))),
+        ("MatMul-1", "", f32((7, 2, 3), (3,))),
+        ("MatMul-1", "", [("f64", (2, 3)), ("f64", (3, 4))]),
+        ("Einsum-7", 'equation="ij,jk->ik"', f32((2, 3), (3, 4))),
+        ("Einsum-7", 'equation="i j , j k -> k i j"', f32((2, 3), (3, 4))),
+        ("Einsum-7", 'equation="b...i,i->b..."', f32((2, 5, 6, 3), (3,))),
+        ("Einsum-7", 'equation="...ij,...jk->...ik"', f32((1, 5, 2, 3), (5, 3, 4))),
+        ("Einsum-7", 'equation="ij->ji"', f32((2, 3))),
+        ("Add-1", "", f32((2, 1, 3), (4, 1))),
+        ("Add-1", "", [("i64", (2, 3)), ("i64", ())]),
+        ("Relu-1", "", f32((2, 3))),
+        ("Less-1", "", f32((2, 3), (3,))),
+        ("GreaterEqual-1", "", f32((2, 3), (3,))),
+        ("Convert-1", 'destination_type="f64"', f32((2, 3))),
+        ("Convert-1", 'destination_type="u8"', f32((2, 3))),
+        ("Concat-1", 'axis="0"', f32((2, 3), (4, 3))),
+    ],
+)
+def test_estimate_is_the_size_of_the_result(operation, data, inputs, tmp_path):
+    compiled = compile_layer(tmp_path, operation, data, inputs)
+    arrays = [draw(*entry) for entry in inputs]
+    (instruction,) = compiled._program.instructions
+    result = compiled(arrays)[0]
+    assert estimate_result(instruction, arrays) == result.nbytes
+
+
+def test_estimate_of_low_precision_covers_the_computation_in_f32(tmp_path):
+    inputs = [("f16", (2, 3)), ("f16", (3,))]
+    instructions = compile_layer(tmp_path, "Add-1", "", inputs)._program.instructions
+    (instruction,) = (i for i in instructions if i.operation.type == "Add")
+    assert estimate_result(instruction, [draw(*entry) for entry in inputs]) == 24
+
+
+def test_views_and_operations_that_check_themselves_have_no_estimate(tmp_path):
+    for operation, data, inputs in (
+        ("Reshape-1", 'special_zero="false"', [("f32", (2, 3)), ("i64", (2,))]),
+        ("Convolution-1", 'strides="1" pads_begin="0" pads_end="0" dilations="1"', f32((1, 1, 4), (1, 1, 2))),
+    ):
+        (instruction,) = compile_layer(tmp_path, operation, data, inputs)._program.instructions
+        assert estimate_result(instruction, [draw(*entry) for entry in inputs]) == 0
+        assert estimate_result(instruction, [None]) == 0
+
+
+@pytest.mark.parametrize(
+    ("operation", "data", "shapes"),
+    [
+        ("Add-1", "", [(4096, 1), (1, 4096)]),
+        ("MatMul-1", "", [(4096, 1), (1, 4096)]),
+        ("Einsum-7", 'equation="i,j->ij"', [(4096,), (4096,)]),
+    ],
+)
+@pytest.mark.parametrize("optimize", [False, True])
+def test_result_that_exceeds_the_memory_is_refused_before_it_is_computed(operation, data, shapes, optimize, tmp_path):
+    compile_layer(tmp_path, operation, data, f32(*shapes))
+    compiled = irrun.compile_model(tmp_path / "model.xml", memory="48M", optimize=optimize)
+    arrays = [draw("f32", shape) for shape in shapes]
+    with pytest.raises(MemoryLimitError, match=re.escape("expected at most 48 MiB")):
+        compiled(arrays)
+    result = irrun.compile_model(tmp_path / "model.xml", memory="65M", optimize=optimize)(arrays)[0]
+    assert (result.shape, ElementType.of(result.dtype).name) == ((4096, 4096), "f32")
