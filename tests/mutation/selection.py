@@ -55,7 +55,7 @@ class CoverageRecords:
         return tests
 
     def order_tests(self, tests: Collection[str], path: str, function: str, rng: random.Random) -> list[str]:
-        """Return tests in the order in which they probably fail: one of each test function, then second ones, and so on.
+        """Return tests in the order in which they probably fail: one of each function, then second ones, and so on.
 
         Functions whose names contain words of the changed function or its module come first, slow tests last.
         """
