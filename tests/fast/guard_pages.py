@@ -73,7 +73,9 @@ def run_kernels():
         run_convolutions(length, bias)
     codes = guard(np.random.default_rng(0).integers(-128, 128, (21, 96)).astype(np.int8))
     scale = guard(np.random.default_rng(0).uniform(0.5, 1, (21, 3)).astype(np.float32))
-    compressed.CompressedKernel(CompressedWeights(codes, None, scale, 3))(draw(2, 96))
+    kernel = compressed.CompressedKernel(CompressedWeights(codes, None, scale, 3))
+    for rows in (1, 2, 9, 33):
+        kernel(draw(rows, 96))
 
 
 def run_convolutions(width, bias):

@@ -9,12 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import ir_text
-import ml_dtypes
 import numpy as np
 import pytest
 
 import irrun
-from irrun.fast.compressed import CompressedWeights
 from irrun.ops._support.windows import create_windows
 from irrun.ops.activation.softmax import softmax_8
 from irrun.ops.convolution.forward import group_convolution_1
@@ -239,28 +237,6 @@ def test_attention_agrees_with_the_plain_kernel(mask):
     result = run_with_threads(lambda: kernel(*inputs))
     expected = scaled_dot_product_attention_13(*inputs, causal=mask == "causal")
     np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)
-
-
-@pytest.mark.parametrize("name", ["int8", "uint8", "int4", "uint4"])
-@pytest.mark.parametrize("groups", [1, 3])
-def test_compressed_row_agrees_with_decompressed_weights(name, groups):
-    from irrun.fast.jit.compressed import CompressedKernel, supports
-
-    rng = np.random.default_rng(0)
-    dtype = np.dtype(getattr(ml_dtypes, name, name))
-    limits = {"int8": (-128, 128), "uint8": (0, 256), "int4": (-8, 8), "uint4": (0, 16)}[name]
-    codes = rng.integers(*limits, (21, 96)).astype(np.int16).astype(dtype)
-    scale = np.asfortranarray(rng.uniform(0.5, 1, (21, groups)).astype(np.float32))
-    for zero_point in (None, np.float32([[3]]), np.asfortranarray(np.arange(21 * groups).reshape(21, groups) * 0.5)):
-        zero_point = None if zero_point is None else zero_point.astype(np.float32)
-        weights = CompressedWeights(codes, zero_point, scale, groups)
-        assert supports(weights)
-        x = rng.normal(size=(1, 2, 96)).astype(np.float32)
-        result = run_with_threads(lambda w=weights, x=x: CompressedKernel(w)(x))
-        decompressed = weights.decompress().astype(np.float64)
-        # Products with codes and with the zero point are summed up apart.
-        size = np.abs(x) @ (np.abs(decompressed) + 2 * 40).T
-        assert np.all(np.abs(result - x @ decompressed.T) <= 96 * EPSILON * size)
 
 
 def write_model(folder):

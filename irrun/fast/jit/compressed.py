@@ -15,8 +15,12 @@ import numpy as np
 from irrun.fast.compressed import CompressedWeights, multiply_by_weights
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.compressed_codes import get_kind, get_parameter_strides, load_codes, supports
+from irrun.fast.jit.compressed_tiles import compile_tiles, multiply_rows
 from irrun.fast.jit.elementwise import get_address, make_contiguous
+from irrun.fast.jit.products import compile_packing
 from irrun.fast.jit.reductions import add, fold
+from irrun.limits import check_allocation
 from irrun.threads import run_parallel
 
 __all__ = ["CompressedKernel", "multiply_row", "supports"]
@@ -28,14 +32,14 @@ F32 = np.dtype(np.float32)
 #: Rows of the weights that share the elements of the row in registers.
 ROWS = 8
 #: Rows of the data up to which each is multiplied on its own.
-MAX_ROWS = 3
+MAX_ROWS = 8
 #: Codes of a part that a thread reads at least, and parts at most.
-MIN_PART_SIZE, MAX_PARTS = 1 << 19, 16
+MIN_PART_SIZE, MAX_PARTS = 1 << 20, 16
 
 
 @functools.cache
 def compile_row(kind: str, has_zero_point: bool, has_scale: bool) -> Callable[..., None]:
-    """Return the kernel that multiplies a row by codes [N, K] of one byte: "i8", "u8" or "i4".
+    """Return the kernel that multiplies a row by codes [N, K].
 
     Zero points and scales are addressed by their strides along rows and groups, which may be 0.
     """
@@ -50,22 +54,16 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool) -> Callable[..
     def multiply_rows(row: Value, count: int) -> None:
         for total in totals[:count]:
             total.set(0.0)
-        sources = [f.offset(p["codes"], (row + r) * p["inner"], "i8") for r in range(count)]
         with f.loop(0, groups) as group:
             for total in sums[:count]:
                 total.set(0.0)
             start = group * p["size"]
             with f.loop(start, start + p["size"], f.lanes) as column:
                 data = f.load(f.offset(p["data"], column), f.vector)
-                # Rows are too short for the processor to predict what is read next.
-                for source in sources[:count]:
-                    f.prefetch(f.offset(source, p["inner"] * count + column, "i8"))
-                for source, total in zip(sources, sums, strict=False):
-                    codes = f.load(f.offset(source, column, "i8"), f.integers(8))
-                    wide = f.convert("sext" if kind == "i8" else "zext", codes, f.integers())
-                    if kind == "i4":  # of 0 to 15
-                        wide = (wide ^ 8) - 8
-                    total.set(f.multiply_add(f.convert("sitofp", wide, f.vector), data, total.get()))
+                for r, total in enumerate(sums[:count]):
+                    index = (row + r) * p["inner"] + column
+                    codes = load_codes(f, kind, p["codes"], index, p["inner"] * count)
+                    total.set(f.multiply_add(codes, data, total.get()))
             group_sums = f.load(f.offset(p["sums"], group * f.lanes), f.vector)
             for r in range(count):
                 value = sums[r].get()
@@ -90,52 +88,30 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool) -> Callable[..
     return compile_function(f)
 
 
-def multiply_row(
-    codes: Array, scales: Array | None, zero_points: Array | None, x: Array, out: Array, group_size: int
-) -> None:
-    """Compute `out = ((codes - zero_points) * scales) @ x` in one pass over the codes.
+def multiply_row(weights: CompressedWeights, row: Array, out: Array) -> None:
+    """Compute `out = weights @ row` in one pass over the codes.
 
     Args:
-        codes: i8, u8, i4 or u4, contiguous, shape [N, K].
-        scales: f32, shape [N, K / group_size] or [1, 1], or None.
-        zero_points: f32, like `scales`.
-        x: f32, contiguous, shape [K].
+        weights: Weights that `supports` accepts, shape [N, K].
+        row: f32, contiguous, shape [K].
         out: f32, contiguous, shape [N].
-        group_size: A multiple of the number of f32 in a vector that divides K.
     """
-    rows, inner = codes.shape
+    rows, inner = weights.shape
+    size = inner // weights.groups
     lanes = get_lanes()
-    sums = np.ascontiguousarray(x.reshape(-1, group_size // lanes, lanes).sum(axis=1))
-    kernel = compile_row(get_kind(codes), zero_points is not None, scales is not None)
-    arrays = [zero_points, scales]
-    strides = [(0, 0) if a is None or a.size == 1 else (a.strides[0] // 4, a.strides[1] // 4) for a in arrays]
-    addresses = [0 if a is None else get_address(a) for a in (codes, x, sums, *arrays, out)]
-    parts = max(1, min(MAX_PARTS, codes.size // MIN_PART_SIZE))
+    sums = np.add.reduce(row.reshape(-1, size // lanes, lanes), axis=1)
+    kernel = compile_row(get_kind(weights), weights.zero_point is not None, weights.scale is not None)
+    arrays = [weights.zero_point, weights.scale]
+    strides = [stride for a in arrays for stride in get_parameter_strides(a)]
+    addresses = [0 if a is None else get_address(a) for a in (weights.codes, row, sums, *arrays, out)]
+    parts = max(1, min(MAX_PARTS, weights.codes.size // MIN_PART_SIZE))
     step = -(-rows // parts)
     step += -step % ROWS
 
     def compute(part: int) -> None:
-        kernel(*addresses, part * step, min((part + 1) * step, rows), inner, group_size, *strides[0], *strides[1])
+        kernel(*addresses, part * step, min((part + 1) * step, rows), inner, size, *strides)
 
     run_parallel(compute, -(-rows // step))
-
-
-def get_kind(codes: Array) -> str:
-    """Return how codes are converted."""
-    return {"int8": "i8", "int4": "i4"}.get(codes.dtype.name, "u8")
-
-
-def supports(weights: CompressedWeights) -> bool:
-    """Return whether the kernel multiplies rows by some weights."""
-    codes = weights.codes
-    size = weights.shape[1] // weights.groups
-    parameters = [a for a in (weights.scale, weights.zero_point) if a is not None]
-    if any(a.dtype != F32 or (a.size != 1 and a.shape != (weights.shape[0], weights.groups)) for a in parameters):
-        return False
-    if any(a.size != 1 and a.shape[1] == 1 and a.strides[0] % 4 for a in parameters):
-        return False
-    is_byte = codes.dtype in (np.int8, np.uint8) or codes.dtype.name in ("int4", "uint4")
-    return is_byte and codes.flags.c_contiguous and size % get_lanes() == 0
 
 
 class CompressedKernel:
@@ -145,21 +121,26 @@ class CompressedKernel:
         weights: Weights that `supports` accepts.
     """
 
-    description = "compiled: product of few rows, one pass over the compressed weights"
+    description = "compiled: product with compressed weights, which are decompressed in registers or the cache"
 
     def __init__(self, weights: CompressedWeights) -> None:
         self._weights = weights
-        self._size = weights.shape[1] // weights.groups
-        compile_row(get_kind(weights.codes), weights.zero_point is not None, weights.scale is not None)
+        arguments = get_kind(weights), weights.zero_point is not None, weights.scale is not None
+        compile_row(*arguments)
+        compile_tiles(*arguments)
+        compile_packing()
 
     def __call__(self, data: Array) -> Array:
         """Compute `data @ weights.T`."""
         weights = self._weights
         count, inner = weights.shape
-        if data.dtype != F32 or not data.size or data.size > MAX_ROWS * inner or data.shape[-1] != inner:
+        if data.dtype != F32 or not data.size or not data.ndim or data.shape[-1] != inner:
             return multiply_by_weights(data, weights=weights)
         rows = make_contiguous(data).reshape(-1, inner)
+        check_allocation((len(rows), count), F32)
+        if len(rows) > MAX_ROWS:
+            return multiply_rows(weights, rows).reshape(*data.shape[:-1], count)
         result = np.empty((len(rows), count), F32)
         for row, out in zip(rows, result, strict=True):
-            multiply_row(weights.codes, weights.scale, weights.zero_point, row, out, self._size)
+            multiply_row(weights, row, out)
         return result.reshape(*data.shape[:-1], count)

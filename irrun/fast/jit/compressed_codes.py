@@ -1,0 +1,62 @@
+"""Codes of compressed weights in compiled kernels: how they are loaded, and what they are scaled by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.compressed import CompressedWeights
+from irrun.fast.jit.code import Function, Operand, Value
+from irrun.fast.jit.compiler import get_lanes
+
+__all__ = ["get_kind", "get_parameter_strides", "load_codes", "supports"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+
+def get_kind(weights: CompressedWeights) -> str:
+    """Return how codes are converted: "i8", "u8" or "i4"."""
+    return {"int8": "i8", "int4": "i4"}.get(weights.codes.dtype.name, "u8")
+
+
+def get_parameter_strides(parameter: Array | None) -> tuple[int, int]:
+    """Return the elements from one row, and from one group, to the next of zero points or scales."""
+    if parameter is None or parameter.size == 1:
+        return 0, 0
+    return parameter.strides[0] // 4, parameter.strides[1] // 4
+
+
+def supports(weights: CompressedWeights) -> bool:
+    """Return whether compiled kernels multiply by some weights."""
+    codes = weights.codes
+    size = weights.shape[1] // weights.groups
+    parameters = [a for a in (weights.scale, weights.zero_point) if a is not None]
+    if any(a.dtype != F32 or (a.size != 1 and a.shape != (weights.shape[0], weights.groups)) for a in parameters):
+        return False
+    if any(a.size != 1 and a.shape[1] == 1 and a.strides[0] % 4 for a in parameters):
+        return False
+    is_byte = codes.dtype in (np.int8, np.uint8) or codes.dtype.name in ("int4", "uint4")
+    return is_byte and codes.flags.c_contiguous and size % get_lanes() == 0
+
+
+def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: Operand) -> Value:
+    """Return a vector of codes in f32, and load those at a distance into the cache.
+
+    Args:
+        f: The function.
+        kind: As `get_kind` returns it.
+        codes: The address of all codes.
+        index: The number of the first code.
+        distance: The number of codes from those to the ones that are loaded into the cache.
+    """
+    source = f.offset(codes, index, "i8")
+    # Rows are too short for the processor to predict what is read next.
+    f.prefetch(f.offset(source, distance, "i8"))
+    values = f.load(source, f.integers(8))
+    wide = f.convert("sext" if kind == "i8" else "zext", values, f.integers())
+    if kind == "i4":  # of 0 to 15
+        wide = (wide ^ 8) - 8
+    return f.convert("sitofp", wide, f.vector)

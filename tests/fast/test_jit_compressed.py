@@ -1,0 +1,95 @@
+"""Compiled products with compressed weights."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from irrun.fast.compressed import CompressedWeights
+from irrun.threads import use_threads
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+
+EPSILON = np.finfo(np.float32).eps
+LIMITS = {"int8": (-128, 128), "uint8": (0, 256), "int4": (-8, 8), "uint4": (0, 16)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def use_own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def run_with_threads(function):
+    """Return what a function returns, after checking that it has the same bits for other numbers of threads."""
+    results = []
+    for count in (1, 2, 4):
+        with use_threads(count), np.errstate(all="ignore"):
+            results.append(function())
+    assert all(np.array_equal(results[0], other, equal_nan=True) for other in results[1:])
+    return results[0]
+
+
+def make_weights(name, shape, groups, zero_point):
+    rng = np.random.default_rng(0)
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    codes = rng.integers(*LIMITS[name], shape).astype(np.int16).astype(dtype)
+    scale = np.asfortranarray(rng.uniform(0.5, 1, (shape[0], groups)).astype(np.float32))
+    halves = np.arange(shape[0] * groups).reshape(shape[0], groups) % 80 / 2
+    zero_points = {
+        "none": None,
+        "scalar": np.float32([[3]]),
+        "groups": np.asfortranarray(halves.astype(np.float32)),
+    }
+    return CompressedWeights(codes, zero_points[zero_point], scale, groups)
+
+
+@pytest.mark.parametrize("name", list(LIMITS))
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("zero_point", ["none", "scalar", "groups"])
+def test_compressed_products_agree_with_decompressed_weights(name, groups, zero_point):
+    from irrun.fast.jit.compressed import CompressedKernel, supports
+
+    weights = make_weights(name, (53, 96), groups, zero_point)
+    assert supports(weights)
+    decompressed = weights.decompress().astype(np.float64)
+    # For few rows, products with codes and with the zero point are summed up apart.
+    bound = np.abs(decompressed) + 2 * 40
+    kernel = CompressedKernel(weights)
+    for count in (1, 2, 8, 9, 16, 17, 33, 70):
+        x = np.random.default_rng(count).normal(size=(1, count, 96)).astype(np.float32)
+        result = run_with_threads(lambda x=x: kernel(x))
+        assert result.shape == (1, count, 53)
+        assert np.all(np.abs(result - x @ decompressed.T) <= 96 * EPSILON * (np.abs(x) @ bound.T))
+
+
+def test_compressed_products_in_chunks_and_parts_agree_with_decompressed_weights(monkeypatch):
+    from irrun.fast.jit import compressed, compressed_tiles
+
+    monkeypatch.setattr(compressed_tiles, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(compressed_tiles, "MIN_PART_WORK", 1 << 16)
+    monkeypatch.setattr(compressed, "MIN_PART_SIZE", 1 << 14)
+    columns = 2 * compressed_tiles.CHUNK_COLUMNS + 32
+    for groups in (1, columns // 32):
+        weights = make_weights("int8", (101, columns), groups, "groups")
+        decompressed = weights.decompress().astype(np.float64)
+        for count in (1, 100):
+            x = np.random.default_rng(0).normal(size=(count, columns)).astype(np.float32)
+            result = run_with_threads(lambda x=x, w=weights: compressed.CompressedKernel(w)(x))
+            bound = columns * EPSILON * (np.abs(x) @ (np.abs(decompressed) + 2 * 40).T)
+            assert np.all(np.abs(result - x @ decompressed.T) <= bound)
+
+
+def test_infinite_data_has_the_results_of_the_definition():
+    from irrun.fast.jit.compressed import CompressedKernel
+
+    weights = make_weights("uint8", (16, 64), 2, "scalar")
+    x = np.ones((12, 64), np.float32)
+    x[3, 5] = np.inf
+    with np.errstate(all="ignore"):
+        expected = x @ weights.decompress().T
+    np.testing.assert_array_equal(np.isnan(CompressedKernel(weights)(x)), np.isnan(expected))
