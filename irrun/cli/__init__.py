@@ -62,6 +62,15 @@ class ExampleCommand(click.Command):
         super().__init__(*args, **kwargs)
         self.examples = examples
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments. The error for a superfluous one says how inputs are passed."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if "unexpected extra argument" in error.message and any(p.name == "inputs" for p in self.params):
+                raise click.UsageError(f"{error.message}; inputs are passed with --input", ctx) from None
+            raise
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples to the help."""
         _write_examples(formatter, self.examples)
@@ -90,7 +99,12 @@ class _CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"No such command or file {args[0]!r}; expected a model (.xml) or one of {', '.join(COMMANDS)}")
+            import difflib
+
+            similar = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f"; did you mean {similar[0]}?" if similar else ""
+            commands = ", ".join(COMMANDS)
+            ctx.fail(f"No such command or file {args[0]!r}; expected a model (.xml) or one of {commands}{hint}")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

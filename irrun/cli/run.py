@@ -115,6 +115,7 @@ def command(
     """Run MODEL, an OpenVINO .xml file, and print or save its outputs."""
     import irrun
     from irrun.cli.dump import ValueDump
+    from irrun.cli.patterns import UnmatchedPatterns, add_output
     from irrun.cli.progress import show_progress
     from irrun.cli.tables import print_table
     from irrun.data.load import load_inputs
@@ -127,7 +128,10 @@ def command(
     load_options = inputs.create_load_options()
     source = irrun.read_model(model, inputs.weights)
     is_glob = {name: any(c in name for c in "*?") or "]/" in name for name in show}
-    source.add_outputs([name for name in show if not is_glob[name]])
+    table = KeyTable(source)
+    for name in show:
+        if not is_glob[name]:
+            add_output(source, name, table)
     compiled = irrun.compile_model(
         source,
         check=check,
@@ -144,9 +148,10 @@ def command(
     traced: list[Any] = []
     checked: set[int] = set()
     shown: dict[str, Any] = {}
-    table = KeyTable(source)
+    table = KeyTable(source)  # with the new outputs
     tracer = _create_tracer(traced, table, Selection(trace_layers), as_json)
     viewer = _create_viewer(shown, table, Selection([name for name in show if is_glob[name]]))
+    unmatched = UnmatchedPatterns([*trace_layers, *(name for name in show if is_glob[name])], table)
     value_dump = None if dump is None else ValueDump(Path(dump), table)
     if value_dump:
         value_dump.write_inputs(arrays)
@@ -158,12 +163,14 @@ def command(
                 *([_create_counter(checked)] if check else []),
             ]
             observers = [*observers, *([tracer] if trace else []), *([viewer] if any(is_glob.values()) else [])]
+            observers += [unmatched] if unmatched.patterns else []
             outputs = request.infer(arrays, observers=observers, timeout=timeout).to_dict()
     finally:  # the trace of a failed run ends at the layer that failed
         dumped = value_dump.finish() if value_dump else ""
         if traced and not as_json:
             print_table(TRACE_HEADER, traced, right=("time",))
             click.echo("")
+    unmatched.check()
     outputs.update(shown)
     written = save_outputs(outputs, output) if output else []
     mismatches = [str(m) for m in request.mismatches]

@@ -27,7 +27,9 @@ __all__ = ["LoadOptions", "load_input", "load_inputs"]
 
 Array = np.ndarray[Any, Any]
 
-_GENERATED = re.compile(r"(random|zeros|ones)(?::([\d,x ]*))?")
+_GENERATED = re.compile(r"(random|zeros|ones)(?::(.*))?")
+
+_NPY_MAGIC = b"\x93NUMPY"
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,11 @@ def load_input(text: str, tensor: TensorSpec, options: LoadOptions | None = None
         raise InputError(
             f"{path}: expected a .npy, .npz, .bin, .json or image file ({', '.join(IMAGE_SUFFIXES)}), found {suffix!r}"
         )
-    raise InputError(f"{text!r} is not a file, JSON, random, zeros or ones, for input {tensor}")
+    if os.path.exists(path):
+        kind = "a folder" if os.path.isdir(path) else "not a regular file"
+        raise InputError(f"{text!r} is {kind}, expected a .npy, .npz, .bin, .json or image file for input {tensor}")
+    hint = "; write lists as [1,2,3]" if re.match(r"\s*-?[\d.]+\s*,", text) else ""
+    raise InputError(f"{text!r} is not a file, JSON, random, zeros or ones, for input {tensor}{hint}")
 
 
 def _merge_options(
@@ -296,11 +302,12 @@ def _read_member(archive: Any, key: str, tensor: TensorSpec, path: Path) -> Arra
 
 
 def _read_npy(path: Path, _: str, tensor: TensorSpec) -> Array:
+    with open(path, "rb") as file:
+        if file.read(len(_NPY_MAGIC)) != _NPY_MAGIC:  # otherwise NumPy recommends to unpickle the file
+            raise InputError(f"{path} cannot be read as npy: it is not an .npy file, for input {tensor}")
     if _has_float8_header(path):
         return _read_float8(path)
-    value = np.load(path, allow_pickle=False, mmap_mode="r")
-    if not isinstance(value, np.ndarray):
-        raise InputError(f"{path} does not contain an array, for input {tensor}")
+    value: Array = np.load(path, allow_pickle=False, mmap_mode="r")
     return value
 
 
@@ -413,7 +420,10 @@ def _generate(kind: str, shape_text: str | None, tensor: TensorSpec, seed: int) 
 
 def _resolve_shape(kind: str, text: str | None, tensor: TensorSpec) -> tuple[int, ...]:
     if text is not None:
-        shape = tuple(int(d[:19]) for d in re.split(r"[,x ]+", text.strip()) if d)  # 19 digits exceed any memory
+        sizes = [part for part in re.split(r"[,x ]+", text.strip().strip("[]")) if part]
+        if not all(size.isdecimal() for size in sizes):
+            raise InputError(f"expected a shape such as {kind}:1,3,224,224 for input {tensor}, found {kind}:{text}")
+        shape = tuple(int(size[:19]) for size in sizes)  # 19 digits exceed any memory
     elif tensor.partial_shape is None:
         raise InputError(f"input {tensor} has an unknown rank, expected a shape such as {kind}:1,3,224,224")
     else:

@@ -426,7 +426,7 @@ def _explain_error(error: Exception, instruction: Instruction) -> str:
     if isinstance(error, MemoryError) or re.search(r"array is too big|[Mm]aximum (allowed|supported)", text):
         return "out of memory"
     operation = instruction.operation
-    if "ufunc" in text and isinstance(error, TypeError):
+    if "ufunc" in text and isinstance(error, TypeError) and _is_own(operation):
         return f"{operation} is not defined for these element types"
     if re.search(r"could not be broadcast|does not match|must match|mismatch in", text) and _is_own(operation):
         return f"{operation} does not accept these shapes: {error}"

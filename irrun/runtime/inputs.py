@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
@@ -178,7 +179,7 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
     except InputError:
         raise
     except (ValueError, TypeError, OverflowError):
-        raise InputError(f"input {spec} does not accept {describe_type(value)}") from None
+        raise InputError(f"input {spec} does not accept {describe_type(value)}{_explain_type(value)}") from None
     is_same = (restored == array) & ((converted < 0) == (array < 0))  # u64 and i64 exchange their sign bits
     if not np.all(is_same):
         raise InputError(
@@ -186,6 +187,16 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
             "convert it first"
         )
     return converted
+
+
+def _explain_type(value: Any) -> str:
+    """Return what is wrong with a value that is not an array of numbers, as far as its type tells."""
+    if isinstance(value, (str, os.PathLike)):
+        return "; irrun.load_inputs reads files"
+    if isinstance(value, (list, tuple)):
+        lengths = {len(x) for x in value if isinstance(x, (list, tuple))}
+        return f" with rows of {min(lengths)} and {max(lengths)} elements" if len(lengths) > 1 else ""
+    return ""
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:

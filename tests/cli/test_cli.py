@@ -498,7 +498,7 @@ def test_unknown_command_is_reported(capsys):
         (["--input", "zeros", "--scale", "0"], "expected numbers other than 0, found '0'"),
         (["--input", "zeros", "--mean", "nan"], "expected finite numbers, found 'nan'"),
         (["--input", "zeros", "--weights", "."], "expected a regular file, found a folder"),
-        (["--input", "."], "'.' is not a file"),
+        (["--input", "."], "'.' is a folder"),
         (["--input", "a\x1b[31mb\n.npy"], r"a\x1b[31mb .npy"),
         (["--input", "zeros", "more"], "unexpected extra argument"),
     ],

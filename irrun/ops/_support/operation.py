@@ -444,7 +444,7 @@ def _convert_text(text: str, kind: Any) -> Any:
     if kind is int:
         return _parse_int(text)
     if kind is float:
-        return float(text)
+        return _parse_float(text)
     if kind is ElementType:
         return ElementType.parse(text)
     return text
@@ -459,11 +459,18 @@ def _parse_bool(text: str) -> bool:
     raise ValueError("not a boolean")
 
 
+def _parse_float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a number") from None
+
+
 def _parse_int(text: str) -> int:
     try:
         value = int(text)
     except ValueError:
-        number = float(text)  # "1.0" and "1e3" occur in files of old converters
+        number = _parse_float(text)  # "1.0" and "1e3" occur in files of old converters
         if not number.is_integer():
             raise ValueError("not an integer") from None
         value = int(number)
@@ -479,4 +486,4 @@ def _choose(text: str, choices: Sequence[Any]) -> Any:
     try:
         return by_lower[text.strip().lower()]
     except KeyError:
-        raise ValueError("not one of the allowed values") from None
+        raise ValueError("unknown value") from None

@@ -44,11 +44,15 @@ class Registry:
         self._extensions: dict[tuple[str, str], Operation] = {}
         self._spellings: dict[str, str] = {}  # names of numbered operations by their lower case
         self._fallback = fallback
+        if isinstance(operations, Operation):
+            raise TypeError(f"operations is the operation {operations}, expected a list of operations")
         for operation in operations:
             self.add(operation)
 
     def add(self, operation: Operation) -> None:
         """Add an operation. It replaces an operation of the same type and version."""
+        if not isinstance(operation, Operation):
+            raise TypeError(f"expected operations, found {operation!r}; see Operation.from_function")
         if operation.opset is not None:
             self._extensions[operation.opset, operation.type] = operation
             return

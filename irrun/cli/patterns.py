@@ -1,0 +1,81 @@
+"""Names and globs of values on the command line."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from irrun.errors import InputError, ModelError
+from irrun.inspection.keys import KeyTable, Selection
+from irrun.ir.graph import Layer
+from irrun.ir.model import Model
+from irrun.runtime.executor import Scope
+
+__all__ = ["UnmatchedPatterns", "add_output"]
+
+
+class UnmatchedPatterns:
+    """An observer that removes the patterns that the executed layers match.
+
+    Args:
+        patterns: Names or globs of values.
+        table: The keys of the model.
+
+    Attributes:
+        patterns: The patterns that no layer has matched yet.
+    """
+
+    def __init__(self, patterns: Sequence[str], table: KeyTable) -> None:
+        self.patterns = list(dict.fromkeys(patterns))
+        self._selections = {pattern: Selection([pattern]) for pattern in patterns}
+        self._table = table
+
+    def __call__(
+        self, layer: Layer, inputs: Sequence[Any], outputs: Sequence[Any], seconds: float, scope: Scope
+    ) -> None:
+        """Remove the patterns that a layer matches."""
+        if self.patterns:
+            key = self._table.get_key(layer, scope)
+            self.patterns = [p for p in self.patterns if not self._selections[p].select_ports(layer, key)]
+
+    def check(self) -> None:
+        """Check that each pattern matched a layer that was executed.
+
+        Raises:
+            InputError: One did not.
+        """
+        if not self.patterns:
+            return
+        names = ", ".join(map(repr, self.patterns))
+        if any(re.search(r"\[\d+\]/", pattern) for pattern in self.patterns):
+            hint = "--trace lists the iterations that ran"
+        else:
+            hint = "values that depend on constants only are computed when the model is compiled"
+        raise InputError(f"no executed layer matches {names}; {hint}")
+
+
+def add_output(model: Model, name: str, table: KeyTable) -> None:
+    """Add an intermediate value to the outputs of a model.
+
+    Args:
+        model: The model.
+        name: The name of the value.
+        table: The keys of the model.
+
+    Raises:
+        ModelError: No value has this name. The message lists similar ones.
+        InputError: No value has this name, but one in a body has or is similar.
+    """
+    try:
+        model.add_outputs([name])
+    except ModelError as error:
+        inner = [path for path in table.get_paths() if "]/" in path]
+        matching = [path for path in inner if name in (path.rpartition("]/")[2], re.sub(r"\[\d+\]/", "/", path))]
+        if not matching and "did you mean" not in str(error):
+            paths = {path.rpartition("]/")[2]: path for path in reversed(inner)}
+            matching = [paths[local] for local in difflib.get_close_matches(name, paths, 3)]
+        if not matching:
+            raise
+        raise InputError(f"unknown value {name!r}; did you mean {', '.join(matching[:3])}?") from None

@@ -1,0 +1,167 @@
+"""Mistakes on the command line and in Python whose messages say how to correct them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ir_text import chain, layer, net, port, write
+
+import irrun
+from irrun.cli import main
+
+
+def call(capsys, *arguments):
+    """Run the command line and return the exit code, stdout and stderr."""
+    code = 0
+    try:
+        main([str(a) for a in arguments])
+    except SystemExit as stop:
+        code = stop.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def model(tmp_path):
+    """A model that computes Relu of x, f32[2,3]."""
+    return write(tmp_path, chain("Relu"))
+
+
+@pytest.fixture
+def loop(tmp_path):
+    """A model with a TensorIterator "it" that computes layer1, the Relu of each row of x."""
+    body = chain("Relu", shape=(1, 3)).partition("<net")[2].partition(">")[2].removesuffix("</net>")
+    inner = (
+        '<port_map><input axis="0" external_port_id="0" internal_layer_id="0"/>'
+        f'<output axis="0" external_port_id="1" internal_layer_id="2"/></port_map><body>{body}</body>'
+    )
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")], name="x"),
+        layer(1, "TensorIterator", inputs=[port(0, (2, 3))], outputs=[port(1, (2, 3), "FP32")], inner=inner, name="it"),
+        layer(2, "Result", inputs=[port(0, (2, 3))]),
+    ]
+    return write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0)]), name="loop")
+
+
+@pytest.mark.parametrize("option", ["--show", "--trace"])
+@pytest.mark.parametrize("pattern", ["it[2]/layer1", "it[9]/*", "*[7]/layer1"])
+def test_iterations_that_did_not_run_are_reported(loop, tmp_path, option, pattern, capsys):
+    output = tmp_path / "out.npz"
+    code, out, err = call(capsys, loop, "-i", "ones", option, pattern, "-o", output)
+    assert (code, out) == (2, "")
+    assert err == f"irrun: no executed layer matches '{pattern}'; --trace lists the iterations that ran\n"
+    assert not output.exists()
+
+
+def test_patterns_of_executed_layers_are_not_reported(loop, capsys):
+    code, out, _ = call(capsys, loop, "-i", "ones", "--show", "it[1]/layer1", "--show", "it*", "--trace", "it[0]/*")
+    assert code == 0
+    for key in ("it[0]/layer1", "it[1]/layer1"):
+        assert key in out
+
+
+def test_patterns_of_constants_are_reported(tmp_path, capsys):
+    layers = [
+        layer(0, "Const", data='element_type="f32" shape="1" offset="0" size="4"', outputs=[port(0, (1,), "FP32")]),
+        layer(1, "Relu", inputs=[port(0, (1,))], outputs=[port(1, (1,), "FP32")]),
+        layer(2, "Result", inputs=[port(0, (1,))]),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0)]), np.ones(1, np.float32).tobytes())
+    code, _, err = call(capsys, path, "--show", "layer1*")
+    assert code == 2
+    assert "'layer1*'; values that depend on constants only are computed when the model is compiled" in err
+    assert call(capsys, path, "--show", "layer1*", "--weights-memory", "0")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("layer1", "it[0]/layer1"), ("it/layer1", "it[0]/layer1"), ("laier1", "it[0]/layer1")]
+)
+def test_names_of_values_in_bodies_are_suggested(loop, name, meant, capsys):
+    code, _, err = call(capsys, loop, "-i", "ones", "--show", name)
+    assert (code, err) == (2, f"irrun: unknown value {name!r}; did you mean {meant}?\n")
+
+
+def test_names_of_the_graph_itself_are_suggested_first(loop, model, capsys):
+    assert "unknown value 'itt'; did you mean it?" in call(capsys, loop, "-i", "ones", "--show", "itt")[2]
+    assert "unknown value 'laier1'; did you mean layer1" in call(capsys, model, "-i", "ones", "--show", "laier1")[2]
+    assert call(capsys, model, "-i", "ones", "--show", "zzz")[2] == "irrun: unknown value 'zzz'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("random:2,y", "expected a shape such as random:1,3,224,224 for input x: f32[2,3], found random:2,y"),
+        ("ones:-1,3", "expected a shape such as ones:1,3,224,224 for input x: f32[2,3], found ones:-1,3"),
+        ("1,2,3", "is not a file, JSON, random, zeros or ones, for input x: f32[2,3]; write lists as [1,2,3]"),
+        ("{folder}", "is a folder, expected a .npy, .npz, .bin, .json or image file for input x: f32[2,3]"),
+        ("/dev/null", "is not a regular file, expected"),
+        ("{folder}/junk.npy", "junk.npy cannot be read as npy: it is not an .npy file, for input x"),
+        ("{folder}/empty.npy", "empty.npy cannot be read as npy: it is not an .npy file, for input x"),
+    ],
+)
+def test_values_that_are_no_input_are_explained(model, tmp_path, text, message, capsys):
+    (tmp_path / "junk.npy").write_bytes(b"hello")
+    (tmp_path / "empty.npy").touch()
+    code, out, err = call(capsys, model, "-i", text.format(folder=tmp_path))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert "pickle" not in err
+
+
+@pytest.mark.parametrize("text", ["random:2,3", "ones:2x3", "zeros:[2,3]", "random: 2, 3", "ones"])
+def test_shapes_of_generated_inputs_have_several_forms(model, text, capsys):
+    assert call(capsys, model, "-i", text)[0] == 0
+
+
+def test_input_without_its_option_is_explained(model, tmp_path, capsys):
+    code, _, err = call(capsys, model, tmp_path / "x.npy")
+    assert code == 2
+    assert "x.npy); inputs are passed with --input (see: irrun run --help)" in err
+    assert "inputs are passed" not in call(capsys, "info", model, "more")[2]
+
+
+def test_similar_command_is_suggested(model, capsys):
+    assert "check; did you mean profile?" in call(capsys, "prfile", model)[2]
+    assert "did you mean" not in call(capsys, "zzz", model)[2]
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("x.npy", "a str; irrun.load_inputs reads files"),
+        ([[1, 2, 3], [4, 5]], "a list with rows of 2 and 3 elements"),
+        ([[1, 2, 3], "x"], "a list"),
+    ],
+)
+def test_values_that_are_no_array_are_explained(model, value, reason):
+    with pytest.raises(irrun.InputError) as error:
+        irrun.run(model, {"x": value})
+    assert str(error.value) == f"input x: f32[2,3] does not accept {reason}"
+
+
+def scale(data, *, factor: float = 1.0):
+    return data * factor
+
+
+def test_misspelled_attribute_of_a_function_is_reported(tmp_path):
+    operation = irrun.Operation.from_function(scale, "Scale", opset="extension")
+    path = write(tmp_path, chain("Scale", versions=["extension"], data=['facter="2"']))
+    with pytest.raises(irrun.ModelError, match="does not have the attribute facter; did you mean factor"):
+        irrun.compile_model(path, operations=[operation])
+
+
+def test_operations_must_be_a_list_of_operations(tmp_path):
+    path = write(tmp_path, chain("Scale", versions=["extension"]))
+    with pytest.raises(TypeError, match=r"expected operations, found <function scale .*>; see Operation.from_function"):
+        irrun.compile_model(path, operations=[scale])
+    operation = irrun.Operation.from_function(scale, "Scale", opset="extension")
+    with pytest.raises(TypeError, match="operations is the operation Scale-extension, expected a list"):
+        irrun.compile_model(path, operations=operation)
+
+
+def test_error_of_a_ufunc_in_a_custom_kernel_is_shown(tmp_path):
+    """An attribute without an annotation is a string."""
+    operation = irrun.Operation.from_function(lambda x, *, factor: x * factor, "Scale", opset="extension")
+    path = write(tmp_path, chain("Scale", versions=["extension"], data=['factor="2"']))
+    with pytest.raises(irrun.ExecutionError, match=r"UFunc\w+Error"):
+        irrun.compile_model(path, operations=[operation])(np.ones((2, 3), np.float32))
