@@ -141,7 +141,7 @@ def test_random_integers_cover_their_range(element_type, values):
 def test_generated_value_requires_a_shape():
     with pytest.raises(InputError, match="has an unknown rank, expected a shape such as ones:1,3,224,224"):
         load_input("ones", describe("f32"))
-    with pytest.raises(InputError, match="expected a shape such as ones:1,3,224,224 for input x: .*, found ones:a"):
+    with pytest.raises(InputError, match=r"expected a shape such as ones:1,3,224,224 for input x: .*, found ones:a"):
         load_input("ones:a", describe("f32"))
     with pytest.raises(InputError):
         load_input("ones:" + ",".join("1" * 65), describe("f32"))
@@ -173,7 +173,7 @@ def test_array_of_npz_file_is_selected_by_the_name_or_the_key(tmp_path):
 
 
 def test_names_that_npz_files_do_not_support_are_reported(tmp_path):
-    with pytest.raises(InputError, match="bytes, which .npz files do not support"):
+    with pytest.raises(InputError, match="more than 65531 bytes"):
         save_outputs({"n" * 70_000: np.zeros(1)}, tmp_path / "x.npz")
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match=r"an .npy file stores one output, found a, b; expected .* an .npz file"):
