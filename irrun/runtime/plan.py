@@ -38,8 +38,7 @@ def list_plan(program: Program, depth: int = 0) -> Iterator[PlanEntry]:
         depth: The number of bodies that contain the program.
     """
     for instruction in program.instructions:
-        definitions = instruction.plain or (instruction,)
-        operations = tuple(definition.operation.type for definition in definitions)
+        operations = tuple(definition.operation.type for definition in instruction.definitions)
         yield PlanEntry(instruction.layers, operations, _describe(instruction), depth)
         for body in instruction.bodies.values():
             yield from list_plan(body.program, depth + 1)

@@ -63,7 +63,12 @@ class Instruction:
     @property
     def layers(self) -> tuple[str, ...]:
         """The names of the layers that the instruction computes."""
-        return tuple(i.layer.name for i in self.plain) or (self.layer.name,)
+        return tuple(i.layer.name for i in self.definitions)
+
+    @property
+    def definitions(self) -> tuple[Instruction, ...]:
+        """The instructions of the layers that the instruction computes, without conversions between them."""
+        return tuple(i for i in self.plain if i.is_observed) or (self,)
 
 
 @dataclass(slots=True)

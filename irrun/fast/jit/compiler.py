@@ -18,7 +18,7 @@ from irrun.fast.jit import cache
 if TYPE_CHECKING:
     from irrun.fast.jit.code import Function
 
-__all__ = ["compile_function", "get_lanes"]
+__all__ = ["compile_function", "get_lanes", "has_feature", "verify_text"]
 
 #: Types of parameters in C.
 C_TYPES = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "float": ctypes.c_float}
@@ -107,3 +107,17 @@ def get_lanes() -> int:
 def compile_function(function: Function) -> Callable[..., None]:
     """Return a function that can be called with addresses and integers, without the interpreter's lock."""
     return _get_compiler().get(function)
+
+
+def has_feature(name: str) -> bool:
+    """Return whether this processor has a feature, as LLVM spells it: "avx512vnni"."""
+    return f"+{name}" in _get_compiler().features.split(",")
+
+
+def verify_text(text: str) -> bool:
+    """Return whether this version of LLVM accepts a module; it depends on the signatures of intrinsic functions."""
+    try:
+        _get_compiler().compile(text)
+    except RuntimeError:
+        return False
+    return True

@@ -99,6 +99,12 @@ def _compute_fake_quantize(f: Function, x: Sequence[Value], parameters: Paramete
     return result if len(x) == 6 else f.select(f.compare("ogt", data, high), result + x[6], result)
 
 
+def _compute_level(f: Function, x: Sequence[Value], parameters: Parameters) -> Value:
+    """Limit a value to the levels from 0; NaN becomes 0."""
+    positive = f.select(f.compare("ogt", x[0], 0.0), x[0], 0.0)
+    return f.select(f.compare("olt", positive, parameters[0]), positive, parameters[0])
+
+
 #: Operation -> function that appends its instructions.
 OPERATIONS: dict[str, Callable[[Function, Sequence[Value], Parameters], Value]] = {
     "Abs": _intrinsic("fabs"),
@@ -115,15 +121,18 @@ OPERATIONS: dict[str, Callable[[Function, Sequence[Value], Parameters], Value]] 
     "GeluTanh": _unary(v.compute_gelu_tanh),
     "HSigmoid": lambda f, x, parameters: _limit_sum(f, x[0]) * (1 / 6),
     "HSwish": _compute_h_swish,
+    "Level": _compute_level,
     "Log": _unary(v.compute_log),
     # The first operand if either is NaN.
     "Maximum": lambda f, x, parameters: f.select(f.compare("ogt", x[1], x[0]), x[1], x[0]),
     "Minimum": lambda f, x, parameters: f.select(f.compare("olt", x[1], x[0]), x[1], x[0]),
     "Mish": _unary(v.compute_mish),
     "Multiply": lambda f, x, parameters: x[0] * x[1],
+    "MultiplyAdd": lambda f, x, parameters: f.multiply_add(x[0], x[1], x[2]),
     "Negative": lambda f, x, parameters: 0.0 - x[0],
     "PRelu": _compute_prelu,
     "Relu": lambda f, x, parameters: v.compute_maximum(f, x[0], 0.0),
+    "Round": _intrinsic("rint"),
     "Sigmoid": _unary(v.compute_sigmoid),
     "SoftPlus": _unary(v.compute_soft_plus),
     "Sqrt": _intrinsic("sqrt"),

@@ -171,7 +171,8 @@ class ConvolutionKernel:
         operands = _merge(self._constants, [make_placeholder(s) for s in shapes])
         kinds = tuple(classify_operand(x, shape) for x in operands)
         constants = [
-            None if x is None else expand_operand(x, kind, shape) for x, kind in zip(self._constants, kinds, strict=True)
+            None if x is None else expand_operand(x, kind, shape)
+            for x, kind in zip(self._constants, kinds, strict=True)
         ]
         convolve = self._get_convolution(geometry).bind(data_shape[0], geometry, Expression(kinds, self._steps))
         variables = [(i, kinds[i]) for i, x in enumerate(self._constants) if x is None]

@@ -31,7 +31,7 @@ from irrun.fast.packing import PackedMemory
 from irrun.ir.graph import Port
 from irrun.runtime.program import ABSENT, Instruction, Program
 
-__all__ = ["use_compiled_kernels"]
+__all__ = ["Compilation", "Group", "use_compiled_kernels"]
 
 Array = np.ndarray[Any, Any]
 Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel
@@ -55,14 +55,14 @@ def use_compiled_kernels(program: Program, packed: PackedMemory) -> None:
         program: Changed in place. Instructions that are replaced are kept as `plain`.
         packed: What the weights of kernels may take.
     """
-    _Compilation(program, packed).run()
+    Compilation(program, packed).run()
     for instruction in program.instructions:
         for body in instruction.bodies.values():
             use_compiled_kernels(body.program, packed)
 
 
 @dataclass
-class _Group:
+class Group:
     """Instructions that one kernel computes.
 
     Attributes:
@@ -75,6 +75,9 @@ class _Group:
         slots: Slots of the values of the group.
         operands: Slots of variable operands, or constants.
         steps: The steps so far, whose operands are numbered as in `Expression` once all operands are known.
+        is_cheap: Whether NumPy computes each of the operations in one pass.
+        is_quantized: Whether the kernel computes with codes.
+        accepts: Whether the kernel has a form for an operand of a shape.
     """
 
     first: int
@@ -87,10 +90,11 @@ class _Group:
     operands: list[int | Array] = field(default_factory=list)
     steps: list[tuple[Translation, list[tuple[str, int]]]] = field(default_factory=list)
     is_cheap: bool = True
+    is_quantized: bool = False
     accepts: Callable[[Sequence[Any]], bool] | None = None
 
 
-class _Compilation:
+class Compilation:
     """The rewriting of one program."""
 
     def __init__(self, program: Program, packed: PackedMemory) -> None:
@@ -116,9 +120,16 @@ class _Compilation:
             "MVN": self.start_normalization,
         }
         self.replacements: dict[int, Instruction] = {}
+        #: Numbers of instructions whose values are codes, and instructions that are added after others.
+        self.encoded: set[int] = set()
+        self.insertions: dict[int, list[Instruction]] = {}
 
     def run(self) -> None:
         """Find the groups and replace them: convolutions first, so that they get their epilogues."""
+        if any(instruction.operation.type == "FakeQuantize" for instruction in self.instructions):
+            from irrun.runtime.passes.jit_quantized import quantize_convolutions
+
+            quantize_convolutions(self)
         for number, instruction in enumerate(self.instructions):
             if instruction.kernel is multiply_by_weights and supports(instruction.attributes["weights"]):
                 kernel = CompressedKernel(instruction.attributes["weights"])
@@ -142,9 +153,10 @@ class _Compilation:
                     self.replace_group(group)
         if self.replacements:
             self.program.instructions = [
-                self.replacements.get(number, instruction)
+                current
                 for number, instruction in enumerate(self.instructions)
                 if number in self.replacements or number not in self.taken
+                for current in (self.replacements.get(number, instruction), *self.insertions.get(number, ()))
             ]
             self.program.free_after_last_use()
 
@@ -159,6 +171,7 @@ class _Compilation:
         )
 
     def get_constant(self, slot: int) -> Array | None:
+        """Return the value of a slot if it is constant."""
         return self.program.initial[slot] if slot in self.program.constant_layers else None
 
     def get_shape(self, slot: int) -> tuple[Any, ...] | None:
@@ -172,6 +185,7 @@ class _Compilation:
         return tuple(d if isinstance(d, int) else None for d in port.shape)
 
     def is_f32(self, slot: int) -> bool:
+        """Return whether a value is f32."""
         constant = self.get_constant(slot)
         if constant is not None:
             return bool(constant.dtype == F32)
@@ -183,7 +197,8 @@ class _Compilation:
 
     # Groups
 
-    def start_convolution(self, number: int) -> _Group | None:
+    def start_convolution(self, number: int) -> Group | None:
+        """Return the group of a convolution with constant filters."""
         instruction = self.instructions[number]
         filters = self.get_constant(instruction.inputs[1])
         value, data = instruction.outputs[0], instruction.inputs[0]
@@ -201,11 +216,12 @@ class _Compilation:
         def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
             return ConvolutionKernel(grouped, instruction.attributes, steps, operands, self.packed)
 
-        group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+        group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
         self.extend(group)
         return group
 
-    def start_product(self, number: int) -> _Group | None:
+    def start_product(self, number: int) -> Group | None:
+        """Return the group of a product with constant weights."""
         instruction = self.instructions[number]
         data, weights = instruction.inputs[0], self.get_constant(instruction.inputs[1])
         value = instruction.outputs[0]
@@ -223,12 +239,13 @@ class _Compilation:
             self.packed.reserve(weights.nbytes)
             return ProductKernel(rank, matrix, steps, operands)
 
-        group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+        group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
         group.accepts = functools.partial(_is_row_or_full, shape)
         self.extend(group)
         return group
 
-    def start_normalization(self, number: int) -> _Group | None:
+    def start_normalization(self, number: int) -> Group | None:
+        """Return the group of a normalization along the last axes."""
         instruction = self.instructions[number]
         if str(instruction.operation) != "MVN-6":
             return None
@@ -244,7 +261,7 @@ class _Compilation:
         def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
             return NormalizationKernel(rank, count, instruction.attributes, steps, operands)
 
-        group = _Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+        group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
         group.accepts = functools.partial(_is_row_or_full, shape) if count == 1 else lambda operand: False
         self.extend(group)
         return group
@@ -281,7 +298,8 @@ class _Compilation:
         )
         self.taken.add(number)
 
-    def start_expression(self, number: int) -> _Group | None:
+    def start_expression(self, number: int) -> Group | None:
+        """Return the group of elementwise operations that starts with an instruction."""
         instruction = self.instructions[number]
         value = self.choose_running_value(instruction)
         if value is None or self.translate(instruction) is None:
@@ -289,7 +307,7 @@ class _Compilation:
         shape = self.get_shape(value)
         if shape is None or not self.is_f32(value):
             return None
-        group = _Group(number, value, shape, None, (value,))
+        group = Group(number, value, shape, None, (value,))
         if not self.add_member(group, number):
             return None
         self.extend(group)
@@ -307,11 +325,12 @@ class _Compilation:
         return None
 
     def translate(self, instruction: Instruction) -> Translation | None:
+        """Return the step of an elementwise operation."""
         constants = [self.get_constant(slot) for slot in instruction.inputs]
         ranks = [None if (s := self.get_shape(slot)) is None else len(s) for slot in instruction.inputs]
         return translate(instruction.operation.type, instruction.attributes, constants, ranks)
 
-    def extend(self, group: _Group) -> None:
+    def extend(self, group: Group) -> None:
         """Add instructions that follow, and keep as many as leave one value that is used elsewhere."""
         candidates: set[int] = set()
         best = 0
@@ -338,7 +357,7 @@ class _Compilation:
             if self.is_closed(group.members[:count], group):
                 best = count
                 break
-        best = max(best, start) if group.create else best
+        best = max(best, start) if group.create or group.is_quantized else best
         if best == 0:
             group.members = []
             return
@@ -350,15 +369,17 @@ class _Compilation:
             for slot in self.instructions[number].outputs:
                 group.slots.pop(slot, None)
 
-    def is_closed(self, members: Sequence[int], group: _Group) -> bool:
+    def is_closed(self, members: Sequence[int], group: Group) -> bool:
         """Return whether only the value of the last member is used by other instructions."""
         inside = set(members)
         slots = [slot for number in members[:-1] for slot in self.instructions[number].outputs]
         return all(self.consumers[slot] <= inside for slot in slots)
 
-    def add_member(self, group: _Group, number: int) -> bool:
+    def add_member(self, group: Group, number: int) -> bool:
         """Add an elementwise operation to a group if its result has the shape of the group."""
         instruction = self.instructions[number]
+        if number in self.encoded and not group.is_quantized:
+            return False
         step = self.translate(instruction)
         output = instruction.outputs[0]
         if step is None or len(instruction.outputs) != 1 or not self.is_f32(output):
@@ -393,13 +414,22 @@ class _Compilation:
         group.is_cheap = group.is_cheap and step.is_cheap
         return True
 
-    def replace_group(self, group: _Group) -> None:
-        count = len(group.operands)
-        offsets = {"value": 0, "operand": 1, "step": 1 + count}
-        steps = tuple(
+    def make_group(self, number: int, inputs: tuple[int, ...]) -> Group:
+        """Return a group that starts with an instruction whose result has a known rank."""
+        value = self.instructions[number].outputs[0]
+        return Group(number, value, self.get_shape(value) or (), None, inputs, [number], {value: ("value", 0)})
+
+    def number_steps(self, group: Group) -> tuple[Step, ...]:
+        """Return the steps of a group, whose operands are numbered as in `Expression`."""
+        offsets = {"value": 0, "operand": 1, "step": 1 + len(group.operands)}
+        return tuple(
             Step(t.operation, tuple(offsets[kind] + i for kind, i in numbers), t.parameters)
             for t, numbers in group.steps
         )
+
+    def replace_group(self, group: Group) -> None:
+        """Replace the instructions of a group by its kernel."""
+        steps = self.number_steps(group)
         constants = [None if isinstance(operand, int) else operand for operand in group.operands]
         kernel: Kernel
         if group.create is None:

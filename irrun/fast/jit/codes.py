@@ -1,0 +1,253 @@
+"""Codes of quantized values: their format, and the kernels that convert from and to f32.
+
+The levels of a FakeQuantize are codes from 0. Arrays of codes have the layout [N, C / 4, spatial..., 4], in which the
+codes of four channels of a pixel are next to each other.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.code import Function, Value
+from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.elementwise import apply_to_row, get_address, make_contiguous
+from irrun.fast.jit.quantized_convolution import count_quads, join_codes
+from irrun.limits import check_allocation
+from irrun.threads import run_parallel
+
+__all__ = ["CodeFormat", "decode", "encode", "find_weight_codes"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: Pixels of a part that a thread converts at least, of four channels, and parts at most.
+MIN_PART_SIZE, MAX_PARTS = 1 << 14, 16
+#: The distance of the code of 0 from an integer, at most, with which 0 counts as exact.
+ZERO_TOLERANCE = 1e-3
+#: The error of the code of a weight in f32 at most: twice the rounding of a product of at most 127 steps.
+WEIGHT_TOLERANCE = 127 * 2.0**-22
+
+
+@dataclass(frozen=True, eq=False)
+class CodeFormat:
+    """The codes of a FakeQuantize.
+
+    Attributes:
+        low: The lowest input.
+        high: The highest input.
+        out_low: The value of code 0.
+        out_high: The value of the last code. All limits are f32 of shape [] or [C].
+        levels: The number of codes.
+    """
+
+    low: Array
+    high: Array
+    out_low: Array
+    out_high: Array
+    levels: int
+
+    @staticmethod
+    def create(limits: list[Array | None], levels: int, rank: int) -> CodeFormat | None:
+        """Return the format for the limits of a FakeQuantize, or None if they are of another kind.
+
+        Args:
+            limits: The constant limits.
+            levels: The number of levels.
+            rank: The rank of the data [N, C, spatial...].
+        """
+        values: list[Array] = []
+        for limit in limits:
+            if limit is None or limit.dtype != F32 or limit.ndim > rank or not np.isfinite(limit).all():
+                return None
+            shape = (1,) * (rank - limit.ndim) + limit.shape
+            if limit.size != 1 and limit.size != shape[1]:
+                return None
+            values.append(limit.reshape(()) if limit.size == 1 else limit.reshape(-1))
+        if not 2 <= levels <= 256:
+            return None
+        shape = max((v.shape for v in values), key=len)
+        low, high, out_low, out_high = (np.array(np.broadcast_to(v, shape)) for v in values)
+        with np.errstate(all="ignore"):
+            widths = high - low, out_high - out_low
+        if not all(np.isfinite(width).all() and (width > 0).all() for width in widths):
+            return None
+        return CodeFormat(low, high, out_low, out_high, levels)
+
+    @functools.cached_property
+    def step(self) -> Array:
+        """The distance of two values in f64."""
+        step: Array = (self.out_high.astype(np.float64) - self.out_low) / (self.levels - 1)
+        return step
+
+    @functools.cached_property
+    def zero(self) -> Array | None:
+        """The code of 0, or None if 0 is not one of the values."""
+        exact = -self.out_low / self.step
+        rounded = np.rint(exact)
+        is_exact = np.abs(exact - rounded) <= ZERO_TOLERANCE
+        is_code = (rounded >= 0) & (rounded < self.levels)
+        return rounded.astype(np.int64) if bool((is_exact & is_code).all()) else None
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all channels have the same limits."""
+        return not self.low.ndim
+
+
+def find_weight_codes(weights: Array) -> tuple[Array, Array] | None:
+    """Return the codes of weights and the scale of each output channel, or None if they are not quantized.
+
+    Args:
+        weights: f32, shape [CO, ...].
+
+    Returns:
+        The codes in i8, and the scales in f64, whose product equals the weights within rounding.
+    """
+    rows = weights.reshape(len(weights), -1)
+    largest = np.abs(rows).max(axis=1, initial=0).astype(np.float64)
+    if not np.isfinite(largest).all():
+        return None
+    scales = np.where(largest > 0, largest, 1.0)
+    known = largest == 0
+    sample = rows[:, :: max(1, rows.shape[1] // 64)]
+    for count in (127, 128, *range(126, 0, -1)):
+        pending = np.flatnonzero(~known)
+        if not pending.size:
+            break
+        candidates = pending[_are_codes(sample[pending], largest[pending] / count)]
+        matching = candidates[_are_codes(rows[candidates], largest[candidates] / count)]
+        scales[matching] = largest[matching] / count
+        known[matching] = True
+    if not known.all():
+        return None
+    codes = np.rint(rows / scales[:, np.newaxis]).astype(np.int8)
+    return codes.reshape(weights.shape), scales
+
+
+def _are_codes(rows: Array, steps: Array) -> Array:
+    """Return which rows are multiples of their steps that fit into i8."""
+    quotients = rows / steps[:, np.newaxis]
+    codes = np.rint(quotients)
+    is_code = (np.abs(quotients - codes) <= WEIGHT_TOLERANCE) & (codes < 128)
+    return np.asarray(is_code.all(axis=1))
+
+
+@functools.cache
+def _compile_conversion(is_encoding: bool) -> Callable[..., None]:
+    """Return the kernel that converts planes of four channels from or to codes."""
+    names = [("data", "ptr"), ("result", "ptr"), ("limits", "ptr")]
+    integers = ("first", "last", "channels", "plane", "begin", "length")
+    f = Function("convert_codes", [*names, *((name, "i64") for name in integers), ("top", "float")], get_lanes())
+    p = f.parameters
+    channels, plane = p["channels"], p["plane"]
+    quads = f.emit("i64", f"sdiv i64 {channels + 3}, 4")
+    top = f.splat(p["top"], f.vector)
+    with f.loop(p["first"], p["last"]) as number:
+        image = f.emit("i64", f"sdiv i64 {number}, {quads}")
+        first = (number - image * quads) * 4
+        selected = [f.min(first + i, channels - 1) for i in range(4)]
+        codes = f.offset(p["result" if is_encoding else "data"], number * plane + p["begin"])
+        values = p["data" if is_encoding else "result"]
+        planes = [f.offset(values, (image * channels + channel) * plane + p["begin"]) for channel in selected]
+        limits = [
+            [f.splat(f.load(f.offset(p["limits"], channels * i + channel)), f.vector) for i in range(3)]
+            for channel in selected
+        ]
+
+        def encode_vector(position: Value, mask: Value | None, *, rows: Any = (codes, planes, limits)) -> None:
+            codes, planes, limits = rows
+            levels = []
+            for source, (low, high, width) in zip(planes, limits, strict=True):
+                x = f.load(f.offset(source, position), f.vector, mask)
+                # As in the definition, each operation rounds. NaN becomes the lowest level.
+                x = f.select(f.compare("ogt", x, low), x, low)
+                x = f.select(f.compare("olt", x, high), x, high)
+                levels.append((x - low) / width * top)
+            f.store(join_codes(f, levels), f.offset(codes, position), mask)
+
+        def decode_vector(position: Value, mask: Value | None, *, rows: Any = (codes, planes, limits)) -> None:
+            codes, planes, limits = rows
+            joined = f.load(f.offset(codes, position), f.integers(), mask)
+            # Channels beyond the last repeat it; it is written last.
+            for i, (target, (low, _, width)) in reversed(list(enumerate(zip(planes, limits, strict=True)))):
+                level = f.convert("sitofp", (joined >> (8 * i)) & 255, f.vector)
+                f.store(level / top * width + low, f.offset(target, position), mask)
+
+        apply_to_row(f, p["length"], encode_vector if is_encoding else decode_vector)
+    return compile_function(f)
+
+
+def _convert(kernel: Callable[..., None], data: Array, result: Array, shape: tuple[int, ...], format_: Any) -> None:
+    low, high, levels = format_
+    channels = shape[1]
+    limits = np.empty((3, channels), F32)
+    limits[0], limits[1] = low, high
+    limits[2] = limits[1] - limits[0]
+    plane = int(np.prod(shape[2:]))
+    total = shape[0] * count_quads(channels)
+    addresses = (get_address(data), get_address(result), get_address(limits))
+    count = min(MAX_PARTS, max(1, total * plane // MIN_PART_SIZE))
+    pieces = -(-count // total)
+    rows = min(total, count)
+
+    def compute(part: int) -> None:
+        row, piece = divmod(part, pieces)
+        begin, end = plane * piece // pieces, plane * (piece + 1) // pieces
+        first, last = total * row // rows, total * (row + 1) // rows
+        kernel(*addresses, first, last, channels, plane, begin, end - begin, float(levels - 1))
+
+    run_parallel(compute, rows * pieces)
+
+
+def encode(data: Array, format_: CodeFormat) -> Array:
+    """Return the codes of values.
+
+    Args:
+        data: f32, shape [N, C, spatial...].
+        format_: The format. Its limits have one element or C.
+
+    Raises:
+        ValueError: The data has another type or shape, or is empty.
+    """
+    _check(data.shape, format_)
+    if data.dtype != F32 or not data.size:
+        raise ValueError("expected f32")
+    shape = (data.shape[0], count_quads(data.shape[1]), *data.shape[2:], 4)
+    check_allocation(shape, np.dtype(np.uint8))
+    result = np.empty(shape, np.uint8)
+    limits = (format_.low, format_.high, format_.levels)
+    _convert(_compile_conversion(True), make_contiguous(data), result, data.shape, limits)
+    return result
+
+
+def decode(codes: Array, format_: CodeFormat, channels: int) -> Array:
+    """Return the values of codes.
+
+    Args:
+        codes: u8, shape [N, C / 4, spatial..., 4].
+        format_: The format.
+        channels: C.
+
+    Raises:
+        ValueError: The array has another type or shape.
+    """
+    if codes.dtype != np.uint8 or codes.ndim < 3 or codes.shape[1] != count_quads(channels):
+        raise ValueError("expected codes")
+    shape = (codes.shape[0], channels, *codes.shape[2:-1])
+    _check(shape, format_)
+    check_allocation(shape, F32)
+    result = np.empty(shape, F32)
+    limits = (format_.out_low, format_.out_high, format_.levels)
+    _convert(_compile_conversion(False), make_contiguous(codes), result, shape, limits)
+    return result
+
+
+def _check(shape: tuple[int, ...], format_: CodeFormat) -> None:
+    if len(shape) < 2 or (format_.low.ndim and format_.low.size != shape[1]):
+        raise ValueError("expected the channels of the limits")

@@ -1,0 +1,129 @@
+"""Sums of four products of 8-bit integers, the innermost operation of quantized convolutions and products.
+
+A vector of i32 holds four codes in each element: unsigned data, or signed weights. Each form adds the four products of
+each element to an accumulator of i32, without rounding or saturation, so that all forms have the same result.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from irrun.fast.jit.code import Function, Value
+from irrun.fast.jit.compiler import get_lanes, has_feature, verify_text
+
+__all__ = ["MAX_PRODUCTS", "DotProduct", "get_dot_product", "use_portable_form"]
+
+#: Products of a sum at most, so that it does not exceed i32: codes are less than 2^8 and weights within 2^7.
+MAX_PRODUCTS = (1 << 31) // (255 * 128) - 1
+
+_forces_portable = False
+
+
+class DotProduct:
+    """A form of the operation.
+
+    Attributes:
+        name: Its name.
+    """
+
+    name = "portable"
+
+    def prepare_data(self, f: Function, data: Value) -> tuple[Value, ...]:
+        """Return what all products with a vector of data use."""
+        low = data & 0x00FF00FF
+        high = (data >> 8) & 0x00FF00FF
+        return low, high
+
+    def prepare_weights(self, f: Function, weights: Value) -> tuple[Value, ...]:
+        """Return what all products with a vector of weights use: pairs of i16 in each i32."""
+        shifted = f.emit(weights.type, f"shl {weights.type} {weights}, {f.coerce(8, weights.type)}")
+        return self._extend(f, shifted), self._extend(f, weights)
+
+    def _extend(self, f: Function, value: Value) -> Value:
+        """Sign-extend the upper byte of each half of an i32."""
+        halves = f"<{2 * value.lanes} x i16>"
+        split = f.convert("bitcast", value, halves)
+        moved = f.emit(halves, f"ashr {halves} {split}, {f.coerce(8, halves)}")
+        return f.convert("bitcast", moved, value.type)
+
+    def add(self, f: Function, sum_: Value, data: tuple[Value, ...], weights: tuple[Value, ...]) -> Value:
+        """Return the sum plus the products of prepared data and weights."""
+        for left, right in zip(data, weights, strict=True):
+            sum_ = sum_ + _multiply_pairs(f, left, right)
+        return sum_
+
+
+def _multiply_pairs(f: Function, a: Value, b: Value) -> Value:
+    """Return the sums of two products of i16 in each i32: one instruction on most processors."""
+    count = 2 * a.lanes
+    halves, words = f"<{count} x i16>", f"<{count} x i32>"
+    wide = [f.convert("sext", f.convert("bitcast", x, halves), words) for x in (a, b)]
+    product = wide[0] * wide[1]
+    parts = []
+    for first in range(2):
+        numbers = ", ".join(f"i32 {i}" for i in range(first, count, 2))
+        mask = f"<{a.lanes} x i32> <{numbers}>"
+        parts.append(f.emit(a.type, f"shufflevector {words} {product}, {words} poison, {mask}"))
+    return parts[0] + parts[1]
+
+
+class _Vnni(DotProduct):
+    """One instruction of the processor.
+
+    Args:
+        has_byte_operands: Whether the operands of LLVM's function are vectors of i8, as in newer versions.
+    """
+
+    name = "VNNI"
+
+    def __init__(self, has_byte_operands: bool) -> None:
+        self._has_byte_operands = has_byte_operands
+
+    def prepare_data(self, f: Function, data: Value) -> tuple[Value, ...]:
+        """Return the operand."""
+        return (self._convert(f, data),)
+
+    def prepare_weights(self, f: Function, weights: Value) -> tuple[Value, ...]:
+        """Return the operand."""
+        return (self._convert(f, weights),)
+
+    def _convert(self, f: Function, value: Value) -> Value:
+        return f.convert("bitcast", value, f"<{4 * value.lanes} x i8>") if self._has_byte_operands else value
+
+    def add(self, f: Function, sum_: Value, data: tuple[Value, ...], weights: tuple[Value, ...]) -> Value:
+        """Return the sum plus the products."""
+        return f.call(f"llvm.x86.avx512.vpdpbusd.{32 * sum_.lanes}", sum_.type, sum_, data[0], weights[0])
+
+
+@functools.cache
+def _find_vnni() -> DotProduct | None:
+    """Return the form that the processor and this version of LLVM have, or None."""
+    lanes = get_lanes()
+    if not (has_feature("avx512vnni") if lanes == 16 else lanes == 8 and has_feature("avxvnni")):
+        return None
+    for has_byte_operands in (True, False):
+        form = _Vnni(has_byte_operands)
+        f = Function("probe", [("p", "ptr")], lanes)
+        value = f.load(f.parameters["p"], f.integers())
+        f.store(form.add(f, value, form.prepare_data(f, value), form.prepare_weights(f, value)), f.parameters["p"])
+        if verify_text(f.get_text()):
+            return form
+    return None
+
+
+@contextmanager
+def use_portable_form() -> Iterator[None]:
+    """Use the portable form for kernels that are compiled meanwhile, for tests."""
+    global _forces_portable
+    previous, _forces_portable = _forces_portable, True
+    try:
+        yield
+    finally:
+        _forces_portable = previous
+
+
+def get_dot_product() -> DotProduct:
+    """Return the best form for this processor."""
+    return DotProduct() if _forces_portable else _find_vnni() or DotProduct()

@@ -1,0 +1,260 @@
+"""Kernels of instructions that compute with codes of 8 bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.codes import CodeFormat, decode, encode
+from irrun.fast.jit.dot_products import MAX_PRODUCTS, get_dot_product
+from irrun.fast.jit.elementwise import get_address, make_contiguous
+from irrun.fast.jit.expressions import Expression, Step
+from irrun.fast.jit.kernels import classify_operand, expand_operand, make_geometry, make_placeholder
+from irrun.fast.jit.quantized_convolution import QuantizedConvolution, count_quads
+from irrun.fast.jit.quantized_epilogue import CodedOperand, Source, simplify
+from irrun.limits import check_allocation
+from irrun.ops._support.windows import create_windows
+
+__all__ = ["DecodingKernel", "EncodingKernel", "PlainEncodingKernel", "QuantizedConvolutionKernel"]
+
+Array = np.ndarray[Any, Any]
+
+F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
+
+#: Shapes for which a kernel keeps its plan.
+MAX_BINDINGS = 64
+
+
+class EncodingKernel:
+    """The kernel of a FakeQuantize whose result is codes.
+
+    Args:
+        format_: The format of the codes.
+        rank: The declared rank of the data.
+        channels: The declared number of channels.
+    """
+
+    description = "compiled: quantization to codes of 8 bits"
+
+    def __init__(self, format_: CodeFormat, rank: int, channels: int) -> None:
+        self._format, self._rank, self._channels = format_, rank, channels
+
+    def __call__(self, data: Array) -> Array:
+        """Quantize.
+
+        Raises:
+            ValueError: The data has another rank, or another number of channels.
+        """
+        if data.ndim != self._rank or data.shape[1] != self._channels:
+            raise ValueError(f"expected data of rank {self._rank} with {self._channels} channels, found {data.shape}")
+        return encode(data, self._format)
+
+
+class DecodingKernel:
+    """The kernel that converts codes to the values of a FakeQuantize.
+
+    Args:
+        format_: The format of the codes.
+        channels: The number of channels.
+    """
+
+    description = "compiled: values of 8-bit codes"
+
+    def __init__(self, format_: CodeFormat, channels: int) -> None:
+        self._format, self._channels = format_, channels
+
+    def __call__(self, codes: Array) -> Array:
+        """Convert."""
+        return decode(codes, self._format, self._channels)
+
+
+class PlainEncodingKernel(EncodingKernel):
+    """The conversion of the values of a FakeQuantize to codes, after plain kernels.
+
+    Args:
+        format_: The format of the codes.
+        rank: The declared rank of the data.
+        channels: The declared number of channels.
+    """
+
+    def __init__(self, format_: CodeFormat, rank: int, channels: int) -> None:
+        f = format_
+        super().__init__(CodeFormat(f.out_low, f.out_high, f.out_low, f.out_high, f.levels), rank, channels)
+
+    def __call__(self, data: Array) -> Array:
+        """Convert."""
+        if data.ndim == self._rank and not data.size:
+            return np.empty(_to_codes(data.shape), U8)
+        return super().__call__(np.asarray(data, F32))
+
+
+@dataclass(frozen=True)
+class _Binding:
+    """A convolution for inputs of certain shapes.
+
+    Attributes:
+        shape: Of the result, as f32.
+        convolve: See `QuantizedConvolution.bind`.
+        constants: The constant operands, which must stay in memory.
+        addresses: The addresses of the operands, 0 for variables.
+        variables: For each variable operand, its position, its number among the variables, and its kind.
+    """
+
+    shape: tuple[int, ...]
+    convolve: Callable[[Array, Sequence[int]], Array]
+    constants: list[Array | None]
+    addresses: list[int]
+    variables: list[tuple[int, int, str]]
+
+
+class QuantizedConvolutionKernel:
+    """The kernel of a convolution of codes with an epilogue.
+
+    Args:
+        codes: The weights: i8, shape [GROUPS, CO, CI, kernel...], with one or two spatial axes.
+        scales: What the codes of each output channel are multiplied by: f64, shape [GROUPS * CO].
+        attributes: The attributes of Convolution.
+        source: The format of the data.
+        steps: The steps of the epilogue.
+        sources: For each operand of the steps, its value if it is constant, its format if it is codes, or None.
+        is_coded: Whether the result is codes of the last step, a FakeQuantize.
+
+    Raises:
+        ValueError: There is no such kernel.
+
+    Attributes:
+        description: How it is computed.
+    """
+
+    def __init__(
+        self,
+        codes: Array,
+        scales: Array,
+        attributes: Mapping[str, Any],
+        source: CodeFormat,
+        steps: tuple[Step, ...],
+        sources: Sequence[Source],
+        is_coded: bool,
+    ) -> None:
+        groups, out_channels, in_channels = codes.shape[:3]
+        self._attributes, self._is_coded = attributes, is_coded
+        self._kernel_shape = codes.shape[3:]
+        self._rank = codes.ndim - 1
+        self._in_channels, self._out_channels = groups * in_channels, groups * out_channels
+        is_depthwise = groups > 1 and in_channels == out_channels == 1
+        if math.prod(codes.shape[2:]) > MAX_PRODUCTS:
+            raise ValueError("expected shorter sums")
+        if not source.is_uniform and not is_depthwise:
+            raise ValueError("expected one scale of the data")
+        # The value of a code is (code - zero) * step + rest. Without pads, zero need not be a code.
+        zero = source.zero
+        self._pads_exactly = zero is not None and np.unique(zero).size == 1
+        if zero is None:
+            zero = np.clip(np.rint(-source.out_low / source.step), 0, source.levels - 1).astype(np.int64)
+        rest = source.out_low + zero * source.step
+        sums = codes.reshape(self._out_channels, -1).sum(axis=1, dtype=np.int64)
+        self._pad = int(np.unique(zero)[0]) * 0x01010101
+        planar = codes if self._rank == 4 else codes[:, :, :, np.newaxis]
+        self._convolution = QuantizedConvolution(planar, (-zero * sums).astype(np.int32))
+        epilogue = simplify(steps, sources, source.step * scales, rest * scales * sums, self._rank, is_coded)
+        self._steps = epilogue.steps
+        self._operands = epilogue.operands
+        self._formats = [isinstance(s, CodedOperand) for s in sources if s is None or isinstance(s, CodedOperand)]
+        self._bindings: dict[tuple[tuple[int, ...], ...], _Binding] = {}
+        kind = "depthwise convolution" if is_depthwise else "convolution"
+        result = "codes" if is_coded else "f32"
+        self.description = f"compiled: {kind} of 8-bit codes to {result}, sums in i32 ({get_dot_product().name})"
+
+    def __call__(self, data: Array, *variables: Array) -> Array:
+        """Convolve, and compute the epilogue."""
+        key = (data.shape, *[x.shape for x in variables])
+        bound = self._bindings.get(key)
+        if bound is None:
+            bound = self._bind(data.shape, key[1:])
+        types = [U8 if is_coded else F32 for is_coded in self._formats]
+        if data.dtype != U8 or [x.dtype for x in variables] != types:
+            raise ValueError("expected codes and f32")
+        check_allocation(bound.shape, U8 if self._is_coded else F32)
+        addresses = bound.addresses
+        held = []
+        if variables:
+            addresses = addresses.copy()
+            for position, number, kind in bound.variables:
+                held.append(_expand(variables[number], kind, bound.shape))
+                addresses[position] = get_address(held[-1])
+        result = bound.convolve(make_contiguous(data), addresses)
+        if self._is_coded:
+            return result.reshape(bound.shape[0], -1, *bound.shape[2:], 4)
+        return result.reshape(bound.shape)
+
+    def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Compile the kernels for declared shapes of the data and the variable operands, in f32."""
+        coded = [_to_codes(s) if c else s for s, c in zip(shapes, self._formats, strict=True)]
+        self._bind(_to_codes(data_shape), tuple(coded))
+
+    def _bind(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> _Binding:
+        if len(data_shape) != self._rank + 1 or data_shape[1] != count_quads(self._in_channels):
+            raise ValueError("expected the channels of the filters")
+        if not math.prod(data_shape) or data_shape[-1] != 4:
+            raise ValueError("expected data")
+        spatial = data_shape[2:-1]
+        windows = create_windows(spatial, self._kernel_shape, **self._attributes)
+        if 0 in windows.output_shape:
+            raise ValueError("expected windows")
+        geometry = make_geometry(spatial, windows)
+        if not self._pads_exactly and (any(geometry.pads_begin) or max(geometry.pads_end) > 0):
+            raise ValueError("expected a code of zero for the pads")
+        output = geometry.output if self._rank == 4 else geometry.output[1:]
+        shape = (data_shape[0], self._out_channels, *output)
+        kinds: list[str] = []
+        constants: list[Array | None] = []
+        variables: list[tuple[int, int, str]] = []
+        for position, operand in enumerate(self._operands):
+            if isinstance(operand, int):
+                kind = self._classify(shapes[operand], self._formats[operand], shape)
+                variables.append((position, operand, kind))
+                constants.append(None)
+            else:
+                kind = "channel" if operand.ndim == 1 else "scalar" if not operand.ndim else "full"
+                own = operand.reshape(1, -1) if operand.ndim == 1 else operand
+                constants.append(_expand(own, kind, shape))
+            kinds.append(kind)
+        expression = Expression(tuple(kinds), self._steps)
+        convolve = self._convolution.bind(data_shape[0], geometry, self._pad, expression, self._is_coded)
+        addresses = [0 if x is None else get_address(x) for x in constants]
+        if len(self._bindings) >= MAX_BINDINGS:
+            self._bindings.clear()
+        bound = _Binding(shape, convolve, constants, addresses, variables)
+        key = (data_shape, *shapes)
+        self._bindings[key] = bound
+        return bound
+
+    def _classify(self, operand: tuple[int, ...], is_coded: bool, shape: tuple[int, ...]) -> str:
+        if is_coded:
+            if operand != _to_codes(shape):
+                raise ValueError("expected codes of the shape of the result")
+            return "codes"
+        return classify_operand(make_placeholder(operand), shape)
+
+
+def _to_codes(shape: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape of the codes of values of a shape."""
+    if len(shape) < 2:
+        raise ValueError("expected channels")
+    return (shape[0], count_quads(shape[1]), *shape[2:], 4)
+
+
+def _expand(operand: Array, kind: str, shape: tuple[int, ...]) -> Array:
+    """Return an operand as the epilogue reads it."""
+    if kind == "codes":
+        return make_contiguous(operand)
+    if kind != "channel":
+        return expand_operand(operand, kind, shape)
+    own = ((1,) * max(0, len(shape) - operand.ndim) + operand.shape) if operand.ndim > 2 else operand.shape
+    padded = np.zeros((shape[0], count_quads(shape[1]) * 4), F32)
+    padded[:, : shape[1]] = operand.reshape(own[:2])
+    return padded

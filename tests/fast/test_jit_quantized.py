@@ -1,0 +1,289 @@
+"""Compiled kernels on codes of 8 bits: the levels and sums of the definitions."""
+
+import importlib.util
+import math
+
+import numpy as np
+import pytest
+
+import irrun
+from irrun.ops.convolution.forward import group_convolution_1
+from irrun.ops.quantization import fake_quantize_1
+from irrun.runtime.plan import list_plan
+from irrun.threads import use_threads
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+
+ov = pytest.importorskip("openvino")
+o = pytest.importorskip("openvino.opset13")
+
+F32 = np.float32
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def keep_compiled_kernels(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
+
+
+@pytest.fixture(params=["processor", "portable"])
+def form(request):
+    """Run a test with the form of products that the processor has, and with the portable form."""
+    from irrun.fast.jit.dot_products import use_portable_form
+
+    if request.param == "processor":
+        yield request.param
+    else:
+        with use_portable_form():
+            yield request.param
+
+
+def run_with_threads(function):
+    """Return the result, after asserting that its bits do not depend on the number of threads."""
+    results = []
+    for count in (1, 2, 4):
+        with use_threads(count):
+            results.append(function())
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])
+    return results[0]
+
+
+def make_codes(levels):
+    """Return the codes [N, C / 4, H, W, 4] of levels [N, C, H, W]."""
+    batch, channels, height, width = levels.shape
+    padded = np.zeros((batch, -(-channels // 4) * 4, height, width), np.uint8)
+    padded[:, :channels] = levels
+    return np.ascontiguousarray(padded.reshape(batch, -1, 4, height, width).transpose(0, 1, 3, 4, 2))
+
+
+def draw_convolution(rng):
+    """Return levels, codes of filters, and windows of a convolution."""
+    groups = int(rng.choice([1, 1, 3, 6]))
+    c_out, c_in = {1: (int(rng.choice([1, 4, 7, 20])), int(rng.choice([1, 3, 18]))), 3: (8, 4), 6: (1, 1)}[groups]
+    kernel, strides, dilations = rng.integers(1, 4, 2), rng.integers(1, 4, 2), rng.integers(1, 3, 2)
+    begin, end = rng.integers(-1, 3, 2), rng.integers(-1, 3, 2)
+    size = rng.integers(1, 40, 2) + dilations * (kernel - 1) + 2
+    levels = rng.integers(0, 256, (int(rng.integers(1, 3)), groups * c_in, *size)).astype(np.uint8)
+    filters = rng.integers(-128, 128, (groups, c_out, c_in, *kernel)).astype(np.int8)
+    names = ("strides", "dilations", "pads_begin", "pads_end")
+    return levels, filters, dict(zip(names, ([*map(int, v)] for v in (strides, dilations, begin, end)), strict=True))
+
+
+def make_format(low, high, levels=256):
+    from irrun.fast.jit.codes import CodeFormat
+
+    low, high = np.asarray(low, F32), np.asarray(high, F32)
+    format_ = CodeFormat.create([low, high, low, high], levels, 4)
+    assert format_ is not None
+    return format_
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_sums_are_exact(seed, form):
+    from irrun.fast.jit.quantized_kernels import QuantizedConvolutionKernel
+
+    rng = np.random.default_rng(seed)
+    levels, filters, attributes = draw_convolution(rng)
+    zero = int(rng.integers(0, 256))
+    scales = 2.0 ** rng.integers(-6, -2, filters.shape[0] * filters.shape[1])
+    source = make_format(-zero / 8, (255 - zero) / 8)
+    kernel = QuantizedConvolutionKernel(filters, scales, attributes, source, (), [], False)
+    result = run_with_threads(lambda: kernel(make_codes(levels)))
+    values = (levels.astype(np.float64) - zero) / 8
+    sums = group_convolution_1(values, filters.astype(np.float64), **attributes)
+    # Powers of 2 do not round.
+    np.testing.assert_array_equal(result, (sums * scales.reshape(-1, 1, 1)).astype(F32))
+
+
+@pytest.mark.parametrize("limits", [(-1.0, 1.0), (0.0, 2.55), (-0.73, 2.1)])
+@pytest.mark.parametrize("channels", [1, 4, 7])
+@pytest.mark.parametrize("levels", [2, 255, 256])
+def test_levels_are_those_of_the_definition(limits, channels, levels):
+    from irrun.fast.jit.codes import decode, encode
+
+    low, high = F32(limits[0]), F32(limits[1])
+    points = low + (high - low) * np.arange(-2, 2 * levels + 3, dtype=np.float64) / (2 * (levels - 1))
+    ties = points.astype(F32)
+    near = np.concatenate([ties, np.nextafter(ties, F32(9)), np.nextafter(ties, F32(-9)), [np.inf, -np.inf]]).astype(
+        F32
+    )
+    x = np.stack([np.roll(near, i) for i in range(channels)]).reshape(1, channels, 1, -1)
+    format_ = make_format(low, high, levels)
+    expected = fake_quantize_1(x, low, high, low, high, levels=levels)
+    np.testing.assert_array_equal(run_with_threads(lambda: decode(encode(x, format_), format_, channels)), expected)
+
+
+def test_limits_of_channels_and_large_maps():
+    from irrun.fast.jit.codes import decode, encode
+
+    x = RNG.normal(size=(2, 6, 150, 151)).astype(F32)
+    low, high = -1 - RNG.random((6, 1, 1)).astype(F32), 1 + RNG.random((6, 1, 1)).astype(F32)
+    format_ = make_format(low, high)
+    result = run_with_threads(lambda: decode(encode(x, format_), format_, 6))
+    expected = fake_quantize_1(x, low, high, low, high, levels=256)
+    # The definition returns the upper limit itself for values above it, instead of the rounded value of the last level.
+    np.testing.assert_allclose(result, expected, rtol=2**-23, atol=0)
+    np.testing.assert_array_equal(result[x <= high], expected[x <= high])
+    assert not encode(np.full((1, 6, 1, 1), np.nan, F32), format_).any()
+
+
+@pytest.mark.parametrize("largest", [1, 7, 127, 128])
+def test_codes_of_weights_are_found(largest):
+    from irrun.fast.jit.codes import find_weight_codes
+
+    codes = RNG.integers(-largest, min(largest, 127) + 1, (5, 40))
+    codes[:, 0] = -largest
+    codes[4] = 0
+    scales = RNG.random((5, 1)) + 0.1
+    weights = (codes * scales).astype(F32)
+    found = find_weight_codes(weights)
+    assert found is not None
+    assert found[0].dtype == np.int8
+    np.testing.assert_allclose(found[0] * found[1][:, np.newaxis], weights, rtol=0, atol=2e-7 * largest)
+
+
+def test_other_weights_are_left():
+    from irrun.fast.jit.codes import find_weight_codes
+
+    assert find_weight_codes(RNG.normal(size=(3, 40)).astype(F32)) is None
+    codes = RNG.integers(-127, 128, (3, 40)).astype(F32)
+    codes[1, 3] += 0.01
+    assert find_weight_codes(codes) is None
+    codes[1, 3] = np.inf
+    assert find_weight_codes(codes) is None
+
+
+def quantize(value, low, high, levels=256):
+    limits = [o.constant(np.asarray(v, F32)) for v in (low, high)]
+    return o.fake_quantize(value, *limits, *limits, levels)
+
+
+def make_filters(shape, seed=0):
+    """Return a constant of codes and a scale for each output channel, as compressed models store it."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(-127, 128, shape).astype(np.int8)
+    scales = (rng.random((shape[0], *[1] * (len(shape) - 1))) + 0.5).astype(F32) / 127 / math.sqrt(codes[0].size)
+    return o.multiply(o.convert(o.constant(codes), F32), o.constant(scales))
+
+
+def convolve(value, shape, stride=1, pad=0, seed=0):
+    windows = ([stride] * 2, [pad] * 2, [pad] * 2, [1, 1])
+    result = o.convolution(value, make_filters(shape, seed), *windows)
+    return o.add(result, o.constant(np.linspace(-1, 1, shape[0], dtype=F32).reshape(1, -1, 1, 1)))
+
+
+def convolve_channels(value, channels, stride=1, seed=0):
+    return o.group_convolution(value, make_filters((channels, 1, 1, 3, 3), seed), [stride] * 2, [1, 1], [1, 1], [1, 1])
+
+
+def save(tmp_path, x, *results):
+    ov.serialize(ov.Model([o.result(r) for r in results], [x], "model"), tmp_path / "model.xml")
+    return tmp_path / "model.xml"
+
+
+def count_codes(compiled):
+    """Return how many instructions compute with codes."""
+    return sum(
+        "8-bit codes" in i.description and "convolution" in i.description for i in compiled._fast_program.instructions
+    )
+
+
+def compare_with_definition(path, *values, step, shape=None):
+    """Assert that compiled results are within a level of those of the definition, and most have the same level."""
+    fast, plain = irrun.compile_model(path, jit=True), irrun.compile_model(path, optimize=False)
+    for value in values:
+        results = run_with_threads(lambda value=value: np.concatenate([r.ravel() for r in fast(value).to_tuple()]))
+        expected = np.concatenate([r.ravel() for r in plain(value).to_tuple()])
+        error = np.abs(results - expected)
+        assert error.max() < 1.01 * step
+        assert np.mean(error > 1e-3 * step) < 0.01
+    return fast
+
+
+IMAGE = RNG.normal(size=(1, 6, 21, 19)).astype(F32)
+
+
+def make_block(x):
+    """Return a network of each kind of convolution, with residuals, and quantized results."""
+    first = quantize(o.relu(convolve(quantize(x, -2.0, 1.984375), (16, 6, 3, 3), 2, 1)), 0.0, 2.0)
+    second = quantize(convolve(first, (24, 16, 1, 1), seed=1), -1.28, 1.27)
+    spread = np.linspace(1, 2, 24, dtype=F32).reshape(1, -1, 1, 1)
+    third = quantize(o.clamp(convolve(second, (24, 24, 1, 1), seed=2), 0.0, 6.0), 0 * spread, spread)
+    fourth = quantize(convolve_channels(third, 24, seed=3), -1.28, 1.27)
+    # With another step than that of the sum, which would often lie between two levels.
+    total = o.add(quantize(convolve(fourth, (24, 24, 1, 1), seed=4), -2.56, 2.54), second)
+    fifth = quantize(total, -128 * 0.0217, 127 * 0.0217)
+    return o.add(convolve(fifth, (10, 24, 3, 3), 1, 1, seed=5), o.reduce_mean(fifth, o.constant([1, 2, 3]), True))
+
+
+def test_block_of_convolutions_agrees_with_the_definition(tmp_path, form):
+    x = o.parameter([1, 6, 21, 19], F32)
+    path = save(tmp_path, x, make_block(x))
+    # A value between two levels may move to the other: each of those is a fraction of the last sums.
+    fast, plain = irrun.compile_model(path, jit=True), irrun.compile_model(path, optimize=False)
+    assert count_codes(fast) == 6
+    result, expected = run_with_threads(lambda: fast(IMAGE)[0]), plain(IMAGE)[0]
+    error = np.abs(result - expected)
+    assert np.median(error) < 1e-5
+    assert error.max() < 0.1
+    layers = [name for i in fast._fast_program.instructions for name in i.layers]
+    names = [i.layer.name for i in plain._program.instructions]
+    assert len(set(layers) & set(names)) >= len(names) - 2
+
+
+@pytest.mark.parametrize("limits", [(0.0, 2.55), (-1.28, 1.27), (-0.5, 2.05)])
+@pytest.mark.parametrize("pad", [0, 1])
+def test_single_convolutions_agree_with_the_definition(tmp_path, limits, pad):
+    x = o.parameter([1, 6, 21, 19], F32)
+    path = save(tmp_path, x, quantize(convolve(quantize(x, *limits), (9, 6, 3, 3), 1, pad), -1.0, 3.0))
+    assert count_codes(compare_with_definition(path, IMAGE, IMAGE * 0.1, step=4 / 255)) == 1
+
+
+def test_zero_between_levels_excludes_pads(tmp_path):
+    x = o.parameter([1, 6, 21, 19], F32)
+    for pad in (0, 1):
+        path = save(tmp_path, x, quantize(convolve(quantize(x, -0.7503, 1.5), (9, 6, 3, 3), 1, pad), -1.0, 3.0))
+        assert count_codes(compare_with_definition(path, IMAGE, step=4 / 255)) == 1 - pad
+
+
+def test_values_that_others_need_are_decoded(tmp_path):
+    x = o.parameter([1, 6, 21, 19], F32)
+    first = quantize(x, -2.0, 1.984375)
+    second = quantize(convolve(first, (8, 6, 3, 3)), -1.28, 1.27)
+    path = save(tmp_path, x, first, second, convolve(second, (4, 8, 1, 1)))
+    fast = irrun.compile_model(path, jit=True)
+    assert count_codes(fast) == 2
+    plain = irrun.compile_model(path, optimize=False)
+    for a, b in zip(fast(IMAGE).to_tuple(), plain(IMAGE).to_tuple(), strict=True):
+        assert np.abs(a - b).max() < 0.02
+    np.testing.assert_array_equal(fast(IMAGE)[0], plain(IMAGE)[0])
+
+
+def test_dynamic_shapes_are_computed_on_codes(tmp_path):
+    x = o.parameter([-1, 6, -1, -1], F32)
+    path = save(tmp_path, x, quantize(convolve(quantize(x, -2.0, 1.984375), (9, 6, 3, 3), 1, 1), -1.0, 3.0))
+    images = [IMAGE, RNG.normal(size=(3, 6, 9, 40)).astype(F32)]
+    assert count_codes(compare_with_definition(path, *images, step=4 / 255)) == 1
+
+
+def test_failing_kernels_are_replaced_by_the_definition(tmp_path, monkeypatch):
+    from irrun.fast.jit.quantized_kernels import QuantizedConvolutionKernel
+
+    x = o.parameter([1, 6, 21, 19], F32)
+    path = save(tmp_path, x, make_block(x))
+    fast, plain = irrun.compile_model(path, jit=True), irrun.compile_model(path, optimize=False)
+
+    def fail(self, *inputs):
+        raise ValueError("refused")
+
+    monkeypatch.setattr(QuantizedConvolutionKernel, "__call__", fail)
+    np.testing.assert_allclose(fast(IMAGE)[0], plain(IMAGE)[0], rtol=0, atol=1e-5)
+
+
+def test_plan_names_each_layer_once(tmp_path):
+    x = o.parameter([1, 6, 21, 19], F32)
+    entries = list(list_plan(irrun.compile_model(save(tmp_path, x, make_block(x)), jit=True)._fast_program))
+    quantized = [e for e in entries if "8-bit codes" in e.implementation and "convolution" in e.implementation]
+    assert [e.operations for e in quantized][:2] == [("Convolution", "Add", "FakeQuantize")] * 2
+    assert all(len(set(e.layers)) == len(e.layers) for e in entries)
