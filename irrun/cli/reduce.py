@@ -76,8 +76,6 @@ def command(
     from irrun.errors import to_one_line
     from irrun.inspection.reduce import reduce
 
-    if output is not None and output.is_file():
-        raise click.BadParameter(f"expected a folder, found the file {output}", param_hint="--output")
     source = irrun.read_model(model, inputs.weights)
     arrays = inputs.load(source.inputs)
     with _show_progress(model.name) as progress:

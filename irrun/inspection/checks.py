@@ -233,8 +233,6 @@ class _Checker:
 
     def count_small_and_large(self, state: _LayerState, value: Array) -> None:
         """Count denormal values, and those that overflow or vanish in the target type."""
-        if not value.size:
-            return
         magnitudes = np.abs(value)
         smallest = float(_get_finfo(value.dtype).smallest_normal)
         state.elements += value.size
