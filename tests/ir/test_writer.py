@@ -120,3 +120,12 @@ def test_failed_save_changes_neither_file(tmp_path):
     with pytest.raises(irrun.ModelError, match="cannot write"):
         irrun.save_model(model, tmp_path / "copy.xml")
     assert (tmp_path / "copy.xml").read_text() == "old"
+
+
+def test_ports_without_names_have_no_names_attribute(tmp_path):
+    model = irrun.read_model(write(tmp_path, chain("Relu").replace(' names="x"', "")))
+    path, _ = irrun.save_model(model, tmp_path / "saved.xml")
+    assert "names=" not in path.read_text()
+    model = irrun.read_model(write(tmp_path, chain("Relu")))
+    path, _ = irrun.save_model(model, tmp_path / "saved.xml")
+    assert path.read_text().count('names="x"') == 1
