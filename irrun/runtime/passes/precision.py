@@ -21,6 +21,7 @@ from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.ir.graph import Layer, Port
 from irrun.ops._support import registry
 from irrun.ops._support.operation import Operation
+from irrun.runtime.custom_kernels import GuardedKernel
 from irrun.runtime.program import ABSENT, Instruction, Program
 
 __all__ = ["PRECISIONS", "change_precision", "has_low_precision"]
@@ -145,6 +146,8 @@ class _Converter:
         """Replace the types in the attributes and the inputs."""
         instruction.inputs = tuple(self.get_slot(slot) for slot in instruction.inputs)
         self.instructions.append(instruction)
+        if isinstance(instruction.kernel, GuardedKernel):
+            instruction.kernel = instruction.kernel.with_types(self.types)
         attributes = instruction.attributes
         is_random = instruction.operation.type == "RandomUniform"  # its bits depend on the type, if that is f32 or f64
         types = {F16: F32, BF16: F32} if is_random else self.types
