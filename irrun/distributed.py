@@ -10,10 +10,12 @@ from __future__ import annotations
 import functools
 import glob
 import hashlib
+import importlib.util
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,7 +28,9 @@ from irrun.data.save import to_storable
 from irrun.errors import InputError, IrrunError
 from irrun.ir.model import TensorSpec, index_names
 from irrun.ir.reader import read_model
-from irrun.runtime.request import CompiledModel, compile_model
+from irrun.runtime.compilation import is_installed, resolve_jit
+from irrun.runtime.malloc import override_thresholds
+from irrun.runtime.request import CompiledModel, InferRequest, compile_model
 
 __all__ = ["MapOptions", "Progress", "map_batches", "map_inputs"]
 
@@ -35,6 +39,8 @@ Array = np.ndarray[Any, Any]
 MANIFEST, RECORDS, RAGGED = "irrun.json", "irrun-chunks", "ragged"
 #: Smallest number of samples per task, so that the time of the scheduler is small against that of the model.
 MIN_SAMPLES = 16
+#: Samples for which compiling kernels pays.
+MIN_JIT_SAMPLES = 200
 SUFFIXES = (*IMAGE_SUFFIXES, ".npy", ".npz")
 
 #: Called with the number of samples that are finished, and of all.
@@ -52,6 +58,8 @@ class MapOptions:
         memory: Memory of one run; see `compile_model`.
         precision: Precision of computations; see `compile_model`.
         threads: Threads of each worker.
+        jit: Whether all workers use compiled kernels, which require llvmlite. By default, those of runs over many
+            samples do if it is installed here. Results differ by rounding errors.
         image: How images are converted to tensors.
     """
 
@@ -61,6 +69,7 @@ class MapOptions:
     memory: str | None = None
     precision: str = "f32"
     threads: int = 1
+    jit: bool | None = None
     image: ImageOptions = field(default_factory=ImageOptions)
 
 
@@ -111,18 +120,39 @@ class _Job:
 
 @functools.lru_cache(maxsize=8)
 def _open_array(path: str) -> Any:
-    if path.endswith(".npy"):
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    import zarr
+    try:
+        if path.endswith(".npy"):
+            with open(path, "rb") as file:
+                np.lib.format.read_magic(file)  # otherwise NumPy recommends to unpickle the file
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        import zarr
 
-    return zarr.open_array(path, mode="r")
+        return zarr.open_array(path, mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
 
 
 @functools.lru_cache(maxsize=2)
 def _compile(model: str, digest: str, options: MapOptions) -> CompiledModel:
     """Compile a model once per worker; its weights are mapped, so that workers of one machine share them."""
+    override_thresholds()
     source = read_model(model, options.weights)
-    return compile_model(source, memory=options.memory, threads=options.threads, precision=options.precision)
+    return compile_model(
+        source,
+        memory=options.memory,
+        threads=options.threads,
+        precision=options.precision,
+        # With "auto", the bits of results would depend on the time when kernels are complete.
+        jit=bool(options.jit),
+    )
+
+
+def _resolve_jit(options: MapOptions, count: int | None) -> MapOptions:
+    """Return the options with the choice of kernels for a number of samples, which may be unknown."""
+    if options.jit is not None:
+        return options
+    pays = count is None or count >= MIN_JIT_SAMPLES
+    return replace(options, jit=pays and resolve_jit(None) is not False and is_installed())
 
 
 def map_inputs(
@@ -154,12 +184,14 @@ def map_inputs(
         The messages of the inputs that were skipped, by the names of the inputs.
 
     Raises:
-        InputError: A source does not exist, their numbers of samples differ, the output belongs to a run of another
-            model or other options, or an input is broken and `on_error` is "stop".
+        InputError: Dask or Zarr is not installed, a source does not exist, their numbers of samples differ, the output
+            belongs to a run of another model or other options, or an input is broken and `on_error` is "stop".
     """
-    options = options or MapOptions()
-    job = _create_job(model, inputs, output, options)
+    _check_is_installed()
+    job = _create_job(model, inputs, output, options or MapOptions())
+    options = job.options
     root = Path(output)
+    is_new = not root.exists()
     manifest = _check_manifest(root, job)
     chunks = range(-(-job.count // job.size))
     records = {chunk: record for chunk in chunks if (record := _read_record(root, chunk)) is not None}
@@ -170,18 +202,26 @@ def map_inputs(
         progress(finished, job.count)
     if not remaining:
         return errors
-    with _connect(scheduler, workers) as client:
-        if not manifest.get("outputs"):
-            _create_outputs(client, job, root, manifest)
-        for record in _compute_chunks(client, job, remaining):
-            errors.update(record["errors"])
-            if record["errors"] and options.on_error == "stop":
-                name, message = next(iter(record["errors"].items()))
-                raise InputError(f"{name}: {message}")
-            finished += record["count"]
-            if progress:
-                progress(finished, job.count)
+    try:
+        with _connect(scheduler, workers) as client:
+            if not manifest.get("outputs"):
+                _create_outputs(client, job, root, manifest)
+            for record in _compute_chunks(client, job, remaining):
+                errors.update(record["errors"])
+                if record["errors"] and options.on_error == "stop":
+                    raise _create_error(*next(iter(record["errors"].items())))
+                finished += record["count"]
+                if progress:
+                    progress(finished, job.count)
+    finally:
+        if is_new and not any((root / RECORDS).iterdir()):  # a run that failed at once leaves nothing behind
+            shutil.rmtree(root, ignore_errors=True)
     return errors
+
+
+def _create_error(name: str, message: str) -> InputError:
+    """Return the error for an input; a message that starts with the name of its file does not repeat it."""
+    return InputError(message if message.startswith(name) else f"{name}: {message}")
 
 
 def _compute_chunks(client: Any, job: _Job, chunks: Sequence[int]) -> Iterator[Any]:
@@ -205,19 +245,32 @@ def _compute_chunks(client: Any, job: _Job, chunks: Sequence[int]) -> Iterator[A
         yield record
 
 
+def _check_is_installed() -> None:
+    missing = [name for name in ("dask", "distributed", "zarr") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(f"mapping requires {', '.join(missing)}: pip install 'irrun[dask]'")
+
+
 def _connect(scheduler: str | None, workers: int | None) -> Any:
     """Return a Dask client, which closes a local cluster when its block ends."""
-    try:
-        import distributed
-    except ImportError:
-        raise InputError("mapping requires Dask: pip install 'irrun[dask]'") from None
+    import distributed
+
     library: Any = distributed
     if scheduler is not None:
-        return library.Client(scheduler)
+        try:
+            return library.Client(scheduler)
+        except (OSError, ValueError) as error:
+            raise InputError(f"cannot connect to the scheduler: {error}") from None
     count = workers or os.cpu_count() or 1
-    cluster = library.LocalCluster(
-        n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
-    )
+    try:
+        cluster = library.LocalCluster(
+            n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+        )
+    except RuntimeError as error:  # each process imports the main module of the program
+        raise InputError(
+            f"worker processes could not start ({error}); a program must call map_inputs below "
+            "`if __name__ == '__main__':`"
+        ) from error
     return _LocalClient(cluster, library.Client(cluster))
 
 
@@ -248,6 +301,8 @@ def _create_job(
         name, equals, rest = text.partition("=")
         if equals and name in names:
             position, text = names[name], rest
+        elif equals and not os.path.exists(text) and not glob.glob(text):
+            raise InputError(f"unknown input {name!r}; the model has {'; '.join(map(str, source.inputs))}")
         else:
             position = next((i for i in range(len(source.inputs)) if i not in positions), -1)
         if position < 0 or position in positions:
@@ -266,13 +321,17 @@ def _create_job(
     size = options.batch * -(-MIN_SAMPLES // options.batch)
     path = str(Path(model).resolve())
     target = str(Path(output).resolve())
-    return _Job(path, digest, tuple(sorted(positions.items())), target, options, size, counts.pop())
+    count = counts.pop()
+    options = _resolve_jit(options, count)
+    return _Job(path, digest, tuple(sorted(positions.items())), target, options, size, count)
 
 
 def _find_samples(text: str) -> _Samples:
     path = Path(text)
     if path.is_dir() and path.suffix != ".zarr":
         files = sorted(str(p.resolve()) for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
+        if not files:
+            raise InputError(f"{text} contains no images, .npy or .npz files")
         return _Samples(tuple(files), "", len(files))
     if path.suffix in (".npy", ".zarr") and path.exists():
         name = str(path.resolve())
@@ -348,7 +407,7 @@ def _create_outputs(client: Any, job: _Job, root: Path, manifest: dict[str, Any]
         if "error" not in outputs:
             break
         if job.options.on_error == "stop":
-            raise InputError(f"{job.get_name(index)}: {outputs['error']}")
+            raise _create_error(job.get_name(index), outputs["error"])
     else:
         raise InputError("none of the inputs can be computed")
     for name, (shape, dtype) in outputs.items():
@@ -416,17 +475,18 @@ def _compute(job: _Job, indices: Sequence[int]) -> tuple[dict[int, dict[str, Arr
         except (IrrunError, OSError) as error:
             errors[index] = str(error)
     results: dict[int, dict[str, Array]] = {}
-    batch = 1 if compiled.create_infer_request().query_state() else job.options.batch
+    request = compiled.create_infer_request()
+    batch = 1 if request.query_state() else job.options.batch
     for group in _group_by_shape(samples, batch):
         try:
-            results.update(_run_group(compiled, group, samples))
+            results.update(_run_group(request, compiled, group, samples))
         except IrrunError as error:
             if len(group) == 1:
                 errors[group[0]] = str(error)
                 continue
             for index in group:
                 try:
-                    results.update(_run_group(compiled, [index], samples))
+                    results.update(_run_group(request, compiled, [index], samples))
                 except IrrunError as single_error:
                     errors[index] = str(single_error)
     return results, errors
@@ -441,10 +501,9 @@ def _group_by_shape(samples: Mapping[int, Sequence[Array]], batch: int) -> list[
 
 
 def _run_group(
-    compiled: CompiledModel, group: Sequence[int], samples: Mapping[int, Sequence[Array]]
+    request: InferRequest, compiled: CompiledModel, group: Sequence[int], samples: Mapping[int, Sequence[Array]]
 ) -> dict[int, dict[str, Array]]:
     """Run the model on some samples at once, and split its outputs."""
-    request = compiled.create_infer_request()
     if len(group) == 1:
         if request.query_state():
             outputs = _run_sequence(request, compiled, samples[group[0]])
@@ -467,7 +526,7 @@ def _run_group(
     return results
 
 
-def _run_sequence(request: Any, compiled: CompiledModel, values: Sequence[Array]) -> dict[str, Array]:
+def _run_sequence(request: InferRequest, compiled: CompiledModel, values: Sequence[Array]) -> dict[str, Array]:
     """Run a model with state over the steps of a sample, from its initial state."""
     request.reset_state()
     shape = compiled.inputs[0].partial_shape
@@ -506,7 +565,8 @@ def map_batches(model: str | os.PathLike[str], data: Any, *, batch: int = 1, opt
         raise InputError("map_batches requires Dask: pip install 'irrun[dask]'") from None
     library: Any = dask
     da: Any = dask.array
-    options = options or MapOptions(batch=batch)
+    shape = getattr(data, "shape", ())
+    options = _resolve_jit(options or MapOptions(batch=batch), shape[0] if shape else None)
     path = str(Path(model).resolve())
     digest = _hash_file(Path(path))
     declared = read_model(path, options.weights).output(0)

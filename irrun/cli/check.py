@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.imports import import_option
 from irrun.cli.inputs import InputOptions, input_options, precision_option
 
 __all__ = ["command"]
@@ -25,6 +26,7 @@ __all__ = ["command"]
 @input_options
 @click.option("--as", "target_type", type=click.Choice(["f16", "bf16"]), help="Report what this type cannot represent.")
 @precision_option
+@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import InputOptions, input_options
+from irrun.cli.imports import import_option
+from irrun.cli.inputs import InputOptions, complete_files, input_options
 
 if TYPE_CHECKING:
     from irrun.inspection.comparison import Comparison
@@ -31,7 +32,7 @@ MAX_ROWS = 25
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@click.argument("reference", metavar="WITH")
+@click.argument("reference", metavar="WITH", shell_complete=complete_files)
 @input_options
 @click.option("--layers", multiple=True, metavar="GLOB", help="Print these layers only.")
 @click.option("--all", "show_all", is_flag=True, help="Print all layers, also those that agree.")
@@ -45,6 +46,7 @@ MAX_ROWS = 25
     help="Tolerance of a layer as a multiple of its own rounding error.  [default: 64; 2 for another IR]",
 )
 @click.option("--cure", type=click.IntRange(min=1), metavar="N", help="Find the N layers to keep in floating point.")
+@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
 
 if TYPE_CHECKING:
@@ -28,7 +29,15 @@ PROBLEMS = {
 }
 
 
-@click.command("info")
+@click.command(
+    "info",
+    cls=ExampleCommand,
+    examples=[
+        "irrun info model.xml",
+        "irrun info model.xml --layers 'conv*'",
+        "irrun info model.xml --plan",
+    ],
+)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
 @click.option(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +18,22 @@ if TYPE_CHECKING:
     from irrun.data.load import LoadOptions
     from irrun.ir.model import TensorSpec
 
-__all__ = ["InputOptions", "input_options", "load_input_sets", "parse_numbers", "precision_option", "threads_option"]
+__all__ = [
+    "InputOptions",
+    "complete_files",
+    "input_options",
+    "load_input_sets",
+    "parse_numbers",
+    "parse_size",
+    "precision_option",
+    "threads_option",
+]
+
+
+def complete_files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the path of a file in a shell."""
+    return [CompletionItem(incomplete, type="file")]
+
 
 precision_option = click.option(
     "--precision",
@@ -123,6 +139,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "inputs",
             multiple=True,
             metavar="[NAME=]VALUE",
+            shell_complete=complete_files,
             help="A .npy, .npz (file.npz:key), raw .bin, .json or image file; JSON text such as 'ids=[[1,2,3]]'; or "
             "random, zeros, ones (random:1,3,224,224 if the shape is dynamic). Without NAME: the next input.",
         ),
@@ -195,6 +212,27 @@ def load_input_sets(
         values = dict(zip(sorted(group), loaded.values(), strict=True)) | inherited
         sets.append({key: values[i] for i, key in enumerate(first)})
     return sets
+
+
+def parse_size(text: str | None, option: str, *, accepts_zero: bool = False) -> int | None:
+    """Parse a size such as "800M".
+
+    Args:
+        text: The text, or None.
+        option: The option, for error messages.
+        accepts_zero: Whether the size may be 0.
+
+    Raises:
+        click.BadParameter: The text is not a size.
+    """
+    from irrun.limits import parse_size as parse
+
+    if text == "0" and accepts_zero:
+        return 0
+    try:
+        return None if text is None else parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
 
 
 def parse_numbers(text: str | None, option: str) -> tuple[float, ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import precision_option
+from irrun.cli.inputs import complete_files, parse_numbers, parse_size, precision_option
 
 if TYPE_CHECKING:
     from irrun.distributed import Progress
@@ -29,7 +29,7 @@ __all__ = ["command"]
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@click.argument("inputs", nargs=-1, required=True, metavar="[NAME=]INPUTS...")
+@click.argument("inputs", nargs=-1, required=True, metavar="[NAME=]INPUTS...", shell_complete=complete_files)
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The Zarr group of the results.")
 @click.option("-w", "--weights", type=click.Path(), help="The .bin file, if not next to the model.")
 @click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Samples per run of the model.")
@@ -46,10 +46,15 @@ __all__ = ["command"]
 @click.option("--memory", metavar="SIZE", help="Memory that the values of one run may take, such as 800M or 2G.")
 @click.option("--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Layout of image inputs.")
 @click.option(
-    "--channels", type=click.Choice(["BGR", "RGB"], case_sensitive=False), default="BGR", help="Order of channels."
+    "--channels",
+    type=click.Choice(["BGR", "RGB"], case_sensitive=False),
+    metavar="BGR|RGB",
+    default="BGR",
+    show_default=True,
+    help="Channel order of image inputs.",
 )
-@click.option("--mean", default="", metavar="M[,M,M]", help="Subtract this mean from image pixels (0 to 255).")
-@click.option("--scale", default="", metavar="S[,S,S]", help="Divide image pixels by this after subtracting the mean.")
+@click.option("--mean", metavar="M[,M,M]", help="Subtract this mean from image pixels (0 to 255).")
+@click.option("--scale", metavar="S[,S,S]", help="Divide image pixels by this after subtracting the mean.")
 def command(
     model: Path,
     inputs: tuple[str, ...],
@@ -63,8 +68,8 @@ def command(
     memory: str | None,
     layout: str,
     channels: str,
-    mean: str,
-    scale: str,
+    mean: str | None,
+    scale: str | None,
 ) -> None:
     """Run MODEL over many inputs on Dask and write its outputs to a Zarr group.
 
@@ -75,10 +80,8 @@ def command(
     from irrun.distributed import MapOptions, map_inputs
     from irrun.errors import to_one_line
 
-    try:
-        image = ImageOptions(layout, channels, *(tuple(map(float, t.split(","))) if t else () for t in (mean, scale)))
-    except ValueError:
-        raise click.BadParameter("expected numbers", param_hint="--mean and --scale") from None
+    image = ImageOptions(layout, channels, parse_numbers(mean, "--mean"), parse_numbers(scale, "--scale"))
+    parse_size(memory, "--memory")
     options = MapOptions(
         batch, "skip" if on_error == "skip" else "stop", weights, memory, image=image, precision=precision
     )
@@ -87,8 +90,10 @@ def command(
             model, inputs, output, options, scheduler=scheduler, workers=workers, progress=progress
         )  # fmt: skip
     for name, message in errors.items():
-        click.echo(f"skipped {to_one_line(name)}: {to_one_line(message)}", err=True)
-    click.echo(f"wrote {output}" + (f", {len(errors)} inputs were skipped" if errors else ""))
+        shown = message if message.startswith(name) else f"{name}: {message}"
+        click.echo(f"skipped {to_one_line(shown)}", err=True)
+    skipped = f", {len(errors)} input{' was' if len(errors) == 1 else 's were'} skipped" if errors else ""
+    click.echo(f"wrote {output}{skipped}")
     if errors:
         raise click.exceptions.Exit(1)
 

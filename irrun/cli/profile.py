@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.imports import import_option
 from irrun.cli.inputs import InputOptions, input_options, precision_option, threads_option
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ MAX_ROWS = 30
     help="Write the calls of the last run as .json for Perfetto (ui.perfetto.dev) and speedscope.",
 )
 @precision_option
+@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option(

@@ -8,6 +8,8 @@ from pathlib import Path
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.imports import import_option
+from irrun.cli.inputs import complete_files
 
 __all__ = ["command"]
 
@@ -24,7 +26,14 @@ __all__ = ["command"]
 @click.argument("layer")
 @click.option("-m", "--model", type=click.Path(path_type=Path), help="The model, if not the one that was recorded.")
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
-@click.option("-o", "--output", metavar="PATH", help="Save the outputs to an .npz file, an .npy file or a folder.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    shell_complete=complete_files,
+    help="Save the outputs to an .npz, .npy or .json file or a folder.",
+)
+@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     trace: Path, layer: str, model: Path | None, weights: Path | None, output: str | None, as_json: bool

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.imports import import_option
 from irrun.cli.inputs import InputOptions, input_options
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ FORMATS = ("html", "model-explorer")
 )
 @click.option("--compare", "reference", metavar="WITH", help="Show errors too; WITH is that of irrun compare.")
 @click.option("--format", "kind", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Format.")
+@import_option
 def command(
     model: Path,
     inputs: InputOptions,

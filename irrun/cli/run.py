@@ -11,7 +11,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, input_options, precision_option, threads_option
+from irrun.cli.inputs import InputOptions, complete_files, input_options, parse_size, precision_option, threads_option
 
 if TYPE_CHECKING:
     from irrun.inspection.keys import KeyTable, Selection
@@ -58,7 +58,13 @@ class _RunCommand(ExampleCommand):
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @input_options
-@click.option("-o", "--output", metavar="PATH", help="Save the outputs to an .npz, .npy or .json file or a folder.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    shell_complete=complete_files,
+    help="Save the outputs to an .npz, .npy or .json file or a folder.",
+)
 @click.option("--dump", metavar="FOLDER", help="Write all values, in bodies too, to .npy files in a folder.")
 @click.option(
     "--show",
@@ -136,10 +142,10 @@ def command(
         source,
         check=check,
         precision=precision,
-        memory=_parse_size(memory, "--memory"),
+        memory=parse_size(memory, "--memory"),
         weights_memory=0
-        if weights_memory == "0" or (dump and weights_memory is None)
-        else _parse_size(weights_memory, "--weights-memory"),
+        if dump and weights_memory is None
+        else parse_size(weights_memory, "--weights-memory", accepts_zero=True),
         threads=threads,
         jit=_parse_jit(jit),
     )
@@ -270,12 +276,3 @@ def _parse_jit(text: str | None) -> Jit:
         return resolve_jit(None if text is None else VALUES[text])
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-
-
-def _parse_size(text: str | None, option: str) -> int | None:
-    from irrun.limits import parse_size
-
-    try:
-        return None if text is None else parse_size(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint=option) from None

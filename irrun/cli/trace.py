@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import InputOptions, input_options, precision_option
+from irrun.cli.imports import import_option
+from irrun.cli.inputs import InputOptions, input_options, parse_size, precision_option
 
 if TYPE_CHECKING:
     from irrun.inspection.trace import Trace, TracedValue
@@ -40,6 +41,7 @@ SORT_KEYS = ("order", "time", "size", "max", "name")
 @click.option("--sort", type=click.Choice(SORT_KEYS), default="order", show_default=True, help="Order of the table.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Print the first N rows only.")
 @precision_option
+@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
@@ -61,7 +63,7 @@ def command(
     from irrun.inspection.recording import record
     from irrun.inspection.trace import Trace
 
-    limit = parse_size(max_bytes, "--max-bytes")
+    limit = parse_size(max_bytes, "--max-bytes", accepts_zero=True)
     if model.suffix.lower() == ".trace":
         with Trace.open(model) as trace:
             print_trace(trace, layers, types, modules, sort, top, as_json)
@@ -155,26 +157,6 @@ def sort_values(values: Sequence[TracedValue], sort: str) -> list[TracedValue]:
         "name": lambda value: value.key,
     }
     return sorted(values, key=keys[sort]) if sort in keys else list(values)
-
-
-def parse_size(text: str | None, option: str) -> int | None:
-    """Parse a size such as "800M".
-
-    Args:
-        text: The text, or None.
-        option: The option, for error messages.
-
-    Raises:
-        click.BadParameter: The text is not a size.
-    """
-    from irrun.limits import parse_size as parse
-
-    if text == "0":
-        return 0
-    try:
-        return None if text is None else parse(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint=option) from None
 
 
 def _format_range(statistics: Any) -> str:

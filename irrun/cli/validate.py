@@ -7,12 +7,17 @@ from pathlib import Path
 
 import click
 
+from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
 
 __all__ = ["command"]
 
 
-@click.command("validate")
+@click.command(
+    "validate",
+    cls=ExampleCommand,
+    examples=["irrun validate model.xml", "irrun validate model.xml --import my_ops.py"],
+)
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
 @import_option

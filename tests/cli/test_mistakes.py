@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import pytest
+from click.shell_completion import ShellComplete
 from ir_text import chain, layer, net, port, write
 
 import irrun
-from irrun.cli import main
+from irrun.cli import _group, main
 
 
 def call(capsys, *arguments):
@@ -165,3 +168,78 @@ def test_error_of_a_ufunc_in_a_custom_kernel_is_shown(tmp_path):
     path = write(tmp_path, chain("Scale", versions=["extension"], data=['factor="2"']))
     with pytest.raises(irrun.ExecutionError, match=r"UFunc\w+Error"):
         irrun.compile_model(path, operations=[operation])(np.ones((2, 3), np.float32))
+
+
+CUSTOM = """
+import irrun
+
+@irrun.op("Mistake", opset="extension")
+def double(data):
+    return data * 2
+"""
+
+
+@pytest.fixture
+def custom(tmp_path, monkeypatch):
+    """A model with a custom operation, and the option that registers it for one test."""
+    from irrun.ops._support import registry
+
+    monkeypatch.setattr(registry, "_registry", registry.Registry(registry.list_operations()))
+    (tmp_path / "my_ops.py").write_text(CUSTOM)
+    return write(tmp_path, chain("Mistake", versions=["extension"]), name="custom"), tmp_path / "my_ops.py"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["trace", "{model}", "-i", "ones", "-o", "{folder}/run.trace"],
+        ["compare", "{model}", "f64", "-i", "ones"],
+        ["check", "{model}", "-i", "ones"],
+        ["report", "{model}", "-i", "ones", "-o", "{folder}/page.html"],
+        ["profile", "{model}", "-i", "ones", "--runs", "1"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_commands_that_run_models_import_operations(custom, tmp_path, arguments, capsys):
+    model, operations = custom
+    command = [a.format(model=model, folder=tmp_path) for a in arguments]
+    code, _, err = call(capsys, *command)
+    assert code == 2
+    assert "on the command line with --import FILE.py" in err
+    assert call(capsys, *command, "--import", operations)[0] == 0
+    if arguments[0] == "trace":
+        assert "equals the recorded value" in call(capsys, "replay", tmp_path / "run.trace", "layer1")[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "m.xml", "--input", "a"],
+        ["run", "m.xml", "-o", "a"],
+        ["m.xml", "--input", "a"],
+        ["compare", "m.xml", "a"],
+        ["replay", "r.trace", "conv1", "-o", "a"],
+        ["map", "m.xml", "a"],
+    ],
+)
+def test_files_are_completed(words):
+    complete = ShellComplete(_group, {}, "irrun", "_IRRUN_COMPLETE")
+    assert [(item.type, item.value) for item in complete.get_completions(words[:-1], words[-1])] == [("file", "a")]
+
+
+def test_size_of_zero_is_refused_where_it_means_nothing(model, capsys):
+    code, _, err = call(capsys, model, "-i", "ones", "--memory", "0")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--memory: expected a size such as 800M or 2G" in err
+    assert call(capsys, model, "-i", "ones", "--weights-memory", "0")[0] == 0
+
+
+def test_mapping_without_its_libraries_is_reported(model, tmp_path, monkeypatch, capsys):
+    np.save(tmp_path / "x.npy", np.ones((4, 2, 3), np.float32))
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "zarr" else find_spec(name, *a))
+    code, _, err = call(capsys, "map", model, tmp_path / "x.npy", "-o", tmp_path / "r.zarr")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "mapping requires" in err
+    assert "zarr: pip install 'irrun[dask]'" in err
+    assert not (tmp_path / "r.zarr").exists()
