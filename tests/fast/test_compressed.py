@@ -203,3 +203,22 @@ def test_number_of_threads_does_not_change_bits(rows, groups):
         with use_threads(threads):
             results.append((multiply_by_weights(x, weights=weights).tobytes(), weights.decompress().tobytes()))
     assert results[0] == results[1] == results[2]
+
+
+def test_compiled_products_of_the_same_value_are_merged(tmp_path):
+    pytest.importorskip("llvmlite")
+    x = o.parameter([-1, -1, COLUMNS], F32, name="x")
+    products = [o.matmul(x, make_weights(name, groups), False, True) for name, groups in (("u8", 1), ("i4", GROUPS))]
+    last = o.matmul(o.relu(x), make_weights("u4", GROUPS), False, True)
+    results = [o.add(products[0], products[1]), products[1], last]
+    ov.serialize(ov.Model([o.result(r) for r in results], [x]), tmp_path / "model.xml")
+    compiled = irrun.compile_model(tmp_path / "model.xml", jit=True)
+    layers = [sum(i.operation.type == "MatMul" for i in j.plain) for j in compiled._fast_program.instructions]
+    assert sorted(layers)[-2:] == [1, 2]
+    plain = irrun.compile_model(tmp_path / "model.xml", optimize=False)
+    for count in (1, 2, 20):
+        data = RNG.normal(size=(1, count, COLUMNS)).astype(F32)
+        for actual, expected in zip(compiled(data).to_tuple(), plain(data).to_tuple(), strict=True):
+            np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
+    with pytest.raises(irrun.InputError):
+        compiled(np.zeros((1, 0, COLUMNS + 1), F32))

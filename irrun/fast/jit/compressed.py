@@ -7,15 +7,15 @@ sum is corrected by the zero point and scaled. The speed is limited by reading t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from irrun.fast.compressed import CompressedWeights, multiply_by_weights
+from irrun.fast.compressed import CompressedWeights
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.compressed_codes import get_kind, get_parameter_strides, load_codes, supports
+from irrun.fast.jit.compressed_codes import WeightAddresses, load_codes, supports
 from irrun.fast.jit.compressed_tiles import compile_tiles, multiply_rows
 from irrun.fast.jit.elementwise import get_address, make_contiguous
 from irrun.fast.jit.products import compile_packing
@@ -33,8 +33,8 @@ F32 = np.dtype(np.float32)
 ROWS = 8
 #: Rows of the data up to which each is multiplied on its own.
 MAX_ROWS = 8
-#: Codes of a part that a thread reads at least, and parts at most.
-MIN_PART_SIZE, MAX_PARTS = 1 << 20, 16
+#: Codes of a part that a thread reads at least, and parts of a product at most.
+MIN_PART_SIZE, MAX_PARTS = 1 << 21, 16
 
 
 @functools.cache
@@ -88,59 +88,83 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool) -> Callable[..
     return compile_function(f)
 
 
-def multiply_row(weights: CompressedWeights, row: Array, out: Array) -> None:
-    """Compute `out = weights @ row` in one pass over the codes.
+def multiply_row(matrices: Sequence[WeightAddresses], row: Array) -> list[Array]:
+    """Compute `weights @ row` for several weights with the same number of columns, in one pass over their codes.
 
     Args:
-        weights: Weights that `supports` accepts, shape [N, K].
+        matrices: The weights.
         row: f32, contiguous, shape [K].
-        out: f32, contiguous, shape [N].
+
+    Returns:
+        For each of them, shape [N].
     """
-    rows, inner = weights.shape
-    size = inner // weights.groups
     lanes = get_lanes()
-    sums = np.add.reduce(row.reshape(-1, size // lanes, lanes), axis=1)
-    kernel = compile_row(get_kind(weights), weights.zero_point is not None, weights.scale is not None)
-    arrays = [weights.zero_point, weights.scale]
-    strides = [stride for a in arrays for stride in get_parameter_strides(a)]
-    addresses = [0 if a is None else get_address(a) for a in (weights.codes, row, sums, *arrays, out)]
-    parts = max(1, min(MAX_PARTS, weights.codes.size // MIN_PART_SIZE))
-    step = -(-rows // parts)
-    step += -step % ROWS
+    source = get_address(row)
+    results, parts = [], []
+    sums: dict[int, Array] = {}
+    for weights in matrices:
+        size = weights.size
+        if size not in sums:
+            sums[size] = np.add.reduce(row.reshape(-1, size // lanes, lanes), axis=1)
+        codes, *parameters = weights.pointers
+        result = np.empty(weights.rows, F32)
+        results.append(result)
+        pointers = (codes, source, get_address(sums[size]), *parameters, get_address(result))
+        integers = (weights.inner, size, *weights.strides)
+        kernel = compile_row(*weights.variant)
+        parts += [(kernel, (*pointers, *bounds, *integers)) for bounds in _divide(weights.rows, weights.inner)]
 
     def compute(part: int) -> None:
-        kernel(*addresses, part * step, min((part + 1) * step, rows), inner, size, *strides)
+        kernel, arguments = parts[part]
+        kernel(*arguments)
 
-    run_parallel(compute, -(-rows // step))
+    run_parallel(compute, len(parts))
+    return results
+
+
+@functools.cache
+def _divide(rows: int, inner: int) -> list[tuple[int, int]]:
+    """Return the first row of each part, and the one after its last."""
+    count = max(1, min(MAX_PARTS, rows * inner // MIN_PART_SIZE))
+    step = -(-rows // count)
+    step += -step % ROWS
+    return [(first, min(first + step, rows)) for first in range(0, rows, step)]
 
 
 class CompressedKernel:
-    """The kernel of a product with compressed weights.
+    """The kernel of products of the same data with compressed weights.
 
     Args:
-        weights: Weights that `supports` accepts.
+        weights: Weights that `supports` accepts, with the same number of columns.
     """
 
     description = "compiled: product with compressed weights, which are decompressed in registers or the cache"
 
-    def __init__(self, weights: CompressedWeights) -> None:
-        self._weights = weights
-        arguments = get_kind(weights), weights.zero_point is not None, weights.scale is not None
-        compile_row(*arguments)
-        compile_tiles(*arguments)
+    def __init__(self, *weights: CompressedWeights) -> None:
+        self.weights = weights
+        self._matrices = [WeightAddresses(w) for w in weights]
+        self._inner = self._matrices[0].inner
+        self._elements = sum(matrix.rows for matrix in self._matrices)
+        for matrix in self._matrices:
+            compile_row(*matrix.variant)
+            compile_tiles(*matrix.variant)
         compile_packing()
 
-    def __call__(self, data: Array) -> Array:
-        """Compute `data @ weights.T`."""
-        weights = self._weights
-        count, inner = weights.shape
-        if data.dtype != F32 or not data.size or not data.ndim or data.shape[-1] != inner:
-            return multiply_by_weights(data, weights=weights)
-        rows = make_contiguous(data).reshape(-1, inner)
-        check_allocation((len(rows), count), F32)
-        if len(rows) > MAX_ROWS:
-            return multiply_rows(weights, rows).reshape(*data.shape[:-1], count)
-        result = np.empty((len(rows), count), F32)
-        for row, out in zip(rows, result, strict=True):
-            multiply_row(weights, row, out)
-        return result.reshape(*data.shape[:-1], count)
+    def __call__(self, data: Array) -> Array | tuple[Array, ...]:
+        """Compute `data @ weights.T` for all weights."""
+        if data.dtype != F32 or not data.size or not data.ndim or data.shape[-1] != self._inner:
+            raise ValueError("expected f32 of shape [..., K]")
+        rows = make_contiguous(data).reshape(-1, self._inner)
+        count = len(rows)
+        check_allocation((count, self._elements), F32)
+        if count == 1:
+            results = multiply_row(self._matrices, rows[0])
+        elif count <= MAX_ROWS:
+            results = [np.empty((count, matrix.rows), F32) for matrix in self._matrices]
+            for i, row in enumerate(rows):
+                for result, values in zip(results, multiply_row(self._matrices, row), strict=True):
+                    result[i] = values
+        else:
+            results = multiply_rows(self._matrices, rows)
+        shaped = [r.reshape(*data.shape[:-1], m.rows) for r, m in zip(results, self._matrices, strict=True)]
+        return shaped[0] if len(shaped) == 1 else tuple(shaped)

@@ -9,24 +9,43 @@ import numpy as np
 from irrun.fast.compressed import CompressedWeights
 from irrun.fast.jit.code import Function, Operand, Value
 from irrun.fast.jit.compiler import get_lanes
+from irrun.fast.jit.elementwise import get_address
 
-__all__ = ["get_kind", "get_parameter_strides", "load_codes", "supports"]
+__all__ = ["WeightAddresses", "load_codes", "supports"]
 
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
 
-def get_kind(weights: CompressedWeights) -> str:
-    """Return how codes are converted: "i8", "u8" or "i4"."""
-    return {"int8": "i8", "int4": "i4"}.get(weights.codes.dtype.name, "u8")
+class WeightAddresses:
+    """What compiled kernels are passed for some weights, prepared once.
 
+    Args:
+        weights: Weights that `supports` accepts, shape [N, K].
 
-def get_parameter_strides(parameter: Array | None) -> tuple[int, int]:
-    """Return the elements from one row, and from one group, to the next of zero points or scales."""
-    if parameter is None or parameter.size == 1:
-        return 0, 0
-    return parameter.strides[0] // 4, parameter.strides[1] // 4
+    Attributes:
+        weights: The weights, which stay in memory.
+        variant: The parameters with which kernels are compiled: the kind of the codes ("i8", "u8" or "i4"), and whether
+            there are zero points and scales.
+        rows: N.
+        inner: K.
+        size: The number of columns of a group.
+        pointers: The addresses of the codes, zero points and scales, 0 for those that do not exist.
+        strides: Elements from one row, and from one group, to the next of zero points and of scales.
+    """
+
+    def __init__(self, weights: CompressedWeights) -> None:
+        self.weights = weights
+        self.rows, self.inner = weights.shape
+        self.size = self.inner // weights.groups
+        kind = {"int8": "i8", "int4": "i4"}.get(weights.codes.dtype.name, "u8")
+        self.variant = kind, weights.zero_point is not None, weights.scale is not None
+        parameters = weights.zero_point, weights.scale
+        self.pointers = tuple(0 if a is None else get_address(a) for a in (weights.codes, *parameters))
+        self.strides: tuple[int, ...] = ()
+        for a in parameters:
+            self.strides += (0, 0) if a is None or a.size == 1 else (a.strides[0] // 4, a.strides[1] // 4)
 
 
 def supports(weights: CompressedWeights) -> bool:
@@ -47,7 +66,7 @@ def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: O
 
     Args:
         f: The function.
-        kind: As `get_kind` returns it.
+        kind: "i8", "u8" or "i4".
         codes: The address of all codes.
         index: The number of the first code.
         distance: The number of codes from those to the ones that are loaded into the cache.

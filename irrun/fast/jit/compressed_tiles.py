@@ -8,15 +8,14 @@ rows, so that a tile of the transposed result stays in registers while the colum
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from irrun.fast.compressed import CompressedWeights
 from irrun.fast.jit.code import Function, Value, Variable
 from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.compressed_codes import get_kind, get_parameter_strides, load_codes
+from irrun.fast.jit.compressed_codes import WeightAddresses, load_codes
 from irrun.fast.jit.convolution import get_buffer
 from irrun.fast.jit.elementwise import get_address
 from irrun.fast.jit.products import compile_packing
@@ -153,46 +152,49 @@ def _multiply(
         start = stop
 
 
-def multiply_rows(weights: CompressedWeights, rows: Array) -> Array:
-    """Compute `rows @ weights.T`.
+def multiply_rows(matrices: Sequence[WeightAddresses], rows: Array) -> list[Array]:
+    """Compute `rows @ weights.T` for several weights with the same number of columns.
 
     Args:
-        weights: Weights that `supports` accepts.
+        matrices: The weights.
         rows: f32, contiguous, shape [M, K].
 
     Returns:
-        Shape [M, N].
+        For each of them, shape [M, N].
     """
-    result = np.empty((len(rows), weights.shape[0]), F32)
+    results = [np.empty((len(rows), weights.rows), F32) for weights in matrices]
     for start in range(0, len(rows), BLOCK_ROWS):
-        _multiply_block(weights, rows[start : start + BLOCK_ROWS], result[start : start + BLOCK_ROWS])
-    return result
+        block = slice(start, start + BLOCK_ROWS)
+        _multiply_block(matrices, rows[block], [result[block] for result in results])
+    return results
 
 
-def _multiply_block(weights: CompressedWeights, rows: Array, result: Array) -> None:
-    columns, inner = weights.shape
+def _multiply_block(matrices: Sequence[WeightAddresses], rows: Array, results: Sequence[Array]) -> None:
     count, lanes = len(rows), get_lanes()
     packed = _pack(rows)
-    kernel = compile_tiles(get_kind(weights), weights.zero_point is not None, weights.scale is not None)
-    arrays = [weights.zero_point, weights.scale]
-    addresses = [0 if a is None else get_address(a) for a in (weights.codes, packed, *arrays)]
-    target = get_address(result)
-    strides = [stride for a in arrays for stride in get_parameter_strides(a)]
-    panels = -(-count // (VECTORS * lanes))
-    limit = columns * inner * (panels * VECTORS * lanes) // MIN_PART_WORK
-    part_count = max(1, min(MAX_PARTS, limit))
-    step = -(-columns // part_count)
-    step += -step % CHUNK_ROWS
+    source = get_address(packed)
+    padded = count + -count % (VECTORS * lanes)
+    parts: list[Callable[[int, int], None]] = []
+    for weights, result in zip(matrices, results, strict=True):
+        codes, *parameters = weights.pointers
+        kernel = functools.partial(compile_tiles(*weights.variant), codes, source, *parameters)
+        target = get_address(result)
+        part_count = max(1, min(MAX_PARTS, weights.rows * weights.inner * padded // MIN_PART_WORK))
+        step = -(-weights.rows // part_count)
+        step += -step % CHUNK_ROWS
+        for first in range(0, weights.rows, step):
+            integers = (first, min(first + step, weights.rows), weights.inner, weights.rows, weights.size)
+            parts.append(functools.partial(_call, kernel, (target, *integers, *weights.strides, count)))
 
     def compute(part: int) -> None:
         chunk = get_address(get_buffer("chunk", CHUNK_ROWS * CHUNK_COLUMNS))
-        sums = get_address(get_buffer("sums", CHUNK_ROWS * panels * VECTORS * lanes))
-        kernel(
-            *addresses, chunk, sums, target, part * step, min((part + 1) * step, columns), inner, columns,
-            inner // weights.groups, *strides, count,
-        )  # fmt: skip
+        parts[part](chunk, get_address(get_buffer("sums", CHUNK_ROWS * padded)))
 
-    run_parallel(compute, -(-columns // step))
+    run_parallel(compute, len(parts))
+
+
+def _call(kernel: Callable[..., None], arguments: tuple[int, ...], chunk: int, sums: int) -> None:
+    kernel(chunk, sums, *arguments)
 
 
 def _pack(rows: Array) -> Array:

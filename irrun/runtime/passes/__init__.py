@@ -63,6 +63,10 @@ def optimize(
         from irrun.runtime.passes.jit import use_compiled_kernels
 
         use_compiled_kernels(fast, packed)
+        if any(current.compressed for current in programs):
+            from irrun.runtime.passes.merged_products import merge_products
+
+            merge_products(fast)
     fuse_elementwise_operations(fast, packed)
     specialize_instructions(fast, packed)
     if has_bodies:
