@@ -28,23 +28,25 @@ Array = np.ndarray[Any, Any]
 MIN_PART_WORK, MAX_PARTS = 1 << 20, 16
 #: Elements of a filter at most: a kernel has one multiplication for each.
 MAX_TAPS = 128
+#: Rows of results that are computed at a time, and share the rows of the data.
+HEIGHTS = (4, 2, 1)
 
 
 @functools.cache
 def compile_depthwise(
-    kernel: tuple[int, int], stride: int, dilation: int, expression: Expression
+    kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int], expression: Expression
 ) -> Callable[..., None]:
-    """Return the kernel for some sizes of the filter, a stride of 1 or 2 along rows, and a dilation along rows.
+    """Return the kernel for some sizes of the filter, strides of which that along rows is 1 or 2, and dilations.
 
     Operands of the expression have the kinds of `convolution.compile_epilogue`.
     """
     names = ("data", "weights", "result", "operands")
-    integers = ("first", "last", "filters", "height", "width", "rows", "columns", "top", "left", "step", "distance")
+    integers = ("first", "last", "filters", "height", "width", "rows", "columns", "top", "left")
     f = Function("depthwise", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
     height, width, columns = p["height"], p["width"], p["columns"]
     pointers = [f.load(f.offset(p["operands"], i, "ptr"), "ptr") for i in range(len(expression.kinds))]
-    accumulator = f.variable(f.vector, 0.0)
+    accumulators = [f.variable(f.vector, 0.0) for _ in range(HEIGHTS[0])]
     with f.loop(p["first"], p["last"]) as channel:
         source = f.offset(p["data"], channel * height * width)
         number = f.emit("i64", f"srem i64 {channel}, {p['filters']}")
@@ -55,59 +57,94 @@ def compile_depthwise(
             for q, kind in zip(pointers, expression.kinds, strict=True)
         ]
         with f.loop(0, columns, f.lanes) as column:
-            first_column = column * stride - p["left"]
-            masks = [_make_masks(f, first_column + x * dilation, stride, width) for x in range(kernel[1])]
+            first_column = column * strides[1] - p["left"]
+            load = _prepare_loads(f, first_column, width, kernel[1], strides[1], dilations[1])
             valid = f.mask_range(0, columns - column)
-            with f.loop(0, p["rows"]) as row:
-                first_row = row * p["step"] - p["top"]
 
-                def add_row(y: int, line: Value, masks: Any = masks, first_column: Value = first_column) -> None:
-                    for x in range(kernel[1]):
-                        pixels = _load_pixels(f, f.offset(line, first_column + x * dilation), stride, masks[x])
-                        factor = factors[y * kernel[1] + x]
-                        accumulator.set(f.multiply_add(pixels, factor, accumulator.get()))
-
-                def locate(y: int, first_row: Value = first_row, source: Value = source) -> tuple[Value, Value]:
-                    index = first_row + p["distance"] * y
-                    return index, f.offset(source, index * width)
-
-                def add_all(add_row: Any = add_row, locate: Any = locate) -> None:
+            def compute_rows(
+                row: Value,
+                count: int,
+                channel: Value = channel,
+                source: Value = source,
+                column: Value = column,
+                load: Callable[[Value], list[Value]] = load,
+                factors: list[Value] = factors,
+                valid: Value = valid,
+                repeated: list[Value | None] = repeated,
+            ) -> None:
+                """Compute some rows of a vector of windows; a row of the data is loaded once for all of them."""
+                first_row = row * strides[0] - p["top"]
+                uses: dict[int, list[tuple[int, int]]] = {}
+                for r in range(count):
                     for y in range(kernel[0]):
-                        add_row(y, locate(y)[1])
+                        uses.setdefault(r * strides[0] + y * dilations[0], []).append((r, y))
 
-                def add_inside(add_row: Any = add_row, locate: Any = locate) -> None:
-                    for y in range(kernel[0]):
-                        index, line = locate(y)
+                def add_row(distance: int) -> None:
+                    pixels = load(f.offset(source, (first_row + distance) * width))
+                    for r, y in uses[distance]:
+                        for x, vector in enumerate(pixels):
+                            accumulator = accumulators[r]
+                            accumulator.set(f.multiply_add(vector, factors[y * kernel[1] + x], accumulator.get()))
+
+                def add_all() -> None:
+                    for distance in sorted(uses):
+                        add_row(distance)
+
+                def add_inside() -> None:
+                    for distance in sorted(uses):
+                        index = first_row + distance
                         with f.when(f.compare("sge", index, 0) & f.compare("slt", index, height)):
-                            add_row(y, line)
+                            add_row(distance)
 
-                accumulator.set(0.0)
-                last_row = first_row + p["distance"] * (kernel[0] - 1)
-                is_inside = f.compare("sge", first_row, 0) & f.compare("slt", last_row, height)
+                for accumulator in accumulators[:count]:
+                    accumulator.set(0.0)
+                is_inside = f.compare("sge", first_row, 0) & f.compare("slt", first_row + max(uses), height)
                 f.choose(is_inside, add_all, add_inside)
-                start = (channel * p["rows"] + row) * columns + column
-                operands = [
-                    f.load(f.offset(q, start), f.vector, valid) if vector is None else vector
-                    for q, vector in zip(pointers, repeated, strict=True)
-                ]
-                value = evaluate(f, expression, accumulator.get(), operands)
-                f.store(value, f.offset(p["result"], start), valid)
+                for r in range(count):
+                    start = (channel * p["rows"] + row + r) * columns + column
+                    operands = [
+                        f.load(f.offset(q, start), f.vector, valid) if vector is None else vector
+                        for q, vector in zip(pointers, repeated, strict=True)
+                    ]
+                    value = evaluate(f, expression, accumulators[r].get(), operands)
+                    f.store(value, f.offset(p["result"], start), valid)
+
+            start: Value = f.integer(0)
+            for count in HEIGHTS:
+                stop = p["rows"] & -count
+                with f.loop(start, stop, count) as row:
+                    compute_rows(row, count)
+                start = stop
     return compile_function(f)
 
 
-def _make_masks(f: Function, column: Value, stride: int, width: Value) -> list[Value]:
-    """Return the masks of the vectors that hold the pixels of one tap."""
-    starts = [column + i * f.lanes for i in range(stride)]
-    return [f.mask_range(0 - start, width - start) for start in starts]
+def _prepare_loads(
+    f: Function, column: Value, width: Value, count: int, stride: int, dilation: int
+) -> Callable[[Value], list[Value]]:
+    """Return the function that loads the pixels of all taps of a row, which are 0 outside of it."""
+    # With a stride of 2, a tap and its neighbor are the even and the odd elements of the same two vectors.
+    step = 2 if stride == 2 and dilation == 1 else 1
+    starts = [x * dilation for x in range(0, count, step)]
+    masks = [
+        [f.mask_range(0 - (column + x + i * f.lanes), width - (column + x + i * f.lanes)) for i in range(stride)]
+        for x in starts
+    ]
 
+    def load(line: Value) -> list[Value]:
+        pixels: list[Value] = []
+        for x, group in zip(starts, masks, strict=True):
+            pointer = f.offset(line, column + x)
+            vectors = [f.load(f.offset(pointer, i * f.lanes), f.vector, mask) for i, mask in enumerate(group)]
+            if stride == 1:
+                pixels.append(vectors[0])
+                continue
+            for parity in range(min(step, count - len(pixels))):
+                numbers = ", ".join(f"i32 {2 * i + parity}" for i in range(f.lanes))
+                text = f"shufflevector {f.vector} {vectors[0]}, {f.vector} {vectors[1]}, <{f.lanes} x i32> <{numbers}>"
+                pixels.append(f.emit(f.vector, text))
+        return pixels
 
-def _load_pixels(f: Function, pointer: Value, stride: int, masks: Sequence[Value]) -> Value:
-    vectors = [f.load(f.offset(pointer, i * f.lanes), f.vector, mask) for i, mask in enumerate(masks)]
-    if stride == 1:
-        return vectors[0]
-    even = ", ".join(f"i32 {2 * i}" for i in range(f.lanes))
-    text = f"shufflevector {f.vector} {vectors[0]}, {f.vector} {vectors[1]}, <{f.lanes} x i32> <{even}>"
-    return f.emit(f.vector, text)
+    return load
 
 
 class DepthwiseConvolution:
@@ -123,7 +160,7 @@ class DepthwiseConvolution:
     def _get_kernel(self, geometry: Geometry, expression: Expression) -> Callable[..., None]:
         if geometry.strides[1] > 2 or math.prod(geometry.kernel) > MAX_TAPS:
             raise ValueError("expected a smaller filter or stride")
-        return compile_depthwise(geometry.kernel, geometry.strides[1], geometry.dilations[1], expression)
+        return compile_depthwise(geometry.kernel, geometry.strides, geometry.dilations, expression)
 
     def bind(self, batch: int, geometry: Geometry, expression: Expression) -> Callable[[Array, Sequence[int]], Array]:
         """Return the convolution for data of one shape; see `Convolution.bind`."""
@@ -133,7 +170,7 @@ class DepthwiseConvolution:
         count = batch * channels
         work = math.prod(shape) * math.prod(geometry.kernel)
         parts = max(1, min(MAX_PARTS, count, work // MIN_PART_WORK))
-        windows = (*geometry.size, *geometry.output, *geometry.pads_begin, geometry.strides[0], geometry.dilations[0])
+        windows = (*geometry.size, *geometry.output, *geometry.pads_begin)
         weights = get_address(self.weights)
 
         def convolve(data: Array, operands: Sequence[int]) -> Array:
