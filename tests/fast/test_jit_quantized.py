@@ -96,11 +96,27 @@ def test_sums_are_exact(seed, form):
     np.testing.assert_array_equal(result, (sums * scales.reshape(-1, 1, 1)).astype(F32))
 
 
+@pytest.mark.parametrize("rows", [1, 4, 7, 30, 300])
+@pytest.mark.parametrize("columns", [1, 16, 17, 48, 64, 130])
+def test_sums_of_products_are_exact(rows, columns, form):
+    from irrun.fast.jit.quantized_kernels import QuantizedProductKernel
+
+    rng = np.random.default_rng(rows * columns)
+    levels = rng.integers(0, 256, (2, rows, 28)).astype(np.uint8)
+    codes = rng.integers(-128, 128, (columns, 28)).astype(np.int8)
+    scales = 2.0 ** rng.integers(-6, -2, columns)
+    kernel = QuantizedProductKernel(codes, scales, 3, make_format(-10 / 8, 245 / 8), (), [], False)
+    result = run_with_threads(lambda: kernel(levels))
+    expected = (levels.astype(np.float64) - 10) / 8 @ (codes * scales[:, np.newaxis]).T
+    np.testing.assert_array_equal(result, expected.astype(F32))
+
+
 @pytest.mark.parametrize("limits", [(-1.0, 1.0), (0.0, 2.55), (-0.73, 2.1)])
 @pytest.mark.parametrize("channels", [1, 4, 7])
 @pytest.mark.parametrize("levels", [2, 255, 256])
 def test_levels_are_those_of_the_definition(limits, channels, levels):
     from irrun.fast.jit.codes import decode, encode
+    from irrun.fast.jit.quantized_products import decode_rows, encode_rows
 
     low, high = F32(limits[0]), F32(limits[1])
     points = low + (high - low) * np.arange(-2, 2 * levels + 3, dtype=np.float64) / (2 * (levels - 1))
@@ -112,6 +128,7 @@ def test_levels_are_those_of_the_definition(limits, channels, levels):
     format_ = make_format(low, high, levels)
     expected = fake_quantize_1(x, low, high, low, high, levels=levels)
     np.testing.assert_array_equal(run_with_threads(lambda: decode(encode(x, format_), format_, channels)), expected)
+    np.testing.assert_array_equal(decode_rows(encode_rows(x, format_), format_), expected)
 
 
 def test_limits_of_channels_and_large_maps():
@@ -182,11 +199,20 @@ def save(tmp_path, x, *results):
     return tmp_path / "model.xml"
 
 
+def multiply(value, shape, is_compressed, seed=0):
+    """Append a product with weights [N, K] that stay compressed, or are folded."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(-127, 128, shape).astype(np.int8)
+    scales = (rng.random((shape[0], 1)) + 0.5).astype(F32) / 127 / math.sqrt(shape[1])
+    weights = o.multiply(o.convert(o.constant(codes), F32), o.constant(scales))
+    if not is_compressed:
+        weights = o.constant(codes.astype(F32) * scales)
+    return o.add(o.matmul(value, weights, False, True), o.constant(np.linspace(-1, 1, shape[0], dtype=F32)))
+
+
 def count_codes(compiled):
     """Return how many instructions compute with codes."""
-    return sum(
-        "8-bit codes" in i.description and "convolution" in i.description for i in compiled._fast_program.instructions
-    )
+    return sum("of 8-bit codes to" in i.description for i in compiled._fast_program.instructions)
 
 
 def compare_with_definition(path, *values, step, shape=None):
@@ -240,6 +266,29 @@ def test_single_convolutions_agree_with_the_definition(tmp_path, limits, pad):
     assert count_codes(compare_with_definition(path, IMAGE, IMAGE * 0.1, step=4 / 255)) == 1
 
 
+@pytest.mark.parametrize("is_compressed", [True, False])
+@pytest.mark.parametrize("shape", [(50, 32), (2, 7, 32)])
+def test_products_agree_with_the_definition(tmp_path, shape, is_compressed, form):
+    x = o.parameter(shape, F32)
+    first = quantize(x, -1.51, 2.1)
+    second = quantize(multiply(first, (52, 32), is_compressed), -1.28, 1.27)
+    path = save(tmp_path, x, quantize(o.add(multiply(second, (32, 52), is_compressed, 1), first), -2.11, 2.4), second)
+    value = RNG.normal(size=shape).astype(F32)
+    fast = compare_with_definition(path, value, step=4.6 / 255)
+    assert count_codes(fast) == 2
+    assert sum("FakeQuantize" in {d.operation.type for d in i.plain} for i in fast._fast_program.instructions) == 4
+
+
+def test_dynamic_rows_are_multiplied_on_codes(tmp_path):
+    x = o.parameter([-1, -1, 32], F32)
+    path = save(tmp_path, x, o.gelu(multiply(quantize(x, -1.51, 2.1), (52, 32), True), "erf"))
+    values = [RNG.normal(size=shape).astype(F32) for shape in ((1, 1, 32), (2, 9, 32), (1, 0, 32))]
+    fast, plain = irrun.compile_model(path, jit=True), irrun.compile_model(path, optimize=False)
+    assert count_codes(fast) == 1
+    for value in values:
+        np.testing.assert_allclose(fast(value)[0], plain(value)[0], rtol=0, atol=1e-5)
+
+
 def test_zero_between_levels_excludes_pads(tmp_path):
     x = o.parameter([1, 6, 21, 19], F32)
     for pad in (0, 1):
@@ -284,6 +333,6 @@ def test_failing_kernels_are_replaced_by_the_definition(tmp_path, monkeypatch):
 def test_plan_names_each_layer_once(tmp_path):
     x = o.parameter([1, 6, 21, 19], F32)
     entries = list(list_plan(irrun.compile_model(save(tmp_path, x, make_block(x)), jit=True)._fast_program))
-    quantized = [e for e in entries if "8-bit codes" in e.implementation and "convolution" in e.implementation]
+    quantized = [e for e in entries if "of 8-bit codes to" in e.implementation]
     assert [e.operations for e in quantized][:2] == [("Convolution", "Add", "FakeQuantize")] * 2
     assert all(len(set(e.layers)) == len(e.layers) for e in entries)

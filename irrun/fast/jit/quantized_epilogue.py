@@ -82,6 +82,7 @@ Source: TypeAlias = Array | CodedOperand | None
 class _Simplification:
     channels: int
     rank: int
+    axis: int
     steps: list[tuple[str, tuple[Reference, ...], tuple[Any, ...]]] = field(default_factory=list)
     operands: list[int | Array] = field(default_factory=list)
     values: list[_Linear] = field(default_factory=list)
@@ -116,7 +117,7 @@ class _Simplification:
         own = (1,) * (self.rank - source.ndim) + source.shape
         if source.size == 1:
             return _Linear((), source.reshape(()).astype(np.float64))
-        if len(own) == self.rank and own[1] == source.size == self.channels:
+        if len(own) == self.rank and own[self.axis] == source.size == self.channels:
             return _Linear((), source.reshape(-1).astype(np.float64))
         return _Linear.create(self.add_operand(source.reshape(own)))
 
@@ -184,6 +185,7 @@ def simplify(
     offset: Array,
     rank: int,
     is_coded: bool,
+    axis: int = 1,
 ) -> Epilogue:
     """Return the steps that compute an epilogue from integers.
 
@@ -195,11 +197,12 @@ def simplify(
         offset: The value of a sum of 0: f64, shape [C].
         rank: The rank of the result.
         is_coded: Whether the last step is a FakeQuantize whose levels are the result.
+        axis: The axis of the channels.
 
     Raises:
         ValueError: A constant is not finite, or the last step is another.
     """
-    s = _Simplification(len(scale), rank)
+    s = _Simplification(len(scale), rank, axis)
     s.values.append(_Linear(((("value", 0), scale),), offset))
     variable = 0
     for source in sources:

@@ -16,10 +16,21 @@ from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.kernels import classify_operand, expand_operand, make_geometry, make_placeholder
 from irrun.fast.jit.quantized_convolution import QuantizedConvolution, count_quads
 from irrun.fast.jit.quantized_epilogue import CodedOperand, Source, simplify
+from irrun.fast.jit.quantized_products import QuantizedProduct, decode_rows, encode_rows
+from irrun.fast.jit.quantized_products import get_epilogue_address as get_row_epilogue_address
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import create_windows
 
-__all__ = ["DecodingKernel", "EncodingKernel", "PlainEncodingKernel", "QuantizedConvolutionKernel"]
+__all__ = [
+    "DecodingKernel",
+    "EncodingKernel",
+    "PlainEncodingKernel",
+    "PlainRowEncodingKernel",
+    "QuantizedConvolutionKernel",
+    "QuantizedProductKernel",
+    "RowDecodingKernel",
+    "RowEncodingKernel",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -239,6 +250,144 @@ class QuantizedConvolutionKernel:
                 raise ValueError("expected codes of the shape of the result")
             return "codes"
         return classify_operand(make_placeholder(operand), shape)
+
+
+class RowEncodingKernel:
+    """The kernel of a FakeQuantize whose result is codes in bytes.
+
+    Args:
+        format_: The format of the codes.
+        rank: The declared rank of the data.
+        length: The declared length of the last axis.
+    """
+
+    description = "compiled: quantization to codes of 8 bits"
+
+    def __init__(self, format_: CodeFormat, rank: int, length: int) -> None:
+        self._format, self._rank, self._length = format_, rank, length
+
+    def __call__(self, data: Array) -> Array:
+        """Quantize.
+
+        Raises:
+            ValueError: The data has another rank, or rows of another length.
+        """
+        if data.ndim != self._rank or data.shape[-1] != self._length:
+            raise ValueError(f"expected data of rank {self._rank} with rows of {self._length}, found {data.shape}")
+        return encode_rows(data, self._format)
+
+
+class PlainRowEncodingKernel(RowEncodingKernel):
+    """The conversion of the values of a FakeQuantize to codes in bytes, after plain kernels.
+
+    Args:
+        format_: The format of the codes.
+        rank: The declared rank of the data.
+        length: The declared length of the last axis.
+    """
+
+    def __init__(self, format_: CodeFormat, rank: int, length: int) -> None:
+        f = format_
+        super().__init__(CodeFormat(f.out_low, f.out_high, f.out_low, f.out_high, f.levels), rank, length)
+
+    def __call__(self, data: Array) -> Array:
+        """Convert."""
+        return super().__call__(np.asarray(data, F32)) if data.size else np.empty(data.shape, U8)
+
+
+class RowDecodingKernel:
+    """The kernel that converts codes in bytes to the values of a FakeQuantize.
+
+    Args:
+        format_: The format of the codes.
+    """
+
+    description = "compiled: values of 8-bit codes"
+
+    def __init__(self, format_: CodeFormat) -> None:
+        self._format = format_
+
+    def __call__(self, codes: Array) -> Array:
+        """Convert."""
+        return decode_rows(codes, self._format)
+
+
+class QuantizedProductKernel:
+    """The kernel of a product of rows of codes with constant weights, with an epilogue.
+
+    Args:
+        codes: The weights: i8, shape [N, K].
+        scales: What the codes of each column are multiplied by: f64, shape [N].
+        rank: The declared rank of the data.
+        source: The format of the data.
+        steps: The steps of the epilogue.
+        sources: For each operand of the steps, its value if it is constant, its format if it is codes, or None.
+        is_coded: Whether the result is codes of the last step, a FakeQuantize.
+
+    Raises:
+        ValueError: There is no such kernel.
+
+    Attributes:
+        description: How it is computed.
+    """
+
+    def __init__(
+        self,
+        codes: Array,
+        scales: Array,
+        rank: int,
+        source: CodeFormat,
+        steps: tuple[Step, ...],
+        sources: Sequence[Source],
+        is_coded: bool,
+    ) -> None:
+        columns, inner = codes.shape
+        if inner > MAX_PRODUCTS or inner % 4 or not source.is_uniform:
+            raise ValueError("expected rows of a multiple of 4 with one scale")
+        self._rank, self._inner, self._columns, self._is_coded = rank, inner, columns, is_coded
+        zero = np.clip(np.rint(-source.out_low / source.step), 0, source.levels - 1).astype(np.int64)
+        rest = source.out_low + zero * source.step
+        sums = codes.sum(axis=1, dtype=np.int64)
+        self._product = QuantizedProduct(codes, (-zero * sums).astype(np.int32))
+        epilogue = simplify(steps, sources, source.step * scales, rest * scales * sums, rank, is_coded, axis=-1)
+        self._steps, self._operands = epilogue.steps, epilogue.operands
+        self._formats = [isinstance(s, CodedOperand) for s in sources if s is None or isinstance(s, CodedOperand)]
+        result = "codes" if is_coded else "f32"
+        self.description = f"compiled: product of 8-bit codes to {result}, sums in i32 ({get_dot_product().name})"
+
+    def __call__(self, data: Array, *variables: Array) -> Array:
+        """Multiply, and compute the epilogue."""
+        types = [U8 if is_coded else F32 for is_coded in self._formats]
+        if data.dtype != U8 or [x.dtype for x in variables] != types:
+            raise ValueError("expected codes and f32")
+        if data.ndim != self._rank or data.shape[-1] != self._inner or not data.size:
+            raise ValueError("expected rows of the weights")
+        shape = (*data.shape[:-1], self._columns)
+        check_allocation(shape, U8 if self._is_coded else F32)
+        operands = [make_contiguous(variables[x] if isinstance(x, int) else x) for x in self._operands]
+        expression = self._classify([x.shape for x in variables], shape)
+        rows = make_contiguous(data).reshape(-1, self._inner)
+        return self._product(rows, expression, operands, self._is_coded).reshape(shape)
+
+    def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+        """Compile the kernels for declared shapes of the data and the variable operands."""
+        expression = self._classify(shapes, (*data_shape[:-1], self._columns))
+        get_row_epilogue_address(expression, self._is_coded)
+
+    def _classify(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> Expression:
+        kinds = []
+        for operand in self._operands:
+            is_coded = isinstance(operand, int) and self._formats[operand]
+            own = shapes[operand] if isinstance(operand, int) else operand.shape
+            if own == shape:
+                kinds.append("codes" if is_coded else "full")
+            elif math.prod(own) == 1 and len(own) <= len(shape) and not is_coded:
+                kinds.append("scalar")
+            elif own[-1:] == shape[-1:] and math.prod(own) == own[-1] and not is_coded:
+                kinds.append("column")
+            else:
+                raise ValueError("expected an operand with the shape of the result or of its columns")
+        return Expression(tuple(kinds), self._steps)
 
 
 def _to_codes(shape: Sequence[int]) -> tuple[int, ...]:

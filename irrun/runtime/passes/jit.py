@@ -31,7 +31,7 @@ from irrun.fast.packing import PackedMemory
 from irrun.ir.graph import Port
 from irrun.runtime.program import ABSENT, Instruction, Program
 
-__all__ = ["Compilation", "Group", "use_compiled_kernels"]
+__all__ = ["Compilation", "Group", "is_row_or_full", "use_compiled_kernels"]
 
 Array = np.ndarray[Any, Any]
 Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel
@@ -76,7 +76,7 @@ class Group:
         operands: Slots of variable operands, or constants.
         steps: The steps so far, whose operands are numbered as in `Expression` once all operands are known.
         is_cheap: Whether NumPy computes each of the operations in one pass.
-        is_quantized: Whether the kernel computes with codes.
+        layout: The layout of codes that the kernel computes with, or empty.
         accepts: Whether the kernel has a form for an operand of a shape.
     """
 
@@ -90,7 +90,7 @@ class Group:
     operands: list[int | Array] = field(default_factory=list)
     steps: list[tuple[Translation, list[tuple[str, int]]]] = field(default_factory=list)
     is_cheap: bool = True
-    is_quantized: bool = False
+    layout: str = ""
     accepts: Callable[[Sequence[Any]], bool] | None = None
 
 
@@ -120,17 +120,19 @@ class Compilation:
             "MVN": self.start_normalization,
         }
         self.replacements: dict[int, Instruction] = {}
-        #: Numbers of instructions whose values are codes, and instructions that are added after others.
-        self.encoded: set[int] = set()
+        #: The layouts of codes by the numbers of instructions, and instructions that are added after others.
+        self.encoded: dict[int, str] = {}
         self.insertions: dict[int, list[Instruction]] = {}
 
     def run(self) -> None:
         """Find the groups and replace them: convolutions first, so that they get their epilogues."""
         if any(instruction.operation.type == "FakeQuantize" for instruction in self.instructions):
-            from irrun.runtime.passes.jit_quantized import quantize_convolutions
+            from irrun.runtime.passes.jit_quantized import use_quantized_kernels
 
-            quantize_convolutions(self)
+            use_quantized_kernels(self)
         for number, instruction in enumerate(self.instructions):
+            if number in self.taken:
+                continue
             if instruction.kernel is multiply_by_weights and supports(instruction.attributes["weights"]):
                 kernel = CompressedKernel(instruction.attributes["weights"])
                 self.replacements[number] = replace(
@@ -240,7 +242,7 @@ class Compilation:
             return ProductKernel(rank, matrix, steps, operands)
 
         group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
-        group.accepts = functools.partial(_is_row_or_full, shape)
+        group.accepts = functools.partial(is_row_or_full, shape)
         self.extend(group)
         return group
 
@@ -262,7 +264,7 @@ class Compilation:
             return NormalizationKernel(rank, count, instruction.attributes, steps, operands)
 
         group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
-        group.accepts = functools.partial(_is_row_or_full, shape) if count == 1 else lambda operand: False
+        group.accepts = functools.partial(is_row_or_full, shape) if count == 1 else lambda operand: False
         self.extend(group)
         return group
 
@@ -357,7 +359,7 @@ class Compilation:
             if self.is_closed(group.members[:count], group):
                 best = count
                 break
-        best = max(best, start) if group.create or group.is_quantized else best
+        best = max(best, start) if group.create or group.layout else best
         if best == 0:
             group.members = []
             return
@@ -378,7 +380,7 @@ class Compilation:
     def add_member(self, group: Group, number: int) -> bool:
         """Add an elementwise operation to a group if its result has the shape of the group."""
         instruction = self.instructions[number]
-        if number in self.encoded and not group.is_quantized:
+        if self.encoded.get(number, group.layout) != group.layout:
             return False
         step = self.translate(instruction)
         output = instruction.outputs[0]
@@ -456,7 +458,7 @@ class Compilation:
         self.taken.update(group.members)
 
 
-def _is_row_or_full(shape: Sequence[Any], operand: Sequence[Any]) -> bool:
+def is_row_or_full(shape: Sequence[Any], operand: Sequence[Any]) -> bool:
     """Return whether an operand is a scalar, a row, or has the shape of a product."""
     return all(d == 1 for d in operand[:-1]) or tuple(operand) == tuple(shape)
 

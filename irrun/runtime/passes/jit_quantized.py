@@ -1,18 +1,21 @@
-"""Compiled kernels on codes of 8 bits: convolutions of quantized values by quantized weights.
+"""Compiled kernels on codes of 8 bits: convolutions and products of quantized values with quantized weights.
 
-The values of a FakeQuantize that such a convolution reads are *coded*: kept as codes in a slot of their own, which the
-convolution and its residuals read. Other instructions read values that are decoded from it. Instructions that a kernel
-replaces are preceded by a decoding and followed by an encoding, in case that they run.
+The values of a FakeQuantize that such an operation reads are *coded*: kept as codes in a slot of their own, which the
+operation and those with residuals read. Other instructions read values that are decoded from it. Instructions that a
+kernel replaces are preceded by a decoding and followed by an encoding, in case that they run. Convolutions read codes
+of four channels side by side, the layout "channels", and products rows of codes, the layout "rows".
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from irrun.fast.compressed import CompressedWeights, multiply_by_weights
 from irrun.fast.jit.codes import CodeFormat, find_weight_codes
 from irrun.fast.jit.dot_products import MAX_PRODUCTS
 from irrun.fast.jit.expressions import Step
@@ -21,14 +24,16 @@ from irrun.fast.jit.quantized_kernels import (
     DecodingKernel,
     EncodingKernel,
     PlainEncodingKernel,
+    PlainRowEncodingKernel,
     QuantizedConvolutionKernel,
+    QuantizedProductKernel,
+    RowDecodingKernel,
+    RowEncodingKernel,
 )
-from irrun.runtime.program import Instruction
+from irrun.runtime.passes.jit import Compilation, is_row_or_full
+from irrun.runtime.program import ABSENT, Instruction
 
-if TYPE_CHECKING:
-    from irrun.runtime.passes.jit import Compilation
-
-__all__ = ["quantize_convolutions"]
+__all__ = ["use_quantized_kernels"]
 
 Array = np.ndarray[Any, Any]
 
@@ -41,33 +46,47 @@ class _Quantization:
         number: The number of its instruction.
         format: The format of the codes.
         rank: The rank of the data.
-        channels: The number of channels.
+        shape: The declared shape, with None for dynamic dimensions.
     """
 
     number: int
     format: CodeFormat
-    rank: int
-    channels: int
+    shape: tuple[Any, ...]
+
+    @property
+    def rank(self) -> int:
+        """The rank of the data."""
+        return len(self.shape)
+
+    @property
+    def channels(self) -> int:
+        """The number of channels."""
+        return int(self.shape[1])
 
 
 @dataclass(frozen=True)
 class _Weights:
-    """Codes of filters [GROUPS, CO, CI, kernel...] and the scales of output channels [GROUPS * CO]."""
+    """Codes of filters [GROUPS, CO, CI, kernel...] or of a matrix [N, K], and the scales of channels or columns."""
 
     codes: Array
     scales: Array
 
+    @property
+    def layout(self) -> str:
+        """The layout of the codes of data."""
+        return "rows" if self.codes.ndim == 2 else "channels"
+
 
 class _ExcludedError(Exception):
-    """A convolution without a kernel on codes."""
+    """An operation without a kernel on codes."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
 
 
-def quantize_convolutions(compilation: Compilation) -> None:
-    """Replace convolutions of quantized values, with what follows them, by kernels on codes.
+def use_quantized_kernels(compilation: Compilation) -> None:
+    """Replace convolutions and products of quantized values, with what follows them, by kernels on codes.
 
     Args:
         compilation: The rewriting of a program, before other groups are replaced.
@@ -75,13 +94,13 @@ def quantize_convolutions(compilation: Compilation) -> None:
     formats = _find_formats(compilation)
     if not formats:
         return
-    convolutions = _find_convolutions(compilation, formats)
+    operations = _find_operations(compilation, formats)
     saved = compilation.taken.copy(), compilation.replacements.copy()
-    while convolutions:
+    while operations:
         try:
-            _Rewriting(compilation, formats, convolutions).run()
+            _Rewriting(compilation, formats, operations).run()
         except _ExcludedError as error:
-            del convolutions[error.number]
+            del operations[error.number]
             compilation.taken, compilation.replacements = saved[0].copy(), saved[1].copy()
             compilation.encoded.clear()
             compilation.insertions.clear()
@@ -97,7 +116,7 @@ def _find_formats(c: Compilation) -> dict[int, _Quantization]:
             continue
         slot = instruction.outputs[0]
         shape = c.get_shape(slot)
-        if shape is None or len(shape) not in (3, 4) or shape[1] is None or c.get_shape(instruction.inputs[0]) != shape:
+        if shape is None or len(shape) < 2 or c.get_shape(instruction.inputs[0]) != shape:
             continue
         if not (c.is_f32(slot) and c.is_f32(instruction.inputs[0])):
             continue
@@ -106,34 +125,41 @@ def _find_formats(c: Compilation) -> dict[int, _Quantization]:
         limits = [c.get_constant(s) for s in instruction.inputs[1:]]
         format_ = CodeFormat.create(limits, int(instruction.attributes["levels"]), len(shape))
         if format_ is not None and (format_.is_uniform or format_.low.size == shape[1]):
-            formats[slot] = _Quantization(number, format_, len(shape), shape[1])
+            formats[slot] = _Quantization(number, format_, shape)
     return formats
 
 
-def _find_convolutions(c: Compilation, formats: dict[int, _Quantization]) -> dict[int, _Weights]:
-    """Return the weights of convolutions of quantized values by the numbers of their instructions."""
-    convolutions = {}
-    for number, instruction in enumerate(c.instructions):
-        if instruction.operation.type not in ("Convolution", "GroupConvolution") or not c.is_replaceable(number):
-            continue
-        source = formats.get(instruction.inputs[0])
-        filters = c.get_constant(instruction.inputs[1])
-        shape = c.get_shape(instruction.outputs[0])
-        if source is None or filters is None or filters.dtype != np.float32 or shape is None or not filters.size:
-            continue
-        grouped = filters if instruction.operation.type == "GroupConvolution" else filters[np.newaxis]
-        if grouped.ndim != len(shape) + 1 or not c.is_f32(instruction.outputs[0]) or shape[1] is None:
-            continue
-        weights = _find_weights(grouped, source, c)
-        if weights is not None:
-            convolutions[number] = weights
-    return convolutions
+def _find_operations(c: Compilation, formats: dict[int, _Quantization]) -> dict[int, _Weights]:
+    """Return the weights of operations on quantized values by the numbers of their instructions."""
+    operations: dict[int, _Weights] = {}
+    layouts: dict[int, str] = {}
+    for find in (_find_filters, _find_matrix):
+        for number, instruction in enumerate(c.instructions):
+            slot = instruction.inputs[0] if instruction.inputs else ABSENT
+            if slot not in formats or not c.is_f32(instruction.outputs[0]):
+                continue
+            weights = find(c, number, formats[slot])
+            if weights is not None and layouts.setdefault(slot, weights.layout) == weights.layout:
+                operations[number] = weights
+    return operations
 
 
-def _find_weights(grouped: Array, source: _Quantization, c: Compilation) -> _Weights | None:
+def _find_filters(c: Compilation, number: int, source: _Quantization) -> _Weights | None:
+    """Return the weights of a convolution, or None for other instructions."""
+    instruction = c.instructions[number]
+    if instruction.operation.type not in ("Convolution", "GroupConvolution") or not c.is_replaceable(number):
+        return None
+    filters, shape = c.get_constant(instruction.inputs[1]), c.get_shape(instruction.outputs[0])
+    if filters is None or filters.dtype != np.float32 or not filters.size:
+        return None
+    if source.rank not in (3, 4) or shape is None or len(shape) != source.rank or shape[1] is None:
+        return None
+    grouped = filters if instruction.operation.type == "GroupConvolution" else filters[np.newaxis]
+    if grouped.ndim != source.rank + 1:
+        return None
     groups, out_channels, in_channels = grouped.shape[:3]
     is_depthwise = groups > 1 and out_channels == in_channels == 1
-    if groups * in_channels != source.channels or not (source.format.is_uniform or is_depthwise):
+    if groups * in_channels != source.shape[1] or not (source.format.is_uniform or is_depthwise):
         return None
     if groups > 1 and not is_depthwise and (out_channels % 4 or in_channels % 4):
         return None
@@ -143,27 +169,64 @@ def _find_weights(grouped: Array, source: _Quantization, c: Compilation) -> _Wei
     return None if found is None else _Weights(found[0].reshape(grouped.shape), found[1])
 
 
-class _Rewriting:
-    """One attempt to replace all convolutions."""
+def _find_matrix(c: Compilation, number: int, source: _Quantization) -> _Weights | None:
+    """Return the weights of a product, or None for other instructions."""
+    instruction = c.instructions[number]
+    shape = c.get_shape(instruction.outputs[0])
+    if instruction.operation.type != "MatMul" or not source.format.is_uniform or shape is None:
+        return None
+    if len(shape) != source.rank or shape[-1] is None:
+        return None
+    weights: _Weights | None
+    if instruction.kernel is multiply_by_weights:
+        weights = _find_compressed(instruction.attributes["weights"])
+    else:
+        matrix = c.get_constant(instruction.inputs[1])
+        if not c.is_replaceable(number) or matrix is None or matrix.ndim != 2 or matrix.dtype != np.float32:
+            return None
+        if instruction.attributes.get("transpose_a") or not matrix.size:
+            return None
+        found = find_weight_codes(matrix if instruction.attributes.get("transpose_b") else matrix.T)
+        weights = None if found is None else _Weights(*found)
+    if weights is None or weights.codes.shape != (shape[-1], source.shape[-1]):
+        return None
+    inner = weights.codes.shape[1]
+    return weights if not inner % 4 and inner <= MAX_PRODUCTS and c.packed.fits(weights.codes.size) else None
 
-    def __init__(self, c: Compilation, formats: dict[int, _Quantization], convolutions: dict[int, _Weights]) -> None:
+
+def _find_compressed(weights: CompressedWeights) -> _Weights | None:
+    if weights.codes.dtype != np.int8 or weights.groups != 1 or weights.zero_point is not None or weights.scale is None:
+        return None
+    scales = np.broadcast_to(weights.scale.reshape(-1), weights.shape[:1]).astype(np.float64)
+    return _Weights(np.asarray(weights.codes), scales) if np.isfinite(scales).all() else None
+
+
+class _Rewriting:
+    """One attempt to replace all operations."""
+
+    def __init__(self, c: Compilation, formats: dict[int, _Quantization], operations: dict[int, _Weights]) -> None:
         self.c = c
         self.formats = formats
-        self.convolutions = convolutions
+        self.operations = operations
+        #: Slots of coded values -> layouts of their codes.
+        self.layouts = {c.instructions[n].inputs[0]: weights.layout for n, weights in operations.items()}
         #: Slots of coded values -> slots of their codes.
         self.coded: dict[int, int] = {}
         #: Slots whose f32 a kernel on codes reads.
         self.decoded: set[int] = set()
 
     def run(self) -> None:
+        """Replace the operations.
+
+        Raises:
+            _ExcludedError: There is no kernel for one of them.
+        """
         c = self.c
         first_slot = len(c.program.initial)
-        for number in self.convolutions:
-            slot = c.instructions[number].inputs[0]
-            self.coded.setdefault(slot, first_slot + len(self.coded))
-        c.encoded.update(self.formats[slot].number for slot in self.coded)
+        self.coded = {slot: first_slot + i for i, slot in enumerate(self.layouts)}
+        c.encoded.update((self.formats[slot].number, layout) for slot, layout in self.layouts.items())
         readers: dict[int, set[int]] = {slot: set() for slot in self.coded}
-        for number in self.convolutions:
+        for number in sorted(self.operations):
             self.replace(number, readers)
         for slot in self.coded:
             quantization = self.formats[slot]
@@ -177,7 +240,11 @@ class _Rewriting:
         """Replace a FakeQuantize by the kernel whose result is codes."""
         c, quantization = self.c, self.formats[slot]
         instruction = c.instructions[quantization.number]
-        kernel = EncodingKernel(quantization.format, quantization.rank, quantization.channels)
+        kernel: EncodingKernel | RowEncodingKernel
+        if self.layouts[slot] == "rows":
+            kernel = RowEncodingKernel(quantization.format, quantization.rank, quantization.shape[-1])
+        else:
+            kernel = EncodingKernel(quantization.format, quantization.rank, quantization.channels)
         c.replacements[quantization.number] = replace(
             instruction,
             kernel=kernel,
@@ -193,7 +260,11 @@ class _Rewriting:
         """Return the instruction that follows plain instructions."""
         quantization = self.formats[slot]
         instruction = self.c.instructions[quantization.number]
-        kernel = PlainEncodingKernel(quantization.format, quantization.rank, quantization.channels)
+        kernel: PlainEncodingKernel | PlainRowEncodingKernel
+        if self.layouts[slot] == "rows":
+            kernel = PlainRowEncodingKernel(quantization.format, quantization.rank, quantization.shape[-1])
+        else:
+            kernel = PlainEncodingKernel(quantization.format, quantization.rank, quantization.channels)
         return replace(
             instruction, kernel=kernel, attributes={}, inputs=(slot,), outputs=(self.coded[slot],), is_observed=False
         )
@@ -202,7 +273,11 @@ class _Rewriting:
         """Return the instruction that decodes values, before plain instructions or as one of the program."""
         quantization = self.formats[slot]
         instruction = self.c.instructions[quantization.number]
-        kernel = DecodingKernel(quantization.format, quantization.channels)
+        kernel: DecodingKernel | RowDecodingKernel
+        if self.layouts[slot] == "rows":
+            kernel = RowDecodingKernel(quantization.format)
+        else:
+            kernel = DecodingKernel(quantization.format, quantization.channels)
         decoding = replace(
             instruction,
             kernel=kernel,
@@ -215,11 +290,13 @@ class _Rewriting:
         return replace(decoding, plain=(decoding,)) if is_inserted else decoding
 
     def replace(self, number: int, readers: dict[int, set[int]]) -> None:
-        """Replace a convolution and what follows it."""
-        c, weights = self.c, self.convolutions[number]
+        """Replace an operation and what follows it."""
+        c, weights = self.c, self.operations[number]
         instruction = c.instructions[number]
         group = c.make_group(number, instruction.inputs[:1])
-        group.is_quantized = True
+        group.layout = weights.layout
+        if weights.layout == "rows":
+            group.accepts = functools.partial(is_row_or_full, group.shape)
         c.extend(group)
         last = c.instructions[group.members[-1]]
         result = last.outputs[0]
@@ -231,7 +308,7 @@ class _Rewriting:
         for operand in group.operands:
             if not isinstance(operand, int):
                 sources.append(operand)
-            elif operand in self.coded and c.get_shape(operand) == group.shape:
+            elif self.layouts.get(operand) == weights.layout and c.get_shape(operand) == group.shape:
                 sources.append(CodedOperand(self.formats[operand].format))
                 coded_inputs[operand] = None
                 inputs.append(self.coded[operand])
@@ -259,7 +336,7 @@ class _Rewriting:
             outputs=(self.coded[result],) if is_coded else last.outputs,
             plain=(
                 *(self.make_decoding(slot, is_inserted=False) for slot in coded_inputs),
-                *members,
+                *(i for member in members for i in member.plain or (member,)),
                 *([self.make_encoding(result)] if is_coded else []),
             ),
             description=kernel.description,
@@ -268,9 +345,11 @@ class _Rewriting:
 
     def create_kernel(
         self, number: int, weights: _Weights, steps: tuple[Step, ...], sources: Sequence[Source], is_coded: bool
-    ) -> QuantizedConvolutionKernel:
+    ) -> QuantizedConvolutionKernel | QuantizedProductKernel:
+        """Return the kernel of an operation and the steps that follow it."""
         instruction = self.c.instructions[number]
-        source = self.formats[instruction.inputs[0]].format
-        return QuantizedConvolutionKernel(
-            weights.codes, weights.scales, instruction.attributes, source, steps, sources, is_coded
-        )
+        source = self.formats[instruction.inputs[0]]
+        rest = (source.format, steps, sources, is_coded)
+        if weights.layout == "rows":
+            return QuantizedProductKernel(weights.codes, weights.scales, source.rank, *rest)
+        return QuantizedConvolutionKernel(weights.codes, weights.scales, instruction.attributes, *rest)
