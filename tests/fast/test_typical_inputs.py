@@ -50,7 +50,7 @@ EPSILON = {"eps": 1e-5, "eps_mode": "inside_sqrt", "normalize_variance": True}
 CELL = {"hidden_size": 4}
 SEQUENCE = {"hidden_size": 4, "direction": "forward"}
 SLICE = {"begin_mask": [], "end_mask": []}
-IMAGE = {"mode": "nearest", "shape_calculation_mode": "sizes"}
+IMAGE = {"mode": "linear_onnx", "shape_calculation_mode": "sizes"}
 WINDOW = {"strides": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1], "dilations": [1, 1]}
 BOOLS = draw((3, 5), 2).astype(bool)
 
