@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 
 import numpy as np
 import pytest
 
 from irrun.data.image import ImageOptions, load_image
+from irrun.data.json_output import describe_tensor
 from irrun.data.load import load_input, load_inputs
 from irrun.data.save import save_outputs
 from irrun.element_types import ELEMENT_TYPES
@@ -16,7 +19,7 @@ from irrun.errors import InputError, to_one_line
 from irrun.ir.graph import Layer
 from irrun.ir.model import TensorSpec
 from irrun.packing import pack, unpack
-from irrun.shapes import PartialShape
+from irrun.shapes import MAX_RANK, PartialShape, parse_dimension, parse_shape
 
 
 def describe(element_type=None, shape=None, *names):
@@ -372,16 +375,46 @@ def test_long_messages_are_shortened_in_the_middle():
     ],
 )
 def test_shapes_are_parsed(text, expected):
-    from irrun.shapes import parse_shape
-
     assert parse_shape(text) == (None if expected is None else PartialShape(expected))
     padded = " " * 5000 + text  # not cached
     assert parse_shape(padded) == (None if expected is None else PartialShape(expected))
 
 
 def test_shapes_of_too_many_dimensions_are_reported():
-    from irrun.shapes import MAX_RANK, parse_shape
-
     assert len(parse_shape(",".join("1" * MAX_RANK)) or ()) == MAX_RANK
     with pytest.raises(ValueError, match=f"expected at most {MAX_RANK} dimensions, found {MAX_RANK + 1}"):
         parse_shape(",".join("1" * (MAX_RANK + 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("5", 5), ("4..4", 4), ("..8", "..8"), ("2..", "2.."), ("9" * 18, int("9" * 18))]
+)
+def test_dimensions_are_parsed(text, expected):
+    assert str(parse_dimension(text)) == str(expected)
+
+
+@pytest.mark.parametrize("text", ["1" * 20, "1.." + "1" * 20, "x", "", "-2", "5..4", "-3..4", "1.5"])
+def test_invalid_dimensions_are_reported(text):
+    with pytest.raises(ValueError, match="invalid dimension"):
+        parse_dimension(text)
+
+
+@pytest.mark.parametrize(
+    ("shape", "has_values"), [((6,), True), ((1, 6), True), ((7,), False), ((0, 6), True), ((7, 0), False)]
+)
+def test_json_contains_the_values_of_small_tensors(shape, has_values):
+    described = describe_tensor("y", np.zeros(shape, np.float32), 6)
+    assert ("values" in described) is has_values
+    assert ("omitted" in described) is (shape == (7,))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="requires POSIX permissions")
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_new_files_have_the_default_permissions(mask, mode, tmp_path):
+    previous = os.umask(mask)
+    try:
+        save_outputs({"x": np.zeros(1)}, tmp_path / "x.npy")
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE((tmp_path / "x.npy").stat().st_mode) == mode

@@ -323,3 +323,28 @@ def test_first_of_equal_classes_is_decoded_and_nan_is_skipped():
     classes, counts = call("CTCGreedyDecoderSeqLen-6", [data, i64(4)], {"merge_repeated": False})  # type: ignore[misc]
     assert classes.tolist() == [[1, 0, 2, 0]]
     assert counts.tolist() == [4]
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 2, 4), (2, 2, 3), (1, 3, 2, 3), (1, 2, 3, 3)])
+def test_conversion_to_nv12_refuses_other_images(shape):
+    with pytest.raises(InputError, match=re.escape(f"{list(shape)}, expected [N, H, W, 3], H and W even")):
+        call("RGBtoNV12-17", [np.zeros(shape, np.uint8)], {"single_plane": False})
+
+
+def test_signal_of_one_frame_is_accepted():
+    signal = np.arange(6, dtype=np.float32)
+    result = np.asarray(call("STFT-15", [signal, (4,), one(6), one(2)], {"transpose_frames": False}))
+    assert result.shape == (1, 4, 2)
+
+
+def test_regions_are_pooled_independently():
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((1, 4, 9, 9)).astype(np.float32)
+    corners = np.sort(rng.uniform(0, 8, (300, 2, 2)), axis=1).reshape(300, 4)
+    rois = np.concatenate([np.zeros((300, 1)), corners], axis=1).astype(np.float32)
+    size = {"output_dim": 1, "group_size": 1, "spatial_scale": 0.1, "mode": "bilinear"}
+    bins = {"spatial_bins_x": 2, "spatial_bins_y": 2}
+    together = np.asarray(call("PSROIPooling-1", [data, rois], {**size, **bins}))
+    for i in (0, 1, 150, 299):
+        alone = np.asarray(call("PSROIPooling-1", [data, rois[i : i + 1]], {**size, **bins}))
+        np.testing.assert_array_equal(together[i : i + 1], alone)
