@@ -41,11 +41,13 @@ class WeightAddresses:
         self.size = self.inner // weights.groups
         kind = {"int8": "i8", "int4": "i4"}.get(weights.codes.dtype.name, "u8")
         self.variant = kind, weights.zero_point is not None, weights.scale is not None
-        parameters = weights.zero_point, weights.scale
+        # Kernels read the groups of a row one after another.
+        parameters = [None if a is None else np.ascontiguousarray(a) for a in (weights.zero_point, weights.scale)]
+        self._parameters = parameters
         self.pointers = tuple(0 if a is None else get_address(a) for a in (weights.codes, *parameters))
         self.strides: tuple[int, ...] = ()
         for a in parameters:
-            self.strides += (0, 0) if a is None or a.size == 1 else (a.strides[0] // 4, a.strides[1] // 4)
+            self.strides += (0, 0) if a is None or a.size == 1 else (weights.groups, 1)
 
 
 def supports(weights: CompressedWeights) -> bool:
