@@ -371,3 +371,26 @@ class TestCache:
         monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path / "file"))
         cache.save("key", b"code")
         assert cache.load("key") is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((130, 257), (1, 0)),
+        ((17, 1000), (1, 0)),
+        ((1, 40, 21, 23), (0, 2, 3, 1)),
+        ((2, 3, 150, 140), (1, 0, 3, 2)),
+        ((3, 129, 128), (2, 0, 1)),
+        ((900, 1200), (1, 0)),
+        ((70_000, 1), (1, 0)),
+        ((1 << 9, 1 << 9), (0, 1)),
+    ],
+)
+@pytest.mark.parametrize("section", [slice(None), slice(1, None), slice(None, None, -1)])
+def test_contiguous_copies_are_exact(shape, axes, section):
+    from irrun.fast.jit.elementwise import make_contiguous
+
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32).transpose(axes)[..., section]
+    result = run_with_threads(lambda: make_contiguous(x))
+    assert result.flags.c_contiguous
+    np.testing.assert_array_equal(result, x)

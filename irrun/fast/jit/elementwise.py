@@ -12,6 +12,7 @@ import numpy as np
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import compile_function, get_lanes
 from irrun.fast.jit.expressions import Expression, evaluate
+from irrun.fast.jit.transposition import copy_transposed
 from irrun.threads import run_parallel
 
 __all__ = ["compute", "get_address", "make_contiguous"]
@@ -36,7 +37,10 @@ def make_contiguous(array: Array) -> Array:
     Unlike `np.ascontiguousarray`, it keeps scalars scalars and copies data that is not aligned.
     """
     flags = array.flags
-    return array if flags.c_contiguous and flags.aligned else np.array(array, order="C")
+    if flags.c_contiguous and flags.aligned:
+        return array
+    copied = copy_transposed(array)
+    return np.array(array, order="C") if copied is None else copied
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from typing import Any
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import compile_function, get_lanes
 from irrun.fast.jit.products import get_tile
+from irrun.fast.jit.transposition import transpose_vectors
 
 __all__ = ["POINTS", "compile_data_transform", "compile_products", "compile_result_transform"]
 
@@ -60,26 +61,6 @@ def _transform_both(transform: Callable[[Sequence[Value]], list[Value]], rows: l
     return [transform([column[i] for column in columns]) for i in range(len(columns[0]))]
 
 
-def _transpose(f: Function, vectors: list[Value]) -> list[Value]:
-    """Transpose the matrix whose rows are as many vectors as they have elements."""
-    vectors = list(vectors)
-    distance = 1
-    while distance < f.lanes:
-        lower = [i if not i & distance else f.lanes + i - distance for i in range(f.lanes)]
-        upper = [i + distance if not i & distance else f.lanes + i for i in range(f.lanes)]
-        for i in range(f.lanes):
-            if not i & distance:
-                a, b = vectors[i], vectors[i + distance]
-                vectors[i], vectors[i + distance] = _shuffle(f, a, b, lower), _shuffle(f, a, b, upper)
-        distance *= 2
-    return vectors
-
-
-def _shuffle(f: Function, a: Value, b: Value, numbers: Sequence[int]) -> Value:
-    shown = ", ".join(f"i32 {i}" for i in numbers)
-    return f.emit(f.vector, f"shufflevector {f.vector} {a}, {f.vector} {b}, <{f.lanes} x i32> <{shown}>")
-
-
 @functools.cache
 def compile_data_transform(size: int) -> Callable[..., None]:
     """Return the kernel that transforms the tiles of a block for some channels.
@@ -108,7 +89,7 @@ def compile_data_transform(size: int) -> Callable[..., None]:
                     x = position + p["first_column"]
                     mask = f.mask_range(0 - x, width - x)
                     vectors = [f.load(f.offset(plane, y * width + x), f.vector, mask) for plane in planes]
-                    for i, vector in enumerate(_transpose(f, vectors)):
+                    for i, vector in enumerate(transpose_vectors(f, vectors)):
                         f.store(vector, f.offset(target, (position + i) * lanes))
 
             def clear_row(target: Value = target) -> None:
@@ -233,7 +214,7 @@ def compile_result_transform(size: int) -> Callable[..., None]:
             source = f.offset(p["scratch"], (row * p["padded"] + position) * lanes)
             vectors = [f.load(f.offset(source, i * lanes), f.vector) for i in range(lanes)]
             target = f.offset(p["block"], row * p["padded"] + position)
-            for i, vector in enumerate(_transpose(f, vectors)):
+            for i, vector in enumerate(transpose_vectors(f, vectors)):
                 f.store(vector, f.offset(target, size_of_channel * i))
         with f.loop(0, f.min(p["last"] - channel, lanes)) as lane:
             number = channel + lane + p["channel_offset"]

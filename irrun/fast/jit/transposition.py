@@ -1,0 +1,110 @@
+"""Copies of transposed matrices: squares of as many rows and columns as a vector has elements, in registers."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.code import Function, Value
+from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.threads import run_parallel
+
+__all__ = ["copy_transposed", "transpose_vectors"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: Elements of each matrix at least, and matrices at most: NumPy copies small ones as fast.
+MIN_MATRIX_SIZE, MAX_MATRICES = 1 << 14, 64
+#: Elements of a part that a thread copies at least, and parts at most.
+MIN_PART_SIZE, MAX_PARTS = 1 << 19, 16
+
+
+def transpose_vectors(f: Function, vectors: Sequence[Value]) -> list[Value]:
+    """Transpose the matrix whose rows are as many vectors as they have elements."""
+    result = list(vectors)
+    distance = 1
+    while distance < f.lanes:
+        lower = [i if not i & distance else f.lanes + i - distance for i in range(f.lanes)]
+        upper = [i + distance if not i & distance else f.lanes + i for i in range(f.lanes)]
+        for i in range(f.lanes):
+            if not i & distance:
+                a, b = result[i], result[i + distance]
+                result[i], result[i + distance] = _shuffle(f, a, b, lower), _shuffle(f, a, b, upper)
+        distance *= 2
+    return result
+
+
+def _shuffle(f: Function, a: Value, b: Value, numbers: Sequence[int]) -> Value:
+    shown = ", ".join(f"i32 {i}" for i in numbers)
+    return f.emit(f.vector, f"shufflevector {f.vector} {a}, {f.vector} {b}, <{f.lanes} x i32> <{shown}>")
+
+
+@functools.cache
+def compile_transposition() -> Callable[..., None]:
+    """Return the kernel that copies some rows of a matrix whose columns are contiguous."""
+    integers = ("first", "last", "columns", "stride")
+    f = Function("transpose", [("source", "ptr"), ("target", "ptr"), *((n, "i64") for n in integers)], get_lanes())
+    p, lanes = f.parameters, f.lanes
+    columns = p["columns"]
+    with f.loop(p["first"], p["last"], lanes) as row, f.loop(0, columns, lanes) as column:
+        source, target = f.offset(p["source"], row), f.offset(p["target"], row * columns + column)
+        is_whole = f.compare("sle", row + lanes, p["last"]) & f.compare("sle", column + lanes, columns)
+
+        def copy_whole(column: Value = column, source: Value = source, target: Value = target) -> None:
+            lines = [f.load(f.offset(source, (column + i) * p["stride"]), f.vector) for i in range(lanes)]
+            for i, vector in enumerate(transpose_vectors(f, lines)):
+                f.store(vector, f.offset(target, columns * i))
+
+        def copy_part(row: Value = row, column: Value = column, source: Value = source, target: Value = target) -> None:
+            mask = f.mask_range(0, p["last"] - row)
+            numbers = [f.min(column + i, columns - 1) for i in range(lanes)]
+            lines = [f.load(f.offset(source, number * p["stride"]), f.vector, mask) for number in numbers]
+            for i, vector in enumerate(transpose_vectors(f, lines)):
+                rest = f.select(f.compare("slt", row + i, p["last"]), columns - column, 0)
+                f.store(vector, f.offset(target, columns * i), f.mask_range(0, rest))
+
+        f.choose(is_whole, copy_whole, copy_part)
+    return compile_function(f)
+
+
+def copy_transposed(array: Array) -> Array | None:
+    """Return a contiguous copy of an array of f32 whose last axis but one is contiguous, or None for other arrays."""
+    if array.dtype != F32 or array.ndim < 2 or array.size < MIN_MATRIX_SIZE or not array.flags.aligned:
+        return None
+    *lead, rows, columns = array.shape
+    *lead_strides, row_stride, stride = array.strides
+    if row_stride != F32.itemsize or stride % F32.itemsize or stride <= 0 or min(rows, columns) < get_lanes() // 2:
+        return None
+    while lead and lead_strides[-1] == rows * F32.itemsize:
+        lead_strides.pop()
+        rows *= lead.pop()
+    count = math.prod(lead)
+    if count > MAX_MATRICES or rows * columns < MIN_MATRIX_SIZE:
+        return None
+    result = np.empty(array.shape, F32)
+    kernel = compile_transposition()
+    source, target = (int(x.__array_interface__["data"][0]) for x in (array, result))
+    starts = [
+        source + sum(i * step for i, step in zip(index, lead_strides, strict=True))
+        for index in itertools.product(*map(range, lead))
+    ]
+    per_matrix = max(1, min(MAX_PARTS // count, rows * columns // MIN_PART_SIZE))
+    step = -(-rows // per_matrix)
+    step += -step % get_lanes()
+    pieces = -(-rows // step)
+    size = F32.itemsize * rows * columns
+
+    def copy_part(part: int) -> None:
+        matrix, piece = divmod(part, pieces)
+        bounds = (piece * step, min((piece + 1) * step, rows))
+        kernel(starts[matrix], target + matrix * size, *bounds, columns, stride // F32.itemsize)
+
+    run_parallel(copy_part, count * pieces)
+    return result
