@@ -10,11 +10,12 @@ written to, it takes no memory. Other C libraries ignore it.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 
 import numpy as np
 
-__all__ = ["keep_freed_blocks"]
+__all__ = ["keep_freed_blocks", "override_thresholds"]
 
 #: Just below glibc's largest dynamic threshold, 32 MB on 64-bit systems.
 BLOCK_SIZE = (32 << 20) - (1 << 16)
@@ -25,3 +26,19 @@ def keep_freed_blocks() -> None:
     """Let the C library keep freed memory for later arrays; effective once per process."""
     with contextlib.suppress(MemoryError):
         np.empty(BLOCK_SIZE, np.uint8)
+
+
+#: Parameters of mallopt(3).
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+
+
+@functools.cache
+def override_thresholds() -> None:
+    """Let glibc keep freed memory although an environment variable such as MALLOC_TRIM_THRESHOLD_ fixes a threshold.
+
+    Dask sets that variable for its workers to return memory early, which takes up to twice the time of a network.
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, BLOCK_SIZE)
+        mallopt(M_TRIM_THRESHOLD, 2 * BLOCK_SIZE)
