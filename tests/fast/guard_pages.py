@@ -13,8 +13,11 @@ import sys
 import numpy as np
 
 from irrun.fast.compressed import CompressedWeights
-from irrun.fast.jit import compressed, elementwise, kernels
+from irrun.fast.jit import codes as formats
+from irrun.fast.jit import compressed, elementwise, kernels, quantized_kernels
+from irrun.fast.jit.dot_products import use_portable_form
 from irrun.fast.jit.expressions import Expression, Step
+from irrun.fast.jit.quantized_epilogue import CodedOperand
 from irrun.threads import use_threads
 
 PAGE = mmap.PAGESIZE
@@ -78,6 +81,58 @@ def run_kernels():
         kernel(draw(rows, 96))
 
 
+def draw_codes(*shape, dtype=np.uint8):
+    limits = np.iinfo(dtype)
+    return guard(np.random.default_rng(0).integers(limits.min, limits.max + 1, shape).astype(dtype))
+
+
+def run_quantized_kernels():
+    """Run kernels on codes for lengths around those of vectors and tiles, and numbers of channels around four."""
+    low, high = np.array(-1, np.float32), np.array(1, np.float32)
+    coded = formats.CodeFormat.create([low, high, low, high], 255, 4)
+    limits = [low, high, np.float32(2), np.float32(2), low]
+    steps = (Step("Add", (0, 1)), Step("Add", (8, 2)), Step("FakeQuantize", (9, 3, 4, 5, 6, 7), (254.0,)))
+    for width in (1, 16, 33, 55):
+        for channels in (1, 4, 7):
+            data = draw(2, channels, 3, width)
+            formats.decode(formats.encode(data, coded), coded, channels)
+        for groups, c_out, c_in, kernel in ((1, 9, 7, 3), (1, 4, 12, 1), (10, 1, 1, 3), (2, 8, 4, 2)):
+            for stride, dilation, begin, end in ((1, 1, 0, 0), (1, 1, 1, 1), (2, 1, 0, 3), (3, 2, 2, 1)):
+                windows = width + begin + end - dilation * (kernel - 1)
+                if windows < 1:
+                    continue
+                attributes = {
+                    "strides": [1, stride],
+                    "dilations": [1, dilation],
+                    "pads_begin": [0, begin],
+                    "pads_end": [0, end],
+                }
+                channels = groups * c_out
+                shape = (2, channels, 6 - kernel, (windows - 1) // stride + 1)
+                weights = draw_codes(groups, c_out, c_in, kernel, kernel, dtype=np.int8)
+                data = draw_codes(2, -(-groups * c_in // 4), 5, width, 4)
+                for is_coded in (False, True):
+                    sources = [draw(1, channels, 1, 1), CodedOperand(coded) if is_coded else None, *limits]
+                    own = steps if is_coded else steps[:2]
+                    arguments = (attributes, coded, own, sources, is_coded)
+                    convolve = quantized_kernels.QuantizedConvolutionKernel(weights, np.ones(channels), *arguments)
+                    residual = formats.encode(draw(*shape), coded) if is_coded else draw(*shape)
+                    convolve(data, guard(residual))
+        for is_coded in (False, True):
+            sources = [draw(width), CodedOperand(coded) if is_coded else None, *limits]
+            own = steps if is_coded else steps[:2]
+            weights = draw_codes(width, 12, dtype=np.int8)
+            product = quantized_kernels.QuantizedProductKernel(
+                weights, np.ones(width), 2, coded, own, sources, is_coded
+            )
+            for rows in (1, 4, 9, 200):
+                residual = draw_codes(rows, width) if is_coded else draw(rows, width)
+                product(draw_codes(rows, 12), residual)
+        for data in (draw(width), draw_codes(width)):
+            kernel = quantized_kernels.decode_rows if data.dtype == np.uint8 else quantized_kernels.encode_rows
+            kernel(data, coded)
+
+
 def run_convolutions(width, bias):
     """Run convolutions with strides, dilations, and pads of both signs."""
     for stride, dilation, begin, end in ((1, 1, 1, 1), (2, 1, 0, 3), (1, 2, 3, -1), (3, 1, -1, 4), (2, 3, 9, 9)):
@@ -104,4 +159,7 @@ if __name__ == "__main__":
     np.empty = allocate  # type: ignore[misc]
     with use_threads(1), np.errstate(all="ignore"):
         run_kernels()
+        run_quantized_kernels()
+        with use_portable_form():
+            run_quantized_kernels()
     print("done")

@@ -266,6 +266,28 @@ def test_single_convolutions_agree_with_the_definition(tmp_path, limits, pad):
     assert count_codes(compare_with_definition(path, IMAGE, IMAGE * 0.1, step=4 / 255)) == 1
 
 
+def test_selected_values_are_encoded(tmp_path):
+    x = o.parameter([1, 6, 21, 19], F32)
+    first = quantize(x, -2.0, 1.984375)
+    pooled = o.max_pool(first, [1, 1], [1, 1], [1, 1], [1, 1], [3, 3])
+    joined = o.concat([pooled.output(0), quantize(o.negative(x), -2.0, 1.984375)], 1)
+    other = o.concat([first, quantize(x, -1.0, 1.0)], 1)
+    results = [quantize(convolve(v, (8, 12, 3, 3), 1, 1), -1.0, 3.0) for v in (joined, other)]
+    fast = compare_with_definition(save(tmp_path, x, *results), IMAGE, step=4 / 255)
+    # Values of two scales are not codes of a single one.
+    assert count_codes(fast) == 1
+
+
+def test_channels_of_other_numbers_are_refused():
+    from irrun.fast.jit.quantized_kernels import EncodingKernel, PlainEncodingKernel, RowEncodingKernel
+
+    format_ = make_format(-1, 1)
+    for kernel in (EncodingKernel(format_, 4, 6), PlainEncodingKernel(format_, 4, 6), RowEncodingKernel(format_, 4, 6)):
+        for shape in ((1, 7, 5, 5), (6, 6), (1, 8, 5, 8)):
+            with pytest.raises(ValueError, match="expected data of rank 4"):
+                kernel(np.zeros(shape, F32))
+
+
 @pytest.mark.parametrize("is_compressed", [True, False])
 @pytest.mark.parametrize("shape", [(50, 32), (2, 7, 32)])
 def test_products_agree_with_the_definition(tmp_path, shape, is_compressed, form):

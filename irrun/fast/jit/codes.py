@@ -94,6 +94,11 @@ class CodeFormat:
         is_code = (rounded >= 0) & (rounded < self.levels)
         return rounded.astype(np.int64) if bool((is_exact & is_code).all()) else None
 
+    def equals(self, other: CodeFormat) -> bool:
+        """Return whether the codes of another format have the same values."""
+        mine, others = (self.out_low, self.out_high), (other.out_low, other.out_high)
+        return self.levels == other.levels and all(map(np.array_equal, mine, others))
+
     @property
     def is_uniform(self) -> bool:
         """Whether all channels have the same limits."""

@@ -163,12 +163,12 @@ class QuantizedConvolutionKernel:
             raise ValueError("expected one scale of the data")
         # The value of a code is (code - zero) * step + rest. Without pads, zero need not be a code.
         zero = source.zero
-        self._pads_exactly = zero is not None and np.unique(zero).size == 1
+        self._pads_exactly = zero is not None and bool(zero.min() == zero.max())
         if zero is None:
             zero = np.clip(np.rint(-source.out_low / source.step), 0, source.levels - 1).astype(np.int64)
         rest = source.out_low + zero * source.step
         sums = codes.reshape(self._out_channels, -1).sum(axis=1, dtype=np.int64)
-        self._pad = int(np.unique(zero)[0]) * 0x01010101
+        self._pad = int(zero.min()) * 0x01010101
         planar = codes if self._rank == 4 else codes[:, :, :, np.newaxis]
         self._convolution = QuantizedConvolution(planar, (-zero * sums).astype(np.int32))
         epilogue = simplify(steps, sources, source.step * scales, rest * scales * sums, self._rank, is_coded)

@@ -37,21 +37,30 @@ __all__ = ["use_quantized_kernels"]
 
 Array = np.ndarray[Any, Any]
 
+#: Operations whose results are values of their inputs.
+SELECTIONS = frozenset(
+    (
+        *("Concat", "DepthToSpace", "MaxPool", "Reshape", "ShuffleChannels", "Slice", "SpaceToDepth", "Split"),
+        *("Squeeze", "StridedSlice", "Transpose", "Unsqueeze", "VariadicSplit"),
+    )
+)
+
 
 @dataclass(frozen=True)
 class _Quantization:
-    """A FakeQuantize whose values may be coded.
+    """A FakeQuantize whose values may be coded, or an operation that selects such values.
 
     Attributes:
         number: The number of its instruction.
         format: The format of the codes.
-        rank: The rank of the data.
         shape: The declared shape, with None for dynamic dimensions.
+        is_selection: Whether it selects values: these stay f32, and their codes are computed in addition.
     """
 
     number: int
     format: CodeFormat
     shape: tuple[Any, ...]
+    is_selection: bool = False
 
     @property
     def rank(self) -> int:
@@ -110,8 +119,11 @@ def use_quantized_kernels(compilation: Compilation) -> None:
 
 def _find_formats(c: Compilation) -> dict[int, _Quantization]:
     """Return the quantizations by the slots of their values."""
-    formats = {}
+    formats: dict[int, _Quantization] = {}
     for number, instruction in enumerate(c.instructions):
+        if instruction.operation.type in SELECTIONS and c.is_replaceable(number):
+            formats.update(_find_selections(c, number, formats))
+            continue
         if str(instruction.operation) != "FakeQuantize-1" or not c.is_replaceable(number):
             continue
         slot = instruction.outputs[0]
@@ -127,6 +139,22 @@ def _find_formats(c: Compilation) -> dict[int, _Quantization]:
         if format_ is not None and (format_.is_uniform or format_.low.size == shape[1]):
             formats[slot] = _Quantization(number, format_, shape)
     return formats
+
+
+def _find_selections(c: Compilation, number: int, formats: dict[int, _Quantization]) -> dict[int, _Quantization]:
+    """Return the formats of the results of an operation that selects values of a single format."""
+    instruction = c.instructions[number]
+    count = len(instruction.inputs) if instruction.operation.type == "Concat" else 1
+    sources = [formats.get(slot) for slot in instruction.inputs[:count]]
+    first = sources[0] if sources else None
+    if first is None or not all(source is not None and source.format.equals(first.format) for source in sources):
+        return {}
+    shapes = {slot: c.get_shape(slot) for slot in instruction.outputs if c.is_f32(slot)}
+    return {
+        slot: _Quantization(number, first.format, shape, is_selection=True)
+        for slot, shape in shapes.items()
+        if shape is not None and len(shape) >= 2 and first.format.is_uniform
+    }
 
 
 def _find_operations(c: Compilation, formats: dict[int, _Quantization]) -> dict[int, _Weights]:
@@ -224,12 +252,17 @@ class _Rewriting:
         c = self.c
         first_slot = len(c.program.initial)
         self.coded = {slot: first_slot + i for i, slot in enumerate(self.layouts)}
-        c.encoded.update((self.formats[slot].number, layout) for slot, layout in self.layouts.items())
+        for slot, layout in self.layouts.items():
+            if not self.formats[slot].is_selection:
+                c.encoded[self.formats[slot].number] = layout
         readers: dict[int, set[int]] = {slot: set() for slot in self.coded}
         for number in sorted(self.operations):
             self.replace(number, readers)
         for slot in self.coded:
             quantization = self.formats[slot]
+            if quantization.is_selection:
+                c.insertions.setdefault(quantization.number, []).append(self.make_encoding(slot, is_inserted=True))
+                continue
             if quantization.number not in c.taken:
                 self.encode(slot)
             if slot in self.decoded or not c.consumers[slot] <= readers[slot]:
@@ -256,8 +289,8 @@ class _Rewriting:
         )
         c.taken.add(quantization.number)
 
-    def make_encoding(self, slot: int) -> Instruction:
-        """Return the instruction that follows plain instructions."""
+    def make_encoding(self, slot: int, is_inserted: bool = False) -> Instruction:
+        """Return the instruction that encodes values, after plain instructions or as one of the program."""
         quantization = self.formats[slot]
         instruction = self.c.instructions[quantization.number]
         kernel: PlainEncodingKernel | PlainRowEncodingKernel
@@ -265,9 +298,16 @@ class _Rewriting:
             kernel = PlainRowEncodingKernel(quantization.format, quantization.rank, quantization.shape[-1])
         else:
             kernel = PlainEncodingKernel(quantization.format, quantization.rank, quantization.channels)
-        return replace(
-            instruction, kernel=kernel, attributes={}, inputs=(slot,), outputs=(self.coded[slot],), is_observed=False
+        encoding = replace(
+            instruction,
+            kernel=kernel,
+            attributes={},
+            inputs=(slot,),
+            outputs=(self.coded[slot],),
+            is_observed=False,
+            description=kernel.description,
         )
+        return replace(encoding, plain=(encoding,)) if is_inserted else encoding
 
     def make_decoding(self, slot: int, is_inserted: bool) -> Instruction:
         """Return the instruction that decodes values, before plain instructions or as one of the program."""
