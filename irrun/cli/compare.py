@@ -72,6 +72,8 @@ def command(
     from irrun.cli.progress import show_progress
     from irrun.inspection.compare import compare
 
+    if cure is not None and not reference.lower().endswith(".xml"):
+        raise click.BadParameter(f"--cure requires another IR (other.xml), found {reference!r}", param_hint="WITH")
     source = irrun.read_model(model, inputs.weights)
     sets = inputs.load_sets(source.inputs)
     with show_progress(model.name) as observers:

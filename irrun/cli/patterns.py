@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from irrun.errors import InputError, ModelError
-from irrun.inspection.keys import KeyTable, Selection
+from irrun.inspection.keys import KeyTable, Selection, find_similar
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.runtime.executor import Scope
@@ -71,11 +70,8 @@ def add_output(model: Model, name: str, table: KeyTable) -> None:
     try:
         model.add_outputs([name])
     except ModelError as error:
-        inner = [path for path in table.get_paths() if "]/" in path]
-        matching = [path for path in inner if name in (path.rpartition("]/")[2], re.sub(r"\[\d+\]/", "/", path))]
-        if not matching and "did you mean" not in str(error):
-            paths = {path.rpartition("]/")[2]: path for path in reversed(inner)}
-            matching = [paths[local] for local in difflib.get_close_matches(name, paths, 3)]
-        if not matching:
+        similar = find_similar(name, [path for path in table.get_paths() if "]/" in path])
+        is_exact = len(similar) == 1 and similar[0].endswith("/" + name.rpartition("/")[2])
+        if not similar or ("did you mean" in str(error) and not is_exact):
             raise
-        raise InputError(f"unknown value {name!r}; did you mean {', '.join(matching[:3])}?") from None
+        raise InputError(f"unknown value {name!r}; did you mean {', '.join(similar)}?") from None

@@ -101,7 +101,7 @@ def command(
     (two per multiply-add), the bytes that are read and written, the bytes of values that are alive meanwhile, and the
     time above what this machine needs for these operations and bytes. Layers that are computed together are one row.
 
-    Without --json and --csv, the suffix of -o selects the format.
+    Without --json and --csv, -o writes CSV if the file ends in .csv, else JSON.
     """
     import irrun
     from irrun.errors import to_one_line
@@ -182,9 +182,13 @@ def _check_outputs(outputs: list[Path], sources: list[Path]) -> None:
 
 def _write(path: Path, text: str) -> None:
     from irrun.atomic_files import atomic_write
+    from irrun.errors import InputError
 
-    with atomic_write(path) as file:
-        file.write(text.encode("utf-8", "surrogatepass"))
+    try:
+        with atomic_write(path) as file:
+            file.write(text.encode("utf-8", "surrogatepass"))
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 @contextmanager

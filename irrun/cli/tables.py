@@ -38,9 +38,12 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Seq
 
     console = Console()
     cells = [[escape_unprintable(cell) for cell in row] for row in rows]
-    words = [title.split() for title in header]  # titles are wrapped
-    natural = [max(map(cell_len, [*words[i], *(row[i] for row in cells)])) for i in range(len(header))]
-    widths = fit_widths(natural, console.width - GAP * (len(header) - 1))
+    available = console.width - GAP * (len(header) - 1)
+    natural = [max(map(cell_len, [title, *(row[i] for row in cells)])) for i, title in enumerate(header)]
+    if sum(natural) > available:  # titles are wrapped
+        words = [title.split() for title in header]
+        natural = [max(map(cell_len, [*words[i], *(row[i] for row in cells)])) for i in range(len(header))]
+    widths = fit_widths(natural, available)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for title, width in zip(header, widths, strict=True):
         side: JustifyMethod = "right" if title in right else "left"

@@ -104,8 +104,12 @@ def print_trace(
         sort: What to sort by: one of `SORT_KEYS`.
         top: The number of rows; None for all.
         as_json: Whether to print JSON.
+
+    Raises:
+        InputError: There are conditions that no recorded value satisfies.
     """
     from irrun.cli.tables import format_seconds, print_table
+    from irrun.errors import InputError
     from irrun.inspection.keys import Selection
     from irrun.ir.graph import Layer, Port
 
@@ -115,6 +119,9 @@ def print_trace(
         layer = Layer(0, "", value.layer_type, outputs=[Port(i) for i in range(value.port + 1)])
         if value.is_selected and value.port in selection.select_ports(layer, value.layer):
             values.append(value)
+    conditions = [*layers, *(f"--type {name}" for name in types), *(f"--module {name}" for name in modules)]
+    if conditions and not values:
+        raise InputError(f"no recorded value matches {', '.join(conditions)}")
     values = sort_values(values, sort)[:top]
     if as_json:
         entries = [value.to_json() for value in values]

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from irrun.errors import InputError
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
 from irrun.runtime.executor import Scope
 
-__all__ = ["KeyTable", "Selection", "compile_glob", "find_constant_layers"]
+__all__ = ["KeyTable", "Selection", "compile_glob", "find_constant_layers", "find_similar"]
 
 _ITERATION = re.compile(r"\[\d+\]/")
 
@@ -264,7 +264,22 @@ def _is_in_module(key: str, module: str) -> bool:
     return False
 
 
-def _suggest(name: str, names: Iterable[str]) -> str:
-    known: Sequence[str] = list(names)
+def find_similar(name: str, paths: Iterable[str]) -> list[str]:
+    """Return at most three keys that are similar to a name.
+
+    Args:
+        name: A name or a glob.
+        paths: The keys of layers. Those in bodies are also found by their last part, and without iterations.
+    """
+    known = list(paths)
+    inner = {path.rpartition("]/")[2]: path for path in reversed(known) if "]/" in path}
+    without_iterations = {_ITERATION.sub("/", path): path for path in inner.values()}
+    if name in inner or name in without_iterations:
+        return [inner.get(name) or without_iterations[name]]
     similar = difflib.get_close_matches(name, known, 3)
+    return similar or [inner[local] for local in difflib.get_close_matches(name.strip("*?"), inner, 3)]
+
+
+def _suggest(name: str, names: Iterable[str]) -> str:
+    similar = find_similar(name, names)
     return f"; did you mean {', '.join(similar)}?" if similar else ""

@@ -181,6 +181,8 @@ class _InvalidTrace:
 def _describe_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
+    if isinstance(error, zipfile.BadZipFile):
+        return str(error)
     return f"{type(error).__name__}: {error}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from ir_text import chain, layer, net, port, write
 
 import irrun
 from irrun.cli import _group, main
+from irrun.cli.tables import print_table
 
 
 def call(capsys, *arguments):
@@ -243,3 +245,36 @@ def test_mapping_without_its_libraries_is_reported(model, tmp_path, monkeypatch,
     assert "mapping requires" in err
     assert "zarr: pip install 'irrun[dask]'" in err
     assert not (tmp_path / "r.zarr").exists()
+
+
+def test_cure_without_another_model_is_refused_before_the_run(model, capsys):
+    code, out, err = call(capsys, "compare", model, "f64", "-i", "ones", "--cure", "2")
+    assert (code, out) == (2, "")
+    assert "WITH: --cure requires another IR (other.xml), found 'f64'" in err
+
+
+def test_conditions_that_no_recorded_value_satisfies_are_reported(loop, tmp_path, capsys):
+    trace = tmp_path / "run.trace"
+    assert call(capsys, "trace", loop, "-i", "ones", "-o", trace)[0] == 0
+    assert "it[1]/layer1" in call(capsys, "trace", trace, "--type", "Relu")[1]
+    code, out, err = call(capsys, "trace", trace, "--type", "Relux", "--layers", "it*")
+    assert (code, out) == (2, "")
+    assert err == "irrun: no recorded value matches it*, --type Relux\n"
+    code, _, err = call(capsys, "replay", trace, "layer1")
+    assert (code, err) == (2, "irrun: unknown layer 'layer1'; did you mean it[0]/layer1?\n")
+    code, _, err = call(capsys, "replay", loop, "layer1")
+    assert (code, err) == (2, f"irrun: {loop} is not a valid trace: File is not a zip file\n")
+
+
+def test_profile_that_cannot_be_written_is_reported_with_its_path(model, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    code, _, err = call(capsys, "profile", model, "-i", "ones", "--runs", "1", "-o", tmp_path / "file" / "p.csv")
+    assert (code, err) == (2, f"irrun: cannot write {tmp_path}/file/p.csv: File exists\n")
+
+
+def test_titles_of_tables_are_wrapped_only_if_they_do_not_fit(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for width, lines in ((80, 3), (16, 5)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_table(("output", "max abs error"), [("y", "0.5")])
+        assert len(capsys.readouterr().out.splitlines()) == lines

@@ -214,7 +214,7 @@ def test_other_files_are_refused(tmp_path):
     with pytest.raises(irrun.InputError, match="expected a regular file"):
         Trace.open(tmp_path / "pipe")
     (tmp_path / "text").write_text("no zip")
-    with pytest.raises(irrun.InputError, match="BadZipFile"):
+    with pytest.raises(irrun.InputError, match="File is not a zip file"):
         Trace.open(tmp_path / "text")
     path = tmp_path / "run.trace"
     record(write(tmp_path, chain("Relu")), X, path).close()
