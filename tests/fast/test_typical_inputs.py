@@ -154,7 +154,7 @@ CASES: list[tuple[str, list[Any], tuple[int, ...], dict[str, Any], int]] = [
 
 
 @pytest.mark.parametrize(
-    ("name", "inputs", "constants", "attributes", "outputs"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)]
+    ("name", "inputs", "constants", "attributes", "outputs"), CASES, ids=[c[0] for c in CASES]
 )
 def test_specialized_kernel_computes_typical_inputs_itself(name, inputs, constants, attributes, outputs, monkeypatch):
     """After the first runs, in which a kernel may learn from the plain one, it is not called any more."""
