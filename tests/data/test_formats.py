@@ -418,3 +418,10 @@ def test_new_files_have_the_default_permissions(mask, mode, tmp_path):
     finally:
         os.umask(previous)
     assert stat.S_IMODE((tmp_path / "x.npy").stat().st_mode) == mode
+
+
+def test_damaged_npz_file_of_several_inputs_is_reported(tmp_path):
+    (tmp_path / "x.npz").write_bytes(b"PK\x03\x04 damaged")
+    tensors = [describe("f32", (1,)), describe("f32", (1,), "y")]
+    with pytest.raises(InputError, match=r"cannot read .*x.npz as npz: .*, expected arrays for x: f32\[1\]"):
+        load_inputs([f"{tmp_path}/x.npz"], tensors)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import sys
 import tracemalloc
 
@@ -594,3 +595,18 @@ def test_missing_weights_are_reported_by_findings_and_compilation(tmp_path):
         irrun.compile_model(irrun.read_model(path, check=False))
     with pytest.raises(MissingWeightsError, match=r"model\.bin is missing"):
         irrun.save_model(model, tmp_path / "copy.xml")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("<!-- a -- b -->\n<net/>", 2),
+        ("\n<net><layers></net>", 3),
+        ("<net", 2),
+    ],
+)
+def test_xml_that_is_not_well_formed_is_reported_with_its_line(text, line, tmp_path):
+    path = tmp_path / "model.xml"
+    path.write_text(f'<?xml version="1.0"?>\n{text}')
+    with pytest.raises(irrun.ModelError, match=f"^{re.escape(str(path))}:{line}: not well-formed XML: "):
+        irrun.read_model(path)

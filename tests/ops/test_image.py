@@ -177,3 +177,12 @@ def test_interpolate_by_small_scales_is_empty():
             image, np.array([0.1, 1], np.float32), np.array([2, 3]), mode=mode, shape_calculation_mode="scales"
         )
         assert result.shape == (1, 1, 0, 2)
+
+
+def test_antialiasing_does_not_change_enlarged_images():
+    x = np.random.default_rng(0).standard_normal((1, 1, 5, 6)).astype(np.float32)
+    for sizes in ((5, 12), (10, 6), (10, 12)):
+        plain, smooth = (resize(x, sizes, mode="linear", antialias=antialias) for antialias in (False, True))
+        np.testing.assert_array_equal(smooth, plain)
+    plain, smooth = (resize(x, (2, 3), mode="linear", antialias=antialias) for antialias in (False, True))
+    assert (smooth != plain).any()

@@ -193,3 +193,20 @@ def test_unchanged_values_keep_their_declaration(tmp_path):
     assert model.outputs[1].partial_shape is None
     with pytest.raises(irrun.ModelError, match="dynamic"):
         _ = model.outputs[1].shape
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"), [("300..", -1), ("300..400", -1), ("2..3", -1), ("7..7", 7), ("..", -1), ("..9", -1)]
+)
+@pytest.mark.parametrize("position", [0, 1])
+def test_dimensions_within_bounds_stay_dynamic(declared, expected, position, tmp_path):
+    """The sizes that are sampled are outside of some bounds; a single size would seem to be static."""
+    model = irrun.read_model(write(tmp_path, chain("Relu", "Negative", shape=(2, 3))))
+    sizes: list[Any] = [2, 3]
+    sizes[position] = declared
+    model.reshape({"x": sizes})
+    expected_sizes = [2, 3]
+    expected_sizes[position] = expected
+    shape = model.outputs[0].partial_shape
+    assert shape is not None
+    assert [d if isinstance(d, int) else -1 for d in shape] == expected_sizes
