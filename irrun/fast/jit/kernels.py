@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from irrun.fast.jit.elementwise import compile_rows, compute, get_address, make_
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product
 from irrun.fast.jit.reductions import compile_normalization, compile_softmax, compute_softmax, normalize
+from irrun.fast.jit.single_windows import SingleWindowConvolution, has_single_window
 from irrun.fast.jit.winograd import WinogradConvolution, choose_size, count_weights
 from irrun.fast.packing import PackedMemory
 from irrun.limits import check_allocation
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+_Convolution: TypeAlias = "Convolution | DepthwiseConvolution | SingleWindowConvolution | WinogradConvolution"
 
 F32 = np.dtype(np.float32)
 
@@ -133,7 +135,7 @@ class ConvolutionKernel:
         self._packed = PackedMemory(sys.maxsize) if packed is None else packed
         self._is_depthwise = groups > 1 and out_channels == in_channels == 1
         #: Convolutions by the size of their tiles, 0 for those without Winograd's algorithm.
-        self._convolutions: dict[int, Convolution | DepthwiseConvolution | WinogradConvolution] = {}
+        self._convolutions: dict[int, _Convolution] = {}
         self._lock = threading.Lock()
         self.description = "compiled: convolution, products of blocks of padded rows"
         if self._is_depthwise:
@@ -174,7 +176,8 @@ class ConvolutionKernel:
             None if x is None else expand_operand(x, kind, shape)
             for x, kind in zip(self._constants, kinds, strict=True)
         ]
-        convolve = self._get_convolution(geometry).bind(data_shape[0], geometry, Expression(kinds, self._steps))
+        convolution = self._get_convolution(geometry, data_shape[0])
+        convolve = convolution.bind(data_shape[0], geometry, Expression(kinds, self._steps))
         variables = [(i, kinds[i]) for i, x in enumerate(self._constants) if x is None]
         addresses = [0 if x is None else get_address(x) for x in constants]
         if len(self._bindings) >= MAX_BINDINGS:
@@ -184,9 +187,12 @@ class ConvolutionKernel:
         self._bindings[key] = bound
         return bound
 
-    def _get_convolution(self, geometry: Geometry) -> Convolution | DepthwiseConvolution | WinogradConvolution:
+    def _get_convolution(self, geometry: Geometry, batch: int) -> _Convolution:
         """Return the convolution for some windows, with packed weights."""
         _, out_channels, in_channels = self._filters.shape[:3]
+        if has_single_window(geometry, batch, self._filters.shape):
+            self.description = "compiled: convolution, a product with one window"
+            return SingleWindowConvolution(self._filters)
         size = 0 if self._is_depthwise else choose_size(geometry, in_channels, out_channels)
         with self._lock:
             if size and size not in self._convolutions:
