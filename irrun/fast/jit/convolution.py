@@ -38,6 +38,8 @@ F32 = np.dtype(np.float32)
 PANEL_SIZE = 96 << 10
 #: Multiplications of a part that a thread computes at least, and parts at most.
 MIN_PART_WORK, MAX_PARTS = 1 << 22, 16
+#: Multiplications from which a convolution is divided: waking a thread takes as long as a small one.
+MIN_DIVIDED_WORK = 1 << 23
 #: Elements of the copied rows, and of the products of a tile of channels, at most: 64 MiB. Large pads exceed that.
 MAX_PANEL_SIZE = 1 << 24
 #: Blocks of all images and groups at most: each has its own arguments.
@@ -466,9 +468,10 @@ class _Plan:
         self.blocks = list(itertools.pairwise(bounds))
         work = out_channels * height * width * in_channels * math.prod(geometry.kernel)
         total = count * images
-        self._parts = max(1, min(MAX_PARTS, total, work * images // MIN_PART_WORK))
+        is_divided = work * images >= MIN_DIVIDED_WORK
+        self._parts = max(1, min(MAX_PARTS, total, work * images // MIN_PART_WORK)) if is_divided else 1
         section_count = 1
-        if self._parts < MAX_PARTS // 4:
+        if is_divided and self._parts < MAX_PARTS // 4:
             section_count = max(1, min(MAX_PARTS // 2 // self._parts, work * images // self._parts // MIN_PART_WORK))
         tile_rows = get_tile()[0]
         step = -(-out_channels // section_count)
