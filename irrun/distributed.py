@@ -264,7 +264,11 @@ def _connect(scheduler: str | None, workers: int | None) -> Any:
     count = workers or os.cpu_count() or 1
     try:
         cluster = library.LocalCluster(
-            n_workers=count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs="CRITICAL"
+            n_workers=count,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="127.0.0.1:0",
+            silence_logs="CRITICAL",
         )
     except RuntimeError as error:  # each process imports the main module of the program
         raise InputError(

@@ -98,7 +98,7 @@ def fake_convert_13(
 
     Values that the 8-bit type cannot hold become its largest number. As in the reference implementation, values are
     converted through f16, and subnormal numbers of f8e4m3 are rounded as if they were normal before the bits that do
-    not fit are dropped.
+    not fit are dropped. OpenVINO's CPU plugin rounds subnormal numbers to nearest.
 
     Args:
         data: f16, bf16 or f32, any shape.
