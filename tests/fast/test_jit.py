@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import ir_text
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -237,6 +238,14 @@ def test_attention_agrees_with_the_plain_kernel(mask):
     result = run_with_threads(lambda: kernel(*inputs))
     expected = scaled_dot_product_attention_13(*inputs, causal=mask == "causal")
     np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)
+
+
+def test_addresses_are_those_of_the_first_elements():
+    from irrun.fast.jit.elementwise import get_address
+
+    x = np.arange(12.0).reshape(3, 4)
+    for array in (x, x[1:, 2:], x[:, ::-1], np.zeros((0, 3)), np.array(1, ml_dtypes.bfloat16)):
+        assert get_address(array) == array.__array_interface__["data"][0]
 
 
 def write_model(folder):
