@@ -20,7 +20,7 @@ from irrun.fast.jit.elementwise import get_address, make_contiguous
 from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.threads import run_parallel
 
-__all__ = ["DepthwiseConvolution"]
+__all__ = ["MAX_TAPS", "DepthwiseConvolution", "prepare_loads"]
 
 Array = np.ndarray[Any, Any]
 
@@ -58,7 +58,7 @@ def compile_depthwise(
         ]
         with f.loop(0, columns, f.lanes) as column:
             first_column = column * strides[1] - p["left"]
-            load = _prepare_loads(f, first_column, width, kernel[1], strides[1], dilations[1])
+            load = prepare_loads(f, first_column, width, kernel[1], strides[1], dilations[1])
             valid = f.mask_range(0, columns - column)
 
             def compute_rows(
@@ -118,10 +118,10 @@ def compile_depthwise(
     return compile_function(f)
 
 
-def _prepare_loads(
-    f: Function, column: Value, width: Value, count: int, stride: int, dilation: int
+def prepare_loads(
+    f: Function, column: Value, width: Value, count: int, stride: int, dilation: int, fill: float = 0.0
 ) -> Callable[[Value], list[Value]]:
-    """Return the function that loads the pixels of all taps of a row, which are 0 outside of it."""
+    """Return the function that loads the pixels of all taps of a row, which have the value `fill` outside of it."""
     # With a stride of 2, a tap and its neighbor are the even and the odd elements of the same two vectors.
     step = 2 if stride == 2 and dilation == 1 else 1
     starts = [x * dilation for x in range(0, count, step)]
@@ -135,6 +135,8 @@ def _prepare_loads(
         for x, group in zip(starts, masks, strict=True):
             pointer = f.offset(line, column + x)
             vectors = [f.load(f.offset(pointer, i * f.lanes), f.vector, mask) for i, mask in enumerate(group)]
+            if fill:
+                vectors = [f.select(mask, v, fill) for mask, v in zip(group, vectors, strict=True)]
             if stride == 1:
                 pixels.append(vectors[0])
                 continue

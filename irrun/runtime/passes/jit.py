@@ -26,6 +26,7 @@ from irrun.fast.jit.kernels import (
     ProductKernel,
     SoftmaxKernel,
 )
+from irrun.fast.jit.pooling import MaxPoolKernel
 from irrun.fast.jit.steps import Translation, translate
 from irrun.fast.packing import PackedMemory
 from irrun.ir.graph import Port
@@ -147,7 +148,7 @@ class Compilation:
                     self.replace_group(group)
         for number, instruction in enumerate(self.instructions):
             if number not in self.taken and self.is_replaceable(number):
-                if instruction.operation.type in ("Softmax", "ScaledDotProductAttention"):
+                if instruction.operation.type in ("Softmax", "ScaledDotProductAttention", "MaxPool"):
                     self.replace_single(number)
                     continue
                 group = self.start_expression(number)
@@ -274,7 +275,7 @@ class Compilation:
         shape = self.get_shape(instruction.outputs[0])
         constants = [self.get_constant(slot) for slot in instruction.inputs]
         slots = tuple(slot for slot in instruction.inputs if self.get_constant(slot) is None)
-        kernel: SoftmaxKernel | AttentionKernel
+        kernel: SoftmaxKernel | AttentionKernel | MaxPoolKernel
         if shape is None or not self.is_f32(instruction.outputs[0]) or ABSENT in slots:
             return
         if instruction.operation.type == "Softmax":
@@ -282,6 +283,16 @@ class Compilation:
             if not shape or axis not in (-1, len(shape) - 1) or len(slots) != 1 or shape[-1] == 1:
                 return
             kernel = SoftmaxKernel(len(shape))
+        elif instruction.operation.type == "MaxPool":
+            if len(slots) != 1 or len(shape) != 4 or len(instruction.outputs) != 1:
+                return
+            kernel = MaxPoolKernel(instruction.attributes)
+            data_shape = self.get_shape(slots[0])
+            try:
+                if data_shape is not None and None not in data_shape:
+                    kernel.prepare(data_shape)
+            except (ArithmeticError, ValueError):  # a case without a kernel
+                return
         else:
             has_scale = len(constants) == 5
             if any(x is not None for x in constants[:3]) or len(constants) > 5 or (has_scale and constants[4] is None):
@@ -289,7 +300,8 @@ class Compilation:
             if not all(map(self.is_f32, instruction.inputs[:3])):
                 return
             kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)))
-        kernel.prepare((), ())
+        if not isinstance(kernel, MaxPoolKernel):
+            kernel.prepare((), ())
         self.replacements[number] = replace(
             instruction,
             kernel=kernel,

@@ -1,0 +1,125 @@
+"""MaxPool: the maxima of neighboring windows of a row are computed in one vector, without a padded copy."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.code import Function, Value
+from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.depthwise import MAX_TAPS, prepare_loads
+from irrun.fast.jit.elementwise import get_address, make_contiguous
+from irrun.limits import check_allocation
+from irrun.ops._support.windows import Windows, create_windows
+from irrun.threads import run_parallel
+
+__all__ = ["MaxPoolKernel"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: The maximum of a window without numbers.
+LOWEST = float(np.finfo(F32).min)
+#: Elements of windows of a part that a thread computes at least, and parts at most.
+MIN_PART_WORK, MAX_PARTS = 1 << 21, 16
+#: Shapes for which a kernel keeps its windows.
+MAX_SHAPES = 64
+
+
+@functools.cache
+def compile_max_pool(
+    kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]
+) -> Callable[..., None]:
+    """Return the kernel for some sizes of windows, strides of which that along rows is 1 or 2, and dilations."""
+    integers = ("first", "last", "height", "width", "rows", "columns", "top", "left")
+    f = Function("max_pool", [("data", "ptr"), ("result", "ptr"), *((n, "i64") for n in integers)], get_lanes())
+    p = f.parameters
+    height, width, columns = p["height"], p["width"], p["columns"]
+    maximum = f.variable(f.vector, LOWEST)
+    with f.loop(p["first"], p["last"]) as channel, f.loop(0, columns, f.lanes) as column:
+        source = f.offset(p["data"], channel * height * width)
+        first_column = column * strides[1] - p["left"]
+        load = prepare_loads(f, first_column, width, kernel[1], strides[1], dilations[1], LOWEST)
+        valid = f.mask_range(0, columns - column)
+        with f.loop(0, p["rows"]) as row:
+            maximum.set(LOWEST)
+            for y in range(kernel[0]):
+                index = row * strides[0] - p["top"] + y * dilations[0]
+                with f.when(f.compare("sge", index, 0) & f.compare("slt", index, height)):
+                    for pixels in load(f.offset(source, index * width)):
+                        _raise(f, maximum, pixels)
+            f.store(maximum.get(), f.offset(p["result"], (channel * p["rows"] + row) * columns + column), valid)
+    return compile_function(f)
+
+
+def _raise(f: Function, maximum: Any, value: Value) -> None:
+    """Change the maximum to a greater value, which NaN is not."""
+    current = maximum.get()
+    maximum.set(f.select(f.compare("ogt", value, current), value, current))
+
+
+class MaxPoolKernel:
+    """The kernel of MaxPool with two spatial axes, without indices.
+
+    Args:
+        attributes: The attributes of MaxPool.
+    """
+
+    description = "compiled: pooling, vectors of neighboring windows"
+
+    def __init__(self, attributes: Mapping[str, Any]) -> None:
+        names = ("strides", "pads_begin", "pads_end", "auto_pad")
+        self._attributes = {name: attributes[name] for name in names if name in attributes}
+        self._rounding = attributes.get("rounding_type", "floor")
+        self._dilations = list(attributes.get("dilations", ()))
+        self._kernel = attributes["kernel"]
+        self._windows: dict[tuple[int, ...], Windows] = {}
+
+    def __call__(self, data: Array) -> Array:
+        """Compute the maxima."""
+        windows = self._windows.get(data.shape)
+        if windows is None:
+            windows = self._plan(data.shape)
+        if data.dtype != F32:
+            raise ValueError("expected f32")
+        shape = (*data.shape[:2], *windows.output_shape)
+        check_allocation(shape, F32)
+        result = np.empty(shape, F32)
+        kernel = self._compile(windows)
+        data = make_contiguous(data)
+        source, target = get_address(data), get_address(result)
+        count = data.shape[0] * data.shape[1]
+        parts = max(1, min(MAX_PARTS, count, result.size * math.prod(windows.kernel) // MIN_PART_WORK))
+        sizes = (*data.shape[2:], *windows.output_shape, *windows.pads_begin)
+        run_parallel(
+            lambda part: kernel(source, target, count * part // parts, count * (part + 1) // parts, *sizes), parts
+        )
+        return result
+
+    def prepare(self, shape: tuple[int, ...]) -> None:
+        """Compile the kernel for a declared shape of the data."""
+        self._compile(self._plan(shape))
+
+    def _plan(self, shape: tuple[int, ...]) -> Windows:
+        if len(shape) != 4 or len(self._kernel) != 2 or not math.prod(shape):
+            raise ValueError("expected data with two spatial axes")
+        windows = create_windows(
+            shape[2:], self._kernel, dilations=self._dilations, rounding=self._rounding, **self._attributes
+        )
+        if 0 in windows.output_shape or windows.strides[1] > 2 or math.prod(windows.kernel) > MAX_TAPS:
+            raise ValueError("expected smaller windows or strides")
+        if len(self._windows) >= MAX_SHAPES:
+            self._windows.clear()
+        self._windows[shape] = windows
+        return windows
+
+    def _compile(self, windows: Windows) -> Callable[..., None]:
+        kernel, strides, dilations = (
+            (int(pair[0]), int(pair[1])) for pair in (windows.kernel, windows.strides, windows.dilations)
+        )
+        return compile_max_pool(kernel, strides, dilations)

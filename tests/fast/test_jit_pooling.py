@@ -1,0 +1,70 @@
+"""Compiled pooling has the same results as the plain kernel."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from irrun.ops.pooling import max_pool_8
+from irrun.threads import use_threads
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def use_own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_max_pool_equals_the_plain_kernel(seed, monkeypatch):
+    from irrun.fast.jit import pooling
+
+    monkeypatch.setattr(pooling, "MIN_PART_WORK", 1 << 8)
+    rng = np.random.default_rng(seed)
+    kernel, dilations = rng.integers(1, 6, 2), rng.integers(1, 3, 2)
+    strides = [int(rng.integers(1, 4)), int(rng.integers(1, 3))]
+    pads = [[int(rng.integers(0, k * d)) for k, d in zip(kernel, dilations, strict=True)] for _ in range(2)]
+    size = rng.integers(1, 45, 2) + (kernel - 1) * dilations
+    data = rng.normal(size=(int(rng.integers(1, 3)), int(rng.integers(1, 9)), *size)).astype(np.float32)
+    special = rng.random(data.shape)
+    for limit, value in ((0.3, np.nan), (0.05, -np.inf), (0.02, np.inf)):
+        data[special < limit] = value
+    attributes = {
+        "kernel": [*map(int, kernel)],
+        "strides": strides,
+        "dilations": [*map(int, dilations)],
+        "pads_begin": pads[0],
+        "pads_end": pads[1],
+        "rounding_type": str(rng.choice(["floor", "ceil", "ceil_torch"])),
+        "auto_pad": str(rng.choice(["explicit", "same_upper", "valid"])),
+    }
+    pool = pooling.MaxPoolKernel(attributes)
+    pool.prepare(data.shape)
+    results = []
+    for count in (1, 2, 4):
+        with use_threads(count):
+            results.append(pool(data))
+    expected = max_pool_8(data, **attributes)[0]
+    for result in results:
+        np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize(
+    ("shape", "attributes"),
+    [
+        ((1, 2, 9), {"kernel": [3], "strides": [1]}),
+        ((1, 2, 9, 9), {"kernel": [3, 3], "strides": [1, 3]}),
+        ((1, 2, 30, 30), {"kernel": [12, 12], "strides": [1, 1]}),
+        ((0, 2, 9, 9), {"kernel": [3, 3], "strides": [1, 1]}),
+    ],
+)
+def test_other_windows_are_refused(shape, attributes):
+    from irrun.fast.jit.pooling import MaxPoolKernel
+
+    pads = [0] * (len(shape) - 2)
+    pool = MaxPoolKernel({**attributes, "pads_begin": pads, "pads_end": pads})
+    with pytest.raises(ValueError, match="expected"):
+        pool(np.zeros(shape, np.float32))
