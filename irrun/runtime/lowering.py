@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import IrrunError, ModelError, UnsupportedError
+from irrun.fast.packing import RELEASE_INTERVAL
 from irrun.ir.graph import Body, Edge, Graph, Layer, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ir.structure import check_body_is_mapped, is_placeholder, sort_layers
@@ -101,6 +102,7 @@ class _ConstantPool:
         self.weights = model.weights
         self.arrays: dict[tuple[int, str, tuple[int, ...]], Array] = {}
         self.remaining = OVERLAP_ALLOWANCE + OVERLAP_FACTOR * len(model.weights)
+        self.unreleased = 0
 
     def get_array(self, layer: Layer) -> Array:
         """Return the value of a Constant.
@@ -128,7 +130,16 @@ class _ConstantPool:
                         "of the weights"
                     )
             self.arrays[key] = constant.to_array()
+            if constant.element_type.is_packed:
+                self.release_originals(constant.size)
         return self.arrays[key]
+
+    def release_originals(self, size: int) -> None:
+        """Count bytes that were unpacked, and release the memory that the file took when they were read."""
+        self.unreleased += size
+        if self.unreleased >= RELEASE_INTERVAL:
+            self.unreleased = 0
+            self.weights.release()
 
 
 class _GraphLowering:
