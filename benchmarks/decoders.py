@@ -27,6 +27,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 
 PREFILL = 32
+#: Prefills, the first of which are slower: irrun compiles kernels in another thread.
+PREFILL_COUNT = 7
+#: Positions at which the time of a token is shown: the median of as many tokens before them as `WINDOW`.
+POSITIONS, WINDOW = (32, 128, 256, 512), 16
 OPENVINO_CONFIG = {
     "INFERENCE_PRECISION_HINT": "f32",
     "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
@@ -130,7 +134,7 @@ def measure(path: Path, threads: int, tokens: int, weights_memory: int | None) -
     engines = {name: Engine(name, path, threads, weights_memory) for name in ("irrun", "openvino")}
     prefills: dict[str, list[float]] = {name: [] for name in engines}
     steps: dict[str, list[float]] = {name: [] for name in engines}
-    for _ in range(4):
+    for _ in range(PREFILL_COUNT):
         for name, engine in engines.items():
             engine.send("reset")
             prefills[name].append(engine.run(PREFILL))
@@ -145,7 +149,11 @@ def measure(path: Path, threads: int, tokens: int, weights_memory: int | None) -
         f"prefill of {PREFILL} tokens, ms": {name: 1e3 * min(times[1:]) for name, times in prefills.items()},
         "token, ms: median": {name: 1e3 * float(np.median(times)) for name, times in steps.items()},
         "token, ms: fastest": {name: 1e3 * min(times) for name, times in steps.items()},
-        "last 32 tokens, ms: median": {name: 1e3 * float(np.median(times[-32:])) for name, times in steps.items()},
+        **{
+            f"token {n}, ms": {name: 1e3 * float(np.median(times[n - WINDOW : n])) for name, times in steps.items()}
+            for n in POSITIONS
+            if n <= tokens
+        },
         "all tokens, s": {name: sum(times) for name, times in steps.items()},
         "peak memory, MiB": {name: results[name]["peak"] / 2**20 for name in engines},
         "checksum": {name: results[name]["checksum"] for name in engines},
