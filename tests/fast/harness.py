@@ -23,6 +23,9 @@ from irrun.runtime.program import Instruction, Program
 #: Values at which functions of f32 have special results.
 SPECIAL_FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3e38, -3e38, 1e-40, np.inf, -np.inf, np.nan, 20.0, -100.0]
 INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]
+#: Operations whose specialized kernels raise exceptions for rare inputs, such as repeated axes, which plain kernels
+#: then compute. All others compute what is neither a scalar nor empty themselves.
+RAISING = ("Gather-", "GroupConvolution-", "Reduce")
 
 Array = np.ndarray
 
@@ -67,9 +70,16 @@ def is_specialized(name: str, inputs: Sequence[Array | None], constants: Iterabl
     return bool(fast.instructions[0].plain)
 
 
-def _run(program: Program, arguments: Sequence[Array]) -> list[Array]:
+class _StrictExecutor(Executor):
+    """An executor that does not run the plain instructions where a specialized kernel fails."""
+
+    def _run_plain(self, instruction: Instruction, values: Any) -> Any:
+        raise AssertionError(f"the specialized kernel of {instruction.operation} failed")
+
+
+def _run(program: Program, arguments: Sequence[Array], executor: type[Executor] = Executor) -> list[Array]:
     with np.errstate(all="ignore"):
-        return Executor(program, RequestState()).run(arguments)
+        return executor(program, RequestState()).run(arguments)
 
 
 def check(
@@ -108,7 +118,8 @@ def check(
             except IrrunError:
                 continue
             raise AssertionError("the specialized kernel accepts inputs that the plain kernel refuses")
-        actual = _run(fast, arguments)
+        is_strict = not name.startswith(RAISING) and all(x.ndim and x.size for x in arguments)
+        actual = _run(fast, arguments, _StrictExecutor if is_strict else Executor)
         for a, b in zip(_run(fast, arguments), actual, strict=True):
             assert_same_bits(a, b)
         for a, b in zip(arguments, before, strict=True):
