@@ -242,8 +242,9 @@ class Model:
     # -- nodes
 
     def get_ordered_ops(self) -> list[Node]:
-        """Return all nodes in topological order."""
-        return graph_conversion.sort_nodes([*self._results, *self._sinks], self._parameters)
+        """Return all nodes in topological order, which is that of OpenVINO."""
+        roots = [*self._results, *self._sinks, *self._parameters]
+        return graph_conversion.sort_nodes(reversed(roots))
 
     def get_ops(self) -> list[Node]:
         """Return all nodes."""

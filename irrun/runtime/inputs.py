@@ -156,6 +156,8 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
             expected = ElementType.of(array.dtype)
         if array.dtype == expected.dtype and expected.kind != "string":
             return array
+        if not is_array and not array.size and not expected.dtype.fields:  # NumPy makes f64 of an empty list
+            return array.astype(expected.dtype)
         if expected.kind == "string":
             return _convert_strings(value, spec)
         if array.dtype.kind in "OUScmM" or array.dtype.fields or array.dtype.type is np.void:

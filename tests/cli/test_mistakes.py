@@ -136,6 +136,8 @@ def test_similar_command_is_suggested(model, capsys):
         ("x.npy", "a str; irrun.load_inputs reads files"),
         ([[1, 2, 3], [4, 5]], "a list with rows of 2 and 3 elements"),
         ([[1, 2, 3], "x"], "a list"),
+        ([], "shape [0]: found 1 dimension, expected 2"),
+        ([[], []], "shape [2, 0]: dimension 1 is 0, expected 3"),
     ],
 )
 def test_values_that_are_no_array_are_explained(model, value, reason):
@@ -278,3 +280,9 @@ def test_titles_of_tables_are_wrapped_only_if_they_do_not_fit(monkeypatch, capsy
         monkeypatch.setenv("COLUMNS", str(width))
         print_table(("output", "max abs error"), [("y", "0.5")])
         assert len(capsys.readouterr().out.splitlines()) == lines
+
+
+def test_empty_lists_have_the_type_of_the_input(tmp_path):
+    text = chain("Abs", shape=(0,)).replace('element_type="f32"', 'element_type="i32"').replace("FP32", "I32")
+    result = irrun.run(write(tmp_path, text), {"x": []})[0]
+    assert (result.dtype, result.shape) == (np.int32, (0,))
