@@ -102,8 +102,8 @@ class Weights:
             MissingWeightsError: It does not exist.
         """
         if self._missing is not None:
-            message = f"the weights file {self._missing} is missing; pass its path as weights if it is elsewhere"
-            raise MissingWeightsError(message)
+            hint = "if it is elsewhere, pass its path as weights (--weights)"
+            raise MissingWeightsError(f"the weights file {self._missing} is missing; {hint}")
 
     def release(self) -> None:
         """Release the memory of a mapped file; parts that are used later are read again."""

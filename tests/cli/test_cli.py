@@ -196,7 +196,8 @@ def test_missing_weights_are_reported_once(tmp_path, capsys):
     code, out, _ = call(capsys, "validate", path)
     assert code == 1
     assert out.count("\n") == 1
-    assert "model.bin is missing; pass its path as weights if it is elsewhere; 2 constants require it" in out
+    hint = "if it is elsewhere, pass its path as weights (--weights)"
+    assert f"model.bin is missing; {hint}; 2 constants require it" in out
     assert call(capsys, "info", path)[1].count("is missing") == 1
     assert "2 constants require it" in call(capsys, path)[2]
 
