@@ -16,7 +16,7 @@ import numpy as np
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row, get_address, make_contiguous
-from irrun.fast.jit.quantized_convolution import count_quads, join_codes
+from irrun.fast.jit.quantized_code import count_quads, join_codes
 from irrun.limits import check_allocation
 from irrun.threads import run_parallel
 

@@ -8,8 +8,6 @@ scales the sums and either stores f32 [N, C, H, W], or quantizes them and stores
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -18,15 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.jit.code import Function, Value, Variable
-from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.compiler import get_lanes
 from irrun.fast.jit.convolution import Geometry, get_buffer
-from irrun.fast.jit.dot_products import DotProduct, get_dot_product
-from irrun.fast.jit.elementwise import apply_to_row, get_address
-from irrun.fast.jit.expressions import Expression, evaluate
+from irrun.fast.jit.elementwise import get_address
+from irrun.fast.jit.expressions import Expression
+from irrun.fast.jit.quantized_code import (
+    compile_packing,
+    compile_products,
+    count_quads,
+    get_epilogue_address,
+    get_tile,
+)
 from irrun.threads import run_parallel
 
-__all__ = ["MAX_PANEL_SIZE", "QuantizedConvolution", "count_quads", "join_codes"]
+__all__ = ["MAX_PANEL_SIZE", "QuantizedConvolution"]
 
 Array = np.ndarray[Any, Any]
 
@@ -36,299 +39,6 @@ PANEL_SIZE = 64 << 10
 MIN_PART_WORK, MAX_PARTS = 1 << 23, 16
 #: Elements of the copied rows, and of the sums of a tile of channels, at most: 64 MiB.
 MAX_PANEL_SIZE = 1 << 24
-#: The f32 1.5 * 2^23: adding it to a number rounds the number to an integer, which is in the last bits of the sum.
-MAGIC, MAGIC_BITS = 12582912.0, 0x4B400000
-
-
-def count_quads(channels: int) -> int:
-    """Return the number of groups of four channels."""
-    return -(-channels // 4)
-
-
-def get_tile(channels: int) -> tuple[int, int]:
-    """Return the number of channels and of vectors of a tile, which fills the registers."""
-    if get_lanes() < 16:
-        return (4, 2)
-    return (8, 3) if channels > 4 else (4, 6)
-
-
-def join_codes(f: Function, levels: Sequence[Value]) -> Value:
-    """Return a vector of four codes in each i32, from four vectors of f32 within 0 and 255, which are rounded."""
-    joined = None
-    for i, level in enumerate(levels):
-        bits = f.convert("bitcast", level + MAGIC, f.integers())
-        joined = bits if joined is None else joined + (bits << (8 * i))
-    assert joined is not None
-    excess = sum(MAGIC_BITS << (8 * i) for i in range(4)) & 0xFFFFFFFF
-    return joined - (excess - (1 << 32) if excess >= 1 << 31 else excess)
-
-
-@functools.cache
-def compile_packing() -> Callable[..., None]:
-    """Return the kernel that copies one phase of the rows of several planes of i32, with padding."""
-    pointers = [("data", "ptr"), ("panel", "ptr")]
-    integers = ("planes", "plane", "step", "first_row", "row_stride", "rows", "height", "width")
-    more = ("first_column", "stride", "columns", "pad")
-    f = Function("pack_codes", [*pointers, *((name, "i64") for name in (*integers, *more))], get_lanes())
-    p = f.parameters
-    width, columns, first = p["width"], p["columns"], p["first_column"]
-    pad = f.convert("trunc", p["pad"], "i32")
-    pads = f.splat(pad, f.integers())
-
-    def copy_vectors(source: Value, target: Value) -> None:
-        with f.loop(0, columns, f.lanes) as position:
-            column = position + first
-            mask = f.mask_range(0 - column, width - column)
-            value = f.select(mask, f.load(f.offset(source, column), f.integers(), mask), pads)
-            f.store(value, f.offset(target, position), f.mask_range(0, columns - position))
-
-    def copy_pairs(source: Value, target: Value) -> None:
-        even = ", ".join(f"i32 {2 * i}" for i in range(f.lanes))
-        with f.loop(0, columns, f.lanes) as position:
-            column = position * 2 + first
-            halves = []
-            for half in range(2):
-                start = column + half * f.lanes
-                mask = f.mask_range(0 - start, width - start)
-                halves.append(f.select(mask, f.load(f.offset(source, start), f.integers(), mask), pads))
-            type_ = f.integers()
-            text = f"shufflevector {type_} {halves[0]}, {type_} {halves[1]}, <{f.lanes} x i32> <{even}>"
-            f.store(f.emit(type_, text), f.offset(target, position), f.mask_range(0, columns - position))
-
-    def copy_elements(source: Value, target: Value) -> None:
-        with f.loop(0, columns) as position:
-            column = position * p["stride"] + first
-            inside = f.compare("slt", column, width) & f.compare("sge", column, 0)
-
-            def copy() -> None:
-                f.store(f.load(f.offset(source, column), "i32"), f.offset(target, position))
-
-            f.choose(inside, copy, lambda: f.store(pad, f.offset(target, position)))
-
-    def clear(target: Value) -> None:
-        with f.loop(0, columns, f.lanes) as position:
-            f.store(pads, f.offset(target, position), f.mask_range(0, columns - position))
-
-    with f.loop(0, p["planes"]) as number:
-        plane = f.offset(p["data"], number * p["plane"])
-        block = f.offset(p["panel"], number * p["step"])
-        with f.loop(0, p["rows"]) as index:
-            row = index * p["row_stride"] + p["first_row"]
-            target = f.offset(block, index * columns)
-            source = f.offset(plane, row * width)
-            is_inside = f.compare("slt", row, p["height"]) & f.compare("sge", row, 0)
-
-            def copy_row(source: Value = source, target: Value = target) -> None:
-                def copy_strided() -> None:
-                    is_pair = f.compare("eq", p["stride"], 2)
-                    f.choose(is_pair, lambda: copy_pairs(source, target), lambda: copy_elements(source, target))
-
-                f.choose(f.compare("eq", p["stride"], 1), lambda: copy_vectors(source, target), copy_strided)
-
-            f.choose(is_inside, copy_row, lambda target=target: clear(target))  # type: ignore[misc]
-    return compile_function(f)
-
-
-#: Integers that the products pass to the epilogue: elements between channels of the result, the first element of a
-#: plane, the rows and columns, and the elements between rows of sums.
-PLACE = ("plane", "start", "row_count", "width", "columns")
-
-
-def compile_products(rows: int, vectors: int) -> Callable[..., None]:
-    """Return the kernel that multiplies a panel by the weights of channels and calls the epilogue for each four."""
-    return _compile_products(rows, vectors, get_dot_product())
-
-
-@functools.cache
-def _compile_products(rows: int, vectors: int, form: DotProduct) -> Callable[..., None]:
-    names = ("panel", "offsets", "weights", "bias", "block", "result", "operands", "epilogue")
-    integers = ("count", "pixels", "length", "first", "last", "channels", "panel_step", "channel", "row", *PLACE)
-    f = Function("convolve_codes", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
-    p = f.parameters
-    sums = [[f.variable(f.integers(), 0) for _ in range(vectors)] for _ in range(rows)]
-    tile = vectors * f.lanes
-    with f.loop(p["first"], p["last"], rows) as channel:
-        weights = f.offset(p["weights"], channel * p["count"])
-        bias = f.offset(p["bias"], channel)
-        index = f.emit("i64", f"sdiv i64 {channel}, {rows}")
-        panel = f.offset(p["panel"], index * p["panel_step"])
-        total = f.emit("i64", f"sdiv i64 {p['pixels'] + (f.lanes - 1)}, {f.lanes}")
-        remainder = f.emit("i64", f"srem i64 {total}, {vectors}")
-        # Instead of a tile of one vector, which would wait for its sums, the last two tiles have one vector less.
-        is_single = f.compare("eq", remainder, 1) & f.compare("sgt", total, vectors)
-        shorter = f.select(is_single, f.integer(vectors + 1), remainder)
-        whole = (total - f.select(f.compare("eq", remainder, 0), f.integer(vectors), shorter)) * f.lanes
-
-        def add_tile(
-            count: int, pixel: Value, mask: Value | None, sources: tuple[Value, Value, Value] = (panel, weights, bias)
-        ) -> None:
-            _emit_tile(f, form, [row[:count] for row in sums], sources, pixel, mask)
-
-        with f.loop(0, whole, tile) as pixel:
-            add_tile(vectors, pixel, None)
-        start = f.select(is_single, whole + (vectors - 1) * f.lanes, whole)
-        if vectors > 2:
-            with f.when(is_single):
-                add_tile(vectors - 1, whole, None)
-        else:
-            start = whole
-        rest = p["pixels"] - start
-        for count in range(1, vectors + 1 if vectors > 2 else vectors + 2):
-            fits = f.compare("sgt", rest, (count - 1) * f.lanes) & f.compare("sle", rest, count * f.lanes)
-            with f.when(fits):
-                if count > vectors:
-                    add_tile(vectors, start, None)
-                    position, used = start + vectors * f.lanes, count - vectors
-                else:
-                    position, used = start, count
-                add_tile(used, position, f.mask_range(0, rest - (count - 1) * f.lanes))
-        with f.loop(0, f.min(p["last"] - channel, rows), 4) as quad:
-            number = channel + quad
-            valid = f.min(p["channels"] - number, 4)
-            with f.when(f.compare("sgt", valid, 0)):
-                block = f.offset(p["block"], quad * p["length"])
-                arguments = (p["length"], number + p["channel"], number + p["row"], valid, *(p[name] for name in PLACE))
-                shown = ", ".join(f"i64 {value}" for value in arguments)
-                f.append(f"call void {p['epilogue']}(ptr {block}, ptr {p['result']}, ptr {p['operands']}, {shown})")
-    return compile_function(f)
-
-
-def _emit_tile(
-    f: Function,
-    form: DotProduct,
-    sums: Sequence[Sequence[Variable]],
-    sources: tuple[Value, Value, Value],
-    pixel: Value,
-    mask: Value | None,
-) -> None:
-    """Append the products of a tile; the last vector of pixels has a mask."""
-    p = f.parameters
-    panel, weights, bias = sources
-    rows, vectors = len(sums), len(sums[0])
-    for r, row in enumerate(sums):
-        start = f.splat(f.load(f.offset(bias, r), "i32"), f.integers())
-        for variable in row:
-            variable.set(start)
-    base = f.offset(panel, pixel)
-    with f.loop(0, p["count"]) as tap:
-        source = f.offset(base, f.load(f.offset(p["offsets"], tap, "i64"), "i64"))
-        data = [
-            form.prepare_data(
-                f, f.load(f.offset(source, i * f.lanes), f.integers(), mask if i == vectors - 1 else None)
-            )
-            for i in range(vectors)
-        ]
-        factors = f.offset(weights, tap * rows)
-        for r, row in enumerate(sums):
-            factor = form.prepare_weights(f, f.splat(f.load(f.offset(factors, r), "i32"), f.integers()))
-            for vector, variable in zip(data, row, strict=True):
-                variable.set(form.add(f, variable.get(), vector, factor))
-    for r, row in enumerate(sums):
-        target = f.offset(f.offset(p["block"], p["length"] * r), pixel)
-        for i, variable in enumerate(row):
-            f.store(variable.get(), f.offset(target, i * f.lanes), mask if i == vectors - 1 else None)
-
-
-@functools.cache
-def compile_epilogue(expression: Expression, is_coded: bool) -> Callable[..., None]:
-    """Return the kernel that completes the sums of up to four channels.
-
-    It is called with the number of the first channel of all images, counted with and without the channels that fill
-    the last four. Operands of the kind "channel" have one element for each of the former, those of the kind "full" have
-    the shape of the result, those of the kind "codes" are codes of that shape, and those of the kind "scalar" have
-    one element.
-
-    Args:
-        expression: The epilogue. With codes, its result is a level from 0 to 255 before rounding.
-        is_coded: Whether the result is stored as codes.
-    """
-    pointers = [("block", "ptr"), ("result", "ptr"), ("operands", "ptr")]
-    integers = ("length", "channel", "number", "valid", *PLACE)
-    f = Function("complete_codes", [*pointers, *((name, "i64") for name in integers)], get_lanes())
-    p = f.parameters
-    kinds = expression.kinds
-    addresses = [f.load(f.offset(p["operands"], i, "ptr"), "ptr") for i in range(len(kinds))]
-
-    def load_repeated(shift: Value | int) -> list[Value | None]:
-        """Load the operands that are the same for all pixels of a channel."""
-        channel = p["channel"] + shift
-        return [
-            f.splat(f.load(f.offset(q, channel if kind == "channel" else 0)), f.vector)
-            if kind in ("channel", "scalar")
-            else None
-            for q, kind in zip(addresses, kinds, strict=True)
-        ]
-
-    def compute(
-        shift: Value | int,
-        repeated: Sequence[Value | None],
-        codes: Sequence[Value | None],
-        source: Value,
-        position: Value,
-        mask: Value | None,
-    ) -> Value:
-        """Return the result for a vector of pixels of a channel."""
-        sums = f.load(f.offset(source, p["length"] * shift), f.integers(), mask)
-        limit = f.min(f.coerce(shift, "i64"), p["valid"] - 1)  # channels beyond the last are never used
-        operands = []
-        for q, kind, vector, code in zip(addresses, kinds, repeated, codes, strict=True):
-            if kind == "full":
-                vector = f.load(f.offset(q, (p["number"] + limit) * p["plane"] + position), f.vector, mask)
-            elif kind == "codes":
-                assert code is not None
-                moved = (
-                    code >> (shift * 8)
-                    if isinstance(shift, int)
-                    else code >> f.splat(f.convert("trunc", shift * 8, "i32"), f.integers())
-                )
-                vector = f.convert("sitofp", moved & 255, f.vector)
-            assert vector is not None
-            operands.append(vector)
-        return evaluate(f, expression, f.convert("sitofp", sums, f.vector), operands)
-
-    def load_codes(position: Value, mask: Value | None) -> list[Value | None]:
-        """Load the codes of four channels."""
-        quad = f.emit("i64", f"sdiv i64 {p['channel']}, 4")
-        index = quad * p["plane"] + position
-        return [
-            f.load(f.offset(q, index), f.integers(), mask) if kind == "codes" else None
-            for q, kind in zip(addresses, kinds, strict=True)
-        ]
-
-    def complete_row(row: Value, function: Callable[[Value, Value, Value | None], None]) -> None:
-        source = f.offset(p["block"], row * p["columns"])
-        first = row * p["width"] + p["start"]
-        apply_to_row(f, p["width"], lambda at, mask: function(f.offset(source, at), first + at, mask))
-
-    if is_coded:
-        repeated = [load_repeated(i) for i in range(4)]
-        quad = f.emit("i64", f"sdiv i64 {p['channel']}, 4")
-
-        def complete_codes(source: Value, position: Value, mask: Value | None) -> None:
-            codes = load_codes(position, mask)
-            levels = [compute(i, repeated[i], codes, source, position, mask) for i in range(4)]
-            f.store(join_codes(f, levels), f.offset(p["result"], quad * p["plane"] + position), mask)
-
-        with f.loop(0, p["row_count"]) as row:
-            complete_row(row, complete_codes)
-    else:
-        with f.loop(0, p["valid"]) as shift:
-            own = load_repeated(shift)
-
-            def complete(source: Value, position: Value, mask: Value | None) -> None:
-                value = compute(shift, own, load_codes(position, mask), source, position, mask)
-                f.store(value, f.offset(p["result"], (p["number"] + shift) * p["plane"] + position), mask)
-
-            with f.loop(0, p["row_count"]) as row:
-                complete_row(row, complete)
-    return compile_function(f)
-
-
-@functools.cache
-def get_epilogue_address(expression: Expression, is_coded: bool) -> int:
-    """Return the address of the code of an epilogue."""
-    function: Any = compile_epilogue(expression, is_coded)
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
 @dataclass(frozen=True)
@@ -409,7 +119,7 @@ class QuantizedConvolution:
             batch: N.
             geometry: The windows.
             pad: The four codes of a padded pixel.
-            expression: The epilogue; see `compile_epilogue`.
+            expression: The epilogue; see `quantized_code.compile_epilogue`.
             is_coded: Whether the result is codes.
 
         Returns:

@@ -14,7 +14,8 @@ from irrun.fast.jit.dot_products import MAX_PRODUCTS, get_dot_product
 from irrun.fast.jit.elementwise import get_address, make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.kernels import classify_operand, expand_operand, make_geometry, make_placeholder
-from irrun.fast.jit.quantized_convolution import QuantizedConvolution, count_quads
+from irrun.fast.jit.quantized_code import count_quads
+from irrun.fast.jit.quantized_convolution import QuantizedConvolution
 from irrun.fast.jit.quantized_epilogue import CodedOperand, Source, simplify
 from irrun.fast.jit.quantized_products import QuantizedProduct, decode_rows, encode_rows
 from irrun.fast.jit.quantized_products import get_epilogue_address as get_row_epilogue_address

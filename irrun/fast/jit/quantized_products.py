@@ -21,7 +21,7 @@ from irrun.fast.jit.convolution import get_buffer
 from irrun.fast.jit.dot_products import DotProduct, get_dot_product
 from irrun.fast.jit.elementwise import apply_to_row, get_address, make_contiguous
 from irrun.fast.jit.expressions import Expression, evaluate
-from irrun.fast.jit.quantized_convolution import MAGIC
+from irrun.fast.jit.quantized_code import MAGIC
 from irrun.limits import check_allocation
 from irrun.threads import run_parallel
 
