@@ -10,6 +10,7 @@ import irrun
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.compressed import CompressedWeights, decode, gather_rows, multiply_by_weights
 from irrun.ops._support.conversion import convert
+from irrun.runtime import lowering
 from irrun.runtime.passes import compressed_weights
 from irrun.threads import use_threads
 
@@ -222,3 +223,13 @@ def test_compiled_products_of_the_same_value_are_merged(tmp_path):
             np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
     with pytest.raises(irrun.InputError):
         compiled(np.zeros((1, 0, COLUMNS + 1), F32))
+
+
+@pytest.mark.parametrize(("name", "is_released"), [("u4", True), ("u8", False)])
+def test_memory_of_packed_constants_is_released_when_a_model_is_lowered(tmp_path, monkeypatch, name, is_released):
+    model = irrun.read_model(save_model(tmp_path / "model.xml", make_weights(name, GROUPS)))
+    calls = []
+    monkeypatch.setattr(lowering, "RELEASE_INTERVAL", ROWS * COLUMNS // 2)
+    monkeypatch.setattr(type(model.weights), "release", lambda _: calls.append(name))
+    lowering.lower(model)
+    assert bool(calls) == is_released
