@@ -167,3 +167,12 @@ def test_types_and_shapes_of_layers_are_checked():
     ):
         with pytest.raises(ModelError, match=re.escape(message)):
             irrun.read_model(valid.replace(old, new).encode())
+
+
+def test_omitted_variance_of_prior_boxes_is_a_tenth():
+    network = LegacyNetwork(6)
+    sources = [network.add_input((1, 8, 4, 4)), network.add_input((1, 3, 64, 64))]
+    data = {"width": "4,5", "height": "4,5", "offset": 0.5, "step": 16, "clip": 0}
+    network.add_layer("PriorBoxClustered", sources, [(1, 2, 128)], data)
+    boxes = network.run(np.zeros((1, 8, 4, 4), np.float32), np.zeros((1, 3, 64, 64), np.float32))[0]
+    np.testing.assert_allclose(boxes[0, 1], 0.1, rtol=1e-6)
