@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,13 +23,20 @@ from irrun.ops.detection.psroi import psroi_pooling_1
 
 F32 = np.float32
 U1 = ELEMENT_TYPES["u1"].dtype
-ANCHORS = {"base_size": 16, "nms_thresh": 0.5, "feat_stride": 16, "min_size": 1, "ratio": [1.0], "scale": [1.0, 2.0]}
+ANCHORS: dict[str, Any] = {
+    "base_size": 16,
+    "nms_thresh": 0.5,
+    "feat_stride": 16,
+    "min_size": 1,
+    "ratio": [1.0],
+    "scale": [1.0, 2.0],
+}
 
 
 @pytest.mark.parametrize("name", ["pre_nms_topn", "post_nms_topn"])
 @pytest.mark.parametrize("kernel", [proposal_1, proposal_4])
 def test_proposal_refuses_negative_numbers_of_boxes(kernel, name):
-    attributes = {"pre_nms_topn": 4, "post_nms_topn": 3, name: -(2**31)}
+    attributes: dict[str, Any] = {"pre_nms_topn": 4, "post_nms_topn": 3, name: -(2**31)}
     with pytest.raises(InputError, match=f"^{name} is -2147483648, expected at least 0$"):
         kernel(np.zeros((1, 4, 2, 2), F32), np.zeros((1, 8, 2, 2), F32), np.ones(3, F32), **ANCHORS, **attributes)
 
@@ -38,7 +47,7 @@ def test_generated_proposals_refuse_negative_numbers_of_boxes(images, name):
     kernel = generate_proposals_9 if images else experimental_detectron_generate_proposals_single_image_6
     batch = (images,) if images else ()
     inputs = [(*batch, 3), (2, 2, 1, 4), (*batch, 4, 2, 2), (*batch, 1, 2, 2)]
-    attributes = {"pre_nms_count": 4, "post_nms_count": 3, name: -1}
+    attributes: dict[str, Any] = {"pre_nms_count": 4, "post_nms_count": 3, name: -1}
     with pytest.raises(InputError, match=f"^{name} is -1, expected at least 0$"):
         kernel(*[np.ones(shape, F32) for shape in inputs], min_size=1.0, nms_threshold=0.5, **attributes)
 
@@ -47,26 +56,26 @@ def test_generated_proposals_refuse_negative_numbers_of_boxes(images, name):
     ("name", "value", "minimum"), [("post_nms_count", -2, -1), ("max_detections_per_image", -1, 0)]
 )
 def test_detections_refuse_negative_numbers_of_boxes(name, value, minimum):
-    counts = {"post_nms_count": -1, "max_detections_per_image": 3}
-    attributes = {
+    counts: dict[str, Any] = {"post_nms_count": -1, "max_detections_per_image": 3}
+    attributes: dict[str, Any] = {
         "score_threshold": 0.2,
         "nms_threshold": 0.5,
         "num_classes": 2,
         "max_delta_log_wh": 4.0,
         "deltas_weights": [10.0, 10.0, 5.0, 5.0],
     }
-    inputs = [np.ones(shape, F32) for shape in [(5, 4), (5, 8), (5, 2), (1, 3)]]
-    boxes, _, _ = experimental_detectron_detection_output_6(*inputs, **attributes, **counts)
+    rois, deltas, scores, info = (np.ones(shape, F32) for shape in [(5, 4), (5, 8), (5, 2), (1, 3)])
+    boxes, _, _ = experimental_detectron_detection_output_6(rois, deltas, scores, info, **attributes, **counts)
     assert boxes.shape == (3, 4)
     with pytest.raises(InputError, match=f"^{name} is {value}, expected at least {minimum}$"):
-        experimental_detectron_detection_output_6(*inputs, **attributes, **{**counts, name: value})
+        experimental_detectron_detection_output_6(rois, deltas, scores, info, **attributes, **{**counts, name: value})
 
 
 @pytest.mark.parametrize("flip", [False, True])
 @pytest.mark.parametrize("name", ["aspect_ratio", "fixed_ratio"])
 @pytest.mark.parametrize("value", [0.0, -2.0, float("nan")])
 def test_prior_boxes_refuse_aspect_ratios_that_are_not_positive(name, value, flip):
-    sizes = {"min_size": [16.0], "fixed_size": [8.0], "density": [1.0], name: [2.0, value]}
+    sizes: dict[str, Any] = {"min_size": [16.0], "fixed_size": [8.0], "density": [1.0], name: [2.0, value]}
     with pytest.raises(InputError, match=f"^an aspect ratio is {value:g}, expected a positive number$"):
         prior_box_1(np.array([2, 2]), np.array([32, 32]), offset=0.5, flip=flip, **sizes)
 
@@ -82,7 +91,7 @@ def test_only_filters_of_binary_convolution_are_bits():
     with pytest.raises(InputError, match=r"^input 1 is u1, expected a numeric type$"):
         psroi_pooling_1(np.zeros((1, 3, 4, 4), F32), bits, output_dim=3, spatial_scale=1.0)
     filters = np.ones((1, 1, 2, 2), np.uint8).view(U1)
-    attributes = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
+    attributes: dict[str, Any] = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
     for dtype in (F32, np.float16):
         data = np.array([[[[1, 1], [0, 1]]]], dtype)
         result = binary_convolution_1(data, filters, mode="xnor-popcount", pad_value=0.0, **attributes)
