@@ -75,11 +75,18 @@ def compile_transposition() -> Callable[..., None]:
 
 
 def copy_transposed(array: Array) -> Array | None:
-    """Return a contiguous copy of an array of f32 whose last axis but one is contiguous, or None for other arrays."""
+    """Return a contiguous copy of an array of f32 that is a transposed matrix, or None for other arrays.
+
+    Several axes may be the rows or the columns of the matrix, as in pixels with channels last that are seen as NCHW.
+    """
     if array.dtype != F32 or array.ndim < 2 or array.size < MIN_MATRIX_SIZE or not array.flags.aligned:
         return None
-    *lead, rows, columns = array.shape
-    *lead_strides, row_stride, stride = array.strides
+    *lead, columns = array.shape
+    *lead_strides, stride = array.strides
+    while len(lead) > 1 and lead_strides[-1] == columns * stride:
+        lead_strides.pop()
+        columns *= lead.pop()
+    rows, row_stride = lead.pop(), lead_strides.pop()
     if row_stride != F32.itemsize or stride % F32.itemsize or stride <= 0 or min(rows, columns) < get_lanes() // 2:
         return None
     while lead and lead_strides[-1] == rows * F32.itemsize:
