@@ -31,10 +31,12 @@ import numpy as np
 import zarr
 import zoo
 from ir_text import layer, net, port, write
+from mapping.processes import find_children, find_workers
 from PIL import Image
 
 import irrun
-from irrun.distributed import RECORDS, MapOptions, map_inputs
+from irrun.distributed import MapOptions, map_inputs
+from irrun.distributed.store import RECORDS
 from irrun.limits import MemoryLimitError
 
 NETWORKS = ("mobilenet_v2", "bert_base")
@@ -84,20 +86,6 @@ def start_map(model: Path, inputs: Path, output: Path, workers: int) -> subproce
     )
 
 
-def find_children(parent: int) -> list[int]:
-    """Return the Dask workers that a process started."""
-    children = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                if int(fields[1]) == parent and b"spawn_main" in (entry / "cmdline").read_bytes():
-                    children.append(int(entry.name))
-            except OSError:
-                continue
-    return children
-
-
 def list_records(output: Path) -> dict[str, int]:
     """Return the chunks that are finished, with the times at which they were written."""
     return {path.name: path.stat().st_mtime_ns for path in (output / RECORDS).glob("*.json")}
@@ -118,7 +106,7 @@ def check_resume(folder: Path, count: int) -> bool:
     process = start_map(model, folder / "photos", output, 2)
     chunks = -(-count // 16)
     wait_for_records(output, chunks // 4, process)
-    os.kill(find_children(process.pid)[0], signal.SIGKILL)
+    os.kill(find_workers(process.pid)[0], signal.SIGKILL)
     wait_for_records(output, chunks // 2, process)
     process.send_signal(signal.SIGINT)
     process.wait()

@@ -19,7 +19,9 @@ import irrun
 pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")
 
-from irrun.distributed import MANIFEST, RECORDS, MapOptions, map_inputs  # noqa: E402
+from irrun.distributed import MapOptions, map_inputs  # noqa: E402
+from irrun.distributed.store import MANIFEST, RECORDS  # noqa: E402
+from mapping.processes import find_workers  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -100,21 +102,6 @@ def test_manifest_refuses_another_run(model, files, tmp_path):
         map_inputs(model, [str(files)], output, workers=1)
 
 
-def find_workers(parent: int) -> list[int]:
-    """Return the processes of Dask workers below a process."""
-    children = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                command = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if int(fields[1]) == parent and b"spawn_main" in command:
-                children.append(int(entry.name))
-    return children
-
-
 def test_killed_worker_and_stopped_run_lose_nothing(model, tmp_path):
     count = 2000
     x = np.random.default_rng(3).standard_normal((count, 8)).astype(np.float32)
@@ -135,8 +122,8 @@ def test_killed_worker_and_stopped_run_lose_nothing(model, tmp_path):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         workers = find_workers(process.pid)
-        if workers:
-            os.kill(workers[0], signal.SIGKILL)
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGKILL)
         time.sleep(0.3)
     finally:
         process.send_signal(signal.SIGINT)
