@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -149,7 +150,7 @@ def test_memory_that_is_shared_or_belongs_to_the_caller_counts_once_or_never():
 def test_run_forgets_values_that_are_freed():
     budget = MemoryBudget(100)
     budget.start([])
-    alive = [None]
+    alive: list[np.ndarray | None] = [None]
     budget.sources = [(alive, None)]
     for _ in range(5):  # 300 bytes altogether, 60 at a time
         alive[0] = np.zeros(60, np.uint8)
@@ -278,12 +279,12 @@ def test_available_memory_has_a_default(tmp_path, monkeypatch):
 def test_one_array_may_take_half_of_the_machine_or_container(tmp_path, monkeypatch):
     write_groups(monkeypatch, tmp_path, "0::/a\n", {"groups/a": describe_group(6000, 5000)})
     sizes = {"SC_PHYS_PAGES": 5, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(limits.os, "sysconf", sizes.__getitem__, raising=False)
+    monkeypatch.setattr(os, "sysconf", sizes.__getitem__, raising=False)
     compute = limits.get_default_limit.__wrapped__
     assert compute() == 3000
     (tmp_path / "proc/self/cgroup").unlink()
     assert compute() == 10240
-    monkeypatch.delattr(limits.os, "sysconf")
+    monkeypatch.delattr(os, "sysconf")
     assert compute() == 8 << 30
 
 

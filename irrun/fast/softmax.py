@@ -27,9 +27,11 @@ def _get_ones(length: int) -> Array:
 
 def sum_rows(x: Array) -> Array:
     """Return the sums of the rows of a matrix, shape [M, 1]; a product with a vector of ones is faster than a sum."""
+    total: Array
     if x.shape[1] <= MAX_PRODUCT_LENGTH:
-        return x.dot(_get_ones(x.shape[1]))
-    total: Array = np.add.reduce(x, axis=1, keepdims=True)
+        total = x.dot(_get_ones(x.shape[1]))
+    else:
+        total = np.add.reduce(x, axis=1, keepdims=True)
     return total
 
 

@@ -60,7 +60,7 @@ def open_terminal(monkeypatch) -> Terminal:
 
 
 #: Command -> option -> default. What users rely on when they omit an option.
-DEFAULTS = {
+DEFAULTS: dict[str, dict[str, object]] = {
     "map": {"batch": 1, "on_error": "stop", "precision": "f32", "layout": "auto", "channels": "BGR"},
     "run": {"precision": "f32", "seed": 0, "layout": "auto", "channels": "BGR"},
     "trace": {"sort": "order", "precision": "f32", "seed": 0},

@@ -14,7 +14,7 @@ import numpy as np
 
 from irrun.fast.compressed import CompressedWeights
 from irrun.fast.jit import codes as formats
-from irrun.fast.jit import compressed, elementwise, kernels, quantized_kernels
+from irrun.fast.jit import compressed, elementwise, kernels, quantized_kernels, quantized_products
 from irrun.fast.jit.dot_products import use_portable_form
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.quantized_epilogue import CodedOperand
@@ -129,8 +129,10 @@ def run_quantized_kernels():
                 residual = draw_codes(rows, width) if is_coded else draw(rows, width)
                 product(draw_codes(rows, 12), residual)
         for data in (draw(width), draw_codes(width)):
-            kernel = quantized_kernels.decode_rows if data.dtype == np.uint8 else quantized_kernels.encode_rows
-            kernel(data, coded)
+            if data.dtype == np.uint8:
+                quantized_products.decode_rows(data, coded)
+            else:
+                quantized_products.encode_rows(data, coded)
 
 
 def run_convolutions(width, bias):

@@ -142,7 +142,7 @@ def test_weights_beyond_the_limit_are_not_transformed():
         results.append(kernel(data))
         assert name in kernel.description
         assert packed.used == used
-    np.testing.assert_allclose(*results, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(results[0], results[1], rtol=0, atol=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -153,9 +153,7 @@ CASES: list[tuple[str, list[Any], tuple[int, ...], dict[str, Any], int]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "inputs", "constants", "attributes", "outputs"), CASES, ids=[c[0] for c in CASES]
-)
+@pytest.mark.parametrize(("name", "inputs", "constants", "attributes", "outputs"), CASES, ids=[c[0] for c in CASES])
 def test_specialized_kernel_computes_typical_inputs_itself(name, inputs, constants, attributes, outputs, monkeypatch):
     """After the first runs, in which a kernel may learn from the plain one, it is not called any more."""
     operation, calls = find_operation(name), []

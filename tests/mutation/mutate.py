@@ -195,8 +195,8 @@ def plan_tests(copy: Path, mutations: Sequence[Any], seed: int) -> list[list[lis
     plans = []
     for mutation in mutations:
         rng = random.Random(f"{seed}-{mutation}")
-        covering = records.find_tests(mutation.path, mutation.covering)
-        covering = records.order_tests(covering, mutation.path, mutation.function, rng)
+        tests = records.find_tests(mutation.path, mutation.covering)
+        covering = records.order_tests(tests, mutation.path, mutation.function, rng)
         unit = [test for test in covering if "/conformance/" not in test]
         conformance = [test for test in covering if "/conformance/" in test]
         if mutation.path.startswith(("irrun/ops/", "irrun/fast/")):

@@ -49,6 +49,7 @@ class SingleWindowConvolution:
         weights = self.weights
 
         def convolve(data: Array, operands: Sequence[int]) -> Array:
+            result: Array
             if batch == 1:
                 result = weights.dot(data.reshape(inner))
             else:
