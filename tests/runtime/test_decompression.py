@@ -119,6 +119,27 @@ def test_values_of_16_bits_or_more_are_rounded_before_scaling(tmp_path, name):
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
+def make_quantized_weights(is_stored_in_f16):
+    """Return FakeQuantize of weights in f16, and its values in f32."""
+    codes = RNG.integers(0, 255, (4, 16)).astype(np.uint8)
+    data = o.constant(codes.astype(np.float16)) if is_stored_in_f16 else o.convert(o.constant(codes), "f16")
+    low, high = np.float16(0), np.float16(254)
+    top = (RNG.random((4, 1)) / 3 + 1).astype(np.float16)
+    weights = o.fake_quantize(data, *map(o.constant, (low, high, -top, top)), 255)
+    return weights, (codes.astype(np.float64) - 127) / 127 * top.astype(np.float64)
+
+
+@pytest.mark.parametrize("weights_memory", [0, 1 << 20])
+@pytest.mark.parametrize("is_stored_in_f16", [True, False])
+def test_quantized_weights_are_not_rounded_to_f16(tmp_path, is_stored_in_f16, weights_memory):
+    weights, exact = make_quantized_weights(is_stored_in_f16)
+    actual, expected = compute_products(save_product(tmp_path, o.convert(weights, "f32")), weights_memory)
+    # 16 products, each with a rounding of weights, products and sums.
+    np.testing.assert_allclose(actual, X @ exact.T, rtol=0, atol=16 * 4 * 2.0**-24 * 4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+    assert np.abs(X @ exact.astype(np.float16).T - actual).max() > 1e-4
+
+
 def test_values_with_other_consumers_keep_their_declared_type(tmp_path):
     product, weights = irrun.compile_model(save_grouped(tmp_path, read_in_f16=True))(X).to_tuple()
     assert weights.dtype == np.float16
@@ -146,6 +167,9 @@ def test_only_chains_of_constants_that_end_in_f32_are_upcast(tmp_path):
     assert count_chains(tmp_path, from_parameter, inputs=[parameter]) == 0
     shifted = o.convert(o.subtract(o.convert(codes, "f16"), ov.op.Constant(SCALE)), "f32")
     assert count_chains(tmp_path, shifted) == 0  # without a product
+    quantized = make_quantized_weights(is_stored_in_f16=False)[0]
+    assert count_chains(tmp_path, o.convert(quantized, "f32")) == 1
+    assert count_chains(tmp_path, o.convert(quantized, "f32"), quantized) == 0
     wide = o.multiply(o.convert(codes, "f32"), ov.op.Constant(SCALE.astype(np.float32)))
     assert count_chains(tmp_path, o.convert(wide, "f32")) == 0  # in f32 already
     other = o.convert(o.multiply(o.convert(ov.op.Constant(ZERO), "f16"), scale), "f32")

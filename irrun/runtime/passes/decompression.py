@@ -4,6 +4,9 @@ Files convert codes to f16 (or gather them from a codebook in f16), subtract the
 reshape, and convert to f32. OpenVINO does not round to f16 in between, neither when it folds constants nor when it
 multiplies by compressed weights. In deep networks, this rounding would change the outputs by a thousandth. Values of 16
 bits or more before the first Convert, such as scales that have scales themselves, are rounded to f16 as declared.
+
+A FakeQuantize of constants in f16 is computed in f32 too. Its values are codes multiplied by a scale, which compiled
+kernels recover.
 """
 
 from __future__ import annotations
@@ -26,11 +29,13 @@ Array = np.ndarray[Any, Any]
 F32 = ELEMENT_TYPES["f32"]
 #: Operations of decompression other than Convert -> number of their first inputs that are values (None: all).
 VALUE_INPUTS = {
-    **dict.fromkeys(("Add", "Concat", "Divide", "Multiply", "Subtract"), None),
+    **dict.fromkeys(("Add", "Concat", "Divide", "FakeQuantize", "Multiply", "Subtract"), None),
     **dict.fromkeys(
         ("Broadcast", "Gather", "Reshape", "Slice", "Squeeze", "StridedSlice", "Transpose", "Unsqueeze"), 1
     ),
 }
+#: Operations of which a chain has at least one.
+SCALING = ("FakeQuantize", "Multiply")
 
 
 def upcast_decompression(program: Program) -> int:
@@ -111,8 +116,8 @@ class _Upcaster:
         return chains
 
     def is_decompression(self, chain: set[int]) -> bool:
-        """Return whether a chain multiplies, and nothing outside of it consumes f16."""
-        if not any(self.producers[slot].operation.type == "Multiply" for slot in chain):
+        """Return whether a chain multiplies or quantizes, and nothing outside of it consumes f16."""
+        if not any(self.producers[slot].operation.type in SCALING for slot in chain):
             return False
         if not chain.isdisjoint(self.program.results):
             return False
@@ -129,6 +134,11 @@ class _Upcaster:
             instruction.attributes = {"destination_type": F32, "declared": declared}
             return
         slots = _get_value_slots(instruction)
+        if instruction.operation.type == "FakeQuantize" and self.is_f16_constant(slots[0]):
+            # Weights in f16 are converted where they are used, limits here.
+            instruction.kernel = functools.partial(_quantize_upcast, kernel=instruction.kernel)
+            instruction.inputs = (slots[0], *map(self.upcast_slot, slots[1:]))
+            return
         instruction.inputs = (*map(self.upcast_slot, slots), *instruction.inputs[len(slots) :])
 
     def upcast_slot(self, slot: int) -> int:
@@ -157,6 +167,12 @@ def _get_value_slots(instruction: Instruction) -> tuple[int, ...]:
 def _convert_upcast(data: Array, *, destination_type: ElementType, declared: Any) -> Array:
     """Convert `data` to f32; types of 16 bits or more by way of f16, which the kernel `declared` converts to."""
     return convert(declared(data) if ElementType.of(data.dtype).bits >= 16 else data, destination_type)
+
+
+def _quantize_upcast(data: Array, *limits: Array, kernel: Any, **attributes: Any) -> Array:
+    """Quantize `data` in f32."""
+    result: Array = kernel(data.astype(np.float32), *limits, **attributes)
+    return result
 
 
 def _converts_to(instruction: Instruction, dtype: Any) -> bool:
