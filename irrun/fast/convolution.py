@@ -164,15 +164,17 @@ class ConvolutionKernel:
             entry = self._methods[data.shape] = self._prepare(data.shape)
         problem, method = entry
         channels = problem.groups * problem.c_out
-        shape = (problem.batch, channels, *problem.windows.output_shape)
+        # The problem of one-dimensional data may have another spatial axis of length 1; see `_make_problem`.
+        shape = (problem.batch, channels, *problem.windows.output_shape[-(data.ndim - 2) :])
         check_allocation(shape, F32)
         result = np.empty(shape, F32)
         blocks = result.reshape(problem.batch, channels, problem.positions)
+        data = np.ascontiguousarray(data).reshape(*data.shape[:2], *problem.spatial)
         chain = self.chain
         if chain is None or result.size <= TILE or not chain.keeps_shape(shape, operands):
-            method(np.ascontiguousarray(data), blocks, _do_nothing)
+            method(data, blocks, _do_nothing)
             return result if chain is None else chain(result, *operands, may_overwrite=True)
-        method(np.ascontiguousarray(data), blocks, _make_finish(chain, operands, shape, blocks))
+        method(data, blocks, _make_finish(chain, operands, shape, blocks))
         return result
 
     def describe(self, shape: tuple[int, ...] | None) -> str:
