@@ -173,6 +173,8 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
                 f"input {spec} does not accept {shown}: floats are not converted to {expected}; "
                 f"convert it first, for example with x.astype(np.{expected.dtype.name})"
             )
+        if expected.is_float and expected.bits >= 16 and array.dtype in (np.uint8, np.int8):
+            return _convert_bytes(array, expected.dtype)
         with np.errstate(all="ignore"):
             converted = array.astype(expected.dtype)
             if expected.is_float and (_is_float(array.dtype) or (not is_array and array.dtype.kind in "iu")):
@@ -189,6 +191,15 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
             "convert it first"
         )
     return converted
+
+
+def _convert_bytes(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert integers of 8 bits to floats, which represent all of them."""
+    if dtype != np.float16:
+        return array.astype(dtype)
+    # NumPy rounds to f16 without instructions of the processor.
+    values = np.arange(256, dtype=np.uint8).view(array.dtype).astype(dtype)
+    return np.asarray(values.take(array.view(np.uint8)))
 
 
 def _explain_type(value: Any) -> str:

@@ -115,6 +115,29 @@ def test_floats_are_never_converted_to_integers(tmp_path, value, element_type):
         compile_identity(tmp_path, element_type)({"x": value})
 
 
+@pytest.mark.parametrize("element_type", ["f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_integers_of_8_bits_are_floats(tmp_path, dtype, element_type):
+    value = np.arange(256, dtype=np.uint8).view(dtype).reshape(2, 128)
+    precision = {"f16": "FP16", "bf16": "BF16", "f32": "FP32", "f64": "FP64"}[element_type]
+    text = net(
+        [
+            layer(
+                0,
+                "Parameter",
+                data=f'element_type="{element_type}" shape="?,?"',
+                outputs=[port(0, [-1, -1], precision)],
+            ),
+            layer(1, "Result", inputs=[port(0, [-1, -1])]),
+        ],
+        [(0, 0, 1, 0)],
+    )
+    compiled = irrun.compile_model(write(tmp_path, text))
+    for x in (value, value[:, ::-3], value[1, 100]):
+        result = compiled(np.reshape(x, (-1, np.shape(x)[-1] if np.ndim(x) else 1)))[0]
+        np.testing.assert_array_equal(result.astype(np.int64).ravel(), np.asarray(x).astype(np.int64).ravel())
+
+
 def test_integers_that_do_not_fit_are_reported(tmp_path):
     model = compile_identity(tmp_path, "i32")
     assert model(np.array([1, -2, 2**31 - 1]))[0].dtype == np.int32

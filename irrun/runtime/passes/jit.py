@@ -15,8 +15,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.compressed import multiply_by_weights
 from irrun.fast.jit.compressed import CompressedKernel, supports
+from irrun.fast.jit.conversion import WideningKernel, compile_widening
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.kernels import (
     AttentionKernel,
@@ -37,12 +39,14 @@ __all__ = ["Compilation", "Group", "is_row_or_full", "use_compiled_kernels"]
 Array = np.ndarray[Any, Any]
 Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel
 
-F32 = np.dtype(np.float32)
+F16, F32 = ELEMENT_TYPES["f16"], np.dtype(np.float32)
 
 #: Elements from which a single operation is compiled that NumPy computes in one pass.
 MIN_CHEAP_SIZE = 1 << 18
 #: Elements from which other expressions are compiled.
 MIN_SIZE = 1 << 11
+#: Elements of an input from which its conversion from f16 is compiled.
+MIN_WIDENED_SIZE = 1 << 14
 #: Elements of weights from which products are compiled.
 MIN_WEIGHTS = 1 << 10
 #: Operations of a group at most: each operand takes a register.
@@ -150,6 +154,9 @@ class Compilation:
             if number not in self.taken and self.is_replaceable(number):
                 if instruction.operation.type in ("Softmax", "ScaledDotProductAttention", "MaxPool"):
                     self.replace_single(number)
+                    continue
+                if instruction.operation.type == "Convert":
+                    self.replace_conversion(number)
                     continue
                 group = self.start_expression(number)
                 if group is not None:
@@ -268,6 +275,22 @@ class Compilation:
         group.accepts = functools.partial(is_row_or_full, shape) if count == 1 else lambda operand: False
         self.extend(group)
         return group
+
+    def replace_conversion(self, number: int) -> None:
+        """Replace the conversion of an input of the model from f16 to f32."""
+        instruction = self.instructions[number]
+        slot, (result,) = instruction.inputs[0], instruction.outputs
+        port, shape = self.ports.get(slot), self.get_shape(slot)
+        if slot not in self.program.parameters or port is None or port.element_type != F16 or not self.is_f32(result):
+            return
+        if shape is None or math.prod(d or MIN_WIDENED_SIZE for d in shape) < MIN_WIDENED_SIZE:
+            return
+        compile_widening()
+        kernel = WideningKernel()
+        self.replacements[number] = replace(
+            instruction, kernel=kernel, attributes={}, plain=(instruction,), description=kernel.description
+        )
+        self.taken.add(number)
 
     def replace_single(self, number: int) -> None:
         """Replace an instruction that has no epilogue."""

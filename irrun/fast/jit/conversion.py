@@ -1,0 +1,73 @@
+"""Conversion of f16 to f32, for which NumPy uses no instructions of the processor."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.code import Function, Value
+from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.elementwise import apply_to_row, get_address, make_contiguous
+from irrun.limits import check_allocation
+from irrun.threads import run_parallel
+
+__all__ = ["WideningKernel"]
+
+Array = np.ndarray[Any, Any]
+
+F16, F32 = np.dtype(np.float16), np.dtype(np.float32)
+
+#: Elements of a part that a thread converts at least, and parts at most.
+MIN_PART_SIZE, MAX_PARTS = 1 << 17, 16
+
+
+@functools.cache
+def compile_widening() -> Callable[..., None]:
+    """Return the kernel that converts the elements from `first` to `last`.
+
+    The bits of f16 are moved to those of f32 and multiplied by a power of two, which has the exponents of f32 and makes
+    subnormal numbers normal. All steps are exact.
+    """
+    f = Function("widen", [("data", "ptr"), ("result", "ptr"), ("first", "i64"), ("last", "i64")], get_lanes())
+    p = f.parameters
+
+    def widen(position: Value, mask: Value | None) -> None:
+        index = p["first"] + position
+        bits = f.convert("zext", f.load(f.offset(p["data"], index, "i16"), f.integers(16), mask), f.integers())
+        magnitude = (bits & 0x7FFF) << 13
+        scaled = f.convert("bitcast", f.convert("bitcast", magnitude, f.vector) * 2.0**112, f.integers())
+        is_finite = f.compare("slt", magnitude, 0x7C00 << 13)
+        result = f.select(is_finite, scaled, magnitude | 0x7F800000) | ((bits & 0x8000) << 16)
+        f.store(f.convert("bitcast", result, f.vector), f.offset(p["result"], index), mask)
+
+    apply_to_row(f, p["last"] - p["first"], widen)
+    return compile_function(f)
+
+
+class WideningKernel:
+    """The kernel of Convert from f16 to f32."""
+
+    description = "compiled: conversion of f16 to f32"
+
+    def __call__(self, data: Array) -> Array:
+        """Convert; data in f32 stays as it is.
+
+        Raises:
+            ValueError: The data has another type.
+        """
+        if data.dtype == F32:
+            return data
+        if data.dtype != F16:
+            raise ValueError("expected f16")
+        check_allocation(data.shape, F32)
+        data = make_contiguous(data)
+        result = np.empty(data.shape, F32)
+        kernel, source, target = compile_widening(), get_address(data), get_address(result)
+        count = max(1, min(MAX_PARTS, data.size // MIN_PART_SIZE))
+        run_parallel(
+            lambda part: kernel(source, target, data.size * part // count, data.size * (part + 1) // count), count
+        )
+        return result
