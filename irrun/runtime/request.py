@@ -29,6 +29,7 @@ from irrun.runtime.lowering import lower
 from irrun.runtime.malloc import keep_freed_blocks
 from irrun.runtime.passes.precision import PRECISIONS, change_precision
 from irrun.runtime.program import ABSENT, Instruction, Program
+from irrun.runtime.shape_values import ShapeCache, ShapeKey, get_shape_key
 from irrun.threads import get_default_thread_count, use_threads
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ __all__ = ["CompiledModel", "InferRequest", "Outputs", "VariableState", "compile
 
 Array = np.ndarray[Any, Any]
 
+#: Executors that a request keeps: each has its own copies of what kernels prepare for a request.
+MAX_EXECUTORS = 6
 #: Names of OpenVINO's devices that are accepted.
 DEVICES = ("CPU", "AUTO", "AUTO:CPU")
 
@@ -205,6 +208,7 @@ class CompiledModel:
                 lambda: passes.optimize(self._program, True, jit_memory, model.weights.release)
             )
         keep_freed_blocks()
+        self._shape_cache: ShapeCache | None = None
         self._request: InferRequest | None = None
 
     def __repr__(self) -> str:
@@ -249,6 +253,12 @@ class CompiledModel:
         if compilation is not None and compilation.program is not None:
             self._fast_program, self._compilation = compilation.program, None
         return self._fast_program
+
+    def _get_shape_cache(self, program: Program) -> ShapeCache:
+        cache = self._shape_cache
+        if cache is None or cache.program is not program:
+            cache = self._shape_cache = ShapeCache(program, self.optimize)
+        return cache
 
     def _get_plain_program(self) -> Program:
         """Return the program of runs with observers."""
@@ -410,7 +420,8 @@ class InferRequest:
     def __init__(self, compiled: CompiledModel, instrument: Instrument | None = None) -> None:
         self._compiled = compiled
         self._state = RequestState(compiled.memory, instrument)
-        self._executors: dict[bool, tuple[Program, Executor]] = {}  # by whether there are observers
+        self._executors: dict[int, Executor] = {}  # by the identity of their programs
+        self._shape_key: ShapeKey = ()
         self.mismatches: list[Mismatch] = []
 
     def __repr__(self) -> str:
@@ -448,7 +459,7 @@ class InferRequest:
         state.memory.start(arguments)
         try:
             with np.errstate(all="ignore"), run_within(state.memory), use_threads(compiled.threads):
-                results = self._get_executor().run(arguments)
+                results = self._run(arguments)
         except BaseException as error:
             variables.clear()
             variables.update(previous)
@@ -484,15 +495,37 @@ class InferRequest:
         """Restore the initial value of every variable, and restart random generators."""
         self._state.reset()
 
-    def _get_executor(self) -> Executor:
-        is_observed = bool(self._state.observers)
+    def _run(self, arguments: Sequence[Array | None]) -> list[Array]:
+        """Run the program for the current observers and the shapes of the inputs."""
         compiled = self._compiled
-        program = compiled._get_plain_program() if is_observed else compiled._get_fast_program()
-        known = self._executors.get(is_observed)
-        if known is not None and known[0] is program:
-            return known[1]
-        executor = Executor(program, self._state)
-        self._executors[is_observed] = program, executor
+        if self._state.observers:
+            return self._get_executor(compiled._get_plain_program()).run(arguments)
+        program = compiled._get_fast_program()
+        cache = compiled._get_shape_cache(program)
+        if not cache.pays or self._state.instrument is not None:  # which measures all layers
+            return self._get_executor(program).run(arguments)
+        key = get_shape_key(arguments)
+        is_repeated, self._shape_key = key == self._shape_key, key
+        recording = None
+        if is_repeated:
+            known = cache.find(key)
+            if known is not None:
+                return self._get_executor(known).run(arguments)
+            recording = cache.start_recording(key)
+        if recording is None:
+            return self._get_executor(program).run(arguments)
+        results = Executor(recording.program, self._state).run(arguments)
+        count = len(program.results)
+        recording.keep(results[count:])
+        return results[:count]
+
+    def _get_executor(self, program: Program) -> Executor:
+        """Return the executor of a program; those of the programs that ran last are kept."""
+        executor = self._executors.get(id(program))
+        if executor is None or executor.program is not program:
+            executor = self._executors[id(program)] = Executor(program, self._state)
+            while len(self._executors) > MAX_EXECUTORS:
+                self._executors.pop(next(iter(self._executors)))
         return executor
 
     def _copy_shared_results(self, results: Sequence[Array], arguments: Sequence[Array]) -> list[Array]:

@@ -79,7 +79,7 @@ def test_times_of_layers_and_executor_are_the_time_of_the_run():
 def test_requests_without_instrument_run_the_kernels_themselves(tmp_path):
     compiled = irrun.compile_model(make_chain(tmp_path, "a", types=("Tanh",)), optimize=False)
     request = compiled.create_infer_request()
-    (step,) = request._get_executor()._steps
+    (step,) = request._get_executor(compiled._program)._steps
     assert step[0] is compiled._program.instructions[0].kernel
 
 
