@@ -311,11 +311,40 @@ def test_dynamic_rows_are_multiplied_on_codes(tmp_path):
         np.testing.assert_allclose(fast(value)[0], plain(value)[0], rtol=0, atol=1e-5)
 
 
-def test_zero_between_levels_excludes_pads(tmp_path):
+@pytest.mark.parametrize("limits", [(-0.7503, 1.5), (0.25, 1.5), (-1.5, -0.25)])
+def test_zero_between_levels_is_padded_exactly(tmp_path, limits):
     x = o.parameter([1, 6, 21, 19], F32)
-    for pad in (0, 1):
-        path = save(tmp_path, x, quantize(convolve(quantize(x, -0.7503, 1.5), (9, 6, 3, 3), 1, pad), -1.0, 3.0))
-        assert count_codes(compare_with_definition(path, IMAGE, step=4 / 255)) == 1 - pad
+    for stride, pad in ((1, 0), (1, 1), (2, 1), (3, 2)):
+        path = save(tmp_path, x, quantize(convolve(quantize(x, *limits), (9, 6, 3, 3), stride, pad), -1.0, 3.0))
+        assert count_codes(compare_with_definition(path, IMAGE, step=4 / 255)) == 1
+
+
+@pytest.mark.parametrize("groups", [1, 6])
+@pytest.mark.parametrize("auto_pad", ["explicit", "same_upper", "same_lower", "valid"])
+def test_values_of_pads_are_subtracted(auto_pad, groups, form):
+    from irrun.fast.jit.quantized_kernels import QuantizedConvolutionKernel
+
+    rng = np.random.default_rng(groups)
+    # Channels of depthwise convolutions have levels of their own.
+    low = -0.7 if groups == 1 else rng.uniform(-2, 1, (6, 1, 1))
+    source = make_format(low, low + 2.1)
+    filters = rng.integers(-128, 128, (groups, 8 if groups == 1 else 1, 6 // groups, 3, 2)).astype(np.int8)
+    scales = rng.random(filters.shape[0] * filters.shape[1]) + 0.5
+    attributes = {
+        "strides": [2, 1],
+        "dilations": [1, 2],
+        "pads_begin": [2, -1],
+        "pads_end": [0, 3],
+        "auto_pad": auto_pad,
+    }
+    levels = rng.integers(0, 256, (2, 6, 12, 17)).astype(np.uint8)
+    kernel = QuantizedConvolutionKernel(filters, scales, attributes, source, (), [], False)
+    result = run_with_threads(lambda: kernel(make_codes(levels)))
+    shape = (-1, 1, 1)
+    values = levels * source.step.reshape(shape) + source.out_low.astype(np.float64).reshape(shape)
+    sums = group_convolution_1(values, filters.astype(np.float64), **attributes) * scales.reshape(shape)
+    # Sums are exact; scaling and adding round to 2^-24 of the largest term a few times.
+    np.testing.assert_allclose(result, sums, rtol=0, atol=4 * 2.0**-24 * 3 * 128 * 36 * 1.5)
 
 
 def test_values_that_others_need_are_decoded(tmp_path):

@@ -186,6 +186,7 @@ def simplify(
     rank: int,
     is_coded: bool,
     axis: int = 1,
+    added: int | None = None,
 ) -> Epilogue:
     """Return the steps that compute an epilogue from integers.
 
@@ -198,12 +199,16 @@ def simplify(
         rank: The rank of the result.
         is_coded: Whether the last step is a FakeQuantize whose levels are the result.
         axis: The axis of the channels.
+        added: The number of a variable that is added to the values of the sums.
 
     Raises:
         ValueError: A constant is not finite, or the last step is another.
     """
     s = _Simplification(len(scale), rank, axis)
-    s.values.append(_Linear(((("value", 0), scale),), offset))
+    value = _Linear(((("value", 0), scale),), offset)
+    if added is not None:
+        value = value.add(_Linear.create(s.add_operand(added)))
+    s.values.append(value)
     variable = 0
     for source in sources:
         s.values.append(s.make_linear(source, variable))

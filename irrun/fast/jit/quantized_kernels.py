@@ -17,6 +17,7 @@ from irrun.fast.jit.kernels import classify_operand, expand_operand, make_geomet
 from irrun.fast.jit.quantized_code import count_quads
 from irrun.fast.jit.quantized_convolution import QuantizedConvolution
 from irrun.fast.jit.quantized_epilogue import CodedOperand, Source, simplify
+from irrun.fast.jit.quantized_pads import PadCorrection, may_pad
 from irrun.fast.jit.quantized_products import QuantizedProduct, decode_rows, encode_rows
 from irrun.fast.jit.quantized_products import get_epilogue_address as get_row_epilogue_address
 from irrun.limits import check_allocation
@@ -39,6 +40,8 @@ F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
 
 #: Shapes for which a kernel keeps its plan.
 MAX_BINDINGS = 64
+#: The same for kernels that keep an array of the size of the result for each.
+MAX_CORRECTED_BINDINGS = 4
 
 
 class EncodingKernel:
@@ -162,9 +165,9 @@ class QuantizedConvolutionKernel:
             raise ValueError("expected shorter sums")
         if not source.is_uniform and not is_depthwise:
             raise ValueError("expected one scale of the data")
-        # The value of a code is (code - zero) * step + rest. Without pads, zero need not be a code.
+        # The value of a code is (code - zero) * step + rest. Pads have the code of zero, or their value is subtracted.
         zero = source.zero
-        self._pads_exactly = zero is not None and bool(zero.min() == zero.max())
+        pads_exactly = zero is not None and bool(zero.min() == zero.max())
         if zero is None:
             zero = np.clip(np.rint(-source.out_low / source.step), 0, source.levels - 1).astype(np.int64)
         rest = source.out_low + zero * source.step
@@ -172,10 +175,18 @@ class QuantizedConvolutionKernel:
         self._pad = int(zero.min()) * 0x01010101
         planar = codes if self._rank == 4 else codes[:, :, :, np.newaxis]
         self._convolution = QuantizedConvolution(planar, (-zero * sums).astype(np.int32))
-        epilogue = simplify(steps, sources, source.step * scales, rest * scales * sums, self._rank, is_coded)
+        self._correction: PadCorrection | None = None
+        if not pads_exactly and may_pad(attributes, self._kernel_shape):
+            value = source.out_low + int(zero.min()) * source.step
+            self._correction = PadCorrection(planar, value * scales)
+        self._formats = [isinstance(s, CodedOperand) for s in sources if s is None or isinstance(s, CodedOperand)]
+        #: The number of the variable that stands for the correction.
+        self._added = None if self._correction is None else len(self._formats)
+        epilogue = simplify(
+            steps, sources, source.step * scales, rest * scales * sums, self._rank, is_coded, added=self._added
+        )
         self._steps = epilogue.steps
         self._operands = epilogue.operands
-        self._formats = [isinstance(s, CodedOperand) for s in sources if s is None or isinstance(s, CodedOperand)]
         self._bindings: dict[tuple[tuple[int, ...], ...], _Binding] = {}
         kind = "depthwise convolution" if is_depthwise else "convolution"
         result = "codes" if is_coded else "f32"
@@ -218,15 +229,17 @@ class QuantizedConvolutionKernel:
         if 0 in windows.output_shape:
             raise ValueError("expected windows")
         geometry = make_geometry(spatial, windows)
-        if not self._pads_exactly and (any(geometry.pads_begin) or max(geometry.pads_end) > 0):
-            raise ValueError("expected a code of zero for the pads")
         output = geometry.output if self._rank == 4 else geometry.output[1:]
         shape = (data_shape[0], self._out_channels, *output)
         kinds: list[str] = []
         constants: list[Array | None] = []
         variables: list[tuple[int, int, str]] = []
         for position, operand in enumerate(self._operands):
-            if isinstance(operand, int):
+            if self._correction is not None and isinstance(operand, int) and operand == self._added:
+                kind = "full"
+                correction = self._correction.compute(geometry, shape[0]).reshape(shape[1:])
+                constants.append(_expand(correction[np.newaxis], kind, shape))
+            elif isinstance(operand, int):
                 kind = self._classify(shapes[operand], self._formats[operand], shape)
                 variables.append((position, operand, kind))
                 constants.append(None)
@@ -238,7 +251,7 @@ class QuantizedConvolutionKernel:
         expression = Expression(tuple(kinds), self._steps)
         convolve = self._convolution.bind(data_shape[0], geometry, self._pad, expression, self._is_coded)
         addresses = [0 if x is None else get_address(x) for x in constants]
-        if len(self._bindings) >= MAX_BINDINGS:
+        if len(self._bindings) >= (MAX_BINDINGS if self._correction is None else MAX_CORRECTED_BINDINGS):
             self._bindings.clear()
         bound = _Binding(shape, convolve, constants, addresses, variables)
         key = (data_shape, *shapes)
