@@ -68,7 +68,7 @@ class PadCorrection:
         )
         inside = rows @ self._sums @ columns.T
         total = self._sums.sum(axis=(1, 2), keepdims=True)
-        return ((inside - total) * self._values[:, np.newaxis, np.newaxis]).astype(F32)
+        return np.asarray((inside - total) * self._values[:, np.newaxis, np.newaxis], F32)
 
 
 def _mark_data(length: int, count: int, size: int, stride: int, dilation: int, begin: int) -> Array:
