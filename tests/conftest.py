@@ -20,3 +20,13 @@ def data() -> Path:
     if not folder.is_dir():
         pytest.skip("the real models are not available")
     return folder
+
+
+@pytest.fixture
+def forbid_plain(monkeypatch):
+    """Fail where a specialized kernel fails, instead of running the plain instructions."""
+
+    def fail(self, instruction, values):
+        raise AssertionError(f"the specialized kernel of {instruction.layer.describe()} failed")
+
+    monkeypatch.setattr("irrun.runtime.executor.Executor._run_plain", fail)

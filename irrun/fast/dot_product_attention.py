@@ -142,7 +142,7 @@ def _divide(
         space //= extent
     # With fewer blocks than that, threads would wait.
     part_count = min(MAX_PARTS, math.prod(shape) * key_length * inner // min_products)
-    while math.prod(_count_steps(shape, steps)) < part_count and max(steps[:-1], default=1) > 1:
+    while math.prod(_count_steps(shape, steps)) < part_count and max(steps[:-1]) > 1:
         axis = next(i for i, step in enumerate(steps) if step > 1)
         steps[axis] = -(-steps[axis] // 2)
     counts = _count_steps(shape, steps)

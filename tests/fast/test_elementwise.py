@@ -73,6 +73,16 @@ def test_operands_may_have_any_layout(layout):
     np.testing.assert_array_equal(chain(x, other), chain(x.copy(), other.copy()))
 
 
+@pytest.mark.parametrize("shape", [(3, 4, 5), (20, 60, 80)])
+def test_result_of_a_function_has_the_order_of_its_input(shape):
+    """What follows reads it in the order in which it was written, as after NumPy's functions."""
+    x = make_floats(shape, 1).transpose(2, 0, 1)
+    chain = ElementwiseChain((make_step("Sigmoid-1", Operand("input", 0)),))
+    result = chain(x)
+    assert result.strides == np.exp(x).strides
+    np.testing.assert_array_equal(result, chain(x.copy()))
+
+
 def test_bits_do_not_depend_on_the_number_of_threads():
     x, other = make_floats((3, 50, 90, 90), 1), make_floats((3, 50, 90, 90), 2)
     chain = make_chain(make_floats((50, 1, 1), 3))

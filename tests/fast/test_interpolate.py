@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fast.harness import check, is_specialized, make_floats
+from irrun.fast.interpolate import MAX_LENGTH
 from irrun.threads import use_threads
 
 
@@ -57,6 +58,11 @@ def test_special_values_and_other_cases_are_left_to_the_plain_kernel():
     check("Interpolate-11", [make_floats((1, 2, 4, 4)), np.array([0, 6]), axes], options, compare=compare)
     check("Interpolate-11", [make_floats((1, 2, 4, 4)), sizes[:1], axes], options, compare=compare)
     assert not is_specialized("Interpolate-11", [x, sizes, axes], (1, 2), **options, antialias=True)
+    x = make_floats((1, 2, 4, 3))
+    for other_axes in ([2, 2], [2, -2], [3, 9], [-5, 3]):
+        check("Interpolate-11", [x, sizes, np.array(other_axes)], options, compare=compare)
+    for large in ([4, MAX_LENGTH + 1], [MAX_LENGTH + 1, 3]):
+        check("Interpolate-11", [x, np.array(large), axes], options, compare=compare)
 
 
 def test_bits_do_not_depend_on_the_number_of_threads():

@@ -58,16 +58,6 @@ def catch_error(compiled, inputs):
     return str(caught.value)
 
 
-@pytest.fixture
-def forbid_plain(monkeypatch):
-    """Fail where a specialized kernel fails, instead of running the plain instructions."""
-
-    def fail(self, instruction, values):
-        raise AssertionError(f"the specialized kernel of {instruction.layer.describe()} failed")
-
-    monkeypatch.setattr("irrun.runtime.executor.Executor._run_plain", fail)
-
-
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
@@ -261,6 +251,40 @@ def test_loops_with_conditions(tmp_path, limit, counts, growing):
     compare(tmp_path, model, *([np.array(n), np.zeros(2, F32)] for n in counts), sequence=False)
 
 
+def test_loops_without_iterations_and_with_invalid_inputs_are_those_of_the_plain_kernel(tmp_path):
+    """The number of iterations, the condition and the slices are inputs."""
+    trips, start = ops.parameter([-1], np.int64), ops.parameter([-1], np.bool_)
+    data, initial = ops.parameter([-1, 3], F32), ops.parameter([1, 3], F32)
+    x, state = ops.parameter([1, 3], F32), ops.parameter([1, 3], F32)
+    results = [ops.result(ops.constant(np.array(True))), ops.result(ops.add(x, state))]
+    loop = ops.loop(trips, start)
+    loop.set_function(ov.Model(results, [x, state]))
+    loop.set_special_body_ports([-1, 0])
+    loop.set_sliced_input(x, data.output(0), 0, 1, 1, -1, 0)
+    loop.set_merged_input(state, initial.output(0), results[1].output(0))
+    output = loop.get_iter_value(results[1].output(0), -1)
+    model = ov.Model([ops.result(output)], [trips, start, data, initial])
+    rng = np.random.default_rng(0)
+    state = make_random(rng, 1, 3)
+
+    def make_inputs(count, condition, slices):
+        return [np.array(count), np.array(condition), make_random(rng, slices, 3), state]
+
+    runs = [([4], [True], 4), ([3], [True], 4), ([0], [True], 4), ([4], [False], 4), ([0], [False], 0)]
+    fast = compare(tmp_path, model, *(make_inputs(*run) for run in runs), sequence=False)
+    _, plain = compile_both(tmp_path, model)
+    for run, message in (
+        (([4], [True], 3), "out of range"),
+        (([4], [True], 0), "0"),
+        (([2, 2], [True], 4), "trip_count"),
+        (([2], [True, True], 4), "condition"),
+    ):
+        inputs = make_inputs(*run)
+        error = catch_error(fast, inputs)
+        assert error == catch_error(plain, inputs)
+        assert message in error
+
+
 def test_errors_name_the_iteration(tmp_path):
     fast, plain = compile_both(tmp_path, build_loop(is_failing=True))
     inputs = [np.array(9), np.zeros(2, F32)]
@@ -335,3 +359,18 @@ def test_loop_without_states_is_computed_at_once(tmp_path):
     ]
     model = ov.Model([ops.result(output) for output in outputs], [data, other])
     compare(tmp_path, model, [make_random(rng, 5, 2, 3), make_random(rng, 2, 1)], sequence=True)
+
+
+@pytest.mark.usefixtures("forbid_plain")
+@pytest.mark.parametrize(("axis", "is_sequence"), [(0, True), (1, False)])
+def test_rows_of_a_table_are_looked_up_at_once(tmp_path, axis, is_sequence):
+    rng = np.random.default_rng(0)
+    data, x = ops.parameter([-1, 2], np.int64), ops.parameter([1, 2], np.int64)
+    rows = ops.gather(ops.constant(make_random(rng, 4, 4)), x, ops.constant(np.array(axis)))
+    y = ops.result(ops.reshape(rows, ops.constant(np.array([1, -1])), False))
+    iterator = ops.tensor_iterator()
+    iterator.set_body(ov.Model([y], [x]))
+    iterator.set_sliced_input(x, data.output(0), 0, 1, 1, -1, 0)
+    output = iterator.get_concatenated_slices(y.output(0), 0, 1, 1, -1, 0)
+    model = ov.Model([ops.result(output)], [data])
+    compare(tmp_path, model, [rng.integers(0, 4, (5, 2))], sequence=is_sequence)

@@ -6,8 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fast.harness import check, is_specialized, make_values
+from fast.harness import check, find_operation, is_specialized, make_programs, make_values
 from irrun.element_types import ELEMENT_TYPES
+from irrun.errors import InputError
+from irrun.limits import limit_allocations
 
 TYPES = [np.float32, np.int64, np.bool_, ml_dtypes.bfloat16, ml_dtypes.int4, "O"]
 
@@ -114,6 +116,16 @@ def test_gather_equals_plain_kernel(indices):
     inputs = [make_data((4, 5)), np.abs(np.array(indices)).astype(np.uint64), np.array(1)]
     check("Gather-8", inputs, constants=(2,))
     check("Gather-1", inputs, constants=(1, 2), falls_back=has_index_outside(*inputs))
+
+
+@pytest.mark.parametrize("batch_dims", [0, 1])
+def test_large_results_of_gather_are_checked_before_they_are_allocated(batch_dims):
+    data, indices = np.zeros((1, 2, 1 << 16), np.float32), np.zeros((1, 1 << 10), np.int64)
+    inputs = [data, indices, np.array(1)]
+    _, fast = make_programs(find_operation("Gather-8"), inputs, {"batch_dims": batch_dims}, (2,), 1)
+    kernel = fast.instructions[0].kernel
+    with limit_allocations(1 << 26), pytest.raises(InputError, match="the result would take"):
+        kernel(data, indices)
 
 
 def test_gather_with_batch_dims_equals_plain_kernel():

@@ -399,12 +399,8 @@ class Compilation:
             group.members = []
             return
         operand_count, step_count = sizes[best]
-        removed = group.members[best:]
         group.members = group.members[:best]
         group.operands, group.steps = group.operands[:operand_count], group.steps[:step_count]
-        for number in removed:
-            for slot in self.instructions[number].outputs:
-                group.slots.pop(slot, None)
 
     def is_closed(self, members: Sequence[int], group: Group) -> bool:
         """Return whether only the value of the last member is used by other instructions."""
