@@ -252,16 +252,17 @@ def test_other_operands_are_left_to_the_plain_kernel(past, new, axis, message):
         append_to_variable(past, new, axis=axis, variable_id="v", variables=Variables())
 
 
-def build_attention(*, mask, causal=False, groups=3):
-    """Build attention with two shared heads."""
+def build_attention(*, mask, causal=False, groups=3, axis=2, is_constant=True):
+    """Build attention with two shared heads. Their copies are next to each other, or after all others (axis 1)."""
     q = o.parameter([-1, 2 * groups, -1, 8], F32, name="q")
     k, v = (o.parameter([-1, 2, -1, 8], F32, name=name) for name in "kv")
     parameters = [q, k, v]
+    axes = o.constant(np.array([axis])) if is_constant else o.parameter([1], np.int64)
     repeated = [
         o.reshape(
             o.broadcast(
-                o.unsqueeze(x, o.constant(np.array([2]))),
-                o.constant(np.array([1, 1, groups, 1, 1])),
+                o.unsqueeze(x, axes),
+                o.constant(np.array([1, 1, groups, 1, 1] if axis == 2 else [1, groups, 1, 1, 1])),
                 broadcast_spec="BIDIRECTIONAL",
             ),
             o.constant(np.array([0, 2 * groups, -1, 8])),
@@ -273,6 +274,7 @@ def build_attention(*, mask, causal=False, groups=3):
     if mask is not None:
         parameters.append(o.parameter(ov.PartialShape([-1] * mask.ndim), mask.dtype, name="mask"))
         inputs.append(parameters[-1])
+    parameters += [] if is_constant else [axes]
     return ov.Model([o.result(o.scaled_dot_product_attention(*inputs, causal=causal))], parameters)
 
 
@@ -297,6 +299,17 @@ def test_grouped_attention_agrees_with_the_plain_kernel(tmp_path, mask, forbid_p
         inputs = [RNG.normal(size=(batch, heads, n, 8)).astype(F32) for heads, n in ((6, 5), (2, 7), (2, 7))]
         inputs += [] if mask is None else [mask]
         np.testing.assert_allclose(fast(inputs)[0], plain(inputs)[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("axis", "is_constant"), [(1, True), (2, False)])
+def test_heads_that_are_repeated_otherwise_are_not_grouped(tmp_path, axis, is_constant):
+    model = build_attention(mask=None, axis=axis, is_constant=is_constant)
+    ov.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
+    fast, plain = (irrun.compile_model(tmp_path / "model.xml", optimize=optimize) for optimize in (True, False))
+    assert attend_in_groups not in list_kernels(fast)
+    inputs = [RNG.normal(size=(3, heads, n, 8)).astype(F32) for heads, n in ((6, 5), (2, 7), (2, 7))]
+    inputs += [] if is_constant else [np.array([axis])]
+    np.testing.assert_allclose(fast(inputs)[0], plain(inputs)[0], rtol=1e-5, atol=1e-6)
 
 
 def test_mismatching_attention_is_reported_by_the_plain_kernel(tmp_path):

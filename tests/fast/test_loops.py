@@ -9,6 +9,7 @@ import pytest
 
 import irrun
 from irrun.fast.loops import SequenceLoop, iterate_loop, iterate_tensor_iterator
+from irrun.limits import limit_allocations
 
 ov = pytest.importorskip("openvino")
 from openvino import opset13 as ops  # noqa: E402
@@ -283,6 +284,26 @@ def test_loops_without_iterations_and_with_invalid_inputs_are_those_of_the_plain
         error = catch_error(fast, inputs)
         assert error == catch_error(plain, inputs)
         assert message in error
+
+
+def test_outputs_that_cannot_be_stored_are_refused_in_the_first_iteration(tmp_path):
+    fast, _ = compile_both(tmp_path, build_loop())
+    with pytest.raises(irrun.InputError, match="the result would take"):
+        fast.create_infer_request().infer([np.array(1 << 40), np.zeros(2, F32)], timeout=30)
+    _, plain = compile_both(tmp_path, build_accumulation())
+    calls = []
+    inputs = [np.zeros((2, 100, 3), F32), np.zeros((2, 1, 3), F32)]
+    with limit_allocations(1000), pytest.raises(irrun.InputError, match="the result would take"):
+        plain(inputs, observers=[lambda layer, *_: calls.append(layer.type)])
+    assert calls.count("ReduceSum") == 1
+
+
+def test_outputs_of_no_iteration_have_the_declared_type(tmp_path):
+    for compiled in compile_both(tmp_path, build_loop()):
+        parts, state, number = compiled([np.array(0), np.ones(2, F32)]).to_tuple()
+        assert (parts.dtype, parts.shape) == (F32, (0,))
+        np.testing.assert_array_equal(state, np.ones(2, F32))
+        assert (number.dtype, number.shape, number.item()) == (np.int64, (), 0)
 
 
 def test_errors_name_the_iteration(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 
 from irrun.inspection import measure, measure_top_k
 from irrun.inspection.metrics import CHUNK, describe_values
+from irrun.inspection.verdicts import get_ordinary_sqnr
 
 NAN, INF = np.nan, np.inf
 
@@ -35,7 +36,7 @@ def test_equal_arrays_are_exact():
     for value in (X := np.float32([1, NAN, INF, -INF]), np.array(["a"], object), np.bool_([True]), np.zeros((0, 2))):
         result = measure(value, value.copy())
         assert result.is_exact
-        assert (result.max_abs, result.max_ulps, result.sqnr_db) == (0, 0, INF)
+        assert (result.max_abs, result.max_ulps, result.sqnr_db, result.cosine) == (0, 0, INF, 1)
     assert measure(X, X.astype(np.float64)).is_exact
     assert measure(np.float32([0.0]), np.float32([-0.0])).is_exact
 
@@ -128,3 +129,7 @@ def test_statistics_ignore_elements_that_are_not_finite():
     )
     assert describe_values(np.float32([NAN]))["min"] is None
     assert describe_values(np.array(["a"], object)) == {}
+
+
+def test_layers_without_rounding_are_never_ill_conditioned():
+    assert get_ordinary_sqnr([]) == -INF

@@ -248,6 +248,13 @@ def test_unmapped_body_input_is_reported() -> None:
         net.read()
 
 
+def test_invalid_entry_of_a_port_map_is_reported() -> None:
+    net, id = make_iterator(7)
+    net.layers[id].find("port_map")[0].set("axis", "x")
+    with pytest.raises(irrun.ModelError, match="axis 'x' of <input> is not an integer"):
+        net.read()
+
+
 def test_memory_keeps_its_value_between_runs(tmp_path) -> None:
     """y = x + y of the previous run, which is zero in the first one."""
     net = LegacyNetwork(7)

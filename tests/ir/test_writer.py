@@ -28,6 +28,25 @@ def test_bodies_constants_and_runtime_information_are_preserved(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+def test_runtime_information_of_bodies_is_preserved(tmp_path):
+    body = chain("Relu", shape=(1, 3)).partition("<net")[2].partition(">")[2].removesuffix("</net>")
+    information = '<rt_info><key value="1"/></rt_info>'
+    inner = (
+        '<port_map><input axis="0" external_port_id="0" internal_layer_id="0"/>'
+        f'<output axis="0" external_port_id="1" internal_layer_id="2"/></port_map><body>{body}{information}</body>'
+    )
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")]),
+        layer(1, "TensorIterator", inputs=[port(0, (2, 3))], outputs=[port(1, (2, 3), "FP32")], inner=inner),
+        layer(2, "Result", inputs=[port(0, (2, 3))]),
+    ]
+    model = irrun.read_model(write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0)])))
+    irrun.save_model(model, tmp_path / "copy.xml")
+    for copy in (model, irrun.read_model(tmp_path / "copy.xml")):
+        assert "".join(copy.graph.layers[1].bodies["body"].graph.rt_info.split()) == "".join(information.split())
+        assert copy.rt_info is None
+
+
 def test_saved_model_is_read_by_openvino(tmp_path, data):
     ov = pytest.importorskip("openvino")
     core = ov.Core()

@@ -168,3 +168,19 @@ def test_memory_of_operands_that_broadcast_is_checked_before_it_is_allocated(tmp
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 100 << 20
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_value_that_flows_through_a_region_has_the_shape_of_the_result(tmp_path, is_constant):
+    """It is the second input: the first one is broadcast, or constant."""
+    shape, row = (2, 4, 8, 8), (1, 4, 1, 1)
+    builder = GraphBuilder()
+    if is_constant:
+        first = builder.add_constant(np.ones(shape))
+        x = builder.add_parameter(shape)
+    else:
+        first, x = builder.add_parameter(row), builder.add_parameter(shape)
+    value = builder.add("Sigmoid", [builder.add("Subtract", [first, x], shape)], shape)
+    compiled = irrun.compile_model(builder.read(tmp_path, value), jit=False)
+    (instruction,) = get_fused_instructions(compiled)
+    assert instruction.inputs[0] == compiled._fast_program.parameters[-1]

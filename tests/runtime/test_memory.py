@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from ir_text import layer, net, port, write
+from ir_text import chain, layer, net, port, write
 
 import irrun
 from irrun.element_types import ELEMENT_TYPES, ElementType
@@ -104,3 +104,66 @@ def test_result_that_exceeds_the_memory_is_refused_before_it_is_computed(operati
         compiled(arrays)
     result = irrun.compile_model(tmp_path / "model.xml", memory="65M", optimize=optimize)(arrays)[0]
     assert (result.shape, ElementType.of(result.dtype).name) == ((4096, 4096), "f32")
+
+
+@pytest.fixture
+def checked_operations(monkeypatch):
+    """Return a list that collects the types of operations whose results are estimated before they are computed."""
+    types = []
+
+    def record(instruction, inputs):
+        types.append(instruction.operation.type)
+        return estimate_result(instruction, inputs)
+
+    monkeypatch.setattr("irrun.runtime.executor.estimate_result", record)
+    return types
+
+
+def test_large_results_are_checked_in_every_run(checked_operations, tmp_path):
+    """What is left of the memory depends on the other values, which may be larger in the next run."""
+    shapes = [(4096, 1), (1, 4097)]
+    compiled = compile_layer(tmp_path, "Add-1", "", f32(*shapes))
+    request = compiled.create_infer_request()
+    for count in (1, 2):
+        request.infer([draw("f32", shape) for shape in shapes])
+        assert checked_operations == ["Add"] * count
+
+
+def test_results_after_a_large_one_are_checked_before_they_are_computed(checked_operations, tmp_path):
+    shape = (2100, 2048)
+    layers = [
+        layer(0, "Parameter", data='shape="1,2048" element_type="f32"', outputs=[port(0, (1, 2048))]),
+        layer(1, "Parameter", data='shape="2" element_type="i64"', outputs=[port(0, (2,))]),
+        layer(2, "Tile", inputs=[port(0, (1, 2048)), port(1, (2,))], outputs=[port(2)]),
+        layer(3, "Sqrt", inputs=[port(0)], outputs=[port(1)]),
+        layer(4, "Sin", inputs=[port(0)], outputs=[port(1)]),
+        layer(5, "Result", inputs=[port(0)]),
+    ]
+    text = net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0), (3, 1, 4, 0), (4, 1, 5, 0)])
+    compiled = irrun.compile_model(write(tmp_path, text), optimize=False)
+    result = compiled([draw("f32", (1, 2048)), np.array([2100, 1])])[0]
+    assert checked_operations == ["Sqrt", "Sin"]
+    np.testing.assert_allclose(result, np.full(shape, np.sin(1)), rtol=1e-6)
+
+
+def test_constants_without_elements_may_not_have_large_dimensions(tmp_path):
+    for size in (3, 1 << 40):
+        data = f'element_type="f32" shape="0,{size}" offset="0" size="0"'
+        constant = layer(0, "Const", data=data, outputs=[port(0, (0, size), "FP32")])
+        path = write(tmp_path, net([constant, layer(1, "Result", inputs=[port(0, (0, size))])], [(0, 0, 1, 0)]))
+        if size == 3:
+            assert irrun.compile_model(path)()[0].shape == (0, 3)
+        else:
+            with pytest.raises(MemoryLimitError, match="has no elements"):
+                irrun.compile_model(path)
+
+
+def test_sizes_of_the_outputs_are_reported_if_they_cannot_be_copied(monkeypatch, tmp_path):
+    compiled = irrun.compile_model(write(tmp_path, chain()))
+
+    def fail(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("irrun.runtime.request._copy_if_shared", fail)
+    with pytest.raises(irrun.ExecutionError, match=r"out of memory; sizes of the outputs in bytes: .*f32\[2,3\]: 24"):
+        compiled(np.zeros((2, 3), np.float32))

@@ -69,6 +69,10 @@ def test_valid_file_has_no_findings(tmp_path):
             [(5, "Convolution-1 requires input 0 (data), but it is not connected")],
         ),
         (
+            make_convolution().replace('<edge from-layer="2" from-port="2" to-layer="3" to-port="0"/>', ""),
+            [(6, "its input is not connected")],
+        ),
+        (
             make_convolution().replace('<edge from-layer="1" from-port="0"', '<edge from-layer="1" from-port="7"'),
             [(8, "an edge refers to output port 7, the layer has output ports 0")],
         ),
