@@ -52,35 +52,61 @@ def join_codes(f: Function, levels: Sequence[Value]) -> Value:
 
 @functools.cache
 def compile_packing() -> Callable[..., None]:
-    """Return the kernel that copies one phase of the rows of several planes of i32, with padding."""
+    """Return the kernel that copies one phase of the rows of several planes of i32, with padding.
+
+    With a stride of 2, `pair` is the distance of the phase of the next columns, which is copied too unless it is 0.
+    """
     pointers = [("data", "ptr"), ("panel", "ptr")]
     integers = ("planes", "plane", "step", "first_row", "row_stride", "rows", "height", "width")
-    more = ("first_column", "stride", "columns", "pad")
+    more = ("first_column", "stride", "columns", "pair", "pad")
     f = Function("pack_codes", [*pointers, *((name, "i64") for name in (*integers, *more))], get_lanes())
     p = f.parameters
     width, columns, first = p["width"], p["columns"], p["first_column"]
     pad = f.convert("trunc", p["pad"], "i32")
     pads = f.splat(pad, f.integers())
 
+    def load(source: Value, column: Value, is_inside: bool) -> Value:
+        """Load a vector of pixels, with pads instead of those beyond the row."""
+        if is_inside:
+            return f.load(f.offset(source, column), f.integers())
+        mask = f.mask_range(0 - column, width - column)
+        return f.select(mask, f.load(f.offset(source, column), f.integers(), mask), pads)
+
     def copy_vectors(source: Value, target: Value) -> None:
         with f.loop(0, columns, f.lanes) as position:
             column = position + first
-            mask = f.mask_range(0 - column, width - column)
-            value = f.select(mask, f.load(f.offset(source, column), f.integers(), mask), pads)
-            f.store(value, f.offset(target, position), f.mask_range(0, columns - position))
+
+            def copy(is_inside: bool) -> None:
+                mask = None if is_inside else f.mask_range(0, columns - position)
+                f.store(load(source, column, is_inside), f.offset(target, position), mask)
+
+            choose(position, column, f.lanes, copy)
 
     def copy_pairs(source: Value, target: Value) -> None:
-        even = ", ".join(f"i32 {2 * i}" for i in range(f.lanes))
+        type_ = f.integers()
+
+        def take(halves: Sequence[Value], start: int) -> Value:
+            numbers = ", ".join(f"i32 {2 * i + start}" for i in range(f.lanes))
+            text = f"shufflevector {type_} {halves[0]}, {type_} {halves[1]}, <{f.lanes} x i32> <{numbers}>"
+            return f.emit(type_, text)
+
         with f.loop(0, columns, f.lanes) as position:
             column = position * 2 + first
-            halves = []
-            for half in range(2):
-                start = column + half * f.lanes
-                mask = f.mask_range(0 - start, width - start)
-                halves.append(f.select(mask, f.load(f.offset(source, start), f.integers(), mask), pads))
-            type_ = f.integers()
-            text = f"shufflevector {type_} {halves[0]}, {type_} {halves[1]}, <{f.lanes} x i32> <{even}>"
-            f.store(f.emit(type_, text), f.offset(target, position), f.mask_range(0, columns - position))
+
+            def copy(is_inside: bool) -> None:
+                mask = None if is_inside else f.mask_range(0, columns - position)
+                halves = [load(source, column + half * f.lanes, is_inside) for half in range(2)]
+                f.store(take(halves, 0), f.offset(target, position), mask)
+                with f.when(f.compare("sgt", p["pair"], 0)):
+                    f.store(take(halves, 1), f.offset(target, p["pair"] + position), mask)
+
+            choose(position, column, 2 * f.lanes, copy)
+
+    def choose(position: Value, column: Value, count: int, copy: Callable[[bool], None]) -> None:
+        """Copy a vector without masks if that and all pixels that it reads are inside."""
+        is_read_inside = f.compare("sge", column, 0) & f.compare("sle", column + count, width)
+        is_inside = is_read_inside & f.compare("sle", position + f.lanes, columns)
+        f.choose(is_inside, lambda: copy(True), lambda: copy(False))
 
     def copy_elements(source: Value, target: Value) -> None:
         with f.loop(0, columns) as position:
@@ -94,7 +120,10 @@ def compile_packing() -> Callable[..., None]:
 
     def clear(target: Value) -> None:
         with f.loop(0, columns, f.lanes) as position:
-            f.store(pads, f.offset(target, position), f.mask_range(0, columns - position))
+            valid = f.mask_range(0, columns - position)
+            f.store(pads, f.offset(target, position), valid)
+            with f.when(f.compare("sgt", p["pair"], 0)):
+                f.store(pads, f.offset(target, p["pair"] + position), valid)
 
     with f.loop(0, p["planes"]) as number:
         plane = f.offset(p["data"], number * p["plane"])

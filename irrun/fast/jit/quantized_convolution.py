@@ -226,8 +226,11 @@ def _divide(convolution: QuantizedConvolution, batch: int, geometry: Geometry, p
                         panel_planes, panel_step = (right - left) // 4, quad_size * c.in_quads
                     packing = []
                     for i, (y, x) in enumerate(() if is_pointwise else g.phases):
+                        has_pairs = g.strides[1] == 2 and {(y, 0), (y, 1)} <= {*g.phases}
+                        if has_pairs and x:
+                            continue  # copied together with the even columns
                         row = first * g.strides[0] + y - g.pads_begin[0]
-                        line = (x - g.pads_begin[1], g.strides[1], columns, pad)
+                        line = (x - g.pads_begin[1], g.strides[1], columns, size if has_pairs else 0, pad)
                         place = (panel_planes, plane_in, quad_size, row, g.strides[0], panel_rows, *g.size, *line)
                         packing.append((4 * i * size, place))
                     source = 4 * (first_plane * plane_in + (first if is_pointwise else 0))
