@@ -8,9 +8,10 @@ scales the sums and either stores f32 [N, C, H, W], or quantizes them and stores
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +49,7 @@ class _Call:
     Attributes:
         source: The offset of the data in bytes.
         packing: For each phase, its offset in the panel in bytes, and the arguments of the kernel.
-        offsets: The offsets of the taps.
-        weights: The packed weights of the group.
-        bias: The bias of the group.
+        tables: The offsets of the taps, the packed weights of the group and its bias.
         panel_size: Elements of the buffer for rows.
         length: Elements of the sums of a channel.
         arguments: The other arguments of the products.
@@ -58,12 +57,15 @@ class _Call:
 
     source: int
     packing: tuple[tuple[int, tuple[int, ...]], ...]
-    offsets: Array
-    weights: Array
-    bias: Array
+    tables: tuple[Array, Array, Array]
     panel_size: int
     length: int
     arguments: tuple[int, ...]
+
+    @functools.cached_property
+    def addresses(self) -> tuple[int, ...]:
+        """The addresses of the tables, which do not move."""
+        return tuple(map(get_address, self.tables))
 
 
 class QuantizedConvolution:
@@ -112,7 +114,7 @@ class QuantizedConvolution:
 
     def bind(
         self, batch: int, geometry: Geometry, pad: int, expression: Expression, is_coded: bool
-    ) -> Callable[[Array, Sequence[int]], Array]:
+    ) -> Callable[[Array, Array], Array]:
         """Return the convolution for data of one shape.
 
         Args:
@@ -123,7 +125,7 @@ class QuantizedConvolution:
             is_coded: Whether the result is codes.
 
         Returns:
-            A function of the data (contiguous codes) and of the addresses of the operands of the epilogue.
+            A function of the data (contiguous codes) and of the addresses of the operands of the epilogue in i64.
 
         Raises:
             ValueError: The copied rows take too much memory.
@@ -134,11 +136,11 @@ class QuantizedConvolution:
         epilogue = get_epilogue_address(expression, is_coded)
         multiply, pack = compile_products(*self.tile), compile_packing()
         rows = self.tile[0]
+        dtype = np.dtype(np.uint8 if is_coded else np.float32)
 
-        def convolve(data: Array, operands: Sequence[int]) -> Array:
-            result = np.empty(shape, np.uint8 if is_coded else np.float32)
-            pointers = np.array(operands or (0,), np.int64)
-            source, target, table = get_address(data), get_address(result), get_address(pointers)
+        def convolve(data: Array, operands: Array) -> Array:
+            result = np.empty(shape, dtype)
+            source, target, table = get_address(data), get_address(result), get_address(operands)
 
             def compute(part: int) -> None:
                 for call in parts[part]:
@@ -148,8 +150,7 @@ class QuantizedConvolution:
                         panel = get_address(get_buffer("panel", call.panel_size))
                         for start, arguments in call.packing:
                             pack(source + call.source, panel + start, *arguments)
-                    fixed = (get_address(call.offsets), get_address(call.weights), get_address(call.bias), block)
-                    multiply(panel, *fixed, target, table, epilogue, *call.arguments)
+                    multiply(panel, *call.addresses, block, target, table, epilogue, *call.arguments)
 
             if len(parts) == 1:
                 compute(0)
@@ -254,9 +255,7 @@ def _divide(convolution: QuantizedConvolution, batch: int, geometry: Geometry, p
                         _Call(
                             source,
                             tuple(packing),
-                            offsets[panel_rows],
-                            weights,
-                            c.bias[group, left:],
+                            (offsets[panel_rows], weights, c.bias[group, left:]),
                             panel_size,
                             length,
                             arguments,

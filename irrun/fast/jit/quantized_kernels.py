@@ -113,16 +113,18 @@ class _Binding:
 
     Attributes:
         shape: Of the result, as f32.
+        stored_shape: Of the result, as it is stored.
         convolve: See `QuantizedConvolution.bind`.
         constants: The constant operands, which must stay in memory.
-        addresses: The addresses of the operands, 0 for variables.
+        addresses: The addresses of the operands in i64, 0 for variables.
         variables: For each variable operand, its position, its number among the variables, and its kind.
     """
 
     shape: tuple[int, ...]
-    convolve: Callable[[Array, Sequence[int]], Array]
+    stored_shape: tuple[int, ...]
+    convolve: Callable[[Array, Array], Array]
     constants: list[Array | None]
-    addresses: list[int]
+    addresses: Array
     variables: list[tuple[int, int, str]]
 
 
@@ -180,6 +182,8 @@ class QuantizedConvolutionKernel:
             value = source.out_low + int(zero.min()) * source.step
             self._correction = PadCorrection(planar, value * scales)
         self._formats = [isinstance(s, CodedOperand) for s in sources if s is None or isinstance(s, CodedOperand)]
+        self._types = [U8 if has_codes else F32 for has_codes in self._formats]
+        self._result_type = U8 if is_coded else F32
         #: The number of the variable that stands for the correction.
         self._added = None if self._correction is None else len(self._formats)
         epilogue = simplify(
@@ -198,10 +202,9 @@ class QuantizedConvolutionKernel:
         bound = self._bindings.get(key)
         if bound is None:
             bound = self._bind(data.shape, key[1:])
-        types = [U8 if is_coded else F32 for is_coded in self._formats]
-        if data.dtype != U8 or [x.dtype for x in variables] != types:
+        if data.dtype != U8 or (variables and [x.dtype for x in variables] != self._types):
             raise ValueError("expected codes and f32")
-        check_allocation(bound.shape, U8 if self._is_coded else F32)
+        check_allocation(bound.stored_shape, self._result_type)
         addresses = bound.addresses
         held = []
         if variables:
@@ -209,10 +212,7 @@ class QuantizedConvolutionKernel:
             for position, number, kind in bound.variables:
                 held.append(_expand(variables[number], kind, bound.shape))
                 addresses[position] = get_address(held[-1])
-        result = bound.convolve(make_contiguous(data), addresses)
-        if self._is_coded:
-            return result.reshape(bound.shape[0], -1, *bound.shape[2:], 4)
-        return result.reshape(bound.shape)
+        return bound.convolve(make_contiguous(data), addresses).reshape(bound.stored_shape)
 
     def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands, in f32."""
@@ -250,10 +250,12 @@ class QuantizedConvolutionKernel:
             kinds.append(kind)
         expression = Expression(tuple(kinds), self._steps)
         convolve = self._convolution.bind(data_shape[0], geometry, self._pad, expression, self._is_coded)
-        addresses = [0 if x is None else get_address(x) for x in constants]
+        addresses = np.array([0 if x is None else get_address(x) for x in constants] or [0], np.int64)
         if len(self._bindings) >= (MAX_BINDINGS if self._correction is None else MAX_CORRECTED_BINDINGS):
             self._bindings.clear()
-        bound = _Binding(shape, convolve, constants, addresses, variables)
+        bound = _Binding(
+            shape, _to_codes(shape) if self._is_coded else shape, convolve, constants, addresses, variables
+        )
         key = (data_shape, *shapes)
         self._bindings[key] = bound
         return bound
