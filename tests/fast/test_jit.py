@@ -21,6 +21,7 @@ from irrun.ops.normalization import mvn_6
 from irrun.ops.quantization import fake_quantize_1
 from irrun.ops.sequence.attention import scaled_dot_product_attention_13
 from irrun.runtime import compilation
+from irrun.runtime.plan import list_plan
 from irrun.threads import use_threads
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
@@ -283,6 +284,31 @@ def write_model(folder):
     return ir_text.write(folder, ir_text.net(layers, edges), weights)
 
 
+WINDOW = 'strides="1,1" dilations="1,1" pads_begin="0,0" pads_end="0,0" auto_pad="explicit"'
+
+
+def write_graph(folder, sources, operations):
+    """Write a model of inputs and constants (shape, value), and operations (type, attributes, sources, shape)."""
+    layers, edges, weights = [], [], b""
+    for i, (shape, value) in enumerate(sources):
+        data = f'shape="{",".join(map(str, shape))}" element_type="f32"'
+        if value is not None:
+            data += f' offset="{len(weights)}" size="{value.nbytes}"'
+            weights += value.tobytes()
+        kind = "Parameter" if value is None else "Const"
+        layers.append(ir_text.layer(i, kind, data=data, outputs=[ir_text.port(0, shape, "FP32")]))
+    shapes = [shape for shape, _ in sources] + [operation[3] for operation in operations]
+    outputs = [0] * len(sources) + [len(operation[2]) for operation in operations]
+    for i, (kind, data, inputs, shape) in enumerate(operations, len(sources)):
+        ports = [ir_text.port(k, shapes[source]) for k, source in enumerate(inputs)]
+        result = [ir_text.port(len(inputs), shape, "FP32")]
+        layers.append(ir_text.layer(i, kind, "opset1", data, ports, result))
+        edges += [(source, outputs[source], i, k) for k, source in enumerate(inputs)]
+    last = len(shapes)
+    layers.append(ir_text.layer(last, "Result", inputs=[ir_text.port(0, shapes[-1])]))
+    return ir_text.write(folder, ir_text.net(layers, [*edges, (last - 1, outputs[-1], last, 0)]), weights)
+
+
 IMAGE = np.random.default_rng(5).normal(size=(1, 3, 20, 24)).astype(np.float32)
 
 
@@ -293,6 +319,48 @@ def test_groups_of_instructions_become_one(tmp_path):
     assert groups == [["Convolution", "Add", "Clamp"], ["GroupConvolution", "Sigmoid", "Multiply"]]
     plain = irrun.compile_model(path, optimize=False)
     np.testing.assert_allclose(compiled(IMAGE)[0], plain(IMAGE)[0], rtol=0, atol=1e-4)
+
+
+def test_convolution_adds_an_input_of_other_channels_than_its_data(tmp_path):
+    """The kernel is compiled with the model, for the declared shapes of both."""
+    path = write_graph(
+        tmp_path,
+        [((1, 3, 20, 24), None), ((1, 8, 20, 24), None), ((8, 3, 1, 1), np.ones((8, 3, 1, 1), np.float32))],
+        [("Convolution", WINDOW, [0, 2], (1, 8, 20, 24)), ("Add", "", [3, 1], (1, 8, 20, 24))],
+    )
+    compiled = irrun.compile_model(path, jit=True)
+    (instruction,) = compiled._fast_program.instructions
+    assert [i.operation.type for i in instruction.plain] == ["Convolution", "Add"]
+    inputs = [IMAGE, np.ones((1, 8, 20, 24), np.float32)]
+    np.testing.assert_allclose(compiled(inputs)[0], irrun.compile_model(path, optimize=False)(inputs)[0], atol=1e-5)
+
+
+def test_bodies_of_loops_are_compiled(tmp_path):
+    shape = (64, 64)
+    body = ir_text.chain("Sigmoid", "Exp", shape=shape).partition("<net")[2].partition(">")[2].removesuffix("</net>")
+    inner = (
+        '<port_map><input external_port_id="0" internal_layer_id="0"/>'
+        '<input axis="0" external_port_id="1" internal_layer_id="9"/>'
+        '<output external_port_id="2" internal_layer_id="3"/></port_map>'
+        f'<back_edges><edge from-layer="3" to-layer="0"/></back_edges><body>{body}</body>'
+    )
+    counter = ir_text.layer(
+        9, "Parameter", data='shape="1" element_type="f32"', outputs=[ir_text.port(0, (1,), "FP32")]
+    )
+    inner = inner.replace("<layers>", f"<layers>{counter}")
+    layers = [
+        ir_text.layer(i, "Parameter", data=f'shape="{text}" element_type="f32"', outputs=[ir_text.port(0, s, "FP32")])
+        for i, (text, s) in enumerate((("64,64", shape), ("3", (3,))))
+    ]
+    ports = [ir_text.port(0, shape), ir_text.port(1, (3,))], [ir_text.port(2, shape, "FP32")]
+    layers.append(ir_text.layer(2, "TensorIterator", inputs=ports[0], outputs=ports[1], inner=inner))
+    layers.append(ir_text.layer(3, "Result", inputs=[ir_text.port(0, shape)]))
+    path = ir_text.write(tmp_path, ir_text.net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]))
+    compiled = irrun.compile_model(path, jit=True)
+    entries = [e for e in list_plan(compiled._fast_program) if e.depth == 1]
+    assert [(e.operations, e.implementation.partition(":")[0]) for e in entries] == [(("Sigmoid", "Exp"), "compiled")]
+    inputs = [np.random.default_rng(0).normal(size=shape).astype(np.float32), np.zeros(3, np.float32)]
+    np.testing.assert_allclose(compiled(inputs)[0], irrun.compile_model(path, optimize=False)(inputs)[0], rtol=1e-5)
 
 
 def test_other_batches_are_computed_by_plain_kernels(tmp_path):

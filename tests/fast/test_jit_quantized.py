@@ -367,6 +367,17 @@ def test_dynamic_shapes_are_computed_on_codes(tmp_path):
     assert count_codes(compare_with_definition(path, *images, step=4 / 255)) == 1
 
 
+@pytest.mark.parametrize("shape", [[1, 4, 6, 7, 8], [-1, 4, -1, -1, -1], None])
+def test_volumes_and_dynamic_ranks_are_not_computed_on_codes(tmp_path, shape):
+    rank = 5 if shape else 4
+    x = o.parameter(shape or ov.PartialShape.dynamic(), F32)
+    filters = make_filters((6, 4, *[3] * (rank - 2)))
+    value = o.convolution(quantize(x, -2.0, 1.984375), filters, *([n] * (rank - 2) for n in (1, 0, 0, 1)))
+    image = RNG.normal(size=(1, 4, 6, 7, 8)[:rank]).astype(F32)
+    fast = compare_with_definition(save(tmp_path, x, quantize(value, -1.0, 3.0)), image, step=4 / 255)
+    assert count_codes(fast) == 0
+
+
 def test_failing_kernels_are_replaced_by_the_definition(tmp_path, monkeypatch):
     from irrun.fast.jit.quantized_kernels import QuantizedConvolutionKernel
 

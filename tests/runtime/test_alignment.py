@@ -10,6 +10,8 @@ import pytest
 import irrun
 from irrun.fast.alignment import _copies, align
 from irrun.fast.packing import RELEASE_INTERVAL, PackedMemory
+from irrun.fast.specialization import CallSite, specialize
+from irrun.ops._support import registry
 
 ov = pytest.importorskip("openvino")
 o = pytest.importorskip("openvino.opset8")
@@ -75,6 +77,29 @@ def test_weights_that_exceed_the_budget_are_never_copied_as_a_whole(paths):
     for _ in range(3):
         np.testing.assert_array_equal(limited(x)[0], expected)
     assert len(_copies) <= before
+
+
+def test_unaligned_weights_are_copied_in_the_second_run(paths):
+    x = np.ones((2, INNER), np.float32)
+    compiled = irrun.compile_model(paths[1], jit=False)
+    before, counts = len(_copies), []
+    for _ in range(3):
+        compiled(x)
+        counts.append(len(_copies) - before)
+    assert counts == [0, 1, 1]
+
+
+def test_originals_of_weights_that_are_copied_are_released():
+    weights = make_unaligned(np.ones((INNER, COLUMNS), np.float32))
+    releases = []
+    packed = PackedMemory(1 << 30, lambda: releases.append(packed.used))
+    packed.count_copy(RELEASE_INTERVAL - weights.nbytes)
+    site = CallSite(registry.find("MatMul", "opset1"), {}, (None, weights), (False, False), 1, packed, True)
+    kernel = specialize(site)
+    x = np.ones((2, INNER), np.float32)
+    for count in (0, 1, 1):
+        np.testing.assert_allclose(kernel(x), INNER)
+        assert len(releases) == count
 
 
 def test_copies_of_the_same_memory_are_shared_while_they_are_used():
