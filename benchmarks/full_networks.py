@@ -109,4 +109,6 @@ def yolo11n() -> ModuleAndInputs:
 
     model = YOLO("yolo11n.yaml").model
     model.model[-1].export = True
-    return randomize_norms(ImageNetwork(model)), make_image(320)
+    image = make_image(320)
+    model.eval()(image["pixel_values"])  # computes the anchors, which a trace should contain as constants
+    return randomize_norms(ImageNetwork(model)), image
