@@ -155,6 +155,12 @@ def test_kernel_equals_plain_kernel(operation, data, filters, strides):
     check(operation, [x.astype(np.float16) for x in inputs], attributes, constants=(1,), compare=compare_sums)
 
 
+def test_depthwise_convolution_of_large_maps_equals_plain_kernel():
+    """A single channel exceeds the blocks that are computed at a time."""
+    inputs = [make_floats((1, 2, 250, 280), 1), make_floats((2, 1, 1, 3, 3), 2)]
+    check("GroupConvolution-1", inputs, ATTRIBUTES, constants=(1,), compare=compare_sums)
+
+
 @pytest.mark.parametrize("length", [30, 40000])
 def test_depthwise_convolution_of_sequences_computes_what_follows(length):
     """The methods have two spatial axes; the operations that follow, and the result, have one."""

@@ -331,6 +331,7 @@ def test_convolution_adds_an_input_of_other_channels_than_its_data(tmp_path):
     compiled = irrun.compile_model(path, jit=True)
     (instruction,) = compiled._fast_program.instructions
     assert [i.operation.type for i in instruction.plain] == ["Convolution", "Add"]
+    assert instruction.description.startswith("compiled")
     inputs = [IMAGE, np.ones((1, 8, 20, 24), np.float32)]
     np.testing.assert_allclose(compiled(inputs)[0], irrun.compile_model(path, optimize=False)(inputs)[0], atol=1e-5)
 

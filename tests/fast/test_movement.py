@@ -98,6 +98,12 @@ def has_index_outside(data, indices, axis):
     return bool(((indices < -size) | (indices >= size)).any())
 
 
+def test_element_of_a_list_of_texts_is_an_array():
+    attributes = {"begin_mask": [0], "end_mask": [0], "shrink_axis_mask": [1]}
+    inputs = [np.array(["first", "second"], object), ints(1), ints(2), ints(1)]
+    check("StridedSlice-1", inputs, attributes, constants=(1, 2, 3))
+
+
 INDICES = [2, -1, 0, 3, 7, [0], [1, 2], [0, 2], [2, 1, 0], [-1], [-2, -1], [1, 1], [3, 9], [[0, 1], [2, -3]], [], [-9]]
 INDICES += [[0, 1, 2, 3], [[1, 2]], [-1, 0], [-2]]
 

@@ -89,12 +89,15 @@ def test_unaligned_weights_are_copied_in_the_second_run(paths):
     assert counts == [0, 1, 1]
 
 
-def test_originals_of_weights_that_are_copied_are_released():
-    weights = make_unaligned(np.ones((INNER, COLUMNS), np.float32))
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_originals_of_weights_that_are_copied_are_released(transpose_b, monkeypatch):
+    monkeypatch.setattr(CallSite, "call_plain", None)  # is not called
+    weights = make_unaligned(np.ones((COLUMNS, INNER) if transpose_b else (INNER, COLUMNS), np.float32))
     releases = []
     packed = PackedMemory(1 << 30, lambda: releases.append(packed.used))
     packed.count_copy(RELEASE_INTERVAL - weights.nbytes)
-    site = CallSite(registry.find("MatMul", "opset1"), {}, (None, weights), (False, False), 1, packed, True)
+    operation, attributes = registry.find("MatMul", "opset1"), {"transpose_b": transpose_b}
+    site = CallSite(operation, attributes, (None, weights), (False, False), 1, packed, True)
     kernel = specialize(site)
     x = np.ones((2, INNER), np.float32)
     for count in (0, 1, 1):

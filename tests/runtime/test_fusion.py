@@ -184,3 +184,20 @@ def test_value_that_flows_through_a_region_has_the_shape_of_the_result(tmp_path,
     compiled = irrun.compile_model(builder.read(tmp_path, value), jit=False)
     (instruction,) = get_fused_instructions(compiled)
     assert instruction.inputs[0] == compiled._fast_program.parameters[-1]
+
+
+def test_type_of_a_converted_value_need_not_be_declared(tmp_path):
+    shape = (2, 3)
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="i64"', outputs=[port(0, shape, "I64")]),
+        layer(1, "Convert", data='destination_type="f32"', inputs=[port(0, shape)], outputs=[port(1, shape)]),
+        layer(2, "Sigmoid", inputs=[port(0, shape)], outputs=[port(1, shape, "FP32")]),
+        layer(3, "Exp", inputs=[port(0, shape)], outputs=[port(1, shape, "FP32")]),
+        layer(4, "Result", inputs=[port(0, shape)]),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0), (2, 1, 3, 0), (3, 1, 4, 0)]))
+    compiled = irrun.compile_model(path, jit=False)
+    (instruction,) = get_fused_instructions(compiled)
+    assert [i.operation.type for i in instruction.plain] == ["Sigmoid", "Exp"]
+    x = np.arange(6).reshape(shape)
+    np.testing.assert_allclose(compiled(x)[0], irrun.compile_model(path, optimize=False)(x)[0], rtol=1e-6)
