@@ -13,6 +13,7 @@ from irrun.fast.convolution_problem import Problem
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.elementwise_functions import find_block_function
 from irrun.fast.packing import PackedMemory
+from irrun.fast.winograd import WinogradMethod, transform_filters
 from irrun.ops._support.windows import create_windows
 from irrun.threads import use_threads
 
@@ -65,6 +66,14 @@ def test_winograd_equals_plain_kernel(shape, pads):
     data, filters = make_floats((2, 5, *shape), 1), make_floats((1, 7, 5, 3, 3), 2)
     actual, expected = compute("Winograd", data, filters, pads_begin=pads, pads_end=[1, 1])
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(("height", "tile_rows"), [(13, 7), (14, 7), (15, 8)])
+def test_tiles_of_winograd_cover_the_result_once(height, tile_rows):
+    windows = create_windows((height, 14), (3, 3), [1, 1], [1, 1], [1, 1], [1, 1])
+    filters = transform_filters(make_floats((4, 4, 3, 3)))
+    rows = WinogradMethod(filters, Problem(1, 1, 4, 4, (height, 14), windows)).rows
+    assert [i for part in rows for i in range(part.start, part.stop)] == list(range(tile_rows))
 
 
 @pytest.mark.parametrize("method", ["banded", "taps"])

@@ -138,6 +138,7 @@ CASES: list[tuple[str, list[Any], tuple[int, ...], dict[str, Any], int]] = [
      (), ANY, 1),
     ("ScaledDotProductAttention-13", [f32(2, 4, 8), f32(2, 6, 8), f32(2, 6, 8)], (), {"causal": False}, 1),
     ("ScaledDotProductAttention-13", [f32(2, 4, 8), f32(2, 4, 8), f32(2, 4, 8)], (), {"causal": True}, 1),
+    ("ScaledDotProductAttention-13", [f32(2, 4, 8), f32(2, 6, 8), f32(2, 6, 8), f32(1, 6)], (), {"causal": False}, 1),
     ("Interpolate-11", [f32(1, 2, 6, 6), i64(9, 12), i64(2, 3)], (1, 2), IMAGE, 1),
     ("Convolution-1", [f32(1, 3, 8, 8), f32(4, 3, 3, 3)], (1,), WINDOW, 1),
     ("GroupConvolution-1", [f32(1, 4, 8, 8), f32(4, 1, 1, 3, 3)], (1,), WINDOW, 1),
