@@ -9,7 +9,8 @@ import pytest
 
 import irrun
 from irrun.fast.loops import SequenceLoop, iterate_loop, iterate_tensor_iterator
-from irrun.limits import limit_allocations
+from irrun.limits import MemoryLimitError, limit_allocations
+from irrun.runtime.executor import Executor
 
 ov = pytest.importorskip("openvino")
 from openvino import opset13 as ops  # noqa: E402
@@ -296,6 +297,22 @@ def test_outputs_that_cannot_be_stored_are_refused_in_the_first_iteration(tmp_pa
     with limit_allocations(1000), pytest.raises(irrun.InputError, match="the result would take"):
         plain(inputs, observers=[lambda layer, *_: calls.append(layer.type)])
     assert calls.count("ReduceSum") == 1
+
+
+def test_output_of_all_iterations_counts_before_the_second(tmp_path, monkeypatch):
+    ov.save_model(build_loop(), tmp_path / "model.xml", compress_to_fp16=False)
+    compiled = irrun.compile_model(tmp_path / "model.xml", memory="4M")
+    iterations = []
+    run = Executor.run
+
+    def record(self, arguments, iteration=0):
+        iterations.append(iteration)
+        return run(self, arguments, iteration)
+
+    monkeypatch.setattr(Executor, "run", record)
+    with pytest.raises(MemoryLimitError, match="expected at most 4 MiB"):
+        compiled([np.array(100), np.zeros(1 << 15, F32)])  # the output takes 12.5 MiB
+    assert max(iterations) == 0
 
 
 def test_outputs_of_no_iteration_have_the_declared_type(tmp_path):
