@@ -146,11 +146,12 @@ def test_kernels_of_floats_refuse_types_without_arithmetic_only() -> None:
     def add(a, b=None):
         return a
 
-    for name in ("f32", "bf16", "i4", "u4", "u2", "boolean", "u1"):
+    for name in ("f32", "bf16", "i4", "u4", "u2", "boolean"):
         x = np.zeros(2, ELEMENT_TYPES[name].dtype)
         assert add(x).dtype == x.dtype
         expected = x.dtype if name == "bf16" else np.float32
         assert add(np.zeros(2, np.float32), x).dtype == expected
-    for x in (np.zeros(2, ELEMENT_TYPES["nf4"].dtype), np.zeros(2, ELEMENT_TYPES["u3"].dtype), np.array(["a"], object)):
+    refused = [np.zeros(2, ELEMENT_TYPES[name].dtype) for name in ("nf4", "u1", "u3")]
+    for x in (*refused, np.array(["a"], object)):
         with pytest.raises(InputError, match=r"input 1 is .*, expected a numeric type"):
             add(np.zeros(2, np.float32), x)
