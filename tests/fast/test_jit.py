@@ -360,6 +360,8 @@ def test_bodies_of_loops_are_compiled(tmp_path):
     compiled = irrun.compile_model(path, jit=True)
     entries = [e for e in list_plan(compiled._fast_program) if e.depth == 1]
     assert [(e.operations, e.implementation.partition(":")[0]) for e in entries] == [(("Sigmoid", "Exp"), "compiled")]
+    fused = [e for e in list_plan(irrun.compile_model(path, jit=False)._fast_program) if e.depth == 1]
+    assert [e.operations for e in fused] == [("Sigmoid", "Exp")]
     inputs = [np.random.default_rng(0).normal(size=shape).astype(np.float32), np.zeros(3, np.float32)]
     np.testing.assert_allclose(compiled(inputs)[0], irrun.compile_model(path, optimize=False)(inputs)[0], rtol=1e-5)
 

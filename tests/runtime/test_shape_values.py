@@ -159,15 +159,19 @@ def test_at_most_a_few_combinations_of_shapes_are_kept(tmp_path):
     assert get_instruction_count(compiled, make_floats(length, 4)) is not None
 
 
+def make_scalar(n):
+    return o.squeeze(o.convert(n, np.int32), i64(0))
+
+
 @pytest.mark.parametrize(
     ("name", "make", "is_known"),
     [
         ("elementwise", lambda x, n: o.add(x, n), True),
         ("reduction", lambda x, n: o.reduce_sum(x, o.constant(np.int64(0)), keep_dims=False), True),
         ("gather", lambda x, n: o.gather(x, o.convert(n, np.int64), o.constant(np.int64(0))), True),
-        ("range", lambda x, n: o.range(o.constant(0), o.squeeze(o.convert(n, np.int32), i64(0)), o.constant(1), "i32"), False),
+        ("range", lambda x, n: o.range(o.constant(0), make_scalar(n), o.constant(1), "i32"), False),
         ("tile", lambda x, n: o.tile(x, o.convert(n, np.int64)), False),
-        ("top k", lambda x, n: o.topk(x, o.squeeze(o.convert(n, np.int32), i64(0)), 0, "max", "value").output(0), False),
+        ("top k", lambda x, n: o.topk(x, make_scalar(n), 0, "max", "value").output(0), False),
         ("non-zero", lambda x, n: o.non_zero(x), False),
         ("segments", lambda x, n: o.non_max_suppression(
             o.reshape(o.concat([x, x, x, x], 0), i64(1, -1, 4), False), o.reshape(x, i64(1, 1, -1), False), i64(3)
