@@ -77,11 +77,12 @@ def connect(job: Job, scheduler: str | None, workers: int | None) -> Iterator[An
 def _fork_from_preloaded_process(job: Job) -> Iterator[None]:
     """Let Dask fork workers from a server process that has run the module `preload`."""
     import dask
-    from distributed.utils import get_mp_context
+    from distributed import utils
 
     library: Any = dask
+    utilities: Any = utils
     with library.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
-        context: Any = get_mp_context()  # type: ignore[no-untyped-call]
+        context = utilities.get_mp_context()
         context.set_forkserver_preload(["distributed", "zarr", "irrun.distributed.preload"])
         os.environ[PRELOADED_JOB] = base64.b64encode(pickle.dumps(job.select_first())).decode()
         try:
