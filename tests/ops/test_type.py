@@ -10,6 +10,7 @@ from irrun.errors import InputError
 from irrun.ops import type as kernels
 from irrun.ops._support.conversion import convert
 from irrun.ops._support.numerics import compute_in_float32
+from irrun.ops.activation.elementwise import gelu_7
 
 STRINGS = np.array(["a", "b"], object)
 
@@ -139,6 +140,12 @@ def test_invalid_utf8_is_preserved() -> None:
     text = np.array([255, 254, 97], np.uint8)
     packed = kernels.string_tensor_pack_15(np.array([0]), np.array([3]), text)
     assert kernels.string_tensor_unpack_15(packed)[2].tolist() == text.tolist()
+
+
+def test_functions_refuse_strings_that_are_numbers() -> None:
+    for text in ("one", "1.5"):
+        with pytest.raises(InputError, match="input 0 is string, expected a numeric type"):
+            gelu_7(np.array([text], object))
 
 
 def test_kernels_of_floats_refuse_types_without_arithmetic_only() -> None:

@@ -166,8 +166,8 @@ def compute_in_float32(kernel: Function) -> Function:
                 continue
             if x.dtype in LOW_PRECISION:
                 dtype = dtype or x.dtype
-            elif x.dtype.kind in "OV" and (x.dtype.kind == "O" or x.dtype.fields is not None):
-                raise InputError(f"input {i} is {ElementType.of(x.dtype)}, expected a numeric type")
+            else:
+                _check_is_numeric(i, x)
         if dtype is None:
             return kernel(*inputs, **attributes)
         result = kernel(*[None if x is None else upcast(x) for x in inputs], **attributes)
@@ -176,6 +176,12 @@ def compute_in_float32(kernel: Function) -> Function:
         return result.astype(dtype) if result.dtype == np.float32 else result
 
     return wrapper  # type: ignore[return-value]
+
+
+def _check_is_numeric(position: int, x: Array) -> None:
+    """Raise an InputError for strings and bits, which have no arithmetic."""
+    if x.dtype.kind in "OV" and (x.dtype.kind == "O" or x.dtype.fields is not None):
+        raise InputError(f"input {position} is {ElementType.of(x.dtype)}, expected a numeric type")
 
 
 def compute_in_float64(
@@ -220,8 +226,12 @@ def apply_in_float64(
 
     Returns:
         An array of the type and shape of `data`.
+
+    Raises:
+        InputError: The elements are strings or bits.
     """
     if not is_float(data.dtype):
+        _check_is_numeric(0, data)
         native = to_native(data)
         exact = np.asarray(function(native.astype(np.float64)))
         whole = cast_to_integers(round_half_away(exact) if integers == "round" else exact, native.dtype)
