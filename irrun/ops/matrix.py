@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.ops._support.flops import Call, count_einsum, count_matmul
 from irrun.ops._support.matrix_products import matmul
@@ -100,8 +101,11 @@ def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None)
         return matmul(mat_a, weights)
     if offsets is None:
         raise InputError(f"offsets is missing, expected shape [{groups}]")
-    if offsets.shape != (groups,):
-        raise InputError(f"offsets has shape {list(offsets.shape)}, expected [{groups}]")
+    if offsets.shape != (groups,) or offsets.dtype.kind not in "iu":
+        raise InputError(
+            f"offsets is {ElementType.of(offsets.dtype)} of shape {list(offsets.shape)}, expected integers of shape "
+            f"[{groups}]"
+        )
     ends = offsets.tolist()
     bounds = [0, *ends]
     if any(end < start for start, end in itertools.pairwise(bounds)) or bounds[-1] > mat_a.shape[0]:

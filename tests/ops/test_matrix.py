@@ -82,7 +82,7 @@ def test_grouped_rows_after_the_last_group_are_zero():
     assert grouped_mat_mul_17(a, b, np.array([1, 3]))[:, 0].tolist() == [2, 2, 2, 0]
 
 
-@pytest.mark.parametrize("offsets", [None, [3], [3, 2], [1, 5], [-1, 2]])
+@pytest.mark.parametrize("offsets", [None, [3], [3, 2], [1, 5], [-1, 2], [1.0, 3.0]])
 def test_grouped_offsets_are_checked(offsets):
     array = None if offsets is None else np.array(offsets)
     with pytest.raises(InputError, match="offsets"):
