@@ -94,6 +94,12 @@ class CodeFormat:
         is_code = (rounded >= 0) & (rounded < self.levels)
         return rounded.astype(np.int64) if bool((is_exact & is_code).all()) else None
 
+    @functools.cached_property
+    def nearest_zero(self) -> Array:
+        """The code of 0, or of the value nearest to it."""
+        zero = np.rint(-self.out_low / self.step) if self.zero is None else self.zero
+        return np.clip(zero, 0, self.levels - 1).astype(np.int64)
+
     def equals(self, other: CodeFormat) -> bool:
         """Return whether the codes of another format have the same values."""
         mine, others = (self.out_low, self.out_high), (other.out_low, other.out_high)

@@ -181,27 +181,46 @@ def compile_packing() -> Callable[..., None]:
         with f.loop(0, columns, f.lanes) as position:
             f.store(f.coerce(0.0, f.vector), f.offset(target, position), f.mask_range(0, columns - position))
 
-    with f.loop(0, p["channels"]) as channel:
-        plane = f.offset(p["data"], channel * p["plane"])
-        block = f.offset(p["panel"], channel * p["step"])
-        with f.loop(0, p["rows"]) as number:
-            row = number * p["row_stride"] + p["first_row"]
-            target = f.offset(block, number * columns)
-            source = f.offset(plane, row * width)
+    emit_rows(f, p["channels"], copy_vectors, copy_pairs, copy_elements, clear)
+    return compile_function(f)
+
+
+def emit_rows(
+    f: Function,
+    plane_count: Value,
+    copy_vectors: Callable[[Value, Value], None],
+    copy_pairs: Callable[[Value, Value], None],
+    copy_elements: Callable[[Value, Value], None],
+    clear: Callable[[Value], None],
+) -> None:
+    """Append the copies of all rows of a phase to the panel.
+
+    Args:
+        f: A function with the parameters of `compile_packing`.
+        plane_count: The number of planes.
+        copy_vectors: Copies a row without a stride from one address to another.
+        copy_pairs: Copies every second element of a row.
+        copy_elements: Copies a row with any other stride.
+        clear: Fills a row beyond the data.
+    """
+    p = f.parameters
+    with f.loop(0, plane_count) as number:
+        plane = f.offset(p["data"], number * p["plane"])
+        block = f.offset(p["panel"], number * p["step"])
+        with f.loop(0, p["rows"]) as index:
+            row = index * p["row_stride"] + p["first_row"]
+            target = f.offset(block, index * p["columns"])
+            source = f.offset(plane, row * p["width"])
             is_inside = f.compare("slt", row, p["height"]) & f.compare("sge", row, 0)
 
             def copy_row(source: Value = source, target: Value = target) -> None:
                 def copy_strided() -> None:
-                    f.choose(
-                        f.compare("eq", p["stride"], 2),
-                        lambda: copy_pairs(source, target),
-                        lambda: copy_elements(source, target),
-                    )
+                    is_pair = f.compare("eq", p["stride"], 2)
+                    f.choose(is_pair, lambda: copy_pairs(source, target), lambda: copy_elements(source, target))
 
                 f.choose(f.compare("eq", p["stride"], 1), lambda: copy_vectors(source, target), copy_strided)
 
-            f.choose(is_inside, copy_row, lambda target=target: clear(target))  # type: ignore[misc]
-    return compile_function(f)
+            f.choose(is_inside, copy_row, functools.partial(clear, target))
 
 
 @functools.cache
@@ -387,10 +406,7 @@ class Convolution:
                     offsets, weights, length, arguments = call.products
                     multiply(panel, offsets, weights, block, length, target, table, *arguments)
 
-            if len(parts) == 1:
-                compute(0)
-            else:
-                run_parallel(compute, len(parts))
+            run_parallel(compute, len(parts))
             return result
 
         return convolve

@@ -59,7 +59,9 @@ def compile_product() -> Callable[..., None]:
         for height in heights:
             stop = p["count"] & -height
             with f.loop(start, stop, height) as row:
-                _emit_tile(f, [line[:width] for line in accumulators[:height]], panel, row)
+                lines = [line[:width] for line in accumulators[:height]]
+                source = f.offset(p["data"], row * p["inner"])
+                emit_tile(f, lines, panel, (source, p["inner"]), (p["block"], tile), row)
                 position = row * p["columns"] + column
                 f.append(
                     f"call void {p['epilogue']}(ptr {p['block']}, i64 {tile}, ptr {p['result']}, i64 {position}, "
@@ -67,6 +69,20 @@ def compile_product() -> Callable[..., None]:
                 )
             start = stop
 
+    emit_panels(f, multiply_panel)
+    return compile_function(f)
+
+
+def emit_panels(f: Function, multiply_panel: Callable[[Value, int], None]) -> None:
+    """Append the products with all panels of the columns from `first` to `last`; see `divide_columns`.
+
+    Args:
+        f: A function with the parameters `first` and `last`.
+        multiply_panel: Appends the products with a panel: its first column, and its number of vectors.
+    """
+    p = f.parameters
+    vectors = get_tile()[1]
+    tile = vectors * f.lanes
     with f.loop(p["first"], p["last"] - (tile + f.lanes), tile) as column:
         multiply_panel(column, vectors)
     # What is left has at most one vector more than a tile.
@@ -84,7 +100,6 @@ def compile_product() -> Callable[..., None]:
         fits = f.compare("sle", rest, width * f.lanes) & f.compare("sgt", rest, (width - 1) * f.lanes)
         with f.when(fits):
             multiply_panel(start, width)
-    return compile_function(f)
 
 
 def get_tile_size() -> int:
@@ -109,13 +124,30 @@ def divide_columns(columns: int) -> list[tuple[int, int]]:
     return [(start, width * lanes) for start, width in zip(starts, widths, strict=True)]
 
 
-def _emit_tile(f: Function, accumulators: Sequence[Sequence[Variable]], panel: Value, row: Value) -> None:
+def emit_tile(
+    f: Function,
+    accumulators: Sequence[Sequence[Variable]],
+    panel: Value,
+    data: tuple[Value, Value],
+    result: tuple[Value, Value | int],
+    row: Value,
+) -> None:
+    """Append the products of a few rows with a panel of weights.
+
+    Args:
+        f: A function with the parameter `inner`.
+        accumulators: For each row, the sums of each vector of columns.
+        panel: The address of the panel.
+        data: The address of the first row, and the elements between rows.
+        result: The address of the first row of the result, and the elements between rows.
+        row: The number of the first row.
+    """
     p = f.parameters
     width = len(accumulators[0])
     for line in accumulators:
         for accumulator in line:
             accumulator.set(0.0)
-    sources = [f.offset(p["data"], (row + r) * p["inner"]) for r in range(len(accumulators))]
+    sources = [f.offset(data[0], data[1] * r) for r in range(len(accumulators))]
     # The first tiles of a panel load the next one from memory: one line for each k.
     third = f.min(f.emit("i64", f"sdiv i64 {row}, {get_tile()[0]}"), width - 1)
     following = f.offset(panel, (third + width) * p["inner"] * f.lanes)
@@ -127,10 +159,9 @@ def _emit_tile(f: Function, accumulators: Sequence[Sequence[Variable]], panel: V
             factor = f.splat(f.load(f.offset(source, k)), f.vector)
             for column, accumulator in zip(columns, line, strict=True):
                 accumulator.set(f.multiply_add(column, factor, accumulator.get()))
-    stride = get_tile()[1] * f.lanes
     for r, line in enumerate(accumulators):
         for i, accumulator in enumerate(line):
-            f.store(accumulator.get(), f.offset(p["block"], r * stride + i * f.lanes))
+            f.store(accumulator.get(), f.offset(result[0], result[1] * r + i * f.lanes))
 
 
 @functools.cache

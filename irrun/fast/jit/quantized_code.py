@@ -9,6 +9,7 @@ from typing import Any
 
 from irrun.fast.jit.code import Function, Value, Variable
 from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.convolution import emit_rows
 from irrun.fast.jit.dot_products import DotProduct, get_dot_product
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
@@ -125,23 +126,7 @@ def compile_packing() -> Callable[..., None]:
             with f.when(f.compare("sgt", p["pair"], 0)):
                 f.store(pads, f.offset(target, p["pair"] + position), valid)
 
-    with f.loop(0, p["planes"]) as number:
-        plane = f.offset(p["data"], number * p["plane"])
-        block = f.offset(p["panel"], number * p["step"])
-        with f.loop(0, p["rows"]) as index:
-            row = index * p["row_stride"] + p["first_row"]
-            target = f.offset(block, index * columns)
-            source = f.offset(plane, row * width)
-            is_inside = f.compare("slt", row, p["height"]) & f.compare("sge", row, 0)
-
-            def copy_row(source: Value = source, target: Value = target) -> None:
-                def copy_strided() -> None:
-                    is_pair = f.compare("eq", p["stride"], 2)
-                    f.choose(is_pair, lambda: copy_pairs(source, target), lambda: copy_elements(source, target))
-
-                f.choose(f.compare("eq", p["stride"], 1), lambda: copy_vectors(source, target), copy_strided)
-
-            f.choose(is_inside, copy_row, lambda target=target: clear(target))  # type: ignore[misc]
+    emit_rows(f, p["planes"], copy_vectors, copy_pairs, copy_elements, clear)
     return compile_function(f)
 
 

@@ -152,10 +152,7 @@ class QuantizedConvolution:
                             pack(source + call.source, panel + start, *arguments)
                     multiply(panel, *call.addresses, block, target, table, epilogue, *call.arguments)
 
-            if len(parts) == 1:
-                compute(0)
-            else:
-                run_parallel(compute, len(parts))
+            run_parallel(compute, len(parts))
             return result
 
         return convolve

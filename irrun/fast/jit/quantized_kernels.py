@@ -168,10 +168,8 @@ class QuantizedConvolutionKernel:
         if not source.is_uniform and not is_depthwise:
             raise ValueError("expected one scale of the data")
         # The value of a code is (code - zero) * step + rest. Pads have the code of zero, or their value is subtracted.
-        zero = source.zero
-        pads_exactly = zero is not None and bool(zero.min() == zero.max())
-        if zero is None:
-            zero = np.clip(np.rint(-source.out_low / source.step), 0, source.levels - 1).astype(np.int64)
+        zero = source.nearest_zero
+        pads_exactly = source.zero is not None and bool(zero.min() == zero.max())
         rest = source.out_low + zero * source.step
         sums = codes.reshape(self._out_channels, -1).sum(axis=1, dtype=np.int64)
         self._pad = int(zero.min()) * 0x01010101
@@ -181,7 +179,7 @@ class QuantizedConvolutionKernel:
         if not pads_exactly and may_pad(attributes, self._kernel_shape):
             value = source.out_low + int(zero.min()) * source.step
             self._correction = PadCorrection(planar, value * scales)
-        self._formats = [isinstance(s, CodedOperand) for s in sources if s is None or isinstance(s, CodedOperand)]
+        self._formats = _list_formats(sources)
         self._types = [U8 if has_codes else F32 for has_codes in self._formats]
         self._result_type = U8 if is_coded else F32
         #: The number of the variable that stands for the correction.
@@ -193,8 +191,7 @@ class QuantizedConvolutionKernel:
         self._operands = epilogue.operands
         self._bindings: dict[tuple[tuple[int, ...], ...], _Binding] = {}
         kind = "depthwise convolution" if is_depthwise else "convolution"
-        result = "codes" if is_coded else "f32"
-        self.description = f"compiled: {kind} of 8-bit codes to {result}, sums in i32 ({get_dot_product().name})"
+        self.description = _describe(kind, is_coded)
 
     def __call__(self, data: Array, *variables: Array) -> Array:
         """Convolve, and compute the epilogue."""
@@ -361,15 +358,14 @@ class QuantizedProductKernel:
         if inner > MAX_PRODUCTS or inner % 4 or not source.is_uniform:
             raise ValueError("expected rows of a multiple of 4 with one scale")
         self._rank, self._inner, self._columns, self._is_coded = rank, inner, columns, is_coded
-        zero = np.clip(np.rint(-source.out_low / source.step), 0, source.levels - 1).astype(np.int64)
+        zero = source.nearest_zero
         rest = source.out_low + zero * source.step
         sums = codes.sum(axis=1, dtype=np.int64)
         self._product = QuantizedProduct(codes, (-zero * sums).astype(np.int32))
         epilogue = simplify(steps, sources, source.step * scales, rest * scales * sums, rank, is_coded, axis=-1)
         self._steps, self._operands = epilogue.steps, epilogue.operands
-        self._formats = [isinstance(s, CodedOperand) for s in sources if s is None or isinstance(s, CodedOperand)]
-        result = "codes" if is_coded else "f32"
-        self.description = f"compiled: product of 8-bit codes to {result}, sums in i32 ({get_dot_product().name})"
+        self._formats = _list_formats(sources)
+        self.description = _describe("product", is_coded)
 
     def __call__(self, data: Array, *variables: Array) -> Array:
         """Multiply, and compute the epilogue."""
@@ -404,6 +400,16 @@ class QuantizedProductKernel:
             else:
                 raise ValueError("expected an operand with the shape of the result or of its columns")
         return Expression(tuple(kinds), self._steps)
+
+
+def _list_formats(sources: Sequence[Source]) -> list[bool]:
+    """Return for each variable operand whether it is codes."""
+    return [isinstance(s, CodedOperand) for s in sources if s is None or isinstance(s, CodedOperand)]
+
+
+def _describe(kind: str, is_coded: bool) -> str:
+    result = "codes" if is_coded else "f32"
+    return f"compiled: {kind} of 8-bit codes to {result}, sums in i32 ({get_dot_product().name})"
 
 
 def _to_codes(shape: Sequence[int]) -> tuple[int, ...]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.products import get_tile
+from irrun.fast.jit.products import emit_panels, emit_tile, get_tile
 from irrun.fast.jit.transposition import transpose_vectors
 
 __all__ = ["POINTS", "compile_data_transform", "compile_products", "compile_result_transform"]
@@ -122,7 +121,6 @@ def compile_products() -> Callable[..., None]:
     )
     f = Function("multiply_tiles", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
-    tile = vectors * f.lanes
     accumulators = [[f.variable(f.vector, 0.0) for _ in range(vectors)] for _ in range(rows)]
 
     def multiply_panel(position: Value, column: Value, width: int) -> None:
@@ -135,50 +133,13 @@ def compile_products() -> Callable[..., None]:
                 lines = [line[:width] for line in accumulators[:height]]
                 source = f.offset(p["data"], position * p["data_step"] + row * p["data_stride"])
                 offset = position * p["result_step"] + row * p["result_stride"] + (column - p["first"])
-                _emit_tile(f, lines, panel, source, f.offset(p["result"], offset), row)
+                target = f.offset(p["result"], offset)
+                emit_tile(f, lines, panel, (source, p["data_stride"]), (target, p["result_stride"]), row)
             start = stop
 
     with f.loop(0, p["positions"]) as position:
-        with f.loop(p["first"], p["last"] - (tile + f.lanes), tile) as column:
-            multiply_panel(position, column, vectors)
-        # What is left has at most one vector more than a tile.
-        total = p["last"] - p["first"]
-        done = f.emit("i64", f"sdiv i64 {f.max(total - (f.lanes + 1), 0)}, {tile}") * tile
-        start, rest = p["first"] + done, total - done
-        is_long = f.compare("sgt", rest, tile)
-        with f.when(is_long):
-            multiply_panel(position, start, vectors - 1)
-        start = f.select(is_long, start + (vectors - 1) * f.lanes, start)
-        rest = p["last"] - start
-        for width in range(1, vectors + 1):
-            with f.when(f.compare("eq", rest, width * f.lanes)):
-                multiply_panel(position, start, width)
+        emit_panels(f, functools.partial(multiply_panel, position))
     return compile_function(f)
-
-
-def _emit_tile(
-    f: Function, accumulators: Sequence[Sequence[Any]], panel: Value, source: Value, target: Value, row: Value
-) -> None:
-    p = f.parameters
-    width = len(accumulators[0])
-    for line in accumulators:
-        for accumulator in line:
-            accumulator.set(0.0)
-    sources = [f.offset(source, p["data_stride"] * r) for r in range(len(accumulators))]
-    # The first tiles of a panel load the next one from memory: one line for each k.
-    third = f.min(f.emit("i64", f"sdiv i64 {row}, {get_tile()[0]}"), width - 1)
-    following = f.offset(panel, (third + width) * p["inner"] * f.lanes)
-    with f.loop(0, p["inner"]) as k:
-        weights = f.offset(panel, k * (width * f.lanes))
-        f.prefetch(f.offset(following, k * f.lanes))
-        columns = [f.load(f.offset(weights, i * f.lanes), f.vector) for i in range(width)]
-        for line_source, line in zip(sources, accumulators, strict=True):
-            factor = f.splat(f.load(f.offset(line_source, k)), f.vector)
-            for column, accumulator in zip(columns, line, strict=True):
-                accumulator.set(f.multiply_add(column, factor, accumulator.get()))
-    for r, line in enumerate(accumulators):
-        for i, accumulator in enumerate(line):
-            f.store(accumulator.get(), f.offset(f.offset(target, p["result_stride"] * r), i * f.lanes))
 
 
 @functools.cache
