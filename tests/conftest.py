@@ -30,3 +30,11 @@ def forbid_plain(monkeypatch):
         raise AssertionError(f"the specialized kernel of {instruction.layer.describe()} failed")
 
     monkeypatch.setattr("irrun.runtime.executor.Executor._run_plain", fail)
+
+
+@pytest.fixture(scope="module")
+def own_kernel_cache(tmp_path_factory):
+    """Keep compiled kernels in a folder of the module, so that they are compiled by the code that is tested."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield

@@ -9,7 +9,7 @@ import numpy as np
 import irrun
 from irrun.element_types import ElementType
 
-__all__ = ["chain", "dims", "layer", "net", "port", "run_layer", "write"]
+__all__ = ["chain", "dims", "layer", "net", "port", "run_layer", "write", "write_row_loop"]
 
 
 def dims(shape) -> str:
@@ -86,3 +86,18 @@ def run_layer(folder: Path, type: str, version: str, data: str, *inputs: np.ndar
         edges.append((len(inputs), p, p + 1, 0))
     results = irrun.compile_model(write(folder, net(layers, edges)))(list(inputs))
     return [np.array(results[i]) for i in range(outputs)]
+
+
+def write_row_loop(folder: Path) -> Path:
+    """Write a model with a TensorIterator "it" that computes layer1, the Relu of each row of x, f32[2,3]."""
+    body = chain("Relu", shape=(1, 3)).partition("<net")[2].partition(">")[2].removesuffix("</net>")
+    inner = (
+        '<port_map><input axis="0" external_port_id="0" internal_layer_id="0"/>'
+        f'<output axis="0" external_port_id="1" internal_layer_id="2"/></port_map><body>{body}</body>'
+    )
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")], name="x"),
+        layer(1, "TensorIterator", inputs=[port(0, (2, 3))], outputs=[port(1, (2, 3), "FP32")], inner=inner, name="it"),
+        layer(2, "Result", inputs=[port(0, (2, 3))]),
+    ]
+    return write(folder, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0)]), name="loop")

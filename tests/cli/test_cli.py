@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import call
 from ir_text import chain, graph, layer, net, port, write
 
 from irrun.cli import main
@@ -18,17 +19,6 @@ from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.ops._support.operation import Operation
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
-
-
-def call(capsys, *arguments):
-    """Run the command line and return the exit code, stdout and stderr."""
-    code = 0
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stop:
-        code = stop.code
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture

@@ -6,25 +6,14 @@ import json
 
 import numpy as np
 import pytest
+from command_line import call
 from ir_text import chain, layer, net, port, write
 
-from irrun.cli import main
 from irrun.cli.show import format_bytes, format_tensors
 from irrun.data.load import LoadOptions
 from irrun.inspection.profile_table import format_quantity
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
-
-
-def call(capsys, *arguments):
-    """Run the command line and return the exit code, stdout and stderr."""
-    code = 0
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stop:
-        code = int(str(stop.code))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture

@@ -7,23 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import call
 from ir_text import chain, write
 
-from irrun.cli import main
 from irrun.inspection import Trace
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
-
-
-def call(capsys, *arguments):
-    """Run the command line, and return the exit code, stdout and stderr."""
-    try:
-        main([str(a) for a in arguments])
-        code = 0
-    except SystemExit as error:
-        code = error.code
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture

@@ -8,22 +8,12 @@ import sys
 import numpy as np
 import pytest
 from click.shell_completion import ShellComplete
-from ir_text import chain, layer, net, port, write
+from command_line import call
+from ir_text import chain, layer, net, port, write, write_row_loop
 
 import irrun
-from irrun.cli import _group, main
+from irrun.cli import _group
 from irrun.cli.tables import print_table
-
-
-def call(capsys, *arguments):
-    """Run the command line and return the exit code, stdout and stderr."""
-    code = 0
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stop:
-        code = stop.code
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture
@@ -35,17 +25,7 @@ def model(tmp_path):
 @pytest.fixture
 def loop(tmp_path):
     """A model with a TensorIterator "it" that computes layer1, the Relu of each row of x."""
-    body = chain("Relu", shape=(1, 3)).partition("<net")[2].partition(">")[2].removesuffix("</net>")
-    inner = (
-        '<port_map><input axis="0" external_port_id="0" internal_layer_id="0"/>'
-        f'<output axis="0" external_port_id="1" internal_layer_id="2"/></port_map><body>{body}</body>'
-    )
-    layers = [
-        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")], name="x"),
-        layer(1, "TensorIterator", inputs=[port(0, (2, 3))], outputs=[port(1, (2, 3), "FP32")], inner=inner, name="it"),
-        layer(2, "Result", inputs=[port(0, (2, 3))]),
-    ]
-    return write(tmp_path, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0)]), name="loop")
+    return write_row_loop(tmp_path)
 
 
 @pytest.mark.parametrize("option", ["--show", "--trace"])

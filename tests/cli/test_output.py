@@ -11,23 +11,13 @@ from types import SimpleNamespace
 import click
 import numpy as np
 import pytest
+from command_line import call
 from ir_text import chain, write
 
 import irrun
-from irrun.cli import COMMANDS, main
+from irrun.cli import COMMANDS
 from irrun.cli.trace import sort_values
 from irrun.inspection.machine import Machine
-
-
-def call(capsys, *arguments):
-    """Run the command line, and return the exit code, stdout and stderr."""
-    code = 0
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stop:
-        code = int(str(stop.code))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 class Terminal(io.StringIO):

@@ -12,9 +12,10 @@ from pathlib import Path
 import click
 import numpy as np
 import pytest
+from command_line import call
 from ir_text import chain, write
 
-from irrun.cli import COMMANDS, main
+from irrun.cli import COMMANDS
 from irrun.inspection.machine import Machine
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
@@ -25,17 +26,6 @@ RUN = ("profile", EXAMPLE / "model.xml", "--input", EXAMPLE / "input.npy", "--ru
 def _machine(monkeypatch):
     module = importlib.import_module("irrun.inspection.profile")
     monkeypatch.setattr(module, "measure_machine", lambda threads: Machine(threads, 1e11, 1e10))
-
-
-def call(capsys, *arguments):
-    """Run the command line, and return the exit code, stdout and stderr."""
-    try:
-        main([str(a) for a in arguments])
-        code = 0
-    except SystemExit as error:
-        code = error.code
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def test_table_names_layers_executor_and_total(capsys):

@@ -19,6 +19,7 @@ from irrun.ops._support.registry import list_operations
 from irrun.runtime.executor import Executor, RequestState
 from irrun.runtime.passes.specialization import specialize_instructions
 from irrun.runtime.program import Instruction, Program
+from irrun.threads import use_threads
 
 #: Values at which functions of f32 have special results.
 SPECIAL_FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3e38, -3e38, 1e-40, np.inf, -np.inf, np.nan, 20.0, -100.0]
@@ -211,3 +212,13 @@ def make_values(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> Array:
 def iterate_constants(count: int) -> list[tuple[int, ...]]:
     """Return the subsets of inputs that may be constant, except all of them."""
     return [c for n in range(count) for c in itertools.combinations(range(count), n)]
+
+
+def run_with_threads(function: Callable[..., Any]) -> Any:
+    """Return what a function returns, after checking that it has the same bits for other numbers of threads."""
+    results = []
+    for count in (1, 2, 4):
+        with use_threads(count), np.errstate(all="ignore"):
+            results.append(function())
+    assert all(np.array_equal(results[0], other, equal_nan=True) for other in results[1:])
+    return results[0]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import irrun
+from fast.harness import run_with_threads
 from irrun.ops._support.windows import create_windows
 from irrun.ops.activation.softmax import softmax_8
 from irrun.ops.convolution.forward import group_convolution_1
@@ -22,29 +23,14 @@ from irrun.ops.quantization import fake_quantize_1
 from irrun.ops.sequence.attention import scaled_dot_product_attention_13
 from irrun.runtime import compilation
 from irrun.runtime.plan import list_plan
-from irrun.threads import use_threads
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),
+    pytest.mark.usefixtures("own_kernel_cache"),
+]
 
 EPSILON = np.finfo(np.float32).eps
 erf = np.vectorize(math.erf, otypes=[float])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def use_own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-def run_with_threads(function):
-    """Return what a function returns, after checking that it has the same bits for other numbers of threads."""
-    results = []
-    for count in (1, 2, 4):
-        with use_threads(count), np.errstate(all="ignore"):
-            results.append(function())
-    assert all(np.array_equal(results[0], other, equal_nan=True) for other in results[1:])
-    return results[0]
 
 
 def make_steps(*names):

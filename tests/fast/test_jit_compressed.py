@@ -8,30 +8,16 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from fast.harness import run_with_threads
 from irrun.fast.compressed import CompressedWeights
-from irrun.threads import use_threads
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),
+    pytest.mark.usefixtures("own_kernel_cache"),
+]
 
 EPSILON = np.finfo(np.float32).eps
 LIMITS = {"int8": (-128, 128), "uint8": (0, 256), "int4": (-8, 8), "uint4": (0, 16)}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def use_own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
-def run_with_threads(function):
-    """Return what a function returns, after checking that it has the same bits for other numbers of threads."""
-    results = []
-    for count in (1, 2, 4):
-        with use_threads(count), np.errstate(all="ignore"):
-            results.append(function())
-    assert all(np.array_equal(results[0], other, equal_nan=True) for other in results[1:])
-    return results[0]
 
 
 def make_weights(name, shape, groups, zero_point):

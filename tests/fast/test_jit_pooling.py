@@ -8,14 +8,10 @@ import pytest
 from irrun.ops.pooling import max_pool_8
 from irrun.threads import use_threads
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def use_own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),
+    pytest.mark.usefixtures("own_kernel_cache"),
+]
 
 
 @pytest.mark.parametrize("seed", range(24))

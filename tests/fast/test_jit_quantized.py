@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import irrun
+from fast.harness import run_with_threads
 from irrun.ops.convolution.forward import group_convolution_1
 from irrun.ops.quantization import fake_quantize_1
 from irrun.runtime.plan import list_plan
-from irrun.threads import use_threads
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
 
@@ -36,17 +36,6 @@ def form(request):
     else:
         with use_portable_form():
             yield request.param
-
-
-def run_with_threads(function):
-    """Return the result, after asserting that its bits do not depend on the number of threads."""
-    results = []
-    for count in (1, 2, 4):
-        with use_threads(count):
-            results.append(function())
-    for result in results[1:]:
-        np.testing.assert_array_equal(result, results[0])
-    return results[0]
 
 
 def make_codes(levels):

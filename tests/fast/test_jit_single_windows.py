@@ -8,16 +8,12 @@ import pytest
 from irrun.ops.convolution.forward import group_convolution_1
 from irrun.threads import use_threads
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),
+    pytest.mark.usefixtures("own_kernel_cache"),
+]
 
 EPSILON = np.finfo(np.float32).eps
-
-
-@pytest.fixture(scope="module", autouse=True)
-def use_own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.mark.parametrize("batch", [1, 3])

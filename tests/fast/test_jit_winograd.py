@@ -9,17 +9,13 @@ from irrun.fast.packing import PackedMemory
 from irrun.ops.convolution.forward import group_convolution_1
 from irrun.threads import use_threads
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),
+    pytest.mark.usefixtures("own_kernel_cache"),
+]
 
 #: The unit roundoff of f32.
 ROUNDOFF = np.finfo(np.float32).eps / 2
-
-
-@pytest.fixture(scope="module", autouse=True)
-def use_own_cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def make_matrices(size):

@@ -11,12 +11,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from command_line import call
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from ir_text import chain, layer, net, port, write
 
 import irrun
-from irrun.cli import main
 from irrun.ir.reader import read_findings
 from irrun.ir.weights import MissingWeightsError
 
@@ -253,17 +253,6 @@ FILES = {
 }
 
 
-def run_cli(arguments, capsys):
-    """Return exit code, stdout and stderr of the command line."""
-    code = 0
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stop:
-        code = stop.code
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("name", FILES)
 def test_invalid_file_is_reported_in_one_line(name, tmp_path, capsys):
@@ -272,7 +261,7 @@ def test_invalid_file_is_reported_in_one_line(name, tmp_path, capsys):
     path = write(tmp_path, text, weights)
     tracemalloc.start()
     try:
-        code, out, err = run_cli([path, "--input", "random", "--output", tmp_path / "out.npz"], capsys)
+        code, out, err = call(capsys, path, "--input", "random", "--output", tmp_path / "out.npz")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -542,7 +531,7 @@ def test_execution_graph_is_recognized(tmp_path):
 
 def test_long_message_is_truncated(tmp_path, capsys):
     path = write(tmp_path, GOOD.replace('shape="2,3"', f'shape="{",".join(["1"] * 100_000)}"'))
-    code, _, err = run_cli([path, "--input", "zeros"], capsys)
+    code, _, err = call(capsys, path, "--input", "zeros")
     assert code == 2
     assert len(err) < 25_000
 

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from command_line import call
 from ir_text import chain, write
-
-from irrun.cli import main
 
 pytest.importorskip("distributed")
 pytest.importorskip("zarr")
-
-
-def call(capsys, *arguments):
-    """Run the command line and return the exit code, stdout and stderr."""
-    code = 0
-    try:
-        main([str(a) for a in arguments])
-    except SystemExit as stop:
-        code = stop.code
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.mark.parametrize(
