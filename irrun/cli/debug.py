@@ -9,7 +9,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, complete_files, input_options, precision_option
+from irrun.cli.inputs import InputOptions, input_options, output_option, precision_option
 
 __all__ = ["command"]
 
@@ -34,13 +34,7 @@ __all__ = ["command"]
     help="Stop only if an output satisfies this: nan, inf, or a comparison such as 'abs>1e4' (abs, min, max, mean, "
     "std, zeros). Alternatives are separated by 'or'.",
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="PATH",
-    shell_complete=complete_files,
-    help="Save the outputs to an .npz, .npy or .json file or a folder.",
-)
+@output_option
 @precision_option
 @import_option
 def command(

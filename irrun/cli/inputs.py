@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 __all__ = [
     "InputOptions",
     "complete_files",
+    "image_options",
     "input_options",
     "load_input_sets",
+    "output_option",
     "parse_numbers",
     "parse_size",
     "precision_option",
@@ -34,6 +36,14 @@ def complete_files(ctx: click.Context, parameter: click.Parameter, incomplete: s
     """Complete the path of a file in a shell."""
     return [CompletionItem(incomplete, type="file")]
 
+
+output_option = click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    shell_complete=complete_files,
+    help="Save the outputs to an .npz, .npy or .json file or a folder.",
+)
 
 precision_option = click.option(
     "--precision",
@@ -112,6 +122,33 @@ class InputOptions:
         return LoadOptions(self.seed, ImageOptions(self.layout, self.channels, mean, scale))
 
 
+def add_options(options: Sequence[Callable[..., Any]], command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add options to a command, in this order and before those that it has."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options `--layout`, `--channels`, `--mean` and `--scale`."""
+    options = [
+        click.option(
+            "--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Layout of image inputs."
+        ),
+        click.option(
+            "--channels",
+            type=click.Choice(["BGR", "RGB"], case_sensitive=False),
+            metavar="BGR|RGB",
+            default="BGR",
+            show_default=True,
+            help="Channel order of image inputs.",
+        ),
+        click.option("--mean", metavar="M[,M,M]", help="Subtract this mean from image pixels (0 to 255)."),
+        click.option("--scale", metavar="S[,S,S]", help="Divide image pixels by this after subtracting the mean."),
+    ]
+    return add_options(options, command)
+
+
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options `--input`, `--weights`, `--seed`, `--layout`, `--channels`, `--mean` and `--scale`.
 
@@ -149,24 +186,8 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed for random inputs."
         ),
-        click.option(
-            "--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Layout of image inputs."
-        ),
-        click.option(
-            "--channels",
-            type=click.Choice(["BGR", "RGB"], case_sensitive=False),
-            metavar="BGR|RGB",
-            default="BGR",
-            show_default=True,
-            help="Channel order of image inputs.",
-        ),
-        click.option("--mean", metavar="M[,M,M]", help="Subtract this mean from image pixels (0 to 255)."),
-        click.option("--scale", metavar="S[,S,S]", help="Divide image pixels by this after subtracting the mean."),
     ]
-    decorated: Callable[..., Any] = run
-    for option in reversed(options):
-        decorated = option(decorated)
-    return decorated
+    return add_options(options, image_options(run))
 
 
 def load_input_sets(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import complete_files, parse_numbers, parse_size, precision_option
+from irrun.cli.inputs import complete_files, image_options, parse_numbers, parse_size, precision_option
 
 if TYPE_CHECKING:
     from irrun.distributed import Progress
@@ -44,17 +44,7 @@ __all__ = ["command"]
 )
 @precision_option
 @click.option("--memory", metavar="SIZE", help="Memory that the values of one run may take, such as 800M or 2G.")
-@click.option("--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Layout of image inputs.")
-@click.option(
-    "--channels",
-    type=click.Choice(["BGR", "RGB"], case_sensitive=False),
-    metavar="BGR|RGB",
-    default="BGR",
-    show_default=True,
-    help="Channel order of image inputs.",
-)
-@click.option("--mean", metavar="M[,M,M]", help="Subtract this mean from image pixels (0 to 255).")
-@click.option("--scale", metavar="S[,S,S]", help="Divide image pixels by this after subtracting the mean.")
+@image_options
 def command(
     model: Path,
     inputs: tuple[str, ...],

@@ -9,7 +9,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import complete_files
+from irrun.cli.inputs import output_option
 
 __all__ = ["command"]
 
@@ -26,13 +26,7 @@ __all__ = ["command"]
 @click.argument("layer")
 @click.option("-m", "--model", type=click.Path(path_type=Path), help="The model, if not the one that was recorded.")
 @click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
-@click.option(
-    "-o",
-    "--output",
-    metavar="PATH",
-    shell_complete=complete_files,
-    help="Save the outputs to an .npz, .npy or .json file or a folder.",
-)
+@output_option
 @import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(

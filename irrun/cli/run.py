@@ -11,7 +11,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, complete_files, input_options, parse_size, precision_option, threads_option
+from irrun.cli.inputs import InputOptions, input_options, output_option, parse_size, precision_option, threads_option
 
 if TYPE_CHECKING:
     from irrun.inspection.keys import KeyTable, Selection
@@ -58,13 +58,7 @@ class _RunCommand(ExampleCommand):
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @input_options
-@click.option(
-    "-o",
-    "--output",
-    metavar="PATH",
-    shell_complete=complete_files,
-    help="Save the outputs to an .npz, .npy or .json file or a folder.",
-)
+@output_option
 @click.option("--dump", metavar="FOLDER", help="Write all values, in bodies too, to .npy files in a folder.")
 @click.option(
     "--show",
