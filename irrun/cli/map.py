@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.imports import import_and_pass_option
 from irrun.cli.inputs import complete_files, image_options, parse_numbers, parse_size, precision_option
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ __all__ = ["command"]
 )
 @precision_option
 @click.option("--memory", metavar="SIZE", help="Memory that the values of one run may take, such as 800M or 2G.")
+@import_and_pass_option
 @image_options
 def command(
     model: Path,
@@ -56,6 +58,7 @@ def command(
     on_error: str,
     precision: str,
     memory: str | None,
+    files: tuple[Path, ...],
     layout: str,
     channels: str,
     mean: str | None,
@@ -73,7 +76,13 @@ def command(
     image = ImageOptions(layout, channels, parse_numbers(mean, "--mean"), parse_numbers(scale, "--scale"))
     parse_size(memory, "--memory")
     options = MapOptions(
-        batch, "skip" if on_error == "skip" else "stop", weights, memory, image=image, precision=precision
+        batch,
+        "skip" if on_error == "skip" else "stop",
+        weights,
+        memory,
+        image=image,
+        precision=precision,
+        imports=tuple(map(str, files)),
     )
     with _show_progress() as progress:
         errors = map_inputs(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.distributed.jobs import MapOptions, hash_file, resolve_kernels
+from irrun.distributed.jobs import MapOptions, hash_file, resolve_imports, resolve_kernels
 from irrun.distributed.workers import compile_for_worker
 from irrun.errors import InputError
 from irrun.ir.model import TensorSpec
@@ -31,7 +31,7 @@ def map_batches(model: str | os.PathLike[str], data: Any, *, batch: int = 1, opt
         options: Memory, weights and threads.
 
     Raises:
-        InputError: Dask is not installed.
+        InputError: Dask is not installed, or an imported file does not exist.
     """
     try:
         import dask
@@ -41,9 +41,10 @@ def map_batches(model: str | os.PathLike[str], data: Any, *, batch: int = 1, opt
     library: Any = dask
     da: Any = dask.array
     shape = getattr(data, "shape", ())
-    options = resolve_kernels(options or MapOptions(batch=batch), shape[0] if shape else None)
+    options = resolve_imports(options or MapOptions(batch=batch))
+    options = resolve_kernels(options, shape[0] if shape else None)
     path = str(Path(model).resolve())
-    digest = hash_file(Path(path))
+    digest = "".join(map(hash_file, map(Path, [path, *options.imports])))
     declared = read_model(path, options.weights).output(0)
     dtype = np.dtype(np.float32) if declared.element_type is None else declared.element_type.dtype
     run = functools.partial(_run_block, path, digest, options)

@@ -23,7 +23,7 @@ from irrun.ir.model import TensorSpec, index_names
 from irrun.ir.reader import read_model
 from irrun.runtime.compilation import is_installed, resolve_jit
 
-__all__ = ["Job", "MapOptions", "create_job", "hash_file", "resolve_kernels"]
+__all__ = ["Job", "MapOptions", "create_job", "hash_file", "resolve_imports", "resolve_kernels"]
 
 Array = np.ndarray[Any, Any]
 
@@ -48,6 +48,7 @@ class MapOptions:
         jit: Whether all workers use compiled kernels, which require llvmlite. By default, those of runs over many
             samples do if it is installed here. Results differ by rounding errors.
         image: How images are converted to tensors.
+        imports: Python files that register custom operations. Each worker executes them.
     """
 
     batch: int = 1
@@ -58,6 +59,7 @@ class MapOptions:
     threads: int = 1
     jit: bool | None = None
     image: ImageOptions = field(default_factory=ImageOptions)
+    imports: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,18 @@ def resolve_kernels(options: MapOptions, count: int | None) -> MapOptions:
     return replace(options, jit=pays and resolve_jit(None) is not False and is_installed())
 
 
+def resolve_imports(options: MapOptions) -> MapOptions:
+    """Return the options with absolute paths of the imported files.
+
+    Raises:
+        InputError: A file does not exist.
+    """
+    for file in options.imports:
+        if not os.path.isfile(file):
+            raise InputError(f"expected a Python file, found {file!r}")
+    return replace(options, imports=tuple(os.path.abspath(file) for file in options.imports))
+
+
 def create_job(
     model: str | os.PathLike[str], inputs: Sequence[str], output: str | os.PathLike[str], options: MapOptions
 ) -> Job:
@@ -174,6 +188,8 @@ def create_job(
     weights = Path(options.weights) if options.weights else Path(model).with_suffix(".bin")
     if weights.is_file():
         digest += hash_file(weights)
+    options = resolve_imports(options)
+    digest += "".join(hash_file(Path(file)) for file in options.imports)
     size = options.batch * -(-MIN_SAMPLES // options.batch)
     path = str(Path(model).resolve())
     target = str(Path(output).resolve())

@@ -24,6 +24,8 @@ __all__ = [
     "write_json",
 ]
 
+#: Options that results do not depend on, and files whose contents are part of the digest of the model.
+SEPARATE_OPTIONS = ("on_error", "threads", "imports")
 MANIFEST, RECORDS, RAGGED = "irrun.json", "irrun-chunks", "ragged"
 
 
@@ -34,7 +36,7 @@ def check_manifest(root: Path, job: Job) -> dict[str, Any]:
         InputError: The output belongs to another run, or is something else.
     """
     names = hashlib.sha256("\n".join(job.get_name(i) for i in range(job.count)).encode()).hexdigest()
-    options = {name: value for name, value in asdict(job.options).items() if name not in ("on_error", "threads")}
+    options = {name: value for name, value in asdict(job.options).items() if name not in SEPARATE_OPTIONS}
     description = {"model": job.digest, "samples": job.count, "inputs": names, "options": options, "chunk": job.size}
     description = json.loads(json.dumps(description))
     path = root / MANIFEST

@@ -13,6 +13,7 @@ from irrun.data.save import to_storable
 from irrun.distributed.jobs import Job, MapOptions
 from irrun.distributed.store import RAGGED, get_record_path, read_output_names, write_json
 from irrun.errors import InputError, IrrunError
+from irrun.imports import import_file
 from irrun.ir.reader import read_model
 from irrun.runtime.malloc import override_thresholds
 from irrun.runtime.request import CompiledModel, InferRequest, compile_model
@@ -26,6 +27,8 @@ Array = np.ndarray[Any, Any]
 def compile_for_worker(model: str, digest: str, options: MapOptions) -> CompiledModel:
     """Compile a model once per worker; its weights are mapped, so that workers of one machine share them."""
     override_thresholds()
+    for file in options.imports:
+        import_file(Path(file))
     source = read_model(model, options.weights)
     return compile_model(
         source,

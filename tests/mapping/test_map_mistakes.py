@@ -20,6 +20,7 @@ pytest.importorskip("zarr")
         (["empty.zarr"], "cannot read "),
         (["data.npy", "--memory", "x"], "--memory: expected a size such as 800M or 2G, found 'x'"),
         (["data.npy", "--mean", "a"], "--mean: expected a list of numbers, found 'a'"),
+        (["data.npy", "--import", "no.py"], "--import: expected a Python file, found 'no.py'"),
         (["data.npy", "--scheduler", "nope"], "cannot connect to the scheduler: missing port number"),
     ],
 )

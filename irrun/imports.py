@@ -1,0 +1,40 @@
+"""Python files that register custom operations."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+
+from irrun.errors import InputError
+
+__all__ = ["import_file"]
+
+
+def import_file(path: Path) -> None:
+    """Execute a Python file as a module.
+
+    Args:
+        path: The file.
+
+    Raises:
+        InputError: The file does not exist, or raises an exception.
+    """
+    if not path.is_file():
+        raise InputError(f"expected a Python file, found {str(path)!r}")
+    name = f"irrun_import_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"expected a file that ends in .py, found {str(path)!r}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent.resolve()))  # as for a script, so that the file can import its neighbors
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        location = f"{path}:{frames[-1].lineno}" if frames else str(path)
+        raise InputError(f"{location}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
