@@ -82,6 +82,10 @@ def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> 
             formatter.write(f"{'':{formatter.current_indent}}{line}\n")
 
 
+class _ClosedPipeError(Exception):
+    """The reader of stdout has closed the pipe. click would end the process with exit code 1."""
+
+
 class _CommandGroup(click.Group):
     """A group that imports commands when they are called and runs a model whose path replaces the command."""
 
@@ -111,11 +115,19 @@ class _CommandGroup(click.Group):
         """Complete commands, and the files of models in the short form."""
         return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **kwargs)
+        except BrokenPipeError:  # while the help is printed
+            raise _ClosedPipeError from None
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:  # click would print an empty line
             raise click.Abort from None
+        except BrokenPipeError:
+            raise _ClosedPipeError from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -204,9 +216,9 @@ def _run_group(args: list[str] | None, interrupts: list[int]) -> int:
             raise
         _print_error("interrupted")  # NumPy reports an interrupt during its import as a broken installation
         code = 130
-    except BrokenPipeError:  # the reader of the pipe has closed it
+    except (BrokenPipeError, _ClosedPipeError):
         _discard_stdout()
-        code = 1
+        code = 128 + 13  # what a shell reports for a program that SIGPIPE ends
     except MemoryError:
         code = _print_error("out of memory")
     except OSError as error:

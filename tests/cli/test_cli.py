@@ -633,7 +633,6 @@ def test_endless_loop_can_be_interrupted(tmp_path):
     assert err == "irrun: interrupted\n"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
 def test_interrupt_during_import_is_reported_as_interrupt(monkeypatch, request, capsys):
     """NumPy raises ImportError for an interrupt during its import; other ImportErrors are not interrupts."""
     import os
@@ -662,15 +661,26 @@ def test_interrupt_during_import_is_reported_as_interrupt(monkeypatch, request, 
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_full_disk_and_closed_pipe_are_handled():
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_full_disk_is_reported():
     with open("/dev/full", "w") as full:
         process = start_process("ops", stdout=full)
         assert process.communicate(timeout=60)[1] == "irrun: cannot write the output: No space left on device\n"
         assert process.returncode == 2
-    process = start_process("ops")
-    process.stdout.close()
-    assert process.stderr.read() == ""
-    assert process.wait(timeout=60) == 1
+
+
+def test_commands_end_quietly_when_the_reader_closes_the_pipe(model, monkeypatch):
+    """Their exit code is that of a program that SIGPIPE ends."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # without a buffer, Python ignores incomplete writes
+    commands = [["ops"], ["info", model, "--layers"], [model, "-i", "zeros", "--json"], ["--help"]]
+    processes = [start_process(*command) for command in commands]
+    for process in processes:
+        process.stdout.close()  # long before the first output, since Python starts
+    assert [(process.stderr.read(), process.wait(timeout=60)) for process in processes] == [("", 141)] * len(commands)
+    process = start_process("ops", "--json")
+    assert process.stdout.read(10)
+    process.stdout.close()  # before the rest, which exceeds the buffer of a pipe
+    assert (process.stderr.read(), process.wait(timeout=60)) == ("", 141)
 
 
 def test_names_outside_of_terminal_encoding_are_escaped(model):

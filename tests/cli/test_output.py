@@ -295,7 +295,7 @@ def test_reduction_is_printed(folder, capsys):
     [
         (KeyboardInterrupt(), 130, "irrun: interrupted\n"),
         (MemoryError(), 2, "irrun: out of memory\n"),
-        (BrokenPipeError(), 1, ""),
+        (BrokenPipeError(), 141, ""),
         (OSError(28, "No space left on device"), 2, "irrun: cannot write the output: No space left on device\n"),
     ],
 )
