@@ -62,9 +62,10 @@ def assert_outputs_agree(
         np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * np.abs(b).max())
 
 
+@pytest.mark.parametrize("optimize", [True, False], ids=["optimized", "plain"])
 @pytest.mark.parametrize("name", zoo.NETWORKS)
-def test_outputs_equal_those_of_openvino(name):
-    compiled = irrun.compile_model(get_model_path(name), check=True)
+def test_outputs_equal_those_of_openvino(name, optimize):
+    compiled = irrun.compile_model(get_model_path(name), check=True, optimize=optimize)
     request = compiled.create_infer_request()
     outputs = request.infer(zoo.load_inputs(name)).to_tuple()
     assert_outputs_agree(outputs, compute_openvino_outputs(name))
@@ -138,10 +139,10 @@ class Session:
             yield tokens[:, 0], logits
 
 
-def create_sessions(name: str, rows: int) -> tuple[Session, Session]:
+def create_sessions(name: str, rows: int, optimize: bool = True) -> tuple[Session, Session]:
     """Return a session on irrun and one on OpenVINO."""
     path = get_model_path(name)
-    request = irrun.compile_model(path).create_infer_request()
+    request = irrun.compile_model(path, optimize=optimize).create_infer_request()
     return Session(request, rows), Session(ov.compile_model(path, "CPU", PRECISE).create_infer_request(), rows)
 
 
@@ -158,9 +159,11 @@ def test_greedy_tokens_equal_those_of_openvino(name):
     assert min(len(set(row)) for row in tokens.T) > 5, "the generated text is too repetitive to be a useful test"
 
 
+@pytest.mark.parametrize("optimize", [True, False], ids=["optimized", "plain"])
 @pytest.mark.parametrize("name", zoo.LANGUAGE)
-def test_logits_equal_those_of_openvino(name):
-    steps = zip(*(s.generate_greedily(create_prompt(), 4) for s in create_sessions(name, 2)), strict=True)
+def test_logits_equal_those_of_openvino(name, optimize):
+    sessions = create_sessions(name, 2, optimize)
+    steps = zip(*(session.generate_greedily(create_prompt(), 4) for session in sessions), strict=True)
     for (_, actual), (_, expected) in steps:
         assert_outputs_agree([actual], [expected])
 
