@@ -30,6 +30,7 @@ from irrun.runtime.malloc import keep_freed_blocks
 from irrun.runtime.passes.precision import PRECISIONS, change_precision
 from irrun.runtime.program import ABSENT, Instruction, Program
 from irrun.runtime.shape_values import ShapeCache, ShapeKey, get_shape_key
+from irrun.shapes import PartialShape
 from irrun.threads import get_default_thread_count, use_threads
 
 if TYPE_CHECKING:
@@ -558,8 +559,20 @@ def _declare_variable(program: Program, instruction: Instruction) -> tuple[Decla
     declared = instruction.layer.outputs[0].element_type if instruction.layer.outputs else None
     if declared and element_type and program.computed_types.get(declared.dtype) == element_type.dtype:
         element_type = declared
-    declaration = Declaration(element_type, attributes.get("variable_shape"))
+    declaration = Declaration(element_type, _find_variable_shape(instruction, initial))
     return declaration, declaration.make_zeros() if slot == ABSENT else initial
+
+
+def _find_variable_shape(instruction: Instruction, initial: Array | None) -> PartialShape | None:
+    """Return the shape of a variable; as in OpenVINO, that of its initial value unless a rank is declared."""
+    shape: PartialShape | None = instruction.attributes.get("variable_shape")
+    if shape is not None or not instruction.inputs:
+        return shape
+    if initial is not None:
+        return PartialShape(initial.shape)
+    ports = (*instruction.layer.outputs[:1], *instruction.layer.inputs[:1])
+    # OpenVINO writes ports without dimensions for both scalars and dynamic ranks.
+    return next((port.shape for port in ports if port.shape), None)
 
 
 def _make_check(compiled: CompiledModel) -> DeclarationCheck:

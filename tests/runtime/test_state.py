@@ -80,7 +80,32 @@ def test_initial_value_declares_a_variable_without_attributes(tmp_path):
     np.testing.assert_array_equal(request.infer(np.zeros((1, 2), F32))[0], [[1, 1]])
     (variable,) = request.query_state()
     variable.state = np.full((1, 2), 5, F32)
+    for shape in ((2,), (1, 3), (1, 1, 2)):
+        with pytest.raises(irrun.InputError, match=r"expected f32 \[1,2\]"):
+            variable.state = np.ones(shape, F32)
     np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[5, 5]])
+
+
+@pytest.mark.parametrize(
+    ("opset", "declared"), [("opset3", ""), ("opset6", ""), ("opset6", 'variable_type="f32" variable_shape="..."')]
+)
+def test_initial_value_from_inputs_sets_the_rank_of_a_variable(tmp_path, opset, declared):
+    ports = [port(1, ("?", 3), "FP32")]
+    layers = [
+        layer(0, "Parameter", data='shape="?,3" element_type="f32"', outputs=[port(0, ("?", 3), "FP32")], name="x"),
+        layer(1, "ReadValue", opset, f'variable_id="v" {declared}', [port(0, ("?", 3))], ports),
+        layer(2, "Result", inputs=[port(0)]),
+        layer(3, "Assign", opset, 'variable_id="v"', [port(0)], [port(1)]),
+    ]
+    edges = [(0, 0, 1, 0), (1, 1, 2, 0), (0, 0, 3, 0)]
+    request = irrun.compile_model(write(tmp_path, net(layers, edges))).create_infer_request()
+    (variable,) = request.query_state()
+    assert variable.state.shape == (0, 3)
+    variable.state = np.ones((2, 3), F32)
+    for shape in ((3,), (2, 4), (1, 2, 3)):
+        with pytest.raises(irrun.InputError, match=r"expected f32 \[\?,3\]"):
+            variable.state = np.ones(shape, F32)
+    np.testing.assert_array_equal(request.infer(np.zeros((4, 3), F32))[0], np.ones((2, 3)))
 
 
 def compile_variable(folder, declared, shape, initial=True, opset="opset6"):
@@ -139,7 +164,7 @@ def test_initial_value_sets_the_type_of_an_opset3_variable(tmp_path):
     np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[3, 4]])
     np.testing.assert_array_equal(request.infer(np.ones((1, 2), F32))[0], [[1, 1]])
     (variable,) = request.query_state()
-    with pytest.raises(irrun.InputError, match="expected f32 of any shape"):
+    with pytest.raises(irrun.InputError, match=r"is f64 \[1, 2\], expected f32 \[1,2\]"):
         variable.state = np.ones((1, 2))
 
 
