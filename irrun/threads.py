@@ -26,6 +26,7 @@ __all__ = [
     "copy_unaligned",
     "count_parts",
     "get_default_thread_count",
+    "get_thread_count",
     "map_parallel",
     "multiply_matrices",
     "run_parallel",
@@ -62,6 +63,11 @@ def get_default_thread_count() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:
         return os.cpu_count() or 1
+
+
+def get_thread_count() -> int:
+    """Return the number of threads of the current run, or 1 outside of runs."""
+    return _count.get()
 
 
 class _BlasLibrary:

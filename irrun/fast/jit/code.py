@@ -139,10 +139,36 @@ class Function:
         body = "\n".join(("entry:", *self._entry, *self._lines, "  ret void"))
         return (
             f"define void @{self.name}({shown}) #0 {{\n{body}\n}}\n"
+            + self._get_entry_text()
             + "".join(f"declare {declaration}\n" for declaration in sorted(self._declarations))
-            + f'attributes #0 = {{ nounwind "no-builtins" "prefer-vector-width"="{bits}" '
+            + f'attributes #0 = {{ nounwind noinline "no-builtins" "prefer-vector-width"="{bits}" '
             + f'"min-legal-vector-width"="{bits}" "denormal-fp-math"="ieee,ieee" }}\n'
         )
+
+    def _get_entry_text(self) -> str:
+        """Return the function that calls it with arguments from an array of i64.
+
+        Each argument takes two elements: the number of the base that is added to it, and the argument.
+        """
+        lines, arguments = [], []
+        for i, type_ in enumerate(self.signature):
+            lines += [
+                f"%p{i} = getelementptr inbounds i64, ptr %arguments, i64 {2 * i}",
+                f"%q{i} = getelementptr inbounds i64, ptr %arguments, i64 {2 * i + 1}",
+                f"%n{i} = load i64, ptr %p{i}",
+                f"%b{i} = getelementptr inbounds i64, ptr %bases, i64 %n{i}",
+                f"%x{i} = load i64, ptr %b{i}",
+                f"%y{i} = load i64, ptr %q{i}",
+                f"%z{i} = add i64 %x{i}, %y{i}",
+            ]
+            if type_ == "ptr":
+                lines.append(f"%a{i} = inttoptr i64 %z{i} to ptr")
+            elif type_ == "float":
+                lines += [f"%t{i} = trunc i64 %z{i} to i32", f"%a{i} = bitcast i32 %t{i} to float"]
+            arguments.append(f"{type_} %{'z' if type_ == 'i64' else 'a'}{i}")
+        body = "\n".join(f"  {line}" for line in lines)
+        call = f"  call void @{self.name}({', '.join(arguments)})\n  ret void"
+        return f"define void @{self.name}.entry(ptr %arguments, ptr %bases) {{\n{body}\n{call}\n}}\n"
 
     def append(self, line: str) -> None:
         """Append an instruction without result."""

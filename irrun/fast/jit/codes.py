@@ -7,18 +7,20 @@ codes of four channels of a pixel are next to each other.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import itertools
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.elementwise import apply_to_row, get_address, make_contiguous
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
 from irrun.fast.jit.quantized_code import count_quads, join_codes
+from irrun.fast.jit.tasks import Call, Task, make_base
 from irrun.limits import check_allocation
-from irrun.threads import run_parallel
 
 __all__ = ["CodeFormat", "decode", "encode", "find_weight_codes"]
 
@@ -150,7 +152,7 @@ def _are_codes(rows: Array, steps: Array) -> Array:
 
 
 @functools.cache
-def _compile_conversion(is_encoding: bool) -> Callable[..., None]:
+def _compile_conversion(is_encoding: bool) -> Kernel:
     """Return the kernel that converts planes of four channels from or to codes."""
     names = [("data", "ptr"), ("result", "ptr"), ("limits", "ptr")]
     integers = ("first", "last", "channels", "plane", "begin", "length")
@@ -194,26 +196,31 @@ def _compile_conversion(is_encoding: bool) -> Callable[..., None]:
     return compile_function(f)
 
 
-def _convert(kernel: Callable[..., None], data: Array, result: Array, shape: tuple[int, ...], format_: Any) -> None:
+def _convert(is_encoding: bool, data: Array, result: Array, shape: tuple[int, ...], format_: Any) -> None:
     low, high, levels = format_
-    channels = shape[1]
-    limits = np.empty((3, channels), F32)
+    limits = np.empty((3, shape[1]), F32)
     limits[0], limits[1] = low, high
     limits[2] = limits[1] - limits[0]
-    plane = int(np.prod(shape[2:]))
+    _make_task(is_encoding, shape, levels).run(*map(get_address, (data, result, limits)))
+
+
+@functools.lru_cache(maxsize=256)
+def _make_task(is_encoding: bool, shape: tuple[int, ...], levels: int) -> Task:
+    """Return the task for the data, the result, and the limits."""
+    kernel = _compile_conversion(is_encoding)
+    channels, plane = shape[1], math.prod(shape[2:])
     total = shape[0] * count_quads(channels)
-    addresses = (get_address(data), get_address(result), get_address(limits))
     count = min(MAX_PARTS, max(1, total * plane // MIN_PART_SIZE))
     pieces = -(-count // total)
     rows = min(total, count)
-
-    def compute(part: int) -> None:
-        row, piece = divmod(part, pieces)
+    addresses = [make_base(i) for i in range(3)]
+    parts = []
+    for row, piece in itertools.product(range(rows), range(pieces)):
         begin, end = plane * piece // pieces, plane * (piece + 1) // pieces
         first, last = total * row // rows, total * (row + 1) // rows
-        kernel(*addresses, first, last, channels, plane, begin, end - begin, float(levels - 1))
-
-    run_parallel(compute, rows * pieces)
+        sizes = (first, last, channels, plane, begin, end - begin, float(levels - 1))
+        parts.append([Call(kernel, (*addresses, *sizes))])
+    return Task(parts)
 
 
 def encode(data: Array, format_: CodeFormat) -> Array:
@@ -233,7 +240,7 @@ def encode(data: Array, format_: CodeFormat) -> Array:
     check_allocation(shape, np.dtype(np.uint8))
     result = np.empty(shape, np.uint8)
     limits = (format_.low, format_.high, format_.levels)
-    _convert(_compile_conversion(True), make_contiguous(data), result, data.shape, limits)
+    _convert(True, make_contiguous(data), result, data.shape, limits)
     return result
 
 
@@ -255,7 +262,7 @@ def decode(codes: Array, format_: CodeFormat, channels: int) -> Array:
     check_allocation(shape, F32)
     result = np.empty(shape, F32)
     limits = (format_.out_low, format_.out_high, format_.levels)
-    _convert(_compile_conversion(False), make_contiguous(codes), result, shape, limits)
+    _convert(False, make_contiguous(codes), result, shape, limits)
     return result
 
 

@@ -2,6 +2,9 @@
 
 LLVM comes with the package llvmlite, the compiler inside numba. Compiled functions take addresses and integers, are
 called without the interpreter's lock, and are kept in the user's cache folder as object code.
+
+Each function has an *entry*, which takes its arguments from an array: for each argument, the number of a base address
+and an offset. Tasks call kernels by their entries; see `irrun.fast.jit.tasks`.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import ctypes
 import functools
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from irrun.fast.jit import cache
@@ -18,10 +21,44 @@ from irrun.fast.jit import cache
 if TYPE_CHECKING:
     from irrun.fast.jit.code import Function
 
-__all__ = ["compile_function", "get_lanes", "has_feature", "verify_text"]
+__all__ = [
+    "Kernel",
+    "compile_function",
+    "compile_module",
+    "find_symbol",
+    "get_lanes",
+    "get_triple",
+    "has_feature",
+    "verify_text",
+]
 
 #: Types of parameters in C.
 C_TYPES = {"ptr": ctypes.c_void_p, "i64": ctypes.c_int64, "float": ctypes.c_float}
+
+
+class Kernel:
+    """A compiled function, which is called with addresses and integers, without the interpreter's lock.
+
+    Args:
+        address: The address of its code.
+        signature: The types of its parameters.
+        entry: The address of its entry, or 0.
+
+    Attributes:
+        address: The address of its code.
+        signature: The types of its parameters.
+        entry: The address of its entry, or 0.
+    """
+
+    def __init__(self, address: int, signature: Sequence[str], entry: int = 0) -> None:
+        self.address = address
+        self.signature = tuple(signature)
+        self.entry = entry
+        self._function = ctypes.CFUNCTYPE(None, *(C_TYPES[type_] for type_ in signature))(address)
+
+    def __call__(self, *arguments: float) -> None:
+        """Call the function."""
+        self._function(*arguments)
 
 
 class _Compiler:
@@ -40,7 +77,7 @@ class _Compiler:
         self.lanes = 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
         self._version = ".".join(map(str, llvm.llvm_version_info))
         self._lock = threading.Lock()
-        self._functions: dict[str, tuple[Callable[..., None], Any]] = {}
+        self._modules: dict[str, tuple[dict[str, Kernel], Any]] = {}
 
     @functools.cached_property
     def _machine(self) -> Any:
@@ -51,13 +88,12 @@ class _Compiler:
     def _engine(self) -> Any:
         return self._llvm.create_lljit_compiler(self._machine)
 
-    def get(self, function: Function) -> Callable[..., None]:
-        """Return a function that can be called, from the process, the cache or the compiler."""
-        text = function.get_text()
+    def get(self, text: str, signatures: Mapping[str, Sequence[str]]) -> dict[str, Kernel]:
+        """Return the functions of a module by name, from the process, the cache or the compiler."""
         identity = "\n".join((self._version, self.triple, self.cpu, self.features, text))
         key = hashlib.sha256(identity.encode()).hexdigest()
         with self._lock:
-            known = self._functions.get(key)
+            known = self._modules.get(key)
             if known is not None:
                 return known[0]
         code = cache.load(key)
@@ -67,9 +103,9 @@ class _Compiler:
             code = self.compile(text)
             cache.save(key, code)
         with self._lock:
-            if key not in self._functions:
-                self._functions[key] = self._load(key, code, function)
-            return self._functions[key][0]
+            if key not in self._modules:
+                self._modules[key] = self._load(key, code, signatures)
+            return self._modules[key][0]
 
     def compile(self, text: str) -> bytes:
         """Return the object code of a module."""
@@ -87,11 +123,12 @@ class _Compiler:
         builder.getModulePassManager().run(module, builder)
         return bytes(machine.emit_object(module))
 
-    def _load(self, key: str, code: bytes, function: Function) -> tuple[Callable[..., None], Any]:
-        builder = self._llvm.JITLibraryBuilder()
-        library = builder.add_object_img(code).export_symbol(function.name).link(self._engine, key)
-        signature = ctypes.CFUNCTYPE(None, *(C_TYPES[type_] for type_ in function.signature))
-        return signature(library[function.name]), library
+    def _load(self, key: str, code: bytes, signatures: Mapping[str, Sequence[str]]) -> tuple[dict[str, Kernel], Any]:
+        builder = self._llvm.JITLibraryBuilder().add_object_img(code)
+        for name in signatures:
+            builder = builder.export_symbol(name)
+        library = builder.link(self._engine, key)
+        return {name: Kernel(library[name], signature) for name, signature in signatures.items()}, library
 
 
 @functools.cache
@@ -104,9 +141,28 @@ def get_lanes() -> int:
     return _get_compiler().lanes
 
 
-def compile_function(function: Function) -> Callable[..., None]:
-    """Return a function that can be called with addresses and integers, without the interpreter's lock."""
-    return _get_compiler().get(function)
+def compile_function(function: Function) -> Kernel:
+    """Return a function with its entry."""
+    name, entry = function.name, f"{function.name}.entry"
+    kernels = _get_compiler().get(function.get_text(), {name: function.signature, entry: ("ptr", "ptr")})
+    return Kernel(kernels[name].address, function.signature, kernels[entry].address)
+
+
+def compile_module(text: str, signatures: Mapping[str, Sequence[str]]) -> dict[str, Kernel]:
+    """Return the functions of a module, whose names and types of parameters are stated."""
+    return _get_compiler().get(text, signatures)
+
+
+def get_triple() -> str:
+    """Return the platform, as LLVM spells it: "x86_64-unknown-linux-gnu"."""
+    return str(_get_compiler().triple)
+
+
+def find_symbol(name: str) -> int:
+    """Return the address of a function of the C library, or 0."""
+    import llvmlite.binding as llvm
+
+    return llvm.address_of_symbol(name) or 0
 
 
 def has_feature(name: str) -> bool:

@@ -7,23 +7,23 @@ sum is corrected by the zero point and scaled. The speed is limited by reading t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from irrun.fast.compressed import CompressedWeights
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.compressed_codes import WeightAddresses, load_codes, supports
-from irrun.fast.jit.compressed_tiles import compile_tiles, multiply_rows
-from irrun.fast.jit.elementwise import get_address, make_contiguous
-from irrun.fast.jit.products import compile_packing
+from irrun.fast.jit.compressed_tiles import TileProducts
+from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.reductions import add, fold
+from irrun.fast.jit.tasks import Call, Task, make_base
 from irrun.limits import check_allocation
-from irrun.threads import run_parallel
 
-__all__ = ["CompressedKernel", "multiply_row", "supports"]
+__all__ = ["CompressedKernel", "supports"]
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,7 @@ MIN_PART_SIZE, MAX_PARTS = 1 << 21, 16
 
 
 @functools.cache
-def compile_row(kind: str, has_zero_point: bool, has_scale: bool) -> Callable[..., None]:
+def compile_row(kind: str, has_zero_point: bool, has_scale: bool) -> Kernel:
     """Return the kernel that multiplies a row by codes [N, K].
 
     Zero points and scales are addressed by their strides along rows and groups, which may be 0.
@@ -88,38 +88,40 @@ def compile_row(kind: str, has_zero_point: bool, has_scale: bool) -> Callable[..
     return compile_function(f)
 
 
-def multiply_row(matrices: Sequence[WeightAddresses], row: Array) -> list[Array]:
-    """Compute `weights @ row` for several weights with the same number of columns, in one pass over their codes.
+class RowProducts:
+    """Products of one row with several compressed weights, in one pass over their codes.
 
     Args:
-        matrices: The weights.
-        row: f32, contiguous, shape [K].
-
-    Returns:
-        For each of them, shape [N].
+        matrices: The weights, with the same number of columns.
     """
-    lanes = get_lanes()
-    source = get_address(row)
-    results, parts = [], []
-    sums: dict[int, Array] = {}
-    for weights in matrices:
-        size = weights.size
-        if size not in sums:
-            sums[size] = np.add.reduce(row.reshape(-1, size // lanes, lanes), axis=1)
-        codes, *parameters = weights.pointers
-        result = np.empty(weights.rows, F32)
-        results.append(result)
-        pointers = (codes, source, get_address(sums[size]), *parameters, get_address(result))
-        integers = (weights.inner, size, *weights.strides)
-        kernel = compile_row(*weights.variant)
-        parts += [(kernel, (*pointers, *bounds, *integers)) for bounds in _divide(weights.rows, weights.inner)]
 
-    def compute(part: int) -> None:
-        kernel, arguments = parts[part]
-        kernel(*arguments)
+    def __init__(self, matrices: Sequence[WeightAddresses]) -> None:
+        self._matrices = matrices
+        self._sizes = sorted({matrix.size for matrix in matrices})
+        parts = []
+        for number, weights in enumerate(matrices):
+            codes, zero_points, scales = weights.pointers
+            sums, result = make_base(1 + self._sizes.index(weights.size)), make_base(1 + len(self._sizes) + number)
+            pointers = (codes, make_base(0), sums, zero_points, scales, result)
+            integers = (weights.inner, weights.size, *weights.strides)
+            kernel = compile_row(*weights.variant)
+            parts += [[Call(kernel, (*pointers, *part, *integers))] for part in _divide(weights.rows, weights.inner)]
+        self._task = Task(parts)
 
-    run_parallel(compute, len(parts))
-    return results
+    def __call__(self, row: Array) -> list[Array]:
+        """Compute `weights @ row` for all weights.
+
+        Args:
+            row: f32, contiguous, shape [K].
+
+        Returns:
+            For each of them, shape [N].
+        """
+        lanes = get_lanes()
+        sums = [np.add.reduce(row.reshape(-1, size // lanes, lanes), axis=1) for size in self._sizes]
+        results = [np.empty(matrix.rows, F32) for matrix in self._matrices]
+        self._task.run(*map(get_address, (row, *sums, *results)))
+        return results
 
 
 @functools.cache
@@ -145,10 +147,7 @@ class CompressedKernel:
         self._matrices = [WeightAddresses(w) for w in weights]
         self._inner = self._matrices[0].inner
         self._elements = sum(matrix.rows for matrix in self._matrices)
-        for matrix in self._matrices:
-            compile_row(*matrix.variant)
-            compile_tiles(*matrix.variant)
-        compile_packing()
+        self._multiply_row, self._multiply_rows = RowProducts(self._matrices), TileProducts(self._matrices)
 
     def __call__(self, data: Array) -> Array | tuple[Array, ...]:
         """Compute `data @ weights.T` for all weights."""
@@ -158,13 +157,13 @@ class CompressedKernel:
         count = len(rows)
         check_allocation((count, self._elements), F32)
         if count == 1:
-            results = multiply_row(self._matrices, rows[0])
+            results = self._multiply_row(rows[0])
         elif count <= MAX_ROWS:
             results = [np.empty((count, matrix.rows), F32) for matrix in self._matrices]
             for i, row in enumerate(rows):
-                for result, values in zip(results, multiply_row(self._matrices, row), strict=True):
+                for result, values in zip(results, self._multiply_row(row), strict=True):
                     result[i] = values
         else:
-            results = multiply_rows(self._matrices, rows)
+            results = self._multiply_rows(rows)
         shaped = [r.reshape(*data.shape[:-1], m.rows) for r, m in zip(results, self._matrices, strict=True)]
         return shaped[0] if len(shaped) == 1 else tuple(shaped)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.compressed import CompressedWeights
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Operand, Value
 from irrun.fast.jit.compiler import get_lanes
-from irrun.fast.jit.elementwise import get_address
 
 __all__ = ["WeightAddresses", "load_codes", "supports"]
 
@@ -44,7 +44,7 @@ class WeightAddresses:
         # Kernels read the groups of a row one after another.
         parameters = [None if a is None else np.ascontiguousarray(a) for a in (weights.zero_point, weights.scale)]
         self._parameters = parameters
-        self.pointers = tuple(0 if a is None else get_address(a) for a in (weights.codes, *parameters))
+        self.pointers: tuple[int, ...] = tuple(0 if a is None else get_address(a) for a in (weights.codes, *parameters))
         self.strides: tuple[int, ...] = ()
         for a in parameters:
             self.strides += (0, 0) if a is None or a.size == 1 else (weights.groups, 1)

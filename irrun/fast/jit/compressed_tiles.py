@@ -8,22 +8,24 @@ rows, so that a tile of the transposed result stays in registers while the colum
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value, Variable
-from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.compressed_codes import WeightAddresses, load_codes
-from irrun.fast.jit.convolution import get_buffer
-from irrun.fast.jit.elementwise import get_address
 from irrun.fast.jit.products import compile_packing
-from irrun.threads import run_parallel
+from irrun.fast.jit.tasks import SCRATCH, Call, Task, align_size, make_base
 
-__all__ = ["compile_tiles", "multiply_rows"]
+__all__ = ["TileProducts", "compile_tiles"]
 
 Array = np.ndarray[Any, Any]
+
+#: Numbers of rows for which tasks are kept.
+MAX_TASKS = 16
 
 F32 = np.dtype(np.float32)
 
@@ -43,7 +45,7 @@ def get_tile_rows(width: int) -> int:
 
 
 @functools.cache
-def compile_tiles(kind: str, has_zero_point: bool, has_scale: bool) -> Callable[..., None]:
+def compile_tiles(kind: str, has_zero_point: bool, has_scale: bool) -> Kernel:
     """Return the kernel that multiplies `count` packed rows by some rows of the weights [N, K].
 
     Zero points and scales are addressed by their strides along rows and groups, which may be 0.
@@ -152,60 +154,72 @@ def _multiply(
         start = stop
 
 
-def multiply_rows(matrices: Sequence[WeightAddresses], rows: Array) -> list[Array]:
-    """Compute `rows @ weights.T` for several weights with the same number of columns.
+class TileProducts:
+    """Products of the same rows with several compressed weights.
 
     Args:
-        matrices: The weights.
-        rows: f32, contiguous, shape [M, K].
-
-    Returns:
-        For each of them, shape [M, N].
+        matrices: The weights, with the same number of columns.
     """
-    results = [np.empty((len(rows), weights.rows), F32) for weights in matrices]
-    for start in range(0, len(rows), BLOCK_ROWS):
-        block = slice(start, start + BLOCK_ROWS)
-        _multiply_block(matrices, rows[block], [result[block] for result in results])
-    return results
 
+    def __init__(self, matrices: Sequence[WeightAddresses]) -> None:
+        self._matrices = matrices
+        self._inner = matrices[0].inner
+        self._tasks: dict[int, tuple[Task, Task]] = {}
+        for matrix in matrices:
+            compile_tiles(*matrix.variant)
+        compile_packing()
 
-def _multiply_block(matrices: Sequence[WeightAddresses], rows: Array, results: Sequence[Array]) -> None:
-    count, lanes = len(rows), get_lanes()
-    packed = _pack(rows)
-    source = get_address(packed)
-    padded = count + -count % (VECTORS * lanes)
-    parts: list[Callable[[int, int], None]] = []
-    for weights, result in zip(matrices, results, strict=True):
-        codes, *parameters = weights.pointers
-        kernel = functools.partial(compile_tiles(*weights.variant), codes, source, *parameters)
-        target = get_address(result)
-        part_count = max(1, min(MAX_PARTS, weights.rows * weights.inner * padded // MIN_PART_WORK))
-        step = -(-weights.rows // part_count)
-        step += -step % CHUNK_ROWS
-        for first in range(0, weights.rows, step):
-            integers = (first, min(first + step, weights.rows), weights.inner, weights.rows, weights.size)
-            parts.append(functools.partial(_call, kernel, (target, *integers, *weights.strides, count)))
+    def __call__(self, rows: Array) -> list[Array]:
+        """Compute `rows @ weights.T` for all weights.
 
-    def compute(part: int) -> None:
-        chunk = get_address(get_buffer("chunk", CHUNK_ROWS * CHUNK_COLUMNS))
-        parts[part](chunk, get_address(get_buffer("sums", CHUNK_ROWS * padded)))
+        Args:
+            rows: f32, contiguous, shape [M, K].
 
-    run_parallel(compute, len(parts))
+        Returns:
+            For each of them, shape [M, N].
+        """
+        results = [np.empty((len(rows), matrix.rows), F32) for matrix in self._matrices]
+        for start in range(0, len(rows), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            self._multiply_block(rows[block], [result[block] for result in results])
+        return results
 
+    def _multiply_block(self, rows: Array, results: Sequence[Array]) -> None:
+        count = len(rows)
+        tasks = self._tasks.get(count)
+        if tasks is None:
+            if len(self._tasks) >= MAX_TASKS:
+                self._tasks.clear()
+            tasks = self._tasks[count] = self._make_packing(count), self._make_products(count)
+        packed = np.empty(self._inner * (count + -count % get_lanes()), F32)
+        source = get_address(packed)
+        tasks[0].run(get_address(rows), source)
+        tasks[1].run(source, *map(get_address, results))
 
-def _call(kernel: Callable[..., None], arguments: tuple[int, ...], chunk: int, sums: int) -> None:
-    kernel(chunk, sums, *arguments)
+    def _make_packing(self, count: int) -> Task:
+        """Return the task that copies rows to panels, each transposed; the last may have fewer vectors."""
+        inner, lanes = self._inner, get_lanes()
+        parts = []
+        for start in range(0, count, VECTORS * lanes):
+            columns = min(VECTORS * lanes, count - start)
+            source, target = (make_base(i).move(4 * start * inner) for i in range(2))
+            sizes = (inner, columns, columns + -columns % lanes, 1, inner)
+            parts.append([Call(compile_packing(), (source, target, *sizes))])
+        return Task(parts)
 
-
-def _pack(rows: Array) -> Array:
-    """Return panels of rows, each transposed; the last one has fewer vectors if that suffices."""
-    count, inner = rows.shape
-    lanes = get_lanes()
-    packed = np.empty(inner * (count + -count % lanes), F32)
-    pack, source, target = compile_packing(), get_address(rows), get_address(packed)
-    for start in range(0, count, VECTORS * lanes):
-        columns = min(VECTORS * lanes, count - start)
-        pack(
-            source + 4 * start * inner, target + 4 * start * inner, inner, columns, columns + -columns % lanes, 1, inner
-        )
-    return packed
+    def _make_products(self, count: int) -> Task:
+        """Return the task for the panels and the results."""
+        padded = count + -count % (VECTORS * get_lanes())
+        sums = align_size(4 * CHUNK_ROWS * CHUNK_COLUMNS)
+        parts = []
+        for number, weights in enumerate(self._matrices):
+            codes, zero_points, scales = weights.pointers
+            kernel = compile_tiles(*weights.variant)
+            part_count = max(1, min(MAX_PARTS, weights.rows * weights.inner * padded // MIN_PART_WORK))
+            step = -(-weights.rows // part_count)
+            step += -step % CHUNK_ROWS
+            pointers = (codes, make_base(0), zero_points, scales, SCRATCH, SCRATCH.move(sums), make_base(1 + number))
+            for first in range(0, weights.rows, step):
+                integers = (first, min(first + step, weights.rows), weights.inner, weights.rows, weights.size)
+                parts.append([Call(kernel, (*pointers, *integers, *weights.strides, count))])
+        return Task(parts, sums + 4 * CHUNK_ROWS * padded)

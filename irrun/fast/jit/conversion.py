@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.elementwise import apply_to_row, get_address, make_contiguous
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
+from irrun.fast.jit.tasks import Task, make_base, make_range_task
 from irrun.limits import check_allocation
-from irrun.threads import run_parallel
 
 __all__ = ["WideningKernel"]
 
@@ -25,7 +25,7 @@ MIN_PART_SIZE, MAX_PARTS = 1 << 17, 16
 
 
 @functools.cache
-def compile_widening() -> Callable[..., None]:
+def compile_widening() -> Kernel:
     """Return the kernel that converts the elements from `first` to `last`.
 
     The bits of f16 are moved to those of f32 and multiplied by a power of two, which has the exponents of f32 and makes
@@ -65,9 +65,11 @@ class WideningKernel:
         check_allocation(data.shape, F32)
         data = make_contiguous(data)
         result = np.empty(data.shape, F32)
-        kernel, source, target = compile_widening(), get_address(data), get_address(result)
-        count = max(1, min(MAX_PARTS, data.size // MIN_PART_SIZE))
-        run_parallel(
-            lambda part: kernel(source, target, data.size * part // count, data.size * (part + 1) // count), count
-        )
+        _make_widening_task(data.size).run(get_address(data), get_address(result))
         return result
+
+
+@functools.lru_cache(maxsize=256)
+def _make_widening_task(size: int) -> Task:
+    count = max(1, min(MAX_PARTS, size // MIN_PART_SIZE))
+    return make_range_task(compile_widening(), (make_base(0), make_base(1)), size, count)

@@ -11,7 +11,6 @@ Each block of a few channels is completed by an epilogue, an expression, while i
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import itertools
 import math
@@ -22,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value, Variable
-from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.elementwise import apply_to_row, get_address
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
-from irrun.threads import run_parallel
+from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, align_size, make_base
 
 __all__ = ["Convolution", "Geometry", "pack_weights"]
 
@@ -120,7 +120,7 @@ def pack_weights(filters: Array) -> Array:
 
 
 @functools.cache
-def compile_packing() -> Callable[..., None]:
+def compile_packing() -> Kernel:
     """Return the kernel that copies one phase of the rows of all channels, with padding."""
     f = Function(
         "pack_rows",
@@ -224,7 +224,7 @@ def emit_rows(
 
 
 @functools.cache
-def compile_products() -> Callable[..., None]:
+def compile_products() -> Kernel:
     """Return the kernel that multiplies a panel by the weights of channels and calls the epilogue for each of them."""
     rows, vectors = get_tile()
     f = Function(
@@ -312,7 +312,7 @@ def _emit_tile(
 
 
 @functools.cache
-def compile_epilogue(expression: Expression) -> Callable[..., None]:
+def compile_epilogue(expression: Expression) -> Kernel:
     """Return the kernel that completes rows of products.
 
     It is called with the number of the channel or first column. Operands of the kind "channel" have one element for
@@ -353,8 +353,7 @@ def compile_epilogue(expression: Expression) -> Callable[..., None]:
 @functools.cache
 def get_epilogue_address(expression: Expression) -> int:
     """Return the address of the code of an epilogue."""
-    function: Any = compile_epilogue(expression)
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return compile_epilogue(expression).address
 
 
 class Convolution:
@@ -385,71 +384,37 @@ class Convolution:
             ValueError: The copied rows take too much memory, or the blocks are too many.
         """
         plan = _Plan(geometry, self.in_channels, self.out_channels, batch * self.groups)
-        parts = self._make_calls(batch, plan, get_epilogue_address(expression))
+        task = self._make_task(batch, plan, get_epilogue_address(expression))
         shape = (batch, self.groups * self.out_channels, *geometry.output)
-        multiply = compile_products()
-        pack = None if geometry.is_pointwise else compile_packing()
 
         def convolve(data: Array, operands: Sequence[int]) -> Array:
             result = np.empty(shape, F32)
             pointers = np.array(operands or (0,), np.int64)
-            source, target, table = get_address(data), get_address(result), get_address(pointers)
-
-            def compute(part: int) -> None:
-                for call in parts[part]:
-                    block = get_address(get_buffer("block", call.block_size))
-                    panel = source + call.source
-                    if pack is not None:
-                        panel = get_address(get_buffer("panel", call.panel_size))
-                        for start, arguments in call.packing:
-                            pack(source + call.source, panel + start, *arguments)
-                    offsets, weights, length, arguments = call.products
-                    multiply(panel, offsets, weights, block, length, target, table, *arguments)
-
-            run_parallel(compute, len(parts))
+            task.run(get_address(data), get_address(result), get_address(pointers))
             return result
 
         return convolve
 
-    def _make_calls(self, batch: int, plan: _Plan, epilogue: int) -> list[list[_Call]]:
-        """Return the calls of the kernels of each part."""
+    def _make_task(self, batch: int, plan: _Plan, epilogue: int) -> Task:
+        """Return the calls of the kernels for the data, the result, and the table of the epilogue's operands."""
         blocks, sections = plan.blocks, plan.sections
         count = batch * self.groups * len(blocks)
         in_plane = math.prod(plan.geometry.size)
         parts = []
         for number in range(plan.count_parts(count)):
             for section in sections:
-                calls = []
+                calls: list[Call] = []
                 for item in plan.divide(count, number):
                     index, block = divmod(item, len(blocks))
                     image, group = divmod(index, self.groups)
-                    source = 4 * index * self.in_channels * in_plane
+                    source = make_base(0).move(4 * index * self.in_channels * in_plane)
                     first_channel = (image * self.groups + group) * self.out_channels
                     weights = get_address(self.weights[group])
-                    calls.append(plan.make_call(blocks[block], section, source, weights, epilogue, first_channel))
+                    calls += plan.make_calls(blocks[block], section, source, weights, epilogue, first_channel)
                 parts.append(calls)
-        return parts
-
-
-@dataclass(frozen=True)
-class _Call:
-    """The arguments of the kernels for one block of rows and one section of channels.
-
-    Attributes:
-        source: The offset of the input channels in bytes.
-        block_size: Elements of the buffer for products.
-        panel_size: Elements of the buffer for rows.
-        packing: For each phase, its offset in the panel in bytes, and the arguments of the kernel.
-        products: The address of the offsets and of the weights, the length of the block, and the other arguments.
-        offsets: The offsets, which must stay in memory.
-    """
-
-    source: int
-    block_size: int
-    panel_size: int
-    packing: tuple[tuple[int, tuple[int, ...]], ...]
-    products: tuple[int, int, int, tuple[int, ...]]
-    offsets: Array
+        task = Task(parts, plan.scratch_size)
+        task.keep(*plan.offsets.values(), *self.weights)
+        return task
 
 
 class _Plan:
@@ -459,6 +424,7 @@ class _Plan:
         blocks: First row and the row after the last of each block.
         sections: First channel and the channel after the last of each section.
         offsets: For each number of rows in the panel, the offsets of the input channels and taps.
+        scratch_size: Bytes of the products of a tile's channels, followed by the panel.
     """
 
     def __init__(self, geometry: Geometry, in_channels: int, out_channels: int, images: int) -> None:
@@ -477,6 +443,8 @@ class _Plan:
         step += -step % multiple
         panel_size = 0 if geometry.is_pointwise else per_row * (step + geometry.halo[0])
         block_size = get_tile()[0] * step * columns
+        self._panel_offset = align_size(4 * get_tile()[0] * self._pad_length(step * columns))
+        self.scratch_size = self._panel_offset + 4 * (panel_size + 64)
         if max(panel_size, block_size) > MAX_PANEL_SIZE or -(-row_count // step) * images > MAX_BLOCKS:
             raise ValueError("expected smaller rows and fewer blocks")
         bounds = [*range(0, row_count, step), row_count]
@@ -514,41 +482,54 @@ class _Plan:
         starts = np.arange(in_channels, dtype=np.int64)[:, np.newaxis] * (size * len(geometry.phases))
         return (starts + np.array(taps, np.int64)).reshape(-1)
 
-    def make_call(
+    @staticmethod
+    def _pad_length(pixels: int) -> int:
+        """Return the elements between the products of channels, which the last tile of pixels may exceed."""
+        return pixels + -pixels % 16 + 64
+
+    def make_calls(
         self,
         rows: tuple[int, int],
         section: tuple[int, int],
-        source: int,
+        source: Address,
         weights: int,
         epilogue: int,
         first_channel: int,
-    ) -> _Call:
-        """Return the arguments of the kernels for some rows of the windows and some channels."""
+    ) -> list[Call]:
+        """Return the calls of the kernels for some rows of the windows and some channels."""
         geometry = self.geometry
         first, last = rows
         width = self.row_size
         columns = width + geometry.halo[1]
         pixels = (last - first) * columns - geometry.halo[1]
-        length = pixels + -pixels % 16 + 64
         panel_rows = 0 if geometry.is_pointwise else last - first + geometry.halo[0]
         phase_size = panel_rows * columns
         step = phase_size * len(geometry.phases)
-        packing = []
+        calls = []
+        panel = SCRATCH.move(self._panel_offset)
         for i, (y, x) in enumerate(() if geometry.is_pointwise else geometry.phases):
             first_row = first * geometry.strides[0] + y - geometry.pads_begin[0]
             lines = (first_row, geometry.strides[0], panel_rows, *geometry.size)
             line = (x - geometry.pads_begin[1], geometry.strides[1], columns)
-            packing.append((4 * i * phase_size, (self.in_channels, math.prod(geometry.size), step, *lines, *line)))
+            sizes = (self.in_channels, math.prod(geometry.size), step)
+            calls.append(Call(compile_packing(), (source, panel.move(4 * i * phase_size), *sizes, *lines, *line)))
         if geometry.is_pointwise:
-            source += 4 * first * columns
+            panel = source.move(4 * first * columns)
         offsets = self.offsets[panel_rows]
         row_count, row_width = (1, pixels) if columns == width else (last - first, width)
         plane = math.prod(geometry.output)
         place = (plane, first * width, row_count, row_width, columns, first_channel)
-        arguments = (epilogue, len(offsets), pixels, *section, *place)
-        block_size, panel_size = get_tile()[0] * length, self.in_channels * step + 64
-        products = (get_address(offsets), weights, length, arguments)
-        return _Call(source, block_size, panel_size, tuple(packing), products, offsets)
+        addresses = (
+            panel,
+            get_address(offsets),
+            weights,
+            SCRATCH,
+            self._pad_length(pixels),
+            make_base(1),
+            make_base(2),
+        )
+        calls.append(Call(compile_products(), (*addresses, epilogue, len(offsets), pixels, *section, *place)))
+        return calls
 
     def count_parts(self, total: int) -> int:
         """Return the number of parts of the blocks of all images, each of which is computed for each section."""

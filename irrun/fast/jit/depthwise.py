@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution import Geometry
-from irrun.fast.jit.elementwise import get_address, make_contiguous
+from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, evaluate
-from irrun.threads import run_parallel
+from irrun.fast.jit.tasks import make_base, make_range_task
 
 __all__ = ["MAX_TAPS", "DepthwiseConvolution", "prepare_loads"]
 
@@ -35,7 +36,7 @@ HEIGHTS = (4, 2, 1)
 @functools.cache
 def compile_depthwise(
     kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int], expression: Expression
-) -> Callable[..., None]:
+) -> Kernel:
     """Return the kernel for some sizes of the filter, strides of which that along rows is 1 or 2, and dilations.
 
     Operands of the expression have the kinds of `convolution.compile_epilogue`.
@@ -159,7 +160,7 @@ class DepthwiseConvolution:
     def __init__(self, filters: Array) -> None:
         self.weights = make_contiguous(filters)
 
-    def _get_kernel(self, geometry: Geometry, expression: Expression) -> Callable[..., None]:
+    def _get_kernel(self, geometry: Geometry, expression: Expression) -> Kernel:
         if geometry.strides[1] > 2 or math.prod(geometry.kernel) > MAX_TAPS:
             raise ValueError("expected a smaller filter or stride")
         return compile_depthwise(geometry.kernel, geometry.strides, geometry.dilations, expression)
@@ -173,20 +174,15 @@ class DepthwiseConvolution:
         work = math.prod(shape) * math.prod(geometry.kernel)
         parts = max(1, min(MAX_PARTS, count, work // MIN_PART_WORK))
         windows = (*geometry.size, *geometry.output, *geometry.pads_begin)
-        weights = get_address(self.weights)
+
+        addresses = (make_base(0), get_address(self.weights), make_base(1), make_base(2))
+        task = make_range_task(kernel, addresses, count, parts, (channels, *windows))
+        task.keep(self.weights)
 
         def convolve(data: Array, operands: Sequence[int]) -> Array:
             result = np.empty(shape, np.float32)
             pointers = np.array(operands or (0,), np.int64)
-            addresses = (get_address(data), weights, get_address(result), get_address(pointers))
-
-            def compute(part: int) -> None:
-                kernel(*addresses, count * part // parts, count * (part + 1) // parts, channels, *windows)
-
-            if parts == 1:
-                compute(0)
-            else:
-                run_parallel(compute, parts)
+            task.run(get_address(data), get_address(result), get_address(pointers))
             return result
 
         return convolve

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
+import itertools
 import math
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.expressions import Expression, evaluate
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.expressions import Expression, Step, evaluate
+from irrun.fast.jit.tasks import Call, Task, make_base, make_range_task
 from irrun.fast.jit.transposition import copy_transposed
-from irrun.threads import run_parallel
 
-__all__ = ["compute", "get_address", "make_contiguous"]
+__all__ = ["apply_to_row", "compute", "make_contiguous"]
 
 Array = np.ndarray[Any, Any]
 
@@ -26,28 +26,6 @@ PART_SIZE = 1 << 16
 MAX_PARTS = 16
 #: Rows of a plan at most, since it has a table with a number for each row and operand.
 MAX_ROWS = 1 << 17
-
-
-#: Bytes of a Python object before the fields of its type.
-_HEADER_SIZE = object.__basicsize__
-_read_pointer = ctypes.c_void_p.from_address
-
-
-def _is_address_first_field() -> bool:
-    """Return whether the first field of an array is the address of its elements, as NumPy's C API defines it."""
-    probe = np.zeros(1)
-    is_known = sys.implementation.name == "cpython"
-    return is_known and _read_pointer(id(probe) + _HEADER_SIZE).value == probe.__array_interface__["data"][0]
-
-
-IS_ADDRESS_FIRST_FIELD = _is_address_first_field()
-
-
-def get_address(array: Array) -> int:
-    """Return the address of the first element."""
-    if IS_ADDRESS_FIRST_FIELD:  # a tenth of the time: kernels on small arrays are limited by it
-        return _read_pointer(id(array) + _HEADER_SIZE).value or 0
-    return int(array.__array_interface__["data"][0])
 
 
 def make_contiguous(array: Array) -> Array:
@@ -63,7 +41,7 @@ def make_contiguous(array: Array) -> Array:
 
 
 @functools.cache
-def compile_rows(expression: Expression) -> Callable[..., None]:
+def compile_rows(expression: Expression) -> Kernel:
     """Return the kernel of an expression on rows.
 
     Operands of the kind "row" have one element for each of a row, those of the kind "scalar" one for the whole row.
@@ -181,39 +159,36 @@ def compute(expression: Expression, data: Array, operands: Sequence[Array], out:
     if any(x.dtype != np.float32 or not x.flags.aligned for x in operands):
         raise ValueError("expected operands of aligned f32")
     result = np.empty(data.shape, np.float32) if out is None else out
-    kinds, offsets, length = plan_rows(data.shape, tuple((x.shape, x.strides) for x in operands))
-    kernel = compile_rows(Expression(kinds, expression.steps))
+    task = _make_task(expression.steps, data.shape, tuple((x.shape, x.strides) for x in operands))
     pointers = np.array([get_address(x) for x in operands] or [0], np.int64)
-    addresses = (get_address(result), get_address(data), get_address(pointers), get_address(offsets))
-    count = min(MAX_PARTS, max(1, data.size // PART_SIZE))
-    rows = len(offsets)
+    task.run(get_address(result), get_address(data), get_address(pointers))
+    return result
+
+
+@functools.lru_cache(maxsize=1024)
+def _make_task(
+    steps: tuple[Step, ...], shape: tuple[int, ...], layouts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+) -> Task:
+    """Return the task for the addresses of the result, the data, and the table of the operands; see `plan_rows`."""
+    kinds, offsets, length = plan_rows(shape, layouts)
+    kernel = compile_rows(Expression(kinds, steps))
+    rows, size = len(offsets), len(offsets) * length
+    count = min(MAX_PARTS, max(1, size // PART_SIZE))
+    result, data, table = (make_base(i) for i in range(3))
     if rows >= count:
-
-        def compute_rows(part: int) -> None:
-            kernel(*addresses, rows * part // count, rows * (part + 1) // count, length)
-
-        run_parallel(compute_rows, count)
-        return result
+        task = make_range_task(kernel, (result, data, table, get_address(offsets)), rows, count, (length,))
+        task.keep(offsets)
+        return task
     # Few long rows: each is divided.
     step = -(-length // max(1, count // rows))
     step += -step % 64
-    pieces = -(-length // step)
-
-    def compute_piece(part: int) -> None:
-        row, piece = divmod(part, pieces)
-        start = piece * step
-        first = row * length + start
-        moved = [offsets[row, i] + (start if kind == "row" else 0) for i, kind in enumerate(kinds)]
-        table = np.array(moved or [0], np.int64)
-        kernel(
-            addresses[0] + 4 * first,
-            addresses[1] + 4 * first,
-            addresses[2],
-            get_address(table),
-            0,
-            1,
-            min(step, length - start),
-        )
-
-    run_parallel(compute_piece, rows * pieces)
-    return result
+    is_row = np.array([kind == "row" for kind in kinds], np.int64)
+    parts, tables = [], []
+    for row, start in itertools.product(range(rows), range(0, length, step)):
+        tables.append(np.array(offsets[row] + start * is_row, np.int64))
+        first = 4 * (row * length + start)
+        addresses = (result.move(first), data.move(first), table, get_address(tables[-1]))
+        parts.append([Call(kernel, (*addresses, 0, 1, min(step, length - start)))])
+    task = Task(parts)
+    task.keep(*tables)
+    return task

@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.attention import attend, prepare_attention
 from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
-from irrun.fast.jit.elementwise import compile_rows, compute, get_address, make_contiguous, plan_rows
+from irrun.fast.jit.elementwise import compile_rows, compute, make_contiguous, plan_rows
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product
 from irrun.fast.jit.reductions import compile_normalization, compile_softmax, compute_softmax, normalize

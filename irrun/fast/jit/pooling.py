@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.depthwise import MAX_TAPS, prepare_loads
-from irrun.fast.jit.elementwise import get_address, make_contiguous
+from irrun.fast.jit.elementwise import make_contiguous
+from irrun.fast.jit.tasks import Task, make_base, make_range_task
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import Windows, create_windows
-from irrun.threads import run_parallel
 
 __all__ = ["MaxPoolKernel"]
 
@@ -32,9 +33,7 @@ MAX_SHAPES = 64
 
 
 @functools.cache
-def compile_max_pool(
-    kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]
-) -> Callable[..., None]:
+def compile_max_pool(kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int]) -> Kernel:
     """Return the kernel for some sizes of windows, strides of which that along rows is 1 or 2, and dilations."""
     integers = ("first", "last", "height", "width", "rows", "columns", "top", "left")
     f = Function("max_pool", [("data", "ptr"), ("result", "ptr"), *((n, "i64") for n in integers)], get_lanes())
@@ -79,6 +78,7 @@ class MaxPoolKernel:
         self._dilations = list(attributes.get("dilations", ()))
         self._kernel = attributes["kernel"]
         self._windows: dict[tuple[int, ...], Windows] = {}
+        self._tasks: dict[tuple[int, ...], Task] = {}
 
     def __call__(self, data: Array) -> Array:
         """Compute the maxima."""
@@ -90,15 +90,11 @@ class MaxPoolKernel:
         shape = (*data.shape[:2], *windows.output_shape)
         check_allocation(shape, F32)
         result = np.empty(shape, F32)
-        kernel = self._compile(windows)
+        task = self._tasks.get(data.shape)
+        if task is None:
+            task = self._make_task(data.shape, windows)
         data = make_contiguous(data)
-        source, target = get_address(data), get_address(result)
-        count = data.shape[0] * data.shape[1]
-        parts = max(1, min(MAX_PARTS, count, result.size * math.prod(windows.kernel) // MIN_PART_WORK))
-        sizes = (*data.shape[2:], *windows.output_shape, *windows.pads_begin)
-        run_parallel(
-            lambda part: kernel(source, target, count * part // parts, count * (part + 1) // parts, *sizes), parts
-        )
+        task.run(get_address(data), get_address(result))
         return result
 
     def prepare(self, shape: tuple[int, ...]) -> None:
@@ -115,10 +111,20 @@ class MaxPoolKernel:
             raise ValueError("expected smaller windows or strides")
         if len(self._windows) >= MAX_SHAPES:
             self._windows.clear()
+            self._tasks.clear()
         self._windows[shape] = windows
         return windows
 
-    def _compile(self, windows: Windows) -> Callable[..., None]:
+    def _make_task(self, shape: tuple[int, ...], windows: Windows) -> Task:
+        count = shape[0] * shape[1]
+        work = count * math.prod(windows.output_shape) * math.prod(windows.kernel)
+        parts = max(1, min(MAX_PARTS, count, work // MIN_PART_WORK))
+        sizes = (*shape[2:], *windows.output_shape, *windows.pads_begin)
+        task = make_range_task(self._compile(windows), (make_base(0), make_base(1)), count, parts, sizes)
+        self._tasks[shape] = task
+        return task
+
+    def _compile(self, windows: Windows) -> Kernel:
         kernel, strides, dilations = (
             (int(pair[0]), int(pair[1])) for pair in (windows.kernel, windows.strides, windows.dilations)
         )

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value, Variable
-from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.convolution import get_buffer, get_epilogue_address
-from irrun.fast.jit.elementwise import get_address
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.convolution import get_epilogue_address
 from irrun.fast.jit.expressions import Expression
-from irrun.threads import copy_unaligned, run_parallel
+from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, make_base
+from irrun.threads import copy_unaligned
 
-__all__ = ["Product"]
+__all__ = ["Product", "compile_product", "count_packed", "divide_columns", "get_tile", "make_packing_calls"]
 
 Array = np.ndarray[Any, Any]
 
@@ -32,6 +33,8 @@ MIN_BLOCK_ROWS = 128
 #: Multiplications of a part that a thread computes at least, elements of weights that a part reads at least, and parts
 #: at most.
 MIN_PART_WORK, MIN_PART_WEIGHTS, MAX_PARTS = 1 << 22, 1 << 18, 16
+#: Numbers of rows for which a product keeps its task.
+MAX_TASKS = 16
 
 
 def get_tile() -> tuple[int, int]:
@@ -40,7 +43,7 @@ def get_tile() -> tuple[int, int]:
 
 
 @functools.cache
-def compile_product() -> Callable[..., None]:
+def compile_product() -> Kernel:
     """Return the kernel that multiplies rows by panels and calls the epilogue for each tile."""
     rows, vectors = get_tile()
     names = ("data", "weights", "block", "result", "operands", "epilogue")
@@ -165,7 +168,7 @@ def emit_tile(
 
 
 @functools.cache
-def compile_packing() -> Callable[..., None]:
+def compile_packing() -> Kernel:
     """Return the kernel that copies columns of a matrix with any strides to a panel."""
     integers = ("inner", "columns", "width", "row_stride", "column_stride")
     f = Function("pack_panel", [("source", "ptr"), ("panel", "ptr"), *((n, "i64") for n in integers)], get_lanes())
@@ -203,15 +206,12 @@ class Product:
         if weights.dtype != F32 or any(stride % 4 for stride in weights.strides):
             raise ValueError("expected f32")
         weights = copy_unaligned(weights)
-        pack = compile_packing()
-        padded = self.columns + -self.columns % get_lanes()
-        self.weights = np.empty(self.inner * padded, F32)
-        source, target = get_address(weights), get_address(self.weights)
-        row_stride, column_stride = (stride // 4 for stride in weights.strides)
-        for start, width in divide_columns(self.columns):
-            columns = min(width, self.columns - start)
-            first, panel = source + 4 * start * column_stride, target + 4 * start * self.inner
-            pack(first, panel, self.inner, columns, width, row_stride, column_stride)
+        self.weights = np.empty(count_packed(self.inner, self.columns), F32)
+        strides = weights.strides[0] // 4, weights.strides[1] // 4
+        Task([make_packing_calls(weights.shape, strides, make_base(0), make_base(1))]).run(
+            get_address(weights), get_address(self.weights)
+        )
+        self._tasks: dict[tuple[int, Expression], tuple[Task, Array]] = {}
 
     def prepare(self, expression: Expression) -> None:
         """Compile the kernels."""
@@ -229,39 +229,58 @@ class Product:
         Returns:
             Shape [M, N].
         """
-        count, inner, columns = rows.shape[0], self.inner, self.columns
-        result = np.empty((count, columns), F32)
-        kernel, epilogue = compile_product(), get_epilogue_address(expression)
-        tile_rows, vectors = get_tile()
-        tile = vectors * get_lanes()
-        blocks, sections = _divide(count, inner, columns, tile)
-        pointers = [get_address(x) for x in operands]
-        source, target, weights = get_address(rows), get_address(result), get_address(self.weights)
-
-        def compute(part: int) -> None:
-            (first, last), (left, right) = blocks[part // len(sections)], sections[part % len(sections)]
-            block = get_address(get_buffer("tile", tile_rows * tile))
-            moved = [
-                q + 4 * first * columns if kind == "full" else q
-                for q, kind in zip(pointers, expression.kinds, strict=True)
-            ]
-            table = np.array(moved or [0], np.int64)
-            kernel(
-                source + 4 * first * inner,
-                weights,
-                block,
-                target + 4 * first * columns,
-                get_address(table),
-                epilogue,
-                last - first,
-                inner,
-                columns,
-                left,
-                right,
-            )
-
-        run_parallel(compute, len(blocks) * len(sections))
+        result = np.empty((len(rows), self.columns), F32)
+        known = self._tasks.get((len(rows), expression))
+        if known is None:
+            known = self._make_task(len(rows), expression)
+        task, offsets = known
+        table = np.array([get_address(x) for x in operands] or [0], np.int64) + offsets
+        task.run(get_address(rows), get_address(result), get_address(table))
         return result
+
+    def _make_task(self, count: int, expression: Expression) -> tuple[Task, Array]:
+        """Return the task for a number of rows, and the offsets of the operands for each block of rows."""
+        inner, columns = self.inner, self.columns
+        blocks, sections = _divide(count, inner, columns, get_tile()[1] * get_lanes())
+        sizes = [4 * columns if kind == "full" else 0 for kind in expression.kinds] or [0]
+        parts = []
+        for i, (first, last) in enumerate(blocks):
+            table = make_base(2).move(8 * i * len(sizes))
+            addresses = (make_base(0).move(4 * first * inner), get_address(self.weights), SCRATCH)
+            places = (make_base(1).move(4 * first * columns), table, get_epilogue_address(expression))
+            for left, right in sections:
+                arguments = (*addresses, *places, last - first, inner, columns, left, right)
+                parts.append([Call(compile_product(), arguments)])
+        if len(self._tasks) >= MAX_TASKS:
+            self._tasks.clear()
+        task = Task(parts, 4 * get_tile_size())
+        offsets = np.array([[first * size for size in sizes] for first, _ in blocks], np.int64)
+        self._tasks[count, expression] = task, offsets
+        return task, offsets
+
+
+def count_packed(inner: int, columns: int) -> int:
+    """Return the number of elements of packed weights [K, N]."""
+    return inner * (columns + -columns % get_lanes())
+
+
+def make_packing_calls(
+    shape: tuple[int, int], strides: tuple[int, int], source: Address, target: Address
+) -> list[Call]:
+    """Return the calls that pack weights.
+
+    Args:
+        shape: That of the weights, [K, N].
+        strides: Elements between rows and between columns of the weights.
+        source: The address of the weights.
+        target: The address of the packed weights.
+    """
+    inner, columns = shape
+    calls = []
+    for start, width in divide_columns(columns):
+        addresses = (source.move(4 * start * strides[1]), target.move(4 * start * inner))
+        calls.append(Call(compile_packing(), (*addresses, inner, min(width, columns - start), width, *strides)))
+    return calls
 
 
 @functools.lru_cache(maxsize=1024)

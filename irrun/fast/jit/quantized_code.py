@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from irrun.fast.jit.code import Function, Value, Variable
-from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution import emit_rows
 from irrun.fast.jit.dot_products import DotProduct, get_dot_product
 from irrun.fast.jit.elementwise import apply_to_row
@@ -52,7 +50,7 @@ def join_codes(f: Function, levels: Sequence[Value]) -> Value:
 
 
 @functools.cache
-def compile_packing() -> Callable[..., None]:
+def compile_packing() -> Kernel:
     """Return the kernel that copies one phase of the rows of several planes of i32, with padding.
 
     With a stride of 2, `pair` is the distance of the phase of the next columns, which is copied too unless it is 0.
@@ -135,13 +133,13 @@ def compile_packing() -> Callable[..., None]:
 PLACE = ("plane", "start", "row_count", "width", "columns")
 
 
-def compile_products(rows: int, vectors: int) -> Callable[..., None]:
+def compile_products(rows: int, vectors: int) -> Kernel:
     """Return the kernel that multiplies a panel by the weights of channels and calls the epilogue for each four."""
     return _compile_products(rows, vectors, get_dot_product())
 
 
 @functools.cache
-def _compile_products(rows: int, vectors: int, form: DotProduct) -> Callable[..., None]:
+def _compile_products(rows: int, vectors: int, form: DotProduct) -> Kernel:
     names = ("panel", "offsets", "weights", "bias", "block", "result", "operands", "epilogue")
     integers = ("count", "pixels", "length", "first", "last", "channels", "panel_step", "channel", "row", *PLACE)
     f = Function("convolve_codes", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
@@ -231,7 +229,7 @@ def _emit_tile(
 
 
 @functools.cache
-def compile_epilogue(expression: Expression, is_coded: bool) -> Callable[..., None]:
+def compile_epilogue(expression: Expression, is_coded: bool) -> Kernel:
     """Return the kernel that completes the sums of up to four channels.
 
     It is called with the number of the first channel of all images, counted with and without the channels that fill
@@ -328,5 +326,4 @@ def compile_epilogue(expression: Expression, is_coded: bool) -> Callable[..., No
 @functools.cache
 def get_epilogue_address(expression: Expression, is_coded: bool) -> int:
     """Return the address of the code of an epilogue."""
-    function: Any = compile_epilogue(expression, is_coded)
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return compile_epilogue(expression, is_coded).address

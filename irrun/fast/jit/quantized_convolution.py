@@ -8,18 +8,16 @@ scales the sums and either stores f32 [N, C, H, W], or quantizes them and stores
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.compiler import get_lanes
-from irrun.fast.jit.convolution import Geometry, get_buffer
-from irrun.fast.jit.elementwise import get_address
+from irrun.fast.jit.convolution import Geometry
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.quantized_code import (
     compile_packing,
@@ -28,7 +26,7 @@ from irrun.fast.jit.quantized_code import (
     get_epilogue_address,
     get_tile,
 )
-from irrun.threads import run_parallel
+from irrun.fast.jit.tasks import SCRATCH, Call, Task, align_size, make_base
 
 __all__ = ["MAX_PANEL_SIZE", "QuantizedConvolution"]
 
@@ -40,32 +38,6 @@ PANEL_SIZE = 96 << 10
 MIN_PART_WORK, MAX_PARTS = 1 << 23, 16
 #: Elements of the copied rows, and of the sums of a tile of channels, at most: 64 MiB.
 MAX_PANEL_SIZE = 1 << 24
-
-
-@dataclass(frozen=True)
-class _Call:
-    """The arguments of the kernels for one block of rows and one section of channels.
-
-    Attributes:
-        source: The offset of the data in bytes.
-        packing: For each phase, its offset in the panel in bytes, and the arguments of the kernel.
-        tables: The offsets of the taps, the packed weights of the group and its bias.
-        panel_size: Elements of the buffer for rows.
-        length: Elements of the sums of a channel.
-        arguments: The other arguments of the products.
-    """
-
-    source: int
-    packing: tuple[tuple[int, tuple[int, ...]], ...]
-    tables: tuple[Array, Array, Array]
-    panel_size: int
-    length: int
-    arguments: tuple[int, ...]
-
-    @functools.cached_property
-    def addresses(self) -> tuple[int, ...]:
-        """The addresses of the tables, which do not move."""
-        return tuple(map(get_address, self.tables))
 
 
 class QuantizedConvolution:
@@ -130,29 +102,14 @@ class QuantizedConvolution:
         Raises:
             ValueError: The copied rows take too much memory.
         """
-        parts = list(_divide(self, batch, geometry, pad))
+        task = _make_task(self, batch, geometry, pad, get_epilogue_address(expression, is_coded))
         output = geometry.output
         shape = (batch, count_quads(self.channels), *output, 4) if is_coded else (batch, self.channels, *output)
-        epilogue = get_epilogue_address(expression, is_coded)
-        multiply, pack = compile_products(*self.tile), compile_packing()
-        rows = self.tile[0]
         dtype = np.dtype(np.uint8 if is_coded else np.float32)
 
         def convolve(data: Array, operands: Array) -> Array:
             result = np.empty(shape, dtype)
-            source, target, table = get_address(data), get_address(result), get_address(operands)
-
-            def compute(part: int) -> None:
-                for call in parts[part]:
-                    block = get_address(get_buffer("block", rows * call.length))
-                    panel = source + call.source
-                    if call.packing:
-                        panel = get_address(get_buffer("panel", call.panel_size))
-                        for start, arguments in call.packing:
-                            pack(source + call.source, panel + start, *arguments)
-                    multiply(panel, *call.addresses, block, target, table, epilogue, *call.arguments)
-
-            run_parallel(compute, len(parts))
+            task.run(get_address(data), get_address(result), get_address(operands))
             return result
 
         return convolve
@@ -169,8 +126,8 @@ def _pack_weights(codes: Array, rows: int) -> Array:
     return np.ascontiguousarray(order).reshape(-1)
 
 
-def _divide(convolution: QuantizedConvolution, batch: int, geometry: Geometry, pad: int) -> list[list[_Call]]:
-    """Return the calls of each part."""
+def _make_task(convolution: QuantizedConvolution, batch: int, geometry: Geometry, pad: int, epilogue: int) -> Task:
+    """Return the calls of the kernels for the data, the result, and the table of the epilogue's operands."""
     c, g = convolution, geometry
     height, width = g.output
     is_pointwise = g.is_pointwise
@@ -205,7 +162,9 @@ def _divide(convolution: QuantizedConvolution, batch: int, geometry: Geometry, p
     section += -section % tile_rows
     sections = [(i, min(i + section, out_channels)) for i in range(0, out_channels, section)]
     offsets: dict[int, Array] = {}
-    calls = []
+    multiply, pack = compile_products(*c.tile), compile_packing()
+    calls: list[list[Call]] = []
+    scratch_size = 0
     plane_in, plane_out = math.prod(g.size), height * width
     channel_step = count_quads(c.channels) * 4
     for image in range(batch):
@@ -222,16 +181,7 @@ def _divide(convolution: QuantizedConvolution, batch: int, geometry: Geometry, p
                     if c.is_depthwise:
                         first_plane += left // 4
                         panel_planes, panel_step = (right - left) // 4, quad_size * c.in_quads
-                    packing = []
-                    for i, (y, x) in enumerate(() if is_pointwise else g.phases):
-                        has_pairs = g.strides[1] == 2 and {(y, 0), (y, 1)} <= {*g.phases}
-                        if has_pairs and x:
-                            continue  # copied together with the even columns
-                        row = first * g.strides[0] + y - g.pads_begin[0]
-                        line = (x - g.pads_begin[1], g.strides[1], columns, size if has_pairs else 0, pad)
-                        place = (panel_planes, plane_in, quad_size, row, g.strides[0], panel_rows, *g.size, *line)
-                        packing.append((4 * i * size, place))
-                    source = 4 * (first_plane * plane_in + (first if is_pointwise else 0))
+                    source = make_base(0).move(4 * (first_plane * plane_in + (first if is_pointwise else 0)))
                     pixels = (last - first) * columns - g.halo[1]
                     length = pixels + -pixels % 16 + 16 * vectors + 16
                     # The kernel starts at channel 0 of a section, so that its panel is that of the section.
@@ -244,22 +194,33 @@ def _divide(convolution: QuantizedConvolution, batch: int, geometry: Geometry, p
                         *(taps, pixels, length, 0, right - left, valid, panel_step, channel, number),
                         *(plane_out, first * row_size, *shape, columns),
                     )
-                    weights = c.weights[group][left * taps * 4 :]
                     panel_size = 0 if is_pointwise else panel_planes * quad_size + 64
                     if max(panel_size, tile_rows * length) > MAX_PANEL_SIZE:
                         raise ValueError("expected smaller rows")
-                    calls.append(
-                        _Call(
-                            source,
-                            tuple(packing),
-                            (offsets[panel_rows], weights, c.bias[group, left:]),
-                            panel_size,
-                            length,
-                            arguments,
-                        )
+                    panel = source if is_pointwise else SCRATCH.move(align_size(4 * tile_rows * length))
+                    scratch_size = max(scratch_size, align_size(4 * tile_rows * length) + 4 * panel_size)
+                    own: list[Call] = []
+                    for i, (y, x) in enumerate(() if is_pointwise else g.phases):
+                        has_pairs = g.strides[1] == 2 and {(y, 0), (y, 1)} <= {*g.phases}
+                        if has_pairs and x:
+                            continue  # copied together with the even columns
+                        row = first * g.strides[0] + y - g.pads_begin[0]
+                        line = (x - g.pads_begin[1], g.strides[1], columns, size if has_pairs else 0, pad)
+                        place = (panel_planes, plane_in, quad_size, row, g.strides[0], panel_rows, *g.size, *line)
+                        own.append(Call(pack, (source, panel.move(4 * i * size), *place)))
+                    weights = get_address(c.weights[group]) + left * taps * 4
+                    tables = (
+                        get_address(offsets[panel_rows]),
+                        weights,
+                        get_address(c.bias) + 4 * (group * c.padded + left),
                     )
+                    places = (SCRATCH, make_base(1), make_base(2), epilogue)
+                    calls.append([*own, Call(multiply, (panel, *tables, *places, *arguments))])
     count = min(parts, len(calls))
-    return [calls[len(calls) * i // count : len(calls) * (i + 1) // count] for i in range(count)]
+    groups = [calls[len(calls) * i // count : len(calls) * (i + 1) // count] for i in range(count)]
+    task = Task(map(itertools.chain.from_iterable, groups), scratch_size)
+    task.keep(*offsets.values(), *c.weights, c.bias)
+    return task
 
 
 def _make_offsets(g: Geometry, quads: int, quad_size: int, size: int, columns: int) -> Array:

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.codes import CodeFormat, decode, encode
 from irrun.fast.jit.dot_products import MAX_PRODUCTS, get_dot_product
-from irrun.fast.jit.elementwise import get_address, make_contiguous
+from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.kernels import classify_operand, expand_operand, make_geometry, make_placeholder
 from irrun.fast.jit.quantized_code import count_quads

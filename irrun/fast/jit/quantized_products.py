@@ -7,23 +7,22 @@ registers.
 
 from __future__ import annotations
 
-import ctypes
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.codes import CodeFormat
-from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.convolution import get_buffer
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.dot_products import DotProduct, get_dot_product
-from irrun.fast.jit.elementwise import apply_to_row, get_address, make_contiguous
+from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
 from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.fast.jit.quantized_code import MAGIC
+from irrun.fast.jit.tasks import SCRATCH, Call, Task, make_base, make_range_task
 from irrun.limits import check_allocation
-from irrun.threads import run_parallel
 
 __all__ = ["QuantizedProduct", "decode_rows", "encode_rows"]
 
@@ -35,6 +34,8 @@ F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
 BLOCK_SIZE = 256 << 10
 #: Rows of a block at least, multiplications of a part that a thread computes at least, and parts at most.
 MIN_BLOCK_ROWS, MIN_PART_WORK, MAX_PARTS = 128, 1 << 23, 16
+#: Numbers of rows for which a product keeps its task.
+MAX_TASKS = 16
 #: Elements of a part of a conversion.
 PART_SIZE = 1 << 16
 
@@ -51,7 +52,7 @@ def round_to_bytes(f: Function, level: Value) -> Value:
 
 
 @functools.cache
-def _compile_product(form: DotProduct) -> Callable[..., None]:
+def _compile_product(form: DotProduct) -> Kernel:
     """Return the kernel that multiplies rows by panels and calls the epilogue for each tile."""
     rows, vectors = get_tile()
     names = ("data", "weights", "bias", "block", "result", "operands", "epilogue")
@@ -100,7 +101,7 @@ def _compile_product(form: DotProduct) -> Callable[..., None]:
 
 
 @functools.cache
-def _compile_epilogue(expression: Expression, is_coded: bool) -> Callable[..., None]:
+def _compile_epilogue(expression: Expression, is_coded: bool) -> Kernel:
     """Return the kernel that completes the sums of a tile.
 
     Operands of the kind "column" have one element for each column, those of the kinds "full" and "codes" the shape of
@@ -145,8 +146,7 @@ def _compile_epilogue(expression: Expression, is_coded: bool) -> Callable[..., N
 @functools.cache
 def get_epilogue_address(expression: Expression, is_coded: bool) -> int:
     """Return the address of the code of an epilogue."""
-    function: Any = _compile_epilogue(expression, is_coded)
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
+    return _compile_epilogue(expression, is_coded).address
 
 
 class QuantizedProduct:
@@ -167,6 +167,7 @@ class QuantizedProduct:
         self.bias = np.zeros(len(padded), np.int32)
         self.bias[: self.columns] = bias
         self._kernel = _compile_product(get_dot_product())
+        self._tasks: dict[tuple[int, Expression, bool], tuple[Task, Array]] = {}
 
     def __call__(self, rows: Array, expression: Expression, operands: Sequence[Array], is_coded: bool) -> Array:
         """Multiply.
@@ -180,30 +181,36 @@ class QuantizedProduct:
         Returns:
             Shape [M, N].
         """
-        count, columns, inner = len(rows), self.columns, self.inner
-        result = np.empty((count, columns), U8 if is_coded else F32)
-        epilogue = get_epilogue_address(expression, is_coded)
-        tile_rows, vectors = get_tile()
-        tile = vectors * get_lanes()
-        blocks, sections = _divide(count, inner, columns, tile)
-        pointers = [get_address(x) for x in operands]
-        source, target = get_address(rows), get_address(result)
-        weights, bias = get_address(self.weights), get_address(self.bias)
-
-        def compute(part: int) -> None:
-            (first, last), (left, right) = blocks[part // len(sections)], sections[part % len(sections)]
-            block = get_address(get_buffer("tile", tile_rows * tile))
-            sizes = {"full": 4, "codes": 1}
-            moved = [
-                q + sizes.get(kind, 0) * first * columns for q, kind in zip(pointers, expression.kinds, strict=True)
-            ]
-            table = np.array(moved or [0], np.int64)
-            start = target + result.itemsize * first * columns
-            places = (source + first * inner, weights, bias, block, start, get_address(table), epilogue)
-            self._kernel(*places, last - first, inner // 4, columns, left, right)
-
-        run_parallel(compute, len(blocks) * len(sections))
+        result = np.empty((len(rows), self.columns), U8 if is_coded else F32)
+        known = self._tasks.get((len(rows), expression, is_coded))
+        if known is None:
+            known = self._make_task(len(rows), expression, is_coded)
+        task, offsets = known
+        table = np.array([get_address(x) for x in operands] or [0], np.int64) + offsets
+        task.run(get_address(rows), get_address(result), get_address(table))
         return result
+
+    def _make_task(self, count: int, expression: Expression, is_coded: bool) -> tuple[Task, Array]:
+        """Return the task for a number of rows, and the offsets of the operands for each block of rows."""
+        inner, columns = self.inner, self.columns
+        blocks, sections = _divide(count, inner, columns, get_tile()[1] * get_lanes())
+        sizes = [{"full": 4, "codes": 1}.get(kind, 0) * columns for kind in expression.kinds] or [0]
+        itemsize = 1 if is_coded else 4
+        parts = []
+        for i, (first, last) in enumerate(blocks):
+            weights = (get_address(self.weights), get_address(self.bias))
+            table = make_base(2).move(8 * i * len(sizes))
+            result = make_base(1).move(itemsize * first * columns)
+            places = (make_base(0).move(first * inner), *weights, SCRATCH, result, table)
+            for left, right in sections:
+                own = (get_epilogue_address(expression, is_coded), last - first, inner // 4, columns, left, right)
+                parts.append([Call(self._kernel, (*places, *own))])
+        if len(self._tasks) >= MAX_TASKS:
+            self._tasks.clear()
+        task = Task(parts, 4 * get_tile()[0] * get_tile()[1] * get_lanes())
+        offsets = np.array([[first * size for size in sizes] for first, _ in blocks], np.int64)
+        self._tasks[count, expression, is_coded] = task, offsets
+        return task, offsets
 
 
 @functools.lru_cache(maxsize=1024)
@@ -221,7 +228,7 @@ def _divide(count: int, inner: int, columns: int, tile: int) -> tuple[list[tuple
 
 
 @functools.cache
-def _compile_conversion(is_encoding: bool) -> Callable[..., None]:
+def _compile_conversion(is_encoding: bool) -> Kernel:
     """Return the kernel that converts f32 from or to bytes."""
     floats = ("low", "high", "width", "top")
     names = [("data", "ptr"), ("result", "ptr"), ("first", "i64"), ("last", "i64")]
@@ -247,15 +254,14 @@ def _compile_conversion(is_encoding: bool) -> Callable[..., None]:
 
 
 def _convert(data: Array, result: Array, low: Array, high: Array, levels: int, is_encoding: bool) -> None:
-    kernel = _compile_conversion(is_encoding)
     limits = (float(low), float(high), float(high - low), float(levels - 1))
-    source, target = get_address(data), get_address(result)
-    count = min(MAX_PARTS, max(1, data.size // PART_SIZE))
+    _make_conversion(is_encoding, data.size, limits).run(get_address(data), get_address(result))
 
-    def compute(part: int) -> None:
-        kernel(source, target, data.size * part // count, data.size * (part + 1) // count, *limits)
 
-    run_parallel(compute, count)
+@functools.lru_cache(maxsize=256)
+def _make_conversion(is_encoding: bool, size: int, limits: tuple[float, ...]) -> Task:
+    count = min(MAX_PARTS, max(1, size // PART_SIZE))
+    return make_range_task(_compile_conversion(is_encoding), (make_base(0), make_base(1)), size, count, limits)
 
 
 def encode_rows(data: Array, format_: CodeFormat) -> Array:

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value, Variable
-from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.fast.jit.elementwise import apply_to_row, get_address
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
+from irrun.fast.jit.tasks import Task, make_base, make_range_task
 from irrun.fast.jit.vector_functions import compute_exp
-from irrun.threads import run_parallel
 
 __all__ = ["add", "compile_normalization", "compile_softmax", "compute_softmax", "fold", "normalize"]
 
@@ -86,7 +87,7 @@ def _sum_row(f: Function, length: Value, compute: Callable[[Value, Value | None]
 
 
 @functools.cache
-def compile_softmax() -> Callable[..., None]:
+def compile_softmax() -> Kernel:
     """Return the kernel that computes the softmax of rows, which may be the result themselves."""
     integers = ("first", "last", "length")
     f = Function("softmax", [("data", "ptr"), ("result", "ptr"), *((n, "i64") for n in integers)], get_lanes())
@@ -121,10 +122,11 @@ def compile_softmax() -> Callable[..., None]:
     return compile_function(f)
 
 
-def _run_rows(kernel: Callable[..., None], addresses: Sequence[int], rows: int, *arguments: Any) -> None:
-    length = int(arguments[0])
-    parts = max(1, min(MAX_PARTS, rows, rows * length // MIN_PART_SIZE))
-    run_parallel(lambda i: kernel(*addresses, rows * i // parts, rows * (i + 1) // parts, *arguments), parts)
+@functools.lru_cache(maxsize=256)
+def _make_task(kernel: Kernel, pointers: int, rows: int, *arguments: int | float) -> Task:
+    """Return the task of a kernel on rows, whose first parameters are the addresses of arrays."""
+    parts = max(1, min(MAX_PARTS, rows, rows * int(arguments[0]) // MIN_PART_SIZE))
+    return make_range_task(kernel, [make_base(i) for i in range(pointers)], rows, parts, arguments)
 
 
 def compute_softmax(data: Array) -> Array:
@@ -132,12 +134,12 @@ def compute_softmax(data: Array) -> Array:
     result = np.empty(data.shape, F32)
     length = data.shape[-1]
     if data.size:
-        _run_rows(compile_softmax(), (get_address(data), get_address(result)), data.size // length, length)
+        _make_task(compile_softmax(), 2, data.size // length, length).run(get_address(data), get_address(result))
     return result
 
 
 @functools.cache
-def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bool) -> Callable[..., None]:
+def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bool) -> Kernel:
     """Return the kernel that subtracts the mean of rows, divides by the deviation and computes an expression.
 
     Operands of the kind "row" have the length of a row, those of the kind "full" the shape of the data, those of the
@@ -217,7 +219,6 @@ def normalize(
     result = np.empty(data.shape, F32)
     if data.size:
         pointers = np.array([get_address(x) for x in operands] or [0], np.int64)
-        addresses = (get_address(data), get_address(result), get_address(pointers))
-        kernel = compile_normalization(expression, *modes)
-        _run_rows(kernel, addresses, data.size // length, length, epsilon)
+        task = _make_task(compile_normalization(expression, *modes), 3, data.size // length, length, epsilon)
+        task.run(get_address(data), get_address(result), get_address(pointers))
     return result

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.convolution import Geometry, compile_epilogue
-from irrun.fast.jit.elementwise import get_address
 from irrun.fast.jit.expressions import Expression
 
 __all__ = ["SingleWindowConvolution", "has_single_window"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import compile_function, get_lanes
-from irrun.threads import run_parallel
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.tasks import Call, Task, make_base
 
 __all__ = ["copy_transposed", "transpose_vectors"]
 
@@ -47,7 +47,7 @@ def _shuffle(f: Function, a: Value, b: Value, numbers: Sequence[int]) -> Value:
 
 
 @functools.cache
-def compile_transposition() -> Callable[..., None]:
+def compile_transposition() -> Kernel:
     """Return the kernel that copies some rows of a matrix whose columns are contiguous."""
     integers = ("first", "last", "columns", "stride")
     f = Function("transpose", [("source", "ptr"), ("target", "ptr"), *((n, "i64") for n in integers)], get_lanes())
@@ -96,22 +96,24 @@ def copy_transposed(array: Array) -> Array | None:
     if count > MAX_MATRICES or rows * columns < MIN_MATRIX_SIZE:
         return None
     result = np.empty(array.shape, F32)
-    kernel = compile_transposition()
     source, target = (int(x.__array_interface__["data"][0]) for x in (array, result))
-    starts = [
-        source + sum(i * step for i, step in zip(index, lead_strides, strict=True))
-        for index in itertools.product(*map(range, lead))
-    ]
-    per_matrix = max(1, min(MAX_PARTS // count, rows * columns // MIN_PART_SIZE))
+    layout = (tuple(lead), tuple(lead_strides), rows, columns, stride // F32.itemsize)
+    _make_task(*layout).run(source, target)
+    return result
+
+
+@functools.lru_cache(maxsize=256)
+def _make_task(lead: tuple[int, ...], lead_strides: tuple[int, ...], rows: int, columns: int, stride: int) -> Task:
+    """Return the task that copies matrices, which are at `lead_strides` in bytes from each other."""
+    kernel = compile_transposition()
+    per_matrix = max(1, min(MAX_PARTS // math.prod(lead), rows * columns // MIN_PART_SIZE))
     step = -(-rows // per_matrix)
     step += -step % get_lanes()
-    pieces = -(-rows // step)
     size = F32.itemsize * rows * columns
-
-    def copy_part(part: int) -> None:
-        matrix, piece = divmod(part, pieces)
-        bounds = (piece * step, min((piece + 1) * step, rows))
-        kernel(starts[matrix], target + matrix * size, *bounds, columns, stride // F32.itemsize)
-
-    run_parallel(copy_part, count * pieces)
-    return result
+    parts = []
+    for number, index in enumerate(itertools.product(*map(range, lead))):
+        source = make_base(0).move(sum(i * s for i, s in zip(index, lead_strides, strict=True)))
+        target = make_base(1).move(number * size)
+        for first in range(0, rows, step):
+            parts.append([Call(kernel, (source, target, first, min(first + step, rows), columns, stride))])
+    return Task(parts)

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.compiler import get_lanes
 from irrun.fast.jit.convolution import Geometry, get_buffer, get_epilogue_address
-from irrun.fast.jit.elementwise import get_address
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.products import divide_columns, get_tile
+from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, align_size, make_base
 from irrun.fast.jit.winograd_kernels import POINTS, compile_data_transform, compile_products, compile_result_transform
-from irrun.threads import run_parallel
 
 __all__ = ["WinogradConvolution", "choose_size", "count_weights"]
 
@@ -110,11 +110,6 @@ def _divide_tiles(rows: int, columns: int, limit: int) -> list[_Block]:
     return [_Block(y, x, height, width) for y, height in heights for x, width in widths]
 
 
-def _run_in_order(function: Callable[[int], None], count: int) -> None:
-    for part in range(count):
-        function(part)
-
-
 class WinogradConvolution:
     """A convolution of 3x3 windows with constant weights and strides of 1.
 
@@ -131,61 +126,72 @@ class WinogradConvolution:
     def bind(self, batch: int, geometry: Geometry, expression: Expression) -> Callable[[Array, Sequence[int]], Array]:
         """Return the convolution for data of one shape; see `Convolution.bind`."""
         plan = _Plan(geometry, self.in_channels, self.out_channels, self.size)
-        epilogue = get_epilogue_address(expression)
         shape = (batch, self.groups * self.out_channels, *geometry.output)
-        transform_data, transform_result = compile_data_transform(self.size), compile_result_transform(self.size)
-        multiply = compile_products()
-        positions = (self.size + 2) ** 2
-        in_plane, out_plane = math.prod(geometry.size), math.prod(geometry.output)
-        in_size = 4 * self.in_channels * in_plane
-        weights = [get_address(x) for x in self.weights]
-        weights_step = self.weights[0].shape[1]
+        items = [(index, block) for index in range(batch * self.groups) for block in plan.blocks]
+        tasks: list[Task]
+        if len(items) >= plan.part_count:
+            # Each part computes a block, with transformed data of its own.
+            data = SCRATCH.move(plan.work_size)
+            shared_size = 0
+            parts = [
+                [
+                    *(self._prepare(plan, item, piece, data) for piece in plan.pieces),
+                    *itertools.chain.from_iterable(
+                        self._finish(plan, item, section, data, expression) for section in plan.sections
+                    ),
+                ]
+                for item in items
+            ]
+            tasks = [Task(parts, plan.work_size + 4 * plan.data_size)]
+        else:
+            # The parts of a block share the transformed data.
+            data = make_base(3)
+            shared_size = plan.data_size
+            tasks = []
+            for item in items:
+                tasks.append(Task([[self._prepare(plan, item, x, data)] for x in plan.pieces], plan.work_size))
+                results = [self._finish(plan, item, section, data, expression) for section in plan.sections]
+                tasks.append(Task(results, plan.work_size))
 
-        def prepare(block: _Block, source: int, channels: tuple[int, int], target: int) -> None:
-            """Transform the data of some channels."""
-            scratch = get_address(get_buffer("winograd scratch", plan.scratch_size))
-            transform_data(source, scratch, target, *channels, *plan.describe_data(block))
-
-        def finish(block: _Block, index: int, section: tuple[int, int], source: int, target: int, table: int) -> None:
-            """Compute the results of some channels."""
-            first, last = section
-            width = last - first + -(last - first) % get_lanes()
-            count = plan.count_rows(block)
-            stride, step = width, count * width + get_lanes()
-            products = get_address(get_buffer("winograd products", positions * step))
-            data_stride, data_step = plan.get_strides(block)
-            sizes = (positions, count, self.in_channels, data_stride, data_step, first, first + width, weights_step)
-            multiply(source, weights[index % self.groups], products, *sizes, stride, step)
-            scratch = get_address(get_buffer("winograd scratch", plan.scratch_size))
-            planes = get_address(get_buffer("block", plan.block_size))
-            layout = plan.describe_result(block, out_plane, index * self.out_channels)
-            transform_result(products, scratch, planes, target, table, epilogue, first, last, stride, step, *layout)
+        tasks[0].keep(*self.weights)
 
         def convolve(data: Array, operands: Sequence[int]) -> Array:
             result = np.empty(shape, F32)
             pointers = np.array(operands or (0,), np.int64)
-            source, target, table = get_address(data), get_address(result), get_address(pointers)
-            count = batch * self.groups * len(plan.blocks)
-
-            def compute_block(item: int, run: Callable[[Callable[[int], None], int], None]) -> None:
-                index, number = divmod(item, len(plan.blocks))
-                block = plan.blocks[number]
-                transformed = get_address(get_buffer("winograd data", plan.data_size))
-                start = source + index * in_size
-                run(lambda i: prepare(block, start, plan.pieces[i], transformed), len(plan.pieces))
-                run(
-                    lambda i: finish(block, index, plan.sections[i], transformed, target, table),
-                    len(plan.sections),
-                )
-
-            if count >= plan.part_count:
-                run_parallel(lambda item: compute_block(item, _run_in_order), count)
-            else:
-                for item in range(count):
-                    compute_block(item, run_parallel)
+            transformed = get_buffer("winograd data", shared_size) if shared_size else result
+            addresses = [get_address(x) for x in (data, result, pointers, transformed)]
+            for task in tasks:
+                task.run(*addresses)
             return result
 
         return convolve
+
+    def _prepare(self, plan: _Plan, item: tuple[int, _Block], channels: tuple[int, int], data: Address) -> Call:
+        """Return the call that transforms the data of some channels of a block."""
+        index, block = item
+        source = make_base(0).move(4 * index * self.in_channels * math.prod(plan.geometry.size))
+        places = (source, SCRATCH, data)
+        return Call(compile_data_transform(self.size), (*places, *channels, *plan.describe_data(block)))
+
+    def _finish(
+        self, plan: _Plan, item: tuple[int, _Block], section: tuple[int, int], data: Address, expression: Expression
+    ) -> list[Call]:
+        """Return the calls that compute the results of some channels of a block."""
+        index, block = item
+        first, last = section
+        width = last - first + -(last - first) % get_lanes()
+        count = plan.count_rows(block)
+        stride, step = width, count * width + get_lanes()
+        data_stride, data_step = plan.get_strides(block)
+        planes, products = SCRATCH.move(plan.planes_offset), SCRATCH.move(plan.products_offset)
+        weights = self.weights[index % self.groups]
+        sizes = ((self.size + 2) ** 2, count, self.in_channels, data_stride, data_step, first, first + width)
+        layout = plan.describe_result(block, math.prod(plan.geometry.output), index * self.out_channels)
+        places = (products, SCRATCH, planes, make_base(1), make_base(2), get_epilogue_address(expression))
+        return [
+            Call(compile_products(), (data, get_address(weights), products, *sizes, weights.shape[1], stride, step)),
+            Call(compile_result_transform(self.size), (*places, first, last, stride, step, *layout)),
+        ]
 
 
 class _Plan:
@@ -197,8 +203,10 @@ class _Plan:
         pieces: The same for input channels.
         part_count: The number of blocks from which on they are not divided.
         data_size: Elements of the transformed data of a block.
-        scratch_size: Elements of a block of pixels of as many channels as a vector has elements.
-        block_size: The same for results.
+        planes_offset: Bytes of the scratch memory before a block of results of as many channels as a vector has
+            elements. A block of pixels comes first.
+        products_offset: Bytes of the scratch memory before the products.
+        work_size: Bytes of the scratch memory that all of them take.
     """
 
     def __init__(self, geometry: Geometry, in_channels: int, out_channels: int, size: int) -> None:
@@ -216,7 +224,9 @@ class _Plan:
             padded = self._pad_columns(block)
             scratch_sizes.append((block.rows * size + 2) * padded * lanes)
             block_sizes.append(block.rows * size * padded * lanes)
-        self.data_size, self.scratch_size, self.block_size = max(data_sizes), max(scratch_sizes), max(block_sizes)
+        self.data_size = max(data_sizes)
+        self.planes_offset = align_size(4 * max(scratch_sizes))
+        self.products_offset = self.planes_offset + align_size(4 * max(block_sizes))
         work = positions * rows * columns * in_channels * out_channels
         self.part_count = max(1, min(MAX_PARTS, work // MIN_PART_WORK))
         count = max(1, self.part_count // len(self.blocks)) if len(self.blocks) < self.part_count else 1
@@ -227,6 +237,9 @@ class _Plan:
         if len(self.sections) > 1 and out_channels - self.sections[-1][0] <= lanes:
             # A last panel of one vector is packed together with the one before.
             self.sections[-2:] = [(self.sections[-2][0], out_channels)]
+        width = max(last - first + -(last - first) % lanes for first, last in self.sections)
+        rows_of_block = max(map(self.count_rows, self.blocks))
+        self.work_size = self.products_offset + align_size(4 * positions * (rows_of_block * width + lanes))
         piece = -(-in_channels // count)
         piece += -piece % lanes
         self.pieces = [(i, min(i + piece, in_channels)) for i in range(0, in_channels, piece)]

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from irrun.fast.jit.code import Function, Value
-from irrun.fast.jit.compiler import compile_function, get_lanes
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.products import emit_panels, emit_tile, get_tile
 from irrun.fast.jit.transposition import transpose_vectors
 
@@ -61,7 +61,7 @@ def _transform_both(transform: Callable[[Sequence[Value]], list[Value]], rows: l
 
 
 @functools.cache
-def compile_data_transform(size: int) -> Callable[..., None]:
+def compile_data_transform(size: int) -> Kernel:
     """Return the kernel that transforms the tiles of a block for some channels.
 
     Args:
@@ -111,7 +111,7 @@ def compile_data_transform(size: int) -> Callable[..., None]:
 
 
 @functools.cache
-def compile_products() -> Callable[..., None]:
+def compile_products() -> Kernel:
     """Return the kernel that multiplies the transformed data of all tiles by the transformed filters."""
     rows, vectors = get_tile()
     names = ("data", "weights", "result")
@@ -143,7 +143,7 @@ def compile_products() -> Callable[..., None]:
 
 
 @functools.cache
-def compile_result_transform(size: int) -> Callable[..., None]:
+def compile_result_transform(size: int) -> Kernel:
     """Return the kernel that transforms the products of a block and calls the epilogue for each channel.
 
     Args:

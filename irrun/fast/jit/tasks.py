@@ -1,0 +1,157 @@
+"""Tasks: calls of compiled kernels in parts, which the threads of a run take one after another.
+
+A task is made once for data of one shape. Its calls are an array, which compiled code reads, so that the parts need
+neither the interpreter nor its lock. Addresses that differ between runs are stated relative to *bases*: those of the
+arrays that a run passes, and that of the scratch memory, of which each thread has its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.compiler import Kernel
+from irrun.fast.jit.team import run_job
+from irrun.threads import get_thread_count
+
+__all__ = ["SCRATCH", "Address", "Argument", "Call", "Task", "align_size", "make_base", "make_range_task"]
+
+Array = np.ndarray[Any, Any]
+
+#: Bytes of a line of the cache.
+_ALIGNMENT = 64
+
+_scratch = threading.local()
+
+
+class Address(NamedTuple):
+    """An address relative to a base.
+
+    Attributes:
+        base: The number of the base.
+        offset: Bytes.
+    """
+
+    base: int
+    offset: int = 0
+
+    def move(self, offset: int) -> Address:
+        """Return the address a number of bytes further on."""
+        return Address(self.base, self.offset + offset)
+
+
+#: An integer or a float, an absolute address as an integer, or a relative one.
+Argument: TypeAlias = "int | float | Address"
+
+
+class Call(NamedTuple):
+    """A call of a kernel.
+
+    Attributes:
+        kernel: The kernel.
+        arguments: Integers and floats, absolute addresses as integers, or relative ones.
+    """
+
+    kernel: Kernel
+    arguments: Sequence[Argument]
+
+
+#: The scratch memory of the thread that computes a part. Arrays of a run follow, from base 2 on.
+SCRATCH = Address(1)
+_FIRST_ARRAY = 2
+
+
+class Task:
+    """Parts of calls of kernels.
+
+    Args:
+        parts: The calls of each part, which are made one after another. Parts may be computed in any order.
+        scratch_size: Bytes of scratch memory that a part uses.
+    """
+
+    def __init__(self, parts: Iterable[Iterable[Call]], scratch_size: int = 0) -> None:
+        words: list[int] = []
+        starts = [0]
+        for part in parts:
+            for kernel, arguments in part:
+                words += (kernel.entry, 2 + 2 * len(arguments))
+                for argument in arguments:
+                    words += _encode(argument)
+            starts.append(len(words))
+        self._arrays: list[Array] = []
+        self._calls, self._starts = np.array(words or [0], np.int64), np.array(starts, np.int64)
+        self._part_count = len(starts) - 1
+        self._header = (get_address(self._calls), get_address(self._starts), self._part_count)
+        self._scratch_size = scratch_size
+
+    def keep(self, *arrays: Array) -> None:
+        """Keep arrays in memory to which absolute addresses point."""
+        self._arrays += arrays
+
+    def run(self, *addresses: int) -> None:
+        """Compute all parts.
+
+        Args:
+            addresses: The bases of the arrays of this run, from base 2 on.
+        """
+        helpers = max(0, min(get_thread_count(), self._part_count) - 1)
+        base_count = _FIRST_ARRAY + len(addresses)
+        bases: list[int] = []
+        for thread in range(helpers + 1):
+            bases += (0, _reserve_scratch(thread, self._scratch_size), *addresses)
+        job = np.array((*self._header, helpers, base_count, *bases), np.int64)
+        run_job(get_address(job), helpers)
+
+
+def make_base(number: int) -> Address:
+    """Return the address of an array of a run: 0 for the first one."""
+    return Address(_FIRST_ARRAY + number)
+
+
+def make_range_task(
+    kernel: Kernel, before: Sequence[Argument], total: int, part_count: int, after: Sequence[Argument] = ()
+) -> Task:
+    """Return the task that calls a kernel for each part of a range.
+
+    Args:
+        kernel: Its parameters are those of `before`, the first element of a part and the one after its last, and those
+            of `after`.
+        before: Arguments.
+        total: The number of elements.
+        part_count: The number of parts.
+        after: Arguments.
+    """
+    bounds = [total * i // part_count for i in range(part_count + 1)]
+    return Task([Call(kernel, (*before, *part, *after))] for part in itertools.pairwise(bounds))
+
+
+def align_size(size: int) -> int:
+    """Return a number of bytes rounded up, so that what follows begins with a line of the cache."""
+    return size + -size % _ALIGNMENT
+
+
+def _encode(argument: Argument) -> tuple[int, int]:
+    """Return the base and the offset of an argument; floats are offsets with their bits."""
+    if isinstance(argument, Address):
+        return argument
+    if isinstance(argument, float):
+        return 0, struct.unpack("<i", struct.pack("<f", argument))[0]
+    return 0, int(argument)
+
+
+def _reserve_scratch(thread: int, size: int) -> int:
+    """Return the address of scratch memory for one of the threads that compute jobs of the current thread."""
+    if not size:
+        return 0
+    buffers: dict[int, Array] = _scratch.__dict__.setdefault("buffers", {})
+    buffer = buffers.get(thread)
+    if buffer is None or buffer.nbytes < size + _ALIGNMENT:
+        buffer = buffers[thread] = np.empty(size + _ALIGNMENT, np.uint8)
+    address = get_address(buffer)
+    return address + -address % _ALIGNMENT

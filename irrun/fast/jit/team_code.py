@@ -1,0 +1,210 @@
+"""The code of the team of threads, in LLVM's intermediate representation.
+
+The *state* of the team is an array of i64, whose elements in use are in lines of the cache of their own:
+
+- the sequence number, which is odd while a job is open, and increases when a job is opened or closed,
+- the number of the next part of the job,
+- the number of helpers that are working on the job,
+- 1 while a thread owns the team,
+- the address of the job.
+
+A *job* is an array of i64: the addresses of the calls and of the first call of each part, the number of parts, the
+number of helpers that may take part, and the number of bases, followed by the bases of each thread.
+
+A *call* is an array of i64: the address of the entry of a kernel, its own length, and the arguments.
+"""
+
+from __future__ import annotations
+
+__all__ = ["ACTIVE", "JOB", "LINE_SIZE", "NEXT", "OWNER", "SEQUENCE", "SIGNATURES", "STATE_SIZE", "make_team_code"]
+
+#: Elements of a line of the cache; some processors load pairs of lines.
+LINE_SIZE = 16
+SEQUENCE, NEXT, ACTIVE, OWNER, JOB = (LINE_SIZE * i for i in range(5))
+STATE_SIZE = LINE_SIZE * 5
+#: Pauses of a waiting thread before it lets other threads have its core: about 50 microseconds.
+SPIN_COUNT = 2048
+
+SIGNATURES = {"run_job": ("ptr", "ptr", "ptr"), "serve": ("ptr", "i64", "i64", "ptr")}
+
+_PAUSES = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": "call void @llvm.aarch64.hint(i32 1)"}
+_DECLARATIONS = {"x86_64": "declare void @llvm.x86.sse2.pause()", "aarch64": "declare void @llvm.aarch64.hint(i32)"}
+
+_TEMPLATE = """
+; Call the kernels of a part.
+define internal void @compute_part(ptr %job, i64 %part, i64 %thread) {
+entry:
+  %calls = load ptr, ptr %job
+  %starts.place = getelementptr i64, ptr %job, i64 1
+  %starts = load ptr, ptr %starts.place
+  %count.place = getelementptr i64, ptr %job, i64 4
+  %count = load i64, ptr %count.place
+  %offset = mul i64 %count, %thread
+  %first.base = getelementptr i64, ptr %job, i64 5
+  %bases = getelementptr i64, ptr %first.base, i64 %offset
+  %start.place = getelementptr i64, ptr %starts, i64 %part
+  %start = load i64, ptr %start.place
+  %stop.place = getelementptr i64, ptr %start.place, i64 1
+  %stop = load i64, ptr %stop.place
+  br label %head
+head:
+  %position = phi i64 [ %start, %entry ], [ %following, %body ]
+  %is.call = icmp slt i64 %position, %stop
+  br i1 %is.call, label %body, label %exit
+body:
+  %call = getelementptr i64, ptr %calls, i64 %position
+  %kernel = load ptr, ptr %call
+  %length.place = getelementptr i64, ptr %call, i64 1
+  %length = load i64, ptr %length.place
+  %arguments = getelementptr i64, ptr %call, i64 2
+  call void %kernel(ptr %arguments, ptr %bases)
+  %following = add i64 %position, %length
+  br label %head
+exit:
+  ret void
+}
+
+; Take parts of the open job until there are none left.
+define internal void @compute_parts(ptr %state, ptr %job, i64 %thread) {
+entry:
+  %count.place = getelementptr i64, ptr %job, i64 2
+  %count = load i64, ptr %count.place
+  %next = getelementptr i64, ptr %state, i64 NEXT
+  br label %head
+head:
+  %part = atomicrmw add ptr %next, i64 1 seq_cst
+  %is.part = icmp slt i64 %part, %count
+  br i1 %is.part, label %body, label %exit
+body:
+  call void @compute_part(ptr %job, i64 %part, i64 %thread)
+  br label %head
+exit:
+  ret void
+}
+
+; Wait a moment, and from the SPIN_COUNT-th time on let other threads have the core.
+define internal void @wait(i64 %count, ptr %yield) {
+entry:
+  PAUSE
+  %is.long = icmp sge i64 %count, SPIN_COUNT
+  %has.yield = icmp ne ptr %yield, null
+  %yields = and i1 %is.long, %has.yield
+  br i1 %yields, label %body, label %exit
+body:
+  %ignored = call i32 %yield()
+  br label %exit
+exit:
+  ret void
+}
+
+; Compute all parts of a job, together with the helpers unless another thread owns the team.
+define void @run_job(ptr %state, ptr %job, ptr %yield) {
+entry:
+  %limit.place = getelementptr i64, ptr %job, i64 3
+  %limit = load i64, ptr %limit.place
+  %is.shared = icmp sgt i64 %limit, 0
+  br i1 %is.shared, label %acquire, label %alone
+acquire:
+  %owner = getelementptr i64, ptr %state, i64 OWNER
+  %pair = cmpxchg ptr %owner, i64 0, i64 1 seq_cst seq_cst
+  %is.owner = extractvalue { i64, i1 } %pair, 1
+  br i1 %is.owner, label %open, label %alone
+open:
+  %next = getelementptr i64, ptr %state, i64 NEXT
+  store atomic i64 0, ptr %next seq_cst, align 8
+  %job.place = getelementptr i64, ptr %state, i64 JOB
+  %job.number = ptrtoint ptr %job to i64
+  store atomic i64 %job.number, ptr %job.place seq_cst, align 8
+  %sequence = getelementptr i64, ptr %state, i64 SEQUENCE
+  %before = load atomic i64, ptr %sequence seq_cst, align 8
+  %opened = add i64 %before, 1
+  store atomic i64 %opened, ptr %sequence seq_cst, align 8
+  call void @compute_parts(ptr %state, ptr %job, i64 0)
+  %closed = add i64 %before, 2
+  store atomic i64 %closed, ptr %sequence seq_cst, align 8
+  %active = getelementptr i64, ptr %state, i64 ACTIVE
+  br label %join
+join:
+  %waits = phi i64 [ 0, %open ], [ %waits.next, %pause ]
+  %helpers = load atomic i64, ptr %active seq_cst, align 8
+  %is.done = icmp eq i64 %helpers, 0
+  br i1 %is.done, label %release, label %pause
+pause:
+  call void @wait(i64 %waits, ptr %yield)
+  %waits.next = add i64 %waits, 1
+  br label %join
+release:
+  store atomic i64 0, ptr %owner seq_cst, align 8
+  ret void
+alone:
+  %count.place = getelementptr i64, ptr %job, i64 2
+  %count = load i64, ptr %count.place
+  br label %head
+head:
+  %part = phi i64 [ 0, %alone ], [ %part.next, %body ]
+  %is.part = icmp slt i64 %part, %count
+  br i1 %is.part, label %body, label %exit
+body:
+  call void @compute_part(ptr %job, i64 %part, i64 0)
+  %part.next = add i64 %part, 1
+  br label %head
+exit:
+  ret void
+}
+
+; Help with jobs until none was open for a number of waits. Threads have numbers from 1 on.
+define void @serve(ptr %state, i64 %thread, i64 %patience, ptr %yield) {
+entry:
+  %sequence = getelementptr i64, ptr %state, i64 SEQUENCE
+  %active = getelementptr i64, ptr %state, i64 ACTIVE
+  %job.place = getelementptr i64, ptr %state, i64 JOB
+  br label %head
+head:
+  %waits = phi i64 [ 0, %entry ], [ %waits.next, %pause ], [ 0, %leave ]
+  %done = phi i64 [ -1, %entry ], [ %done, %pause ], [ %current, %leave ]
+  %current = load atomic i64, ptr %sequence seq_cst, align 8
+  %low = and i64 %current, 1
+  %is.open = icmp ne i64 %low, 0
+  %is.new = icmp ne i64 %current, %done
+  %is.job = and i1 %is.open, %is.new
+  br i1 %is.job, label %enter, label %idle
+enter:
+  ; The job stays as long as a helper is counted that has seen it open.
+  %ignored = atomicrmw add ptr %active, i64 1 seq_cst
+  %again = load atomic i64, ptr %sequence seq_cst, align 8
+  %is.same = icmp eq i64 %again, %current
+  br i1 %is.same, label %check, label %leave
+check:
+  %job.number = load atomic i64, ptr %job.place seq_cst, align 8
+  %job = inttoptr i64 %job.number to ptr
+  %limit.place = getelementptr i64, ptr %job, i64 3
+  %limit = load i64, ptr %limit.place
+  %is.member = icmp sle i64 %thread, %limit
+  br i1 %is.member, label %work, label %leave
+work:
+  call void @compute_parts(ptr %state, ptr %job, i64 %thread)
+  br label %leave
+leave:
+  %ignored.too = atomicrmw sub ptr %active, i64 1 seq_cst
+  br label %head
+idle:
+  %is.patient = icmp slt i64 %waits, %patience
+  br i1 %is.patient, label %pause, label %exit
+pause:
+  call void @wait(i64 %waits, ptr %yield)
+  %waits.next = add i64 %waits, 1
+  br label %head
+exit:
+  ret void
+}
+"""
+
+
+def make_team_code(triple: str) -> str:
+    """Return the module for a platform."""
+    processor = triple.split("-")[0].replace("arm64", "aarch64")
+    words = {"SEQUENCE": SEQUENCE, "NEXT": NEXT, "ACTIVE": ACTIVE, "OWNER": OWNER, "JOB": JOB, "SPIN_COUNT": SPIN_COUNT}
+    text = _TEMPLATE.replace("PAUSE", _PAUSES.get(processor, ""))
+    for word, value in words.items():
+        text = text.replace(f"i64 {word}", f"i64 {value}").replace(f"%count, {word}", f"%count, {value}")
+    return text + _DECLARATIONS.get(processor, "")
