@@ -22,9 +22,14 @@ def data() -> Path:
     return folder
 
 
-@pytest.fixture
-def forbid_plain(monkeypatch):
-    """Fail where a specialized kernel fails, instead of running the plain instructions."""
+@pytest.fixture(autouse=True)
+def forbid_plain(request, monkeypatch):
+    """Fail where a specialized kernel fails, instead of running the plain instructions.
+
+    This holds in tests of specialized kernels and of the runtime, except those that are marked with `falls_back`.
+    """
+    if request.path.parent.name not in ("fast", "runtime") or request.node.get_closest_marker("falls_back"):
+        return
 
     def fail(self, instruction, values):
         raise AssertionError(f"the specialized kernel of {instruction.layer.describe()} failed")

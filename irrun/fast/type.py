@@ -19,10 +19,10 @@ MAX_SQUARES = 2.0**61
 
 
 @specializes("Convert-1")
-def specialize_convert(site: CallSite) -> SpecializedKernel:
-    """Convert to a known type."""
+def specialize_convert(site: CallSite) -> SpecializedKernel | None:
+    """Convert to a known type. Constants that exceed the memory of weights are left to the plain kernel."""
     target: ElementType = site.attributes["destination_type"]
-    return _specialize_conversion(site, target.dtype)
+    return None if site.variable_inputs != (0,) else _specialize_conversion(site, target.dtype)
 
 
 @specializes("ConvertLike-1")

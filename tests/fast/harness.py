@@ -68,6 +68,12 @@ def is_specialized(name: str, inputs: Sequence[Array | None], constants: Iterabl
     return bool(fast.instructions[0].plain)
 
 
+class _LenientExecutor(Executor):
+    """An executor that runs the plain instructions where a specialized kernel fails, as always outside of tests."""
+
+    _run_plain = Executor._run_plain
+
+
 class _StrictExecutor(Executor):
     """An executor that does not run the plain instructions where a specialized kernel fails."""
 
@@ -75,7 +81,7 @@ class _StrictExecutor(Executor):
         raise AssertionError(f"the specialized kernel of {instruction.operation} failed")
 
 
-def _run(program: Program, arguments: Sequence[Array], executor: type[Executor] = Executor) -> list[Array]:
+def _run(program: Program, arguments: Sequence[Array], executor: type[Executor] = _LenientExecutor) -> list[Array]:
     with np.errstate(all="ignore"):
         return executor(program, RequestState()).run(arguments)
 
@@ -120,7 +126,7 @@ def check(
                 continue
             raise AssertionError("the specialized kernel accepts inputs that the plain kernel refuses")
         is_strict = not falls_back and all(x.ndim and x.size for x in arguments)
-        actual = _run(fast, arguments, _StrictExecutor if is_strict else Executor)
+        actual = _run(fast, arguments, _StrictExecutor if is_strict else _LenientExecutor)
         for a, b in zip(_run(fast, arguments), actual, strict=True):
             assert_same_bits(a, b)
         for a, b in zip(arguments, before, strict=True):

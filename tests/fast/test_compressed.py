@@ -109,6 +109,7 @@ def test_rows_of_an_embedding_have_the_bits_of_the_plain_kernels(tmp_path, name,
     np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.falls_back
 def test_rows_out_of_range_are_those_of_the_plain_kernel(tmp_path):
     path = save_model(tmp_path / "model.xml", make_weights("u4", GROUPS), embedding=True, product=False)
     ids = np.array([[0, ROWS, 2]])
@@ -124,6 +125,7 @@ def test_infinite_inputs_give_the_results_of_the_plain_kernel(tmp_path):
     np.testing.assert_array_equal(actual, expected)
 
 
+@pytest.mark.falls_back
 def test_invalid_inputs_are_reported_by_the_plain_kernel(tmp_path):
     x = o.parameter([-1, -1, -1], F32)
     weights = make_weights("u8", 1)

@@ -129,6 +129,7 @@ def run(compiled, shape):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.falls_back
 def test_wrong_declarations_run_plain_kernels(name, tmp_path):
     layers, declared, kernel = MODELS[name]
     path = write_model(tmp_path, layers, declared)
@@ -220,6 +221,7 @@ def test_huge_pads_are_left_to_plain_kernels(kernel, attributes, shape):
 )
 @pytest.mark.parametrize("shape", [(), (0,), (1, 3, 4, 4)])
 @pytest.mark.filterwarnings("error")
+@pytest.mark.falls_back
 def test_special_cases_are_compiled_without_errors(layers, shape, tmp_path):
     path = write_model(tmp_path, layers, [shape, shape])
     compiled, plain = irrun.compile_model(path, jit=True), irrun.compile_model(path, optimize=False)

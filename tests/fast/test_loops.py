@@ -125,7 +125,6 @@ def make_recurrent_inputs(rng, model, time, axis=1):
     return [make_random(rng, *shape) * 2 for shape in shapes]
 
 
-@pytest.mark.usefixtures("forbid_plain")
 @pytest.mark.parametrize(
     ("batch", "time", "size", "hidden"), [(1, 9, 4, 3), (1, 3, 70, 80), (4, 5, 6, 32), (16, 2, 3, 7)]
 )
@@ -146,6 +145,7 @@ def test_loops_around_cells_are_sequences(tmp_path, kind, options, batch, time, 
     compare(tmp_path, model, *runs, sequence=True)
 
 
+@pytest.mark.falls_back
 def test_invalid_inputs_of_a_sequence_are_reported_as_by_the_loop(tmp_path):
     rng = np.random.default_rng(0)
     model = build_recurrent(rng, "lstm", batch=-1, size=3, hidden=4)
@@ -157,8 +157,8 @@ def test_invalid_inputs_of_a_sequence_are_reported_as_by_the_loop(tmp_path):
     assert "in iteration 0 of" in message
 
 
-def test_loop_with_a_trip_count_around_a_cell_is_a_sequence(tmp_path):
-    rng = np.random.default_rng(0)
+def build_counted_loop(rng):
+    """Build a Loop with a trip count that applies a cell to slices."""
     trips = ops.parameter([], np.int64)
     data = ops.parameter([2, -1, 3], F32)
     h0 = ops.parameter([2, 4], F32)
@@ -172,10 +172,20 @@ def test_loop_with_a_trip_count_around_a_cell_is_a_sequence(tmp_path):
     loop.set_sliced_input(x, data.output(0), 0, 1, 1, -1, 1)
     loop.set_merged_input(h, h0.output(0), h_next.output(0))
     outputs = [loop.get_concatenated_slices(y.output(0), 0, 1, 1, -1, 1), loop.get_iter_value(h_next.output(0), -1)]
-    model = ov.Model([ops.result(value) for value in outputs], [trips, data, h0])
+    return ov.Model([ops.result(value) for value in outputs], [trips, data, h0])
+
+
+def test_loop_with_a_trip_count_around_a_cell_is_a_sequence(tmp_path):
+    rng = np.random.default_rng(0)
     inputs = [make_random(rng, 2, 6, 3), make_random(rng, 2, 4)]
-    runs = [[np.array(n), *inputs] for n in (6, 3, 1, 0)]
-    fast = compare(tmp_path, model, *runs, sequence=True)
+    compare(tmp_path, build_counted_loop(rng), *([np.array(n), *inputs] for n in (6, 3, 1)), sequence=True)
+
+
+@pytest.mark.falls_back
+def test_sequence_of_a_loop_has_no_steps_or_too_many(tmp_path):
+    rng = np.random.default_rng(0)
+    inputs = [make_random(rng, 2, 6, 3), make_random(rng, 2, 4)]
+    fast = compare(tmp_path, build_counted_loop(rng), [np.array(0), *inputs], sequence=True)
     assert "iteration 6 is out of range: input 2 has 6 slices" in catch_error(fast, [np.array(7), *inputs])
 
 
@@ -323,6 +333,7 @@ def test_outputs_of_no_iteration_have_the_declared_type(tmp_path):
         assert (number.dtype, number.shape, number.item()) == (np.int64, (), 0)
 
 
+@pytest.mark.falls_back
 def test_errors_name_the_iteration(tmp_path):
     fast, plain = compile_both(tmp_path, build_loop(is_failing=True))
     inputs = [np.array(9), np.zeros(2, F32)]
@@ -381,7 +392,6 @@ def test_nested_loops(tmp_path):
     assert sorted(isinstance(i.kernel, SequenceLoop) for i in inner) == [False, True]
 
 
-@pytest.mark.usefixtures("forbid_plain")
 def test_loop_without_states_is_computed_at_once(tmp_path):
     rng = np.random.default_rng(0)
     data, other = ops.parameter([-1, 2, 3], F32), ops.parameter([2, 1], F32)
@@ -403,7 +413,6 @@ def test_loop_without_states_is_computed_at_once(tmp_path):
     compare(tmp_path, model, [make_random(rng, 5, 2, 3), make_random(rng, 2, 1)], sequence=True)
 
 
-@pytest.mark.usefixtures("forbid_plain")
 @pytest.mark.parametrize(("axis", "is_sequence"), [(0, True), (1, False)])
 def test_rows_of_a_table_are_looked_up_at_once(tmp_path, axis, is_sequence):
     rng = np.random.default_rng(0)

@@ -48,6 +48,7 @@ def test_plain_program_is_not_changed():
     assert fast.instructions[0].plain[0].kernel is plain.instructions[0].kernel
 
 
+@pytest.mark.falls_back
 def test_error_of_plain_kernel_is_reported():
     inputs = [make_floats((2,)), make_floats((3,))]
     _, fast = make_programs(find_operation("Add-1"), inputs, {}, (), 1)

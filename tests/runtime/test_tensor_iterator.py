@@ -286,6 +286,7 @@ def run_two_sliced_inputs(tmp_path, lengths, omit=""):
     return irrun.run(write(tmp_path, text), {"a": a, "b": b})[0]
 
 
+@pytest.mark.falls_back
 def test_different_numbers_of_slices_are_reported(tmp_path):
     np.testing.assert_array_equal(run_two_sliced_inputs(tmp_path, (3, 3)), [0, 2, 4])
     with pytest.raises(irrun.InputError, match=r"layer 2 .*different numbers of iterations .*input 0: 3, input 1: 4"):
@@ -299,10 +300,12 @@ def test_incomplete_port_map_is_reported(tmp_path):
         run_two_sliced_inputs(tmp_path, (3, 3), omit='<output external_port_id="2" internal_layer_id="3" axis="0"/>')
 
 
+@pytest.mark.falls_back
 def test_empty_inputs_run_no_iterations(tmp_path):
     assert run_two_sliced_inputs(tmp_path, (0, 0)).shape == (0,)
 
 
+@pytest.mark.falls_back
 def test_error_in_body_names_iteration(tmp_path):
     inner = make_body(
         [
