@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,9 @@ class CoverageMap:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Record one test."""
+        if sys.gettrace() is None:  # tests of debuggers end the recording
+            self._coverage.stop()
+            self._coverage.start()
         self._coverage.switch_context(item.nodeid)
         start = time.process_time()
         result = yield
