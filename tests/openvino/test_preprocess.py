@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -88,8 +89,35 @@ def postprocess(ov: Any, pp: Any, p: Any) -> None:
     p.output("out").postprocess().convert_element_type(ov.Type.i32)
 
 
+def convert_layout(ov: Any, pp: Any, p: Any) -> None:
+    p.input().tensor().set_layout(ov.Layout("NHWC"))
+    p.input().preprocess().convert_layout(ov.Layout("NCHW"))
+    p.output().model().set_layout(ov.Layout("NCHW"))
+    p.output().postprocess().convert_layout(ov.Layout("NHWC"))
+
+
+def permute_layout(ov: Any, pp: Any, p: Any) -> None:
+    p.input().tensor().set_layout(ov.Layout("NHWC"))
+    p.input().preprocess().convert_layout([0, 3, 1, 2])
+    p.output().postprocess().convert_layout([0, 2, 3, 1])
+
+
+def permute_without_layout(ov: Any, pp: Any, p: Any) -> None:
+    p.input().preprocess().convert_layout([0, 3, 1, 2])
+
+
+def permute_to_layout(ov: Any, pp: Any, p: Any) -> None:
+    p.input().model().set_layout(ov.Layout("NCHW"))
+    p.input().preprocess().convert_layout([0, 3, 1, 2])
+    p.output().postprocess().custom(lambda output: output)
+
+
 STEPS = {
     "image": use_image,
+    "convert": convert_layout,
+    "permute_layout": permute_layout,
+    "permute_without_layout": permute_without_layout,
+    "permute_to_layout": permute_to_layout,
     "crop": use_crop,
     "pad": use_padding,
     "reflect": use_reflection,
@@ -165,6 +193,82 @@ def test_gray_is_computed(oracle: Any, irrun_ov: Any) -> None:
     image = np.random.default_rng(0).random((1, 8, 8, 3), np.float32)
     expected = oracle.compile_model(models[0], "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(image)[0]
     np.testing.assert_allclose(irrun_ov.compile_model(models[1], "CPU")(image)[0], expected, rtol=1e-4)
+
+
+def describe_nothing(ov: Any, pp: Any, p: Any) -> None:
+    p.input().tensor().set_element_type(ov.Type.f32)
+    p.output().model().set_layout(ov.Layout("NCHW"))
+
+
+def describe_numbers(ov: Any, pp: Any, p: Any) -> None:
+    p.input().tensor().set_layout(ov.Layout("NHWC")).set_element_type(ov.Type.u8).set_memory_type("GPU_SURFACE")
+    p.input().model().set_layout(ov.Layout("NCHW"))
+    steps = p.input().preprocess().convert_element_type().mean(1e-9).scale([1.0, 123456789.0, 1 / 3])
+    steps.resize(pp.ResizeAlgorithm.RESIZE_LINEAR, 8, 8)
+    p.output().tensor().set_element_type(ov.Type.u8).set_layout(ov.Layout("NCHW"))
+    p.output().postprocess().convert_element_type(ov.Type.i32).custom(lambda output: output)
+
+
+def describe_names(ov: Any, pp: Any, p: Any) -> None:
+    p.input().tensor().set_color_format(pp.ColorFormat.NV12_TWO_PLANES, ["y", "uv"]).set_element_type(ov.Type.u8)
+    p.input().preprocess().convert_color(pp.ColorFormat.BGR)
+    p.input().model().set_layout(ov.Layout("NCHW"))
+
+
+def fail_after_a_step(ov: Any, pp: Any, p: Any) -> None:
+    p.input().preprocess().scale(2.0).mean([1.0, 2.0, 3.0])
+    p.output().tensor().set_element_type(ov.Type.u8)
+
+
+def fail_before_steps(ov: Any, pp: Any, p: Any) -> None:
+    p.input().tensor().set_layout(ov.Layout("NCHW"))
+    p.input().preprocess().convert_layout(ov.Layout("NDHW"))
+
+
+def fail_to_resize(ov: Any, pp: Any, p: Any) -> None:
+    p.input().preprocess().resize(pp.ResizeAlgorithm.RESIZE_LINEAR)
+
+
+def fail_to_convert_color(ov: Any, pp: Any, p: Any) -> None:
+    p.input().tensor().set_color_format(pp.ColorFormat.GRAY)
+    p.input().preprocess().convert_color(pp.ColorFormat.RGB)
+
+
+def fail_to_convert_output(ov: Any, pp: Any, p: Any) -> None:
+    p.output().model().set_layout(ov.Layout("NCHW"))
+    p.output().tensor().set_layout(ov.Layout("NDHWC"))
+
+
+DESCRIBED = {
+    **{steps.__name__: steps for steps in (describe_nothing, describe_numbers, describe_names)},
+    **{steps.__name__: steps for steps in (fail_after_a_step, fail_before_steps, fail_to_resize)},
+    **{steps.__name__: steps for steps in (fail_to_convert_color, fail_to_convert_output)},
+    **STEPS,
+}
+
+
+def describe(ov: Any, steps: Callable[[Any, Any, Any], None]) -> str:
+    """Return the text of a processor, without the place of an error in the sources of OpenVINO."""
+    pp = import_submodule(ov, "preprocess")
+    processor = pp.PrePostProcessor(build(ov))
+    steps(ov, pp, processor)
+    assert repr(processor) == f"<PrePostProcessor: {processor}>"
+    return re.sub(r"Check '.*' failed at .*:\n", "", str(processor))
+
+
+@pytest.mark.parametrize("name", DESCRIBED)
+def test_texts_equal_those_of_openvino(name: str, oracle: Any, irrun_ov: Any) -> None:
+    assert describe(irrun_ov, DESCRIBED[name]) == describe(oracle, DESCRIBED[name])
+
+
+def test_describing_steps_does_not_change_the_model(irrun_ov: Any) -> None:
+    model = build(irrun_ov)
+    processor = irrun_ov.preprocess.PrePostProcessor(model)
+    permute_layout(irrun_ov, irrun_ov.preprocess, processor)
+    text = str(processor)
+    assert len(model.get_ops()) == 4
+    assert str(processor) == text
+    assert str(processor.build().input().partial_shape) == "[1,8,8,3]"
 
 
 def test_planes_are_named(ov: Any) -> None:

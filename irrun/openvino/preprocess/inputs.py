@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from irrun.openvino.element_type import Type, to_element_type, to_type
 from irrun.openvino.factories import make_parameter
 from irrun.openvino.layout import Layout, to_layout
@@ -27,6 +29,7 @@ class InputTensorInfo:
         self._spatial: tuple[Dimension, Dimension] | None = None
         self._color_format = ColorFormat.UNDEFINED
         self._sub_names: list[str] = []
+        self._memory_type = ""
 
     def set_element_type(self, type: Any) -> InputTensorInfo:
         """Set the element type."""
@@ -70,7 +73,8 @@ class InputTensorInfo:
         return self
 
     def set_memory_type(self, memory_type: str) -> InputTensorInfo:
-        """Ignore the kind of memory: irrun has one."""
+        """Set the kind of memory, which has no effect: irrun has one."""
+        self._memory_type = memory_type
         return self
 
     def set_from(self, tensor: Any) -> InputTensorInfo:
@@ -140,7 +144,7 @@ class PreProcessSteps:
 
     def reverse_channels(self) -> PreProcessSteps:
         """Reverse the order of the channels."""
-        return self._add(steps.reverse_channels)
+        return self._add(steps.reverse_channels())
 
     def custom(self, operation: Callable[[Output], Any]) -> PreProcessSteps:
         """Apply a function that takes and returns an output of a node."""
@@ -172,6 +176,31 @@ class InputInfo:
         """Return what the model expects."""
         return self._model
 
+    def _start(self) -> tuple[list[Node], steps.Context]:
+        """Return the Parameters that replace the present one, and the context of the first step."""
+        old, color_format = self._parameter, self._tensor._color_format
+        orders = [step.layout for step in self._steps._steps if step.layout is not None]
+        model_layout = self._model._layout or old.layout
+        layout = self._tensor._layout or Layout()
+        if self._tensor._layout is None and color_format is not ColorFormat.UNDEFINED:
+            layout = Layout("NHWC")
+        elif self._tensor._layout is None:
+            layout = model_layout
+            for order in reversed(orders):
+                if not isinstance(order, Layout):
+                    layout = steps.permute_layout(layout, np.argsort(order).tolist())
+        elif model_layout.empty:
+            model_layout = layout
+            for order in orders:
+                if not isinstance(order, Layout):
+                    model_layout = steps.permute_layout(model_layout, order)
+                elif not order.empty:
+                    model_layout = order
+        parameters = self._make_parameters(layout, model_layout)
+        outputs = [Output(parameter, 0) for parameter in parameters]
+        shape, element_type = old.partial_shape, old.element_type
+        return parameters, steps.Context(outputs, layout, color_format, shape, model_layout, element_type)
+
     def _build(self) -> list[Node]:
         """Add the layers, and return the Parameters that replace the present one.
 
@@ -179,33 +208,21 @@ class InputInfo:
             RuntimeError: A step cannot be applied, or the result does not fit the model.
         """
         old = self._parameter
-        model_layout = self._model._layout or old.layout
-        layout = self._get_tensor_layout(model_layout)
-        parameters = self._make_parameters(layout, model_layout)
-        outputs = [Output(parameter, 0) for parameter in parameters]
-        model_shape = old.partial_shape
-        context = steps.Context(
-            outputs, layout, self._tensor._color_format, model_shape, model_layout, old.element_type
-        )
-        for step in [*self._steps._steps, steps.convert_type(None), steps.convert_layout(None)]:
-            step(context)
+        parameters, context = self._start()
+        for step in self._steps._steps:
+            step.apply(context)
+        for step in context.list_implicit_steps():
+            step.apply(context)
         result = context.output
-        if not result.partial_shape.compatible(model_shape):
+        if not result.partial_shape.compatible(old.partial_shape):
             raise RuntimeError(
                 f"Resulting shape '{result.partial_shape}' after preprocessing is not aligned with original "
-                f"parameter's shape: {model_shape}, input parameter: {old.get_friendly_name()}"
+                f"parameter's shape: {old.partial_shape}, input parameter: {old.get_friendly_name()}"
             )
         for target in Output(old, 0).get_target_inputs():
             if not any(target.node is parameter for parameter in parameters):
                 target.replace_source_output(result)
         return parameters
-
-    def _get_tensor_layout(self, model_layout: Layout) -> Layout:
-        if self._tensor._layout is not None:
-            return self._tensor._layout
-        if self._tensor._color_format not in (ColorFormat.UNDEFINED, ColorFormat.GRAY):
-            return Layout("NHWC")
-        return model_layout
 
     def _make_parameters(self, layout: Layout, model_layout: Layout) -> list[Node]:
         old, color_format = self._parameter, self._tensor._color_format
@@ -235,12 +252,16 @@ class InputInfo:
         order = steps.find_permutation(model_layout, layout, len(shape))
         if order is not None:
             shape = PartialShape([shape[i] for i in order])
+        elif layout == model_layout or layout.empty or model_layout.empty:
+            for step in reversed(self._steps._steps):
+                if step.layout is not None and not isinstance(step.layout, Layout):
+                    shape = PartialShape([shape[i] for i in np.argsort(step.layout)])
         if self._tensor._spatial is not None:
             for name, length in zip("HW", self._tensor._spatial, strict=True):
                 if not layout.has_name(name):
                     raise RuntimeError(f"the layout {layout} has no dimension {name}, whose size is set")
                 shape[layout.get_index_by_name(name) % len(shape)] = length
-        channels = {ColorFormat.RGBX: 4, ColorFormat.BGRX: 4, ColorFormat.GRAY: 1}
+        channels = {ColorFormat.RGBX: 4, ColorFormat.BGRX: 4}
         count = channels.get(self._tensor._color_format)
         if self._tensor._color_format in (ColorFormat.RGB, ColorFormat.BGR):
             count = 3

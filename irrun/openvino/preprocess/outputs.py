@@ -102,26 +102,32 @@ class OutputInfo:
         """Return what the model computes."""
         return self._model
 
+    def _start(self, source: Output) -> steps.Context:
+        """Return the context of the first step, which is applied to a value."""
+        layout = self._model._layout or self._result.layout
+        target_layout = self._tensor._layout or Layout()
+        element_type = self._tensor._type or source.element_type
+        color_format = self._model._color_format
+        return steps.Context([source], layout, color_format, source.partial_shape, target_layout, element_type)
+
+    def _list_implicit_steps(self, context: steps.Context) -> list[steps.Step]:
+        """Return the conversions to the element type and the layout of the tensor that remain."""
+        if self._tensor._type is None:
+            context.model_type = context.output.element_type
+        return context.list_implicit_steps()
+
     def _build(self) -> None:
         """Add the layers before the Result."""
         source = self._result.input_value(0)
-        layout = self._model._layout or self._result.layout
-        target_layout = self._tensor._layout or layout
-        context = steps.Context(
-            [source],
-            layout,
-            self._model._color_format,
-            source.partial_shape,
-            target_layout,
-            self._tensor._type or source.element_type,
-        )
-        implicit = [steps.convert_type(None)] if self._tensor._type is not None else []
-        for step in [*self._steps._steps, *implicit, steps.convert_layout(None)]:
-            step(context)
+        context = self._start(source)
+        for step in self._steps._steps:
+            step.apply(context)
+        for step in self._list_implicit_steps(context):
+            step.apply(context)
         names = Output(self._result, 0).names
         if context.output != source:
             source._data.names -= names
             self._result.input(0).replace_source_output(context.output)
             context.output.add_names(names)
-        if self._tensor._layout is not None:
-            self._result.layout = self._tensor._layout
+        if not context.layout.empty:
+            self._result.layout = context.layout

@@ -6,6 +6,7 @@ from typing import Any
 
 from irrun.openvino.errors import translate_errors
 from irrun.openvino.model import Model, find_port
+from irrun.openvino.preprocess.description import describe
 from irrun.openvino.preprocess.inputs import InputInfo
 from irrun.openvino.preprocess.outputs import OutputInfo
 
@@ -24,22 +25,11 @@ class PrePostProcessor:
         self._inputs = [InputInfo(parameter) for parameter in model._parameters]
         self._outputs = [OutputInfo(result) for result in model._results]
 
+    def __str__(self) -> str:
+        return describe(self._inputs, self._outputs)
+
     def __repr__(self) -> str:
-        lines = []
-        for info in self._inputs:
-            parameter = info._parameter
-            layout = info._model._layout or parameter.layout
-            tensor_layout = info._get_tensor_layout(layout)
-            element_type = info._tensor._type or parameter.element_type
-            shape = info._tensor._shape or info._derive_shape(tensor_layout, layout)
-            lines += [
-                f'Input "{parameter.get_friendly_name()}":',
-                f"    User's input tensor: {shape}, {tensor_layout}, {element_type.to_string()}",
-                f"    Model's expected tensor: {parameter.partial_shape}, {layout}, "
-                f"{parameter.element_type.to_string()}",
-                f"    Pre-processing steps: {len(info._steps._steps)}",
-            ]
-        return "\n".join(lines)
+        return f"<PrePostProcessor: {self}>"
 
     def input(self, key: int | str | None = None) -> InputInfo:
         """Return an input by index or tensor name; without arguments, the only one.

@@ -15,7 +15,7 @@ from irrun.openvino.node import Output, as_output
 from irrun.openvino.preprocess.enumerations import ColorFormat, PaddingMode, ResizeAlgorithm
 from irrun.openvino.shape import Dimension, PartialShape
 
-__all__ = ["Context", "Step", "find_permutation"]
+__all__ = ["Context", "Step", "find_permutation", "name_color", "permute_layout"]
 
 _RESIZE_MODES = {
     ResizeAlgorithm.RESIZE_LINEAR: "linear",
@@ -68,6 +68,15 @@ class Context:
     def output(self, output: Any) -> None:
         self.outputs = [as_output(output)]
 
+    def list_implicit_steps(self) -> list[Step]:
+        """Return the conversions to the element type and the layout of the model that remain."""
+        implicit = []
+        if self.output.element_type is not self.model_type:
+            implicit.append(convert_type(self.model_type))
+        if not self.model_layout.empty and self.layout != self.model_layout:
+            implicit.append(convert_layout(self.model_layout))
+        return implicit
+
     def find_axis(self, name: str) -> int:
         """Return the axis of a dimension in the current layout.
 
@@ -81,7 +90,19 @@ class Context:
         return axis + len(self.output.partial_shape) if axis < 0 else axis
 
 
-Step = Callable[[Context], None]
+@dataclass(frozen=True)
+class Step:
+    """A step of the processing of an input or an output.
+
+    Attributes:
+        name: The text that describes the step.
+        apply: Adds the layers to the value of a context.
+        layout: The layout or the order of dimensions that the step converts to, if it does.
+    """
+
+    name: str
+    apply: Callable[[Context], None]
+    layout: Layout | Sequence[int] | None = None
 
 
 def convert_type(element_type: Type | None) -> Step:
@@ -94,7 +115,7 @@ def convert_type(element_type: Type | None) -> Step:
                 "Convert", "opset1", [context.output], {"destination_type": target.to_string()}
             )
 
-    return apply
+    return Step(f"convert type ({'dynamic' if element_type is None else element_type.to_string()})", apply)
 
 
 def normalize(operation: str, values: float | Sequence[float], name: str) -> Step:
@@ -114,13 +135,18 @@ def normalize(operation: str, values: float | Sequence[float], name: str) -> Ste
         constant = make_constant(array, context.output.element_type)
         context.output = create_node(operation, "opset1", [context.output, constant])
 
-    return apply
+    return Step(f"{name.lower()} ({_join(values, 'g')})", apply)
 
 
 def resize(algorithm: ResizeAlgorithm, height: int | None, width: int | None) -> Step:
     """Return a step that resizes an image, by default to the size that the model expects."""
 
     def apply(context: Context) -> None:
+        if not context.layout.has_name("H") or not context.layout.has_name("W"):
+            raise RuntimeError(
+                "Can't add resize for layout without W/H specified. Use 'set_layout' API to define layout of image "
+                "data, like `NCHW`"
+            )
         axes = [context.find_axis("H"), context.find_axis("W")]
         sizes = [height, width]
         if height is None or width is None:
@@ -149,7 +175,8 @@ def resize(algorithm: ResizeAlgorithm, height: int | None, width: int | None) ->
             },
         )
 
-    return apply
+    is_to_model = height is None or width is None
+    return Step("resize to model width/height" if is_to_model else f"resize to ({height}, {width})", apply)
 
 
 def crop(begin: Sequence[int], end: Sequence[int]) -> Step:
@@ -161,7 +188,8 @@ def crop(begin: Sequence[int], end: Sequence[int]) -> Step:
         inputs = [context.output, *map(make_constant, (*bounds, np.arange(count, dtype=np.int64)))]
         context.output = create_node("Slice", "opset8", inputs)
 
-    return apply
+    bounds = ",".join(f"[ {', '.join(map(str, bound))} ]" for bound in (begin, end))
+    return Step(f"Crop ({bounds})", apply)
 
 
 def pad(begin: Sequence[int], end: Sequence[int], value: Any, mode: PaddingMode) -> Step:
@@ -172,7 +200,16 @@ def pad(begin: Sequence[int], end: Sequence[int], value: Any, mode: PaddingMode)
         inputs = [context.output, *(make_constant(np.array(pads, np.int64)) for pads in (begin, end)), fill]
         context.output = create_node("Pad", "opset1", inputs, {"pad_mode": mode.name.lower()})
 
-    return apply
+    values = {
+        PaddingMode.CONSTANT: f"with ({_join(value, 'g')})",
+        PaddingMode.REFLECT: "reflected from tensor",
+        PaddingMode.SYMMETRIC: "symmetrically added from tensor",
+    }
+    return Step(f"pad(begin ({_join(begin)}), end ({_join(end)}), {values[mode]})", apply)
+
+
+def _join(values: Any, form: str = "d") -> str:
+    return ",".join(format(value, form) for value in np.asarray(values).reshape(-1).tolist())
 
 
 def transpose(output: Output, order: Sequence[int]) -> Output:
@@ -186,19 +223,26 @@ def convert_layout(target: Layout | Sequence[int] | None) -> Step:
     """Return a step that converts the layout, by default to that of the model."""
 
     def apply(context: Context) -> None:
-        if isinstance(target, (list, tuple)):
+        if target is not None and not isinstance(target, Layout):
             context.output = transpose(context.output, target)
-            names = context.layout._names
-            if len(names) == len(target):
-                context.layout = Layout(f"[{','.join(names[i] for i in target)}]")
+            context.layout = permute_layout(context.layout, target)
             return
-        destination = target if isinstance(target, Layout) else context.model_layout
+        destination = context.model_layout if target is None or target.empty else target
         order = find_permutation(context.layout, destination, len(context.output.partial_shape))
         if order is not None:
             context.output = transpose(context.output, order)
+        if not destination.empty:
             context.layout = destination
 
-    return apply
+    if target is None or isinstance(target, Layout):
+        return Step(f"convert layout {target or Layout()}", apply, target)
+    return Step(f"convert layout ({_join(target)})", apply, target)
+
+
+def permute_layout(layout: Layout, order: Sequence[int]) -> Layout:
+    """Return a layout with its dimensions in another order; the layout itself if it has other dimensions."""
+    names = layout._names
+    return Layout(f"[{','.join(names[i] for i in order)}]") if len(names) == len(order) else layout
 
 
 def find_permutation(source: Layout, target: Layout, rank: int) -> list[int] | None:
@@ -212,13 +256,22 @@ def find_permutation(source: Layout, target: Layout, rank: int) -> list[int] | N
     names = source._names
     if "..." in names or "..." in target._names:
         return None
-    if len(names) != rank or sorted(names) != sorted(target._names):
-        raise RuntimeError(f"Layout conversion failed. Cannot convert layout from {source} to {target}")
+    if len(names) != len(target._names):
+        raise RuntimeError(f"Conversion is not supported for layouts with different sizes, {source} <-> {target}")
+    for name in names:
+        if name not in target._names:
+            raise RuntimeError(f"Dimension name '{name}' is not found in layout: {target}")
+    if len(names) != rank:
+        raise RuntimeError(f"Layout conversion failed. Layout {source} does not fit the rank {rank}")
     return [names.index(name) for name in target._names]
 
 
-def reverse_channels(context: Context) -> None:
-    """Reverse the order of the channels."""
+def reverse_channels() -> Step:
+    """Return a step that reverses the order of the channels."""
+    return Step("reverse channels", _reverse_channels)
+
+
+def _reverse_channels(context: Context) -> None:
     axis = context.find_axis("C")
     length = context.output.partial_shape[axis]
     if length.is_dynamic:
@@ -241,17 +294,32 @@ def convert_color(target: ColorFormat) -> Step:
         elif source in (ColorFormat.RGBX, ColorFormat.BGRX) and target in (ColorFormat.RGB, ColorFormat.BGR):
             _remove_last_channel(context)
             if source.name[:3] != target.name:
-                reverse_channels(context)
+                _reverse_channels(context)
         elif {source, target} == {ColorFormat.RGB, ColorFormat.BGR}:
-            reverse_channels(context)
+            _reverse_channels(context)
         elif source in (ColorFormat.RGB, ColorFormat.BGR) and target is ColorFormat.GRAY:
             _convert_to_gray(context, reverse=source is ColorFormat.BGR)
         else:
-            raise RuntimeError(f"Source color format '{source.name}' is not convertible to '{target.name}'")
+            raise RuntimeError(
+                f"Source color format '{name_color(source)}' is not convertible to '{name_color(target)}'"
+            )
         context.color_format = target
 
-    return apply
+    return Step(f"convert color ({name_color(target)})", apply)
 
+
+def name_color(color_format: ColorFormat) -> str:
+    """Return the name of a color format in texts."""
+    return _COLOR_NAMES.get(color_format, color_format.name)
+
+
+_COLOR_NAMES = {
+    ColorFormat.UNDEFINED: "Unknown",
+    ColorFormat.NV12_SINGLE_PLANE: "NV12 (single plane)",
+    ColorFormat.NV12_TWO_PLANES: "NV12 (multi-plane)",
+    ColorFormat.I420_SINGLE_PLANE: "I420 (single plane)",
+    ColorFormat.I420_THREE_PLANES: "I420 (multi-plane)",
+}
 
 #: The number of planes of a color format.
 _PLANES = {
@@ -297,7 +365,7 @@ def custom(function: Callable[[Output], Any]) -> Step:
     def apply(context: Context) -> None:
         context.output = function(context.output)
 
-    return apply
+    return Step("custom", apply)
 
 
 def plane_shapes(color_format: ColorFormat, shape: PartialShape) -> list[PartialShape]:
