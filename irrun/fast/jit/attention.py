@@ -28,7 +28,7 @@ F32 = np.dtype(np.float32)
 #: Scores of a block: 384 KiB.
 BLOCK_SIZE = 96 << 10
 #: Multiplications of a part that a thread computes at least.
-MIN_PART_WORK = 1 << 22
+MIN_PART_WORK = 1 << 20
 
 SCALE = Expression(("scalar",), (Step("Multiply", (0, 1)),))
 

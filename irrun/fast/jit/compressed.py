@@ -34,7 +34,7 @@ ROWS = 8
 #: Rows of the data up to which each is multiplied on its own.
 MAX_ROWS = 8
 #: Codes of a part that a thread reads at least, and parts of a product at most.
-MIN_PART_SIZE, MAX_PARTS = 1 << 21, 16
+MIN_PART_SIZE, MAX_PARTS = 1 << 19, 16
 
 
 @functools.cache

@@ -36,7 +36,7 @@ CHUNK_ROWS, CHUNK_COLUMNS = 48, 512
 #: Rows of the data for which the weights are decompressed once.
 BLOCK_ROWS = 512
 #: Multiplications of a part that a thread computes at least, and parts at most.
-MIN_PART_WORK, MAX_PARTS = 1 << 23, 16
+MIN_PART_WORK, MAX_PARTS = 1 << 21, 16
 
 
 def get_tile_rows(width: int) -> int:

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 F16, F32 = np.dtype(np.float16), np.dtype(np.float32)
 
 #: Elements of a part that a thread converts at least, and parts at most.
-MIN_PART_SIZE, MAX_PARTS = 1 << 17, 16
+MIN_PART_SIZE, MAX_PARTS = 1 << 16, 16
 
 
 @functools.cache

@@ -37,9 +37,9 @@ F32 = np.dtype(np.float32)
 #: Elements of a block of copied rows: 384 KiB, less than the second level of caches.
 PANEL_SIZE = 96 << 10
 #: Multiplications of a part that a thread computes at least, and parts at most.
-MIN_PART_WORK, MAX_PARTS = 1 << 22, 16
+MIN_PART_WORK, MAX_PARTS = 1 << 20, 16
 #: Multiplications from which a convolution is divided: waking a thread takes as long as a small one.
-MIN_DIVIDED_WORK = 1 << 23
+MIN_DIVIDED_WORK = 1 << 21
 #: Elements of the copied rows, and of the products of a tile of channels, at most: 64 MiB. Large pads exceed that.
 MAX_PANEL_SIZE = 1 << 24
 #: Blocks of all images and groups at most: each has its own arguments.

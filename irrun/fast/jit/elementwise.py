@@ -22,7 +22,7 @@ __all__ = ["apply_to_row", "compute", "make_contiguous"]
 Array = np.ndarray[Any, Any]
 
 #: Elements of a part that a thread computes: tens of microseconds for cheap expressions.
-PART_SIZE = 1 << 16
+PART_SIZE = 1 << 15
 MAX_PARTS = 16
 #: Rows of a plan at most, since it has a table with a number for each row and operand.
 MAX_ROWS = 1 << 17

@@ -32,7 +32,7 @@ BLOCK_SIZE = 96 << 10
 MIN_BLOCK_ROWS = 128
 #: Multiplications of a part that a thread computes at least, elements of weights that a part reads at least, and parts
 #: at most.
-MIN_PART_WORK, MIN_PART_WEIGHTS, MAX_PARTS = 1 << 22, 1 << 18, 16
+MIN_PART_WORK, MIN_PART_WEIGHTS, MAX_PARTS = 1 << 20, 1 << 16, 16
 #: Numbers of rows for which a product keeps its task.
 MAX_TASKS = 16
 

@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 #: Elements of i32 of a block of copied rows: 384 KiB, less than the second level of caches.
 PANEL_SIZE = 96 << 10
 #: Multiplications of a part that a thread computes at least, and parts at most.
-MIN_PART_WORK, MAX_PARTS = 1 << 23, 16
+MIN_PART_WORK, MAX_PARTS = 1 << 21, 16
 #: Elements of the copied rows, and of the sums of a tile of channels, at most: 64 MiB.
 MAX_PANEL_SIZE = 1 << 24
 

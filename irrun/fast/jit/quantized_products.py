@@ -33,7 +33,7 @@ F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
 #: Bytes of the rows that are multiplied by one panel after another.
 BLOCK_SIZE = 256 << 10
 #: Rows of a block at least, multiplications of a part that a thread computes at least, and parts at most.
-MIN_BLOCK_ROWS, MIN_PART_WORK, MAX_PARTS = 128, 1 << 23, 16
+MIN_BLOCK_ROWS, MIN_PART_WORK, MAX_PARTS = 128, 1 << 21, 16
 #: Numbers of rows for which a product keeps its task.
 MAX_TASKS = 16
 #: Elements of a part of a conversion.

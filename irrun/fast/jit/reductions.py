@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 F32 = np.dtype(np.float32)
 
 #: Elements of a part that a thread computes at least, and parts at most.
-MIN_PART_SIZE, MAX_PARTS = 1 << 16, 16
+MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
 #: Vectors that are summed up independently, since each addition waits for the one before.
 SUMS = 4
 

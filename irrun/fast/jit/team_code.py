@@ -22,10 +22,11 @@ __all__ = ["ACTIVE", "JOB", "LINE_SIZE", "NEXT", "OWNER", "SEQUENCE", "SIGNATURE
 LINE_SIZE = 16
 SEQUENCE, NEXT, ACTIVE, OWNER, JOB = (LINE_SIZE * i for i in range(5))
 STATE_SIZE = LINE_SIZE * 5
-#: Pauses of a waiting thread before it lets other threads have its core: about 50 microseconds.
-SPIN_COUNT = 2048
+#: Pauses of a thread that waits for helpers before it lets other threads, perhaps a helper, have its core: about 200
+#: microseconds. A thread that yields on a busy machine gets its core back after milliseconds.
+SPIN_COUNT = 8192
 
-SIGNATURES = {"run_job": ("ptr", "ptr", "ptr"), "serve": ("ptr", "i64", "i64", "ptr")}
+SIGNATURES = {"run_job": ("ptr", "ptr", "ptr"), "serve": ("ptr", "i64", "i64")}
 
 _PAUSES = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": "call void @llvm.aarch64.hint(i32 1)"}
 _DECLARATIONS = {"x86_64": "declare void @llvm.x86.sse2.pause()", "aarch64": "declare void @llvm.aarch64.hint(i32)"}
@@ -82,7 +83,7 @@ exit:
   ret void
 }
 
-; Wait a moment, and from the SPIN_COUNT-th time on let other threads have the core.
+; Wait a moment for helpers, and from the SPIN_COUNT-th time on let other threads have the core.
 define internal void @wait(i64 %count, ptr %yield) {
 entry:
   PAUSE
@@ -152,15 +153,15 @@ exit:
   ret void
 }
 
-; Help with jobs until none was open for a number of waits. Threads have numbers from 1 on.
-define void @serve(ptr %state, i64 %thread, i64 %patience, ptr %yield) {
+; Help with jobs until none was open for a number of pauses. Threads have numbers from 1 on.
+define void @serve(ptr %state, i64 %thread, i64 %patience) {
 entry:
   %sequence = getelementptr i64, ptr %state, i64 SEQUENCE
   %active = getelementptr i64, ptr %state, i64 ACTIVE
   %job.place = getelementptr i64, ptr %state, i64 JOB
   br label %head
 head:
-  %waits = phi i64 [ 0, %entry ], [ %waits.next, %pause ], [ 0, %leave ]
+  %pauses = phi i64 [ 0, %entry ], [ %pauses.next, %pause ], [ 0, %leave ]
   %done = phi i64 [ -1, %entry ], [ %done, %pause ], [ %current, %leave ]
   %current = load atomic i64, ptr %sequence seq_cst, align 8
   %low = and i64 %current, 1
@@ -188,11 +189,11 @@ leave:
   %ignored.too = atomicrmw sub ptr %active, i64 1 seq_cst
   br label %head
 idle:
-  %is.patient = icmp slt i64 %waits, %patience
+  %is.patient = icmp slt i64 %pauses, %patience
   br i1 %is.patient, label %pause, label %exit
 pause:
-  call void @wait(i64 %waits, ptr %yield)
-  %waits.next = add i64 %waits, 1
+  PAUSE
+  %pauses.next = add i64 %pauses, 1
   br label %head
 exit:
   ret void

@@ -23,7 +23,7 @@ F32 = np.dtype(np.float32)
 #: Elements of each matrix at least, and matrices at most: NumPy copies small ones as fast.
 MIN_MATRIX_SIZE, MAX_MATRICES = 1 << 14, 64
 #: Elements of a part that a thread copies at least, and parts at most.
-MIN_PART_SIZE, MAX_PARTS = 1 << 19, 16
+MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
 
 
 def transpose_vectors(f: Function, vectors: Sequence[Value]) -> list[Value]:

@@ -36,7 +36,7 @@ BLOCK_SIZE, MIN_BLOCK_TILES = 384 << 10, 16
 #: Tiles whose products take as long as reading the weights for them.
 READING_TILES = 12
 #: Multiplications of a part that a thread computes at least, and parts of a block at most.
-MIN_PART_WORK, MAX_PARTS = 1 << 22, 8
+MIN_PART_WORK, MAX_PARTS = 1 << 20, 8
 
 
 def make_filter_matrix(size: int) -> Array:
