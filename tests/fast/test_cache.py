@@ -313,6 +313,32 @@ def test_heads_that_are_repeated_otherwise_are_not_grouped(tmp_path, axis, is_co
     np.testing.assert_allclose(fast(inputs)[0], plain(inputs)[0], rtol=1e-5, atol=1e-6)
 
 
+def test_repeated_heads_with_other_consumers_are_not_grouped(tmp_path):
+    """Their copies are results of the model, or joined instead of attended to."""
+    model = build_attention(mask=None)
+    attention = model.get_results()[0].input_value(0).get_node()
+    q, k, v = (attention.input_value(i) for i in range(3))
+    inputs = [RNG.normal(size=(3, heads, n, 8)).astype(F32) for heads, n in ((6, 5), (2, 7), (2, 7))]
+    inner = [v.get_node().input_value(0), v.get_node().input_value(0).get_node().input_value(0)]
+    joined = o.concat([k, k, v], 1)
+    for results in ([k], [v], inner[:1], inner[1:], [o.exp(k)], [o.exp(inner[0])]):
+        attended = o.scaled_dot_product_attention(q, k, v)
+        other = ov.Model([o.result(r) for r in [attended, *results]], model.get_parameters())
+        compare_attention(tmp_path, other, inputs)
+    attended = o.scaled_dot_product_attention(q, k, k)
+    joined = o.concat([o.concat([k, v], 1), k, v], 1)
+    compare_attention(tmp_path, ov.Model([o.result(attended), o.result(joined)], model.get_parameters()), inputs)
+
+
+def compare_attention(folder, model, inputs):
+    """Assert that attention is not grouped, and that the results are those of the plain kernels."""
+    ov.save_model(model, folder / "model.xml", compress_to_fp16=False)
+    fast, plain = (irrun.compile_model(folder / "model.xml", optimize=optimize) for optimize in (True, False))
+    assert attend_in_groups not in list_kernels(fast)
+    for actual, expected in zip(fast(inputs).to_tuple(), plain(inputs).to_tuple(), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.falls_back
 def test_mismatching_attention_is_reported_by_the_plain_kernel(tmp_path):
     ov.save_model(build_attention(mask=np.ones((1, 1, 5, 7), np.bool_)), tmp_path / "m.xml", compress_to_fp16=False)

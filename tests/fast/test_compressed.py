@@ -167,6 +167,96 @@ def test_f16_with_infinities_is_not_kept_compressed(tmp_path):
     assert np.isinf(compiled(np.ones((1, 1, COLUMNS), F32))[0][0, 0, 3])
 
 
+@pytest.mark.parametrize("zero_point", [0, 8])
+def test_equal_zero_points_are_kept_once(tmp_path, zero_point):
+    codes = o.convert(make_constant((ROWS, GROUPS, GROUP_SIZE), "u4"), "f16")
+    zero_points = o.constant(np.full((ROWS, GROUPS, 1), zero_point, np.float16))
+    scale = o.constant((RNG.random((ROWS, GROUPS, 1)) / 50).astype(np.float16))
+    weights = o.reshape(o.multiply(o.subtract(codes, zero_points), scale), o.constant(np.array([ROWS, COLUMNS])), False)
+    path = save_model(tmp_path / "model.xml", o.convert(weights, "f32"))
+    compiled = irrun.compile_model(path, weights_memory=0)
+    (kept,) = compiled._program.compressed.values()
+    assert (kept.zero_point is None) if zero_point == 0 else (kept.zero_point.tolist() == [[8]])
+    x = RNG.normal(size=(1, 3, COLUMNS)).astype(F32)
+    expected = irrun.compile_model(path, optimize=False)(x)[0]
+    np.testing.assert_allclose(compiled(x)[0], expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
+
+
+def draw_f32(*shape):
+    return o.constant(RNG.random(shape).astype(F32))
+
+
+OTHER_FORMS = {
+    "scales of columns": lambda codes: o.multiply(codes, draw_f32(1, COLUMNS)),
+    "scales of elements": lambda codes: o.multiply(codes, draw_f32(ROWS, COLUMNS)),
+    "variable scales": lambda codes: o.multiply(codes, o.sqrt(draw_f32(ROWS, 1))),
+    "roots": o.sqrt,
+    "scale of a sum": lambda codes: o.multiply(o.add(codes, draw_f32(ROWS, 1)), draw_f32(ROWS, 1)),
+    "scale before the zero point": lambda codes: o.subtract(o.multiply(codes, draw_f32(ROWS, 1)), draw_f32(ROWS, 1)),
+    "another shape": lambda codes: o.reshape(codes, o.constant(np.array([ROWS // 2, -1])), False),
+    "rows of halves": lambda codes: o.reshape(codes, o.constant(np.array([2 * ROWS, COLUMNS // 2])), False),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FORMS)
+def test_weights_of_other_forms_are_decompressed(tmp_path, name):
+    weights = OTHER_FORMS[name](o.convert(make_constant((ROWS, COLUMNS), "u8"), "f32"))
+    x = o.parameter([-1, weights.shape[1]], F32)
+    ov.serialize(ov.Model([o.result(o.matmul(x, weights, False, True))], [x]), tmp_path / "model.xml")
+    compiled = irrun.compile_model(tmp_path / "model.xml")
+    assert not compiled._program.compressed
+    data = RNG.normal(size=(3, weights.shape[1])).astype(F32)
+    expected = irrun.compile_model(tmp_path / "model.xml", optimize=False)(data)[0]
+    np.testing.assert_allclose(compiled(data)[0], expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("shape", [(1, GROUPS, 1), (ROWS, 1, 1), (1, 1, GROUP_SIZE), (1, 1)])
+def test_scales_shared_by_rows_or_groups_agree_with_the_plain_kernels(tmp_path, shape):
+    codes = o.convert(make_constant((ROWS, GROUPS, GROUP_SIZE), "u4"), "f32")
+    weights = o.reshape(o.multiply(codes, draw_f32(*shape)), o.constant(np.array([ROWS, COLUMNS])), False)
+    path = save_model(tmp_path / "model.xml", weights)
+    compiled = irrun.compile_model(path, weights_memory=0)
+    assert len(compiled._program.compressed) == (shape == (1, 1))
+    x = RNG.normal(size=(1, 3, COLUMNS)).astype(F32)
+    expected = irrun.compile_model(path, optimize=False)(x)[0]
+    np.testing.assert_allclose(compiled(x)[0], expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("transpose_a", "transpose_b"), [(False, False), (True, True)])
+def test_products_with_weights_that_are_not_transposed_are_decompressed(tmp_path, transpose_a, transpose_b):
+    weights = o.multiply(o.convert(make_constant((COLUMNS, COLUMNS), "u8"), "f32"), draw_f32(COLUMNS, 1))
+    x = o.parameter([COLUMNS, COLUMNS], F32)
+    path = tmp_path / "model.xml"
+    ov.serialize(ov.Model([o.result(o.matmul(x, weights, transpose_a, transpose_b))], [x]), path)
+    compiled = irrun.compile_model(path)
+    assert not compiled._program.compressed
+    data = RNG.normal(size=(COLUMNS, COLUMNS)).astype(F32)
+    expected = irrun.compile_model(path, optimize=False)(data)[0]
+    np.testing.assert_allclose(compiled(data)[0], expected, rtol=1e-5, atol=2e-5 * np.abs(expected).max())
+
+
+def test_rows_of_reshaped_weights_are_gathered_by_the_plain_kernel(tmp_path):
+    codes = o.convert(make_constant((ROWS, COLUMNS), "u8"), "f32")
+    ids = o.parameter([-1], np.int64)
+    path = tmp_path / "model.xml"
+    for shape in ((ROWS // 2, -1), (-1, COLUMNS // 2)):
+        weights = o.reshape(codes, o.constant(np.array(shape)), False)
+        ov.serialize(ov.Model([o.result(o.gather(weights, ids, o.constant(np.array(0))))], [ids]), path)
+        fast, plain = (irrun.compile_model(path, optimize=optimize)(np.array([3, 0]))[0] for optimize in (True, False))
+        np.testing.assert_array_equal(fast, plain)
+
+
+def test_columns_of_an_embedding_are_gathered_by_the_plain_kernel(tmp_path):
+    weights = make_weights("u8", 1)
+    ids = o.parameter([-1], np.int64)
+    path = tmp_path / "model.xml"
+    ov.serialize(ov.Model([o.result(o.gather(weights, ids, o.constant(np.array(1))))], [ids]), path)
+    compiled = irrun.compile_model(path)
+    assert not compiled._program.compressed
+    values = np.array([3, 0])
+    np.testing.assert_array_equal(compiled(values)[0], irrun.compile_model(path, optimize=False)(values)[0])
+
+
 def test_small_models_are_decompressed(tmp_path, monkeypatch):
     monkeypatch.undo()
     path = save_model(tmp_path / "model.xml", make_weights("u8", 1))

@@ -374,6 +374,63 @@ def test_volumes_and_dynamic_ranks_are_not_computed_on_codes(tmp_path, shape):
     assert count_codes(fast) == 0
 
 
+@pytest.mark.parametrize("kind", ["variable", "wide", "channels", "type"])
+def test_convolutions_without_constant_weights_in_f32_are_not_computed_on_codes(tmp_path, kind):
+    element_type = np.float64 if kind == "wide" else F32
+    x, w = o.parameter([1, 6, 21, 19], element_type), o.parameter([4, 6, 3, 3], F32)
+    value = quantize(x, -2.0, 1.984375) if kind != "wide" else x
+    if kind == "wide":
+        limits = [o.constant(np.asarray(v, np.float64)) for v in (-2.0, 1.984375)]
+        value = o.fake_quantize(x, *limits, *limits, 256)
+        filters = o.convert(make_filters((4, 6, 3, 3)), np.float64)
+    elif kind == "variable":
+        filters = w
+    elif kind == "channels":
+        spread = np.linspace(1, 2, 6, dtype=F32).reshape(1, -1, 1, 1)
+        value, filters = quantize(x, -spread, spread), make_filters((4, 6, 3, 3))
+    else:
+        filters = o.constant(np.random.default_rng(0).normal(size=(4, 6, 3, 3)).astype(F32))
+    result = o.convolution(value, filters, *[[1, 1]] * 4)
+    parameters = [x, w] if kind == "variable" else [x]
+    path = tmp_path / "model.xml"
+    ov.serialize(ov.Model([o.result(result)], parameters, "model"), path)
+    fast, plain = irrun.compile_model(path, jit=True), irrun.compile_model(path, optimize=False)
+    assert count_codes(fast) == 0
+    inputs = [IMAGE.astype(element_type), np.ones((4, 6, 3, 3), F32)][: len(parameters)]
+    np.testing.assert_allclose(fast(inputs)[0], plain(inputs)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_groups_of_few_channels_are_not_computed_on_codes(tmp_path):
+    x = o.parameter([1, 6, 21, 19], F32)
+    for groups, count in ((2, 0), (6, 1)):
+        value = o.group_convolution(
+            quantize(x, -2.0, 1.984375), make_filters((groups, 1, 6 // groups, 3, 3)), *[[1, 1]] * 4
+        )
+        fast = compare_with_definition(save(tmp_path, x, quantize(value, -1.0, 3.0)), IMAGE, step=4 / 255)
+        assert count_codes(fast) == count
+
+
+def test_value_is_read_as_codes_and_as_a_residual_of_another_shape(tmp_path):
+    """The residual is a single channel, and the value it is added to has eight."""
+    x = o.parameter([1, 1, 21, 19], F32)
+    value = quantize(x, -2.0, 1.984375)
+    total = o.add(convolve(value, (8, 1, 3, 3), 1, 1), value)
+    fast = compare_with_definition(save(tmp_path, x, quantize(total, -2.0, 3.0)), IMAGE[:, :1], step=5 / 255)
+    assert count_codes(fast) == 1
+
+
+def test_weights_that_stay_compressed_are_multiplied_as_codes(tmp_path, monkeypatch):
+    from irrun.runtime.passes import compressed_weights
+
+    monkeypatch.setattr(compressed_weights.find_compressed_weights, "__defaults__", (0,))
+    monkeypatch.setattr(compressed_weights, "MIN_ELEMENTS", 0)
+    x = o.parameter([-1, 32], F32)
+    path = save(tmp_path, x, quantize(multiply(quantize(x, -1.51, 2.1), (52, 32), True), -1.28, 1.27))
+    fast = compare_with_definition(path, RNG.normal(size=(50, 32)).astype(F32), step=2.6 / 255)
+    assert len(fast._program.compressed) == 1
+    assert count_codes(fast) == 1
+
+
 @pytest.mark.falls_back
 def test_failing_kernels_are_replaced_by_the_definition(tmp_path, monkeypatch):
     from irrun.fast.jit.quantized_kernels import QuantizedConvolutionKernel

@@ -127,6 +127,59 @@ def test_block_becomes_one_instruction_that_names_its_layers(tmp_path):
     np.testing.assert_allclose(compiled(inputs)[0], expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(4, 1, 1), (1, 4, 1, 1), (1, 1, 1), (1,)])
+@pytest.mark.parametrize("kind", ["Convolution", "GroupConvolution"])
+@pytest.mark.parametrize("has_more", [False, True])
+def test_constant_factors_are_part_of_the_filters(tmp_path, shape, kind, has_more):
+    rng = np.random.default_rng(0)
+    builder = GraphBuilder()
+    image = (1, 4, 8, 8)
+    x = builder.add_parameter(image)
+    filters = rng.standard_normal((4, 4, 3, 3) if kind == "Convolution" else (2, 2, 2, 3, 3)).astype(F32)
+    factor = rng.standard_normal(shape).astype(F32)
+    value = builder.add(kind, [x, builder.add_constant(filters)], image, CONVOLUTION)
+    value = builder.add("Multiply", [builder.add_constant(factor), value], image)
+    if has_more:
+        value = builder.add("Clamp", [builder.add("Exp", [value], image)], image, 'min="0.5" max="3"')
+    model = builder.read(tmp_path, value)
+    compiled = irrun.compile_model(model, jit=False)
+    (instruction,) = compiled._fast_program.instructions
+    channels = np.broadcast_to(factor.reshape(-1), 4).reshape(*filters.shape[: filters.ndim - 3], 1, 1, 1)
+    np.testing.assert_array_equal(instruction.kernel.filters.reshape(filters.shape), filters * channels)
+    data = rng.standard_normal(image).astype(F32)
+    expected = irrun.compile_model(model, optimize=False)(data)[0]
+    np.testing.assert_allclose(compiled(data)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 8), (1, 1, 8, 1), (1, 4, 8, 8), (2,)])
+def test_other_factors_are_applied_to_the_result(tmp_path, shape):
+    rng = np.random.default_rng(0)
+    builder = GraphBuilder()
+    image = (1, 4, 8, 8) if shape != (2,) else (1, 4, 8, 2)
+    x = builder.add_parameter(image)
+    value = builder.add("Convolution", [x, builder.add_constant(rng.standard_normal((4, 4, 3, 3)))], image, CONVOLUTION)
+    value = builder.add("Multiply", [value, builder.add_constant(rng.standard_normal(shape))], image)
+    model = builder.read(tmp_path, builder.add("Tanh", [value], image))
+    compiled = irrun.compile_model(model, jit=False)
+    assert [len(i.plain) for i in compiled._fast_program.instructions] == [3]
+    data = rng.standard_normal(image).astype(F32)
+    np.testing.assert_allclose(compiled(data)[0], irrun.compile_model(model, optimize=False)(data)[0], atol=1e-4)
+
+
+def test_factor_of_a_value_that_is_used_again_is_not_part_of_the_filters(tmp_path):
+    rng = np.random.default_rng(0)
+    builder = GraphBuilder()
+    image = (1, 4, 8, 8)
+    x = builder.add_parameter(image)
+    value = builder.add("Convolution", [x, builder.add_constant(rng.standard_normal((4, 4, 3, 3)))], image, CONVOLUTION)
+    scaled = builder.add("Multiply", [value, builder.add_constant(np.full((1, 4, 1, 1), 3))], image)
+    model = builder.read(tmp_path, builder.add("Add", [scaled, value], image))
+    compiled = irrun.compile_model(model, jit=False)
+    assert [len(i.plain) for i in compiled._fast_program.instructions] == [3]
+    data = rng.standard_normal(image).astype(F32)
+    np.testing.assert_allclose(compiled(data)[0], irrun.compile_model(model, optimize=False)(data)[0], atol=1e-4)
+
+
 @pytest.mark.falls_back
 def test_error_in_fused_instruction_names_the_layer(tmp_path):
     builder = GraphBuilder()

@@ -208,6 +208,8 @@ class _Finder:
         instruction = self.producers.get(slot)
         if instruction is not None and instruction.operation.type == "Reshape":
             shape = self.parse_shape(instruction)
+            if shape is None:
+                return None
             slot = self.skip_identity(instruction.inputs[0])
         scale = zero_point = None
         if (operands := self.split_operands(slot, "Multiply")) is not None:
