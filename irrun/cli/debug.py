@@ -59,6 +59,8 @@ def command(
     from irrun.errors import to_one_line
     from irrun.inspection.debugger import Breakpoint
 
+    if any(spec == "-" or spec.endswith("=-") for spec in inputs.specs):
+        raise click.BadParameter("expected a file, since the debugger reads commands from stdin", param_hint="--input")
     source = irrun.read_model(model, inputs.weights)
     compiled = irrun.compile_model(source, optimize=False, precision=precision)
     arrays = inputs.load(compiled.inputs)

@@ -177,8 +177,9 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
             multiple=True,
             metavar="[NAME=]VALUE",
             shell_complete=complete_files,
-            help="A .npy, .npz (file.npz:key), raw .bin, .json or image file; JSON text such as 'ids=[[1,2,3]]'; or "
-            "random, zeros, ones (random:1,3,224,224 if the shape is dynamic). Without NAME: the next input.",
+            help="A .npy, .npz (file.npz:key), raw .bin, .json or image file; - for an .npy, .npz or .json file on "
+            "stdin; JSON text such as 'ids=[[1,2,3]]'; or random, zeros, ones (random:1,3,224,224 if the shape is "
+            "dynamic). Without NAME: the next input.",
         ),
         click.option(
             "-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model."

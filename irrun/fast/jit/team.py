@@ -26,7 +26,7 @@ __all__ = ["run_job"]
 Array = np.ndarray[Any, Any]
 
 #: Pauses without a job until a helper sleeps, each of 25 to 50 nanoseconds.
-PATIENCE = 40_000
+PATIENCE = 12_000
 
 
 class _Team:
