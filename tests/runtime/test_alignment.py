@@ -79,6 +79,23 @@ def test_weights_that_exceed_the_budget_are_never_copied_as_a_whole(paths):
     assert len(_copies) <= before
 
 
+def test_copies_of_several_weights_share_the_budget(tmp_path):
+    size = 4 * INNER * COLUMNS
+    x = ov.op.Parameter(ov.Type.f32, ov.PartialShape([-1, INNER]))
+    weights = [ov.op.Constant(np.full((INNER, COLUMNS), i, np.float32)) for i in (1, 2)]
+    ov.serialize(
+        ov.Model([ov.op.Result(o.matmul(x, w, False, False).output(0)) for w in weights], [x]), tmp_path / "m.xml"
+    )
+    text = re.sub(r' offset="(\d+)"', lambda match: f' offset="{int(match[1]) + 1}"', (tmp_path / "m.xml").read_text())
+    (tmp_path / "m.xml").write_text(text)
+    (tmp_path / "m.bin").write_bytes(b"\0" + (tmp_path / "m.bin").read_bytes())
+    for limit, count in ((2 * size, 2), (2 * size - 1, 1), (size - 1, 0)):
+        compiled = irrun.compile_model(tmp_path / "m.xml", jit=False, weights_memory=limit)
+        assert len(compiled._program.unaligned) == count
+        actual = compiled(np.ones((2, INNER), np.float32)).to_tuple()
+        np.testing.assert_array_equal([float(r[0, 0]) for r in actual], [INNER, 2 * INNER])
+
+
 def test_unaligned_weights_are_copied_in_the_second_run(paths):
     x = np.ones((2, INNER), np.float32)
     compiled = irrun.compile_model(paths[1], jit=False)

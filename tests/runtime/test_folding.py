@@ -133,6 +133,46 @@ def test_operations_without_linear_cost_are_folded_for_small_inputs_only(tmp_pat
     assert list_remaining(tmp_path, o.matmul(a, b, False, False)) == remaining
 
 
+def test_constant_outputs_of_one_instruction_are_computed_once(tmp_path, monkeypatch):
+    from irrun.runtime.passes import constant_folding
+
+    x = ov.op.Constant(np.arange(12, dtype=np.float32).reshape(3, 4))
+    parts = o.split(o.exp(x), ov.op.Constant(np.array(0)), 3).outputs()
+    y = ov.op.Parameter(ov.Type.f32, ov.PartialShape([1, 4]))
+    results = [o.add(y, part) for part in parts]
+    path = save_model(ov.Model([ov.op.Result(r.output(0)) for r in results], [y]), tmp_path)
+    calls = []
+    compute = constant_folding._Folder.compute_instruction
+    monkeypatch.setattr(
+        constant_folding._Folder,
+        "compute_instruction",
+        lambda folder, i, arguments: calls.append(i.operation.type) or compute(folder, i, arguments),
+    )
+    compiled = irrun.compile_model(path, optimize=False)
+    assert calls == ["Exp", "Split"]
+    assert [i.operation.type for i in compiled._program.instructions] == ["Add"] * 3
+    expected = np.exp(np.arange(12, dtype=np.float32).reshape(3, 4))
+    for i, value in enumerate(compiled(np.zeros((1, 4), np.float32)).to_tuple()):
+        np.testing.assert_allclose(value, expected[i : i + 1], rtol=1e-6)
+
+
+def test_work_of_folding_is_limited(tmp_path, monkeypatch):
+    """What is left is computed in each run, with the same results."""
+    from irrun.runtime.passes import constant_folding
+
+    y = ov.op.Parameter(ov.Type.f32, ov.PartialShape([1000]))
+    values = [o.exp(ov.op.Constant(np.full(1000, i, np.float32))) for i in range(6)]
+    path = save_model(ov.Model([ov.op.Result(o.add(y, v).output(0)) for v in values], [y]), tmp_path)
+    expected = [v.copy() for v in irrun.compile_model(path, optimize=False)(np.zeros(1000, np.float32)).to_tuple()]
+    monkeypatch.setattr(constant_folding, "BASE_WORK", 40_000)
+    monkeypatch.setattr(constant_folding, "WORK_PER_BYTE", 0)
+    compiled = irrun.compile_model(path, optimize=False)
+    types = [i.operation.type for i in compiled._program.instructions]
+    assert 0 < types.count("Exp") < 6
+    for value, other in zip(compiled(np.zeros(1000, np.float32)).to_tuple(), expected, strict=True):
+        np.testing.assert_array_equal(value, other)
+
+
 def test_values_of_parameters_are_not_folded(tmp_path):
     x = ov.op.Parameter(ov.Type.f32, ov.PartialShape([2]))
     two = ov.op.Constant(np.float32([2, 2]))

@@ -93,7 +93,47 @@ def make_selections():
     return [boxes, scores], [ops.non_zero(scores), ops.convert(chosen.output(1), "f32"), ops.relu(boxes)]
 
 
+def make_elementwise():
+    x, y = make_parameter(2, 3, 4), make_parameter(2, 3, 4)
+    condition = ops.greater(x, y)
+    return [x, y], [
+        ops.elu(x, 1.0),
+        ops.prelu(x, make_constant([0.1], F32)),
+        ops.hard_sigmoid(x, make_constant(0.2, F32), make_constant(0.5, F32)),
+        ops.clamp(x, 0.0, 1.0),
+        ops.add(x, y, "none"),
+        ops.add(x, make_constant([1], F32)),
+        ops.multiply(ops.unsqueeze(x, make_constant(1)), y),
+        ops.select(condition, x, y, "none"),
+        ops.select(condition, make_constant([[1]], F32), y),
+        ops.log_softmax(x, 1),
+        ops.mvn(x, make_constant([2]), True, 1e-5, "inside_sqrt"),
+    ]
+
+
+def make_cells():
+    x, state = make_parameter(2, 3), make_parameter(2, 4)
+    weights = [[make_constant(np.ones(s), F32) for s in ((4 * n, 3), (4 * n, 4), (4 * n,))] for n in (4, 3, 1)]
+    lstm = ops.lstm_cell(x, state, state, *weights[0], 4)
+    return [x, state], [
+        lstm,
+        ops.gru_cell(x, state, *weights[1], 4),
+        ops.rnn_cell(x, state, *weights[2], 4, ["tanh"], [], []),
+    ]
+
+
+def make_deformable_convolution():
+    x, offsets = make_parameter(1, 3, 16, 16), make_parameter(1, 18, 8, 8)
+    y = ops.deformable_convolution(
+        x, offsets, make_constant(np.ones((5, 3, 3, 3)), F32), [2, 2], [1, 1], [1, 1], [1, 1]
+    )
+    return [x, offsets], [y, ops.relu(y)]
+
+
 CASES: dict[str, Any] = {
+    "elementwise": (make_elementwise, [[(4, 3, 5)] * 2, [(-1, 3, 4)] * 2]),
+    "cells": (make_cells, [[(5, 3), (5, 4)], [(-1, 3), (-1, 4)]]),
+    "deformable convolution": (make_deformable_convolution, [[(2, 3, 20, 12), (2, 18, 10, 6)]]),
     "convolutions": (make_convolutions, [[(2, 3, 64, 48)], [(-1, 3, 32, 32)], [(1, 3, -1, 40)]]),
     "computed shapes": (make_computed_shapes, [[(3, 4, 8, 6)], [(-1, 4, 6, 6)], [(2, 4, -1, -1)]]),
     "matrix products": (make_matrix_products, [[(3, 7, 8)], [(-1, 5, 8)], [(-1, -1, 8)]]),
@@ -101,6 +141,24 @@ CASES: dict[str, Any] = {
     "movements": (make_movements, [[(3, 8, 5)], [(-1, 6, 4)], [(2, -1, 5)]]),
     "selections": (make_selections, [[(1, 9, 4), (1, 3, 9)], [(1, -1, 4), (1, 2, -1)]]),
 }
+
+
+@pytest.mark.parametrize(
+    ("declared", "has_initial", "expected"),
+    [([-1, 3], True, (-1, 3)), ([2, 3], True, (5, 3)), ([-1, 3], False, (-1, 3)), ([2, 3], False, (2, 3))],
+)
+def test_shape_of_a_variable_is_declared_or_that_of_its_initial_value(declared, has_initial, expected, tmp_path):
+    x = make_parameter(2, 3)
+    info = ov.op.util.VariableInfo()
+    info.data_shape, info.data_type, info.variable_id = ov.PartialShape(declared), ov.Type.f32, "v"
+    variable = ov.op.util.Variable(info)
+    past = ops.read_value(ops.relu(x), variable) if has_initial else ops.read_value(variable)
+    results = [ops.result(ops.exp(past)), ops.result(ops.reduce_sum(x, make_constant([0, 1])))]
+    model = ov.Model(results, [ops.assign(past, variable)], [x], "m")
+    ov.save_model(model, tmp_path / "m.xml", compress_to_fp16=False)
+    read = irrun.read_model(tmp_path / "m.xml")
+    read.reshape({0: (5, 3)})
+    assert read.outputs[0].partial_shape == expected
 
 
 def drop_bounds(shape):
