@@ -234,7 +234,12 @@ def run_command(line: str) -> int:
     code = 0
     for part in line.split("&&"):
         program, *arguments = shlex.split(part, comments=True)
+        stdin = sys.stdin
         try:
+            if "<" in arguments:
+                position = arguments.index("<")
+                sys.stdin = io.TextIOWrapper(io.BytesIO(Path(arguments[position + 1]).read_bytes()))
+                del arguments[position : position + 2]
             if program == "irrun":
                 main(arguments)
             elif program == "python" and arguments[0] == "-m":
@@ -253,6 +258,8 @@ def run_command(line: str) -> int:
                 raise AssertionError(f"{program!r} is not run here: {Path.cwd()}")
         except SystemExit as exit:
             code = int(exit.code or 0)
+        finally:
+            sys.stdin = stdin
         if code:
             break
     return code
