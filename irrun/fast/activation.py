@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.functions import find_function, to_f32
+from irrun.fast.functions import HIGHEST, LOWEST, find_function, to_f32
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, ZERO, Array, apply_in_tiles, clip
 
@@ -37,10 +37,10 @@ def specialize_function(site: CallSite) -> SpecializedKernel | None:
 @specializes("Relu-1")
 def specialize_relu(site: CallSite) -> SpecializedKernel:
     """Call the ufunc with a ready scalar."""
-    call_plain, maximum, zero = site.call_plain, np.maximum, ZERO
+    call_plain, ufunc, zero, highest = site.call_plain, clip, ZERO, HIGHEST
 
     def compute(x: Array) -> Any:
-        return maximum(x, zero) if x.dtype is F32 else call_plain(x)
+        return ufunc(x, zero, highest) if x.dtype is F32 else call_plain(x)
 
     return compute
 
@@ -91,9 +91,9 @@ def specialize_p_relu(site: CallSite) -> SpecializedKernel | None:
         if is_small:
             t = np.multiply(x, operand)
             return np.maximum(x, t, out=t)
-        t = np.minimum(x, ZERO)
+        t = clip(x, LOWEST, ZERO)
         np.multiply(t, operand, t)
-        return np.add(t, np.maximum(x, ZERO), t)
+        return np.add(t, clip(x, ZERO, HIGHEST), t)
 
     return compute
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from irrun.fast.elementwise_functions import BlockFunction
 from irrun.fast.scratch import get_scratch
-from irrun.fast.support import F32, TILE, find_contiguous_order
+from irrun.fast.support import F32, TILE, call_by_rows, find_contiguous_order
 from irrun.limits import check_allocation
 from irrun.threads import run_parallel
 
@@ -272,7 +272,7 @@ class BoundChain:
         """
         inputs = [block if v is None else v[index] if v.ndim else v for v in self._inputs]
         constants = [v[index] if v.ndim else v for v in self._constants]
-        _compute_steps(self.chain, block, (inputs, constants))
+        call_by_rows(block.shape[-1], _compute_steps, self.chain, block, (inputs, constants))
 
 
 def _compute_steps(chain: ElementwiseChain, block: Array, sources: tuple[Sequence[Array], Sequence[Array]]) -> None:

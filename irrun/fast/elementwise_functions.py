@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.functions import SCRATCH_FACTOR, F32Function, find_function
-from irrun.fast.support import ZERO
+from irrun.fast.functions import HIGHEST, LOWEST, SCRATCH_FACTOR, F32Function, find_function
+from irrun.fast.support import ZERO, clip
 
 __all__ = ["BlockFunction", "find_block_function"]
 
@@ -72,9 +72,9 @@ def _compute_p_relu(operands: Sequence[Array], out: Array, scratch: Array) -> No
     """Compute max(x, 0) + slope min(x, 0)."""
     x, slope = operands
     negative = scratch[: x.size].reshape(x.shape)
-    np.minimum(x, ZERO, out=negative)
+    clip(x, LOWEST, ZERO, negative)
     np.multiply(negative, slope, negative)
-    np.maximum(x, ZERO, out=out)
+    clip(x, ZERO, HIGHEST, out)
     np.add(out, negative, out)
 
 

@@ -20,6 +20,11 @@ try:
 except ImportError:  # NumPy 1
     from numpy.core.umath import clip  # type: ignore[no-redef]
 
+try:
+    from numpy._core.umath import _extobj_contextvar, _make_extobj  # type: ignore[attr-defined]
+except ImportError:  # NumPy 1
+    _extobj_contextvar = None
+
 __all__ = [
     "BOOL",
     "F32",
@@ -35,6 +40,7 @@ __all__ = [
     "ZERO",
     "Array",
     "apply_in_tiles",
+    "call_by_rows",
     "clip",
     "find_contiguous_order",
     "freeze",
@@ -61,6 +67,36 @@ NATIVE: frozenset[Dtype] = NATIVE_FLOATS | NATIVE_INTEGERS
 TILE = 1 << 16
 #: Results of unknown size beyond this are left to the plain kernel, which checks them against the memory limit.
 MAX_BYTES = 1 << 28
+
+
+#: Rows of at least so many elements are computed faster one by one than copied to buffers.
+MIN_ROW = 400
+
+
+def call_by_rows(length: int, function: Callable[..., object], *arguments: Any) -> None:
+    """Call a function whose ufuncs compute row by row if rows are long.
+
+    NumPy copies operands whose rows are not adjacent, such as a value per row, to buffers of 8,192 elements, which
+    takes longer than the operation itself. With the smallest buffers, it computes each row in place.
+
+    Args:
+        length: Elements of a row.
+        function: The function.
+        arguments: Its arguments.
+    """
+    if length < MIN_ROW or _extobj_contextvar is None:
+        function(*arguments)
+        return
+    token = _extobj_contextvar.set(_SMALL_BUFFERS)
+    try:
+        function(*arguments)
+    finally:
+        _extobj_contextvar.reset(token)
+
+
+if _extobj_contextvar is not None:
+    with np.errstate(all="ignore"):
+        _SMALL_BUFFERS = _make_extobj(bufsize=16)
 
 
 def freeze(value: Array) -> Array:
