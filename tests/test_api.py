@@ -52,3 +52,10 @@ def test_outputs_are_accessible_by_position_name_and_spec(tmp_path):
 
 def test_dir_lists_public_names_only():
     assert set(dir(irrun)) == {*irrun.__all__, "__version__"}
+
+
+def test_compiled_model_has_the_defaults_of_compile_model():
+    defaults = inspect.signature(irrun.compile_model).parameters
+    for name, parameter in inspect.signature(irrun.CompiledModel).parameters.items():
+        if name in defaults:
+            assert parameter.default == defaults[name].default, name

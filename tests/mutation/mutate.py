@@ -53,6 +53,7 @@ AREAS = {
 FURTHER_TESTS = {
     "ops": ["tests/ops/test_registry.py"],
     "cli": ["tests/cli", "tests/examples"],
+    "fast": ["tests/fast/test_functions.py"],
     "inspection": ["tests/inspection/test_debugger.py", "tests/inspection/test_reduce.py"],
 }
 

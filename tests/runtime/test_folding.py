@@ -88,15 +88,17 @@ def test_misaligned_constants_are_copied_within_the_budget(tmp_path):
         layer(0, "Parameter", data='shape="4" element_type="f32"', outputs=[port(0, (4,), "FP32")], name="x"),
         layer(1, "Const", data='element_type="f32" shape="4" offset="3" size="16"', outputs=[port(0, (4,), "FP32")]),
         layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2, (4,), "FP32")]),
-        layer(3, "Result", inputs=[port(0)]),
+        layer(3, "Const", data='element_type="f32" shape="4" offset="19" size="16"', outputs=[port(0, (4,), "FP32")]),
+        layer(4, "Add", inputs=[port(0), port(1)], outputs=[port(2, (4,), "FP32")]),
+        layer(5, "Result", inputs=[port(0)]),
     ]
-    edges = [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]
-    path = write(tmp_path, net(layers, edges), b"abc" + np.arange(4, dtype=np.float32).tobytes())
-    for limit, aligned in ((16, True), (15, False)):
+    edges = [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 4, 0), (3, 0, 4, 1), (4, 2, 5, 0)]
+    path = write(tmp_path, net(layers, edges), b"abc" + np.arange(8, dtype=np.float32).tobytes())
+    for limit, count in ((32, 2), (31, 1), (16, 1), (15, 0)):
         compiled = irrun.compile_model(path, weights_memory=limit)
-        (slot,) = compiled._program.constant_layers
-        assert compiled._program.initial[slot].flags.aligned == aligned
-        np.testing.assert_array_equal(compiled(np.ones(4, np.float32))[0], [1, 2, 3, 4])
+        values = [compiled._program.initial[slot] for slot in compiled._program.constant_layers]
+        assert sum(value.flags.aligned for value in values) == count
+        np.testing.assert_array_equal(compiled(np.ones(4, np.float32))[0], [5, 7, 9, 11])
 
 
 def test_memory_of_the_weights_is_released_while_constants_are_folded(compressed, monkeypatch):
