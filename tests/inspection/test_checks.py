@@ -86,6 +86,64 @@ def test_constant_channels_are_found_over_all_inputs(tmp_path):
     assert report.runs == 2
 
 
+def write_quantization(folder, low, high):
+    """Write a model that quantizes its input to 256 levels."""
+    layers = [
+        layer(0, "Parameter", data='shape="?" element_type="f32"', outputs=[port(0, (-1,), "FP32")], name="x"),
+        layer(1, "FakeQuantize", data='levels="256"', inputs=[port(i) for i in range(5)], outputs=[port(5)]),
+        *(
+            layer(2 + i, "Const", data=f'element_type="f32" shape="" offset="{4 * i}" size="4"', outputs=[port(0)])
+            for i in range(2)
+        ),
+        layer(4, "Result", inputs=[port(0)]),
+    ]
+    edges = [(0, 0, 1, 0), *((2 + i % 2, 0, 1, 1 + i) for i in range(4)), (1, 5, 4, 0)]
+    return write(folder, net(layers, edges), np.float32([low, high]))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "count", "message"),
+    [
+        (0, 1, 0, None),
+        (0, 1, 1, "1.0% of the elements are clipped"),
+        (0, 1, 37, "37.0% of the elements are clipped"),
+        (-9, 0.5, 37, "63.0% of the elements are clipped"),
+        (1, 0, 2, "2.0% of the elements are clipped"),
+    ],
+)
+def test_elements_that_are_clipped_are_counted(tmp_path, low, high, count, message):
+    x = np.linspace(0.501, 1, 100, dtype=np.float32)
+    x[:count] = -1
+    report = check(write_quantization(tmp_path, low, high), x)
+    assert [f.message for f in report.findings if f.kind == "saturation"] == ([message] if message else [])
+    assert report.passed
+
+
+def test_values_at_the_limits_are_not_clipped(tmp_path):
+    x = np.full(100, 1 + 5e-7, np.float32)
+    assert not [f for f in check(write_quantization(tmp_path, 0, 1), x).findings if f.kind == "saturation"]
+    x[:] = 1 + 2e-6
+    findings = check(write_quantization(tmp_path, 0, 1), x).findings
+    assert [f.message for f in findings if f.kind == "saturation"] == ["100.0% of the elements are clipped"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels"), [((8, 3), 3), ((2, 4, 3), 3), ((1, 2, 4, 5), 2), ((1, 2, 2, 2, 5), 2), ((7, 3), None)]
+)
+def test_channels_are_the_second_axis_of_images_and_the_last_of_others(tmp_path, shape, channels):
+    x = np.zeros(shape, np.float32)
+    report = check(write(tmp_path, chain("Relu", shape=shape)), x)
+    messages = [f.message for f in report.findings if f.kind == "zero channels"]
+    assert messages == ([f"{channels} of {channels} channels are always zero over all inputs"] if channels else [])
+
+
+def test_channels_of_layers_that_inherit_them_are_not_repeated(tmp_path):
+    x = np.float32([[0, 1, 2]] * 8) + np.float32([[0, 1, 0]]) * np.arange(8, dtype=np.float32)[:, None]
+    report = check(write(tmp_path, chain("Relu", "Relu", "Sigmoid", shape=(8, 3))), x)
+    assert ("zero channels", "layer1") in list_kinds(report)
+    assert ("zero channels", "layer2") not in list_kinds(report)
+
+
 def test_wrong_declarations_are_errors(tmp_path):
     text = chain("Relu").replace(
         '<port id="1" precision="FP32"><dim>2</dim><dim>3</dim>',

@@ -47,6 +47,93 @@ def test_layer_that_adds_an_error_is_distinguished_from_those_that_inherit_it(tm
     assert own == {"layer1": False, "layer2": True, "layer3": True}
 
 
+def write_constants(folder, name, values, operands=(1, 2), element_type="f32"):
+    """Write x * (a - b), where a and b are constants."""
+    dtype = np.dtype({"f32": np.float32, "f16": np.float16}[element_type])
+    constant = f'element_type="{element_type}" shape="2" offset="{{}}" size="{2 * dtype.itemsize}"'
+    precision = {"f32": "FP32", "f16": "FP16"}[element_type]
+    layers = [
+        layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32", "x")], name="x"),
+        *(
+            layer(i + 1, "Const", data=constant.format(i * 2 * dtype.itemsize), outputs=[port(0, (2,), precision)],
+                  name="ab"[i])
+            for i in range(2)
+        ),
+        layer(3, "Subtract", inputs=[port(0), port(1)], outputs=[port(2, (2,), precision)], name="difference"),
+        layer(4, "Convert", data='destination_type="f32"', inputs=[port(0)], outputs=[port(1, (2,), "FP32")], name="c"),
+        layer(5, "Multiply", inputs=[port(0), port(1)], outputs=[port(2, (2,), "FP32")], name="product"),
+        layer(6, "Result", inputs=[port(0)], name="y"),
+    ]  # fmt: skip
+    edges = [(operands[0], 0, 3, 0), (operands[1], 0, 3, 1), (3, 2, 4, 0), (0, 0, 5, 0), (4, 1, 5, 1), (5, 2, 6, 0)]
+    return write(folder, net(layers, edges), np.array(values, dtype), name=name)
+
+
+def test_constants_that_differ_are_named(tmp_path):
+    good = write_constants(tmp_path, "good", [[3, 4], [1, 2]])
+    x = np.float32([1, 2])
+    result = compare(good, write_constants(tmp_path, "bad", [[3, 4], [1, 5]]), x)
+    assert (result.first.key, result.first.verdict) == ("product", "adds")
+    assert result.first.reason == "constant 'b' differs in 1 of 2 elements"
+    result = compare(good, write_constants(tmp_path, "half", [[3, 4], [1, 5]], element_type="f16"), x)
+    assert result.first.reason == "constant 'a' is f32, in the reference f16"
+    assert compare(good, write_constants(tmp_path, "same", [[3, 4], [1, 2]]), x).agrees
+
+
+def test_layers_of_constants_with_other_orders_of_inputs_are_found(tmp_path):
+    good = write_constants(tmp_path, "good", [[3, 4], [1, 2]])
+    x = np.float32([1, 2])
+    result = compare(good, write_constants(tmp_path, "bad", [[3, 4], [1, 2]], operands=(2, 1)), x)
+    reasons = {n.key: n.reason for n in result.layers}
+    assert reasons["difference"] == "the order of its inputs differs"
+    assert get_verdicts(result)["difference"] == "adds"
+    equal = write_constants(tmp_path, "equal", [[3, 4], [3, 4]], operands=(2, 1))
+    assert compare(write_constants(tmp_path, "first", [[3, 4], [3, 4]]), equal, x).agrees
+
+
+def test_comparison_is_described(tmp_path):
+    good, bad = make_models(tmp_path)
+    assert repr(compare(good, good, X)) == f"<Comparison: agrees with {good}, 3 of 3 layers matched>"
+    assert repr(compare(good, bad, X)) == f"<Comparison: differs with {bad}, 3 of 3 layers matched>"
+
+
+def test_models_with_other_inputs_are_refused(tmp_path):
+    good, _ = make_models(tmp_path)
+    layers = [
+        layer(i, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32", "xy"[i])])
+        for i in range(2)
+    ]
+    layers += [layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2, (2, 3), "FP32")])]
+    layers += [layer(3, "Result", inputs=[port(0)])]
+    other = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]), name="other")
+    with pytest.raises(irrun.InputError, match="the models have 1 and 2 inputs, expected equal inputs"):
+        compare(good, other, X)
+
+
+def test_tolerance_is_a_multiple_of_the_rounding_error(tmp_path):
+    path = write(tmp_path, chain("Exp"))
+    value = record(path, X)["layer1"]
+    moved = value + 40 * np.spacing(value)
+    assert compare(path, {"layer1": moved}, X, factor=100).agrees
+    assert get_verdicts(compare(path, {"layer1": moved}, X, factor=1)) == {"layer1": "adds"}
+
+
+def test_values_close_to_zero_are_recognized(tmp_path):
+    """The sum cancels: its error is small compared with its inputs."""
+    layers = [
+        layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32", "x")], name="x"),
+        layer(1, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0, (2,), "FP32", "y")], name="y"),
+        layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2, (2,), "FP32")], name="sum"),
+        layer(3, "Result", inputs=[port(0)], name="z"),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]))
+    x = np.float32([1000, 1000])
+    y = -x + np.float32([0, 1])
+    value = x + y
+    for error, verdict in ((1e-5, "near zero"), (1, "adds")):
+        other = value + np.float32([error, 0])
+        assert get_verdicts(compare(path, {"sum": other}, [x, y]))["sum"] == verdict
+
+
 def test_json_has_the_documented_form(tmp_path):
     good, bad = make_models(tmp_path)
     result = compare(good, bad, X).to_json()

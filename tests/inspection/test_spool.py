@@ -1,0 +1,53 @@
+"""Values beyond a limit of memory are kept in a file."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from irrun.inspection import spool
+
+VALUES = {
+    "first": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "transposed": np.arange(12, dtype=np.int16).reshape(3, 4).T,
+    "empty": np.zeros((0, 5), np.float64),
+    "scalar": np.array(7, np.int64),
+    "bf16": np.array([1.5, -2], ml_dtypes.bfloat16),
+    "strings": np.array(["a", "bcd"], object),
+    "last": np.linspace(0, 1, 50),
+}
+
+
+@pytest.mark.parametrize("memory", [0, 24, 100, 1 << 20])
+def test_values_are_returned_from_memory_and_file(monkeypatch, memory):
+    monkeypatch.setattr(spool, "MEMORY", memory)
+    values = spool.Spool()
+    for key, value in VALUES.items():
+        values.put(key, value)
+    for key in reversed(VALUES):
+        assert key in values
+        value = values.get(key)
+        assert value.dtype == VALUES[key].dtype
+        np.testing.assert_array_equal(value, VALUES[key])
+    assert "other" not in values
+    assert values.get("other") is None
+    values.close()
+    assert "first" not in values
+    assert values.get("last") is None
+
+
+def test_memory_is_limited(monkeypatch):
+    monkeypatch.setattr(spool, "MEMORY", 100)
+    values = spool.Spool()
+    kept = [np.ones(10, np.float32), np.ones(15, np.float32), np.ones(1, np.float32)]
+    for i, value in enumerate(kept):
+        values.put(str(i), value)
+    assert [values.get(str(i)) is value for i, value in enumerate(kept)] == [True, True, False]
+
+
+def test_file_is_created_when_it_is_required(monkeypatch):
+    monkeypatch.setattr(spool.tempfile, "TemporaryFile", None)
+    values = spool.Spool()
+    values.put("x", np.ones(3))
+    values.close()
