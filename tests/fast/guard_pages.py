@@ -14,7 +14,14 @@ import numpy as np
 
 from irrun.fast.compressed import CompressedWeights
 from irrun.fast.jit import codes as formats
-from irrun.fast.jit import compressed, elementwise, kernels, quantized_kernels, quantized_products
+from irrun.fast.jit import (
+    compressed,
+    elementwise,
+    kernels,
+    product_kernels,
+    quantized_kernels,
+    quantized_products,
+)
 from irrun.fast.jit.dot_products import use_portable_form
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.quantized_epilogue import CodedOperand
@@ -67,9 +74,9 @@ def run_kernels():
         attributes = {"normalize_variance": True, "eps": 1e-5, "eps_mode": "inside_sqrt"}
         kernels.NormalizationKernel(3, 1, attributes, bias, [draw(length), None])(x, draw(3, 5, length))
         for rows in (1, 4, 9):
-            product = kernels.ProductKernel(2, draw(length, 50), bias, [draw(50), None])
+            product = product_kernels.ProductKernel(2, draw(length, 50), bias, [draw(50), None])
             product(draw(rows, length), draw(rows, 50))
-            kernels.ProductKernel(2, draw(length, 50).T, (), [])(draw(rows, 50))
+            product_kernels.ProductKernel(2, draw(length, 50).T, (), [])(draw(rows, 50))
         inputs = [draw(2, 9, length), draw(2, 21, length), draw(2, 21, 5)]
         kernels.AttentionKernel([None] * 3, True)(*inputs)
         kernels.AttentionKernel([None] * 4, False)(*inputs, draw(2, 1, 21))

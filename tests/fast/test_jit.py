@@ -173,11 +173,11 @@ def test_convolution_of_large_maps_has_the_same_bits_for_any_number_of_threads()
     np.testing.assert_allclose(result, expected, rtol=0, atol=32 * 9 * EPSILON * 40)
 
 
-@pytest.mark.parametrize("rows", [1, 4, 7, 8, 30])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 7, 8, 30])
 @pytest.mark.parametrize("columns", [1, 16, 17, 47, 64, 65, 130, 600])
 def test_product_agrees_with_numpy(rows, columns):
     from irrun.fast.jit.expressions import Step
-    from irrun.fast.jit.kernels import ProductKernel
+    from irrun.fast.jit.product_kernels import ProductKernel
 
     rng = np.random.default_rng(columns)
     data, weights = rng.normal(size=(rows, 300)).astype(np.float32), rng.normal(size=(300, columns)).astype(np.float32)
@@ -186,8 +186,8 @@ def test_product_agrees_with_numpy(rows, columns):
     kernel = ProductKernel(2, weights, steps, [bias, None])
     transposed = ProductKernel(2, np.ascontiguousarray(weights.T).T, steps, [bias, None])
     result = run_with_threads(lambda: kernel(data, residual))
-    if rows > 1:  # single rows are multiplied by BLAS
-        np.testing.assert_array_equal(transposed(data, residual), result)
+    np.testing.assert_array_equal(transposed(data, residual), result)
+    np.testing.assert_array_equal(kernel(data[:1], residual[:1]), result[:1])
     exact = data.astype(np.float64) @ weights + bias + residual
     size = np.abs(data) @ np.abs(weights) + np.abs(bias) + np.abs(residual)
     assert np.all(np.abs(result - exact) <= 302 * EPSILON * size)

@@ -17,7 +17,6 @@ from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
 from irrun.fast.jit.elementwise import compile_rows, compute, make_contiguous, plan_rows
 from irrun.fast.jit.expressions import Expression, Step
-from irrun.fast.jit.products import Product
 from irrun.fast.jit.reductions import compile_normalization, compile_softmax, compute_softmax, normalize
 from irrun.fast.jit.single_windows import SingleWindowConvolution, has_single_window
 from irrun.fast.jit.winograd import WinogradConvolution, choose_size, count_weights
@@ -30,7 +29,6 @@ __all__ = [
     "ConvolutionKernel",
     "ExpressionKernel",
     "NormalizationKernel",
-    "ProductKernel",
     "SoftmaxKernel",
 ]
 
@@ -39,10 +37,10 @@ _Convolution: TypeAlias = "Convolution | DepthwiseConvolution | SingleWindowConv
 
 F32 = np.dtype(np.float32)
 
-#: Products of fewer rows are limited by reading the weights, which BLAS does as fast.
-MIN_ROWS = 4
 #: Shapes for which a kernel keeps its plan.
 MAX_BINDINGS = 64
+#: The key of the convolution with one window.
+SINGLE_WINDOW = -1
 
 
 class ExpressionKernel:
@@ -135,7 +133,7 @@ class ConvolutionKernel:
         self._filters = filters if self._rank == 4 else filters[:, :, :, np.newaxis]
         self._packed = PackedMemory(sys.maxsize) if packed is None else packed
         self._is_depthwise = groups > 1 and out_channels == in_channels == 1
-        #: Convolutions by the size of their tiles, 0 for those without Winograd's algorithm.
+        #: Convolutions by the size of their tiles, 0 for those without Winograd's algorithm, or SINGLE_WINDOW.
         self._convolutions: dict[int, _Convolution] = {}
         self._lock = threading.Lock()
         self.description = "compiled: convolution, products of blocks of padded rows"
@@ -191,9 +189,13 @@ class ConvolutionKernel:
     def _get_convolution(self, geometry: Geometry, batch: int) -> _Convolution:
         """Return the convolution for some windows, with packed weights."""
         _, out_channels, in_channels = self._filters.shape[:3]
-        if has_single_window(geometry, batch, self._filters.shape):
+        if has_single_window(geometry, self._filters.shape):
             self.description = "compiled: convolution, a product with one window"
-            return SingleWindowConvolution(self._filters)
+            with self._lock:
+                if SINGLE_WINDOW not in self._convolutions:
+                    self._packed.reserve(self._filters.nbytes)
+                    self._convolutions[SINGLE_WINDOW] = SingleWindowConvolution(self._filters)
+                return self._convolutions[SINGLE_WINDOW]
         size = 0 if self._is_depthwise else choose_size(geometry, in_channels, out_channels)
         with self._lock:
             if size and size not in self._convolutions:
@@ -225,50 +227,6 @@ class ConvolutionKernel:
             geometry = self._geometries[spatial] = make_geometry(spatial, windows)
         output = geometry.output if self._rank == 4 else geometry.output[1:]
         return geometry, (data_shape[0], self._out_channels, *output)
-
-
-class ProductKernel:
-    """The kernel of a product with constant weights and an epilogue.
-
-    Args:
-        rank: The declared rank of the data.
-        weights: f32, shape [K, N], with any strides.
-        steps: The steps of the epilogue.
-        operands: For each of its operands, its value if it is constant.
-    """
-
-    description = "compiled: product, panels of packed weights"
-
-    def __init__(self, rank: int, weights: Array, steps: tuple[Step, ...], operands: Sequence[Array | None]) -> None:
-        self._rank = rank
-        self._weights, self._steps = weights, steps
-        self._product = Product(weights)
-        self._constants = [None if x is None else make_contiguous(x) for x in operands]
-
-    def __call__(self, data: Array, *variables: Array) -> Array:
-        """Multiply, and compute the epilogue."""
-        inner, columns = self._weights.shape
-        if data.dtype != F32 or data.ndim != self._rank or data.shape[-1] != inner or not data.size:
-            raise ValueError("expected f32 of shape [..., K]")
-        shape = (*data.shape[:-1], columns)
-        check_allocation(shape, F32)
-        operands = _merge(self._constants, variables)
-        rows = make_contiguous(data).reshape(-1, inner)
-        if len(rows) < MIN_ROWS:
-            product = rows.dot(self._weights).reshape(shape)
-            return compute(Expression((), self._steps), product, operands, product) if self._steps else product
-        expression = Expression(tuple(_classify_column(x, shape) for x in operands), self._steps)
-        contiguous = [make_contiguous(x) for x in operands]
-        return self._product(rows, expression, contiguous).reshape(shape)
-
-    def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
-        """Compile the kernels for declared shapes of the data and the variable operands."""
-        if math.prod(data_shape[:-1]) < MIN_ROWS:
-            raise ValueError("expected more rows")
-        shape = (*data_shape[:-1], self._weights.shape[1])
-        operands = _merge(self._constants, [make_placeholder(s) for s in shapes])
-        kinds = tuple(_classify_column(x, shape) for x in operands)
-        self._product.prepare(Expression(kinds, self._steps))
 
 
 class NormalizationKernel:
@@ -377,23 +335,6 @@ class AttentionKernel:
     def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernels."""
         prepare_attention(has_mask=self._is_causal or self._count > 3)
-
-
-def _classify_column(operand: Array, shape: tuple[int, ...]) -> str:
-    """Return the kind of an operand of the epilogue of a product.
-
-    Raises:
-        ValueError: It broadcasts in another way.
-    """
-    if operand.dtype != F32 or operand.ndim > len(shape):
-        raise ValueError("expected f32 that broadcasts to the result")
-    if operand.size == 1:
-        return "scalar"
-    if operand.shape == shape:
-        return "full"
-    if operand.shape[-1] == operand.size == shape[-1]:
-        return "column"
-    raise ValueError("expected an operand with the shape of the result or of its columns")
 
 
 def make_geometry(spatial: tuple[int, ...], windows: Windows) -> Geometry:

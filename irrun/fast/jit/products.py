@@ -33,8 +33,6 @@ MIN_BLOCK_ROWS = 128
 #: Multiplications of a part that a thread computes at least, elements of weights that a part reads at least, and parts
 #: at most.
 MIN_PART_WORK, MIN_PART_WEIGHTS, MAX_PARTS = 1 << 20, 1 << 16, 16
-#: Numbers of rows for which a product keeps its task.
-MAX_TASKS = 16
 
 
 def get_tile() -> tuple[int, int]:
@@ -211,35 +209,18 @@ class Product:
         Task([make_packing_calls(weights.shape, strides, make_base(0), make_base(1))]).run(
             get_address(weights), get_address(self.weights)
         )
-        self._tasks: dict[tuple[int, Expression], tuple[Task, Array]] = {}
 
-    def prepare(self, expression: Expression) -> None:
-        """Compile the kernels."""
-        compile_product()
-        get_epilogue_address(expression)
-
-    def __call__(self, rows: Array, expression: Expression, operands: Sequence[Array]) -> Array:
-        """Multiply.
+    def bind(self, count: int, expression: Expression) -> tuple[Task, Array]:
+        """Return the task for a number of rows, and what it adds to the addresses of the operands for each block.
 
         Args:
-            rows: f32, contiguous, shape [M, K].
+            count: The number of rows of the data, which are contiguous.
             expression: The epilogue. Its operands are "column" [N], "full" [M, N] or "scalar".
-            operands: Of the epilogue.
 
         Returns:
-            Shape [M, N].
+            The task for the addresses of the data, the result, and a table of the addresses of the operands for each
+            block, and bytes [BLOCKS, OPERANDS].
         """
-        result = np.empty((len(rows), self.columns), F32)
-        known = self._tasks.get((len(rows), expression))
-        if known is None:
-            known = self._make_task(len(rows), expression)
-        task, offsets = known
-        table = np.array([get_address(x) for x in operands] or [0], np.int64) + offsets
-        task.run(get_address(rows), get_address(result), get_address(table))
-        return result
-
-    def _make_task(self, count: int, expression: Expression) -> tuple[Task, Array]:
-        """Return the task for a number of rows, and the offsets of the operands for each block of rows."""
         inner, columns = self.inner, self.columns
         blocks, sections = _divide(count, inner, columns, get_tile()[1] * get_lanes())
         sizes = [4 * columns if kind == "full" else 0 for kind in expression.kinds] or [0]
@@ -251,12 +232,8 @@ class Product:
             for left, right in sections:
                 arguments = (*addresses, *places, last - first, inner, columns, left, right)
                 parts.append([Call(compile_product(), arguments)])
-        if len(self._tasks) >= MAX_TASKS:
-            self._tasks.clear()
-        task = Task(parts, 4 * get_tile_size())
         offsets = np.array([[first * size for size in sizes] for first, _ in blocks], np.int64)
-        self._tasks[count, expression] = task, offsets
-        return task, offsets
+        return Task(parts, 4 * get_tile_size()), offsets
 
 
 def count_packed(inner: int, columns: int) -> int:

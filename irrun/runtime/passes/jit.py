@@ -25,10 +25,10 @@ from irrun.fast.jit.kernels import (
     ConvolutionKernel,
     ExpressionKernel,
     NormalizationKernel,
-    ProductKernel,
     SoftmaxKernel,
 )
 from irrun.fast.jit.pooling import MaxPoolKernel
+from irrun.fast.jit.product_kernels import ProductKernel
 from irrun.fast.jit.steps import Translation, translate
 from irrun.fast.packing import PackedMemory
 from irrun.ir.graph import Port
