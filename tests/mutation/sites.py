@@ -87,6 +87,7 @@ COMMUTATIVE = frozenset(
         "fmin",
         "isclose",
         "union",
+        "specializes",
     }
 )
 
