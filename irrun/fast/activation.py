@@ -36,11 +36,14 @@ def specialize_function(site: CallSite) -> SpecializedKernel | None:
 
 @specializes("Relu-1")
 def specialize_relu(site: CallSite) -> SpecializedKernel:
-    """Call the ufunc with a ready scalar."""
+    """Call the ufunc with ready scalars."""
     call_plain, ufunc, zero, highest = site.call_plain, clip, ZERO, HIGHEST
 
     def compute(x: Array) -> Any:
-        return ufunc(x, zero, highest) if x.dtype is F32 else call_plain(x)
+        if x.dtype is not F32 or not x.ndim:
+            return call_plain(x)
+        result = ufunc(x, zero, highest)
+        return np.add(result, zero, result)  # -0 becomes 0
 
     return compute
 

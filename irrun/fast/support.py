@@ -6,6 +6,8 @@ but not identical (with metadata, or in another byte order) fails it and is pass
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -15,20 +17,18 @@ from irrun.fast.specialization import CallSite
 from irrun.shapes import MAX_RANK
 from irrun.threads import run_parallel
 
-try:
-    from numpy._core.umath import clip  # type: ignore[attr-defined]  # np.clip adds microseconds of checks
+try:  # np.clip adds microseconds of checks
+    from numpy._core._multiarray_umath import __cpu_features__  # type: ignore[import-not-found]
+    from numpy._core.umath import clip  # type: ignore[attr-defined]
 except ImportError:  # NumPy 1
+    from numpy.core._multiarray_umath import __cpu_features__  # type: ignore[no-redef]
     from numpy.core.umath import clip  # type: ignore[no-redef]
-
-try:
-    from numpy._core.umath import _extobj_contextvar, _make_extobj  # type: ignore[attr-defined]
-except ImportError:  # NumPy 1
-    _extobj_contextvar = None
 
 __all__ = [
     "BOOL",
     "F32",
     "F64",
+    "HAS_AVX512",
     "I32",
     "I64",
     "MAX_BYTES",
@@ -69,6 +69,16 @@ TILE = 1 << 16
 MAX_BYTES = 1 << 28
 
 
+#: Whether NumPy computes functions of f32 with AVX-512, as its builds for Linux do.
+HAS_AVX512 = sys.platform == "linux" and bool(__cpu_features__.get("AVX512_SKX"))
+
+#: NumPy's settings of ufuncs, which are those of the current context, and settings with the smallest buffers.
+_settings: Any = None
+with contextlib.suppress(ImportError), np.errstate(all="ignore"):  # NumPy 1
+    from numpy._core.umath import _extobj_contextvar as _settings
+    from numpy._core.umath import _make_extobj
+
+    _SMALL_BUFFERS = _make_extobj(bufsize=16)
 #: Rows of at least so many elements are computed faster one by one than copied to buffers.
 MIN_ROW = 400
 
@@ -84,19 +94,14 @@ def call_by_rows(length: int, function: Callable[..., object], *arguments: Any) 
         function: The function.
         arguments: Its arguments.
     """
-    if length < MIN_ROW or _extobj_contextvar is None:
+    if length < MIN_ROW or _settings is None:
         function(*arguments)
         return
-    token = _extobj_contextvar.set(_SMALL_BUFFERS)
+    token = _settings.set(_SMALL_BUFFERS)
     try:
         function(*arguments)
     finally:
-        _extobj_contextvar.reset(token)
-
-
-if _extobj_contextvar is not None:
-    with np.errstate(all="ignore"):
-        _SMALL_BUFFERS = _make_extobj(bufsize=16)
+        _settings.reset(token)
 
 
 def freeze(value: Array) -> Array:
