@@ -47,7 +47,7 @@ def range_4(start: Array, stop: Array, step: Array, *, output_type: ElementType)
 
     Args:
         start: Numeric scalar. For an integer `output_type`, the inputs are truncated first, as in the
-            reference implementation. The CPU plugin truncates the results of the computation in floats instead.
+            reference implementation. The CPU plugin rounds the results of the computation in floats instead.
         stop: Numeric scalar.
         step: Numeric scalar.
         output_type: Type of the result.
