@@ -9,22 +9,21 @@ that does not get a core delays nothing. The parts do not depend on the number o
 from __future__ import annotations
 
 import ctypes
-import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+from irrun.helper_threads import begin_tasks
 
 __all__ = [
     "copy_unaligned",
     "count_parts",
+    "divide_time",
     "get_default_thread_count",
     "get_thread_count",
     "map_parallel",
@@ -37,8 +36,11 @@ Array = np.ndarray[Any, Any]
 
 #: Environment variables that limit the number of threads, the most important first.
 VARIABLES = ("IRRUN_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-#: Nanoseconds that a part takes at least, by estimation: waking a thread takes about 50,000.
-MIN_PART_TIME = 150_000
+#: Nanoseconds that a part takes at least, by estimation: to wake a thread, and to wait for the interpreter's lock while
+#: another thread has it, takes about 50,000 each.
+MIN_PART_TIME = 200_000
+#: Nanoseconds that a call of NumPy takes at least in a part: two threads with shorter calls mostly wait for each other.
+MIN_CALL_TIME = 40_000
 #: Parts of a computation at most: with more, the threads finish at almost the same time, but products are smaller.
 MAX_PARTS = 16
 #: Seconds that a thread waits for others before it computes their parts itself: about the time of a part.
@@ -147,39 +149,48 @@ def use_threads(count: int) -> Iterator[None]:
         _count.reset(token)
 
 
-def run_parallel(function: Callable[[int], object], count: int) -> None:
+def run_parallel(function: Callable[[int], object], count: int, batch: int = 1) -> None:
     """Call a function with 0, ..., count - 1, on the threads of the current run.
 
     Args:
         function: Called once per part, on any thread. It must not depend on the order of the parts.
         count: The number of parts.
+        batch: The least number of consecutive parts that a thread computes at a time, for parts that take less time
+            than to wake a thread.
 
     Raises:
         Exception: What the function raised first, if it did.
     """
-    helper_count = min(_count.get(), count) - 1
+    batch = max(1, -(-count // max(1, count // batch)))
+    helper_count = min(_count.get(), -(-count // batch)) - 1
     if helper_count < 1:
         for part in range(count):
             function(part)
         return
-    parts = iter(range(count))
+    batches = iter(range(0, count, batch))
+    errors: list[BaseException] = []
 
-    def work() -> None:
-        for part in parts:
-            function(part)
+    def compute() -> None:
+        for start in batches:
+            for part in range(start, min(start + batch, count)):
+                function(part)
 
-    pool = _get_pool()
-    helpers: list[Future[None]] = [pool.submit(work) for _ in range(helper_count)]
+    def help_out() -> None:
+        try:
+            compute()
+        except BaseException as error:
+            errors.append(error)
+
+    tasks = begin_tasks(helper_count, help_out)
     try:
-        work()
+        compute()
     finally:
-        for _ in parts:  # after an exception, nothing else is started
+        for _ in batches:  # after an exception, nothing else is started
             pass
-        # Helpers that have not started yet have nothing left to do.
-        errors = [helper.exception() for helper in helpers if not helper.cancel()]
-    for error in errors:
-        if error is not None:
-            raise error
+        for task in tasks:
+            task.finish()
+    if errors:
+        raise errors[0]
 
 
 def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], object], count: int) -> None:
@@ -205,7 +216,8 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
     parts = iter(range(count))
     missing = set(range(count))
     lock = threading.Lock()
-    is_complete = threading.Event()
+    is_complete = threading.Lock()
+    is_complete.acquire()
     errors: list[Exception] = []
 
     def compute_part(part: int) -> None:
@@ -215,7 +227,7 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
                 store(part, value)
                 missing.discard(part)
                 if not missing:
-                    is_complete.set()
+                    is_complete.release()
 
     def help_out() -> None:
         try:
@@ -223,16 +235,18 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
                 compute_part(part)
         except Exception as error:
             errors.append(error)
-            is_complete.set()
+            with lock:
+                if missing:
+                    missing.clear()
+                    is_complete.release()
 
-    pool = _get_pool()
-    helpers = [pool.submit(help_out) for _ in range(helper_count)]
+    tasks = begin_tasks(helper_count, help_out)
     try:
         for part in parts:
             compute_part(part)
-        for helper in helpers:
-            helper.cancel()  # of those that have not started yet
-        is_complete.wait(MAX_WAITING_TIME)
+        for task in tasks:
+            task.withdraw()
+        is_complete.acquire(timeout=MAX_WAITING_TIME)
         while not errors:
             with lock:
                 first = min(missing, default=-1)
@@ -246,21 +260,6 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
         raise errors[0]
 
 
-@functools.cache
-def _get_pool() -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(max(1, (os.cpu_count() or 2) * 2), "irrun", initializer=_initialize_helper)
-
-
-def _initialize_helper() -> None:
-    np.seterr(all="ignore")
-
-
-if hasattr(os, "register_at_fork"):  # a child process has none of the threads
-    os.register_at_fork(after_in_child=_get_pool.cache_clear)
-
-
 def count_parts(rows: int, weights: int) -> int:
     """Return the number of parts that a product is divided into, which does not depend on the number of threads.
 
@@ -268,8 +267,17 @@ def count_parts(rows: int, weights: int) -> int:
         rows: Number of rows that are multiplied by the weights.
         weights: Number of elements of the weights.
     """
-    time = max(rows * weights // MULTIPLICATION_RATE, weights // READING_RATE)
-    return max(1, min(MAX_PARTS, time // MIN_PART_TIME))
+    return divide_time(max(rows * weights // MULTIPLICATION_RATE, weights // READING_RATE))
+
+
+def divide_time(time: int, calls: int = 1) -> int:
+    """Return the number of parts for a computation: even, so that two threads finish at the same time, or 1.
+
+    Args:
+        time: An estimate of its nanoseconds on one thread.
+        calls: The number of calls of NumPy in each part.
+    """
+    return max(1, min(MAX_PARTS, time // max(MIN_PART_TIME, calls * MIN_CALL_TIME)) // 2 * 2)
 
 
 def copy_unaligned(array: Array) -> Array:

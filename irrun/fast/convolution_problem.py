@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from irrun.ops._support.windows import Windows
+from irrun.threads import divide_time
 
 __all__ = ["Finish", "Method", "Problem", "count_products", "split_range"]
 
@@ -21,10 +22,6 @@ Finish = Callable[[int, slice, slice], None]
 
 #: Multiplications per nanosecond of a matrix product, for estimates.
 MULTIPLICATION_RATE = 35
-#: Nanoseconds that a part of the work of a thread takes at least.
-MIN_PART_TIME = 150_000
-#: Parts of a computation at most.
-MAX_PARTS = 16
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def count_products(multiplications: int) -> int:
     Args:
         multiplications: The number of multiplications of all products.
     """
-    return max(1, min(MAX_PARTS, multiplications // (MULTIPLICATION_RATE * MIN_PART_TIME)))
+    return divide_time(multiplications // MULTIPLICATION_RATE)
 
 
 def split_range(length: int, count: int, multiple: int = 1) -> list[slice]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from irrun.fast.convolution_problem import Finish, Problem, split_range
 from irrun.fast.scratch import get_scratch
-from irrun.threads import run_parallel
+from irrun.threads import divide_time, run_parallel
 
 __all__ = [
     "BandedMethod",
@@ -33,15 +33,14 @@ MAX_SEGMENT_WIDTH = 16
 MAX_SHORT_WIDTH = 11
 #: Others are if there are enough rows, windows are not too wide, and sums of a channel stay in the cache.
 MIN_BANDED_HEIGHT, MAX_BAND_ROWS, MAX_BANDED_POSITIONS = 6, 64, 1 << 14
-#: Products of elements that a thread computes at least.
-MIN_PART_PRODUCTS = 1 << 19
-MAX_PARTS = 16
+#: Products of elements per nanosecond, for estimates.
+PRODUCT_RATE = 3
 
 
-def count_depthwise_parts(problem: Problem) -> int:
-    """Return the number of parts for threads."""
+def count_depthwise_parts(problem: Problem, calls: int) -> int:
+    """Return the number of parts for threads, each with a number of calls of NumPy."""
     work = problem.groups * problem.positions * math.prod(problem.windows.kernel)
-    return max(1, min(MAX_PARTS, work // MIN_PART_PRODUCTS))
+    return divide_time(work // PRODUCT_RATE, calls)
 
 
 def can_sum_taps(problem: Problem) -> bool:
@@ -57,12 +56,13 @@ class _DepthwiseMethod:
     Args:
         problem: The shapes.
         block_count: The number of blocks that the channels are divided into.
+        part_count: The number of parts for threads.
     """
 
-    def __init__(self, problem: Problem, block_count: int) -> None:
+    def __init__(self, problem: Problem, block_count: int, part_count: int) -> None:
         self.problem = problem
         self.blocks = split_range(problem.groups, block_count)
-        self.parts = split_range(len(self.blocks) * problem.batch, count_depthwise_parts(problem))
+        self.parts = split_range(len(self.blocks) * problem.batch, part_count)
 
     def __call__(self, data: Array, result: Array, finish: Finish) -> None:
         """Compute the convolution; see `Method`."""
@@ -113,7 +113,8 @@ class TapMethod(_DepthwiseMethod):
                 step = offsets[1] - offsets[0] if len(offsets) > 1 else 0
                 filters = np.ascontiguousarray(weights[:, lines, j])
                 self.taps.append((row_phase, column_phase, offsets[0], step, filters))
-        super().__init__(problem, -(-problem.groups // max(1, BLOCK_SIZE // self.size)))
+        block_count = -(-problem.groups // max(1, BLOCK_SIZE // self.size))
+        super().__init__(problem, block_count, count_depthwise_parts(problem, 2 * len(self.taps)))
 
     def _compute_channels(self, data: Array, result: Array, channels: slice) -> None:
         count = data.shape[0]
@@ -222,7 +223,9 @@ class BandedMethod(_DepthwiseMethod):
 
     def __init__(self, bands: Array, problem: Problem) -> None:
         block = max(1, BANDED_BLOCK_SIZE // problem.positions)
-        super().__init__(problem, max(count_depthwise_parts(problem) // problem.batch, -(-problem.groups // block)))
+        segment_count = -(-problem.windows.output_shape[1] // bands.shape[3])
+        parts = count_depthwise_parts(problem, problem.windows.kernel[0] * (segment_count + 1))
+        super().__init__(problem, max(parts // problem.batch, -(-problem.groups // block)), parts)
         self.bands = bands
         windows = problem.windows
         height, width = windows.output_shape

@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 Index = tuple[slice, ...]
 
 #: Elements that a thread computes at least.
-PART_SIZE = 4 * TILE
+PART_SIZE = 2 * TILE
 #: Combinations of shapes that a chain keeps in memory.
 MAX_SHAPES = 64
 

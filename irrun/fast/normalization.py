@@ -38,7 +38,7 @@ def apply_in_blocks(function: Callable[..., Array], x: Array, axes: Axes) -> Arr
         block = slice(number * rows, (number + 1) * rows)
         function(x[block], result[block])
 
-    run_parallel(compute_block, -(-x.shape[0] // rows))
+    run_parallel(compute_block, -(-x.shape[0] // rows), 2)
     return result
 
 

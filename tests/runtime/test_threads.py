@@ -12,8 +12,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import irrun
 from irrun import threads
+from irrun.helper_threads import begin_tasks
 from irrun.threads import (
     count_parts,
+    divide_time,
     get_default_thread_count,
     map_parallel,
     multiply_matrices,
@@ -123,6 +125,51 @@ def test_every_part_runs_once(count):
         run_parallel(calls.append, 100)
         run_parallel(calls.append, 0)
     assert sorted(calls) == list(range(100))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize(("parts", "batch"), [(0, 4), (1, 4), (3, 4), (5, 4), (8, 4), (9, 4), (100, 7)])
+def test_every_part_of_a_batch_runs_once(count, parts, batch):
+    calls = []
+    with use_threads(count):
+        run_parallel(calls.append, parts, batch)
+    assert sorted(calls) == list(range(parts))
+
+
+def test_fewer_parts_than_two_batches_run_on_the_calling_thread():
+    names = []
+    with use_threads(2):
+        run_parallel(lambda _: names.append(threading.current_thread().name), 7, 4)
+    assert names == [threading.current_thread().name] * 7
+
+
+def test_number_of_parts_is_even_and_grows_with_the_time():
+    assert [divide_time(time * 200_000) for time in (0, 1, 2, 3, 4, 7, 100)] == [1, 1, 2, 2, 4, 6, 16]
+    assert divide_time(4_000_000, calls=50) == 2
+    assert divide_time(3_900_000, calls=50) == 1
+
+
+def test_withdrawn_tasks_do_not_run():
+    calls = []
+    is_blocked, may_continue = threading.Event(), threading.Event()
+
+    def block():
+        calls.append("block")
+        is_blocked.set()
+        may_continue.wait(30)
+
+    (task,) = begin_tasks(1, block)
+    is_blocked.wait(30)
+    assert not task.withdraw()
+    for number in range(100):  # most are withdrawn before the helper wakes up
+        (other,) = begin_tasks(1, lambda number=number: calls.append(number))
+        if other.withdraw():
+            calls.append(number)
+        else:
+            other._is_done.acquire()
+    may_continue.set()
+    task.finish()
+    assert calls == ["block", *range(100)]
 
 
 def test_exception_of_a_part_is_raised():
