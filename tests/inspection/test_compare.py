@@ -307,6 +307,24 @@ def test_empty_folder_and_damaged_files_are_reported(tmp_path):
             compare(good, tmp_path / name, X)
 
 
+def test_arrays_that_cannot_be_read_are_reported(tmp_path):
+    good, _ = make_models(tmp_path)
+    folder = tmp_path / "arrays"
+    folder.mkdir()
+    (folder / "layer1.npy").write_bytes(b"nothing")
+    with pytest.raises(irrun.InputError, match=r"cannot read .*layer1\.npy"):
+        compare(good, folder, X)
+    np.save(folder / "layer1.npy", np.array([1j]))
+    with pytest.raises(irrun.InputError, match=r"cannot read .*layer1\.npy: .*complex"):
+        compare(good, folder, X)
+    (tmp_path / "values.txt").write_text("")
+    with pytest.raises(irrun.InputError, match=r"expected an \.xml, \.trace, \.npz or \.safetensors file or a folder"):
+        compare(good, tmp_path / "values.txt", X)
+    np.savez(tmp_path / "values.npz", layer1=np.array(["a", None], object))
+    with pytest.raises(irrun.InputError, match=r"cannot read 'layer1' of .*values\.npz"):
+        compare(good, tmp_path / "values.npz", X)
+
+
 def test_openvino_states_its_precision(tmp_path):
     pytest.importorskip("openvino")
     good, _ = make_models(tmp_path)

@@ -41,6 +41,35 @@ def test_keys_are_unique(tmp_path, names):
     assert all(table.find_layer(key) is n for key, n in zip(keys, model.graph.layers, strict=True))
 
 
+def test_layers_of_several_bodies_are_distinguished_by_their_tags(tmp_path):
+    """Both branches of an If have a layer "a", and one of them two."""
+
+    def make_branch(names):
+        layers = [layer(0, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0)], name="x")]
+        layers += [layer(i, "Relu", inputs=[port(0)], outputs=[port(1)], name=n) for i, n in enumerate(names, 1)]
+        layers.append(layer(9, "Result", inputs=[port(0)], name="r"))
+        edges = [(i, int(i > 0), i + 1 if i < len(names) else 9, 0) for i in range(len(names) + 1)]
+        return net(layers, edges).partition("<net")[2].partition(">")[2].removesuffix("</net>")
+
+    port_map = (
+        '<{0}_port_map><input external_port_id="1" internal_layer_id="0"/>'
+        '<output external_port_id="2" internal_layer_id="9"/></{0}_port_map>'
+    )
+    inner = "".join(port_map.format(tag) for tag in ("then", "else"))
+    inner += f"<then_body>{make_branch(['a'])}</then_body><else_body>{make_branch(['a', 'a', ''])}</else_body>"
+    layers = [
+        layer(0, "Parameter", data='shape="" element_type="boolean"', outputs=[port(0)], name="c"),
+        layer(1, "Parameter", data='shape="2" element_type="f32"', outputs=[port(0)], name="x"),
+        layer(2, "If", "opset8", inputs=[port(0), port(1)], outputs=[port(2)], inner=inner, name="if"),
+        layer(3, "Result", inputs=[port(0)], name="y"),
+    ]
+    model = irrun.read_model(write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)])))
+    table = KeyTable(model)
+    keys = [key for key, n in table.iterate_layers() if n.type == "Relu"]
+    assert len(set(keys)) == 4
+    assert all(table.get_path(table.find_layer(key)) == key for key in keys)
+
+
 def test_key_in_a_body_names_owner_and_iteration():
     model = irrun.read_model(EXAMPLE)
     table = KeyTable(model)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from irrun.inspection import measure, measure_top_k
-from irrun.inspection.metrics import CHUNK, describe_values
+from irrun.inspection.metrics import CHUNK, are_identical, describe_values
 from irrun.inspection.verdicts import get_ordinary_sqnr
 
 NAN, INF = np.nan, np.inf
@@ -95,6 +95,15 @@ def test_huge_and_tiny_values_do_not_overflow():
     assert (result.cosine, result.sqnr_db) == (0, 0)
     result = measure(np.float32([1, 0]), np.float32([0, 0]))
     assert (result.cosine, result.sqnr_db, result.max_rel) == (0, -INF, INF)
+
+
+def test_identical_arrays_have_the_same_type_and_values():
+    x = np.float32([1, 2, -0.0])
+    assert are_identical(x, np.float32([1, 2, 0]))
+    assert not are_identical(x, x.astype(np.float64))
+    assert not are_identical(x, np.float32([1, 2]))
+    assert not are_identical(x, np.float32([1, 2, 1e-45]))
+    assert not are_identical(np.array(["a"], object), np.array(["a"], object))
 
 
 def test_large_arrays_are_processed_in_parts():

@@ -12,7 +12,7 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from ir_text import chain, layer, net, port, write
+from ir_text import chain, layer, net, port, write, write_row_loop
 
 import irrun
 from irrun.inspection import Trace, record, replay
@@ -111,6 +111,33 @@ def test_trace_of_a_failed_run_ends_at_the_layer_that_failed(tmp_path):
     assert "Softmax" in trace.error
 
 
+def test_values_are_looked_up_by_key(tmp_path):
+    path = write(tmp_path, chain("Relu", "Exp"))
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    trace = record(path, x, path=tmp_path / "run.trace")
+    with Trace.open(tmp_path / "run.trace") as opened:
+        assert repr(opened) == f"<Trace: {len(opened)} values in {tmp_path / 'run.trace'}>"
+        assert "layer1" in opened
+        assert "layer7" not in opened
+        np.testing.assert_array_equal(opened.get_inputs()[0], x)
+        with pytest.raises(KeyError, match="the trace does not contain 'layer7'"):
+            opened["layer7"]
+    assert repr(record(path, x)) == f"<Trace: {len(trace)} values>"
+
+
+def test_replay_of_a_file_requires_inputs_and_iterations(tmp_path):
+    path = write(tmp_path, chain("Exp", "Relu", "Relu"))
+    record(path, np.ones((2, 3), np.float32), path=tmp_path / "run.trace", layers=["layer1"])
+    np.testing.assert_allclose(replay(tmp_path / "run.trace", path, "layer1")["layer1"], np.e, rtol=1e-6)
+    with pytest.raises(irrun.InputError, match="the trace does not contain 'layer2', an input of 'layer3'"):
+        replay(tmp_path / "run.trace", path, "layer3")
+    loop = write_row_loop(tmp_path)
+    trace = record(loop, np.ones((2, 3), np.float32))
+    assert "it[1]/layer1" in replay(trace, loop, "it[1]/layer1")
+    with pytest.raises(irrun.InputError, match=r"unknown layer 'layer1'; did you mean it\[0\]/layer1"):
+        replay(trace, loop, "layer1")
+
+
 def test_trace_is_written_atomically(tmp_path):
     target = tmp_path / "run.trace"
     target.write_bytes(b"previous")
@@ -155,6 +182,9 @@ def set_value(**fields):
         ({"drop": ["index.json"]}, "does not contain index.json"),
         ({"compression": zipfile.ZIP_DEFLATED}, "expected uncompressed members"),
         ({"change": lambda index: {"format": "other"}}, "index.json is not that of a trace"),
+        ({"change": lambda index: index.update(format="other")}, "index.json is not that of a trace"),
+        ({"change": lambda index: index.update(values={})}, "index.json is not that of a trace"),
+        ({"change": lambda index: [1]}, "index.json is not that of a trace"),
         ({"change": lambda index: index.update(version=99)}, "expected version 1 of the format, found 99"),
         ({"change": lambda index: index.update(inputs=3)}, "inputs in index.json is invalid"),
         ({"change": lambda index: index["values"].append(3)}, "not an object"),
