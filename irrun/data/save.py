@@ -39,7 +39,8 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
         The files written.
 
     Raises:
-        InputError: The target is neither of these, or cannot be written.
+        InputError: The target is neither of these, cannot be written, or is a .json file and an output has too many
+            elements.
     """
     path = Path(target)
     arrays = {name: to_storable(value) for name, value in outputs.items()}
@@ -122,6 +123,12 @@ def _write_npz(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
 def _write_json(file: BinaryIO, outputs: Mapping[str, Array]) -> None:
     from irrun.data.json_output import MAX_OUTPUT_ELEMENTS, describe_tensor
 
+    for name, value in outputs.items():
+        if value.size > MAX_OUTPUT_ELEMENTS:
+            raise InputError(
+                f"{name} has {value.size} elements, more than the {MAX_OUTPUT_ELEMENTS} that .json files may contain; "
+                "expected an .npz file or a folder"
+            )
     described = [describe_tensor(name, value, MAX_OUTPUT_ELEMENTS) for name, value in outputs.items()]
     file.write(json.dumps({"outputs": described}).encode())
 

@@ -10,6 +10,7 @@ import stat
 import numpy as np
 import pytest
 
+from irrun.data import json_output
 from irrun.data.image import ImageOptions, load_image
 from irrun.data.json_output import describe_tensor
 from irrun.data.load import load_input, load_inputs
@@ -425,3 +426,12 @@ def test_damaged_npz_file_of_several_inputs_is_reported(tmp_path):
     tensors = [describe("f32", (1,)), describe("f32", (1,), "y")]
     with pytest.raises(InputError, match=r"cannot read .*x.npz as npz: .*, expected arrays for x: f32\[1\]"):
         load_inputs([f"{tmp_path}/x.npz"], tensors)
+
+
+def test_json_files_contain_all_values_or_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(json_output, "MAX_OUTPUT_ELEMENTS", 6)
+    save_outputs({"y": np.zeros((2, 3))}, tmp_path / "y.json")
+    assert json.loads((tmp_path / "y.json").read_text())["outputs"][0]["values"] == [[0, 0, 0], [0, 0, 0]]
+    with pytest.raises(InputError, match=r"^y has 8 elements, more than the 6 that \.json files may contain"):
+        save_outputs({"x": np.zeros(1), "y": np.zeros((2, 4))}, tmp_path / "large.json")
+    assert not (tmp_path / "large.json").exists()
