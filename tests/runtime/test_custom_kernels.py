@@ -23,6 +23,10 @@ def compile_custom(tmp_path, function, data="", outputs=1):
     return irrun.compile_model(write(tmp_path, net(layers, edges)), operations=[operation])
 
 
+def refuse(x):
+    raise ValueError("refused")
+
+
 def write_to_input(x):
     x += 1
     return x
@@ -47,6 +51,7 @@ def write_to_input(x):
         (lambda x: x.astype(complex), 1, "output 0 of .* has the NumPy type complex128, which is not an element type"),
         (lambda x: "text", 1, "output 0 of the kernel of Custom-extension is a str, expected an array"),
         (lambda x: [1.0], 1, "output 0 of the kernel of Custom-extension is a float, expected an array"),
+        (refuse, 1, "ValueError: refused"),
         (write_to_input, 1, "the kernel of Custom-extension writes to an input; copy the input first"),
     ],
 )
@@ -55,6 +60,28 @@ def test_wrong_results_are_reported(tmp_path, function, outputs, message):
     with pytest.raises(irrun.ExecutionError, match=rf"layer 1 'mine' \(Custom, extension\): {message}"):
         compiled(X)
     np.testing.assert_array_equal(X, 1)
+
+
+def test_inputs_that_are_not_connected_are_none(tmp_path):
+    received = []
+
+    def compute(x, y=None, z=None):
+        received.append((y, z))
+        return x if z is None else x + z
+
+    operation = irrun.Operation.from_function(compute, "Custom", opset="extension")
+    for connects_last in (False, True):
+        layers = [
+            layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")], name="x"),
+            layer(1, "Custom", "extension", "", [port(i, (2, 3)) for i in range(3)], [port(3, (2, 3))], name="mine"),
+            layer(2, "Result", inputs=[port(0)]),
+        ]
+        edges = [(0, 0, 1, 0), (1, 3, 2, 0), *([(0, 0, 1, 2)] if connects_last else [])]
+        compiled = irrun.compile_model(write(tmp_path, net(layers, edges)), operations=[operation])
+        np.testing.assert_array_equal(compiled(X)[0], X + X if connects_last else X)  # its type is not declared
+        y, z = received[-1]
+        assert y is None
+        assert (z is not None) == connects_last
 
 
 def test_correct_results_are_accepted(tmp_path):

@@ -37,6 +37,28 @@ def test_variables_keep_their_values_between_runs(running_sum):
     assert request.infer(np.ones(1, F32))["total"] == 101
 
 
+def test_calls_share_variables_until_they_are_reset(running_sum):
+    running_sum.reset_state()  # nothing has run
+    assert [running_sum(np.ones(1, F32))[0].item() for _ in range(2)] == [101, 102]
+    running_sum.reset_state()
+    assert running_sum(np.ones(1, F32))["total"] == 101
+
+
+def test_variables_are_described(running_sum):
+    request = running_sum.create_infer_request()
+    (variable,) = request.query_state()
+    assert repr(variable) == "<VariableState: 'sum', initial value>"
+    request.infer(np.arange(3, dtype=F32))
+    assert repr(request.query_state()[0]) == "<VariableState: 'sum', f32[3]>"
+
+
+def test_inputs_and_outputs_of_a_compiled_model_are_those_of_the_model(running_sum):
+    assert running_sum.input("x") == running_sum.input() == running_sum.inputs[0]
+    assert running_sum.output("total") == running_sum.output(0) == running_sum.outputs[0]
+    with pytest.raises(irrun.ModelError):
+        running_sum.output("x")
+
+
 def test_shape_of_a_variable_may_change(running_sum):
     request = running_sum.create_infer_request()
     np.testing.assert_array_equal(request.infer(np.arange(3, dtype=F32))[0], [100, 101, 102])
