@@ -105,8 +105,7 @@ class Task:
         bases: list[int] = []
         for thread in range(helpers + 1):
             bases += (0, _reserve_scratch(thread, self._scratch_size), *addresses)
-        job = np.array((*self._header, helpers, base_count, *bases), np.int64)
-        run_job(get_address(job), helpers)
+        run_job(np.array((*self._header, helpers, base_count, 0, 0, *bases), np.int64))
 
 
 def make_base(number: int) -> Address:

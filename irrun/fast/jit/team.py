@@ -2,24 +2,29 @@
 
 Waking a thread takes 50 to 100 microseconds, and taking the interpreter's lock from another thread as long again.
 Helpers of a team therefore wait in compiled code for the next job: they join it within a microsecond. After a while
-without jobs, they sleep until a job wakes them up. A job never waits for helpers that sleep or do not get a core, only
-for parts that they have begun.
+without jobs, they sleep until a job wakes them up.
+
+Where other programs keep the cores busy, helpers only take the core from the thread that they help. Jobs are therefore
+computed without helpers for a while if a helper took much too long for a part, or if the thread waits for a core.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import os
 import sys
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.compiler import compile_module, find_symbol, get_triple
-from irrun.fast.jit.team_code import LINE_SIZE, SIGNATURES, STATE_SIZE, make_team_code
+from irrun.fast.jit.team_code import LIMIT, LINE_SIZE, OWN_PARTS, SIGNATURES, STATE_SIZE, WAITS, make_team_code
 
 __all__ = ["run_job"]
 
@@ -27,6 +32,12 @@ Array = np.ndarray[Any, Any]
 
 #: Pauses without a job until a helper sleeps, each of 25 to 50 nanoseconds.
 PATIENCE = 12_000
+#: Pauses for which a thread waits for helpers without suspecting that they have no core: about a millisecond.
+MIN_WAITS = 40_000
+#: Nanoseconds between checks of how long the thread has waited for a core, and which share of them it may wait.
+SAMPLE_TIME, MAX_DELAY = 40_000_000, 0.15
+#: Nanoseconds without helpers: twice as long each time, up to a limit.
+MIN_PENALTY, MAX_PENALTY = 40_000_000, 1_000_000_000
 
 
 class _Team:
@@ -42,15 +53,31 @@ class _Team:
         self._yield = find_symbol("SwitchToThread" if sys.platform == "win32" else "sched_yield")
         self._lock = threading.Lock()
         self._helpers: list[_Helper] = []
+        self._load = _Load()
+        self._pause_time = self._measure_pause()
 
-    def run(self, job: int, helper_count: int) -> None:
-        """Compute a job with up to a number of helpers."""
+    def _measure_pause(self) -> float:
+        """Return the nanoseconds of a pause."""
+        start = time.perf_counter_ns()
+        self._serve(self._address, 0, PATIENCE)
+        return (time.perf_counter_ns() - start) / PATIENCE
+
+    def run(self, job: Array) -> None:
+        """Compute a job, with as many helpers as it asks for unless the cores are busy."""
+        helper_count = int(job[LIMIT])
+        start = 0
+        if helper_count:
+            start = time.perf_counter_ns()
+            if not self._load.allows_helpers(start):
+                helper_count = job[LIMIT] = 0
         if len(self._helpers) < helper_count:
             self._start(helper_count)
         for helper in self._helpers[:helper_count]:
             if helper.is_asleep:
                 helper.wake()
-        self._run(self._address, job, self._yield)
+        self._run(self._address, get_address(job), self._yield)
+        if job[WAITS] > MIN_WAITS:
+            self._load.judge_waiting(start, int(job[OWN_PARTS]), int(job[WAITS]) * self._pause_time)
 
     def serve(self, number: int) -> None:
         """Help with jobs, until there were none for a while."""
@@ -62,8 +89,69 @@ class _Team:
                 self._helpers.append(_Helper(self, len(self._helpers) + 1))
 
 
+class _Load:
+    """What is known of other programs on the cores. Times are in nanoseconds."""
+
+    def __init__(self) -> None:
+        self._penalty, self._resume_time = MIN_PENALTY, 0
+        self._sample = (0, 0, 0)
+
+    def allows_helpers(self, now: int) -> bool:
+        """Return whether jobs use helpers, and check from time to time how long the thread has waited for a core."""
+        if now < self._resume_time:
+            return False
+        thread, time_before, delay_before = self._sample
+        elapsed = now - time_before
+        if elapsed < SAMPLE_TIME:
+            return True
+        self._sample = (threading.get_ident(), now, _read_delay())
+        delay = self._sample[2] - delay_before
+        if thread != self._sample[0] or elapsed > 10 * SAMPLE_TIME or delay < MAX_DELAY * elapsed:
+            return True
+        self._penalize(time_before, now)
+        return False
+
+    def judge_waiting(self, start: int, parts: int, waited: float) -> None:
+        """Judge a job whose owner has computed some parts and then waited for helpers."""
+        now = time.perf_counter_ns()
+        if parts and waited > 2 * (now - start - waited) / parts:
+            self._penalize(start, now)
+
+    def _penalize(self, start: int, now: int) -> None:
+        """Do without helpers, for twice as long as the last time if that was not long ago."""
+        is_repeated = start - self._resume_time < 10 * self._penalty
+        self._penalty = min(MAX_PENALTY, 2 * self._penalty) if is_repeated else MIN_PENALTY
+        self._resume_time = now + self._penalty
+        self._sample = (0, 0, 0)
+
+
+def _read_delay() -> int:
+    """Return for how many nanoseconds the current thread has waited for a core, where the platform tells."""
+    try:
+        descriptor = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        return int(os.read(descriptor, 100).split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+    finally:
+        os.close(descriptor)
+
+
+@functools.cache
+def _find_core_function() -> Callable[[], int]:
+    address = find_symbol("sched_getcpu") if hasattr(os, "sched_setaffinity") else 0
+    return ctypes.CFUNCTYPE(ctypes.c_int)(address) if address else lambda: -1
+
+
+def _get_core() -> int:
+    """Return the core of the current thread, or -1 where the platform does not tell."""
+    return _find_core_function()()
+
+
 class _Helper:
-    """A thread that helps a team.
+    """A thread that helps a team. It sleeps until it is woken up.
 
     Args:
         team: The team.
@@ -78,20 +166,30 @@ class _Helper:
         self._signal = threading.Lock()
         self._signal.acquire()
         self._team, self._number = team, number
-        threading.Thread(target=self._work, name=f"irrun-kernels-{number}", daemon=True).start()
+        self._avoided_core = -1
+        self._thread = threading.Thread(target=self._work, name=f"irrun-kernels-{number}", daemon=True)
+        self._thread.start()
 
     def wake(self) -> None:
-        """Let it help again."""
+        """Let it help again, on another core than the current one.
+
+        The operating system may wake it up on the core of the thread that it helps, and leave it there for seconds.
+        """
+        core = _get_core()
+        if core != self._avoided_core:
+            self._avoided_core = core
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(self._thread.native_id or 0, os.sched_getaffinity(0) - {core})
         self.is_asleep = False
         with contextlib.suppress(RuntimeError):  # another thread has just woken it up
             self._signal.release()
 
     def _work(self) -> None:
         while True:
-            self._team.serve(self._number)
             self.is_asleep = True
             self._signal.acquire()
             self.is_asleep = False
+            self._team.serve(self._number)
 
 
 @functools.cache
@@ -103,11 +201,10 @@ if hasattr(os, "register_at_fork"):  # a child process has none of the threads
     os.register_at_fork(after_in_child=_get_team.cache_clear)
 
 
-def run_job(job: int, helper_count: int) -> None:
-    """Compute a job; see `irrun.fast.jit.team_code`.
+def run_job(job: Array) -> None:
+    """Compute a job.
 
     Args:
-        job: Its address.
-        helper_count: The number of helpers that may take part.
+        job: See `irrun.fast.jit.team_code`.
     """
-    _get_team().run(job, helper_count)
+    _get_team().run(job)

@@ -9,19 +9,22 @@ The *state* of the team is an array of i64, whose elements in use are in lines o
 - the address of the job.
 
 A *job* is an array of i64: the addresses of the calls and of the first call of each part, the number of parts, the
-number of helpers that may take part, and the number of bases, followed by the bases of each thread.
+number of helpers that may take part, the number of bases, two results, and the bases of each thread. The results are
+the number of parts that the owner of the team has computed, and how many pauses long it has waited for helpers.
 
 A *call* is an array of i64: the address of the entry of a kernel, its own length, and the arguments.
 """
 
 from __future__ import annotations
 
-__all__ = ["ACTIVE", "JOB", "LINE_SIZE", "NEXT", "OWNER", "SEQUENCE", "SIGNATURES", "STATE_SIZE", "make_team_code"]
+__all__ = ["LIMIT", "LINE_SIZE", "OWN_PARTS", "SIGNATURES", "STATE_SIZE", "WAITS", "make_team_code"]
 
 #: Elements of a line of the cache; some processors load pairs of lines.
 LINE_SIZE = 16
 SEQUENCE, NEXT, ACTIVE, OWNER, JOB = (LINE_SIZE * i for i in range(5))
 STATE_SIZE = LINE_SIZE * 5
+#: Places in a job: the number of helpers, and the results.
+LIMIT, OWN_PARTS, WAITS = 3, 5, 6
 #: Pauses of a thread that waits for helpers before it lets other threads, perhaps a helper, have its core: about 200
 #: microseconds. A thread that yields on a busy machine gets its core back after milliseconds.
 SPIN_COUNT = 8192
@@ -41,7 +44,7 @@ entry:
   %count.place = getelementptr i64, ptr %job, i64 4
   %count = load i64, ptr %count.place
   %offset = mul i64 %count, %thread
-  %first.base = getelementptr i64, ptr %job, i64 5
+  %first.base = getelementptr i64, ptr %job, i64 7
   %bases = getelementptr i64, ptr %first.base, i64 %offset
   %start.place = getelementptr i64, ptr %starts, i64 %part
   %start = load i64, ptr %start.place
@@ -65,22 +68,24 @@ exit:
   ret void
 }
 
-; Take parts of the open job until there are none left.
-define internal void @compute_parts(ptr %state, ptr %job, i64 %thread) {
+; Take parts of the open job until there are none left, and return how many.
+define internal i64 @compute_parts(ptr %state, ptr %job, i64 %thread) {
 entry:
   %count.place = getelementptr i64, ptr %job, i64 2
   %count = load i64, ptr %count.place
   %next = getelementptr i64, ptr %state, i64 NEXT
   br label %head
 head:
+  %own = phi i64 [ 0, %entry ], [ %own.next, %body ]
   %part = atomicrmw add ptr %next, i64 1 seq_cst
   %is.part = icmp slt i64 %part, %count
   br i1 %is.part, label %body, label %exit
 body:
   call void @compute_part(ptr %job, i64 %part, i64 %thread)
+  %own.next = add i64 %own, 1
   br label %head
 exit:
-  ret void
+  ret i64 %own
 }
 
 ; Wait a moment for helpers, and from the SPIN_COUNT-th time on let other threads have the core.
@@ -120,7 +125,9 @@ open:
   %before = load atomic i64, ptr %sequence seq_cst, align 8
   %opened = add i64 %before, 1
   store atomic i64 %opened, ptr %sequence seq_cst, align 8
-  call void @compute_parts(ptr %state, ptr %job, i64 0)
+  %own = call i64 @compute_parts(ptr %state, ptr %job, i64 0)
+  %own.place = getelementptr i64, ptr %job, i64 5
+  store i64 %own, ptr %own.place
   %closed = add i64 %before, 2
   store atomic i64 %closed, ptr %sequence seq_cst, align 8
   %active = getelementptr i64, ptr %state, i64 ACTIVE
@@ -135,6 +142,8 @@ pause:
   %waits.next = add i64 %waits, 1
   br label %join
 release:
+  %waits.place = getelementptr i64, ptr %job, i64 6
+  store i64 %waits, ptr %waits.place
   store atomic i64 0, ptr %owner seq_cst, align 8
   ret void
 alone:
@@ -183,7 +192,7 @@ check:
   %is.member = icmp sle i64 %thread, %limit
   br i1 %is.member, label %work, label %leave
 work:
-  call void @compute_parts(ptr %state, ptr %job, i64 %thread)
+  %own = call i64 @compute_parts(ptr %state, ptr %job, i64 %thread)
   br label %leave
 leave:
   %ignored.too = atomicrmw sub ptr %active, i64 1 seq_cst
@@ -204,7 +213,8 @@ exit:
 def make_team_code(triple: str) -> str:
     """Return the module for a platform."""
     processor = triple.split("-")[0].replace("arm64", "aarch64")
-    words = {"SEQUENCE": SEQUENCE, "NEXT": NEXT, "ACTIVE": ACTIVE, "OWNER": OWNER, "JOB": JOB, "SPIN_COUNT": SPIN_COUNT}
+    places = {"SEQUENCE": SEQUENCE, "NEXT": NEXT, "ACTIVE": ACTIVE, "OWNER": OWNER, "JOB": JOB}
+    words = {**places, "SPIN_COUNT": SPIN_COUNT}
     text = _TEMPLATE.replace("PAUSE", _PAUSES.get(processor, ""))
     for word, value in words.items():
         text = text.replace(f"i64 {word}", f"i64 {value}").replace(f"%count, {word}", f"%count, {value}")
