@@ -80,6 +80,8 @@ def test_worst_layers_are_found_and_the_prediction_holds(exact):
         again = quantize(exact, x, [n for n in names if n not in kept], coarse)
         assert cure.steps[count - 1].sqnr_db == pytest.approx(measure(exact, again, x), abs=1e-3)
     assert find_cure(quantized, exact, [x], 1).steps == cure.steps[:1]
+    assert set(cure.single_db) == set(names)
+    assert set(find_cure(exact, quantize(exact, x, names[1:3]), [x], 1).single_db) == set(names[1:3])
     assert set(cure.to_json()) == {"initial_db", "layers", "single_db"}
 
 

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from legacy_ir import Case, LegacyNetwork, StoredInput, make_random
 
+from irrun.ir.legacy.window import Window
+from irrun.ops._support.windows import create_windows
+
 pytest.importorskip("openvino")
 
 from openvino import opset13 as ops
@@ -333,6 +336,14 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_layer_matches_openvino(case: Case, tmp_path) -> None:
     case.check(tmp_path)
+
+
+@pytest.mark.parametrize("auto_pad", ["explicit", "valid", "same_upper", "same_lower"])
+def test_padding_of_windows_is_that_of_the_kernels(auto_pad: str) -> None:
+    sizes, kernel, strides, dilations, begin, end = [11, 8, 5], [3, 2, 4], [2, 1, 3], [2, 3, 1], [1, 2, 0], [0, 1, 3]
+    expected = create_windows(sizes, kernel, strides, dilations, begin, end, auto_pad)
+    window = Window(kernel, strides, begin, end, dilations, auto_pad)
+    assert window.compute_pads(sizes, expected.output_shape) == (list(expected.pads_begin), list(expected.pads_end))
 
 
 def test_blob_of_wrong_size_is_reported() -> None:

@@ -255,6 +255,38 @@ def test_invalid_entry_of_a_port_map_is_reported() -> None:
         net.read()
 
 
+def remove_body(element) -> None:
+    element.remove(element.find("body"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (remove_body, "requires the element <body>"),
+        (lambda e: e.find("port_map")[0].set("external_port_id", "9"), "refers to input port 9, which does not exist"),
+        (lambda e: e.find("port_map")[3].set("external_port_id", "9"), "refers to output port 9, which does not exist"),
+        (lambda e: e.find("port_map")[0].set("internal_port_id", "9"), "which is not an input of the body"),
+        (lambda e: e.find("port_map")[0].set("internal_layer_id", "9"), "which is not an input of the body"),
+        (lambda e: e.find("port_map")[3].set("internal_port_id", "9"), "which is not an output of the body"),
+        (lambda e: e.find("port_map")[3].set("internal_layer_id", "9"), "which is not an output of the body"),
+        (
+            lambda e: e.find("port_map")[2].set("internal_port_id", e.find("port_map")[1].get("internal_port_id")),
+            r"two inputs of the port map name port \d of layer \d of the body",
+        ),
+        (
+            lambda e: e.find("back_edges")[0].set("to-port", "0"),
+            r"a back edge leads to port 0 of layer \d, which no input of the port map refers to",
+        ),
+        (lambda e: e.find("back_edges")[0].set("from-port", "9"), "which is not an output of the body"),
+    ],
+)
+def test_invalid_bodies_are_reported(damage, message: str) -> None:
+    net, id = make_iterator(7)
+    damage(net.layers[id])
+    with pytest.raises(irrun.ModelError, match=message):
+        net.read()
+
+
 def test_memory_keeps_its_value_between_runs(tmp_path) -> None:
     """y = x + y of the previous run, which is zero in the first one."""
     net = LegacyNetwork(7)
