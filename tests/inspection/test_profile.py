@@ -389,6 +389,16 @@ def test_counters_of_openvino_are_joined_by_fused_layers(tmp_path):
         assert make_openvino_rows(result, by)[1][-1][2:4] == rows[-1][2:4]
 
 
+def test_layers_that_openvino_alone_fuses_are_one_pair(tmp_path):
+    path = networks.save(networks.make_resnet((1, 1), 4, 16), tmp_path, "resnet")
+    image = np.zeros((1, 3, 16, 16), np.float32)
+    result = irrun.profile(irrun.compile_model(path, optimize=False), image, runs=1, against="openvino")
+    assert result.openvino is not None
+    (stem,) = [pair for pair in result.openvino.pairs if "stem" in pair.layers]
+    assert {"stem", "stem/bias", "stem/relu"} <= set(stem.layers)
+    assert stem.seconds == pytest.approx(sum(r.seconds for r in result.layers if r.key in stem.layers))
+
+
 def test_bodies_are_one_layer_of_openvino():
     result = irrun.profile(EXAMPLE, np.load(EXAMPLE.parent / "input.npy"), runs=1, against="openvino")
     assert result.openvino is not None
