@@ -37,11 +37,25 @@ def complete_files(ctx: click.Context, parameter: click.Parameter, incomplete: s
     return [CompletionItem(incomplete, type="file")]
 
 
+def _check_output(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Check the path of the outputs before the run, which may be long."""
+    from irrun.data.save import check_target
+    from irrun.errors import InputError
+
+    if value is not None:
+        try:
+            check_target(value)
+        except InputError as error:
+            raise click.BadParameter(str(error), param_hint="--output") from None
+    return value
+
+
 output_option = click.option(
     "-o",
     "--output",
     metavar="PATH",
     shell_complete=complete_files,
+    callback=_check_output,
     help="Save the outputs to an .npz, .npy or .json file or a folder.",
 )
 

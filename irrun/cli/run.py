@@ -123,8 +123,6 @@ def command(
     from irrun.errors import escape_unprintable
     from irrun.inspection.keys import KeyTable, Selection
 
-    if output == "":
-        raise click.BadParameter("expected an .npz, .npy or .json file or a folder, found ''", param_hint="--output")
     load_options = inputs.create_load_options()
     source = irrun.read_model(model, inputs.weights)
     is_glob = {name: any(c in name for c in "*?") or "]/" in name for name in show}

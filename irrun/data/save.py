@@ -17,7 +17,7 @@ from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 
-__all__ = ["FileNames", "save_outputs", "to_storable"]
+__all__ = ["FileNames", "check_target", "save_outputs", "to_storable"]
 
 Array = np.ndarray[Any, Any]
 
@@ -42,6 +42,7 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
         InputError: The target is neither of these, cannot be written, or is a .json file and an output has too many
             elements.
     """
+    check_target(target)
     path = Path(target)
     arrays = {name: to_storable(value) for name, value in outputs.items()}
     suffix = path.suffix.lower()
@@ -60,10 +61,6 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
         if suffix == ".json":
             _write(path, lambda file: _write_json(file, outputs))
             return [path]
-        if suffix and not path.is_dir() and not str(target).endswith(("/", os.sep)):
-            raise InputError(f"expected an .npz, .npy or .json file or a folder for the outputs, found {path}")
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path} exists and is not a folder; expected an .npz, .npy or .json file or a folder")
         path.mkdir(parents=True, exist_ok=True)
         written: list[Path] = []
         names = FileNames(path)
@@ -73,6 +70,32 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
         return written
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def check_target(target: str | os.PathLike[str]) -> None:
+    """Check that outputs can be saved to a path, as far as its name tells.
+
+    Args:
+        target: The path of the file or folder.
+
+    Raises:
+        InputError: It is neither an .npz, .npy or .json file nor a folder.
+    """
+    path = Path(target)
+    expected = "expected an .npz, .npy or .json file or a folder"
+    if str(target) in ("", "-"):
+        raise InputError(f"{expected} for the outputs, found {str(target)!r}")
+    if path.suffix.lower() in (".npz", ".npy", ".json"):
+        return
+    try:
+        is_folder = path.is_dir()
+        exists = path.exists()
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    if path.suffix and not is_folder and not str(target).endswith(("/", os.sep)):
+        raise InputError(f"{expected} for the outputs, found {path}")
+    if exists and not is_folder:
+        raise InputError(f"{path} exists and is not a folder; {expected}")
 
 
 def to_storable(value: Array) -> Array:

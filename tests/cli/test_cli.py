@@ -204,10 +204,6 @@ def test_missing_weights_are_reported_once(tmp_path, capsys):
         (["--input", "[1,"], "the text is not valid JSON"),
         (["--input", "zeros", "--input", "zeros"], "too many inputs: expected x: f32[2,3], found also 'zeros'"),
         (["--input", "x=zeros", "--input", "x=ones"], "input x: f32[2,3] is passed twice"),
-        (
-            ["--input", "zeros", "--output", "out.txt"],
-            "expected an .npz, .npy or .json file or a folder for the outputs, found out.txt",
-        ),
         (["--input", "zeros", "--output", "/dev/null/folder/out.npy"], "cannot write"),
         (["--input", "zeros", "--weights", "nowhere.bin"], "cannot read the weights"),
         (["--input", "zeros", "--nonsense"], "No such option"),
@@ -484,7 +480,11 @@ def test_unknown_command_is_reported(capsys):
     ("arguments", "message"),
     [
         (["--input"], "requires an argument"),
-        (["--input", "zeros", "--output", ""], "expected an .npz, .npy or .json file or a folder, found ''"),
+        # reported before the inputs are read and the model runs
+        (["--output", ""], "expected an .npz, .npy or .json file or a folder for the outputs, found ''"),
+        (["--output", "-"], "expected an .npz, .npy or .json file or a folder for the outputs, found '-'"),
+        (["--output", "out.txt"], "expected an .npz, .npy or .json file or a folder for the outputs, found out.txt"),
+        (["--output", "n" * 300], "File name too long"),
         (["--input", "random", "--seed", "-1"], "--seed"),
         (["--input", "zeros", "--scale", "0"], "expected numbers other than 0, found '0'"),
         (["--input", "zeros", "--mean", "nan"], "expected finite numbers, found 'nan'"),
