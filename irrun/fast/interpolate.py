@@ -16,7 +16,7 @@ from irrun.fast.support import F32, Array, has_nan
 from irrun.limits import check_allocation
 from irrun.threads import run_parallel
 
-__all__: list[str] = []
+__all__ = ["MAX_LENGTH", "Interpolation"]
 
 #: Elements of the result of a product with a part of a banded matrix.
 BAND_BLOCK = 64
@@ -49,11 +49,15 @@ def specialize_interpolate(site: CallSite) -> SpecializedKernel | None:
         return None
     if any(attributes.get("pads_begin", ())) or any(attributes.get("pads_end", ())) or site.get_constant(0) is not None:
         return None
-    return _Interpolation(site)
+    return Interpolation(site)
 
 
-class _Interpolation:
-    """Interpolate for one call site."""
+class Interpolation:
+    """Interpolate for one call site.
+
+    Args:
+        site: The call site.
+    """
 
     def __init__(self, site: CallSite) -> None:
         self.site = site
@@ -61,9 +65,10 @@ class _Interpolation:
         uses_scales = site.attributes["shape_calculation_mode"] == "scales"
         self.position = 2 if self.is_v4 and uses_scales else 1
         self.axes_position = 3 if self.is_v4 else 2
-        self.resizers: dict[object, Callable[[Array], Array] | None] = {}
+        self.resizers: dict[object, Callable[[Array], Array | None] | None] = {}
 
     def __call__(self, *inputs: Array) -> Any:
+        """Interpolate."""
         site = self.site
         arguments = list(site.constants)
         for index, value in zip(site.variable_inputs, inputs, strict=True):
@@ -79,14 +84,11 @@ class _Interpolation:
             self.resizers[key] = self.make_resizer(data.shape, target, axes)
         resize = self.resizers[key]
         result = None if resize is None else resize(data)
-        # Weights of 0 in the products turn infinity into NaN.
-        if result is None or (result is not data and has_nan(result)):
-            return site.call_plain(*inputs)
-        return result
+        return site.call_plain(*inputs) if result is None else result
 
     def make_resizer(
         self, shape: tuple[int, ...], target: Array, axes: Array | None
-    ) -> Callable[[Array], Array] | None:
+    ) -> Callable[[Array], Array | None] | None:
         """Return the function that resizes data of a shape, or None where the plain kernel stays."""
         rank, values = len(shape), target.reshape(-1).tolist()
         numbers = (
@@ -105,6 +107,18 @@ class _Interpolation:
         rows, columns = (self.resize_axis(n, targets.get(rank - 2 + i)) for i, n in enumerate(shape[-2:]))
         if rows is None or columns is None:
             return None
+        return self.combine_axes(rows, columns)
+
+    def combine_axes(self, rows: Array, columns: Array) -> Callable[[Array], Array | None] | None:
+        """Return the function that resizes data, or None where the plain kernel stays.
+
+        Args:
+            rows: The matrix [target, size] of the resizing of the rows.
+            columns: That of the columns.
+
+        Returns:
+            A function that returns None where the plain kernel has another result.
+        """
         if self.site.attributes["mode"] == "nearest":
             row_factor, column_factor = _find_factor(rows), _find_factor(columns)
             return partial(_repeat, rows=row_factor, columns=column_factor) if row_factor and column_factor else None
@@ -151,8 +165,8 @@ def _repeat(x: Array, rows: int, columns: int) -> Array:
     return result.reshape(*lead, height * rows, width * columns)
 
 
-def _multiply(x: Array, rows: _Axis, columns: _Axis) -> Array:
-    """Resize the last two axes."""
+def _multiply(x: Array, rows: _Axis, columns: _Axis) -> Array | None:
+    """Resize the last two axes, or return None if weights of 0 turned infinity into NaN."""
     *lead, height, width = x.shape
     if rows.matrix is None and columns.matrix is None:
         return x
@@ -182,4 +196,4 @@ def _multiply(x: Array, rows: _Axis, columns: _Axis) -> Array:
                 np.matmul(rows.matrix[piece, used], block[:, used], out=target[:, piece])
 
     run_parallel(compute_part, len(parts))
-    return result.reshape(*lead, rows.target, columns.target)
+    return None if has_nan(result) else result.reshape(*lead, rows.target, columns.target)

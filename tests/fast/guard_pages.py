@@ -6,6 +6,7 @@ python guard_pages.py after
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 import mmap
 import sys
@@ -17,6 +18,7 @@ from irrun.fast.jit import codes as formats
 from irrun.fast.jit import (
     compressed,
     elementwise,
+    interpolation,
     kernels,
     product_kernels,
     quantized_kernels,
@@ -25,6 +27,9 @@ from irrun.fast.jit import (
 from irrun.fast.jit.dot_products import use_portable_form
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.quantized_epilogue import CodedOperand
+from irrun.fast.specialization import CallSite
+from irrun.ops._support.autoload import load_kernels
+from irrun.ops._support.registry import find
 from irrun.threads import use_threads
 
 PAGE = mmap.PAGESIZE
@@ -81,6 +86,7 @@ def run_kernels():
         kernels.AttentionKernel([None] * 3, True)(*inputs)
         kernels.AttentionKernel([None] * 4, False)(*inputs, draw(2, 1, 21))
         run_convolutions(length, bias)
+        run_interpolations(length)
     codes = guard(np.random.default_rng(0).integers(-128, 128, (21, 96)).astype(np.int8))
     scale = guard(np.random.default_rng(0).uniform(0.5, 1, (21, 3)).astype(np.float32))
     kernel = compressed.CompressedKernel(CompressedWeights(codes, None, scale, 3))
@@ -161,6 +167,16 @@ def run_convolutions(width, bias):
             kernel(draw(2, filters[0] * filters[2], 7, width), draw(*shape))
     pointwise = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
     kernels.ConvolutionKernel(draw(1, 9, 4, 1, 1), pointwise, (), [])(draw(2, 4, 7, width))
+
+
+def run_interpolations(length):
+    """Resize rows and columns, and keep one of them."""
+    load_kernels("Interpolate")
+    operation = find("Interpolate", "opset11")
+    for mode, sizes in itertools.product(("linear", "nearest"), ((14, 3 * length), (7, length // 2 + 1), (9, length))):
+        attributes = {"mode": mode, "shape_calculation_mode": "sizes"}
+        site = CallSite(operation, attributes, (None, np.array(sizes), np.array([2, 3])), (False,) * 3, 1)
+        interpolation.InterpolateKernel(site)(draw(1, 3, 7, length))
 
 
 if __name__ == "__main__":

@@ -99,7 +99,8 @@ class ProductKernel:
         bound = _BoundProduct(shape, task, table, [i for i, x in enumerate(self._constants) if x is None])
         if len(self._bindings) >= MAX_BINDINGS:
             self._bindings.clear()
-        self._bindings[(data_shape, *shapes)] = bound
+        key = (data_shape, *shapes)
+        self._bindings[key] = bound
         return bound
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.tasks import Call, Task, make_base
 
-__all__ = ["copy_transposed", "transpose_vectors"]
+__all__ = ["copy_transposed", "is_transposed", "transpose_vectors"]
 
 Array = np.ndarray[Any, Any]
 
@@ -74,15 +75,35 @@ def compile_transposition() -> Kernel:
     return compile_function(f)
 
 
-def copy_transposed(array: Array) -> Array | None:
+def is_transposed(array: Array) -> bool:
+    """Return whether `copy_transposed` copies an array."""
+    return array.dtype == F32 and array.flags.aligned and _make_task(array.shape, array.strides) is not None
+
+
+def copy_transposed(array: Array, out: Array | None = None) -> Array | None:
     """Return a contiguous copy of an array of f32 that is a transposed matrix, or None for other arrays.
 
     Several axes may be the rows or the columns of the matrix, as in pixels with channels last that are seen as NCHW.
+
+    Args:
+        array: The array.
+        out: Where it is copied: contiguous f32 of the same shape.
     """
-    if array.dtype != F32 or array.ndim < 2 or array.size < MIN_MATRIX_SIZE or not array.flags.aligned:
+    task = _make_task(array.shape, array.strides) if array.dtype == F32 and array.flags.aligned else None
+    if task is None:
         return None
-    *lead, columns = array.shape
-    *lead_strides, stride = array.strides
+    result = np.empty(array.shape, F32) if out is None else out
+    task.run(get_address(array), get_address(result))
+    return result
+
+
+@functools.lru_cache(maxsize=1024)
+def _make_task(shape: tuple[int, ...], strides: tuple[int, ...]) -> Task | None:
+    """Return the task that copies transposed matrices, or None for other layouts."""
+    if len(shape) < 2 or math.prod(shape) < MIN_MATRIX_SIZE:
+        return None
+    *lead, columns = shape
+    *lead_strides, stride = strides
     while len(lead) > 1 and lead_strides[-1] == columns * stride:
         lead_strides.pop()
         columns *= lead.pop()
@@ -95,18 +116,8 @@ def copy_transposed(array: Array) -> Array | None:
     count = math.prod(lead)
     if count > MAX_MATRICES or rows * columns < MIN_MATRIX_SIZE:
         return None
-    result = np.empty(array.shape, F32)
-    source, target = (int(x.__array_interface__["data"][0]) for x in (array, result))
-    layout = (tuple(lead), tuple(lead_strides), rows, columns, stride // F32.itemsize)
-    _make_task(*layout).run(source, target)
-    return result
-
-
-@functools.lru_cache(maxsize=256)
-def _make_task(lead: tuple[int, ...], lead_strides: tuple[int, ...], rows: int, columns: int, stride: int) -> Task:
-    """Return the task that copies matrices, which are at `lead_strides` in bytes from each other."""
     kernel = compile_transposition()
-    per_matrix = max(1, min(MAX_PARTS // math.prod(lead), rows * columns // MIN_PART_SIZE))
+    per_matrix = max(1, min(MAX_PARTS // count, rows * columns // MIN_PART_SIZE))
     step = -(-rows // per_matrix)
     step += -step % get_lanes()
     size = F32.itemsize * rows * columns
@@ -115,5 +126,6 @@ def _make_task(lead: tuple[int, ...], lead_strides: tuple[int, ...], rows: int, 
         source = make_base(0).move(sum(i * s for i, s in zip(index, lead_strides, strict=True)))
         target = make_base(1).move(number * size)
         for first in range(0, rows, step):
-            parts.append([Call(kernel, (source, target, first, min(first + step, rows), columns, stride))])
+            last = min(first + step, rows)
+            parts.append([Call(kernel, (source, target, first, last, columns, stride // F32.itemsize))])
     return Task(parts)

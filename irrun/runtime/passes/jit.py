@@ -29,9 +29,11 @@ from irrun.fast.jit.kernels import (
 )
 from irrun.fast.jit.pooling import MaxPoolKernel
 from irrun.fast.jit.product_kernels import ProductKernel
+from irrun.fast.jit.sites import SITES, create_kernel
 from irrun.fast.jit.steps import Translation, translate
 from irrun.fast.packing import PackedMemory
 from irrun.ir.graph import Port
+from irrun.runtime.passes.specialization import make_site
 from irrun.runtime.program import ABSENT, Instruction, Program
 
 __all__ = ["Compilation", "Group", "is_row_or_full", "use_compiled_kernels"]
@@ -152,6 +154,9 @@ class Compilation:
                     self.replace_group(group)
         for number, instruction in enumerate(self.instructions):
             if number not in self.taken and self.is_replaceable(number):
+                if instruction.operation.type in SITES:
+                    self.replace_site(number)
+                    continue
                 if instruction.operation.type in ("Softmax", "ScaledDotProductAttention", "MaxPool"):
                     self.replace_single(number)
                     continue
@@ -330,6 +335,26 @@ class Compilation:
             kernel=kernel,
             attributes={},
             inputs=slots,
+            plain=(instruction,),
+            description=kernel.description,
+        )
+        self.taken.add(number)
+
+    def replace_site(self, number: int) -> None:
+        """Replace an instruction by a compiled form of its specialized kernel, if it has one."""
+        instruction = self.instructions[number]
+        slots = [slot for slot in instruction.inputs if slot != ABSENT]
+        shapes = [self.get_shape(slot) for slot in (*slots, *instruction.outputs)]
+        is_f32 = self.is_f32(slots[0]) and self.is_f32(instruction.outputs[0])
+        kernel = create_kernel(make_site(self.program, instruction, self.packed), shapes) if is_f32 else None
+        if kernel is None:
+            return
+        inputs = tuple(slot for slot in slots if self.get_constant(slot) is None)
+        self.replacements[number] = replace(
+            instruction,
+            kernel=kernel,
+            attributes={},
+            inputs=inputs,
             plain=(instruction,),
             description=kernel.description,
         )

@@ -1,0 +1,60 @@
+"""Compiled forms of specialized kernels of single instructions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from irrun.fast.interpolate import Interpolation
+from irrun.fast.jit.concatenation import ConcatKernel
+from irrun.fast.jit.interpolation import InterpolateKernel
+from irrun.fast.jit.transposition import MIN_MATRIX_SIZE
+from irrun.fast.specialization import CallSite, specialize
+
+__all__ = ["SITES", "SiteKernel", "create_kernel"]
+
+SiteKernel: TypeAlias = ConcatKernel | InterpolateKernel
+#: The declared shapes of the inputs and the outputs, where their ranks are known, with None for dynamic dimensions.
+Shapes = Sequence[Sequence[Any] | None]
+
+
+def _is_static(shape: Sequence[Any] | None) -> bool:
+    return shape is not None and None not in shape
+
+
+def _create_interpolation(site: CallSite, shapes: Shapes) -> InterpolateKernel | None:
+    if site.attributes["mode"] == "cubic" or not isinstance(specialize(site), Interpolation):
+        return None
+    kernel = InterpolateKernel(site)
+    if _is_static(shapes[0]) and _is_static(shapes[-1]):
+        kernel.prepare(tuple(shapes[0] or ()), tuple(shapes[-1] or ()))
+    return kernel
+
+
+def _create_concatenation(site: CallSite, shapes: Shapes) -> ConcatKernel | None:
+    """Create a kernel where an input may be large enough to be copied by a compiled kernel."""
+    sizes = [math.prod(d or MIN_MATRIX_SIZE for d in shape) for shape in shapes[:-1] if shape is not None]
+    if len(sizes) < 2 or max(sizes) < MIN_MATRIX_SIZE or any(site.is_absent):
+        return None
+    return ConcatKernel(site.attributes["axis"], site.constants)
+
+
+#: Operation -> function that creates the kernel of a call site in f32.
+SITES: dict[str, Callable[[CallSite, Shapes], SiteKernel | None]] = {
+    "Concat": _create_concatenation,
+    "Interpolate": _create_interpolation,
+}
+
+
+def create_kernel(site: CallSite, shapes: Shapes) -> SiteKernel | None:
+    """Return the kernel of a call site, or None where there is none.
+
+    Args:
+        site: The call site. Its first input and its result are f32.
+        shapes: The declared shapes of the inputs and the outputs, with None for dynamic dimensions.
+    """
+    try:
+        return SITES[site.operation.type](site, shapes)
+    except (ArithmeticError, IndexError, ValueError):  # constants that the plain kernel refuses
+        return None
