@@ -28,7 +28,7 @@ def map_batches(model: str | os.PathLike[str], data: Any, *, batch: int = 1, opt
         model: The .xml file of a model of one input, whose first axis is the batch.
         data: A NumPy, Zarr or Dask array whose first axis counts samples, or a Dask bag of samples.
         batch: Number of samples per block.
-        options: Memory, weights and threads.
+        options: Memory, weights, threads and files that register custom operations.
 
     Raises:
         InputError: Dask is not installed, or an imported file does not exist.
