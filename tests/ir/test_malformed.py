@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from ir_text import chain, layer, net, port, write
 
 import irrun
+from irrun.ir import xml
 from irrun.ir.reader import read_findings
 from irrun.ir.weights import MissingWeightsError
+from irrun.shapes import MAX_RANK
 
 GOOD = chain("Relu", "Relu")
 
@@ -559,6 +561,27 @@ def test_dtd_is_reported_with_its_line(tmp_path):
         irrun.ModelError, match=r"model\.xml:3: DTDs are not allowed in model files, found <!DOCTYPE net>"
     ):
         irrun.read_model(path)
+
+
+def test_size_of_a_file_is_limited(tmp_path, monkeypatch):
+    path = write(tmp_path, chain("Relu"))
+    size = path.stat().st_size
+    monkeypatch.setattr(xml, "MAX_SIZE", size)
+    assert irrun.read_model(path).inputs
+    monkeypatch.setattr(xml, "MAX_SIZE", size - 1)
+    with pytest.raises(irrun.ModelError, match=f"expected at most {size - 1} bytes, found {size}"):
+        irrun.read_model(path)
+    monkeypatch.setattr(xml.os, "stat", lambda path: os.stat_result((0,) * 10))  # a file that grows
+    with pytest.raises(irrun.ModelError, match=f"expected at most {size - 1} bytes, found more"):
+        irrun.read_model(path)
+
+
+def test_number_of_dimensions_is_limited(tmp_path):
+    for rank, is_valid in ((MAX_RANK, True), (MAX_RANK + 1, False)):
+        text = chain("Relu").replace("<dim>2</dim>", "<dim>1</dim>" * (rank - 1))
+        _, findings = read_findings(write(tmp_path, text))
+        messages = {finding.message for finding in findings}
+        assert any(f"expected at most {MAX_RANK} dimensions, found {rank}" in m for m in messages) != is_valid
 
 
 def test_constant_outside_of_the_weights_is_a_finding(tmp_path):
