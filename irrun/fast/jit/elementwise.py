@@ -165,7 +165,7 @@ def compute(expression: Expression, data: Array, operands: Sequence[Array], out:
     return result
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def _make_task(
     steps: tuple[Step, ...], shape: tuple[int, ...], layouts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 ) -> Task:
