@@ -336,6 +336,19 @@ def test_openvino_states_its_precision(tmp_path):
         compare(good, "openvino:NOTHING", X)
 
 
+@pytest.mark.parametrize("size", [0, 50, 1 << 30])
+def test_values_of_openvino_do_not_depend_on_batches(tmp_path, monkeypatch, size):
+    pytest.importorskip("openvino")
+    from irrun.inspection import openvino_model
+
+    monkeypatch.setattr(openvino_model, "BATCH_BYTES", size)
+    path = write(tmp_path, chain("Elu", "Sigmoid", "Tanh", "Exp", data=['alpha="1"', "", "", ""]))
+    result = compare(path, "openvino", X)
+    assert result.agrees
+    assert [n.key for n in result.layers] == ["layer1", "layer2", "layer3", "layer4"]
+    assert result.matched == 4
+
+
 def test_openvino_runs_layers_with_equal_names_and_models_in_memory(tmp_path):
     pytest.importorskip("openvino")
     path = write(

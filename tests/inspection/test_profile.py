@@ -200,6 +200,27 @@ def test_fused_layers_are_one_row_with_the_operations_of_all(tmp_path):
     assert row.flops == 12
 
 
+def test_layers_without_an_instruction_belong_to_what_consumes_them(tmp_path):
+    """Relu is not computed, since FakeQuantize limits its values too."""
+    openvino = pytest.importorskip("openvino")
+    ops = openvino.opset13
+    x = ops.parameter([2, 3], np.float32, name="x")
+    limits = [ops.constant(np.float32(v)) for v in (0, 1, 0, 1)]
+    value = ops.fake_quantize(ops.relu(x, name="relu"), *limits, 256, name="quantize")
+    model = openvino.Model([ops.result(ops.tanh(value, name="tanh"))], [x], "m")
+    openvino.save_model(model, tmp_path / "m.xml", compress_to_fp16=False)
+    result = irrun.profile(irrun.compile_model(tmp_path / "m.xml", jit=False), np.ones((2, 3), np.float32), runs=1)
+    (row,) = [row for row in result.layers if "relu" in row.layers]
+    assert "quantize" in row.layers
+    assert sorted(name for row in result.layers for name in row.layers) == ["quantize", "relu", "tanh"]
+
+
+def test_profile_is_described(tmp_path):
+    model = make_chain(tmp_path, "first")
+    text = repr(irrun.profile(model, np.zeros((2, 3), np.float32), runs=1))
+    assert text.startswith("<Profile: 'net', 1 layers, ")
+
+
 def test_kernels_that_fail_leave_their_layers_to_the_plain_ones(tmp_path):
     def fail(x):
         raise ValueError("refused")
