@@ -1,5 +1,6 @@
 """Tasks of compiled kernels, and the team of threads that computes them."""
 
+import itertools
 import os
 import threading
 import time
@@ -146,3 +147,36 @@ def test_the_code_of_the_team_is_valid_on_each_platform(triple):
     from irrun.fast.jit.team_code import make_team_code
 
     llvm.parse_assembly(make_team_code(triple)).verify()
+
+
+def test_tasks_run_where_no_thread_can_be_started(monkeypatch):
+    def fail(self):
+        raise RuntimeError("can't start new thread")
+
+    source = np.arange(COUNT, dtype=np.float32)
+    task = make_scaling_task(8)
+    team._get_team.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", fail)
+        np.testing.assert_array_equal(scale(source, task, 3), source * np.float32(2.5) - 3)
+    np.testing.assert_array_equal(scale(source, task, 3), source * np.float32(2.5) - 3)
+    assert len(team._get_team()._helpers) == 2
+
+
+@pytest.mark.parametrize("reason", ["a helper without a core", "no core for the thread"])
+def test_jobs_are_computed_without_helpers_while_the_cores_are_busy(reason, monkeypatch):
+    delays = itertools.chain([0, team.SAMPLE_TIME], itertools.repeat(team.SAMPLE_TIME))
+    monkeypatch.setattr(team, "_read_delay", lambda: next(delays))
+    load = team._Load()
+    now = time.perf_counter_ns()
+    assert load.allows_helpers(now)
+    if reason == "a helper without a core":
+        load.judge_waiting(now, 4, 0.0)
+        assert load.allows_helpers(now)
+        load.judge_waiting(now - 1000, 4, 1e12)
+    else:
+        assert load.allows_helpers(now + team.SAMPLE_TIME - 1)
+        assert not load.allows_helpers(now + 2 * team.SAMPLE_TIME)
+    later = now + 3 * team.SAMPLE_TIME
+    assert load.allows_helpers(later + team.MAX_PENALTY)
+    assert not load.allows_helpers(now + team.MIN_PENALTY // 2)

@@ -84,7 +84,7 @@ class _Team:
         self._serve(self._address, number, PATIENCE)
 
     def _start(self, count: int) -> None:
-        with self._lock:
+        with self._lock, contextlib.suppress(RuntimeError):  # no more threads can be started
             while len(self._helpers) < count:
                 self._helpers.append(_Helper(self, len(self._helpers) + 1))
 
