@@ -213,10 +213,11 @@ def test_tensor_iterator_matches_lstm_sequence(version: int, backward: bool, wit
     compare(run_openvino(path, arrays), expected, "OpenVINO on the upgraded file")
 
 
-def test_tensor_iterator_stride_is_the_size_of_a_slice(tmp_path) -> None:
+@pytest.mark.parametrize(("shape", "axis", "stride"), [((1, 12), 1, 4), ((3, 4), 0, 1)])
+def test_tensor_iterator_stride_is_the_size_of_a_slice(tmp_path, shape, axis: int, stride: int) -> None:
     """The stride is the size of a slice even if the file omits part_size. The body contains a Const."""
     net = LegacyNetwork(5)
-    id = net.add_layer("TensorIterator", [net.add_input((1, 12), name="x")], [(1, 12)], name="ti")
+    id = net.add_layer("TensorIterator", [net.add_input(shape, name="x")], [shape], name="ti")
     body = LegacyNetwork(5, root=etree.SubElement(net.layers[id], "body"), weights=net.weights)
     added = make_random(1, 4)
     total = body.add_layer("Eltwise", [[1, 4], body.add_const(added)], [(1, 4)], {"operation": "sum"}, name="add")
@@ -227,12 +228,12 @@ def test_tensor_iterator_stride_is_the_size_of_a_slice(tmp_path) -> None:
             "external_port_id": port,
             "internal_layer_id": layer,
             "internal_port_id": inner,
-            "axis": 1,
-            "stride": 4,
+            "axis": axis,
+            "stride": stride,
         }
         etree.SubElement(section, tag, {k: str(v) for k, v in values.items()})
-    x = make_random(1, 12)
-    expected = [(x.reshape(3, 4) + added).reshape(1, 12) * 2 + 1]
+    x = make_random(*shape)
+    expected = [(x.reshape(3, 4) + added).reshape(shape) * 2 + 1]
     compare(net.run(x), expected, "irrun on the legacy file")
     path, _ = save_model(net.read(), tmp_path / "upgraded.xml")
     compare(run_openvino(path, [x]), expected, "OpenVINO on the upgraded file")
