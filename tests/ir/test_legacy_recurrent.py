@@ -233,6 +233,9 @@ def test_tensor_iterator_stride_is_the_size_of_a_slice(tmp_path, shape, axis: in
         }
         etree.SubElement(section, tag, {k: str(v) for k, v in values.items()})
     x = make_random(*shape)
+    (iterator,) = net.read().graph.find_layers("TensorIterator")
+    for entry in (*iterator.bodies["body"].inputs, *iterator.bodies["body"].outputs):
+        assert (entry.axis, entry.stride, entry.part_size) == (axis, stride, stride)
     expected = [(x.reshape(3, 4) + added).reshape(shape) * 2 + 1]
     compare(net.run(x), expected, "irrun on the legacy file")
     path, _ = save_model(net.read(), tmp_path / "upgraded.xml")
