@@ -17,7 +17,6 @@ from irrun.fast.compressed import CompressedWeights
 from irrun.fast.jit import codes as formats
 from irrun.fast.jit import (
     compressed,
-    elementwise,
     interpolation,
     kernels,
     product_kernels,
@@ -25,7 +24,7 @@ from irrun.fast.jit import (
     quantized_products,
 )
 from irrun.fast.jit.dot_products import use_portable_form
-from irrun.fast.jit.expressions import Expression, Step
+from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.quantized_epilogue import CodedOperand
 from irrun.fast.specialization import CallSite
 from irrun.ops._support.autoload import load_kernels
@@ -74,7 +73,7 @@ def run_kernels():
     bias = (Step("Add", (0, 1)), Step("Add", (3, 2)))
     for length in (1, 7, 16, 33, 50):
         x = draw(3, 5, length)
-        elementwise.compute(Expression((), (Step("Sigmoid", (0,)), Step("Multiply", (2, 1)))), x, [draw(5, 1)])
+        kernels.ExpressionKernel(3, (Step("Sigmoid", (0,)), Step("Multiply", (2, 1))), [None])(x, draw(5, 1))
         kernels.SoftmaxKernel(3)(x)
         attributes = {"normalize_variance": True, "eps": 1e-5, "eps_mode": "inside_sqrt"}
         kernels.NormalizationKernel(3, 1, attributes, bias, [draw(length), None])(x, draw(3, 5, length))

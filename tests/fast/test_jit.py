@@ -59,14 +59,15 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function_is_within_four_units_of_the_last_place(name):
-    from irrun.fast.jit.elementwise import compute
-    from irrun.fast.jit.expressions import Expression, Step
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ExpressionKernel
 
     rng = np.random.default_rng(0)
     reference, parameters = FUNCTIONS[name]
     x = np.concatenate([rng.normal(size=5000) * scale for scale in (1e-3, 0.3, 3, 30)]).astype(np.float32)
     x = np.abs(x) if name == "Log" else x
-    result = compute(Expression((), (Step(name, (0,), parameters),)), x, ())
+    kernel = ExpressionKernel(1, (Step(name, (0,), parameters),), [])
+    result = kernel(x)
     with np.errstate(all="ignore"):
         exact = reference(x.astype(np.float64))
         rounded = exact.astype(np.float32)
@@ -74,35 +75,35 @@ def test_function_is_within_four_units_of_the_last_place(name):
     finite = np.isfinite(rounded)
     assert np.all(np.abs(result - exact)[finite] <= bound[finite])
     np.testing.assert_array_equal(result[~finite], rounded[~finite])
-    assert np.isnan(compute(Expression((), (Step(name, (0,), parameters),)), np.full(3, np.nan, np.float32), ())).all()
+    assert np.isnan(kernel(np.full(3, np.nan, np.float32))).all()
 
 
 @pytest.mark.parametrize("operand_shape", [(), (7,), (5, 1), (3, 1, 1), (3, 5, 1), (1, 5, 7), (3, 5, 7)])
 def test_expression_broadcasts_operands(operand_shape):
-    from irrun.fast.jit.elementwise import compute
-    from irrun.fast.jit.expressions import Expression, Step
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ExpressionKernel
 
     rng = np.random.default_rng(1)
     x = rng.normal(size=(3, 5, 7)).astype(np.float32)
     y = np.asarray(rng.normal(size=operand_shape), np.float32)
-    expression = Expression((), (Step("Multiply", (0, 1)), Step("Maximum", (2, 0))))
-    result = run_with_threads(lambda: compute(expression, x, [y]))
+    kernel = ExpressionKernel(3, (Step("Multiply", (0, 1)), Step("Maximum", (2, 0))), [None])
+    result = run_with_threads(lambda: kernel(x, y))
     np.testing.assert_array_equal(result, np.maximum(x * y, x))
 
 
 def test_expression_divides_long_rows_between_threads():
-    from irrun.fast.jit.elementwise import compute
-    from irrun.fast.jit.expressions import Expression
+    from irrun.fast.jit.kernels import ExpressionKernel
 
     x = np.random.default_rng(2).normal(size=(2, 300_001)).astype(np.float32)
-    result = run_with_threads(lambda: compute(Expression((), make_steps("Relu", "Negative")), x, []))
+    kernel = ExpressionKernel(2, make_steps("Relu", "Negative"), [])
+    result = run_with_threads(lambda: kernel(x))
     np.testing.assert_array_equal(result, -np.maximum(x, 0))
 
 
 @pytest.mark.parametrize("shape", [(), (3, 1, 1)])
 def test_fake_quantize_has_the_same_levels(shape):
-    from irrun.fast.jit.elementwise import compute
-    from irrun.fast.jit.expressions import Expression, Step
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ExpressionKernel
     from irrun.fast.jit.steps import translate
 
     rng = np.random.default_rng(3)
@@ -111,8 +112,8 @@ def test_fake_quantize_has_the_same_levels(shape):
     high = np.asarray(rng.uniform(0.5, 1, shape), np.float32)
     step = translate("FakeQuantize", {"levels": 256}, [None, low, high, low, high], [4] * 5)
     numbers = tuple(range(len(step.operands)))
-    expression = Expression((), (Step(step.operation, numbers, step.parameters),))
-    result = compute(expression, x, list(step.operands[1:]))
+    steps = (Step(step.operation, numbers, step.parameters),)
+    result = ExpressionKernel(4, steps, step.operands[1:])(x)
     expected = fake_quantize_1(x, low, high, low, high, levels=256)
     np.testing.assert_array_equal(result, expected)
 

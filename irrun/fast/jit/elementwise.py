@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from irrun.fast.jit.expressions import Expression, Step, evaluate
 from irrun.fast.jit.tasks import Call, Task, make_base, make_range_task
 from irrun.fast.jit.transposition import copy_transposed
 
-__all__ = ["apply_to_row", "compute", "make_contiguous"]
+__all__ = ["apply_to_row", "compile_rows", "make_contiguous", "make_row_task", "plan_rows"]
 
 Array = np.ndarray[Any, Any]
 
@@ -138,38 +138,22 @@ def plan_rows(
     return tuple(next(iter(kind), "scalar") for kind in kinds), offsets, length
 
 
-def _is_contiguous(array: Array) -> bool:
-    return array.flags.c_contiguous and array.flags.aligned
-
-
-def compute(expression: Expression, data: Array, operands: Sequence[Array], out: Array | None = None) -> Array:
-    """Compute an expression.
-
-    Args:
-        expression: Its `kinds` are ignored.
-        data: The running value: f32, contiguous, any shape.
-        operands: f32, which broadcast to the shape of `data`.
-        out: Where the result is written, `data` itself or a contiguous array.
-
-    Raises:
-        ValueError: The data is empty or not contiguous f32, or the layout of an operand does not allow that.
-    """
-    if data.dtype != np.float32 or not _is_contiguous(data) or not data.size:
-        raise ValueError("expected contiguous f32")
-    if any(x.dtype != np.float32 or not x.flags.aligned for x in operands):
-        raise ValueError("expected operands of aligned f32")
-    result = np.empty(data.shape, np.float32) if out is None else out
-    task = _make_task(expression.steps, data.shape, tuple((x.shape, x.strides) for x in operands))
-    pointers = np.array([get_address(x) for x in operands] or [0], np.int64)
-    task.run(get_address(result), get_address(data), get_address(pointers))
-    return result
-
-
-@functools.lru_cache(maxsize=256)
-def _make_task(
+def make_row_task(
     steps: tuple[Step, ...], shape: tuple[int, ...], layouts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 ) -> Task:
-    """Return the task for the addresses of the result, the data, and the table of the operands; see `plan_rows`."""
+    """Return the task that computes steps.
+
+    Args:
+        steps: The steps.
+        shape: The shape of the running value, which is contiguous f32.
+        layouts: Shape and strides in bytes of each operand, which broadcasts to `shape`.
+
+    Returns:
+        The task for the addresses of the result, of the running value, and of a table of those of the operands.
+
+    Raises:
+        ValueError: The layout of an operand does not allow it.
+    """
     kinds, offsets, length = plan_rows(shape, layouts)
     kernel = compile_rows(Expression(kinds, steps))
     rows, size = len(offsets), len(offsets) * length

@@ -15,10 +15,11 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.attention import attend, prepare_attention
 from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
-from irrun.fast.jit.elementwise import compile_rows, compute, make_contiguous, plan_rows
+from irrun.fast.jit.elementwise import compile_rows, make_contiguous, make_row_task, plan_rows
 from irrun.fast.jit.expressions import Expression, Step
-from irrun.fast.jit.reductions import compile_normalization, compile_softmax, compute_softmax, normalize
+from irrun.fast.jit.reductions import compile_normalization, compile_softmax, compute_softmax, make_normalization_task
 from irrun.fast.jit.single_windows import SingleWindowConvolution, has_single_window
+from irrun.fast.jit.tasks import Task
 from irrun.fast.jit.winograd import WinogradConvolution, choose_size, count_weights
 from irrun.fast.packing import PackedMemory
 from irrun.limits import check_allocation
@@ -39,6 +40,8 @@ F32 = np.dtype(np.float32)
 
 #: Shapes for which a kernel keeps its plan.
 MAX_BINDINGS = 64
+#: Shapes for which an expression keeps its task, which may have large tables.
+MAX_TASKS = 4
 #: The key of the convolution with one window.
 SINGLE_WINDOW = -1
 
@@ -58,12 +61,32 @@ class ExpressionKernel:
         self._rank = rank
         self._expression = Expression((), steps)
         self._constants = [None if x is None else make_contiguous(x) for x in operands]
+        self._tasks: dict[tuple[tuple[int, ...], ...], Task] = {}
 
     def __call__(self, data: Array, *variables: Array) -> Array:
-        """Compute the expression."""
-        if data.dtype != F32 or data.ndim != self._rank:
+        """Compute the expression.
+
+        Raises:
+            ValueError: The data is empty or not f32, or the layout of an operand does not allow it.
+        """
+        if data.dtype != F32 or data.ndim != self._rank or not data.size:
             raise ValueError("expected f32 of the declared rank")
-        return compute(self._expression, make_contiguous(data), _merge(self._constants, variables))
+        data = make_contiguous(data)
+        operands = _merge(self._constants, variables)
+        key = (data.shape, *[x.shape for x in variables], *[x.strides for x in variables])
+        task = self._tasks.get(key)
+        if task is None:
+            if len(self._tasks) >= MAX_TASKS:
+                self._tasks.clear()
+            layouts = tuple((x.shape, x.strides) for x in operands)
+            task = self._tasks[key] = make_row_task(self._expression.steps, data.shape, layouts)
+        for x in variables:
+            if x.dtype != F32 or not x.flags.aligned:
+                raise ValueError("expected operands of aligned f32")
+        result = np.empty(data.shape, F32)
+        table = np.array([get_address(x) for x in operands] or [0], np.int64)
+        task.run(get_address(result), get_address(data), get_address(table))
+        return result
 
     def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernel for declared shapes of the running value and the variable operands."""
@@ -254,16 +277,28 @@ class NormalizationKernel:
         self._epsilon = float(attributes["eps"])
         self._modes = bool(attributes["normalize_variance"]), attributes["eps_mode"] == "inside_sqrt"
         self._constants = [None if x is None else make_contiguous(x) for x in operands]
+        self._tasks: dict[tuple[tuple[int, ...], ...], Task] = {}
 
     def __call__(self, data: Array, *variables: Array) -> Array:
         """Normalize, and compute the epilogue."""
-        if data.dtype != F32 or data.ndim != self._rank:
+        if data.dtype != F32 or data.ndim != self._rank or not data.size or not all(x.dtype == F32 for x in variables):
             raise ValueError("expected f32 of the declared rank")
-        operands = _merge(self._constants, variables)
-        expression = self._classify(operands, data.shape)
-        length = math.prod(data.shape[data.ndim - self._count :])
-        contiguous = [make_contiguous(x) for x in operands]
-        return normalize(make_contiguous(data), length, self._epsilon, expression, contiguous, self._modes)
+        key = (data.shape, *[x.shape for x in variables])
+        task = self._tasks.get(key)
+        if task is None:
+            if len(self._tasks) >= MAX_BINDINGS:
+                self._tasks.clear()
+            expression = self._classify(_merge(self._constants, variables), data.shape)
+            length = math.prod(data.shape[data.ndim - self._count :])
+            task = self._tasks[key] = make_normalization_task(
+                data.size // length, length, self._epsilon, expression, self._modes
+            )
+        data = make_contiguous(data)
+        held = [make_contiguous(x) for x in variables]
+        table = np.array([get_address(x) for x in _merge(self._constants, held)] or [0], np.int64)
+        result = np.empty(data.shape, F32)
+        task.run(get_address(data), get_address(result), get_address(table))
+        return result
 
     def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernel for declared shapes of the data and the variable operands."""

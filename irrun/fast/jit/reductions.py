@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
 from irrun.fast.jit.vector_functions import compute_exp
 
-__all__ = ["add", "compile_normalization", "compile_softmax", "compute_softmax", "fold", "normalize"]
+__all__ = ["add", "compile_normalization", "compile_softmax", "compute_softmax", "fold", "make_normalization_task"]
 
 Array = np.ndarray[Any, Any]
 
@@ -198,27 +198,19 @@ def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bo
     return compile_function(f)
 
 
-def normalize(
-    data: Array,
-    length: int,
-    epsilon: float,
-    expression: Expression,
-    operands: Sequence[Array],
-    modes: tuple[bool, bool],
-) -> Array:
-    """Normalize rows of contiguous f32.
+def make_normalization_task(
+    rows: int, length: int, epsilon: float, expression: Expression, modes: tuple[bool, bool]
+) -> Task:
+    """Return the task that normalizes rows of contiguous f32.
 
     Args:
-        data: Any shape.
+        rows: The number of rows.
         length: Elements of a row.
         epsilon: Added to the variance or the deviation.
         expression: What is computed with the result.
-        operands: Of the expression, contiguous.
         modes: Whether to divide by the deviation, and whether `epsilon` is added to the variance.
+
+    Returns:
+        The task for the addresses of the data, of the result, and of a table of those of the operands.
     """
-    result = np.empty(data.shape, F32)
-    if data.size:
-        pointers = np.array([get_address(x) for x in operands] or [0], np.int64)
-        task = _make_task(compile_normalization(expression, *modes), 3, data.size // length, length, epsilon)
-        task.run(get_address(data), get_address(result), get_address(pointers))
-    return result
+    return _make_task(compile_normalization(expression, *modes), 3, rows, length, epsilon)

@@ -7,10 +7,12 @@ arrays that a run passes, and that of the scratch memory, of which each thread h
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import itertools
 import struct
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -89,6 +91,10 @@ class Task:
         self._part_count = len(starts) - 1
         self._header = (get_address(self._calls), get_address(self._starts), self._part_count)
         self._scratch_size = scratch_size
+        #: The entry of the only call and the address of its arguments.
+        self._single: tuple[Callable[[int, bytes], object], int] | None = None
+        if self._part_count == 1 and words and len(words) == words[1]:
+            self._single = _make_entry(words[0]), self._header[0] + 2 * self._calls.itemsize
 
     def keep(self, *arrays: Array) -> None:
         """Keep arrays in memory to which absolute addresses point."""
@@ -100,12 +106,23 @@ class Task:
         Args:
             addresses: The bases of the arrays of this run, from base 2 on.
         """
+        if self._single is not None:  # without the array that describes a job: small tasks are limited by it
+            enter, arguments = self._single
+            scratch = _reserve_scratch(0, self._scratch_size)
+            enter(arguments, struct.pack(f"{_FIRST_ARRAY + len(addresses)}q", 0, scratch, *addresses))
+            return
         helpers = max(0, min(get_thread_count(), self._part_count) - 1)
         base_count = _FIRST_ARRAY + len(addresses)
         bases: list[int] = []
         for thread in range(helpers + 1):
             bases += (0, _reserve_scratch(thread, self._scratch_size), *addresses)
         run_job(np.array((*self._header, helpers, base_count, 0, 0, *bases), np.int64))
+
+
+@functools.lru_cache(maxsize=4096)
+def _make_entry(address: int) -> Callable[[int, bytes], object]:
+    """Return the entry of a kernel at an address."""
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)(address)
 
 
 def make_base(number: int) -> Address:
