@@ -189,11 +189,14 @@ print(json.dumps({"start": first, "memory": resource.getrusage(resource.RUSAGE_S
 def measure_processes(name: str, repeats: int, peers: Sequence[str], quantity: str) -> dict[str, float]:
     """Return, by runtime, the minimum over new processes of the seconds until the first result, or the peak memory."""
     results: dict[str, list[float]] = defaultdict(list)
+    command = [sys.executable, "-c", CHILD, name]
+    # As installed by pip, modules are compiled: the first process writes what is missing.
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     for _ in range(repeats):
         for peer in peers:
             time.sleep(PAUSE)
             process = subprocess.run(
-                [sys.executable, "-c", CHILD, name, peer], cwd=Path(__file__).parent, capture_output=True, text=True
+                [*command, peer], cwd=Path(__file__).parent, env=environment, capture_output=True, text=True
             )
             if process.returncode == 0:
                 measured = json.loads(process.stdout.splitlines()[-1])
