@@ -57,15 +57,17 @@ class CoverageRecords:
     def order_tests(self, tests: Collection[str], path: str, function: str, rng: random.Random) -> list[str]:
         """Return tests in the order in which they probably fail: one of each function, then second ones, and so on.
 
-        Functions whose names contain words of the changed function or its module come first, slow tests last.
+        Functions in the folder of the same name, and those whose names contain words of the changed function or its
+        module, come first, slow tests last.
         """
+        folder = f"tests/{path.split('/')[1]}/"
         words = {word for word in re.split(r"[/._]", f"{path} {function}".lower()) if len(word) > 3}
         functions: dict[str, list[str]] = {}
         for test in sorted(tests, key=lambda test: (self._seconds.get(test, 0.1) // 0.5, rng.random())):
             functions.setdefault(test.partition("[")[0], []).append(test)
         turns = []
         for name, own in functions.items():
-            closeness = len(words & set(re.split(r"[/._:]+", name.lower())))
+            closeness = len(words & set(re.split(r"[/._:]+", name.lower()))) + name.startswith(folder)
             for turn, test in enumerate(own):
                 turns.append((self._seconds.get(test, 0.1) > 5, turn, -closeness, rng.random(), test))
         return [test for *_, test in sorted(turns)]
