@@ -165,7 +165,8 @@ def run_convolutions(width, bias):
             kernel = kernels.ConvolutionKernel(draw(*filters), attributes, bias, [draw(1, channels, 1, 1), None])
             kernel(draw(2, filters[0] * filters[2], 7, width), draw(*shape))
     pointwise = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
-    kernels.ConvolutionKernel(draw(1, 9, 4, 1, 1), pointwise, (), [])(draw(2, 4, 7, width))
+    kernel = kernels.ConvolutionKernel(draw(1, 9, 4, 1, 1), pointwise, bias, [draw(1, 9, 1, 1), None])
+    kernel(draw(2, 4, 7, width), draw(2, 9, 7, width))
 
 
 def run_interpolations(length):

@@ -1,0 +1,439 @@
+"""The compiled kernels of convolutions without columns; see `irrun.fast.jit.convolution`.
+
+A tile of several output channels and several vectors of neighboring pixels stays in registers. For each input channel
+and tap, it loads the pixels at the offset of the tap and multiplies them by the weights of the channels. A few pixels
+that do not fill a vector are *extras* of the tiles: the lanes of their vectors are the channels of the tile.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from irrun.fast.jit.code import Function, Operand, Value, Variable
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.elementwise import apply_to_row
+from irrun.fast.jit.expressions import Expression, evaluate
+
+__all__ = [
+    "TILE_FIELDS",
+    "compile_epilogue",
+    "compile_packing",
+    "compile_products",
+    "divide_pixels",
+    "emit_rows",
+    "get_epilogue_address",
+    "get_tile",
+    "get_tile_size",
+    "pack_weights",
+]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: Numbers that describe a tile: its first pixel, its form, and its number of pixels.
+TILE_FIELDS = 3
+#: Pixels at most that are extras of all tiles together: more take as long as a vector.
+MAX_EXTRAS = 8
+
+
+class _Form(NamedTuple):
+    """The form of a tile of pixels.
+
+    Attributes:
+        vectors: The number of vectors.
+        extras: The number of pixels after them.
+        is_masked: Whether the last vector may be incomplete.
+    """
+
+    vectors: int
+    extras: int = 0
+    is_masked: bool = False
+
+
+def get_tile() -> tuple[int, int]:
+    """Return the number of channels and of vectors of a tile, which fills the registers."""
+    return (8, 3) if get_lanes() == 16 else (4, 3)
+
+
+def get_tile_size() -> int:
+    """Return the number of elements between the products of the channels of a tile."""
+    return get_tile()[1] * get_lanes() + 16
+
+
+def _list_forms() -> list[_Form]:
+    """Return the forms of tiles; 16 registers have no room for extras."""
+    vectors = get_tile()[1]
+    extras = range(4 if get_lanes() == 16 else 1)
+    return [*(_Form(vectors, i) for i in extras), *(_Form(i, 0, True) for i in range(vectors, 0, -1))]
+
+
+def has_extras() -> bool:
+    """Return whether tiles may have extras."""
+    return any(form.extras for form in _list_forms())
+
+
+def divide_pixels(count: int) -> Array:
+    """Return the tiles of a number of neighboring pixels, shape [TILES, TILE_FIELDS].
+
+    Instead of a tile of one vector, which would wait for its sums, two tiles have one vector less.
+    """
+    forms, lanes, vectors = _list_forms(), get_lanes(), get_tile()[1]
+    max_extras = max(form.extras for form in forms)
+    whole, rest = divmod(count, lanes)
+    for extras in (rest, 0):
+        total = whole if extras or not rest else whole + 1
+        widths = [vectors] * (total // vectors)
+        if total % vectors == 1 and widths:
+            widths[-1:] = [vectors - 1, 2]
+        elif total % vectors:
+            widths.append(total % vectors)
+        full = widths.count(vectors)
+        if extras <= min(MAX_EXTRAS, full * max_extras):
+            break
+    tiles = []
+    start = 0
+    for i, width in enumerate(widths):
+        own = 0
+        if width == vectors and extras:
+            own = extras * (i + 1) // full - extras * i // full
+        size = min(width * lanes + own, count - start)
+        is_masked = width < vectors or size < width * lanes
+        tiles.append((start, forms.index(_Form(width, own, is_masked)), size))
+        start += size
+    return np.array(tiles, np.int64)
+
+
+def pack_weights(filters: Array) -> Array:
+    """Return filters [CO, CI, kernel...] in the order in which tiles read them, [CO / R, CI * kernel, R].
+
+    Missing channels of the last tile are 0.
+    """
+    rows, _ = get_tile()
+    count = filters.shape[0]
+    tiles = -(-count // rows)
+    matrix = np.zeros((tiles * rows, math.prod(filters.shape[1:])), F32)
+    matrix[:count] = filters.reshape(count, -1)
+    return np.ascontiguousarray(matrix.reshape(tiles, rows, -1).transpose(0, 2, 1))
+
+
+@functools.cache
+def compile_packing() -> Kernel:
+    """Return the kernel that copies one phase of the rows of all channels, with padding."""
+    f = Function(
+        "pack_rows",
+        [
+            ("data", "ptr"),
+            ("panel", "ptr"),
+            ("channels", "i64"),
+            ("plane", "i64"),  # elements between channels of the data
+            ("step", "i64"),  # elements between channels of the panel
+            ("first_row", "i64"),  # of the data; may be negative
+            ("row_stride", "i64"),
+            ("rows", "i64"),
+            ("height", "i64"),
+            ("width", "i64"),
+            ("first_column", "i64"),
+            ("stride", "i64"),
+            ("columns", "i64"),
+        ],
+        get_lanes(),
+    )
+    p = f.parameters
+    width, columns, first = p["width"], p["columns"], p["first_column"]
+
+    def copy_vectors(source: Value, target: Value) -> None:
+        """Copy a row without a stride."""
+        with f.loop(0, columns, f.lanes) as position:
+            column = position + first
+            mask = f.mask_range(0 - column, width - column)
+            value = f.load(f.offset(source, column), f.vector, mask)
+            f.store(value, f.offset(target, position), f.mask_range(0, columns - position))
+
+    def copy_pairs(source: Value, target: Value) -> None:
+        """Copy every second element of a row."""
+        even = ", ".join(f"i32 {2 * i}" for i in range(f.lanes))
+        with f.loop(0, columns, f.lanes) as position:
+            column = position * 2 + first
+            halves = []
+            for half in range(2):
+                start = column + half * f.lanes
+                halves.append(f.load(f.offset(source, start), f.vector, f.mask_range(0 - start, width - start)))
+            value = f.emit(
+                f.vector,
+                f"shufflevector {f.vector} {halves[0]}, {f.vector} {halves[1]}, <{f.lanes} x i32> <{even}>",
+            )
+            f.store(value, f.offset(target, position), f.mask_range(0, columns - position))
+
+    def copy_elements(source: Value, target: Value) -> None:
+        with f.loop(0, columns) as position:
+            column = position * p["stride"] + first
+            inside = f.compare("slt", column, width) & f.compare("sge", column, 0)
+
+            def copy() -> None:
+                f.store(f.load(f.offset(source, column)), f.offset(target, position))
+
+            f.choose(inside, copy, lambda: f.store(f.coerce(0.0, "float"), f.offset(target, position)))
+
+    def clear(target: Value) -> None:
+        with f.loop(0, columns, f.lanes) as position:
+            f.store(f.coerce(0.0, f.vector), f.offset(target, position), f.mask_range(0, columns - position))
+
+    emit_rows(f, p["channels"], copy_vectors, copy_pairs, copy_elements, clear)
+    return compile_function(f)
+
+
+def emit_rows(
+    f: Function,
+    plane_count: Value,
+    copy_vectors: Callable[[Value, Value], None],
+    copy_pairs: Callable[[Value, Value], None],
+    copy_elements: Callable[[Value, Value], None],
+    clear: Callable[[Value], None],
+) -> None:
+    """Append the copies of all rows of a phase to the panel.
+
+    Args:
+        f: A function with the parameters of `compile_packing`.
+        plane_count: The number of planes.
+        copy_vectors: Copies a row without a stride from one address to another.
+        copy_pairs: Copies every second element of a row.
+        copy_elements: Copies a row with any other stride.
+        clear: Fills a row beyond the data.
+    """
+    p = f.parameters
+    with f.loop(0, plane_count) as number:
+        plane = f.offset(p["data"], number * p["plane"])
+        block = f.offset(p["panel"], number * p["step"])
+        with f.loop(0, p["rows"]) as index:
+            row = index * p["row_stride"] + p["first_row"]
+            target = f.offset(block, index * p["columns"])
+            source = f.offset(plane, row * p["width"])
+            is_inside = f.compare("slt", row, p["height"]) & f.compare("sge", row, 0)
+
+            def copy_row(source: Value = source, target: Value = target) -> None:
+                def copy_strided() -> None:
+                    is_pair = f.compare("eq", p["stride"], 2)
+                    f.choose(is_pair, lambda: copy_pairs(source, target), lambda: copy_elements(source, target))
+
+                f.choose(f.compare("eq", p["stride"], 1), lambda: copy_vectors(source, target), copy_strided)
+
+            f.choose(is_inside, copy_row, functools.partial(clear, target))
+
+
+@functools.cache
+def compile_products() -> Kernel:
+    """Return the kernel that multiplies pixels by the weights of channels and calls the epilogue.
+
+    If a row of pixels is a row of the result, it calls the epilogue for each tile, otherwise for each channel.
+    """
+    rows, vectors = get_tile()
+    f = Function(
+        "convolve",
+        [
+            ("panel", "ptr"),
+            ("offsets", "ptr"),  # of each input channel and tap in the panel
+            ("weights", "ptr"),
+            ("tiles", "ptr"),
+            ("block", "ptr"),  # products of a tile's channels, [R, length]
+            ("length", "i64"),
+            ("step", "i64"),  # elements of the block for each pixel: 0 if it holds one tile
+            ("result", "ptr"),
+            ("operands", "ptr"),
+            ("epilogue", "ptr"),
+            ("count", "i64"),  # of the offsets
+            ("tile_count", "i64"),
+            ("first", "i64"),  # channel, a multiple of R
+            ("last", "i64"),
+            ("plane", "i64"),  # elements between channels of the result
+            ("start", "i64"),  # element of the plane
+            ("row_count", "i64"),
+            ("width", "i64"),
+            ("columns", "i64"),  # elements between rows of products
+            ("channel_offset", "i64"),
+        ],
+        get_lanes(),
+    )
+    p = f.parameters
+    accumulators = [[f.variable(f.vector, 0.0) for _ in range(vectors)] for _ in range(rows)]
+    forms = _list_forms()
+    extras = [f.variable(f"<{rows} x float>", 0.0) for _ in range(max(form.extras for form in forms))]
+    is_direct = f.compare("eq", p["step"], 0)
+    with f.loop(p["first"], p["last"], rows) as channel:
+        weights = f.offset(p["weights"], channel * p["count"])
+        number = channel + p["channel_offset"]
+        with f.loop(0, p["tile_count"]) as index:
+            fields = [f.load(f.offset(p["tiles"], index * TILE_FIELDS + i, "i64"), "i64") for i in range(TILE_FIELDS)]
+            pixel, kind, size = fields
+            block = f.offset(p["block"], pixel * p["step"])
+            for i, form in enumerate(forms):
+                with f.when(f.compare("eq", kind, i)):
+                    lines = [row[: form.vectors] for row in accumulators]
+                    _emit_tile(f, lines, extras[: form.extras], weights, pixel, block, size if form.is_masked else None)
+            with f.when(is_direct):
+                position = number * p["plane"] + p["start"] + pixel
+                live = f.min(p["last"] - channel, rows)
+                f.append(
+                    f"call void {p['epilogue']}(ptr {p['block']}, i64 {p['length']}, ptr {p['result']}, "
+                    f"i64 {position}, i64 {live}, i64 {size}, i64 {p['plane']}, ptr {p['operands']}, i64 {number})"
+                )
+        whole = f.select(is_direct, f.integer(0), f.min(p["last"] - channel, rows))
+        with f.loop(0, whole) as row:
+            position = (number + row) * p["plane"] + p["start"]
+            block = f.offset(p["block"], row * p["length"])
+            f.append(
+                f"call void {p['epilogue']}(ptr {block}, i64 {p['columns']}, ptr {p['result']}, i64 {position}, "
+                f"i64 {p['row_count']}, i64 {p['width']}, i64 {p['width']}, ptr {p['operands']}, i64 {number + row})"
+            )
+    return compile_function(f)
+
+
+def _emit_tile(
+    f: Function,
+    accumulators: Sequence[Sequence[Variable]],
+    extras: Sequence[Variable],
+    weights: Value,
+    pixel: Value,
+    block: Value,
+    size: Value | None,
+) -> None:
+    """Append the products of a tile; the last vector of pixels has a mask if a size is passed."""
+    p = f.parameters
+    rows, vectors = len(accumulators), len(accumulators[0])
+    mask = None if size is None else f.mask_range(0, size - (vectors - 1) * f.lanes)
+    for variable in (*(accumulator for row in accumulators for accumulator in row), *extras):
+        variable.set(0.0)
+    base = f.offset(p["panel"], pixel)
+    with f.loop(0, p["count"]) as tap:
+        source = f.offset(base, f.load(f.offset(p["offsets"], tap, "i64"), "i64"))
+        pixels = [
+            f.load(f.offset(source, i * f.lanes), f.vector, mask if i == vectors - 1 else None) for i in range(vectors)
+        ]
+        factors = f.offset(weights, tap * rows)
+        f.prefetch(f.offset(factors, p["count"] * rows))  # those of the next tile of channels
+        for i, extra in enumerate(extras):
+            column = f.splat(f.load(f.offset(source, vectors * f.lanes + i)), extra.type)
+            extra.set(f.multiply_add(f.load(factors, extra.type), column, extra.get()))
+        for r, row in enumerate(accumulators):
+            factor = f.splat(f.load(f.offset(factors, r)), f.vector)
+            for vector, accumulator in zip(pixels, row, strict=True):
+                accumulator.set(f.multiply_add(vector, factor, accumulator.get()))
+    for r, row in enumerate(accumulators):
+        target = f.offset(block, p["length"] * r)
+        for i, accumulator in enumerate(row):
+            f.store(accumulator.get(), f.offset(target, i * f.lanes), mask if i == vectors - 1 else None)
+        for i, extra in enumerate(extras):
+            vector = extra.get()
+            value = f.emit("float", f"extractelement {vector.type} {vector}, i32 {r}")
+            f.store(value, f.offset(target, vectors * f.lanes + i))
+
+
+@functools.cache
+def compile_epilogue(expression: Expression, is_tile: bool = False) -> Kernel:
+    """Return the kernel that completes rows of products.
+
+    Operands of the kind "channel" have one element for each channel, those of the kind "column" one for each column,
+    those of the kind "full" the shape of the result, and those of the kind "scalar" one element.
+
+    Args:
+        expression: The epilogue.
+        is_tile: Whether each row is another channel, and usually has as many vectors as a tile. The kernel is called
+            with the number of the first channel, otherwise with that of the only channel, or of the first column.
+    """
+    names = [("block", "ptr"), ("columns", "i64"), ("result", "ptr"), ("start", "i64"), ("rows", "i64")]
+    more = [("width", "i64"), ("stride", "i64"), ("operands", "ptr"), ("channel", "i64")]
+    f = Function("epilogue", [*names, *more], get_lanes())
+    p = f.parameters
+    kinds = expression.kinds
+    pointers = [f.load(f.offset(p["operands"], i, "ptr"), "ptr") for i in range(len(kinds))]
+
+    def repeat(kind: str, number: Operand) -> list[Value | None]:
+        """Return vectors of an element of each operand of a kind."""
+        return [
+            f.splat(f.load(f.offset(pointer, number)), f.vector) if own == kind else None
+            for pointer, own in zip(pointers, kinds, strict=True)
+        ]
+
+    scalars = repeat("scalar", 0)
+    constants = scalars if is_tile else [x or y for x, y in zip(scalars, repeat("channel", p["channel"]), strict=True)]
+    with f.loop(0, p["rows"]) as row:
+        source = f.offset(p["block"], row * p["columns"])
+        first = row * p["stride"] + p["start"]
+        vectors = constants
+        if is_tile:
+            vectors = [x or y for x, y in zip(scalars, repeat("channel", p["channel"] + row), strict=True)]
+
+        def complete(
+            position: Value,
+            mask: Value | None,
+            source: Value = source,
+            first: Value = first,
+            vectors: Sequence[Value | None] = vectors,
+        ) -> None:
+            value = f.load(f.offset(source, position), f.vector, mask)
+            number = first + position
+            places = {"full": number, "column": p["channel"] + position}
+            operands = [
+                f.load(f.offset(q, places[kind]), f.vector, mask) if vector is None else vector
+                for q, kind, vector in zip(pointers, kinds, vectors, strict=True)
+            ]
+            result = evaluate(f, expression, value, operands)
+            f.store(result, f.offset(p["result"], number), mask)
+
+        (_apply_to_tile if is_tile else apply_to_row)(f, p["width"], complete)
+    if is_tile and has_extras():
+        _complete_extras(f, expression, pointers, scalars)
+    return compile_function(f)
+
+
+def _complete_extras(
+    f: Function, expression: Expression, pointers: Sequence[Value], scalars: Sequence[Value | None]
+) -> None:
+    """Append the completion of the pixels of a tile after its vectors, in vectors whose lanes are channels."""
+    p = f.parameters
+    mask = f.mask_range(0, p["rows"])
+    lanes = f.convert("sext", f.lane_numbers(), f.integers(64))
+    with f.loop(get_tile()[1] * f.lanes, p["width"]) as column:
+
+        def gather(pointer: Value, stride: Value) -> Value:
+            return f.gather(f.offset(pointer, column), lanes * f.splat(stride, f.integers(64)), mask)
+
+        operands = [
+            scalar
+            or (
+                gather(f.offset(pointer, p["start"]), p["stride"])
+                if kind == "full"
+                else f.load(f.offset(pointer, p["channel"]), f.vector, mask)
+            )
+            for pointer, kind, scalar in zip(pointers, expression.kinds, scalars, strict=True)
+        ]
+        value = evaluate(f, expression, gather(p["block"], p["columns"]), operands)
+        with f.loop(0, p["rows"]) as row:
+            element = f.emit("float", f"extractelement {value.type} {value}, i64 {row}")
+            f.store(element, f.offset(p["result"], p["start"] + column + row * p["stride"]))
+
+
+def _apply_to_tile(f: Function, width: Value, function: Callable[[Value, Value | None], None]) -> None:
+    """Append the vectors of a row of a tile, without its extras. Their usual number is unrolled."""
+    count = get_tile()[1]
+
+    def apply_to_vectors() -> None:
+        for i in range(count):
+            function(f.integer(i * f.lanes), None)
+
+    f.choose(
+        f.compare("sge", width, count * f.lanes),
+        apply_to_vectors,
+        lambda: apply_to_row(f, width, function),
+    )
+
+
+@functools.cache
+def get_epilogue_address(expression: Expression, is_tile: bool = False) -> int:
+    """Return the address of the code of an epilogue."""
+    return compile_epilogue(expression, is_tile).address

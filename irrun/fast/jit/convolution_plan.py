@@ -1,0 +1,217 @@
+"""How convolutions without columns are divided into blocks, sections of channels, and parts for threads."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.compiler import get_lanes
+from irrun.fast.jit.convolution_kernels import divide_pixels, get_tile, get_tile_size
+from irrun.fast.jit.tasks import align_size
+
+__all__ = ["Block", "Geometry", "Plan", "divide"]
+
+Array = np.ndarray[Any, Any]
+
+#: Elements of a block of pixels of all channels: 384 KiB, less than the second level of caches.
+PANEL_SIZE = 96 << 10
+#: Elements of copied rows that are not divided, since the weights would be read several times.
+MAX_UNDIVIDED_SIZE = 160 << 10
+#: Multiplications of a part that a thread computes at least, and parts at most.
+MIN_PART_WORK, MAX_PARTS = 1 << 19, 16
+#: Elements of the copied rows, and of the products of a tile of channels, at most: 64 MiB. Large pads exceed that.
+MAX_PANEL_SIZE = 1 << 24
+#: Elements of all copied rows at most if they are copied before the products of several sections.
+MAX_SHARED_SIZE = 1 << 22
+#: Blocks of all images and groups at most: each has its own arguments.
+MAX_BLOCKS = 1 << 14
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """The windows of a 2D convolution. Values are pairs for rows and columns."""
+
+    size: tuple[int, int]
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    pads_begin: tuple[int, int]
+    pads_end: tuple[int, int]
+
+    @functools.cached_property
+    def output(self) -> tuple[int, int]:
+        """The number of windows along each axis."""
+        height, width = (
+            (n + before + after - d * (k - 1) - 1) // s + 1
+            for n, before, after, d, k, s in zip(
+                self.size, self.pads_begin, self.pads_end, self.dilations, self.kernel, self.strides, strict=True
+            )
+        )
+        return height, width
+
+    @functools.cached_property
+    def halo(self) -> tuple[int, int]:
+        """The number of rows and columns of a phase beyond one per window."""
+        rows, columns = (d * (k - 1) // s for d, k, s in zip(self.dilations, self.kernel, self.strides, strict=True))
+        return rows, columns
+
+    @functools.cached_property
+    def phases(self) -> tuple[tuple[int, int], ...]:
+        """The remainders of rows and columns that taps read."""
+        rows, columns = (
+            sorted({d * i % s for i in range(k)})
+            for d, k, s in zip(self.dilations, self.kernel, self.strides, strict=True)
+        )
+        return tuple((y, x) for y in rows for x in columns)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each window is one element, in place."""
+        return self.kernel == self.strides == (1, 1) and self.pads_begin == self.pads_end == (0, 0)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Neighboring rows of windows, or neighboring windows of pointwise convolutions, of one image and group.
+
+    Attributes:
+        first: The first row of windows.
+        last: The row after the last.
+        tiles: Their tiles; see `divide_pixels`.
+    """
+
+    first: int
+    last: int
+    tiles: Array
+
+
+class Plan:
+    """How a convolution is divided.
+
+    Attributes:
+        blocks: The blocks of an image and group.
+        ranges: The first block and the block after the last of those that belong to one part.
+        sections: The first channel and the channel after the last of each section.
+        part_count: The number of parts of all images and groups that should be made.
+        is_shared: Whether rows are copied once for all sections.
+        is_direct: Whether neighboring windows of a block are neighbors in the result.
+        offsets: For each number of rows in the panel, the offsets of the input channels and taps.
+        columns: Elements between rows of windows.
+        row_size: Windows of a row.
+        panel_size: Elements of the panel of a block.
+        length: Elements between the products of the channels of a tile.
+        panel_offset: Bytes of the products of the channels of a tile.
+    """
+
+    def __init__(self, geometry: Geometry, in_channels: int, out_channels: int, images: int) -> None:
+        self.geometry, self.in_channels, self.out_channels = geometry, in_channels, out_channels
+        height, width = geometry.output
+        work = out_channels * height * width * in_channels * math.prod(geometry.kernel)
+        self.part_count = max(1, min(MAX_PARTS, work * images // MIN_PART_WORK))
+        #: Parts of an image and group.
+        self._part_count = -(-self.part_count // images)
+        self._row_tiles = -(-out_channels // get_tile()[0])
+        self.is_direct = geometry.halo[1] == 0
+        if geometry.is_pointwise:
+            # Windows need not be divided at the ends of rows.
+            self.row_size, self.columns, self.panel_size = 1, 1, 0
+            self.is_shared = False
+            self._divide_pixels(height * width)
+            self.offsets = {0: np.arange(in_channels, dtype=np.int64) * (height * width)}
+        else:
+            self.row_size, self.columns = width, width + geometry.halo[1]
+            self._divide_rows(height, images)
+            counts = {block.last - block.first + geometry.halo[0] for block in self.blocks}
+            self.offsets = {count: self._make_offsets(count) for count in counts}
+        self.length = get_tile_size()
+        if not self.is_direct:
+            pixels = max(block.last - block.first for block in self.blocks) * self.columns
+            self.length = pixels + -pixels % 16 + 64  # the last tile of pixels may exceed them
+        self.panel_offset = align_size(4 * get_tile()[0] * self.length)
+        size = max(self.panel_size, 0 if self.is_direct else get_tile()[0] * self.length)
+        if size > MAX_PANEL_SIZE or len(self.blocks) * images > MAX_BLOCKS:
+            raise ValueError("expected smaller rows and fewer blocks")
+
+    def _divide_pixels(self, count: int) -> None:
+        """Divide the pixels of a pointwise convolution."""
+        tiles = divide_pixels(count)
+        block_count, section_count = self._choose_counts(len(tiles))
+        self.sections = self._divide_channels(section_count)
+        step = max(1, PANEL_SIZE // (self.in_channels * get_tile()[1] * get_lanes()))
+        self.blocks: list[Block] = []
+        self.ranges: list[tuple[int, int]] = []
+        for first, last in divide(len(tiles), block_count):
+            start = len(self.blocks)
+            for a, b in divide(last - first, -(-(last - first) // step)):
+                own = tiles[first + a : first + b].copy()
+                pixel = int(own[0, 0])
+                own[:, 0] -= pixel
+                self.blocks.append(Block(pixel, pixel + int(own[:, 2].sum()), own))
+            self.ranges.append((start, len(self.blocks)))
+
+    def _choose_counts(self, tiles: int) -> tuple[int, int]:
+        """Return the numbers of blocks of pixels and of sections of channels with which threads finish first."""
+        best, result = math.inf, (1, 1)
+        for sections in range(1, min(self._part_count, self._row_tiles) + 1):
+            blocks = min(tiles, self._part_count // sections)
+            parts = blocks * sections
+            work = -(-tiles // blocks) * -(-self._row_tiles // sections)
+            rounds = sum(threads * -(-parts // threads) for threads in (2, 4)) if self._part_count > 1 else 1
+            # Reading pixels for each section, and weights for each block, takes time too.
+            reading = 1 + 0.01 * (sections / self._row_tiles + blocks / tiles)
+            cost = work * rounds * reading
+            if cost < best:
+                best, result = cost, (blocks, sections)
+        return result
+
+    def _divide_rows(self, height: int, images: int) -> None:
+        """Divide the rows of windows, which are copied to panels."""
+        geometry = self.geometry
+        per_row = self.in_channels * len(geometry.phases) * self.columns
+        # Long rows of small kernels are not divided: a panel may exceed the cache.
+        count = max(1, min(height, PANEL_SIZE // max(1, per_row) - geometry.halo[0]))
+        if per_row * (height + geometry.halo[0]) <= MAX_UNDIVIDED_SIZE:
+            count = height
+        block_count = -(-height // count)
+        if block_count >= self._part_count // 2:
+            block_count = min(height, max(block_count, self._part_count))
+        bounds = divide(height, block_count)
+        self.blocks = []
+        for first, last in bounds:
+            pixels = (last - first) * self.columns - geometry.halo[1]
+            self.blocks.append(Block(first, last, divide_pixels(pixels)))
+        rows = max(last - first for first, last in bounds)
+        self.panel_size = per_row * (rows + geometry.halo[0])
+        section_count = max(1, min(self._row_tiles, self._part_count // block_count))
+        if section_count > 1 and self.panel_size * block_count * images > MAX_SHARED_SIZE:
+            section_count = 1
+        self.sections = self._divide_channels(section_count)
+        self.is_shared = len(self.sections) > 1
+        part_count = min(block_count, self._part_count)
+        self.ranges = divide(block_count, part_count)
+
+    def _divide_channels(self, count: int) -> list[tuple[int, int]]:
+        rows = get_tile()[0]
+        return [(a * rows, min(b * rows, self.out_channels)) for a, b in divide(self._row_tiles, count)]
+
+    def _make_offsets(self, panel_rows: int) -> Array:
+        geometry = self.geometry
+        (dy, dx), (sy, sx) = geometry.dilations, geometry.strides
+        size = panel_rows * self.columns
+        taps = [
+            geometry.phases.index((dy * y % sy, dx * x % sx)) * size + dy * y // sy * self.columns + dx * x // sx
+            for y in range(geometry.kernel[0])
+            for x in range(geometry.kernel[1])
+        ]
+        starts = np.arange(self.in_channels, dtype=np.int64)[:, np.newaxis] * (size * len(geometry.phases))
+        return (starts + np.array(taps, np.int64)).reshape(-1)
+
+
+def divide(count: int, parts: int) -> list[tuple[int, int]]:
+    """Return the first number and the number after the last of parts of about the same size."""
+    return list(itertools.pairwise(count * i // parts for i in range(parts + 1)))

@@ -1,0 +1,84 @@
+"""Tiles of compiled convolutions: pixels that fill vectors, that do not, and sections that share copied rows."""
+
+import importlib.util
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from fast.harness import run_with_threads
+from irrun.ops.convolution.forward import group_convolution_1
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),
+    pytest.mark.usefixtures("own_kernel_cache"),
+]
+
+EPSILON = np.finfo(np.float32).eps
+WINDOWS = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
+
+#: Sizes of maps, and kernels, strides, input and output channels.
+CASES = {
+    "extras": ((7, 7), 1, 1, 20, 13),
+    "extras of several tiles": ((10, 10), 1, 1, 9, 40),
+    "more extras than tiles have": ((5, 11), 1, 1, 9, 8),
+    "masked tiles": ((3, 5), 1, 1, 9, 8),
+    "rows without columns between them": ((14, 14), 2, 2, 12, 16),
+    "divided channels": ((14, 14), 1, 1, 64, 250),
+    "copied rows of several sections": ((14, 14), 3, 2, 80, 240),
+    "divided rows": ((56, 56), 3, 2, 16, 33),
+    "several blocks": ((40, 45), 1, 1, 300, 9),
+}
+
+
+def convolve_case(name, convolve=lambda function: function()):
+    """Check a convolution with a bias and a residual."""
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ConvolutionKernel
+
+    size, kernel, stride, inner, outer = CASES[name]
+    rng = np.random.default_rng(0)
+    attributes = {**WINDOWS, "strides": [stride, stride]}
+    data = rng.normal(size=(2 if kernel == 1 else 1, inner, *size)).astype(np.float32)
+    filters = rng.normal(size=(1, outer, inner, kernel, kernel)).astype(np.float32)
+    expected = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes)
+    bias = rng.normal(size=(1, outer, 1, 1)).astype(np.float32)
+    residual = rng.normal(size=expected.shape).astype(np.float32)
+    steps = (Step("Add", (0, 1)), Step("Add", (3, 2)))
+    compiled = ConvolutionKernel(filters, attributes, steps, [bias, None])
+    result = convolve(lambda: compiled(data, residual))
+    magnitude = group_convolution_1(np.abs(data), np.abs(filters), **attributes) + np.abs(bias) + np.abs(residual)
+    assert np.all(np.abs(result - (expected + bias + residual)) <= (inner * kernel**2 + 2) * EPSILON * magnitude)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_tiles_agree_with_the_plain_kernel(name):
+    convolve_case(name, run_with_threads)
+
+
+@pytest.mark.parametrize("count", [*range(1, 120), 196, 222, 400, 784, 3136])
+def test_tiles_cover_all_pixels(count):
+    from irrun.fast.jit.compiler import get_lanes
+    from irrun.fast.jit.convolution_kernels import divide_pixels, get_tile
+
+    starts, _, sizes = divide_pixels(count).T
+    assert starts[0] == 0
+    np.testing.assert_array_equal(starts[1:], np.cumsum(sizes)[:-1])
+    assert sizes.sum() == count
+    lanes, (_, vectors) = get_lanes(), get_tile()
+    assert len(sizes) <= math.ceil(math.ceil(count / lanes) / vectors) + 1
+
+
+@pytest.mark.parametrize("lanes", [4, 8])
+def test_tiles_of_narrower_vectors_agree(lanes):
+    script = (
+        "from irrun.fast.jit import compiler; from fast import test_jit_convolution as tests;"
+        f"compiler._get_compiler().lanes = {lanes};"
+        "[tests.convolve_case(name) for name in tests.CASES]"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert process.returncode == 0, process.stderr[-2000:]
