@@ -85,6 +85,15 @@ def test_extracted_model_is_extracted_again(dense, tmp_path):
     np.testing.assert_array_equal(irrun.run(save(part, tmp_path), np.zeros((2, 4), np.float32))[0], BIAS.repeat(2, 0))
 
 
+@pytest.mark.parametrize("outputs", [["sum"], ["sum", "y"], ["y", "sum"]])
+def test_input_of_a_part_may_be_an_output(dense, tmp_path, outputs):
+    x = np.linspace(-2, 2, 8, dtype=np.float32).reshape(2, 4)
+    part = save(irrun.extract(dense, "sum", outputs), tmp_path)
+    expected = {"sum": x, "y": np.maximum(x, 0)}
+    for name, value in zip(outputs, irrun.run(part, x).to_tuple(), strict=True):
+        np.testing.assert_array_equal(value, expected[name])
+
+
 def test_reshaping_twice_is_like_reshaping_once(dense, tmp_path):
     dense.reshape({"x": [7, 3]})
     dense.reshape({"x": [2, 3]})
