@@ -26,7 +26,7 @@ __all__ = ["MAX_TAPS", "DepthwiseConvolution", "prepare_loads"]
 Array = np.ndarray[Any, Any]
 
 #: Multiplications of a part that a thread computes at least, and parts at most.
-MIN_PART_WORK, MAX_PARTS = 1 << 19, 16
+MIN_PART_WORK, MAX_PARTS = 1 << 17, 16
 #: Elements of a filter at most: a kernel has one multiplication for each.
 MAX_TAPS = 128
 #: Rows of results that are computed at a time, and share the rows of the data.
