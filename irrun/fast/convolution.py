@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.convolution_problem import Finish, Method, Problem
-from irrun.fast.convolution_products import ColumnMethod, PointwiseMethod
+from irrun.fast.convolution_products import ColumnMethod, PointwiseMethod, VectorMethod, suits_vectors
 from irrun.fast.depthwise import (
     BandedMethod,
     TapMethod,
@@ -98,6 +98,14 @@ METHODS: tuple[MethodEntry, ...] = (
         TapMethod,
     ),
     MethodEntry(
+        "vector",
+        suits_vectors,
+        "maps of one element",
+        _flatten,
+        _count_nothing,
+        VectorMethod,
+    ),
+    MethodEntry(
         "product",
         lambda problem: max(problem.windows.kernel) == 1,
         "windows of one element",
@@ -163,6 +171,9 @@ class ConvolutionKernel:
                 self._methods.clear()
             entry = self._methods[data.shape] = self._prepare(data.shape)
         problem, method = entry
+        if type(method) is VectorMethod:
+            product = method.multiply(data)
+            return product if self.chain is None else self.chain(product, *operands, may_overwrite=True)
         channels = problem.groups * problem.c_out
         # The problem of one-dimensional data may have another spatial axis of length 1; see `_make_problem`.
         shape = (problem.batch, channels, *problem.windows.output_shape[-(data.ndim - 2) :])

@@ -13,7 +13,7 @@ from irrun.fast.scratch import get_scratch
 from irrun.ops._support.windows import Windows
 from irrun.threads import run_parallel
 
-__all__ = ["ColumnMethod", "PointwiseMethod"]
+__all__ = ["ColumnMethod", "PointwiseMethod", "VectorMethod", "suits_vectors"]
 
 Array = np.ndarray[Any, Any]
 
@@ -23,6 +23,46 @@ PART_MULTIPLE = 64
 COLUMN_BLOCK = 1 << 18
 #: Positions of a block at least, for an efficient product.
 MIN_BLOCK_POSITIONS = 64
+
+
+#: Products of at most so many multiplications are not divided between threads.
+MAX_UNDIVIDED = 1 << 20
+
+
+def suits_vectors(problem: Problem) -> bool:
+    """Return whether the data and the result have one element per channel, so that `VectorMethod` computes them."""
+    is_single = max(problem.windows.kernel) == 1 and math.prod(problem.spatial) == problem.positions == 1
+    is_covered = not any(problem.windows.pads_begin)
+    work = problem.batch * problem.c_in * problem.c_out
+    return problem.groups == 1 and is_single and is_covered and work <= MAX_UNDIVIDED
+
+
+class VectorMethod:
+    """Convolution of maps of one element: a product of the data and the filters.
+
+    Args:
+        weights: Shape [1, C_OUT, C_IN].
+        problem: The shapes; see `suits_vectors`.
+    """
+
+    def __init__(self, weights: Array, problem: Problem) -> None:
+        self.weights, self.batch, self.rank = weights[0], problem.batch, len(problem.spatial)
+
+    def multiply(self, data: Array) -> Array:
+        """Return the result for data [N, C_IN, 1...]."""
+        c_out, c_in = self.weights.shape
+        product: Array
+        if self.batch == 1:
+            product = self.weights.dot(data.reshape(c_in))
+        else:
+            product = data.reshape(self.batch, c_in).dot(self.weights.T)
+        return product.reshape(self.batch, c_out, *[1] * self.rank)
+
+    def __call__(self, data: Array, result: Array, finish: Finish) -> None:
+        """Compute the convolution; see `Method`."""
+        result[...] = self.multiply(data).reshape(result.shape)
+        for n in range(self.batch):
+            finish(n, slice(0, len(self.weights)), slice(0, 1))
 
 
 class PointwiseMethod:

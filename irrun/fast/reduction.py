@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.softmax import sum_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import BOOL, F32, NATIVE_INTEGERS, Array, freeze, to_int_tuple
 
@@ -16,6 +17,8 @@ __all__: list[str] = []
 #: Along a last axis of at most so many elements, the plain kernels reduce large arrays slice by slice.
 SHORT_AXIS = 16
 MIN_SIZE_OF_SHORT_AXIS = 2048
+#: So many rows of so many elements are summed up by a product.
+MIN_ROWS, MIN_ROW_LENGTH = 2, 32
 
 Reduce = Callable[..., Any]
 
@@ -72,22 +75,37 @@ def specialize_mean(site: CallSite) -> SpecializedKernel | None:
     keep_dims, call_plain = _keeps_dims(site), site.call_plain
     reduce: Any = np.add.reduce
     axis = axes[0] if len(axes) == 1 else None
-    entry: tuple[Any, Any] = (None, None)
+    entry: tuple[Any, Any, tuple[int, ...] | None] = (None, None, None)
 
     def compute(x: Array) -> Any:
         nonlocal entry
-        shape, count = entry
+        shape, count, kept = entry
         if x.shape != shape:
             sizes = [x.shape[a] for a in axes]
             is_plain = not x.size or not x.ndim or (axis is not None and is_short_axis(x, axis))
             count = None if is_plain else freeze(np.array(math.prod(sizes), np.float32))
-            entry = x.shape, count
+            kept = _find_kept_shape(x.shape, axes, keep_dims)
+            entry = x.shape, count, kept
         if count is None or x.dtype is not F32:
             return call_plain(x)
-        total = reduce(x, axes, F32, None, keep_dims)
+        if kept is None or not x.flags.c_contiguous:
+            total = reduce(x, axes, F32, None, keep_dims)
+        else:
+            total = sum_rows(x.reshape(math.prod(kept), -1)).reshape(kept)
         return np.divide(total, count, total) if type(total) is np.ndarray else total / count
 
     return compute
+
+
+def _find_kept_shape(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: bool) -> tuple[int, ...] | None:
+    """Return the shape of the result of a mean over spatial axes, which are the last ones, or None for other axes."""
+    rank = len(shape)
+    first = rank - len(axes)
+    if not 0 < first < rank - 1 or {a + rank if a < 0 else a for a in axes} != set(range(first, rank)):
+        return None
+    if math.prod(shape[:first]) < MIN_ROWS or math.prod(shape[first:]) < MIN_ROW_LENGTH:
+        return None
+    return shape[:first] + ((1,) * len(axes) if keep_dims else ())
 
 
 @specializes("ReduceMax-1", "ReduceMin-1")

@@ -101,6 +101,19 @@ def test_depthwise_methods_equal_plain_kernel(method, kernel, strides, dilations
         np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5)
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_maps_of_one_element_are_multiplied_as_vectors(batch):
+    data, filters = make_floats((batch, 9, 1, 1), 1), make_floats((1, 5, 9, 1, 1), 2)
+    actual, expected = compute("vector", data, filters)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5)
+    kernel = ConvolutionKernel(filters, ATTRIBUTES, PackedMemory(0))
+    assert kernel.describe(data.shape).startswith("vector")
+    assert not kernel.describe((batch, 9, 1, 2)).startswith("vector")
+    np.testing.assert_array_equal(kernel(data), actual.astype(F32))
+    padded = ConvolutionKernel(filters, {**ATTRIBUTES, "pads_begin": [1, 0], "pads_end": [-1, 0]}, PackedMemory(0))
+    np.testing.assert_array_equal(padded(data), 0)
+
+
 @pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize(
     ("shape", "kernel"),

@@ -40,6 +40,18 @@ def test_reduction_equals_plain_kernel(name, axes):
     check(name, [make_values((2, 3), np.float32), np.array(axes, np.int64)])
 
 
+@pytest.mark.parametrize("keep_dims", [True, False])
+def test_mean_over_spatial_axes_is_accurate(keep_dims):
+    attributes = {"keep_dims": keep_dims}
+    compare = compare_with_exact("ReduceMean-1", attributes, allowed_error=ALLOWED)
+    for shape in ((2, 5, 8, 9), (1, 3, 56, 56), (1, 2, 70, 90), (3, 1, 1), (1, 1, 7, 7), (2, 4, 10)):
+        for axes in ([2, 3], [-1, -2], [1, 2], [0, 1]):
+            if max(axes) < len(shape):
+                check("ReduceMean-1", [make_floats(shape), np.array(axes)], attributes, constants=(1,), compare=compare)
+    x = make_floats((2, 8, 9, 6), 1).transpose(0, 3, 1, 2)
+    check("ReduceMean-1", [x, np.array([2, 3])], attributes, constants=(1,), compare=compare)
+
+
 @pytest.mark.parametrize("name", ["ReduceMax-1", "ReduceMin-1"])
 def test_extrema_of_special_values_equal_plain_kernel(name):
     for row in ([np.nan, 1], [np.nan, np.nan], [-np.inf, -np.inf], [np.inf, np.inf], [-0.0, 0.0], [0.0, -0.0]):
