@@ -93,6 +93,26 @@ def test_each_error_is_found_once_with_its_line(tmp_path, text, expected):
         assert any(line == other and message in text for other, text in found), found
 
 
+def test_all_of_any_number_of_inputs_are_required(tmp_path):
+    layers = [
+        *(
+            layer(i, "Parameter", data='element_type="f32" shape="1,3"', outputs=[port(0, [1, 3], "FP32")])
+            for i in range(2)
+        ),
+        layer(
+            2,
+            "Concat",
+            data='axis="1"',
+            inputs=[port(i, [1, 3]) for i in range(3)],
+            outputs=[port(3, [1, 9], "FP32")],
+        ),
+        layer(3, "Result", inputs=[port(0, [1, 9])]),
+    ]
+    text = net(layers, [(0, 0, 2, 0), (1, 0, 2, 2), (2, 3, 3, 0)])
+    ((_, message),) = find(tmp_path, text)
+    assert message == "Concat-1 requires input 1 (inputs), but it is not connected"
+
+
 def test_types_of_both_ends_of_an_edge_are_compared(tmp_path):
     text = make_convolution().replace(
         '<port id="0" precision="FP32"><dim>1</dim><dim>2</dim>',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -348,6 +349,20 @@ class Operation:
         for i, port in enumerate(declared):
             if not port.optional and not (i < len(connected) and connected[i]):
                 raise ModelError(f"{self} requires input {i} ({port.name}), but it is not connected")
+        if declared and declared[-1].variadic and not self._accepts_gaps:
+            for i in range(len(declared) - 1, len(connected)):
+                if not connected[i]:
+                    raise ModelError(f"{self} requires input {i} ({declared[-1].name}), but it is not connected")
+
+    @cached_property
+    def _accepts_gaps(self) -> bool:
+        """Whether inputs among any number of inputs may be unconnected: those that no body reads, or None for them."""
+        annotations = [p.annotation for p in self._parameters if p.kind is p.VAR_POSITIONAL]
+        # The annotations of inputs may not resolve.
+        is_nullable = any(
+            a is inspect.Parameter.empty or re.search(r"\b(None|Optional|Any)\b", str(a)) for a in annotations
+        )
+        return is_nullable or BodyRunner in self.provided.values()
 
     def count_flops(
         self, inputs: Sequence[Array | None], outputs: Sequence[Array], attributes: Mapping[str, Any]
