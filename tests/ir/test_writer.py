@@ -10,6 +10,9 @@ from ir_text import chain, layer, net, port, write
 
 import irrun
 from irrun.ir.extract import extract
+from irrun.ir.graph import Graph, Layer, Port
+from irrun.ir.model import Model
+from irrun.ir.weights import Weights
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
@@ -100,6 +103,26 @@ def test_extracted_model_may_start_at_a_dynamic_rank(tmp_path):
     model = irrun.read_model(write(tmp_path, chain("Relu", "Abs", shape=()).replace('shape=""', 'shape="..."')))
     part = extract(model, ["layer1"], ["layer2"])
     np.testing.assert_array_equal(irrun.run(part, X)[0], abs(X))
+
+
+@pytest.mark.parametrize(
+    ("element_type", "shape", "attributes", "expected"),
+    [
+        ("f32", [2, 3], {}, ("f32", "2,3")),
+        ("i64", [2, -1], {}, ("i64", "2,?")),
+        ("f32", None, {}, ("f32", "...")),
+        (None, [], {}, ("dynamic", "")),
+        ("f32", [2, 3], {"element_type": "f16", "shape": "?,3"}, ("f16", "?,3")),
+    ],
+)
+def test_parameters_without_attributes_declare_their_port(tmp_path, element_type, shape, attributes, expected):
+    parsed = None if element_type is None else irrun.ElementType.parse(element_type)
+    declared = None if shape is None else irrun.PartialShape(shape)
+    graph = Graph([Layer(0, "x", "Parameter", attributes=attributes, outputs=[Port(0, parsed, declared)])])
+    graph.add_result("y", (0, 0))
+    irrun.save_model(Model(graph, Weights(), 11), tmp_path / "model.xml")
+    (parameter,) = irrun.read_model(tmp_path / "model.xml").graph.find_layers("Parameter")
+    assert (parameter.attributes["element_type"], parameter.attributes["shape"]) == expected
 
 
 def test_failed_save_leaves_no_files(tmp_path):
