@@ -78,6 +78,25 @@ def test_function_is_within_four_units_of_the_last_place(name):
     assert np.isnan(kernel(np.full(3, np.nan, np.float32))).all()
 
 
+@pytest.mark.parametrize("lanes", [4, 8])
+@pytest.mark.parametrize("name", ["Exp", "Gelu", "Sigmoid", "SoftPlus", "Tanh"])
+def test_function_of_shorter_vectors_is_within_four_units_of_the_last_place(name, lanes, monkeypatch):
+    from irrun.fast.jit import elementwise
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ExpressionKernel
+
+    monkeypatch.setattr(elementwise, "get_lanes", lambda: lanes)
+    elementwise.compile_rows.cache_clear()
+    reference, parameters = FUNCTIONS[name]
+    x = (np.random.default_rng(0).normal(size=5000) * 15).astype(np.float32)
+    result = ExpressionKernel(1, (Step(name, (0,), parameters),), [])(x)
+    elementwise.compile_rows.cache_clear()
+    with np.errstate(all="ignore"):
+        exact = reference(x.astype(np.float64))
+    bound = np.maximum(4 * np.spacing(np.abs(exact.astype(np.float32))), 2e-7)
+    assert np.all(np.abs(result - exact) <= bound)
+
+
 @pytest.mark.parametrize("operand_shape", [(), (7,), (5, 1), (3, 1, 1), (3, 5, 1), (1, 5, 7), (3, 5, 7)])
 def test_expression_broadcasts_operands(operand_shape):
     from irrun.fast.jit.expressions import Step

@@ -147,13 +147,13 @@ def _make_plan(
         places = (queries, left, SCRATCH, scores, table, get_epilogue_address(expression))
         calls.append(
             [
-                Call(compile_product(), (*places, count, size, key_length, 0, key_length)),
+                Call(compile_product(), (*places, count, size, size, key_length, 0, key_length)),
                 Call(compile_softmax(), (scores, scores, 0, count, key_length)),
                 Call(
                     compile_product(),
                     (
                         *(scores, right, SCRATCH, result, table, get_epilogue_address(Expression())),
-                        *(count, key_length, value_size, 0, value_size),
+                        *(count, key_length, key_length, value_size, 0, value_size),
                     ),
                 ),
             ]

@@ -239,6 +239,13 @@ class Function:
         """Return a * b + c, rounded once where the processor can."""
         return self.call_math("fmuladd", a, b, c)
 
+    def scale_by_power(self, value: Value, exponent: Value) -> Value:
+        """Return value * 2^exponent for vectors of 16 f32, whose exponents are whole numbers, on AVX-512."""
+        name, type_ = "llvm.x86.avx512.mask.scalef.ps.512", self.vector
+        self._declarations.add(f"{type_} @{name}({type_}, {type_}, {type_}, i16, i32 immarg)")
+        arguments = f"{type_} {value}, {type_} {exponent}, {type_} zeroinitializer, i16 -1, i32 4"
+        return self.emit(type_, f"call {type_} @{name}({arguments})")
+
     def convert(self, instruction: str, value: Value, type_: str) -> Value:
         """Convert to a type by "sext", "zext", "trunc", "bitcast", "sitofp", "uitofp", "fptosi" and so on."""
         return self.emit(type_, f"{instruction} {value.type} {value} to {type_}")

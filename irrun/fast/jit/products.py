@@ -18,6 +18,7 @@ from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution import get_epilogue_address
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, make_base
+from irrun.fast.jit.transposition import transpose_vectors
 from irrun.threads import copy_unaligned
 
 __all__ = ["Product", "compile_product", "count_packed", "divide_columns", "get_tile", "make_packing_calls"]
@@ -42,10 +43,13 @@ def get_tile() -> tuple[int, int]:
 
 @functools.cache
 def compile_product() -> Kernel:
-    """Return the kernel that multiplies rows by panels and calls the epilogue for each tile."""
+    """Return the kernel that multiplies rows by panels and calls the epilogue for each tile.
+
+    The rows of the data are `stride` elements apart, those of the result follow each other.
+    """
     rows, vectors = get_tile()
     names = ("data", "weights", "block", "result", "operands", "epilogue")
-    integers = ("count", "inner", "columns", "first", "last")
+    integers = ("count", "inner", "stride", "columns", "first", "last")
     f = Function("multiply", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
     tile = vectors * f.lanes
@@ -61,8 +65,8 @@ def compile_product() -> Kernel:
             stop = p["count"] & -height
             with f.loop(start, stop, height) as row:
                 lines = [line[:width] for line in accumulators[:height]]
-                source = f.offset(p["data"], row * p["inner"])
-                emit_tile(f, lines, panel, (source, p["inner"]), (p["block"], tile), row)
+                source = f.offset(p["data"], row * p["stride"])
+                emit_tile(f, lines, panel, (source, p["stride"]), (p["block"], tile), row)
                 position = row * p["columns"] + column
                 f.append(
                     f"call void {p['epilogue']}(ptr {p['block']}, i64 {tile}, ptr {p['result']}, i64 {position}, "
@@ -184,10 +188,22 @@ def compile_packing() -> Kernel:
         base = f.offset(p["source"], start + column * p["column_stride"])
         return f.gather(base, offsets, mask)
 
+    def transpose() -> None:
+        """Copy squares of columns whose elements are contiguous."""
+        with f.loop(0, p["width"], f.lanes) as column, f.loop(0, p["inner"], f.lanes) as k:
+            mask = f.mask_range(0, p["inner"] - k)
+            numbers = [f.max(f.min(column + i, p["columns"] - 1), 0) for i in range(f.lanes)]
+            sources = [f.offset(p["source"], number * p["column_stride"] + k) for number in numbers]
+            lines = transpose_vectors(f, [f.load(source, f.vector, mask) for source in sources])
+            target = f.offset(p["panel"], k * p["width"] + column)
+            for i, line in enumerate(lines):
+                with f.when(f.compare("slt", k + i, p["inner"])):
+                    f.store(line, f.offset(target, p["width"] * i))
+
     f.choose(
         f.compare("eq", p["column_stride"], 1),
         lambda: copy(lambda start, column, mask: f.load(f.offset(p["source"], start + column), f.vector, mask)),
-        lambda: copy(gather),
+        lambda: f.choose(f.compare("eq", p["row_stride"], 1), transpose, lambda: copy(gather)),
     )
     return compile_function(f)
 
@@ -230,7 +246,7 @@ class Product:
             addresses = (make_base(0).move(4 * first * inner), get_address(self.weights), SCRATCH)
             places = (make_base(1).move(4 * first * columns), table, get_epilogue_address(expression))
             for left, right in sections:
-                arguments = (*addresses, *places, last - first, inner, columns, left, right)
+                arguments = (*addresses, *places, last - first, inner, inner, columns, left, right)
                 parts.append([Call(compile_product(), arguments)])
         offsets = np.array([[first * size for size in sizes] for first, _ in blocks], np.int64)
         return Task(parts, 4 * get_tile_size()), offsets

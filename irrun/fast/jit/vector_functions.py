@@ -81,15 +81,13 @@ def _limit(f: Function, condition: str, x: Value, limit: Operand) -> Value:
 
 
 def _reduce_argument(f: Function, x: Value) -> tuple[Value, Value, Value]:
-    """Return n and r with x = n log(2) + r, and exp(r) - 1 - r."""
+    """Return n and r with x = n log(2) + r, and exp(r) - 1 - r; n is a vector of f32 to which `ROUNDING` is added."""
     shifted = f.multiply_add(x, LOG2_E, ROUNDING)
     rounded = shifted - ROUNDING
-    bits = f.convert("bitcast", shifted, f.integers())
-    n = bits - ROUNDING_BITS
     r = f.multiply_add(rounded, -LOG_2_HIGH, x)
     r = f.multiply_add(rounded, -LOG_2_LOW, r)
     rest = evaluate_polynomial(f, EXP_POLYNOMIAL, r) * (r * r)
-    return n, r, rest
+    return shifted, r, rest
 
 
 def _make_power(f: Function, n: Value) -> Value:
@@ -97,20 +95,27 @@ def _make_power(f: Function, n: Value) -> Value:
     return f.convert("bitcast", (n + 127) << 23, f.vector)
 
 
+def _scale(f: Function, x: Value, shifted: Value) -> Value:
+    """Return x 2^n for 1/2 < x < 2, where the result may be a subnormal number or infinite."""
+    if f.lanes == 16:
+        return f.scale_by_power(x, shifted - ROUNDING)
+    n = f.convert("bitcast", shifted, f.integers()) - ROUNDING_BITS
+    half = f.emit(n.type, f"ashr {n.type} {n}, {f.coerce(1, n.type)}")
+    return x * _make_power(f, half) * _make_power(f, n - half)  # the factors are neither
+
+
 def compute_exp(f: Function, x: Value) -> Value:
     """Return exp(x)."""
     limited = _limit(f, "ogt", _limit(f, "olt", x, EXP_LIMITS[0]), EXP_LIMITS[1])
-    n, r, rest = _reduce_argument(f, limited)
-    half = f.emit(n.type, f"ashr {n.type} {n}, {f.coerce(1, n.type)}")
-    # The result may be a subnormal number or infinite, the factors are not.
-    return ((r + rest) + 1.0) * _make_power(f, half) * _make_power(f, n - half)
+    shifted, r, rest = _reduce_argument(f, limited)
+    return _scale(f, (r + rest) + 1.0, shifted)
 
 
 def compute_expm1(f: Function, x: Value) -> Value:
     """Return exp(x) - 1 for x up to 80."""
     limited = _limit(f, "olt", x, -20.0)
-    n, r, rest = _reduce_argument(f, limited)
-    power = _make_power(f, n)
+    shifted, r, rest = _reduce_argument(f, limited)
+    power = _make_power(f, f.convert("bitcast", shifted, f.integers()) - ROUNDING_BITS)
     return f.multiply_add(power, r + rest, power - 1.0)
 
 
