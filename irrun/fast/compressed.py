@@ -19,7 +19,7 @@ from irrun.limits import check_allocation
 from irrun.ops._support.conversion import convert
 from irrun.threads import count_parts, map_parallel, run_parallel
 
-__all__ = ["CompressedWeights", "gather_rows", "is_compressed_type", "multiply_by_weights"]
+__all__ = ["CompressedWeights", "decode", "gather_rows", "get_buffer", "is_compressed_type", "multiply_by_weights"]
 
 Array = np.ndarray[Any, Any]
 
@@ -151,7 +151,7 @@ def has_only_finite_values(codes: Array) -> bool:
     return all(int((magnitudes[i : i + step] & limit).max()) < 0x7C00 for i in range(0, magnitudes.size, step))
 
 
-def _get_buffer(size: int) -> Array:
+def get_buffer(size: int) -> Array:
     """Return a buffer of f32 that belongs to the current thread."""
     buffer: Array | None = getattr(_buffers, "f32", None)
     if buffer is None or buffer.size < size:
@@ -178,9 +178,7 @@ def multiply_by_weights(data: Array, *, weights: CompressedWeights) -> Array:
     result = np.empty((count, len(rows)), F32)
     step = max(1, min(TILE_SIZE // inner, count))
     tiles = -(-count // step)
-    # Tiles of one row without groups take a few microseconds: threads would mostly wait for the interpreter's lock.
-    is_short = len(rows) == 1 and weights.groups == 1
-    parts = 1 if is_short else min(tiles, count_parts(len(rows), weights.codes.size))
+    parts = min(tiles, count_parts(len(rows), weights.codes.size))
 
     def select_part(part: int) -> slice:
         return slice(tiles * part // parts * step, min(tiles * (part + 1) // parts * step, count))
@@ -212,13 +210,13 @@ def _choose_method(rows: Array, weights: CompressedWeights) -> Any:
     is_finite = bool(np.isfinite(sums).all())
 
     def multiply_decompressed(section: slice, out: Array) -> None:
-        tile = _get_buffer(len(out) * inner).reshape(len(out), inner)
+        tile = get_buffer(len(out) * inner).reshape(len(out), inner)
         weights.decompress_rows(section, tile)
         np.matmul(tile, columns, out=out)
 
     def multiply_codes(section: slice, out: Array) -> None:
         """Apply zero points and scales to the product: one group."""
-        tile = _get_buffer(len(out) * inner).reshape(len(out), inner)
+        tile = get_buffer(len(out) * inner).reshape(len(out), inner)
         decode(weights.codes[section], tile)
         np.matmul(tile, columns, out=out)
         if zero_point is not None:
@@ -228,7 +226,7 @@ def _choose_method(rows: Array, weights: CompressedWeights) -> Any:
 
     def multiply_groups(section: slice, out: Array) -> None:
         """Apply zero points and scales to the products of the groups."""
-        tile = _get_buffer(len(out) * inner).reshape(len(out), inner)
+        tile = get_buffer(len(out) * inner).reshape(len(out), inner)
         decode(weights.codes[section], tile)
         products = np.matmul(tile.reshape(len(out), groups, -1).swapaxes(0, 1), grouped)  # [G, n, M]
         if zero_point is not None:

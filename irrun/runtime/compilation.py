@@ -13,7 +13,7 @@ import numpy as np
 
 from irrun.runtime.program import Program
 
-__all__ = ["JIT_PACKED_BYTES", "BackgroundCompilation", "Jit", "resolve_jit"]
+__all__ = ["JIT_PACKED_BYTES", "BackgroundCompilation", "Jit", "is_installed", "resolve_jit"]
 
 Jit: TypeAlias = bool | Literal["auto"] | None
 

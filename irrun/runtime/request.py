@@ -22,7 +22,7 @@ from irrun.limits import format_size, get_available_memory, parse_size, run_with
 from irrun.ops._support.context import Declaration
 from irrun.ops._support.operation import Operation
 from irrun.runtime import passes
-from irrun.runtime.compilation import JIT_PACKED_BYTES, BackgroundCompilation, Jit, resolve_jit
+from irrun.runtime.compilation import JIT_PACKED_BYTES, BackgroundCompilation, Jit, is_installed, resolve_jit
 from irrun.runtime.executor import Executor, Instrument, Observer, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
 from irrun.runtime.lowering import lower
@@ -199,8 +199,10 @@ class CompiledModel:
                 packed_memory = min(weights_memory, JIT_PACKED_BYTES if jit is True else DEFAULT_PACKED_BYTES)
                 self._fast_program = self._program
                 if optimize:
+                    # Compiled kernels read compressed weights as they are stored.
+                    arranged_memory = 0 if jit and is_installed() else weights_memory
                     self._fast_program = passes.optimize(
-                        self._program, jit is True, packed_memory, model.weights.release
+                        self._program, jit is True, packed_memory, model.weights.release, arranged_memory
                     )
         self._compilation: BackgroundCompilation | None = None
         if optimize and jit == "auto":

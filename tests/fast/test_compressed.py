@@ -8,6 +8,7 @@ import pytest
 
 import irrun
 from irrun.element_types import ELEMENT_TYPES
+from irrun.fast.arranged_weights import multiply_by_arranged_weights
 from irrun.fast.compressed import CompressedWeights, decode, gather_rows, multiply_by_weights
 from irrun.ops._support.conversion import convert
 from irrun.runtime import lowering
@@ -156,6 +157,20 @@ def test_f16_is_decompressed_within_the_memory(tmp_path):
     path = save_model(tmp_path / "model.xml", make_weights("f16", 1))
     for memory, count in ((4 * ROWS * COLUMNS, 0), (4 * ROWS * COLUMNS - 1, 1)):
         assert len(irrun.compile_model(path, weights_memory=memory)._program.compressed) == count
+
+
+@pytest.mark.parametrize("jit", [False, "auto"])
+def test_weights_in_groups_are_arranged_within_the_memory(tmp_path, monkeypatch, jit):
+    monkeypatch.setattr("irrun.runtime.request.is_installed", lambda: False)
+    path = save_model(tmp_path / "model.xml", make_weights("u4", GROUPS), embedding=True)
+    inputs = {"x": RNG.normal(size=(1, 2, COLUMNS)).astype(F32), "ids": np.array([[3]])}
+    results = []
+    for memory, kernel in ((ROWS * COLUMNS, multiply_by_arranged_weights), (ROWS * COLUMNS - 1, multiply_by_weights)):
+        compiled = irrun.compile_model(path, weights_memory=memory, jit=jit)
+        assert {i.kernel for i in compiled._fast_program.instructions} == {kernel, gather_rows}
+        results.append(compiled(inputs).to_tuple())
+    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(results[0][1], results[1][1])
 
 
 def test_f16_with_infinities_is_not_kept_compressed(tmp_path):

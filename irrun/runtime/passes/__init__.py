@@ -22,6 +22,7 @@ def optimize(
     use_jit: bool = False,
     packed_memory: int = DEFAULT_PACKED_BYTES,
     release: Callable[[], None] | None = None,
+    arranged_memory: int = 0,
 ) -> Program:
     """Return a faster program that computes the same outputs within stated bounds.
 
@@ -30,6 +31,7 @@ def optimize(
         use_jit: Whether kernels are compiled, which requires the extra `jit`.
         packed_memory: Bytes that weights may take that are kept in another form in addition.
         release: Releases the memory of the weights that were read, which is called when copies of them were made.
+        arranged_memory: Bytes that copies of compressed weights may take which are arranged for products.
     """
     fast = program.copy()
     programs = list(_walk(fast))
@@ -38,7 +40,7 @@ def optimize(
     if any(current.constant_layers for current in programs):
         from irrun.runtime.passes.compressed_weights import use_compressed_weights
 
-        use_compressed_weights(fast)
+        use_compressed_weights(fast, PackedMemory(arranged_memory, release))
     if any(instruction.operation.type == "ScaledDotProductAttention" for instruction in instructions):
         from irrun.runtime.passes.grouped_attention import group_attention
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from irrun.element_types import ElementType
+from irrun.fast.arranged_weights import ArrangedWeights, multiply_by_arranged_weights
 from irrun.fast.compressed import (
     CompressedWeights,
     gather_rows,
@@ -24,6 +25,7 @@ from irrun.fast.compressed import (
     is_compressed_type,
     multiply_by_weights,
 )
+from irrun.fast.packing import PackedMemory
 from irrun.runtime.passes.budget import Budget
 from irrun.runtime.program import Instruction, Program
 
@@ -81,11 +83,12 @@ def decompress_weights(program: Program, budget: Budget) -> None:
             _remove_chains(current, decompressed, producers)
 
 
-def use_compressed_weights(program: Program) -> None:
+def use_compressed_weights(program: Program, arranged: PackedMemory | None = None) -> None:
     """Replace the consumers of compressed weights and the chains that decompress them, in bodies too.
 
     Args:
         program: Changed in place.
+        arranged: What copies of weights may take that are arranged for products. By default there are none.
     """
     for current in _walk_programs(program):
         if not current.compressed:
@@ -93,6 +96,8 @@ def use_compressed_weights(program: Program) -> None:
         producers = {slot: i for i in current.instructions for slot in i.outputs}
         current.instructions = [_replace_consumer(current, i, producers) for i in current.instructions]
         _remove_chains(current, current.compressed, producers)
+        if arranged is not None:
+            _arrange_weights(current, arranged)
 
 
 def _walk_programs(program: Program) -> Iterator[Program]:
@@ -122,6 +127,23 @@ def _replace_consumer(program: Program, instruction: Instruction, producers: dic
         inputs=(instruction.inputs[0 if is_product else 1],),
         plain=(*(_bind_constants(program, i) for i in _list_chain(program, slot, producers)), instruction),
     )
+
+
+def _arrange_weights(program: Program, memory: PackedMemory) -> None:
+    """Replace the weights of products by copies that are arranged for them, as far as the memory allows."""
+    copies: dict[int, ArrangedWeights] = {}
+    for instruction in program.instructions:
+        if instruction.kernel is not multiply_by_weights:
+            continue
+        weights: CompressedWeights = instruction.attributes["weights"]
+        size = weights.codes.size
+        if id(weights) not in copies:
+            if not ArrangedWeights.is_arrangeable(weights) or not memory.fits(size):
+                continue
+            copies[id(weights)] = ArrangedWeights(weights)
+            memory.reserve(size)
+        instruction.kernel = multiply_by_arranged_weights
+        instruction.attributes = {"weights": copies[id(weights)]}
 
 
 def _bind_constants(program: Program, instruction: Instruction) -> Instruction:
