@@ -150,6 +150,8 @@ class ConvolutionKernel:
         self.filters, self.attributes, self.chain = filters, attributes, chain
         self._packed = packed
         self._methods: dict[tuple[int, ...], tuple[Problem, Method]] = {}
+        #: Chains without other inputs that were bound to the shape of a result.
+        self._bound: dict[tuple[int, ...], BoundChain] = {}
         #: Filters that were prepared for any shape, by the name of the method and what they depend on.
         self._prepared: dict[object, Array] = {}
 
@@ -169,6 +171,7 @@ class ConvolutionKernel:
         if entry is None:
             if len(self._methods) >= MAX_SHAPES:
                 self._methods.clear()
+                self._bound.clear()
             entry = self._methods[data.shape] = self._prepare(data.shape)
         problem, method = entry
         if type(method) is VectorMethod:
@@ -185,7 +188,12 @@ class ConvolutionKernel:
         if chain is None or result.size <= TILE or not chain.keeps_shape(shape, operands):
             method(data, blocks, _do_nothing)
             return result if chain is None else chain(result, *operands, may_overwrite=True)
-        method(data, blocks, _make_finish(chain, operands, shape, blocks))
+        bound = self._bound.get(shape)
+        if bound is None:
+            bound = BoundChain(chain, [None, *operands], shape, blocks.shape)
+            if not operands:
+                self._bound[shape] = bound
+        method(data, blocks, _make_finish(bound, blocks))
         return result
 
     def describe(self, shape: tuple[int, ...] | None) -> str:
@@ -250,9 +258,8 @@ def _do_nothing(image: int, channels: slice, positions: slice) -> None:
     pass
 
 
-def _make_finish(chain: ElementwiseChain, operands: tuple[Array, ...], shape: tuple[int, ...], blocks: Array) -> Finish:
+def _make_finish(bound: BoundChain, blocks: Array) -> Finish:
     """Return the function that applies a chain to blocks of a result [N, channels, positions]."""
-    bound = BoundChain(chain, [None, *operands], shape, blocks.shape)
 
     def finish(image: int, channels: slice, positions: slice) -> None:
         length = positions.stop - positions.start

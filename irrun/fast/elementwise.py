@@ -226,7 +226,10 @@ class BoundChain:
         axes: Sequence[int] | None = None,
     ) -> None:
         self.chain = chain
-        views = [x if x is None or x.size == 1 else np.broadcast_to(x, shape) for x in (*inputs, *chain.constants)]
+        views = [
+            x if x is None or x.size == 1 or x.shape == shape else np.broadcast_to(x, shape)
+            for x in (*inputs, *chain.constants)
+        ]
         if axes is None:
             axes = _merge_axes(shape, [v for v in views if v is not None and v.size > 1])
         #: The collapsed shape.
