@@ -169,6 +169,15 @@ def test_types_and_shapes_of_layers_are_checked():
             irrun.read_model(valid.replace(old, new).encode())
 
 
+def test_largest_shapes_of_layers_are_accepted():
+    text = LegacyNetwork(6)
+    text.add_layer("Power", [text.add_input((1, 2))], [(1, 2)], {"power": 1})
+    for dimensions in ([1, (1 << 63) - 1], [1] * 64):
+        new = "".join(f"<dim>{d}</dim>" for d in dimensions[1:])
+        model = irrun.read_model(text.to_xml().decode().replace("<dim>2</dim>", new).encode())
+        assert model.inputs[0].shape == tuple(dimensions)
+
+
 def test_omitted_variance_of_prior_boxes_is_a_tenth():
     network = LegacyNetwork(6)
     sources = [network.add_input((1, 8, 4, 4)), network.add_input((1, 3, 64, 64))]

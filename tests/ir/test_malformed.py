@@ -563,6 +563,14 @@ def test_dtd_is_reported_with_its_line(tmp_path):
         irrun.read_model(path)
 
 
+def test_error_states_how_many_more_there_are(tmp_path):
+    text = chain("Relu", "Relu", "Relu")
+    for count, more in ((1, None), (2, "and 1 more, listed by irrun validate")):
+        with pytest.raises(irrun.ModelError, match="output port 9") as caught:
+            irrun.read_model(write(tmp_path, text.replace('from-port="1" to', 'from-port="9" to', count)))
+        assert more in str(caught.value) if more else "more" not in str(caught.value)
+
+
 def test_size_of_a_file_is_limited(tmp_path, monkeypatch):
     path = write(tmp_path, chain("Relu"))
     size = path.stat().st_size
