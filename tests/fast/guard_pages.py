@@ -81,6 +81,10 @@ def run_kernels():
             product = product_kernels.ProductKernel(2, draw(length, 50), bias, [draw(50), None])
             product(draw(rows, length), draw(rows, 50))
             product_kernels.ProductKernel(2, draw(length, 50).T, (), [])(draw(rows, 50))
+        views = draw(2, 21, 3, length).transpose(0, 2, 1, 3), draw(2, 5, 3, length).transpose(0, 2, 1, 3)
+        variable = product_kernels.VariableProductKernel((False, True), bias, [draw(5), None])
+        variable(*views, draw(3, 21, 5))
+        product_kernels.VariableProductKernel((True, False), (), [])(draw(4, length, 17), draw(length, 33))
         inputs = [draw(2, 9, length), draw(2, 21, length), draw(2, 21, 5)]
         kernels.AttentionKernel([None] * 3, True)(*inputs)
         kernels.AttentionKernel([None] * 4, False)(*inputs, draw(2, 1, 21))

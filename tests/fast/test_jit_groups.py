@@ -185,11 +185,44 @@ def test_products_with_few_weights_are_not_compiled(tmp_path, rows, is_compiled)
     check(tmp_path, [x], [o.matmul(x, constant(rows, 32), False, False)], [("MatMul",)] if is_compiled else [])
 
 
+@pytest.mark.parametrize("transposes", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize(("left", "right"), [((2, 3), (2, 3)), ((4, 1), (3,)), ((), (5,)), ((), ())])
+def test_products_of_two_values_are_compiled(tmp_path, left, right, transposes):
+    rows, inner, columns = 83, 33, 50
+    x = o.parameter((*left, *((inner, rows) if transposes[0] else (rows, inner))), F32)
+    y = o.parameter((*right, *((columns, inner) if transposes[1] else (inner, columns))), F32)
+    lead = np.broadcast_shapes(left, right)
+    bias = o.parameter((*lead[-1:], rows, columns), F32)
+    value = o.add(o.divide(o.matmul(x, y, *transposes), o.constant(F32(8))), bias)
+    value = o.multiply(o.add(value, constant(*(1 for _ in lead[1:]), 1, columns)), constant(*lead, 1, 1))
+    check(tmp_path, [x, y, bias], [value], [("MatMul", "Divide", "Add", "Add", "Multiply")])
+
+
+def test_products_of_views_of_two_values_are_compiled(tmp_path):
+    x, y = o.parameter([2, 70, 3, 16], F32), o.parameter([2, 40, 3, 16], F32)
+    order = o.constant(np.array([0, 2, 1, 3]))
+    value = o.matmul(o.transpose(x, order), o.transpose(y, order), False, True)
+    check(tmp_path, [x, y], [value], [("MatMul",)])
+
+
+def test_products_of_few_rows_or_large_matrices_are_not_compiled(tmp_path):
+    for rows, inner, columns in ((15, 40, 20), (20, 1024, 65)):
+        x, y = o.parameter([2, rows, inner], F32), o.parameter([2, inner, columns], F32)
+        check(tmp_path, [x, y], [o.matmul(x, y, False, False)], [], atol=3e-4)
+    x, y = o.parameter([-1, 20, 40], F32), o.parameter([1, 40, 20], F32)
+    check(tmp_path, [x, y], [o.matmul(x, y, False, False)], [], shapes=[(2, 20, 40), (1, 40, 20)])
+
+
+@pytest.mark.parametrize("shape", [(32, 40), (3, 32, 40)])
+def test_products_of_transposed_rows_are_compiled(tmp_path, shape):
+    x = o.parameter(shape, F32)
+    check(tmp_path, [x], [o.matmul(x, constant(32, 40), True, False)], [("MatMul",)])
+
+
 def test_other_products_are_not_compiled(tmp_path):
-    x, y = o.parameter([32, 40], F32), o.parameter([32, 40], F32)
-    check(tmp_path, [x], [o.matmul(x, constant(32, 40), True, False)], [])
+    x, y = o.parameter([12, 40], F32), o.parameter([32, 40], F32)
     check(tmp_path, [x], [o.matmul(x, constant(3, 40, 40), False, False)], [])
-    check(tmp_path, [x], [o.matmul(constant(40, 32), x, False, False)], [])
+    check(tmp_path, [x], [o.matmul(constant(40, 12), x, False, False)], [])
     check(tmp_path, [x, y], [o.matmul(x, y, False, True)], [])
     z = o.parameter([32, 40], np.float64)
     check(tmp_path, [z], [o.matmul(z, o.constant(draw((40, 40)).astype(np.float64)), False, False)], [])

@@ -14,9 +14,10 @@ from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product
 from irrun.fast.jit.tasks import Task
+from irrun.fast.jit.variable_products import bind_products, describe_products
 from irrun.limits import check_allocation
 
-__all__ = ["ProductKernel"]
+__all__ = ["ProductKernel", "VariableProductKernel"]
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -52,18 +53,29 @@ class ProductKernel:
         weights: f32, shape [K, N], with any strides.
         steps: The steps of the epilogue.
         operands: For each of its operands, its value if it is constant.
+        transposes: Whether the last two dimensions of the data are swapped.
     """
 
     description = "compiled: product, panels of packed weights"
 
-    def __init__(self, rank: int, weights: Array, steps: tuple[Step, ...], operands: Sequence[Array | None]) -> None:
+    def __init__(
+        self,
+        rank: int,
+        weights: Array,
+        steps: tuple[Step, ...],
+        operands: Sequence[Array | None],
+        transposes: bool = False,
+    ) -> None:
         self._rank, self._steps = rank, steps
+        self._transposes = transposes
         self._product = Product(weights)
         self._constants = [None if x is None else make_contiguous(x) for x in operands]
         self._bindings: dict[tuple[Shape, ...], _BoundProduct] = {}
 
     def __call__(self, data: Array, *variables: Array) -> Array:
         """Multiply, and compute the epilogue."""
+        if self._transposes:
+            data = data.swapaxes(-1, -2)
         key = (data.shape, *[x.shape for x in variables])
         bound = self._bindings.get(key)
         if bound is None:
@@ -83,7 +95,7 @@ class ProductKernel:
 
     def prepare(self, data_shape: Shape, shapes: Sequence[Shape]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands."""
-        self._bind(data_shape, tuple(shapes))
+        self._bind(_swap(data_shape) if self._transposes else data_shape, tuple(shapes))
 
     def _bind(self, data_shape: Shape, shapes: tuple[Shape, ...]) -> _BoundProduct:
         if len(data_shape) != self._rank or data_shape[-1] != self._product.inner or not math.prod(data_shape):
@@ -118,3 +130,105 @@ def classify_operand(operand: Shape, shape: Shape) -> str:
         if operand[-1] == math.prod(operand) == shape[-1]:
             return "column"
     raise ValueError("expected an operand with the shape of the result or of its columns")
+
+
+class VariableProductKernel:
+    """The kernel of products of two variable values, such as scores of attention, with an epilogue.
+
+    The right-hand matrix of each product is packed to scratch memory by the thread that multiplies by it.
+
+    Args:
+        transposes: Whether each of the values is transposed.
+        steps: The steps of the epilogue.
+        operands: For each of its operands, its value if it is constant.
+    """
+
+    description = "compiled: products, panels packed by each thread"
+
+    def __init__(
+        self, transposes: tuple[bool, bool], steps: tuple[Step, ...], operands: Sequence[Array | None]
+    ) -> None:
+        self._transposes, self._steps = transposes, steps
+        self._constants = [None if x is None else make_contiguous(x) for x in operands]
+        self._bindings: dict[tuple[Shape, ...], _BoundProduct] = {}
+
+    def __call__(self, a: Array, b: Array, *variables: Array) -> Array:
+        """Multiply, and compute the epilogue."""
+        left, right = (x.swapaxes(-1, -2) if t else x for x, t in zip((a, b), self._transposes, strict=True))
+        if left.strides[-1] != F32.itemsize or not left.flags.aligned:  # rows of one element may keep other strides
+            left = make_contiguous(left)
+        if not right.flags.aligned:
+            right = make_contiguous(right)
+        key = (left.shape, left.strides, right.shape, right.strides, *[x.shape for x in variables])
+        bound = self._bindings.get(key)
+        if bound is None:
+            bound = self._bind(key[:2], key[2:4], key[4:])
+        if not left.dtype == right.dtype == F32 or not all(x.dtype == F32 for x in variables):
+            raise ValueError("expected f32")
+        check_allocation(bound.shape, F32)
+        table = bound.table
+        held = [make_contiguous(x) for x in variables]
+        if held:
+            table = table.copy()
+            for position, x in zip(bound.variables, held, strict=True):
+                table[:, position] += get_address(x)
+        result = np.empty(bound.shape, F32)
+        bound.task.run(get_address(left), get_address(right), get_address(result), get_address(table))
+        return result
+
+    def prepare(self, data_shape: Shape, shapes: Sequence[Shape]) -> None:
+        """Compile the kernels for declared shapes of the values and the variable operands."""
+        left, right = (_swap(s) if t else s for s, t in zip((data_shape, shapes[0]), self._transposes, strict=True))
+        self._bind((left, _get_strides(left)), (right, _get_strides(right)), tuple(shapes[1:]))
+
+    def _bind(self, left: tuple[Shape, ...], right: tuple[Shape, ...], shapes: tuple[Shape, ...]) -> _BoundProduct:
+        """Return the product of values with stated shapes and strides."""
+        layout = describe_products(*left, *right)
+        shape = layout.shape
+        remaining = iter(shapes)
+        operands = [next(remaining) if x is None else x.shape for x in self._constants]
+        expression = Expression(tuple(classify_item_operand(x, shape) for x in operands), self._steps)
+        steps = [_get_item_steps(x, shape) for x in operands]
+        task, table = bind_products(layout, expression, steps)
+        for position, x in enumerate(self._constants):
+            if x is not None:
+                table[:, position] += get_address(x)
+        bound = _BoundProduct(shape, task, table, [i for i, x in enumerate(self._constants) if x is None])
+        if len(self._bindings) >= MAX_BINDINGS:
+            self._bindings.clear()
+        key = (*left, *right, *shapes)
+        self._bindings[key] = bound
+        return bound
+
+
+def _swap(shape: Shape) -> Shape:
+    """Return a shape with swapped last two dimensions."""
+    return (*shape[:-2], *shape[:-3:-1])
+
+
+def _get_strides(shape: Shape) -> Shape:
+    """Return the strides in bytes of contiguous f32."""
+    return tuple(F32.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def classify_item_operand(operand: Shape, shape: Shape) -> str:
+    """Return the kind of an operand of the epilogue of products, each of which has the last two dimensions.
+
+    Raises:
+        ValueError: It broadcasts in another way.
+    """
+    lead, item = operand[:-2], operand[-2:]
+    if len(operand) > len(shape) or any(
+        d not in (1, n) for d, n in zip(reversed(lead), reversed(shape[:-2]), strict=False)
+    ):
+        raise ValueError("expected an operand that broadcasts to the result")
+    return classify_operand(item, shape[-2:])
+
+
+def _get_item_steps(operand: Shape, shape: Shape) -> tuple[Shape, int]:
+    """Return the bytes between the elements of an operand along each leading axis, and between its rows."""
+    item = operand[-2:]
+    size = F32.itemsize * math.prod(item)
+    lead = (1,) * (len(shape) - max(2, len(operand))) + operand[:-2]
+    steps = tuple(0 if d == 1 else size * math.prod(lead[i + 1 :]) for i, d in enumerate(lead))
+    return steps, F32.itemsize * shape[-1] if item == shape[-2:] else 0

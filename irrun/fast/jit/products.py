@@ -177,10 +177,11 @@ def compile_packing() -> Kernel:
     p = f.parameters
 
     def copy(load: Callable[[Value, Value, Value], Value]) -> None:
-        with f.loop(0, p["inner"]) as k, f.loop(0, p["width"], f.lanes) as column:
+        with f.loop(0, p["width"], f.lanes) as column:
             mask = f.mask_range(0, p["columns"] - column)
-            target = f.offset(p["panel"], k * p["width"] + column)
-            f.store(load(k * p["row_stride"], column, mask), target)
+            with f.loop(0, p["inner"]) as k:
+                target = f.offset(p["panel"], k * p["width"] + column)
+                f.store(load(k * p["row_stride"], column, mask), target)
 
     def gather(start: Value, column: Value, mask: Value) -> Value:
         lanes = f.convert("sext", f.lane_numbers(), f.integers(64))

@@ -28,9 +28,10 @@ from irrun.fast.jit.kernels import (
     SoftmaxKernel,
 )
 from irrun.fast.jit.pooling import MaxPoolKernel
-from irrun.fast.jit.product_kernels import ProductKernel
+from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
 from irrun.fast.jit.sites import SITES, create_kernel
 from irrun.fast.jit.steps import Translation, translate
+from irrun.fast.jit.variable_products import MAX_PACKED_SIZE, MIN_ROWS
 from irrun.fast.packing import PackedMemory
 from irrun.ir.graph import Port
 from irrun.runtime.passes.specialization import make_site
@@ -39,7 +40,7 @@ from irrun.runtime.program import ABSENT, Instruction, Program
 __all__ = ["Compilation", "Group", "is_row_or_full", "use_compiled_kernels"]
 
 Array = np.ndarray[Any, Any]
-Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel
+Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel | VariableProductKernel
 
 F16, F32 = ELEMENT_TYPES["f16"], np.dtype(np.float32)
 
@@ -236,26 +237,54 @@ class Compilation:
         return group
 
     def start_product(self, number: int) -> Group | None:
-        """Return the group of a product with constant weights."""
+        """Return the group of a product with constant weights, or of products of two values."""
         instruction = self.instructions[number]
+        if all(self.get_constant(slot) is None for slot in instruction.inputs):
+            return self.start_variable_product(number)
         data, weights = instruction.inputs[0], self.get_constant(instruction.inputs[1])
         value = instruction.outputs[0]
         shape = self.get_shape(value)
         if weights is None or weights.ndim != 2 or weights.dtype != F32 or shape is None or not weights.size:
             return None
-        if instruction.attributes.get("transpose_a") or not self.is_f32(data) or not self.is_f32(value):
+        transposes = bool(instruction.attributes.get("transpose_a"))
+        if not self.is_f32(data) or not self.is_f32(value):
             return None
         if self.get_constant(data) is not None or weights.size < MIN_WEIGHTS or not self.packed.fits(weights.nbytes):
             return None
         rank = len(shape) if (data_shape := self.get_shape(data)) is None else len(data_shape)
+        if transposes and rank < 2:
+            return None
         matrix = weights.T if instruction.attributes.get("transpose_b") else weights
 
         def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
             self.packed.reserve(weights.nbytes)
-            return ProductKernel(rank, matrix, steps, operands)
+            return ProductKernel(rank, matrix, steps, operands, transposes)
 
         group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
         group.accepts = functools.partial(is_row_or_full, shape)
+        self.extend(group)
+        return group
+
+    def start_variable_product(self, number: int) -> Group | None:
+        """Return the group of products of two values of known shapes."""
+        instruction = self.instructions[number]
+        value = instruction.outputs[0]
+        shapes = [self.get_shape(slot) for slot in (value, *instruction.inputs)]
+        if not all(map(self.is_f32, (value, *instruction.inputs))):
+            return None
+        if any(shape is None or None in shape or len(shape) < 2 for shape in shapes):
+            return None
+        transposes = tuple(bool(instruction.attributes.get(f"transpose_{name}")) for name in "ab")
+        rows, columns = (shapes[0] or ())[-2:]
+        inner = (shapes[2] or ())[-1 if transposes[1] else -2]
+        if rows < MIN_ROWS or inner * columns > MAX_PACKED_SIZE:
+            return None
+
+        def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
+            return VariableProductKernel((transposes[0], transposes[1]), steps, operands)
+
+        group = Group(number, value, shapes[0] or (), create, instruction.inputs, [number], {value: ("value", 0)})
+        group.accepts = lambda operand: is_row_or_full((rows, columns), operand[-2:])
         self.extend(group)
         return group
 
