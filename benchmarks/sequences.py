@@ -4,9 +4,11 @@
     python benchmarks/sequences.py                      # one thread
     python benchmarks/sequences.py --threads 2
     python benchmarks/sequences.py --threads 2 --busy   # while another process keeps a core busy
+    python benchmarks/sequences.py --threads 2 --alone  # irrun alone, with one and two threads in turns
     python benchmarks/sequences.py --growth             # time against iterations, lengths and batch sizes
 
-Both run the same files on the same inputs, in turns, in one process, with the same number of threads.
+Both run the same files on the same inputs, in turns, in one process, with the same number of threads. Runs in different
+processes are not comparable on machines whose speed varies.
 """
 
 from __future__ import annotations
@@ -88,12 +90,24 @@ def compare(case: Case, folder: Path, seconds: float) -> dict[str, float]:
     return measure(runs, seconds)
 
 
+def compare_threads(case: Case, folder: Path, seconds: float) -> dict[str, float]:
+    """Measure one case with one thread and with several, after checking that the results have the same bits."""
+    path = folder / "model.xml"
+    ov.save_model(case.build(), path, compress_to_fp16=False)
+    inputs = case.make_inputs()
+    one, several = (irrun.compile_model(path, threads=count) for count in (1, int(THREADS)))
+    for value, expected in zip(several(inputs).to_tuple(), one(inputs).to_tuple(), strict=True):
+        np.testing.assert_array_equal(value, expected)
+    return measure({f"{THREADS} threads": lambda: several(inputs), "1 thread": lambda: one(inputs)}, seconds)
+
+
 def main() -> None:
     """Print a table of all cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help="parts of the names of the cases to run; all by default")
     parser.add_argument("--threads", default="1", help="threads of both engines")
     parser.add_argument("--busy", action="store_true", help="keep one core busy with another process")
+    parser.add_argument("--alone", action="store_true", help="compare irrun with one thread and with --threads")
     parser.add_argument("--seconds", type=float, default=1.0, help="how long each case runs")
     parser.add_argument("--growth", action="store_true", help="measure how time grows, instead of the cases")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -106,12 +120,15 @@ def main() -> None:
         for name, case in cases.items():
             if options.cases and not any(part in name for part in options.cases):
                 continue
-            times = compare(case, Path(folder), options.seconds)
-            ratio = times["irrun"] / times["OpenVINO"]
-            rows[name] = {**times, "ratio": ratio, "target": case.target}
+            times = (compare_threads if options.alone else compare)(case, Path(folder), options.seconds)
+            ours, peer = times.values()
+            target = 1.0 if options.alone else case.target
+            rows[name] = {**times, "ratio": ours / peer, "target": target}
             if not options.json:
-                ours, peer = times["irrun"] * 1e3, times["OpenVINO"] * 1e3
-                print(f"{name:52} {ours:9.3f} ms {peer:9.3f} ms {ratio:6.2f}  (target {case.target:g})", flush=True)
+                ratio = ours / peer
+                print(
+                    f"{name:52} {ours * 1e3:9.3f} ms {peer * 1e3:9.3f} ms {ratio:6.2f}  (target {target:g})", flush=True
+                )
     if options.json:
         print(json.dumps(rows, indent=2))
     else:

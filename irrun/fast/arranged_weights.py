@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.compressed import MAX_SCALED_ROWS, CompressedWeights, decode, get_buffer
+from irrun.fast.compressed import (
+    MAX_SCALED_ROWS,
+    SMALL_TILE_SIZE,
+    TILE_SIZE,
+    CompressedWeights,
+    decode,
+    get_buffer,
+)
 from irrun.limits import check_allocation
 from irrun.threads import count_parts, map_parallel, run_parallel
 
@@ -25,8 +32,6 @@ F32 = np.dtype(np.float32)
 
 #: Rows of the weights in a block at most, and their multiple.
 BLOCK_ROWS, BLOCK_MULTIPLE = 1024, 64
-#: Elements of a tile: calls of NumPy take little time beside its work.
-TILE_SIZE = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -85,12 +90,6 @@ class ArrangedWeights:
         lowest, highest = float(zero_point.min()), float(zero_point.max())
         return limits[0] - highest >= -128 and limits[1] - lowest <= 127 and bool((zero_point % 1 == 0).all())
 
-    @property
-    def tile_groups(self) -> int:
-        """The number of groups of a block that are decompressed at a time."""
-        count = -(-self.blocks[0].codes.size // TILE_SIZE)
-        return -(-self.groups // count)
-
 
 def _arrange_block(weights: CompressedWeights, rows: slice) -> _Block:
     values = np.empty((rows.stop - rows.start, weights.shape[1]), F32)
@@ -148,14 +147,19 @@ def multiply_by_arranged_weights(data: Array, *, weights: ArrangedWeights) -> Ar
     return result.reshape(*data.shape[:-1], count)
 
 
-def _iterate_tiles(block: _Block, weights: ArrangedWeights) -> Iterator[tuple[slice, Array]]:
+def _iterate_tiles(block: _Block, weights: ArrangedWeights, tile_size: int) -> Iterator[tuple[slice, Array]]:
     """Decompress the codes of a block.
+
+    Args:
+        block: The block.
+        weights: The weights that it belongs to.
+        tile_size: Elements that are decompressed at a time at most, if groups are not longer.
 
     Yields:
         Some groups, and their codes in f32, shape [groups, K / G, rows], which are valid until the next ones.
     """
     size, count = block.codes.shape[0] // weights.groups, block.codes.shape[1]
-    step = weights.tile_groups
+    step = -(-weights.groups // -(-block.codes.size // tile_size))
     for first in range(0, weights.groups, step):
         groups = slice(first, min(first + step, weights.groups))
         codes = block.codes[groups.start * size : groups.stop * size]
@@ -167,7 +171,7 @@ def _iterate_tiles(block: _Block, weights: ArrangedWeights) -> Iterator[tuple[sl
 def _multiply_codes(grouped: Array, block: _Block, weights: ArrangedWeights, out: Array) -> None:
     """Multiply few rows, shape [G, M, K / G], by codes, and scale the products of the groups."""
     products = np.empty((*grouped.shape[:2], out.shape[1]), F32)
-    for groups, tile in _iterate_tiles(block, weights):
+    for groups, tile in _iterate_tiles(block, weights, TILE_SIZE):
         np.matmul(grouped[groups], tile, out=products[groups])
     np.einsum("gmn,gn->mn", products, block.scale, out=out)
 
@@ -175,7 +179,7 @@ def _multiply_codes(grouped: Array, block: _Block, weights: ArrangedWeights, out
 def _multiply_values(rows: Array, block: _Block, weights: ArrangedWeights, out: Array) -> None:
     """Multiply rows, shape [M, K], by decompressed weights."""
     size = rows.shape[1] // weights.groups
-    for groups, tile in _iterate_tiles(block, weights):
+    for groups, tile in _iterate_tiles(block, weights, SMALL_TILE_SIZE):
         np.multiply(tile, block.scale[groups, np.newaxis], tile)
         columns = rows[:, groups.start * size : groups.stop * size]
         if not groups.start:

@@ -25,8 +25,10 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Elements of a tile: as f32 it takes 2 MiB, so that calls of NumPy take no time beside the work of a tile.
-TILE_SIZE = 1 << 19
+#: Elements of a tile for products of few rows, 4 MiB as f32: threads seldom need the interpreter's lock.
+TILE_SIZE = 1 << 20
+#: The same for products of more rows, which take longer.
+SMALL_TILE_SIZE = 1 << 19
 #: For so many rows at most, the products of the groups are scaled instead of the weights.
 MAX_SCALED_ROWS = 8
 #: Types that NumPy converts to f32 fast.
@@ -73,7 +75,7 @@ class CompressedWeights:
         """Return the weights in f32, with the bits that the operations of the model compute."""
         rows, columns = self.shape
         result = np.empty((rows, columns), F32)
-        step = max(1, TILE_SIZE // columns)
+        step = max(1, SMALL_TILE_SIZE // columns)
         parts = count_parts(1, result.size)
         tiles = -(-rows // step)
 
@@ -176,7 +178,8 @@ def multiply_by_weights(data: Array, *, weights: CompressedWeights) -> Array:
     multiply_tile = _choose_method(rows, weights)
     check_allocation((count, len(rows)), F32)
     result = np.empty((count, len(rows)), F32)
-    step = max(1, min(TILE_SIZE // inner, count))
+    tile_size = TILE_SIZE if len(rows) <= MAX_SCALED_ROWS else SMALL_TILE_SIZE
+    step = max(1, min(tile_size // inner, count))
     tiles = -(-count // step)
     parts = min(tiles, count_parts(len(rows), weights.codes.size))
 

@@ -35,6 +35,7 @@ def make_weights(name, rows, groups, size, zero_point="groups", *, is_scale_shar
 def _tiles(request, monkeypatch):
     if request.param:
         monkeypatch.setattr(module, "TILE_SIZE", 1 << 10)
+        monkeypatch.setattr(module, "SMALL_TILE_SIZE", 1 << 10)
         monkeypatch.setattr(module, "BLOCK_ROWS", 64)
 
 
