@@ -453,6 +453,19 @@ def test_overlapping_constants_are_unpacked_once_or_rejected(tmp_path):
         tracemalloc.stop()
 
 
+def test_small_constants_may_overlap(tmp_path):
+    """Nine constants of 60 of the 64 bytes take more than eight times as much when they are unpacked."""
+    constants = [
+        layer(i, "Const", data=f'element_type="u4" shape="{120 - i}" offset="{i % 4}" size="60"',
+              outputs=[port(0, (120 - i,), "U4")])
+        for i in range(9)
+    ]  # fmt: skip
+    results = [layer(9 + i, "Result", inputs=[port(0)]) for i in range(9)]
+    text = net(constants + results, [(i, 0, 9 + i, 0) for i in range(9)])
+    compiled = irrun.compile_model(write(tmp_path, text, bytes(range(64))))
+    assert [int(value[0]) for value in compiled().to_tuple()] == [i % 4 for i in range(9)]
+
+
 def test_devices_and_pipes_are_rejected(tmp_path):
     """Neither endless devices nor pipes without a writer block reading."""
     path = write(tmp_path, GOOD)
