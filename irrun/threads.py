@@ -37,8 +37,8 @@ Array = np.ndarray[Any, Any]
 #: Environment variables that limit the number of threads, the most important first.
 VARIABLES = ("IRRUN_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 #: Nanoseconds that a part takes at least, by estimation: to wake a thread, and to wait for the interpreter's lock while
-#: another thread has it, takes about 50,000 each.
-MIN_PART_TIME = 200_000
+#: another thread has it, takes about 50,000 each, and more while another process keeps a core busy.
+MIN_PART_TIME = 250_000
 #: Nanoseconds that a call of NumPy takes at least in a part: two threads with shorter calls mostly wait for each other.
 MIN_CALL_TIME = 40_000
 #: Parts of a computation at most: with more, the threads finish at almost the same time, but products are smaller.

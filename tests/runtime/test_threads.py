@@ -144,7 +144,7 @@ def test_fewer_parts_than_two_batches_run_on_the_calling_thread():
 
 
 def test_number_of_parts_is_even_and_grows_with_the_time():
-    assert [divide_time(time * 200_000) for time in (0, 1, 2, 3, 4, 7, 100)] == [1, 1, 2, 2, 4, 6, 16]
+    assert [divide_time(time * threads.MIN_PART_TIME) for time in (0, 1, 2, 3, 4, 7, 100)] == [1, 1, 2, 2, 4, 6, 16]
     assert divide_time(4_000_000, calls=50) == 2
     assert divide_time(3_900_000, calls=50) == 1
 
