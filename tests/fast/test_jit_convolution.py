@@ -82,3 +82,21 @@ def test_tiles_of_narrower_vectors_agree(lanes):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     process = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
     assert process.returncode == 0, process.stderr[-2000:]
+
+
+@pytest.mark.parametrize("rows", [1, 6, 7, 8, 13, 21])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_rows_agree_with_the_plain_kernel(rows, stride):
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ConvolutionKernel
+
+    rng = np.random.default_rng(rows)
+    data = rng.normal(size=(2, 9, rows * stride, 19)).astype(np.float32)
+    filters = rng.normal(size=(9, 1, 1, 5, 5)).astype(np.float32)
+    residual = rng.normal(size=(2, 9, rows, (19 - 1) // stride + 1)).astype(np.float32)
+    attributes = {**WINDOWS, "strides": [stride, stride], "pads_begin": [2, 2], "pads_end": [2, 2]}
+    kernel = ConvolutionKernel(filters, attributes, (Step("Add", (0, 1)),), [None])
+    result = run_with_threads(lambda: kernel(data, residual))
+    expected = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes) + residual
+    magnitude = group_convolution_1(np.abs(data), np.abs(filters), **attributes) + np.abs(residual)
+    assert np.all(np.abs(result - expected) <= 26 * EPSILON * magnitude)
