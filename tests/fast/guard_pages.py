@@ -19,6 +19,7 @@ from irrun.fast.jit import (
     compressed,
     interpolation,
     kernels,
+    means,
     product_kernels,
     quantized_kernels,
     quantized_products,
@@ -90,6 +91,7 @@ def run_kernels():
         kernels.AttentionKernel([None] * 4, False)(*inputs, draw(2, 1, 21))
         run_convolutions(length, bias)
         run_interpolations(length)
+        means.MeanKernel(3, 1, False)(draw(3, 5, length))
     codes = guard(np.random.default_rng(0).integers(-128, 128, (21, 96)).astype(np.int8))
     scale = guard(np.random.default_rng(0).uniform(0.5, 1, (21, 3)).astype(np.float32))
     kernel = compressed.CompressedKernel(CompressedWeights(codes, None, scale, 3))

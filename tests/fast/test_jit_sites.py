@@ -1,6 +1,7 @@
 """Compiled forms of specialized kernels agree with the plain kernels."""
 
 import importlib.util
+import math
 
 import numpy as np
 import pytest
@@ -113,3 +114,30 @@ def test_concatenation_refuses_other_types_and_shapes():
     for other in (data.astype(np.float64), data[..., 1:], data[0]):
         with pytest.raises(ValueError, match=r"expected f32|do not match"):
             kernel(data, other)
+
+
+@pytest.mark.parametrize("axes", [[2, 3], [-1], [-1, 0, 2, 1]])
+@pytest.mark.parametrize("keep_dims", [True, False])
+def test_means_agree_with_the_plain_kernel(axes, keep_dims):
+    for shape in ((2, 70, 7, 7), (1, 9, 57, 33), (40, 3, 20, 1)):
+        constants = (None, np.array(axes))
+        shapes = [shape, (len(axes),), None]
+        kernel, plain = make_kernel("ReduceMean", "opset1", {"keep_dims": keep_dims}, constants, shapes)
+        data = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        result = run_with_threads(lambda kernel=kernel, data=data: kernel(data))
+        expected = plain(data.astype(np.float64), np.array(axes), keep_dims=keep_dims)
+        assert result.shape == expected.shape
+        np.testing.assert_allclose(result, expected, rtol=0, atol=math.prod(shape) * EPSILON)
+        view = data.transpose(0, 1, 3, 2)[:, ::2]
+        expected = plain(view.astype(np.float64), np.array(axes), keep_dims=keep_dims)
+        np.testing.assert_allclose(kernel(view), expected, rtol=0, atol=math.prod(shape) * EPSILON)
+        with pytest.raises(ValueError, match="declared rank"):
+            kernel(data[0])
+
+
+@pytest.mark.parametrize(
+    ("axes", "shape"), [([1], (2, 40, 60)), ([2], (2, 4, 6)), ([], (2, 40, 60)), ([5], (2, 40, 60))]
+)
+def test_other_means_are_left_to_the_specialized_kernel(axes, shape):
+    shapes = [shape, (len(axes),), None]
+    assert make_kernel("ReduceMean", "opset1", {}, (None, np.array(axes, np.int64)), shapes)[0] is None

@@ -16,7 +16,15 @@ from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
 from irrun.fast.jit.vector_functions import compute_exp
 
-__all__ = ["add", "compile_normalization", "compile_softmax", "compute_softmax", "fold", "make_normalization_task"]
+__all__ = [
+    "add",
+    "compile_normalization",
+    "compile_softmax",
+    "compute_softmax",
+    "fold",
+    "make_normalization_task",
+    "sum_row",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +90,8 @@ def fold(f: Function, vector: Value, combine: Callable[[Value, Value], Value]) -
     return f.emit("float", f"extractelement {vector.type} {vector}, i32 0")
 
 
-def _sum_row(f: Function, length: Value, compute: Callable[[Value, Value | None], Value]) -> Value:
+def sum_row(f: Function, length: Value, compute: Callable[[Value, Value | None], Value]) -> Value:
+    """Append the sum of a row, of which `compute` returns the vectors at positions."""
     return _reduce_row(f, length, 0.0, compute, add, lambda x: fold(f, x, add))
 
 
@@ -112,7 +121,7 @@ def compile_softmax() -> Kernel:
             f.store(value, f.offset(target, position), mask)
             return value
 
-        factor = 1.0 / _sum_row(f, length, exponentiate)
+        factor = 1.0 / sum_row(f, length, exponentiate)
 
         def scale(position: Value, mask: Value | None, target: Value = target, factor: Value = factor) -> None:
             pointer = f.offset(target, position)
@@ -163,7 +172,7 @@ def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bo
         def load(position: Value, mask: Value | None, source: Value = source) -> Value:
             return f.load(f.offset(source, position), f.vector, mask)
 
-        mean = _sum_row(f, length, load) / count
+        mean = sum_row(f, length, load) / count
 
         def square(position: Value, mask: Value | None, mean: Value = mean) -> Value:
             difference = load(position, mask) - mean
@@ -171,7 +180,7 @@ def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bo
 
         factor = f.coerce(1.0, "float")
         if is_scaled:
-            variance = _sum_row(f, length, square) / count
+            variance = sum_row(f, length, square) / count
             if is_inside:
                 deviation = f.call_math("sqrt", variance + p["epsilon"])
             else:

@@ -9,12 +9,17 @@ from typing import Any, TypeAlias
 from irrun.fast.interpolate import Interpolation
 from irrun.fast.jit.concatenation import ConcatKernel
 from irrun.fast.jit.interpolation import InterpolateKernel
+from irrun.fast.jit.means import MeanKernel
 from irrun.fast.jit.transposition import MIN_MATRIX_SIZE
+from irrun.fast.reduction import read_axes
 from irrun.fast.specialization import CallSite, specialize
 
 __all__ = ["SITES", "SiteKernel", "create_kernel"]
 
-SiteKernel: TypeAlias = ConcatKernel | InterpolateKernel
+#: Elements from which means are compiled.
+MIN_REDUCED_SIZE = 1 << 11
+
+SiteKernel: TypeAlias = ConcatKernel | InterpolateKernel | MeanKernel
 #: The declared shapes of the inputs and the outputs, where their ranks are known, with None for dynamic dimensions.
 Shapes = Sequence[Sequence[Any] | None]
 
@@ -40,10 +45,21 @@ def _create_concatenation(site: CallSite, shapes: Shapes) -> ConcatKernel | None
     return ConcatKernel(site.attributes["axis"], site.constants)
 
 
+def _create_mean(site: CallSite, shapes: Shapes) -> MeanKernel | None:
+    """Create a kernel for the last axes of many elements."""
+    axes, shape = read_axes(site), shapes[0]
+    if not axes or shape is None or math.prod(d or 64 for d in shape) < MIN_REDUCED_SIZE:
+        return None
+    rank, count = len(shape), len(axes)
+    is_last = sorted(axis % rank for axis in axes if -rank <= axis < rank) == list(range(rank - count, rank))
+    return MeanKernel(rank, count, bool(site.attributes.get("keep_dims", False))) if is_last else None
+
+
 #: Operation -> function that creates the kernel of a call site in f32.
 SITES: dict[str, Callable[[CallSite, Shapes], SiteKernel | None]] = {
     "Concat": _create_concatenation,
     "Interpolate": _create_interpolation,
+    "ReduceMean": _create_mean,
 }
 
 

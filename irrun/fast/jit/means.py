@@ -1,0 +1,76 @@
+"""ReduceMean along the last axes, such as the pooling of whole maps."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.code import Function, Value
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.elementwise import make_contiguous
+from irrun.fast.jit.reductions import sum_row
+from irrun.fast.jit.tasks import Task, make_base, make_range_task
+
+__all__ = ["MeanKernel", "compile_means"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: Elements of a part that a thread sums up at least, and parts at most.
+MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
+
+
+@functools.cache
+def compile_means() -> Kernel:
+    """Return the kernel that computes the means of rows."""
+    integers = ("first", "last", "length")
+    f = Function("average", [("data", "ptr"), ("result", "ptr"), *((n, "i64") for n in integers)], get_lanes())
+    p = f.parameters
+    length = p["length"]
+    count = f.convert("sitofp", length, "float")
+    with f.loop(p["first"], p["last"]) as row:
+        source = f.offset(p["data"], row * length)
+
+        def load(position: Value, mask: Value | None, source: Value = source) -> Value:
+            return f.load(f.offset(source, position), f.vector, mask)
+
+        f.store(sum_row(f, length, load) / count, f.offset(p["result"], row))
+    return compile_function(f)
+
+
+class MeanKernel:
+    """The kernel of ReduceMean along the last axes.
+
+    Args:
+        rank: The rank of the data.
+        count: The number of axes.
+        keeps_dimensions: Whether they are kept with size 1.
+    """
+
+    description = "compiled: means of rows"
+
+    def __init__(self, rank: int, count: int, keeps_dimensions: bool) -> None:
+        self._rank, self._count = rank, count
+        self._kept = (1,) * count if keeps_dimensions else ()
+        compile_means()
+
+    def __call__(self, data: Array) -> Array:
+        """Compute the means."""
+        if data.dtype != F32 or data.ndim != self._rank or not data.size:
+            raise ValueError("expected f32 of the declared rank")
+        lead = data.shape[: self._rank - self._count]
+        result = np.empty((*lead, *self._kept), F32)
+        data = make_contiguous(data)
+        _make_task(math.prod(lead), data.size // math.prod(lead)).run(get_address(data), get_address(result))
+        return result
+
+
+@functools.lru_cache(maxsize=256)
+def _make_task(rows: int, length: int) -> Task:
+    count = max(1, min(MAX_PARTS, rows, rows * length // MIN_PART_SIZE))
+    return make_range_task(compile_means(), (make_base(0), make_base(1)), rows, count, (length,))
