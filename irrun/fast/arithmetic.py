@@ -16,6 +16,7 @@ from irrun.fast.support import (
     NATIVE_INTEGERS,
     ZERO,
     Array,
+    call_by_rows,
     has_nan,
     to_operand,
 )
@@ -72,6 +73,8 @@ def specialize_ufunc(
         def compute(a: Array, b: Array) -> Any:
             dtype = a.dtype
             if dtype is b.dtype and (dtype is common or dtype in dtypes):
+                if a.ndim == b.ndim == 4 and a.shape != b.shape:
+                    return call_by_rows(_count_row(a.shape, b.shape), ufunc, a, b)
                 return ufunc(a, b)
             return call_plain(a, b)
 
@@ -96,6 +99,13 @@ def specialize_ufunc(
         return ufunc(operand, b) if b.dtype is dtype and b.ndim >= rank else call_plain(b)
 
     return compute_left
+
+
+def _count_row(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    """Return the number of elements of a channel of [N, C, H, W] if the other shape is [N, C, 1, 1], else 0."""
+    if a[2] == a[3] == 1:
+        return b[2] * b[3]
+    return a[2] * a[3] if b[2] == b[3] == 1 else 0
 
 
 @specializes("Add-1", "Multiply-1", "Subtract-1")

@@ -83,8 +83,8 @@ with contextlib.suppress(ImportError), np.errstate(all="ignore"):  # NumPy 1
 MIN_ROW = 400
 
 
-def call_by_rows(length: int, function: Callable[..., object], *arguments: Any) -> None:
-    """Call a function whose ufuncs compute row by row if rows are long.
+def call_by_rows(length: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of a function whose ufuncs compute row by row if rows are long.
 
     NumPy copies operands whose rows are not adjacent, such as a value per row, to buffers of 8,192 elements, which
     takes longer than the operation itself. With the smallest buffers, it computes each row in place.
@@ -95,11 +95,10 @@ def call_by_rows(length: int, function: Callable[..., object], *arguments: Any) 
         arguments: Its arguments.
     """
     if length < MIN_ROW or _settings is None:
-        function(*arguments)
-        return
+        return function(*arguments)
     token = _settings.set(_SMALL_BUFFERS)
     try:
-        function(*arguments)
+        return function(*arguments)
     finally:
         _settings.reset(token)
 

@@ -35,6 +35,14 @@ def test_binary_operation_equals_plain_kernel(name, shapes):
                 check(name, [a, b], constants=constants)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 1, 1), (1, 3, 1, 1), (1, 1, 1, 1)], ids=str)
+def test_values_per_channel_equal_plain_kernel(shape):
+    gate, data = make_floats(shape, 1), make_floats((2, 3, 30, 20), 2)
+    for x in (data, data.transpose(0, 1, 3, 2), data[..., :1, :1], data[..., ::2]):
+        check("Multiply-1", [gate, x])
+        check("Multiply-1", [x, gate])
+
+
 @pytest.mark.parametrize("name", [*BINARY, *MODULO, *COMPARISONS])
 def test_special_floats_equal_plain_kernel(name):
     a = make_floats((16, 1), 3, special=True)
