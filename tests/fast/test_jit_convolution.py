@@ -62,7 +62,7 @@ def test_tiles_agree_with_the_plain_kernel(name):
 @pytest.mark.parametrize("count", [*range(1, 120), 196, 222, 400, 784, 3136])
 def test_tiles_cover_all_pixels(count):
     from irrun.fast.jit.compiler import get_lanes
-    from irrun.fast.jit.convolution_kernels import divide_pixels, get_tile
+    from irrun.fast.jit.convolution_tiles import divide_pixels, get_tile
 
     starts, _, sizes = divide_pixels(count).T
     assert starts[0] == 0

@@ -10,103 +10,28 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from irrun.fast.jit.code import Function, Operand, Value, Variable
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.convolution_tiles import TILE_FIELDS, get_tile, has_extras, list_forms
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
 
 __all__ = [
-    "TILE_FIELDS",
     "compile_epilogue",
     "compile_packing",
     "compile_products",
-    "divide_pixels",
     "emit_rows",
     "get_epilogue_address",
-    "get_tile",
-    "get_tile_size",
     "pack_weights",
 ]
 
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
-
-#: Numbers that describe a tile: its first pixel, its form, and its number of pixels.
-TILE_FIELDS = 3
-#: Pixels at most that are extras of all tiles together: more take as long as a vector.
-MAX_EXTRAS = 8
-
-
-class _Form(NamedTuple):
-    """The form of a tile of pixels.
-
-    Attributes:
-        vectors: The number of vectors.
-        extras: The number of pixels after them.
-        is_masked: Whether the last vector may be incomplete.
-    """
-
-    vectors: int
-    extras: int = 0
-    is_masked: bool = False
-
-
-def get_tile() -> tuple[int, int]:
-    """Return the number of channels and of vectors of a tile, which fills the registers."""
-    return (8, 3) if get_lanes() == 16 else (4, 3)
-
-
-def get_tile_size() -> int:
-    """Return the number of elements between the products of the channels of a tile."""
-    return get_tile()[1] * get_lanes() + 16
-
-
-def _list_forms() -> list[_Form]:
-    """Return the forms of tiles; 16 registers have no room for extras."""
-    vectors = get_tile()[1]
-    extras = range(4 if get_lanes() == 16 else 1)
-    return [*(_Form(vectors, i) for i in extras), *(_Form(i, 0, True) for i in range(vectors, 0, -1))]
-
-
-def has_extras() -> bool:
-    """Return whether tiles may have extras."""
-    return any(form.extras for form in _list_forms())
-
-
-def divide_pixels(count: int) -> Array:
-    """Return the tiles of a number of neighboring pixels, shape [TILES, TILE_FIELDS].
-
-    Instead of a tile of one vector, which would wait for its sums, two tiles have one vector less.
-    """
-    forms, lanes, vectors = _list_forms(), get_lanes(), get_tile()[1]
-    max_extras = max(form.extras for form in forms)
-    whole, rest = divmod(count, lanes)
-    for extras in (rest, 0):
-        total = whole if extras or not rest else whole + 1
-        widths = [vectors] * (total // vectors)
-        if total % vectors == 1 and widths:
-            widths[-1:] = [vectors - 1, 2]
-        elif total % vectors:
-            widths.append(total % vectors)
-        full = widths.count(vectors)
-        if extras <= min(MAX_EXTRAS, full * max_extras):
-            break
-    tiles = []
-    start = 0
-    for i, width in enumerate(widths):
-        own = 0
-        if width == vectors and extras:
-            own = extras * (i + 1) // full - extras * i // full
-        size = min(width * lanes + own, count - start)
-        is_masked = width < vectors or size < width * lanes
-        tiles.append((start, forms.index(_Form(width, own, is_masked)), size))
-        start += size
-    return np.array(tiles, np.int64)
 
 
 def pack_weights(filters: Array) -> Array:
@@ -261,7 +186,7 @@ def compile_products() -> Kernel:
     )
     p = f.parameters
     accumulators = [[f.variable(f.vector, 0.0) for _ in range(vectors)] for _ in range(rows)]
-    forms = _list_forms()
+    forms = list_forms()
     extras = [f.variable(f"<{rows} x float>", 0.0) for _ in range(max(form.extras for form in forms))]
     is_direct = f.compare("eq", p["step"], 0)
     with f.loop(p["first"], p["last"], rows) as channel:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.jit.compiler import get_lanes
-from irrun.fast.jit.convolution_kernels import divide_pixels, get_tile, get_tile_size
+from irrun.fast.jit.convolution_tiles import divide_pixels, get_tile, get_tile_size
 from irrun.fast.jit.tasks import align_size
 
 __all__ = ["Block", "Geometry", "Plan", "divide"]
