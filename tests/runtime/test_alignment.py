@@ -96,6 +96,25 @@ def test_copies_of_several_weights_share_the_budget(tmp_path):
         np.testing.assert_array_equal([float(r[0, 0]) for r in actual], [INNER, 2 * INNER])
 
 
+def test_weights_in_bodies_are_aligned(tmp_path):
+    data, x = (ov.op.Parameter(ov.Type.f32, ov.PartialShape([n, INNER])) for n in (3, 1))
+    product = o.matmul(x, ov.op.Constant(np.ones((INNER, COLUMNS), np.float32)), False, False)
+    result = ov.op.Result(o.softmax(product, 1).output(0))
+    iterator = o.tensor_iterator()
+    iterator.set_body(ov.Model([result], [x]))
+    iterator.set_sliced_input(x, data.output(0), 0, 1, 1, -1, 0)
+    output = ov.op.Result(iterator.get_concatenated_slices(result.output(0), 0, 1, 1, -1, 0))
+    ov.serialize(ov.Model([output], [data]), tmp_path / "m.xml")
+    text = re.sub(r' offset="(\d+)"', lambda match: f' offset="{int(match[1]) + 1}"', (tmp_path / "m.xml").read_text())
+    (tmp_path / "m.xml").write_text(text)
+    (tmp_path / "m.bin").write_bytes(b"\0" + (tmp_path / "m.bin").read_bytes())
+    compiled = irrun.compile_model(tmp_path / "m.xml", jit=False)
+    weights = []
+    compiled(np.ones((3, INNER), np.float32), observers=[lambda layer, inputs, *_: weights.extend(inputs[1:2])])
+    assert {value.shape for value in weights} >= {(INNER, COLUMNS)}
+    assert all(value.flags.aligned for value in weights)
+
+
 def test_unaligned_weights_are_copied_in_the_second_run(paths):
     x = np.ones((2, INNER), np.float32)
     compiled = irrun.compile_model(paths[1], jit=False)
