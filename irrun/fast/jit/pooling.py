@@ -27,7 +27,7 @@ F32 = np.dtype(np.float32)
 #: The maximum of a window without numbers.
 LOWEST = float(np.finfo(F32).min)
 #: Elements of windows of a part that a thread computes at least, and parts at most.
-MIN_PART_WORK, MAX_PARTS = 1 << 19, 16
+MIN_PART_WORK, MAX_PARTS = 1 << 18, 16
 #: Shapes for which a kernel keeps its windows.
 MAX_SHAPES = 64
 
