@@ -17,6 +17,7 @@ from irrun.fast.compressed import CompressedWeights
 from irrun.fast.jit import codes as formats
 from irrun.fast.jit import (
     compressed,
+    group_normalization,
     interpolation,
     kernels,
     means,
@@ -92,6 +93,7 @@ def run_kernels():
         run_convolutions(length, bias)
         run_interpolations(length)
         means.MeanKernel(3, 1, False)(draw(3, 5, length))
+        group_normalization.GroupNormalizationKernel(3, 2, 1e-5, draw(6), draw(6))(draw(2, 6, length))
     codes = guard(np.random.default_rng(0).integers(-128, 128, (21, 96)).astype(np.int8))
     scale = guard(np.random.default_rng(0).uniform(0.5, 1, (21, 3)).astype(np.float32))
     kernel = compressed.CompressedKernel(CompressedWeights(codes, None, scale, 3))

@@ -141,3 +141,19 @@ def test_means_agree_with_the_plain_kernel(axes, keep_dims):
 def test_other_means_are_left_to_the_specialized_kernel(axes, shape):
     shapes = [shape, (len(axes),), None]
     assert make_kernel("ReduceMean", "opset1", {}, (None, np.array(axes, np.int64)), shapes)[0] is None
+
+
+@pytest.mark.parametrize(("shape", "groups"), [((2, 64, 700), 64), ((3, 12, 9, 11), 4), ((1, 6, 5), 1), ((2, 4), 2)])
+def test_group_normalization_agrees_with_the_plain_kernel(shape, groups):
+    rng = np.random.default_rng(0)
+    scale, bias = (rng.normal(size=shape[1]).astype(np.float32) for _ in range(2))
+    attributes = {"num_groups": groups, "epsilon": 1e-5}
+    shapes = [shape, scale.shape, bias.shape, shape]
+    kernel, plain = make_kernel("GroupNormalization", "opset12", attributes, (None, scale, bias), shapes)
+    data = (rng.normal(size=shape) + 3).astype(np.float32)
+    for x in (data, np.asfortranarray(data)):
+        result = run_with_threads(lambda x=x: kernel(x))
+        exact = plain(*(v.astype(np.float64) for v in (x, scale, bias)), **attributes)
+        np.testing.assert_allclose(result, exact, rtol=0, atol=math.prod(shape[1:]) / groups * 8 * EPSILON)
+    with pytest.raises(ValueError, match="declared rank"):
+        kernel(data.astype(np.float64))

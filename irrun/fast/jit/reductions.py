@@ -147,6 +147,37 @@ def compute_softmax(data: Array) -> Array:
     return result
 
 
+def standardize_row(
+    f: Function,
+    length: Value,
+    load: Callable[[Value, Value | None], Value],
+    is_scaled: bool = True,
+    is_inside: bool = True,
+) -> tuple[Value, Value]:
+    """Append the mean of a row, and the factor that its deviation is multiplied by.
+
+    Args:
+        f: A function with the parameter `epsilon`.
+        length: The number of elements.
+        load: Returns the vector at a position.
+        is_scaled: Whether to divide by the deviation.
+        is_inside: Whether `epsilon` is added to the variance instead of the deviation.
+    """
+    epsilon, count = f.parameters["epsilon"], f.convert("sitofp", length, "float")
+    mean = sum_row(f, length, load) / count
+    if not is_scaled:
+        return mean, f.coerce(1.0, "float")
+
+    def square(position: Value, mask: Value | None) -> Value:
+        difference = load(position, mask) - mean
+        return difference * difference
+
+    variance = sum_row(f, length, square) / count
+    if is_inside:
+        return mean, 1.0 / f.call_math("sqrt", variance + epsilon)
+    return mean, 1.0 / (f.call_math("sqrt", variance) + epsilon)
+
+
 @functools.cache
 def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bool) -> Kernel:
     """Return the kernel that subtracts the mean of rows, divides by the deviation and computes an expression.
@@ -159,7 +190,6 @@ def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bo
     f = Function("normalize", [*pointers, *more], get_lanes())
     p = f.parameters
     length = p["length"]
-    count = f.convert("sitofp", length, "float")
     kinds = expression.kinds
     bases = [f.load(f.offset(p["operands"], i, "ptr"), "ptr") for i in range(len(kinds))]
     scalars = [
@@ -172,20 +202,7 @@ def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bo
         def load(position: Value, mask: Value | None, source: Value = source) -> Value:
             return f.load(f.offset(source, position), f.vector, mask)
 
-        mean = sum_row(f, length, load) / count
-
-        def square(position: Value, mask: Value | None, mean: Value = mean) -> Value:
-            difference = load(position, mask) - mean
-            return difference * difference
-
-        factor = f.coerce(1.0, "float")
-        if is_scaled:
-            variance = sum_row(f, length, square) / count
-            if is_inside:
-                deviation = f.call_math("sqrt", variance + p["epsilon"])
-            else:
-                deviation = f.call_math("sqrt", variance) + p["epsilon"]
-            factor = 1.0 / deviation
+        mean, factor = standardize_row(f, length, load, is_scaled, is_inside)
 
         def complete(
             position: Value,

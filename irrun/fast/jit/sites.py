@@ -8,18 +8,20 @@ from typing import Any, TypeAlias
 
 from irrun.fast.interpolate import Interpolation
 from irrun.fast.jit.concatenation import ConcatKernel
+from irrun.fast.jit.group_normalization import GroupNormalizationKernel
 from irrun.fast.jit.interpolation import InterpolateKernel
 from irrun.fast.jit.means import MeanKernel
 from irrun.fast.jit.transposition import MIN_MATRIX_SIZE
 from irrun.fast.reduction import read_axes
 from irrun.fast.specialization import CallSite, specialize
+from irrun.fast.support import F32
 
 __all__ = ["SITES", "SiteKernel", "create_kernel"]
 
 #: Elements from which means are compiled.
 MIN_REDUCED_SIZE = 1 << 11
 
-SiteKernel: TypeAlias = ConcatKernel | InterpolateKernel | MeanKernel
+SiteKernel: TypeAlias = ConcatKernel | GroupNormalizationKernel | InterpolateKernel | MeanKernel
 #: The declared shapes of the inputs and the outputs, where their ranks are known, with None for dynamic dimensions.
 Shapes = Sequence[Sequence[Any] | None]
 
@@ -55,9 +57,22 @@ def _create_mean(site: CallSite, shapes: Shapes) -> MeanKernel | None:
     return MeanKernel(rank, count, bool(site.attributes.get("keep_dims", False))) if is_last else None
 
 
+def _create_group_normalization(site: CallSite, shapes: Shapes) -> GroupNormalizationKernel | None:
+    scale, bias = site.get_constant(1), site.get_constant(2)
+    groups, shape = int(site.attributes["num_groups"]), shapes[0]
+    if scale is None or bias is None or shape is None or len(shape) < 2 or site.variable_inputs != (0,):
+        return None
+    if scale.ndim != 1 or scale.shape != bias.shape or groups < 1 or len(scale) % groups or not len(scale):
+        return None
+    if not scale.dtype == bias.dtype == F32:
+        return None
+    return GroupNormalizationKernel(len(shape), groups, float(site.attributes["epsilon"]), scale, bias)
+
+
 #: Operation -> function that creates the kernel of a call site in f32.
 SITES: dict[str, Callable[[CallSite, Shapes], SiteKernel | None]] = {
     "Concat": _create_concatenation,
+    "GroupNormalization": _create_group_normalization,
     "Interpolate": _create_interpolation,
     "ReduceMean": _create_mean,
 }
