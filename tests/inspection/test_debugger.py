@@ -214,6 +214,7 @@ def test_debugger_opens_where_a_kernel_failed(tmp_path):
     )
     assert result.returncode == 2
     assert "irrun/ops/shape.py" in result.stdout.replace("\\", "/")
+    assert "layer 2 'reshape'" in result.stdout  # the error precedes the place
     assert "reshape" in result.stderr
 
 

@@ -101,6 +101,9 @@ def test_unknown_key_is_reported_with_similar_ones(tmp_path):
         (Selection(["m.1?/c", "m.1/a"]), "m.1/a m.10/c"),
         (Selection(types=["relu"]), "m.1/a m.1/b m.10/c"),
         (Selection(modules=["m.1"]), "m.1/a m.1/b"),
+        (Selection(modules=["m.1/"]), "m.1/a m.1/b"),
+        (Selection(modules=["m.1/a"]), "m.1/a"),
+        (Selection(modules=["m"]), "m.1/a m.1/b m.10/c"),
         (Selection(["*b", "*c"], modules=["m.1"]), "m.1/b"),
     ],
 )
