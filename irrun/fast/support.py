@@ -74,11 +74,11 @@ HAS_AVX512 = sys.platform == "linux" and bool(__cpu_features__.get("AVX512_SKX")
 
 #: NumPy's settings of ufuncs, which are those of the current context, and settings with the smallest buffers.
 _settings: Any = None
-with contextlib.suppress(ImportError), np.errstate(all="ignore"):  # NumPy 1
-    from numpy._core.umath import _extobj_contextvar as _settings
-    from numpy._core.umath import _make_extobj
+with contextlib.suppress(ImportError, TypeError, ValueError), np.errstate(all="ignore"):  # other versions of NumPy
+    from numpy._core.umath import _extobj_contextvar, _make_extobj
 
     _SMALL_BUFFERS = _make_extobj(bufsize=16)
+    _settings = _extobj_contextvar
 #: Rows of at least so many elements are computed faster one by one than copied to buffers.
 MIN_ROW = 400
 
