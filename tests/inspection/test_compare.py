@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -323,6 +324,12 @@ def test_arrays_that_cannot_be_read_are_reported(tmp_path):
     np.savez(tmp_path / "values.npz", layer1=np.array(["a", None], object))
     with pytest.raises(irrun.InputError, match=r"cannot read 'layer1' of .*values\.npz"):
         compare(good, tmp_path / "values.npz", X)
+
+
+def test_missing_openvino_is_reported(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    with pytest.raises(irrun.InputError, match=r"requires OpenVINO: pip install 'irrun\[openvino\]'"):
+        compare(make_models(tmp_path)[0], "openvino", X)
 
 
 def test_openvino_states_its_precision(tmp_path):

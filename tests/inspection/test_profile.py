@@ -215,6 +215,14 @@ def test_layers_without_an_instruction_belong_to_what_consumes_them(tmp_path):
     assert sorted(name for row in result.layers for name in row.layers) == ["quantize", "relu", "tanh"]
 
 
+@pytest.mark.parametrize(("count", "shown"), [(4, "Tanh+Exp+Relu+Abs"), (6, "Tanh+Exp+Relu+Abs+2 more")])
+def test_at_most_four_types_of_a_row_are_shown(tmp_path, count, shown):
+    types = ("Tanh", "Exp", "Relu", "Abs", "Sign", "Elu")[:count]
+    profile = irrun.profile(make_chain(tmp_path, "first"), np.zeros((2, 3), np.float32), runs=1)
+    changed = replace(profile, layers=tuple(replace(row, types=types) for row in profile.layers))
+    assert make_profile_rows(changed)[1][0][1] == shown
+
+
 def test_profile_is_described(tmp_path):
     model = make_chain(tmp_path, "first")
     text = repr(irrun.profile(model, np.zeros((2, 3), np.float32), runs=1))
