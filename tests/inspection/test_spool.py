@@ -47,7 +47,7 @@ def test_memory_is_limited(monkeypatch):
 
 
 def test_file_is_created_when_it_is_required(monkeypatch):
-    monkeypatch.setattr(spool.tempfile, "TemporaryFile", None)
+    monkeypatch.setattr("tempfile.TemporaryFile", None)
     values = spool.Spool()
     values.put("x", np.ones(3))
     values.close()

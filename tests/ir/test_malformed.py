@@ -592,7 +592,7 @@ def test_size_of_a_file_is_limited(tmp_path, monkeypatch):
     monkeypatch.setattr(xml, "MAX_SIZE", size - 1)
     with pytest.raises(irrun.ModelError, match=f"expected at most {size - 1} bytes, found {size}"):
         irrun.read_model(path)
-    monkeypatch.setattr(xml.os, "stat", lambda path: os.stat_result((0,) * 10))  # a file that grows
+    monkeypatch.setattr("irrun.ir.xml.os.stat", lambda path: os.stat_result((0,) * 10))  # a file that grows
     with pytest.raises(irrun.ModelError, match=f"expected at most {size - 1} bytes, found more"):
         irrun.read_model(path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,7 +146,8 @@ def test_constant_factors_are_part_of_the_filters(tmp_path, shape, kind, has_mor
     compiled = irrun.compile_model(model, jit=False)
     (instruction,) = compiled._fast_program.instructions
     channels = np.broadcast_to(factor.reshape(-1), 4).reshape(*filters.shape[: filters.ndim - 3], 1, 1, 1)
-    np.testing.assert_array_equal(instruction.kernel.filters.reshape(filters.shape), filters * channels)
+    kernel: Any = instruction.kernel
+    np.testing.assert_array_equal(kernel.filters.reshape(filters.shape), filters * channels)
     data = rng.standard_normal(image).astype(F32)
     expected = irrun.compile_model(model, optimize=False)(data)[0]
     np.testing.assert_allclose(compiled(data)[0], expected, rtol=1e-4, atol=1e-4)
