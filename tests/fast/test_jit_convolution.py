@@ -30,6 +30,8 @@ CASES = {
     "divided channels": ((14, 14), 1, 1, 64, 250),
     "copied rows of several sections": ((14, 14), 3, 2, 80, 240),
     "divided rows": ((56, 56), 3, 2, 16, 33),
+    "planes in the same sets of the cache": ((128, 128), 1, 1, 4, 9),
+    "rows in the same sets of the cache": ((256, 256), 2, 2, 3, 9),
     "several blocks": ((40, 45), 1, 1, 300, 9),
 }
 

@@ -167,5 +167,8 @@ class Convolution:
         products = (get_address(block.tiles), SCRATCH, plan.length, int(not plan.is_direct))
         places = (make_base(1), make_base(2), epilogue)
         sizes = (len(offsets), len(block.tiles), *section, plane, block.first * plan.row_size)
-        layout = (block.last - block.first, plan.row_size, plan.columns, index * self.out_channels)
+        shape = (block.last - block.first, plan.row_size)
+        if plan.columns == plan.row_size:
+            shape = (1, math.prod(shape))
+        layout = (*shape, plan.columns, index * self.out_channels)
         return Call(compile_products(), (*addresses, *products, *places, *sizes, *layout))

@@ -28,6 +28,9 @@ MIN_PART_WORK, MAX_PARTS = 1 << 19, 16
 MAX_PANEL_SIZE = 1 << 24
 #: Elements of all copied rows at most if they are copied before the products of several sections.
 MAX_SHARED_SIZE = 1 << 22
+#: Elements between channels of the result, and their multiples, at which the results of a tile replace each other in
+#: the cache: 64 KiB.
+ALIASED_SIZE = 1 << 14
 #: Blocks of all images and groups at most: each has its own arguments.
 MAX_BLOCKS = 1 << 14
 
@@ -99,7 +102,7 @@ class Plan:
         sections: The first channel and the channel after the last of each section.
         part_count: The number of parts of all images and groups that should be made.
         is_shared: Whether rows are copied once for all sections.
-        is_direct: Whether neighboring windows of a block are neighbors in the result.
+        is_direct: Whether the results of a tile are completed and stored at once.
         offsets: For each number of rows in the panel, the offsets of the input channels and taps.
         columns: Elements between rows of windows.
         row_size: Windows of a row.
@@ -116,7 +119,9 @@ class Plan:
         #: Parts of an image and group.
         self._part_count = -(-self.part_count // images)
         self._row_tiles = -(-out_channels // get_tile()[0])
-        self.is_direct = geometry.halo[1] == 0
+        # The lines of all channels would be in the same few sets of the cache.
+        is_aliased = height * width % ALIASED_SIZE == 0 and out_channels >= get_tile()[0]
+        self.is_direct = geometry.halo[1] == 0 and not is_aliased
         if geometry.is_pointwise:
             # Windows need not be divided at the ends of rows.
             self.row_size, self.columns, self.panel_size = 1, 1, 0
