@@ -137,6 +137,13 @@ def test_channels_are_the_second_axis_of_images_and_the_last_of_others(tmp_path,
     assert messages == ([f"{channels} of {channels} channels are always zero over all inputs"] if channels else [])
 
 
+def test_inputs_may_have_different_numbers_of_channels(tmp_path):
+    path = write(tmp_path, chain("Relu", shape=("?", "?")))
+    report = check(path, input_sets=[np.zeros((8, 3), np.float32), np.ones((8, 4), np.float32)])
+    assert report.runs == 2
+    assert [f.message for f in report.findings] == ["3 of 3 channels are always zero over all inputs"]
+
+
 def test_channels_of_layers_that_inherit_them_are_not_repeated(tmp_path):
     x = np.float32([[0, 1, 2]] * 8) + np.float32([[0, 1, 0]]) * np.arange(8, dtype=np.float32)[:, None]
     report = check(write(tmp_path, chain("Relu", "Relu", "Sigmoid", shape=(8, 3))), x)

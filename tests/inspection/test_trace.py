@@ -111,6 +111,13 @@ def test_trace_of_a_failed_run_ends_at_the_layer_that_failed(tmp_path):
     assert "Softmax" in trace.error
 
 
+def test_values_in_memory_are_copies(tmp_path):
+    x = np.ones((2, 3), np.float32)
+    trace = record(write(tmp_path, chain("Relu")), x)
+    x[:] = 7
+    np.testing.assert_array_equal(trace["x"], 1)
+
+
 def test_values_are_looked_up_by_key(tmp_path):
     path = write(tmp_path, chain("Relu", "Exp"))
     x = np.float32([[1, 2, 3], [4, 5, 6]])
