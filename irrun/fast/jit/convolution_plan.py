@@ -26,6 +26,8 @@ MAX_UNDIVIDED_SIZE = 160 << 10
 MIN_PART_WORK, MAX_PARTS = 1 << 19, 16
 #: Elements of the copied rows, and of the products of a tile of channels, at most: 64 MiB. Large pads exceed that.
 MAX_PANEL_SIZE = 1 << 24
+#: Multiplications that take as long as reading an element from beyond the second level of caches.
+FAR_READING = 10
 #: Elements of all copied rows at most if they are copied before the products of several sections.
 MAX_SHARED_SIZE = 1 << 22
 #: Elements between channels of the result, and their multiples, at which the results of a tile replace each other in
@@ -161,15 +163,19 @@ class Plan:
 
     def _choose_counts(self, tiles: int) -> tuple[int, int]:
         """Return the numbers of blocks of pixels and of sections of channels with which threads finish first."""
+        rows, pixels = get_tile()[0], get_tile()[1] * get_lanes()
+        # Each section reads the pixels, and each block the weights.
+        reading = [
+            FAR_READING if self.in_channels * count > PANEL_SIZE else 1 for count in (tiles * pixels, self.out_channels)
+        ]
         best, result = math.inf, (1, 1)
         for sections in range(1, min(self._part_count, self._row_tiles) + 1):
             blocks = min(tiles, self._part_count // sections)
             parts = blocks * sections
-            work = -(-tiles // blocks) * -(-self._row_tiles // sections)
+            part_tiles, part_rows = -(-tiles // blocks), -(-self._row_tiles // sections)
             rounds = sum(threads * -(-parts // threads) for threads in (2, 4)) if self._part_count > 1 else 1
-            # Reading pixels for each section, and weights for each block, takes time too.
-            reading = 1 + 0.01 * (sections / self._row_tiles + blocks / tiles)
-            cost = work * rounds * reading
+            work = part_tiles * part_rows * rows * pixels
+            cost = rounds * (work + part_tiles * pixels * reading[0] + part_rows * rows * reading[1])
             if cost < best:
                 best, result = cost, (blocks, sections)
         return result
