@@ -248,7 +248,7 @@ def test_attention_agrees_with_the_plain_kernel(mask):
 
 
 def test_addresses_are_those_of_the_first_elements():
-    from irrun.fast.jit.elementwise import get_address
+    from irrun.fast.jit.addresses import get_address
 
     x = np.arange(12.0).reshape(3, 4)
     for array in (x, x[1:, 2:], x[:, ::-1], np.zeros((0, 3)), np.array(1, ml_dtypes.bfloat16)):

@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def convolve_case(name, convolve=lambda function: function()):
     attributes = {**WINDOWS, "strides": [stride, stride]}
     data = rng.normal(size=(2 if kernel == 1 else 1, inner, *size)).astype(np.float32)
     filters = rng.normal(size=(1, outer, inner, kernel, kernel)).astype(np.float32)
-    expected = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes)
+    expected: Any = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes)
     bias = rng.normal(size=(1, outer, 1, 1)).astype(np.float32)
     residual = rng.normal(size=expected.shape).astype(np.float32)
     steps = (Step("Add", (0, 1)), Step("Add", (3, 2)))
@@ -99,6 +100,6 @@ def test_depthwise_rows_agree_with_the_plain_kernel(rows, stride):
     attributes = {**WINDOWS, "strides": [stride, stride], "pads_begin": [2, 2], "pads_end": [2, 2]}
     kernel = ConvolutionKernel(filters, attributes, (Step("Add", (0, 1)),), [None])
     result = run_with_threads(lambda: kernel(data, residual))
-    expected = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes) + residual
+    expected: Any = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes) + residual
     magnitude = group_convolution_1(np.abs(data), np.abs(filters), **attributes) + np.abs(residual)
     assert np.all(np.abs(result - expected) <= 26 * EPSILON * magnitude)

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -158,7 +159,8 @@ def picture(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program_prints_the_same(name: str, classifier: Path, picture: Path, tmp_path: Path, oracle: object) -> None:
     script = tmp_path / f"{name}.py"
-    script.write_text(PROGRAMS[name], encoding="utf-8")
+    # Where processes are started by importing the main module, OpenVINO's telemetry would run the program again.
+    script.write_text('if __name__ == "__main__":\n' + textwrap.indent(PROGRAMS[name], "    "), encoding="utf-8")
     arguments = [str(script), str(classifier), str(picture), "CPU"]
     actual = run(["-m", "irrun.openvino", "--replace", *arguments], tmp_path)
     assert actual

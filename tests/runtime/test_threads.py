@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -162,7 +163,7 @@ def test_withdrawn_tasks_do_not_run():
     is_blocked.wait(30)
     assert not task.withdraw()
     for number in range(100):  # most are withdrawn before the helper wakes up
-        (other,) = begin_tasks(1, lambda number=number: calls.append(number))
+        (other,) = begin_tasks(1, functools.partial(calls.append, number))
         if other.withdraw():
             calls.append(number)
         else:

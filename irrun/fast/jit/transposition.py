@@ -97,7 +97,7 @@ def copy_transposed(array: Array, out: Array | None = None) -> Array | None:
     return result
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def _make_task(shape: tuple[int, ...], strides: tuple[int, ...]) -> Task | None:
     """Return the task that copies transposed matrices, or None for other layouts."""
     if len(shape) < 2 or math.prod(shape) < MIN_MATRIX_SIZE:
