@@ -53,7 +53,7 @@ def choose_cases(type: str, since: int) -> list[Case]:
 
 @pytest.mark.parametrize(("type", "since"), sorted(key for key in GENERATORS if key[0] in TYPES), ids=str)
 def test_compiled_operation_agrees_with_openvino(type, since, monkeypatch, tmp_path_factory):
-    from irrun.runtime.passes import jit
+    from irrun.runtime.passes import jit, jit_groups
 
     compiled = []
     use_compiled_kernels = jit.use_compiled_kernels
@@ -65,8 +65,9 @@ def test_compiled_operation_agrees_with_openvino(type, since, monkeypatch, tmp_p
     monkeypatch.setenv("IRRUN_JIT", "on")
     monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
     monkeypatch.setattr(jit, "use_compiled_kernels", record)
-    for name in ("MIN_SIZE", "MIN_CHEAP_SIZE", "MIN_WEIGHTS"):
+    for name in ("MIN_SIZE", "MIN_CHEAP_SIZE"):
         monkeypatch.setattr(jit, name, 1)
+    monkeypatch.setattr(jit_groups, "MIN_WEIGHTS", 1)
     for case in choose_cases(type, since):
         try:
             run_case(type, since, case)

@@ -6,43 +6,33 @@ that consume its values, as long as only the last value is used elsewhere. It is
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.compressed import multiply_by_weights
 from irrun.fast.jit.compressed import CompressedKernel, supports
-from irrun.fast.jit.conversion import WideningKernel, compile_widening
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.kernels import (
-    AttentionKernel,
-    ConvolutionKernel,
     ExpressionKernel,
-    NormalizationKernel,
-    SoftmaxKernel,
 )
-from irrun.fast.jit.pooling import MaxPoolKernel
-from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
-from irrun.fast.jit.sites import SITES, create_kernel
+from irrun.fast.jit.sites import SITES
 from irrun.fast.jit.steps import Translation, translate
-from irrun.fast.jit.variable_products import MAX_PACKED_SIZE, MIN_ROWS
 from irrun.fast.packing import PackedMemory
 from irrun.ir.graph import Port
-from irrun.runtime.passes.specialization import make_site
+from irrun.runtime.passes.jit_groups import STARTS, Group, Kernel
+from irrun.runtime.passes.jit_singles import replace_conversion, replace_single, replace_site
 from irrun.runtime.program import ABSENT, Instruction, Program
 
-__all__ = ["Compilation", "Group", "is_row_or_full", "use_compiled_kernels"]
+__all__ = ["Compilation", "use_compiled_kernels"]
 
 Array = np.ndarray[Any, Any]
-Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel | VariableProductKernel
 
-F16, F32 = ELEMENT_TYPES["f16"], np.dtype(np.float32)
+F32 = np.dtype(np.float32)
 
 #: Elements from which a single operation is compiled that NumPy computes in one pass.
 MIN_CHEAP_SIZE = 1 << 18
@@ -50,10 +40,6 @@ MIN_CHEAP_SIZE = 1 << 18
 MIN_BROADCAST_SIZE = 1 << 15
 #: Elements from which other expressions are compiled.
 MIN_SIZE = 1 << 11
-#: Elements of an input from which its conversion from f16 is compiled.
-MIN_WIDENED_SIZE = 1 << 14
-#: Elements of weights from which products are compiled.
-MIN_WEIGHTS = 1 << 10
 #: Operations of a group at most: each operand takes a register.
 MAX_MEMBERS = 24
 
@@ -69,39 +55,6 @@ def use_compiled_kernels(program: Program, packed: PackedMemory) -> None:
     for instruction in program.instructions:
         for body in instruction.bodies.values():
             use_compiled_kernels(body.program, packed)
-
-
-@dataclass
-class Group:
-    """Instructions that one kernel computes.
-
-    Attributes:
-        first: The number of the first instruction.
-        value: The slot of the running value: the result of a convolution, or the input of an expression.
-        shape: The declared shape of all its values.
-        create: Creates the kernel of the convolution from the steps and the constants and kinds of the operands.
-        inputs: Slots that the kernel is passed before the operands.
-        members: Numbers of the instructions, in order.
-        slots: Slots of the values of the group.
-        operands: Slots of variable operands, or constants.
-        steps: The steps so far, whose operands are numbered as in `Expression` once all operands are known.
-        is_cheap: Whether NumPy computes each of the operations in one pass.
-        layout: The layout of codes that the kernel computes with, or empty.
-        accepts: Whether the kernel has a form for an operand of a shape.
-    """
-
-    first: int
-    value: int
-    shape: tuple[Any, ...]
-    create: Callable[[tuple[Step, ...], Sequence[Array | None]], Kernel] | None
-    inputs: tuple[int, ...]
-    members: list[int] = field(default_factory=list)
-    slots: dict[int, tuple[str, int]] = field(default_factory=dict)
-    operands: list[int | Array] = field(default_factory=list)
-    steps: list[tuple[Translation, list[tuple[str, int]]]] = field(default_factory=list)
-    is_cheap: bool = True
-    layout: str = ""
-    accepts: Callable[[Sequence[Any]], bool] | None = None
 
 
 class Compilation:
@@ -123,12 +76,6 @@ class Compilation:
         for slot in program.results:
             self.consumers[slot].add(len(self.instructions))
         self.taken: set[int] = set()
-        self.starts = {
-            "Convolution": self.start_convolution,
-            "GroupConvolution": self.start_convolution,
-            "MatMul": self.start_product,
-            "MVN": self.start_normalization,
-        }
         self.replacements: dict[int, Instruction] = {}
         #: The layouts of codes by the numbers of instructions, and instructions that are added after others.
         self.encoded: dict[int, str] = {}
@@ -150,21 +97,21 @@ class Compilation:
                 )
                 self.taken.add(number)
                 continue
-            start = self.starts.get(instruction.operation.type)
+            start = STARTS.get(instruction.operation.type)
             if start is not None and self.is_replaceable(number):
-                group = start(number)
+                group = start(self, number)
                 if group is not None:
                     self.replace_group(group)
         for number, instruction in enumerate(self.instructions):
             if number not in self.taken and self.is_replaceable(number):
                 if instruction.operation.type in SITES:
-                    self.replace_site(number)
+                    replace_site(self, number)
                     continue
                 if instruction.operation.type in ("Softmax", "ScaledDotProductAttention", "MaxPool"):
-                    self.replace_single(number)
+                    replace_single(self, number)
                     continue
                 if instruction.operation.type == "Convert":
-                    self.replace_conversion(number)
+                    replace_conversion(self, number)
                     continue
                 group = self.start_expression(number)
                 if group is not None:
@@ -214,182 +161,6 @@ class Compilation:
         return bool(self.program.computed_types.get(declared, declared) == F32)
 
     # Groups
-
-    def start_convolution(self, number: int) -> Group | None:
-        """Return the group of a convolution with constant filters."""
-        instruction = self.instructions[number]
-        filters = self.get_constant(instruction.inputs[1])
-        value, data = instruction.outputs[0], instruction.inputs[0]
-        shape = self.get_shape(value)
-        if filters is None or filters.dtype != F32 or shape is None or not self.is_f32(data) or not self.is_f32(value):
-            return None
-        if len(shape) not in (3, 4) or self.get_constant(data) is not None or not filters.size:
-            return None
-        if not self.packed.fits(filters.nbytes):
-            return None
-        grouped = filters if instruction.operation.type == "GroupConvolution" else filters[np.newaxis]
-        if grouped.ndim != len(shape) + 1:
-            return None
-
-        def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
-            return ConvolutionKernel(grouped, instruction.attributes, steps, operands, self.packed)
-
-        group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
-        self.extend(group)
-        return group
-
-    def start_product(self, number: int) -> Group | None:
-        """Return the group of a product with constant weights, or of products of two values."""
-        instruction = self.instructions[number]
-        if all(self.get_constant(slot) is None for slot in instruction.inputs):
-            return self.start_variable_product(number)
-        data, weights = instruction.inputs[0], self.get_constant(instruction.inputs[1])
-        value = instruction.outputs[0]
-        shape = self.get_shape(value)
-        if weights is None or weights.ndim != 2 or weights.dtype != F32 or shape is None or not weights.size:
-            return None
-        transposes = bool(instruction.attributes.get("transpose_a"))
-        if not self.is_f32(data) or not self.is_f32(value):
-            return None
-        if self.get_constant(data) is not None or weights.size < MIN_WEIGHTS or not self.packed.fits(weights.nbytes):
-            return None
-        rank = len(shape) if (data_shape := self.get_shape(data)) is None else len(data_shape)
-        if transposes and rank < 2:
-            return None
-        matrix = weights.T if instruction.attributes.get("transpose_b") else weights
-
-        def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
-            self.packed.reserve(weights.nbytes)
-            return ProductKernel(rank, matrix, steps, operands, transposes)
-
-        group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
-        group.accepts = functools.partial(is_row_or_full, shape)
-        self.extend(group)
-        return group
-
-    def start_variable_product(self, number: int) -> Group | None:
-        """Return the group of products of two values of known shapes."""
-        instruction = self.instructions[number]
-        value = instruction.outputs[0]
-        shapes = [self.get_shape(slot) for slot in (value, *instruction.inputs)]
-        if not all(map(self.is_f32, (value, *instruction.inputs))):
-            return None
-        if any(shape is None or None in shape or len(shape) < 2 for shape in shapes):
-            return None
-        transposes = tuple(bool(instruction.attributes.get(f"transpose_{name}")) for name in "ab")
-        rows, columns = (shapes[0] or ())[-2:]
-        inner = (shapes[2] or ())[-1 if transposes[1] else -2]
-        if rows < MIN_ROWS or inner * columns > MAX_PACKED_SIZE:
-            return None
-
-        def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
-            return VariableProductKernel((transposes[0], transposes[1]), steps, operands)
-
-        group = Group(number, value, shapes[0] or (), create, instruction.inputs, [number], {value: ("value", 0)})
-        group.accepts = lambda operand: is_row_or_full((rows, columns), operand[-2:])
-        self.extend(group)
-        return group
-
-    def start_normalization(self, number: int) -> Group | None:
-        """Return the group of a normalization along the last axes."""
-        instruction = self.instructions[number]
-        if str(instruction.operation) != "MVN-6":
-            return None
-        data, axes, value = instruction.inputs[0], self.get_constant(instruction.inputs[1]), instruction.outputs[0]
-        shape = self.get_shape(value)
-        if axes is None or shape is None or not axes.size or not self.is_f32(data) or not self.is_f32(value):
-            return None
-        rank, count = len(shape), axes.size
-        numbers = sorted(int(axis) + (rank if axis < 0 else 0) for axis in axes.reshape(-1))
-        if count > rank or numbers != list(range(rank - count, rank)):
-            return None
-
-        def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
-            return NormalizationKernel(rank, count, instruction.attributes, steps, operands)
-
-        group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
-        group.accepts = functools.partial(is_row_or_full, shape) if count == 1 else lambda operand: False
-        self.extend(group)
-        return group
-
-    def replace_conversion(self, number: int) -> None:
-        """Replace the conversion of an input of the model from f16 to f32."""
-        instruction = self.instructions[number]
-        slot, (result,) = instruction.inputs[0], instruction.outputs
-        port, shape = self.ports.get(slot), self.get_shape(slot)
-        if slot not in self.program.parameters or port is None or port.element_type != F16 or not self.is_f32(result):
-            return
-        if shape is None or math.prod(d or MIN_WIDENED_SIZE for d in shape) < MIN_WIDENED_SIZE:
-            return
-        compile_widening()
-        kernel = WideningKernel()
-        self.replacements[number] = replace(
-            instruction, kernel=kernel, attributes={}, plain=(instruction,), description=kernel.description
-        )
-        self.taken.add(number)
-
-    def replace_single(self, number: int) -> None:
-        """Replace an instruction that has no epilogue."""
-        instruction = self.instructions[number]
-        shape = self.get_shape(instruction.outputs[0])
-        constants = [self.get_constant(slot) for slot in instruction.inputs]
-        slots = tuple(slot for slot in instruction.inputs if self.get_constant(slot) is None)
-        kernel: SoftmaxKernel | AttentionKernel | MaxPoolKernel
-        if shape is None or not self.is_f32(instruction.outputs[0]) or ABSENT in slots:
-            return
-        if instruction.operation.type == "Softmax":
-            axis = instruction.attributes.get("axis", 1)
-            if not shape or axis not in (-1, len(shape) - 1) or len(slots) != 1 or shape[-1] == 1:
-                return
-            kernel = SoftmaxKernel(len(shape))
-        elif instruction.operation.type == "MaxPool":
-            if len(slots) != 1 or len(shape) != 4 or len(instruction.outputs) != 1:
-                return
-            kernel = MaxPoolKernel(instruction.attributes)
-            data_shape = self.get_shape(slots[0])
-            try:
-                if data_shape is not None and None not in data_shape:
-                    kernel.prepare(data_shape)
-            except (ArithmeticError, ValueError):  # a case without a kernel
-                return
-        else:
-            has_scale = len(constants) == 5
-            if any(x is not None for x in constants[:3]) or len(constants) > 5 or (has_scale and constants[4] is None):
-                return
-            if not all(map(self.is_f32, instruction.inputs[:3])):
-                return
-            kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)))
-        if not isinstance(kernel, MaxPoolKernel):
-            kernel.prepare((), ())
-        self.replacements[number] = replace(
-            instruction,
-            kernel=kernel,
-            attributes={},
-            inputs=slots,
-            plain=(instruction,),
-            description=kernel.description,
-        )
-        self.taken.add(number)
-
-    def replace_site(self, number: int) -> None:
-        """Replace an instruction by a compiled form of its specialized kernel, if it has one."""
-        instruction = self.instructions[number]
-        slots = [slot for slot in instruction.inputs if slot != ABSENT]
-        shapes = [self.get_shape(slot) for slot in (*slots, *instruction.outputs)]
-        is_f32 = self.is_f32(slots[0]) and self.is_f32(instruction.outputs[0])
-        kernel = create_kernel(make_site(self.program, instruction, self.packed), shapes) if is_f32 else None
-        if kernel is None:
-            return
-        inputs = tuple(slot for slot in slots if self.get_constant(slot) is None)
-        self.replacements[number] = replace(
-            instruction,
-            kernel=kernel,
-            attributes={},
-            inputs=inputs,
-            plain=(instruction,),
-            description=kernel.description,
-        )
-        self.taken.add(number)
 
     def start_expression(self, number: int) -> Group | None:
         """Return the group of elementwise operations that starts with an instruction."""
@@ -549,11 +320,6 @@ class Compilation:
             description=kernel.description,
         )
         self.taken.update(group.members)
-
-
-def is_row_or_full(shape: Sequence[Any], operand: Sequence[Any]) -> bool:
-    """Return whether an operand is a scalar, a row, or has the shape of a product."""
-    return all(d == 1 for d in operand[:-1]) or tuple(operand) == tuple(shape)
 
 
 def _broadcasts(shape: Sequence[Any], target: Sequence[Any]) -> bool:

@@ -30,7 +30,8 @@ from irrun.fast.jit.quantized_kernels import (
     RowDecodingKernel,
     RowEncodingKernel,
 )
-from irrun.runtime.passes.jit import Compilation, is_row_or_full
+from irrun.runtime.passes.jit import Compilation
+from irrun.runtime.passes.jit_groups import is_row_or_full
 from irrun.runtime.program import ABSENT, Instruction
 
 __all__ = ["use_quantized_kernels"]

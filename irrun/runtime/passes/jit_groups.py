@@ -1,0 +1,186 @@
+"""What compiled kernels start with: convolutions, products and normalizations, which get epilogues."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from irrun.fast.jit.expressions import Step
+from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, NormalizationKernel
+from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
+from irrun.fast.jit.steps import Translation
+from irrun.fast.jit.variable_products import MAX_PACKED_SIZE, MIN_ROWS
+
+if TYPE_CHECKING:
+    from irrun.runtime.passes.jit import Compilation
+
+__all__ = ["STARTS", "Group", "Kernel", "is_row_or_full"]
+
+Array = np.ndarray[Any, Any]
+Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel | VariableProductKernel
+
+F32 = np.dtype(np.float32)
+#: Elements of weights from which products are compiled.
+MIN_WEIGHTS = 1 << 10
+
+
+@dataclass
+class Group:
+    """Instructions that one kernel computes.
+
+    Attributes:
+        first: The number of the first instruction.
+        value: The slot of the running value: the result of a convolution, or the input of an expression.
+        shape: The declared shape of all its values.
+        create: Creates the kernel of the convolution from the steps and the constants and kinds of the operands.
+        inputs: Slots that the kernel is passed before the operands.
+        members: Numbers of the instructions, in order.
+        slots: Slots of the values of the group.
+        operands: Slots of variable operands, or constants.
+        steps: The steps so far, whose operands are numbered as in `Expression` once all operands are known.
+        is_cheap: Whether NumPy computes each of the operations in one pass.
+        layout: The layout of codes that the kernel computes with, or empty.
+        accepts: Whether the kernel has a form for an operand of a shape.
+    """
+
+    first: int
+    value: int
+    shape: tuple[Any, ...]
+    create: Callable[[tuple[Step, ...], Sequence[Array | None]], Kernel] | None
+    inputs: tuple[int, ...]
+    members: list[int] = field(default_factory=list)
+    slots: dict[int, tuple[str, int]] = field(default_factory=dict)
+    operands: list[int | Array] = field(default_factory=list)
+    steps: list[tuple[Translation, list[tuple[str, int]]]] = field(default_factory=list)
+    is_cheap: bool = True
+    layout: str = ""
+    accepts: Callable[[Sequence[Any]], bool] | None = None
+
+
+def start_convolution(compilation: Compilation, number: int) -> Group | None:
+    """Return the group of a convolution with constant filters."""
+    instruction = compilation.instructions[number]
+    filters = compilation.get_constant(instruction.inputs[1])
+    value, data = instruction.outputs[0], instruction.inputs[0]
+    shape = compilation.get_shape(value)
+    if (
+        filters is None
+        or filters.dtype != F32
+        or shape is None
+        or not compilation.is_f32(data)
+        or not compilation.is_f32(value)
+    ):
+        return None
+    if len(shape) not in (3, 4) or compilation.get_constant(data) is not None or not filters.size:
+        return None
+    if not compilation.packed.fits(filters.nbytes):
+        return None
+    grouped = filters if instruction.operation.type == "GroupConvolution" else filters[np.newaxis]
+    if grouped.ndim != len(shape) + 1:
+        return None
+
+    def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
+        return ConvolutionKernel(grouped, instruction.attributes, steps, operands, compilation.packed)
+
+    group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+    compilation.extend(group)
+    return group
+
+
+def start_product(compilation: Compilation, number: int) -> Group | None:
+    """Return the group of a product with constant weights, or of products of two values."""
+    instruction = compilation.instructions[number]
+    if all(compilation.get_constant(slot) is None for slot in instruction.inputs):
+        return start_variable_product(compilation, number)
+    data, weights = instruction.inputs[0], compilation.get_constant(instruction.inputs[1])
+    value = instruction.outputs[0]
+    shape = compilation.get_shape(value)
+    if weights is None or weights.ndim != 2 or weights.dtype != F32 or shape is None or not weights.size:
+        return None
+    transposes = bool(instruction.attributes.get("transpose_a"))
+    if not compilation.is_f32(data) or not compilation.is_f32(value):
+        return None
+    if (
+        compilation.get_constant(data) is not None
+        or weights.size < MIN_WEIGHTS
+        or not compilation.packed.fits(weights.nbytes)
+    ):
+        return None
+    rank = len(shape) if (data_shape := compilation.get_shape(data)) is None else len(data_shape)
+    if transposes and rank < 2:
+        return None
+    matrix = weights.T if instruction.attributes.get("transpose_b") else weights
+
+    def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
+        compilation.packed.reserve(weights.nbytes)
+        return ProductKernel(rank, matrix, steps, operands, transposes)
+
+    group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+    group.accepts = functools.partial(is_row_or_full, shape)
+    compilation.extend(group)
+    return group
+
+
+def start_variable_product(compilation: Compilation, number: int) -> Group | None:
+    """Return the group of products of two values of known shapes."""
+    instruction = compilation.instructions[number]
+    value = instruction.outputs[0]
+    shapes = [compilation.get_shape(slot) for slot in (value, *instruction.inputs)]
+    if not all(map(compilation.is_f32, (value, *instruction.inputs))):
+        return None
+    if any(shape is None or None in shape or len(shape) < 2 for shape in shapes):
+        return None
+    transposes = tuple(bool(instruction.attributes.get(f"transpose_{name}")) for name in "ab")
+    rows, columns = (shapes[0] or ())[-2:]
+    inner = (shapes[2] or ())[-1 if transposes[1] else -2]
+    if rows < MIN_ROWS or inner * columns > MAX_PACKED_SIZE:
+        return None
+
+    def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
+        return VariableProductKernel((transposes[0], transposes[1]), steps, operands)
+
+    group = Group(number, value, shapes[0] or (), create, instruction.inputs, [number], {value: ("value", 0)})
+    group.accepts = lambda operand: is_row_or_full((rows, columns), operand[-2:])
+    compilation.extend(group)
+    return group
+
+
+def start_normalization(compilation: Compilation, number: int) -> Group | None:
+    """Return the group of a normalization along the last axes."""
+    instruction = compilation.instructions[number]
+    if str(instruction.operation) != "MVN-6":
+        return None
+    data, axes, value = instruction.inputs[0], compilation.get_constant(instruction.inputs[1]), instruction.outputs[0]
+    shape = compilation.get_shape(value)
+    if axes is None or shape is None or not axes.size or not compilation.is_f32(data) or not compilation.is_f32(value):
+        return None
+    rank, count = len(shape), axes.size
+    numbers = sorted(int(axis) + (rank if axis < 0 else 0) for axis in axes.reshape(-1))
+    if count > rank or numbers != list(range(rank - count, rank)):
+        return None
+
+    def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
+        return NormalizationKernel(rank, count, instruction.attributes, steps, operands)
+
+    group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+    group.accepts = functools.partial(is_row_or_full, shape) if count == 1 else lambda operand: False
+    compilation.extend(group)
+    return group
+
+
+#: Operation type -> the function that returns the group that an instruction starts, or None.
+STARTS: dict[str, Callable[[Compilation, int], Group | None]] = {
+    "Convolution": start_convolution,
+    "GroupConvolution": start_convolution,
+    "MatMul": start_product,
+    "MVN": start_normalization,
+}
+
+
+def is_row_or_full(shape: Sequence[Any], operand: Sequence[Any]) -> bool:
+    """Return whether an operand is a scalar, a row, or has the shape of a product."""
+    return all(d == 1 for d in operand[:-1]) or tuple(operand) == tuple(shape)

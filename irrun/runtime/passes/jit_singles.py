@@ -1,0 +1,111 @@
+"""Compiled kernels of single instructions, without epilogues."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from irrun.element_types import ELEMENT_TYPES
+from irrun.fast.jit.conversion import WideningKernel, compile_widening
+from irrun.fast.jit.kernels import AttentionKernel, SoftmaxKernel
+from irrun.fast.jit.pooling import MaxPoolKernel
+from irrun.fast.jit.sites import create_kernel
+from irrun.runtime.passes.specialization import make_site
+from irrun.runtime.program import ABSENT
+
+if TYPE_CHECKING:
+    from irrun.runtime.passes.jit import Compilation
+
+__all__ = ["replace_conversion", "replace_single", "replace_site"]
+
+F16 = ELEMENT_TYPES["f16"]
+#: Elements of an input from which its conversion from f16 is compiled.
+MIN_WIDENED_SIZE = 1 << 14
+
+
+def replace_conversion(compilation: Compilation, number: int) -> None:
+    """Replace the conversion of an input of the model from f16 to f32."""
+    instruction = compilation.instructions[number]
+    slot, (result,) = instruction.inputs[0], instruction.outputs
+    port, shape = compilation.ports.get(slot), compilation.get_shape(slot)
+    if (
+        slot not in compilation.program.parameters
+        or port is None
+        or port.element_type != F16
+        or not compilation.is_f32(result)
+    ):
+        return
+    if shape is None or math.prod(d or MIN_WIDENED_SIZE for d in shape) < MIN_WIDENED_SIZE:
+        return
+    compile_widening()
+    kernel = WideningKernel()
+    compilation.replacements[number] = replace(
+        instruction, kernel=kernel, attributes={}, plain=(instruction,), description=kernel.description
+    )
+    compilation.taken.add(number)
+
+
+def replace_single(compilation: Compilation, number: int) -> None:
+    """Replace an instruction that has no epilogue."""
+    instruction = compilation.instructions[number]
+    shape = compilation.get_shape(instruction.outputs[0])
+    constants = [compilation.get_constant(slot) for slot in instruction.inputs]
+    slots = tuple(slot for slot in instruction.inputs if compilation.get_constant(slot) is None)
+    kernel: SoftmaxKernel | AttentionKernel | MaxPoolKernel
+    if shape is None or not compilation.is_f32(instruction.outputs[0]) or ABSENT in slots:
+        return
+    if instruction.operation.type == "Softmax":
+        axis = instruction.attributes.get("axis", 1)
+        if not shape or axis not in (-1, len(shape) - 1) or len(slots) != 1 or shape[-1] == 1:
+            return
+        kernel = SoftmaxKernel(len(shape))
+    elif instruction.operation.type == "MaxPool":
+        if len(slots) != 1 or len(shape) != 4 or len(instruction.outputs) != 1:
+            return
+        kernel = MaxPoolKernel(instruction.attributes)
+        data_shape = compilation.get_shape(slots[0])
+        try:
+            if data_shape is not None and None not in data_shape:
+                kernel.prepare(data_shape)
+        except (ArithmeticError, ValueError):  # a case without a kernel
+            return
+    else:
+        has_scale = len(constants) == 5
+        if any(x is not None for x in constants[:3]) or len(constants) > 5 or (has_scale and constants[4] is None):
+            return
+        if not all(map(compilation.is_f32, instruction.inputs[:3])):
+            return
+        kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)))
+    if not isinstance(kernel, MaxPoolKernel):
+        kernel.prepare((), ())
+    compilation.replacements[number] = replace(
+        instruction,
+        kernel=kernel,
+        attributes={},
+        inputs=slots,
+        plain=(instruction,),
+        description=kernel.description,
+    )
+    compilation.taken.add(number)
+
+
+def replace_site(compilation: Compilation, number: int) -> None:
+    """Replace an instruction by a compiled form of its specialized kernel, if it has one."""
+    instruction = compilation.instructions[number]
+    slots = [slot for slot in instruction.inputs if slot != ABSENT]
+    shapes = [compilation.get_shape(slot) for slot in (*slots, *instruction.outputs)]
+    is_f32 = compilation.is_f32(slots[0]) and compilation.is_f32(instruction.outputs[0])
+    kernel = create_kernel(make_site(compilation.program, instruction, compilation.packed), shapes) if is_f32 else None
+    if kernel is None:
+        return
+    inputs = tuple(slot for slot in slots if compilation.get_constant(slot) is None)
+    compilation.replacements[number] = replace(
+        instruction,
+        kernel=kernel,
+        attributes={},
+        inputs=inputs,
+        plain=(instruction,),
+        description=kernel.description,
+    )
+    compilation.taken.add(number)
