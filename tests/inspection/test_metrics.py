@@ -71,6 +71,7 @@ def test_booleans_and_strings_count_differing_elements():
     assert (result.max_abs, result.differing) == (1, 1)
     result = measure(np.array(["a", "b"], object), np.array(["a", "c"], object))
     assert (result.max_abs, result.differing, result.over_tolerance) == (1, 1, 0.5)
+    assert result.sqnr_db == pytest.approx(10 * math.log10(2))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "float64"])

@@ -10,6 +10,7 @@ pytest.importorskip("openvino")
 
 from openvino import opset13 as ops
 
+import irrun
 from irrun.ir.writer import save_model
 
 X = make_random(2, 4, 6, 5)
@@ -471,3 +472,14 @@ def test_first_of_equal_elements_is_selected(type: str, tmp_path) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_layer_matches_openvino(case: Case, tmp_path) -> None:
     case.check(tmp_path)
+
+
+@pytest.mark.parametrize(("pattern", "batch"), [([0, 12], 5), ([0, -1], 5), ([2, 12], 2)])
+def test_patterns_of_reshape_are_kept_for_other_batches(pattern, batch):
+    net = LegacyNetwork(version=6)
+    data = net.add_input((2, 3, 4))
+    net.add_layer("Reshape", [data], [(2, 12)], {"dim": pattern})
+    model = net.read()
+    x = make_random(batch, 3, 4)
+    model.reshape([batch, 3, 4])
+    np.testing.assert_array_equal(irrun.run(model, x)[0], x.reshape(batch, 12))
