@@ -288,3 +288,10 @@ def test_products_of_transposed_matrices_are_divided():
 def test_mismatching_operands_are_reported_as_by_numpy():
     with use_threads(2), pytest.raises(ValueError, match="mismatch"):
         multiply_matrices(np.ones((100, 600)), np.ones((601, 5000)))
+
+
+@pytest.mark.parametrize(("a", "b"), [((3, 4), (4,)), ((4,), (4, 2)), ((4,), (4,)), ((2, 3, 4), (4,))])
+def test_products_with_vectors_are_those_of_numpy(a, b):
+    x, y = np.arange(24.0)[: np.prod(a)].reshape(a), np.arange(8.0)[: np.prod(b)].reshape(b)
+    with use_threads(2):
+        np.testing.assert_array_equal(multiply_matrices(x, y), np.matmul(x, y))
