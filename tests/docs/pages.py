@@ -223,9 +223,7 @@ def _redirect_output(stdin: str = "") -> Iterator[io.StringIO]:
 
 def run_bash(text: str) -> None:
     """Run a script in bash, which must be silent."""
-    folder = Path(sys.executable).parent
-    environment = {**os.environ, "PATH": os.pathsep.join([str(folder), os.environ["PATH"]])}
-    process = subprocess.run(["bash", "-c", text], env=environment, capture_output=True, text=True)
+    process = subprocess.run(["bash", "-c", text], capture_output=True, text=True)
     assert (process.returncode, process.stdout, process.stderr) == (0, "", "")
 
 

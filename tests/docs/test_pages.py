@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -43,6 +45,8 @@ def folder(files, tmp_path, monkeypatch):
     shutil.copytree(files, path)
     shutil.copytree(ROOT / "examples", path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(path)
+    # Commands that irrun starts, such as `python`, are those of this environment.
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.setattr(registry._registry, "_extensions", dict(registry._registry._extensions))
     servers: list[HTTPServer] = []
 
