@@ -365,3 +365,20 @@ def test_long_inputs_in_f16_are_converted_by_a_compiled_kernel(tmp_path):
         check(
             tmp_path, [x], [value], [("Convert",)] if is_compiled else [], shapes=[(abs(shape[0]), shape[1])], atol=3e-4
         )
+
+
+# Single instructions
+
+
+@pytest.mark.parametrize(("dtype", "is_compiled"), [(F32, True), (np.float64, False)])
+def test_attention_and_softmax_are_compiled_in_f32(tmp_path, dtype, is_compiled):
+    query, key, value = (o.parameter((1, 2, n, 16), dtype) for n in (20, 24, 24))
+    attention = o.scaled_dot_product_attention(query, key, value)
+    parameters = [query, key, value]
+    expected = [("ScaledDotProductAttention",), ("Softmax",)] if is_compiled else []
+    check(tmp_path, parameters, [attention, o.softmax(query, 3)], expected)
+
+
+def test_softmax_of_a_value_without_a_known_rank_is_not_compiled(tmp_path):
+    x = o.parameter(ov.PartialShape.dynamic(), F32)
+    check(tmp_path, [x], [o.softmax(x, -1)], [], shapes=[(4, 40)])
