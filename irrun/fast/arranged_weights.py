@@ -20,6 +20,7 @@ from irrun.fast.compressed import (
     CompressedWeights,
     decode,
     get_buffer,
+    to_rows,
 )
 from irrun.limits import check_allocation
 from irrun.threads import count_parts, map_parallel, run_parallel
@@ -114,9 +115,7 @@ def multiply_by_arranged_weights(data: Array, *, weights: ArrangedWeights) -> Ar
         ValueError: `data` has another type, or its last dimension is not K.
     """
     count, inner = weights.shape
-    if data.dtype != F32 or data.ndim < 1 or data.shape[-1] != inner or not data.size:
-        raise ValueError("expected f32 of shape [..., K]")
-    rows = np.ascontiguousarray(data.reshape(-1, inner))
+    rows = to_rows(data, inner)
     check_allocation((len(rows), count), F32)
     result = np.empty((len(rows), count), F32)
     grouped = np.ascontiguousarray(rows.reshape(len(rows), weights.groups, -1).swapaxes(0, 1))

@@ -19,7 +19,15 @@ from irrun.limits import check_allocation
 from irrun.ops._support.conversion import convert
 from irrun.threads import count_parts, map_parallel, run_parallel
 
-__all__ = ["CompressedWeights", "decode", "gather_rows", "get_buffer", "is_compressed_type", "multiply_by_weights"]
+__all__ = [
+    "CompressedWeights",
+    "decode",
+    "gather_rows",
+    "get_buffer",
+    "is_compressed_type",
+    "multiply_by_weights",
+    "to_rows",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -161,6 +169,17 @@ def get_buffer(size: int) -> Array:
     return buffer[:size]
 
 
+def to_rows(data: Array, inner: int) -> Array:
+    """Return data of shape [..., K] as contiguous rows, shape [M, K].
+
+    Raises:
+        ValueError: It is empty or not f32, or its last dimension is not K.
+    """
+    if data.dtype != F32 or data.ndim < 1 or data.shape[-1] != inner or not data.size:
+        raise ValueError("expected f32 of shape [..., K]")
+    return np.ascontiguousarray(data.reshape(-1, inner))
+
+
 def multiply_by_weights(data: Array, *, weights: CompressedWeights) -> Array:
     """Compute `data @ weights.T`.
 
@@ -172,9 +191,7 @@ def multiply_by_weights(data: Array, *, weights: CompressedWeights) -> Array:
         ValueError: `data` has another type, or its last dimension is not K.
     """
     count, inner = weights.shape
-    if data.dtype != F32 or data.ndim < 1 or data.shape[-1] != inner or not data.size:
-        raise ValueError("expected f32 of shape [..., K]")
-    rows = np.ascontiguousarray(data.reshape(-1, inner))
+    rows = to_rows(data, inner)
     multiply_tile = _choose_method(rows, weights)
     check_allocation((count, len(rows)), F32)
     result = np.empty((count, len(rows)), F32)

@@ -12,17 +12,13 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import make_contiguous
-from irrun.fast.jit.reductions import sum_row
-from irrun.fast.jit.tasks import Task, make_base, make_range_task
+from irrun.fast.jit.reductions import make_row_task, sum_row
 
 __all__ = ["MeanKernel", "compile_means"]
 
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
-
-#: Elements of a part that a thread sums up at least, and parts at most.
-MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
 
 
 @functools.cache
@@ -66,11 +62,6 @@ class MeanKernel:
         lead = data.shape[: self._rank - self._count]
         result = np.empty((*lead, *self._kept), F32)
         data = make_contiguous(data)
-        _make_task(math.prod(lead), data.size // math.prod(lead)).run(get_address(data), get_address(result))
+        rows = math.prod(lead)
+        make_row_task(compile_means(), 2, rows, data.size // rows).run(get_address(data), get_address(result))
         return result
-
-
-@functools.lru_cache(maxsize=256)
-def _make_task(rows: int, length: int) -> Task:
-    count = max(1, min(MAX_PARTS, rows, rows * length // MIN_PART_SIZE))
-    return make_range_task(compile_means(), (make_base(0), make_base(1)), rows, count, (length,))

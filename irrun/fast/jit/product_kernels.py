@@ -44,6 +44,30 @@ class _BoundProduct:
     table: Array
     variables: list[int]
 
+    def address(self, operands: Sequence[Array]) -> Array:
+        """Return the table with the addresses of the variable operands, which are contiguous."""
+        if not operands:
+            return self.table
+        table: Array = self.table.copy()
+        for position, x in zip(self.variables, operands, strict=True):
+            table[:, position] += get_address(x)
+        return table
+
+
+def _make_bound(shape: Shape, task: Task, table: Array, constants: Sequence[Array | None]) -> _BoundProduct:
+    """Return a product after the addresses of its constant operands were added to the table of offsets."""
+    for position, x in enumerate(constants):
+        if x is not None:
+            table[:, position] += get_address(x)
+    return _BoundProduct(shape, task, table, [i for i, x in enumerate(constants) if x is None])
+
+
+def _keep(bindings: dict[tuple[Shape, ...], _BoundProduct], key: tuple[Shape, ...], bound: _BoundProduct) -> None:
+    """Keep a product for later runs, instead of all others if there are many."""
+    if len(bindings) >= MAX_BINDINGS:
+        bindings.clear()
+    bindings[key] = bound
+
 
 class ProductKernel:
     """The kernel of a product with constant weights and an epilogue.
@@ -83,12 +107,9 @@ class ProductKernel:
         if data.dtype != F32 or not all(x.dtype == F32 for x in variables):
             raise ValueError("expected f32")
         check_allocation(bound.shape, F32)
-        data, table = make_contiguous(data), bound.table
+        data = make_contiguous(data)
         held = [make_contiguous(x) for x in variables]
-        if held:
-            table = table.copy()
-            for position, x in zip(bound.variables, held, strict=True):
-                table[:, position] += get_address(x)
+        table = bound.address(held)
         result = np.empty(bound.shape, F32)
         bound.task.run(get_address(data), get_address(result), get_address(table))
         return result
@@ -105,14 +126,8 @@ class ProductKernel:
         operands = [next(remaining) if x is None else x.shape for x in self._constants]
         expression = Expression(tuple(classify_operand(x, shape) for x in operands), self._steps)
         task, table = self._product.bind(math.prod(data_shape[:-1]), expression)
-        for position, x in enumerate(self._constants):
-            if x is not None:
-                table[:, position] += get_address(x)
-        bound = _BoundProduct(shape, task, table, [i for i, x in enumerate(self._constants) if x is None])
-        if len(self._bindings) >= MAX_BINDINGS:
-            self._bindings.clear()
-        key = (data_shape, *shapes)
-        self._bindings[key] = bound
+        bound = _make_bound(shape, task, table, self._constants)
+        _keep(self._bindings, (data_shape, *shapes), bound)
         return bound
 
 
@@ -166,12 +181,8 @@ class VariableProductKernel:
         if not left.dtype == right.dtype == F32 or not all(x.dtype == F32 for x in variables):
             raise ValueError("expected f32")
         check_allocation(bound.shape, F32)
-        table = bound.table
         held = [make_contiguous(x) for x in variables]
-        if held:
-            table = table.copy()
-            for position, x in zip(bound.variables, held, strict=True):
-                table[:, position] += get_address(x)
+        table = bound.address(held)
         result = np.empty(bound.shape, F32)
         bound.task.run(get_address(left), get_address(right), get_address(result), get_address(table))
         return result
@@ -190,14 +201,8 @@ class VariableProductKernel:
         expression = Expression(tuple(classify_item_operand(x, shape) for x in operands), self._steps)
         steps = [_get_item_steps(x, shape) for x in operands]
         task, table = bind_products(layout, expression, steps)
-        for position, x in enumerate(self._constants):
-            if x is not None:
-                table[:, position] += get_address(x)
-        bound = _BoundProduct(shape, task, table, [i for i, x in enumerate(self._constants) if x is None])
-        if len(self._bindings) >= MAX_BINDINGS:
-            self._bindings.clear()
-        key = (*left, *right, *shapes)
-        self._bindings[key] = bound
+        bound = _make_bound(shape, task, table, self._constants)
+        _keep(self._bindings, (*left, *right, *shapes), bound)
         return bound
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "compute_softmax",
     "fold",
     "make_normalization_task",
+    "make_row_task",
     "sum_row",
 ]
 
@@ -132,7 +133,7 @@ def compile_softmax() -> Kernel:
 
 
 @functools.lru_cache(maxsize=256)
-def _make_task(kernel: Kernel, pointers: int, rows: int, *arguments: int | float) -> Task:
+def make_row_task(kernel: Kernel, pointers: int, rows: int, *arguments: int | float) -> Task:
     """Return the task of a kernel on rows, whose first parameters are the addresses of arrays."""
     parts = max(1, min(MAX_PARTS, rows, rows * int(arguments[0]) // MIN_PART_SIZE))
     return make_range_task(kernel, [make_base(i) for i in range(pointers)], rows, parts, arguments)
@@ -143,7 +144,7 @@ def compute_softmax(data: Array) -> Array:
     result = np.empty(data.shape, F32)
     length = data.shape[-1]
     if data.size:
-        _make_task(compile_softmax(), 2, data.size // length, length).run(get_address(data), get_address(result))
+        make_row_task(compile_softmax(), 2, data.size // length, length).run(get_address(data), get_address(result))
     return result
 
 
@@ -239,4 +240,4 @@ def make_normalization_task(
     Returns:
         The task for the addresses of the data, of the result, and of a table of those of the operands.
     """
-    return _make_task(compile_normalization(expression, *modes), 3, rows, length, epsilon)
+    return make_row_task(compile_normalization(expression, *modes), 3, rows, length, epsilon)
