@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -125,7 +126,7 @@ class _LayerState:
     counts: dict[str, int] = field(default_factory=dict)
     elements: int = 0
     is_made: dict[str, bool] = field(default_factory=dict)
-    largest: float = 0.0
+    largest: float = -math.inf
     low: Array | None = None
     high: Array | None = None
     channel_elements: int = 0
@@ -245,7 +246,7 @@ class _Checker:
         is_finite = np.isfinite(wide)
         state.count("overflow", int(np.count_nonzero(is_finite & ~np.isfinite(narrow))))
         state.count("vanishing", int(np.count_nonzero((wide > 0) & (narrow == 0))))
-        state.largest = max(state.largest, float(np.max(wide, where=is_finite, initial=0.0)))
+        state.largest = max(state.largest, float(np.max(wide, where=is_finite, initial=-np.inf)))
 
     def list_findings(self) -> list[CheckFinding]:
         """Return the findings in the order of execution."""

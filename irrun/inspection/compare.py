@@ -307,7 +307,7 @@ class _Comparer:
             reason = self.differences.describe(layer)
         is_perturbed = self.reference.is_perturbed(layer, errors.scope)
         verdict = choose_verdict(errors, is_perturbed, self.is_f64, bool(reason))
-        tolerance = max((errors.factor * max(r.relative, r.epsilon) for r in errors.rounding), default=0.0)
+        tolerance = max(errors.factor * max(r.relative, r.epsilon) for r in errors.rounding)
         return LayerComparison(
             layer.name,
             layer.type,

@@ -38,8 +38,8 @@ class LayerComparison:
     own: Metrics
     accumulated: Metrics
     verdict: str
-    tolerance: float = 0.0
-    reason: str = ""
+    tolerance: float
+    reason: str
 
     def to_json(self) -> dict[str, Any]:
         """Return the layer for JSON."""

@@ -63,12 +63,12 @@ class _Term:
     Attributes:
         quantity: A quantity or a word.
         relation: The operator; "" for a word.
-        limit: The number that the quantity is compared with.
+        limit: The number that the quantity is compared with; NaN for a word.
     """
 
     quantity: str
     relation: str = ""
-    limit: float = 0.0
+    limit: float = math.nan
 
     def compare(self, value: float) -> bool:
         return _OPERATORS[self.relation](value, self.limit)

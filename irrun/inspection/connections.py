@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from irrun.inspection.keys import KeyTable, find_constant_layers
 from irrun.ir.graph import Graph, Layer, OutputAddress
 
-__all__ = ["ConnectionTable", "Connections", "Source"]
+__all__ = ["ConnectionTable", "Connections", "Source", "find_free_ids"]
 
 
 @dataclass(frozen=True)
@@ -98,3 +100,13 @@ class ConnectionTable:
             layer: A layer of the model.
         """
         return layer.id in self.get(layer).constants
+
+
+def find_free_ids(graph: Graph) -> Iterator[int]:
+    """Iterate over the ids that no layer of a graph has, in ascending order.
+
+    Args:
+        graph: The graph.
+    """
+    used = {layer.id for layer in graph.layers}
+    return (number for number in itertools.count() if number not in used)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -195,8 +194,8 @@ class OpenVinoModel:
     def _read(self) -> tuple[dict[int, str], Any]:
         """Return the names of the nodes and OpenVINO's model, with unique names."""
         model = self.model
-        names = Counter(layer.name for layer in model.graph.layers)
-        is_unique = "" not in names and max(names.values(), default=1) == 1
+        names = {layer.name for layer in model.graph.layers}
+        is_unique = "" not in names and len(names) == len(model.graph.layers)
         path = model.path
         if is_unique and path is not None and model.source_version >= 10 and _is_unchanged(model):
             weights = model.weights.path or path.with_suffix(".bin")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.element_types import ElementType
-from irrun.inspection.connections import Connections
+from irrun.inspection.connections import Connections, find_free_ids
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import LayerMatches
 from irrun.ir.extract import extract_between
@@ -284,11 +284,11 @@ def _add_probes_to_bodies(layer: Layer) -> Layer:
     bodies: dict[str, Body] = {}
     for tag, body in layer.bodies.items():
         graph = body.graph
-        first = max((n.id for n in graph.layers), default=0) + 1
         parameters = [n for n in graph.layers if n.type == "Parameter"]
+        free_ids = find_free_ids(graph)
         probes = {
             n.id: Layer(i, PROBE.format(n.id), "Identity", "opset16", {}, [Port(0)], [replace(n.outputs[0], id=1)])
-            for i, n in enumerate(parameters, first)
+            for i, n in zip(free_ids, parameters, strict=False)
         }
         edges = [
             Edge(probes[e.from_layer].id, 1, e.to_layer, e.to_port) if e.from_layer in probes else e

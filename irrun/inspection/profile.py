@@ -74,8 +74,8 @@ class Profile:
     runs: int
     optimized: bool
     machine: Machine
-    events: tuple[tuple[LayerProfile, Event], ...] = ()
-    dropped_events: int = 0
+    events: tuple[tuple[LayerProfile, Event], ...]
+    dropped_events: int
     openvino: OpenVinoProfile | None = None
 
     @property

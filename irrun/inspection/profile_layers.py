@@ -21,7 +21,7 @@ from irrun.runtime.program import Instruction
 __all__ = ["LayerProfile", "LayerProfiler", "merge_profiles"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LayerProfile:
     """The measurements of one layer, of several that were fused, or of a group.
 
@@ -46,12 +46,12 @@ class LayerProfile:
     layers: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     module: ModulePath = ()
-    calls: int = 0
-    seconds: float = 0.0
-    flops: int | None = None
-    bytes: int = 0
-    alive: int = 0
-    bound: float = 0.0
+    calls: int
+    seconds: float
+    flops: int | None
+    bytes: int
+    alive: int
+    bound: float
     outputs: tuple[str, ...] = ()
     implementation: str = ""
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.inspection.connections import Connections
+from irrun.inspection.connections import Connections, find_free_ids
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.trace import Trace
 from irrun.ir.graph import Edge, Graph, Layer, Port
@@ -94,7 +94,7 @@ def isolate_layer(
             if address[0] in connections.constants or producer.type in absorbed:
                 required.add(address[0])
                 stack.append(producer)
-    next_id = max(connections.layers) + 1
+    free_ids = find_free_ids(graph)
     parameters: dict[tuple[int, int], int] = {}
     keys: list[str] = []
     for edge in graph.edges:
@@ -104,11 +104,11 @@ def isolate_layer(
         producer = connections.layers[edge.from_layer]
         if edge.from_layer not in required or is_placeholder(producer):
             if address not in parameters:
-                parameters[address] = next_id
                 port = next(p for p in producer.outputs if p.id == edge.from_port)
-                part.layers.append(_make_parameter(next_id, f"input{len(parameters) - 1}", port))
+                parameter = _make_parameter(next(free_ids), f"input{len(parameters)}")
+                part.layers.append(parameter)
+                parameters[address] = parameter.id
                 keys.append(table.get_value_key(producer, producer.outputs.index(port)))
-                next_id += 1
             address = (parameters[address], 0)
         part.edges.append(Edge(*address, edge.to_layer, edge.to_port))
     part.layers += [candidate for candidate in graph.layers if candidate.id in required]
@@ -118,6 +118,6 @@ def isolate_layer(
     return Model(part, model.weights, 11, model.path), keys
 
 
-def _make_parameter(layer_id: int, name: str, port: Port) -> Layer:
+def _make_parameter(layer_id: int, name: str) -> Layer:
     """Return a Parameter of any type and shape, since declarations may be wrong."""
     return Layer(layer_id, name, "Parameter", attributes={"element_type": "dynamic", "shape": "..."}, outputs=[Port(0)])

@@ -76,10 +76,10 @@ class RoundingEstimator:
     """Computes layers in f64 to measure their rounding error.
 
     Args:
-        epsilon: The smallest epsilon, if the reference is of a lower precision than the model.
+        epsilon: The smallest epsilon: that of the reference if it is of a lower precision than the model, else 0.
     """
 
-    def __init__(self, epsilon: float = 0.0) -> None:
+    def __init__(self, epsilon: float) -> None:
         self._epsilon = epsilon
         self._kernels: dict[int, tuple[Operation, dict[str, Any]] | None] = {}
 

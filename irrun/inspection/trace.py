@@ -48,10 +48,10 @@ class TracedValue:
     port: int
     type: str
     shape: tuple[int, ...]
-    statistics: Mapping[str, float | int | None] = field(default_factory=dict)
-    seconds: float = 0.0
-    member: str | None = None
-    is_selected: bool = True
+    statistics: Mapping[str, float | int | None]
+    seconds: float
+    member: str | None
+    is_selected: bool
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry of `index.json`."""
@@ -210,7 +210,7 @@ class TraceReport:
     """
 
     page: str = field(repr=False)
-    height: int = 800
+    height: int
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file.
