@@ -21,6 +21,7 @@ __all__ = [
     "convnext_tiny",
     "efficientnet_b0",
     "minilm",
+    "minilm_long",
     "mobilenet_v3",
     "segformer_b0",
     "swin_tiny",
@@ -79,11 +80,21 @@ def unet_wide() -> ModuleAndInputs:
     return randomize_norms(UNet((32, 64, 128, 256, 512))), make_image(256)
 
 
-def minilm() -> ModuleAndInputs:
-    config = tr.BertConfig(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
+def minilm(positions: int = 512) -> ModuleAndInputs:
+    config = tr.BertConfig(
+        hidden_size=384,
+        num_hidden_layers=6,
+        num_attention_heads=12,
+        intermediate_size=1536,
+        max_position_embeddings=positions,
+    )
     return randomize_norms(TextModel(tr.BertModel(config), "last_hidden_state", "pooler_output")), make_text(
         128, config.vocab_size
     )
+
+
+def minilm_long() -> ModuleAndInputs:
+    return minilm(positions=4096)
 
 
 def wav2vec2_base() -> ModuleAndInputs:

@@ -22,6 +22,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -231,41 +232,27 @@ def print_group(group: str, rows: dict[str, dict[str, float]], peers: Sequence[s
     print(f"{'geometric mean':<40}{'':{19 * (len(ours) + len(others))}}{means}\n", flush=True)
 
 
-def measure_growth(repeats: int) -> dict[str, dict[str, float]]:
-    """Return the seconds of irrun and OpenVINO for growing batches, images and sequences."""
+#: Growing inputs: label, network, shape of its inputs.
+GROWTH: tuple[tuple[str, str, list[int]], ...] = (
+    *((f"MobileNetV2, batch {n}", "mobilenet_v2", [n, 3, 224, 224]) for n in (1, 2, 4, 8, 16, 32)),
+    *((f"U-Net, image of {n}", "unet_wide", [1, 3, n, n]) for n in (64, 128, 256, 512, 1024)),
+    *((f"MiniLM, sequence of {n}", "minilm_long", [1, n]) for n in (64, 128, 256, 512, 1024, 2048, 4096)),
+)
+
+
+def measure_growth(repeats: int, peers: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Return the minimum seconds of a run by runtime for growing batches, images and sequences."""
     import openvino
 
-    import irrun
-
-    def measure(name: str, shapes: dict[str, list[int]]) -> dict[str, float]:
-        inputs = {
-            key: np.ones(shape, zoo.load_inputs(name)[key].dtype) if key in shapes else zoo.load_inputs(name)[key]
-            for key, shape in shapes.items()
-        }
-        model = openvino.Core().read_model(zoo.fetch(name))
-        model.reshape(shapes)
-        config = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": THREADS, "NUM_STREAMS": "1"}
-        theirs = openvino.compile_model(model, "CPU", config)
-        ours_model = irrun.read_model(zoo.fetch(name))
-        ours_model.reshape(shapes)
-        ours = irrun.compile_model(ours_model)
-        runs: dict[str, Callable[[], Any]] = {"irrun": lambda: ours(inputs), "OpenVINO": lambda: theirs(inputs)}
-        seconds: dict[str, list[float]] = defaultdict(list)
-        for _ in range(repeats + 1):
-            for peer, run in runs.items():
-                time.sleep(PAUSE)
-                start = time.perf_counter()
-                run()
-                seconds[peer].append(time.perf_counter() - start)
-        return {peer: min(times[1:]) for peer, times in seconds.items()}
-
     rows: dict[str, dict[str, float]] = {}
-    for batch in (1, 2, 4, 8, 16, 32):
-        rows[f"MobileNetV2, batch {batch}"] = measure("mobilenet_v2", {"pixel_values": [batch, 3, 224, 224]})
-    for side in (64, 128, 256, 512, 1024):
-        rows[f"U-Net, image of {side}"] = measure("unet_wide", {"pixel_values": [1, 3, side, side]})
-    for length in (8000, 32000, 128000):
-        rows[f"wav2vec 2.0, {length} samples"] = measure("wav2vec2_base", {"input_values": [1, length]})
+    for label, name, shape in GROWTH:
+        print(f"{label} ...", end="\r", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            model = openvino.Core().read_model(zoo.fetch(name))
+            model.reshape(dict.fromkeys(model.inputs, shape))
+            openvino.save_model(model, Path(folder, "model.xml"), compress_to_fp16=False)
+            np.savez(Path(folder, "inputs.npz"), **{k: np.resize(v, shape) for k, v in zoo.load_inputs(name).items()})
+            rows[label] = compare(str(Path(folder, "model.xml")), repeats, peers)
     return rows
 
 
@@ -300,7 +287,7 @@ def main() -> None:
     results: dict[str, Any] = {}
     unit = {"run": "ms", "start": "ms", "memory": "MiB"}[options.measure]
     if options.growth:
-        results["growth"] = measure_growth(options.repeats)
+        results["growth"] = measure_growth(options.repeats, options.peers)
         if not options.json:
             print_group("growth", results["growth"], options.peers, unit)
         groups.clear()

@@ -11,6 +11,7 @@ Weights are random, but the same in each build. Files are written to ~/.cache/ir
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import sys
@@ -118,6 +119,7 @@ def _list_networks() -> dict[str, Network]:
     for name in FULL_SIZE:
         if name not in result:
             result[name] = Network(getattr(full, name), static=True, onnx=True)
+    result["minilm_long"] = Network(full.minilm_long)
     for name in FULL_SIZE_QUANTIZED:
         source = name.removesuffix("_quantized")
         result[name] = replace(result[source], finish=compression.quantize, onnx=False)
@@ -154,7 +156,9 @@ FULL_SIZE = (
     *("resnet50", "mobilenet_v2", "mobilenet_v3", "efficientnet_b0", "convnext_tiny", "swin_tiny", "segformer_b0"),
     *("vit_base", "unet_wide", "yolo11n", "bert_base", "minilm", "wav2vec2_base", "whisper_base"),
 )
-#: The same with activations and weights quantized by NNCF (FakeQuantize).
+#: A network with dynamic shapes, for inputs of growing length.
+FULL_SIZE_DYNAMIC = ("minilm_long",)
+#: The networks of FULL_SIZE with activations and weights quantized by NNCF (FakeQuantize).
 FULL_SIZE_QUANTIZED = tuple(
     f"{name}_quantized" for name in ("resnet50", "mobilenet_v2", "convnext_tiny", "unet_wide", "yolo11n", "bert_base")
 )
@@ -230,9 +234,8 @@ def convert(module: nn.Module, example: Mapping[str, Any], *, static: bool) -> o
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    known = tuple(
-        dict.fromkeys((*NETWORKS, *DEEPLY_QUANTIZED, *LANGUAGE, *FULL_SIZE, *FULL_SIZE_QUANTIZED, *FULL_SIZE_F16))
-    )
+    groups = (NETWORKS, DEEPLY_QUANTIZED, LANGUAGE, FULL_SIZE, FULL_SIZE_DYNAMIC, FULL_SIZE_QUANTIZED, FULL_SIZE_F16)
+    known = tuple(dict.fromkeys(itertools.chain.from_iterable(groups)))
     parser.add_argument("names", nargs="*", metavar="name", help=f"one of {', '.join(known)}")
     parser.add_argument("--cache", type=Path, help="output folder, instead of $IRRUN_ZOO")
     options = parser.parse_args()
