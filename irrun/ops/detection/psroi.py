@@ -83,15 +83,15 @@ def _pool_average(data: Array, rois: Array, batches: Array, outputs: int, size: 
     left, right = _place_bins(corners[:, 0], corners[:, 2], size, width)
     channels = np.arange(outputs * size * size).reshape(outputs, size, size)
     planes = batches[:, None, None, None] * data.shape[1] + channels
-    max_rows, max_columns = (bottom - top).max(axis=1, initial=0), (right - left).max(axis=1, initial=0)
+    max_rows, max_columns = (bottom - top).max(axis=1), (right - left).max(axis=1)  # negative if a region is inverted
     flat = data.reshape(-1)
     result = np.empty((len(rois), outputs, size, size), data.dtype)
     order = np.argsort(max_rows * max_columns, kind="stable")  # regions of similar size are pooled together
     max_pixels = int((max_rows * max_columns).max(initial=1))
     for part in split_regions(len(rois), channels.size * max_pixels):
         group = order[part]
-        rows = top[group, None, :, None, None, None] + np.arange(max(1, max_rows[group].max()))[:, None]
-        columns = left[group, None, None, :, None, None] + np.arange(max(1, max_columns[group].max()))
+        rows = top[group, None, :, None, None, None] + np.arange(max_rows[group].max())[:, None]
+        columns = left[group, None, None, :, None, None] + np.arange(max_columns[group].max())
         is_inside = (rows < bottom[group, None, :, None, None, None]) & (
             columns < right[group, None, None, :, None, None]
         )
