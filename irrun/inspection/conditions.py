@@ -181,7 +181,7 @@ def _describe(value: Array) -> dict[str, float]:
     """Return the quantities of an array that are defined."""
     statistics = describe_values(value)
     result = {name: float(number) for name, number in statistics.items() if number is not None}
-    infinities = _count_infinities(value) if result.get("infinities", 0.0) else (0, 0)
+    infinities = _count_infinities(value) if result["infinities"] else (0, 0)
     if infinities[0]:
         result["min"] = -math.inf
     if infinities[1]:
@@ -192,7 +192,7 @@ def _describe(value: Array) -> dict[str, float]:
         result.setdefault("min", math.inf)
     if "min" in result:
         result["abs"] = max(abs(result["min"]), abs(result["max"]))
-    result["nan"] = result.get("nans", 0.0)
+    result["nan"] = result["nans"]
     result["inf"] = float(sum(infinities))
     return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -275,24 +276,23 @@ class _Sums:
 
 
 def _find_scale(actual: Array, reference: Array) -> float:
-    """Return the largest finite magnitude of two arrays, or 1."""
-    scale = 0.0
+    """Return the largest finite magnitude of two arrays; at least the smallest normal number."""
+    scale = sys.float_info.min
     for array in (actual.reshape(-1), reference.reshape(-1)):
         for start in range(0, array.size, CHUNK):
             part = widen(array[start : start + CHUNK])
             largest = max(float(part.max()), -float(part.min()))
             if not math.isfinite(largest):
-                largest = float(np.max(np.abs(part), where=np.isfinite(part), initial=0.0))
+                largest = float(np.max(np.abs(part), where=np.isfinite(part), initial=scale))
             scale = max(scale, largest)
-    return scale or 1.0
+    return scale
 
 
 def _count_ulps(actual: Array, reference: Array, is_equal: Array) -> float:
     """Return the largest distance of two elements, as a number of representable values."""
     dtype = min((actual.dtype, reference.dtype), key=_get_width)
     if dtype.fields or dtype.kind == "b" or not ElementType.of(dtype).is_float:
-        difference = np.where(is_equal, 0.0, np.abs(widen(actual) - widen(reference)))
-        return float(difference.max())
+        return float(np.abs(widen(actual) - widen(reference)).max())
     arrays = [array.astype(dtype, copy=False) for array in (actual, reference)]
     if not np.array_equal(np.isnan(arrays[0]), np.isnan(arrays[1])):
         return math.inf

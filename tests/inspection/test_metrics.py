@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from irrun.inspection import measure, measure_top_k
+from irrun.inspection import Metrics, measure, measure_top_k, metrics
 from irrun.inspection.metrics import CHUNK, are_identical, describe_values
 from irrun.inspection.verdicts import get_ordinary_sqnr
 
@@ -143,3 +144,142 @@ def test_statistics_ignore_elements_that_are_not_finite():
 
 def test_layers_without_rounding_are_never_ill_conditioned():
     assert get_ordinary_sqnr([]) == -INF
+
+
+def test_metrics_of_equal_arrays_are_complete():
+    equal = Metrics(0.0, 0.0, 0.0, 1.0, INF, 0.0, 0.0, 0, 0, True)
+    assert measure(np.zeros((0, 2)), np.zeros((0, 2))) == equal
+    assert measure(np.ones(3), np.ones(3)) == replace(equal, count=3)
+    assert measure(np.ones(3), np.ones(3, np.float32)) == replace(equal, count=3)
+    assert measure(np.array(["a", "b"], object), np.array(["a", "b"], object)) == replace(equal, count=2)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 16])
+@pytest.mark.parametrize("dtype", [np.float32, np.int16, np.uint8, ml_dtypes.bfloat16])
+def test_metrics_are_those_of_the_formulas(monkeypatch, chunk, dtype):
+    monkeypatch.setattr(metrics, "CHUNK", chunk)
+    rng = np.random.default_rng(0)
+    b = rng.integers(1, 100, (4, 10)).astype(dtype)
+    a = b.copy()
+    a[1:3] += rng.integers(1, 20, (2, 10)).astype(dtype)
+    tolerance = np.broadcast_to(np.float64([[0], [3], [12], [0]]), b.shape)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    noise = np.abs(x - y)
+    result = measure(a, b, tolerance)
+    assert result.max_abs == noise.max()
+    assert result.max_rel == (noise / y).max()
+    assert result.rms == pytest.approx(math.sqrt((noise**2).mean()))
+    assert result.cosine == pytest.approx((x * y).sum() / math.sqrt((x**2).sum() * (y**2).sum()))
+    assert result.sqnr_db == pytest.approx(10 * math.log10((y**2).sum() / (noise**2).sum()))
+    assert result.over_tolerance == (noise > tolerance).mean() > 0
+    assert (result.differing, result.count, result.same_shape) == (np.count_nonzero(noise), 40, True)
+    if dtype in (np.int16, np.uint8):
+        assert result.max_ulps == noise.max()
+    assert measure(a, b, 3).over_tolerance == (noise > 3).mean()
+    assert measure(a, b).over_tolerance == (noise > 0).mean()
+
+
+def test_cosine_is_between_minus_one_and_one():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x = rng.standard_normal(3)
+        assert -1 <= measure(-3 * x, x).cosine <= -1 + 1e-12
+        assert 1 - 1e-12 <= measure(3 * x, x).cosine <= 1
+    assert measure(np.float64([1, 0]), np.float64([0, 1])).cosine == 0
+
+
+def test_differences_of_tiny_values_beside_infinities_are_measured():
+    result = measure(np.float64([INF, 1e-200]), np.float64([INF, 2e-200]))
+    assert (result.max_abs, result.differing) == (1e-200, 1)
+    assert result.sqnr_db == pytest.approx(20 * math.log10(2))
+    assert result.rms == pytest.approx(1e-200 / math.sqrt(2))
+
+
+def test_texts_have_all_metrics():
+    result = measure(np.array(list("abcd"), object), np.array(list("abce"), object))
+    assert result == Metrics(1.0, 1.0, 0.5, 0.75, pytest.approx(20 * math.log10(2)), 1.0, 0.25, 1, 4)
+    assert measure(np.array(["1"], object), np.float32([2])).differing == 1
+    assert measure(np.float32([2]), np.array(["1"], object)).differing == 1
+
+
+@pytest.mark.parametrize(
+    ("codes", "other", "name", "ulps"),
+    [
+        (127, 128, "float8_e8m0fnu", 1),
+        (127, 129, "float8_e8m0fnu", 2),
+        (0, 1, "float4_e2m1fn", 1),
+        (0, 9, "float4_e2m1fn", 1),
+        (7, 15, "float4_e2m1fn", 14),
+        (0, 1, "float16", 1),
+        (0x8000, 1, "float16", 1),
+        (0x8001, 1, "float16", 2),
+        (0x7BFF, 0xFBFF, "float16", 2 * 0x7BFF),
+        (0, 0x80000001, "float32", 1),
+    ],
+)
+def test_ulps_are_counted_across_zero(codes, other, name, ulps):
+    dtype = np.dtype(getattr(ml_dtypes, name, name))
+    a, b = (np.array([c], f"u{dtype.itemsize}").view(dtype) for c in (codes, other))
+    assert measure(a, b).max_ulps == measure(b, a).max_ulps == ulps
+
+
+def test_ulps_are_those_of_the_narrower_type():
+    one = np.float32([1])
+    assert measure(one + np.float32(2**-10), one.astype(np.float16)).max_ulps == 1
+    assert measure(np.float64([1 + 2**-40]), one).max_ulps == 0
+    assert measure(np.float32([1.5]), np.int8([1])).max_ulps == 1 << 22
+    assert measure(np.float32([NAN]), one).max_ulps == INF
+    assert measure(np.float32([1, NAN]), np.float32([2, NAN])).max_ulps == 1 << 23
+    assert measure(np.bool_([True, True]), np.bool_([False, True])).max_ulps == 1
+    assert measure(np.int8([1]), np.int32([3])).max_ulps == 2
+    codes = np.uint8([3, 1]).view([("u3", np.uint8)])
+    result = measure(codes, np.uint8([1, 1]).view(codes.dtype))
+    assert (result.max_ulps, result.max_abs, result.differing) == (2, 2, 1)
+    assert are_identical(codes, codes.copy())
+    assert not are_identical(codes, codes[::-1])
+
+
+def test_five_largest_elements_are_compared_by_default():
+    reference = np.arange(6.0)
+    assert measure_top_k(-reference, reference) == 0.8
+    assert measure_top_k(np.float32([1, 1, 1]), np.float32([1, 1, 2]), 2) == 0.5
+    assert measure_top_k(reference, reference, 0) == 1
+    rows = np.float32([[[1, 2]], [[2, 1]]])
+    assert measure_top_k(rows, rows[::-1], 1) == 0
+    assert measure_top_k(np.float32([-INF, NAN, -1]), np.float32([-1, NAN, -INF]), 1) == 0
+
+
+@pytest.mark.parametrize("chunk", [2, 1 << 16])
+def test_statistics_are_those_of_all_parts(monkeypatch, chunk):
+    monkeypatch.setattr(metrics, "CHUNK", chunk)
+    x = np.float64([[0, 1, NAN], [-2, INF, 0], [NAN, -INF, 0.5]])
+    finite = x[np.isfinite(x)]
+    assert describe_values(x) == {
+        "min": -2,
+        "max": 1,
+        "mean": pytest.approx(finite.mean()),
+        "std": pytest.approx(finite.std()),
+        "zeros": 2,
+        "nans": 2,
+        "infinities": 2,
+    }
+
+
+def test_statistics_that_overflow_are_unknown():
+    large = describe_values(np.float64([1e200, 1]))
+    assert (large["mean"], large["std"]) == (5e199, None)
+    huge = describe_values(np.float64([1e308, 1e308]))
+    assert (huge["max"], huge["mean"], huge["std"]) == (1e308, None, None)
+    assert describe_values(np.float64([0.1, 0.1, 0.1]))["std"] == pytest.approx(0, abs=1e-8)
+    empty = {"min": None, "max": None, "mean": None, "std": None, "zeros": 0, "nans": 0, "infinities": 0}
+    assert describe_values(np.zeros(0)) == empty
+    assert describe_values(np.int8([-1, 0]))["min"] == -1
+    assert describe_values(np.uint8([3, 1]).view([("u3", np.uint8)]))["max"] == 3
+
+
+def test_metrics_without_infinities_are_numbers_in_json():
+    names = ["max_abs", "max_rel", "rms", "cosine", "sqnr_db", "max_ulps", "over_tolerance"]
+    result = measure(np.float32([2, 1]), np.float32([1, 1]))
+    assert result.to_json() == {name: getattr(result, name) for name in names}
+    incomparable = measure(np.zeros(2), np.zeros(3)).to_json()
+    assert list(incomparable.values()) == ["inf", "inf", "inf", 0.0, "-inf", "inf", 1.0]
