@@ -61,6 +61,10 @@ def optimize(
         convert_loops_to_sequences(fast)
         specialize_loops(fast)
     packed = PackedMemory(packed_memory, release)
+    if {"Convolution", "Interpolate"}.issubset(instruction.operation.type for instruction in instructions):
+        from irrun.runtime.passes.early_projections import project_before_interpolation
+
+        project_before_interpolation(fast, packed)
     if use_jit:
         from irrun.runtime.passes.jit import use_compiled_kernels
 

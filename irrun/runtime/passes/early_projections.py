@@ -1,0 +1,378 @@
+"""Early projections: convolutions with 1x1 windows are computed before their data is enlarged and concatenated.
+
+Decoders of segmentation networks enlarge maps of several sizes, concatenate them, and combine their channels by a 1x1
+convolution. Each channel is enlarged alike, so that the channels of the small maps may be combined first, and the
+results be enlarged and added: that takes a fraction of the multiplications. Where the channels of a map are the columns
+of a product with constant weights, these weights and those of the convolution become one matrix.
+
+The results agree within rounding errors. Values that are not finite make other neighbors NaN, as with Winograd's
+algorithm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from irrun.fast.packing import PackedMemory
+from irrun.ir.graph import Port
+from irrun.ops._support import registry
+from irrun.runtime.program import Instruction, Program
+from irrun.shapes import PartialShape
+
+__all__ = ["project_before_interpolation"]
+
+Array = np.ndarray[Any, Any]
+Shape = tuple[int, ...]
+
+F32 = np.dtype(np.float32)
+
+#: Multiplications that are saved for each result of a convolution and each map that is added to it.
+MIN_SAVED = 64
+
+
+def project_before_interpolation(program: Program, packed: PackedMemory) -> None:
+    """Move 1x1 convolutions before Interpolate where that saves most of their multiplications, in bodies too.
+
+    Args:
+        program: Changed in place.
+        packed: What products of weights may take.
+    """
+    for instruction in program.instructions:
+        for body in instruction.bodies.values():
+            project_before_interpolation(body.program, packed)
+    if any(instruction.operation.type == "Interpolate" for instruction in program.instructions):
+        _Rewriter(program, packed).run()
+
+
+@dataclass
+class _Branch:
+    """One of the values that are concatenated.
+
+    Attributes:
+        slot: Its slot.
+        weights: The weights of its channels, [CO, CI].
+        chain: The instructions that compute it and that only it needs, from the last one on, with the axis of the
+            channels of each result.
+        is_product: Whether the chain ends with a product whose weights are combined with those of the convolution.
+    """
+
+    slot: int
+    weights: Array
+    chain: list[tuple[Instruction, int]] = field(default_factory=list)
+    is_product: bool = False
+
+
+class _Step(NamedTuple):
+    """An instruction that may compute channels from those of its first input.
+
+    Attributes:
+        instruction: The instruction.
+        source: The shape of its first input.
+        shape: The shape of its result.
+        axis: The axis of the channels of the result.
+        constants: The values of its other inputs, or None.
+    """
+
+    instruction: Instruction
+    source: Shape
+    shape: Shape
+    axis: int
+    constants: Sequence[Array | None]
+
+
+def _find_axis_before_interpolation(step: _Step) -> int | None:
+    since = step.instruction.operation.since
+    if len(step.constants) != {4: 3, 11: 2}.get(since) or (axes := step.constants[-1]) is None:
+        return None
+    return None if step.axis in axes.reshape(-1) % len(step.shape) else step.axis
+
+
+def _find_axis_before_transposition(step: _Step) -> int | None:
+    order = step.constants[0]
+    return None if order is None or len(order) != len(step.shape) else int(order[step.axis])
+
+
+def _find_axis_before_reshaping(step: _Step) -> int | None:
+    before = math.prod(step.shape[: step.axis])
+    sizes = list(step.source)
+    return next((i for i, d in enumerate(sizes) if d == step.shape[step.axis] and math.prod(sizes[:i]) == before), None)
+
+
+def _find_axis_before_addition(step: _Step) -> int | None:
+    offsets = step.constants[0]
+    if step.axis != len(step.shape) - 1 or step.source != step.shape or offsets is None or offsets.dtype != F32:
+        return None
+    return step.axis if offsets.ndim and offsets.shape[-1] == offsets.size == step.shape[-1] else None
+
+
+def _find_axis_of_product(step: _Step) -> int | None:
+    weights = step.constants[0]
+    is_matrix = weights is not None and weights.ndim == 2 and weights.dtype == F32
+    return step.axis if is_matrix and step.axis == len(step.shape) - 1 else None
+
+
+#: Operation -> the function that returns the axis of the first input that has the channels of the result, or None.
+_AXES: dict[str, Callable[[_Step], int | None]] = {
+    "Add": _find_axis_before_addition,
+    "Interpolate": _find_axis_before_interpolation,
+    "MatMul": _find_axis_of_product,
+    "Reshape": _find_axis_before_reshaping,
+    "Transpose": _find_axis_before_transposition,
+}
+
+
+class _Rewriter:
+    """The rewriting of one program."""
+
+    def __init__(self, program: Program, packed: PackedMemory) -> None:
+        self.program = program
+        self.packed = packed
+        self.producers = {slot: i for i in program.instructions for slot in i.outputs}
+        computed = [(i.layer, i.outputs) for i in program.instructions]
+        passed = [(layer, (slot,)) for layer, slot in zip(program.parameter_layers, program.parameters, strict=True)]
+        self.ports: dict[int, Port] = {}
+        for layer, slots in (*computed, *passed):
+            self.ports.update(zip(slots, layer.outputs, strict=False))
+        self.uses: dict[int, int] = defaultdict(int)
+        for slot in (*program.results, *(slot for i in program.instructions for slot in i.inputs)):
+            self.uses[slot] += 1
+        self.replacements: dict[int, list[Instruction]] = {}
+
+    def run(self) -> None:
+        for instruction in self.program.instructions:
+            if instruction.operation.type == "Convolution":
+                self.replace_convolution(instruction)
+        if self.replacements:
+            self.program.instructions = [
+                current for i in self.program.instructions for current in self.replacements.get(id(i), [i])
+            ]
+            self.program.free_after_last_use()
+
+    # Recognition
+
+    def replace_convolution(self, convolution: Instruction) -> None:
+        """Replace a convolution, if that saves multiplications."""
+        weights, shape = self.get_weights(convolution), self.get_shape(convolution.outputs[0])
+        if weights is None or shape is None:
+            return
+        concatenation = self.find_concatenation(convolution.inputs[0])
+        slots = [convolution.inputs[0]] if concatenation is None else list(concatenation.inputs)
+        shapes = [self.get_shape(slot) for slot in slots]
+        if any(s is None or len(s) != 4 for s in shapes) or sum(s[1] for s in shapes if s) != weights.shape[1]:
+            return
+        bounds = np.cumsum([s[1] for s in shapes if s])[:-1]
+        branches = [_Branch(s, w) for s, w in zip(slots, np.split(weights, bounds, axis=1), strict=True)]
+        early: list[_Branch] = []
+        late: list[_Branch] = []
+        saved = 0
+        for branch in branches:
+            count = self.trace(branch, shape)
+            saved += count
+            (early if count else late).append(branch)
+        if saved < MIN_SAVED * len(early) or not early:
+            return
+        self.rewrite(convolution, concatenation, early, late)
+
+    def get_weights(self, convolution: Instruction) -> Array | None:
+        """Return the weights of a convolution with 1x1 windows, [CO, CI], or None for other convolutions."""
+        filters = self.get_constant(convolution.inputs[1])
+        attributes = convolution.attributes
+        if filters is None or filters.ndim != 4 or filters.shape[2:] != (1, 1) or filters.dtype != F32:
+            return None
+        if any(n != 1 for n in attributes["strides"]) or not _is_plain(convolution):
+            return None
+        if any(any(attributes.get(name, ())) for name in ("pads_begin", "pads_end")):
+            return None
+        return filters[:, :, 0, 0] if self.packed.fits(filters.nbytes) else None
+
+    def find_concatenation(self, slot: int) -> Instruction | None:
+        """Return the concatenation of channels whose result only one instruction needs, or None."""
+        producer = self.get_exclusive_producer(slot)
+        if producer is None or producer.operation.type != "Concat" or producer.attributes["axis"] not in (1, -3):
+            return None
+        return producer
+
+    def trace(self, branch: _Branch, shape: Shape) -> int:
+        """Find the chain of a branch.
+
+        Returns:
+            The multiplications that are saved for each result of the convolution, whose shape is stated.
+        """
+        out_channels, in_channels = map(int, branch.weights.shape)
+        pixels = math.prod(shape[2:])
+        slot, axis = branch.slot, 1
+        while (producer := self.get_exclusive_producer(slot)) is not None:
+            following = self.find_source(producer, axis)
+            if following is None:
+                break
+            branch.chain.append((producer, axis))
+            if producer.operation.type == "MatMul":
+                branch.is_product = out_channels == in_channels
+                break
+            slot, axis = following
+        if branch.is_product:
+            return in_channels
+        # Otherwise, the convolution is computed before the interpolations that end the chain.
+        count = next((i for i, (p, _) in enumerate(branch.chain) if p.operation.type != "Interpolate"), None)
+        del branch.chain[len(branch.chain) if count is None else count :]
+        source = self.get_shape(branch.chain[-1][0].inputs[0]) if branch.chain else None
+        own_pixels = pixels if source is None else math.prod(source[2:])
+        return in_channels * max(0, pixels - own_pixels) // pixels
+
+    def find_source(self, instruction: Instruction, axis: int) -> tuple[int, int] | None:
+        """Return the slot and the axis of the channels that those of a result are computed from.
+
+        Args:
+            instruction: An instruction.
+            axis: The axis of the channels of its result.
+
+        Returns:
+            None if its channels depend on each other, or are computed in another way.
+        """
+        data = instruction.inputs[0]
+        shape, source = self.get_shape(instruction.outputs[0]), self.get_shape(data)
+        find_axis = _AXES.get(instruction.operation.type)
+        if shape is None or source is None or find_axis is None:
+            return None
+        constants = [self.get_constant(slot) for slot in instruction.inputs[1:]]
+        source_axis = find_axis(_Step(instruction, source, shape, axis, constants))
+        return None if source_axis is None else (data, source_axis)
+
+    def get_exclusive_producer(self, slot: int) -> Instruction | None:
+        """Return the instruction that computes a value which only one instruction needs, or None."""
+        producer = self.producers.get(slot)
+        return producer if producer is not None and self.uses[slot] == 1 and _is_plain(producer) else None
+
+    def get_constant(self, slot: int) -> Array | None:
+        """Return the value of a slot if it is constant."""
+        return self.program.initial[slot] if slot in self.program.constant_layers else None
+
+    def get_shape(self, slot: int) -> Shape | None:
+        """Return the declared shape of a value if it is static and not empty."""
+        port = self.ports.get(slot)
+        if port is None or port.shape is None or not port.shape.is_static:
+            return None
+        shape = port.shape.get_min_shape()
+        return shape if math.prod(shape) else None
+
+    # Replacement
+
+    def rewrite(
+        self, convolution: Instruction, concatenation: Instruction | None, early: list[_Branch], late: list[_Branch]
+    ) -> None:
+        """Replace a convolution by those of its branches, of which the late ones are convolved together."""
+        result: list[Instruction] = []
+        removed = [convolution] if concatenation is None else [convolution, concatenation]
+        terms = []
+        for branch in early:
+            removed += [instruction for instruction, _ in branch.chain]
+            terms.append(self.project(branch, convolution, result))
+        if late:
+            terms.insert(0, self.convolve_together(late, convolution, concatenation, result))
+        self.add_terms(terms, convolution, result)
+        for instruction in removed:
+            self.replacements[id(instruction)] = []
+        self.replacements[id(convolution)] = result
+
+    def project(self, branch: _Branch, convolution: Instruction, result: list[Instruction]) -> int:
+        """Append the instructions that compute a branch and combine its channels; return the slot of the value."""
+        weights, chain = branch.weights, branch.chain[::-1]
+        slot = chain[0][0].inputs[0]
+        if not branch.is_product:
+            slot = self.convolve(slot, weights, convolution, result)
+        for instruction, axis in chain:
+            inputs = [slot, *instruction.inputs[1:]]
+            if instruction.operation.type == "MatMul":
+                inputs[1] = self.multiply_weights(instruction, weights)
+            elif instruction.operation.type == "Add":
+                offsets = self.get_constant(inputs[1])
+                assert offsets is not None
+                inputs[1] = self.add_constant(_multiply(offsets, weights.T), inputs[1])
+            port = instruction.layer.outputs[0]
+            shape = list(self.get_shape(instruction.outputs[0]) or ())
+            shape[axis] = len(weights)
+            slot = self.append(result, instruction, inputs, Port(port.id, port.element_type, PartialShape(shape)))
+        return slot
+
+    def multiply_weights(self, product: Instruction, weights: Array) -> int:
+        """Return the slot of the weights of a product and a convolution."""
+        slot = product.inputs[1]
+        matrix = self.get_constant(slot)
+        assert matrix is not None
+        if product.attributes.get("transpose_b"):
+            return self.add_constant(_multiply(weights, matrix), slot)
+        return self.add_constant(_multiply(matrix, weights.T), slot)
+
+    def convolve(self, slot: int, weights: Array, convolution: Instruction, result: list[Instruction]) -> int:
+        """Append the convolution of a value with some of the weights."""
+        filters = self.add_constant(np.ascontiguousarray(weights)[:, :, np.newaxis, np.newaxis], convolution.inputs[1])
+        shape = list(self.get_shape(slot) or ())
+        shape[1] = len(weights)
+        port = Port(0, convolution.layer.outputs[0].element_type, PartialShape(shape))
+        return self.append(result, convolution, (slot, filters), port)
+
+    def convolve_together(
+        self,
+        branches: Sequence[_Branch],
+        convolution: Instruction,
+        concatenation: Instruction | None,
+        result: list[Instruction],
+    ) -> int:
+        """Append the convolution of the branches that are not convolved before."""
+        weights = np.concatenate([branch.weights for branch in branches], axis=1)
+        slot = branches[0].slot
+        if len(branches) > 1 and concatenation is not None:
+            shape = list(self.get_shape(concatenation.outputs[0]) or ())
+            shape[1] = weights.shape[1]
+            port = Port(0, concatenation.layer.outputs[0].element_type, PartialShape(shape))
+            slot = self.append(result, concatenation, [branch.slot for branch in branches], port)
+        return self.convolve(slot, weights, convolution, result)
+
+    def add_terms(self, terms: Sequence[int], convolution: Instruction, result: list[Instruction]) -> None:
+        """Append the sum of the terms, which becomes the result of the convolution."""
+        operation = registry.find("Add", "opset1")
+        assert operation is not None
+        port = convolution.layer.outputs[0]
+        add = replace(convolution, operation=operation, kernel=operation.kernel, attributes={})
+        slot = terms[0]
+        for term in terms[1:]:
+            slot = self.append(result, add, (slot, term), port)
+        result[-1] = replace(result[-1], outputs=convolution.outputs, layer=convolution.layer)
+
+    def append(self, result: list[Instruction], original: Instruction, inputs: Sequence[int], port: Port) -> int:
+        """Append an instruction for other inputs, and return the slot of its output."""
+        slot = self.add_slot(None)
+        self.ports[slot] = port
+        layer = replace(original.layer, type=original.operation.type, outputs=[port])
+        result.append(replace(original, inputs=tuple(inputs), outputs=(slot,), layer=layer))
+        return slot
+
+    def add_constant(self, value: Array, original: int) -> int:
+        """Add a constant that is computed from another one, and return its slot."""
+        value.flags.writeable = False
+        self.packed.reserve(value.nbytes)
+        slot = self.add_slot(value)
+        self.program.constant_layers[slot] = self.program.constant_layers[original]
+        return slot
+
+    def add_slot(self, value: Array | None) -> int:
+        self.program.initial.append(value)
+        return len(self.program.initial) - 1
+
+
+def _is_plain(instruction: Instruction) -> bool:
+    """Return whether an instruction is one of irrun's own, as it was lowered."""
+    is_own = (instruction.operation.kernel.__module__ or "").startswith("irrun.ops.")
+    return is_own and len(instruction.outputs) == 1 and not (instruction.plain or instruction.bodies)
+
+
+def _multiply(a: Array, b: Array) -> Array:
+    """Return the product of two matrices of f32, rounded once."""
+    product: Array = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(F32)
+    return product

@@ -1,0 +1,163 @@
+"""1x1 convolutions that are computed before their data is enlarged, and those that stay where they are."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import irrun
+
+ov = pytest.importorskip("openvino")
+o = pytest.importorskip("openvino.opset13")
+
+F32 = np.float32
+OUT_CHANNELS = 96
+
+
+def constant(*shape, seed=0):
+    return o.constant(np.random.default_rng(seed).normal(size=shape).astype(F32))
+
+
+def enlarge(node, size=(16, 24), mode="linear", axes=(2, 3), **attributes):
+    return o.interpolate(node, list(size), mode, "sizes", axes=list(axes), **attributes)
+
+
+def project(node, out_channels=OUT_CHANNELS, window=1, stride=1, pad=0):
+    channels = node.get_output_partial_shape(0)[1].get_length()
+    filters = constant(out_channels, channels, window, window, seed=9)
+    return o.convolution(node, filters, [stride] * 2, [pad] * 2, [pad] * 2, [1, 1])
+
+
+def embed(tokens, height, width, channels=OUT_CHANNELS, has_offset=True, transposes=True):
+    """Return the map of tokens [1, T, C] after a product, as the decoders of SegFormer compute it."""
+    inner = tokens.get_output_partial_shape(0)[2].get_length()
+    weights = constant(channels, inner, seed=1) if transposes else constant(inner, channels, seed=1)
+    rows = o.matmul(tokens, weights, False, transposes)
+    if has_offset:
+        rows = o.add(rows, constant(1, 1, channels, seed=2))
+    return o.reshape(o.transpose(rows, [0, 2, 1]), [1, -1, height, width], special_zero=False)
+
+
+def compile_results(parameters, results, **options):
+    """Return a compiled model."""
+    model = ov.Model([o.result(r) for r in results], list(parameters), "model")
+    with tempfile.TemporaryDirectory() as folder:
+        ov.serialize(model, Path(folder) / "model.xml")
+        return irrun.compile_model(Path(folder) / "model.xml", jit=False, **options)
+
+
+def list_instructions(compiled):
+    """Return the instructions before they were fused and specialized."""
+    return [p for i in compiled._fast_program.instructions for p in (i.plain or (i,))]
+
+
+def count_operations(parameters, *results):
+    """Return how often operations are computed, after a comparison with the definition."""
+    fast, plain = compile_results(parameters, results), compile_results(parameters, results, optimize=False)
+    random = np.random.default_rng(0)
+    inputs = [
+        random.normal(size=[d.get_length() if d.is_static else 8 for d in p.get_partial_shape()]).astype(F32)
+        for p in parameters
+    ]
+    for actual, expected in zip(fast(inputs).to_tuple(), plain(inputs).to_tuple(), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+    operations = [i.operation.type for i in list_instructions(fast)]
+    return {name: operations.count(name) for name in ("Convolution", "Concat", "Interpolate", "MatMul", "Add")}
+
+
+def get_convolved_sizes(parameters, result):
+    """Return the declared heights and widths of the results of all convolutions."""
+    instructions = list_instructions(compile_results(parameters, [result]))
+    shapes = [i.layer.outputs[0].shape.get_min_shape() for i in instructions if i.operation.type == "Convolution"]
+    return [list(shape[2:]) for shape in shapes]
+
+
+@pytest.mark.parametrize("has_offset", [True, False])
+@pytest.mark.parametrize("transposes", [True, False])
+def test_weights_of_products_and_convolution_become_one_matrix(has_offset, transposes):
+    tokens = [o.parameter([1, 96, 20], F32), o.parameter([1, 24, 40], F32)]
+    sizes = [(8, 12), (4, 6)]
+    maps = [
+        enlarge(embed(t, *size, has_offset=has_offset, transposes=transposes))
+        for t, size in zip(tokens, sizes, strict=True)
+    ]
+    result = o.relu(o.add(project(o.concat(maps, 1)), constant(1, OUT_CHANNELS, 1, 1)))
+    counts = count_operations(tokens, result)
+    assert counts == {"Convolution": 0, "Concat": 0, "Interpolate": 2, "MatMul": 2, "Add": 2 + 2 * has_offset}
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "linear_onnx", "cubic"])
+def test_enlarged_maps_are_convolved_before(mode):
+    x, y = o.parameter([1, 160, 4, 6], F32), o.parameter([1, 130, 8, 12], F32)
+    result = project(o.concat([enlarge(x, mode=mode), enlarge(y, mode=mode)], 1))
+    assert count_operations([x, y], result) == {"Convolution": 2, "Concat": 0, "Interpolate": 2, "MatMul": 0, "Add": 1}
+    assert get_convolved_sizes([x, y], result) == [[4, 6], [8, 12]]
+
+
+def test_single_map_is_convolved_before():
+    x = o.parameter([2, 128, 4, 6], F32)
+    assert get_convolved_sizes([x], project(enlarge(x))) == [[4, 6]]
+    assert count_operations([x], project(enlarge(x)))["Add"] == 0
+
+
+def test_other_maps_are_convolved_together():
+    x, y, z = (o.parameter([1, n, *size], F32) for n, size in [(256, (4, 6)), (20, (16, 24)), (30, (16, 24))])
+    result = project(o.concat([y, enlarge(x), z], -3))
+    assert count_operations([x, y, z], result) == {
+        "Convolution": 2,
+        "Concat": 1,
+        "Interpolate": 1,
+        "MatMul": 0,
+        "Add": 1,
+    }
+    result = project(o.concat([enlarge(x), z], 1))
+    assert count_operations([x, z], result)["Concat"] == 0
+
+
+def test_products_of_other_widths_stay():
+    tokens = o.parameter([1, 24, 40], F32)
+    result = project(enlarge(embed(tokens, 4, 6, channels=120)))
+    assert count_operations([tokens], result)["Convolution"] == 1
+    assert get_convolved_sizes([tokens], result) == [[4, 6]]
+
+
+@pytest.mark.parametrize("options", [{"window": 3, "pad": 1}, {"stride": 2}, {"pad": 1}])
+def test_other_convolutions_stay(options):
+    x = o.parameter([1, 256, 4, 6], F32)
+    result = project(enlarge(x), **options)
+    assert get_convolved_sizes([x], result) != [[4, 6]]
+    assert count_operations([x], result)["Convolution"] == 1
+
+
+@pytest.mark.parametrize("size", [(16, 24), (8, 12), (4, 6)])
+def test_maps_that_are_not_enlarged_much_stay(size):
+    x = o.parameter([1, 80, 16, 24], F32)
+    result = project(enlarge(x, size))
+    assert get_convolved_sizes([x], result) == [list(size)]
+
+
+def test_values_that_others_need_stay():
+    x, y = o.parameter([1, 256, 4, 6], F32), o.parameter([1, 256, 4, 6], F32)
+    enlarged = enlarge(x)
+    assert count_operations([x], project(enlarged), o.relu(enlarged))["Convolution"] == 1
+    joined = o.concat([enlarge(x), enlarge(y)], 1)
+    assert count_operations([x, y], project(joined), o.relu(joined))["Concat"] == 1
+    twice = o.concat([enlarged, enlarged], 1)
+    assert count_operations([x], project(twice))["Concat"] == 1
+
+
+def test_other_axes_and_dynamic_sizes_stay():
+    x = o.parameter([1, 128, 4, 6], F32)
+    result = project(enlarge(x, (256, 16), axes=(1, 2)))
+    assert count_operations([x], result) == {"Convolution": 1, "Concat": 0, "Interpolate": 1, "MatMul": 0, "Add": 0}
+    y = o.parameter([1, 128, -1, 6], F32)
+    compiled = compile_results([y], [project(enlarge(y))])
+    assert [i.operation.type for i in compiled._fast_program.instructions] == ["Interpolate", "Convolution"]
+
+
+def test_weights_stay_if_products_exceed_the_memory():
+    x = o.parameter([1, 256, 4, 6], F32)
+    result = project(enlarge(x))
+    compiled = compile_results([x], [result], weights_memory=1000)
+    assert [i.operation.type for i in compiled._fast_program.instructions] == ["Interpolate", "Convolution"]
