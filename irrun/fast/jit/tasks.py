@@ -19,10 +19,21 @@ import numpy as np
 
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.compiler import Kernel
-from irrun.fast.jit.team import run_job
+from irrun.fast.jit.team import run_jobs
+from irrun.fast.jit.team_code import HEADER_SIZE
 from irrun.threads import get_thread_count
 
-__all__ = ["SCRATCH", "Address", "Argument", "Call", "Task", "align_size", "make_base", "make_range_task"]
+__all__ = [
+    "SCRATCH",
+    "Address",
+    "Argument",
+    "Call",
+    "Task",
+    "align_size",
+    "make_base",
+    "make_range_task",
+    "reserve_scratch",
+]
 
 Array = np.ndarray[Any, Any]
 
@@ -75,6 +86,9 @@ class Task:
     Args:
         parts: The calls of each part, which are made one after another. Parts may be computed in any order.
         scratch_size: Bytes of scratch memory that a part uses.
+
+    Attributes:
+        scratch_size: The same.
     """
 
     def __init__(self, parts: Iterable[Iterable[Call]], scratch_size: int = 0) -> None:
@@ -90,7 +104,7 @@ class Task:
         self._calls, self._starts = np.array(words or [0], np.int64), np.array(starts, np.int64)
         self._part_count = len(starts) - 1
         self._header = (get_address(self._calls), get_address(self._starts), self._part_count)
-        self._scratch_size = scratch_size
+        self.scratch_size = scratch_size
         #: The entry of the only call and the address of its arguments.
         self._single: tuple[Callable[[int, bytes], object], int] | None = None
         if self._part_count == 1 and words and len(words) == words[1]:
@@ -108,15 +122,23 @@ class Task:
         """
         if self._single is not None:  # without the array that describes a job: small tasks are limited by it
             enter, arguments = self._single
-            scratch = _reserve_scratch(0, self._scratch_size)
+            scratch = reserve_scratch(0, self.scratch_size)
             enter(arguments, struct.pack(f"{_FIRST_ARRAY + len(addresses)}q", 0, scratch, *addresses))
             return
-        helpers = max(0, min(get_thread_count(), self._part_count) - 1)
-        base_count = _FIRST_ARRAY + len(addresses)
+        helpers = self.count_helpers(get_thread_count())
         bases: list[int] = []
         for thread in range(helpers + 1):
-            bases += (0, _reserve_scratch(thread, self._scratch_size), *addresses)
-        run_job(np.array((*self._header, helpers, base_count, 0, 0, *bases), np.int64))
+            bases += (0, reserve_scratch(thread, self.scratch_size), *addresses)
+        run_jobs(np.array((*self.describe(helpers, len(addresses)), *bases), np.int64), 1, helpers)
+
+    def count_helpers(self, thread_count: int) -> int:
+        """Return the number of helpers that can take part."""
+        return max(0, min(thread_count, self._part_count) - 1)
+
+    def describe(self, helpers: int, array_count: int) -> tuple[int, ...]:
+        """Return the header of a job; the bases of each thread follow: 0, its scratch memory, and the arrays."""
+        base_count = _FIRST_ARRAY + array_count
+        return (*self._header, helpers, base_count, 0, 0, HEADER_SIZE + base_count * (helpers + 1))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -161,7 +183,7 @@ def _encode(argument: Argument) -> tuple[int, int]:
     return 0, int(argument)
 
 
-def _reserve_scratch(thread: int, size: int) -> int:
+def reserve_scratch(thread: int, size: int) -> int:
     """Return the address of scratch memory for one of the threads that compute jobs of the current thread."""
     if not size:
         return 0

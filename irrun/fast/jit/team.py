@@ -24,9 +24,9 @@ import numpy as np
 
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.compiler import compile_module, find_symbol, get_triple
-from irrun.fast.jit.team_code import LIMIT, LINE_SIZE, OWN_PARTS, SIGNATURES, STATE_SIZE, WAITS, make_team_code
+from irrun.fast.jit.team_code import LINE_SIZE, OWN_PARTS, SIGNATURES, STATE_SIZE, WAITS, make_team_code
 
-__all__ = ["run_job"]
+__all__ = ["run_jobs"]
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +45,7 @@ class _Team:
 
     def __init__(self) -> None:
         kernels = compile_module(make_team_code(get_triple()), SIGNATURES)
-        self._run, self._serve = kernels["run_job"], kernels["serve"]
+        self._run, self._serve = kernels["run_jobs"], kernels["serve"]
         buffer = np.zeros(STATE_SIZE + LINE_SIZE, np.int64)
         start = -get_address(buffer) % (8 * LINE_SIZE) // 8
         self._state = buffer[start : start + STATE_SIZE]
@@ -62,22 +62,21 @@ class _Team:
         self._serve(self._address, 0, PATIENCE)
         return (time.perf_counter_ns() - start) / PATIENCE
 
-    def run(self, job: Array) -> None:
-        """Compute a job, with as many helpers as it asks for unless the cores are busy."""
-        helper_count = int(job[LIMIT])
+    def run(self, jobs: Array, count: int, helper_count: int) -> None:
+        """Compute jobs, together with helpers unless the cores are busy."""
         start = 0
         if helper_count:
             start = time.perf_counter_ns()
             if not self._load.allows_helpers(start):
-                helper_count = job[LIMIT] = 0
+                helper_count = 0
         if len(self._helpers) < helper_count:
             self._start(helper_count)
         for helper in self._helpers[:helper_count]:
             if helper.is_asleep:
                 helper.wake()
-        self._run(self._address, get_address(job), self._yield)
-        if job[WAITS] > MIN_WAITS:
-            self._load.judge_waiting(start, int(job[OWN_PARTS]), int(job[WAITS]) * self._pause_time)
+        self._run(self._address, get_address(jobs), count, helper_count, self._yield)
+        if jobs[WAITS] > MIN_WAITS:
+            self._load.judge_waiting(start, int(jobs[OWN_PARTS]), int(jobs[WAITS]) * self._pause_time)
 
     def serve(self, number: int) -> None:
         """Help with jobs, until there were none for a while."""
@@ -112,7 +111,7 @@ class _Load:
         return False
 
     def judge_waiting(self, start: int, parts: int, waited: float) -> None:
-        """Judge a job whose owner has computed some parts and then waited for helpers."""
+        """Judge jobs whose owner has computed some parts and waited for helpers after one of them."""
         now = time.perf_counter_ns()
         if parts and waited > 2 * (now - start - waited) / parts:
             self._penalize(start, now)
@@ -201,10 +200,12 @@ if hasattr(os, "register_at_fork"):  # a child process has none of the threads
     os.register_at_fork(after_in_child=_get_team.cache_clear)
 
 
-def run_job(job: Array) -> None:
-    """Compute a job.
+def run_jobs(jobs: Array, count: int, helper_count: int) -> None:
+    """Compute jobs one after another.
 
     Args:
-        job: See `irrun.fast.jit.team_code`.
+        jobs: The jobs; see `irrun.fast.jit.team_code`.
+        count: Their number.
+        helper_count: The number of helpers that take part in any of them.
     """
-    _get_team().run(job)
+    _get_team().run(jobs, count, helper_count)

@@ -5,31 +5,32 @@ The *state* of the team is an array of i64, whose elements in use are in lines o
 - the sequence number, which is odd while a job is open, and increases when a job is opened or closed,
 - the number of the next part of the job,
 - the number of helpers that are working on the job,
-- 1 while a thread owns the team,
+- 1 while a thread owns the team; helpers do not lose patience meanwhile,
 - the address of the job.
 
 A *job* is an array of i64: the addresses of the calls and of the first call of each part, the number of parts, the
-number of helpers that may take part, the number of bases, two results, and the bases of each thread. The results are
-the number of parts that the owner of the team has computed, and how many pauses long it has waited for helpers.
+number of helpers that may take part, the number of bases, two results, its own length, and the bases of each thread.
+Jobs that are computed one after another follow each other in memory. The results are in the first one: the number of
+parts that the owner of the team has computed, and how many pauses long it has waited for helpers at most.
 
 A *call* is an array of i64: the address of the entry of a kernel, its own length, and the arguments.
 """
 
 from __future__ import annotations
 
-__all__ = ["LIMIT", "LINE_SIZE", "OWN_PARTS", "SIGNATURES", "STATE_SIZE", "WAITS", "make_team_code"]
+__all__ = ["HEADER_SIZE", "LINE_SIZE", "OWN_PARTS", "SIGNATURES", "STATE_SIZE", "WAITS", "make_team_code"]
 
 #: Elements of a line of the cache; some processors load pairs of lines.
 LINE_SIZE = 16
 SEQUENCE, NEXT, ACTIVE, OWNER, JOB = (LINE_SIZE * i for i in range(5))
 STATE_SIZE = LINE_SIZE * 5
-#: Places in a job: the number of helpers, and the results.
-LIMIT, OWN_PARTS, WAITS = 3, 5, 6
+#: Places of the results in a job, and of the bases of the first thread.
+OWN_PARTS, WAITS, HEADER_SIZE = 5, 6, 8
 #: Pauses of a thread that waits for helpers before it lets other threads, perhaps a helper, have its core: about 200
 #: microseconds. A thread that yields on a busy machine gets its core back after milliseconds.
 SPIN_COUNT = 8192
 
-SIGNATURES = {"run_job": ("ptr", "ptr", "ptr"), "serve": ("ptr", "i64", "i64")}
+SIGNATURES = {"run_jobs": ("ptr", "ptr", "i64", "i64", "ptr"), "serve": ("ptr", "i64", "i64")}
 
 _PAUSES = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": "call void @llvm.aarch64.hint(i32 1)"}
 _DECLARATIONS = {"x86_64": "declare void @llvm.x86.sse2.pause()", "aarch64": "declare void @llvm.aarch64.hint(i32)"}
@@ -44,7 +45,7 @@ entry:
   %count.place = getelementptr i64, ptr %job, i64 4
   %count = load i64, ptr %count.place
   %offset = mul i64 %count, %thread
-  %first.base = getelementptr i64, ptr %job, i64 7
+  %first.base = getelementptr i64, ptr %job, i64 8
   %bases = getelementptr i64, ptr %first.base, i64 %offset
   %start.place = getelementptr i64, ptr %starts, i64 %part
   %start = load i64, ptr %start.place
@@ -103,19 +104,10 @@ exit:
   ret void
 }
 
-; Compute all parts of a job, together with the helpers unless another thread owns the team.
-define void @run_job(ptr %state, ptr %job, ptr %yield) {
+; Compute all parts of a job together with the helpers of a team that the thread owns, and return how many pauses long
+; it has waited for them.
+define internal i64 @share_job(ptr %state, ptr %job, ptr %own.place, ptr %yield) {
 entry:
-  %limit.place = getelementptr i64, ptr %job, i64 3
-  %limit = load i64, ptr %limit.place
-  %is.shared = icmp sgt i64 %limit, 0
-  br i1 %is.shared, label %acquire, label %alone
-acquire:
-  %owner = getelementptr i64, ptr %state, i64 OWNER
-  %pair = cmpxchg ptr %owner, i64 0, i64 1 seq_cst seq_cst
-  %is.owner = extractvalue { i64, i1 } %pair, 1
-  br i1 %is.owner, label %open, label %alone
-open:
   %next = getelementptr i64, ptr %state, i64 NEXT
   store atomic i64 0, ptr %next seq_cst, align 8
   %job.place = getelementptr i64, ptr %state, i64 JOB
@@ -126,32 +118,34 @@ open:
   %opened = add i64 %before, 1
   store atomic i64 %opened, ptr %sequence seq_cst, align 8
   %own = call i64 @compute_parts(ptr %state, ptr %job, i64 0)
-  %own.place = getelementptr i64, ptr %job, i64 5
-  store i64 %own, ptr %own.place
+  %own.before = load i64, ptr %own.place
+  %own.after = add i64 %own.before, %own
+  store i64 %own.after, ptr %own.place
   %closed = add i64 %before, 2
   store atomic i64 %closed, ptr %sequence seq_cst, align 8
   %active = getelementptr i64, ptr %state, i64 ACTIVE
   br label %join
 join:
-  %waits = phi i64 [ 0, %open ], [ %waits.next, %pause ]
+  %waits = phi i64 [ 0, %entry ], [ %waits.next, %pause ]
   %helpers = load atomic i64, ptr %active seq_cst, align 8
   %is.done = icmp eq i64 %helpers, 0
-  br i1 %is.done, label %release, label %pause
+  br i1 %is.done, label %exit, label %pause
 pause:
   call void @wait(i64 %waits, ptr %yield)
   %waits.next = add i64 %waits, 1
   br label %join
-release:
-  %waits.place = getelementptr i64, ptr %job, i64 6
-  store i64 %waits, ptr %waits.place
-  store atomic i64 0, ptr %owner seq_cst, align 8
-  ret void
-alone:
+exit:
+  ret i64 %waits
+}
+
+; Compute all parts of a job without helpers.
+define internal void @compute_job(ptr %job) {
+entry:
   %count.place = getelementptr i64, ptr %job, i64 2
   %count = load i64, ptr %count.place
   br label %head
 head:
-  %part = phi i64 [ 0, %alone ], [ %part.next, %body ]
+  %part = phi i64 [ 0, %entry ], [ %part.next, %body ]
   %is.part = icmp slt i64 %part, %count
   br i1 %is.part, label %body, label %exit
 body:
@@ -162,12 +156,62 @@ exit:
   ret void
 }
 
-; Help with jobs until none was open for a number of pauses. Threads have numbers from 1 on.
+; Compute jobs one after another, together with helpers if that is allowed and no other thread owns the team.
+define void @run_jobs(ptr %state, ptr %jobs, i64 %count, i64 %allows.helpers, ptr %yield) {
+entry:
+  %own.place = getelementptr i64, ptr %jobs, i64 5
+  %waits.place = getelementptr i64, ptr %jobs, i64 6
+  %owner = getelementptr i64, ptr %state, i64 OWNER
+  %is.allowed = icmp ne i64 %allows.helpers, 0
+  br i1 %is.allowed, label %acquire, label %head
+acquire:
+  %pair = cmpxchg ptr %owner, i64 0, i64 1 seq_cst seq_cst
+  %is.acquired = extractvalue { i64, i1 } %pair, 1
+  br label %head
+head:
+  %is.owner = phi i1 [ false, %entry ], [ %is.acquired, %acquire ], [ %is.owner, %latch ]
+  %number = phi i64 [ 0, %entry ], [ 0, %acquire ], [ %number.next, %latch ]
+  %job = phi ptr [ %jobs, %entry ], [ %jobs, %acquire ], [ %job.next, %latch ]
+  %is.job = icmp slt i64 %number, %count
+  br i1 %is.job, label %body, label %exit
+body:
+  %limit.place = getelementptr i64, ptr %job, i64 3
+  %limit = load i64, ptr %limit.place
+  %has.helpers = icmp sgt i64 %limit, 0
+  %is.shared = and i1 %is.owner, %has.helpers
+  br i1 %is.shared, label %share, label %alone
+share:
+  %waits = call i64 @share_job(ptr %state, ptr %job, ptr %own.place, ptr %yield)
+  %waits.before = load i64, ptr %waits.place
+  %is.longer = icmp sgt i64 %waits, %waits.before
+  %waits.after = select i1 %is.longer, i64 %waits, i64 %waits.before
+  store i64 %waits.after, ptr %waits.place
+  br label %latch
+alone:
+  call void @compute_job(ptr %job)
+  br label %latch
+latch:
+  %length.place = getelementptr i64, ptr %job, i64 7
+  %length = load i64, ptr %length.place
+  %job.next = getelementptr i64, ptr %job, i64 %length
+  %number.next = add i64 %number, 1
+  br label %head
+exit:
+  br i1 %is.owner, label %release, label %end
+release:
+  store atomic i64 0, ptr %owner seq_cst, align 8
+  br label %end
+end:
+  ret void
+}
+
+; Help with jobs until the team had no owner for a number of pauses. Threads have numbers from 1 on.
 define void @serve(ptr %state, i64 %thread, i64 %patience) {
 entry:
   %sequence = getelementptr i64, ptr %state, i64 SEQUENCE
   %active = getelementptr i64, ptr %state, i64 ACTIVE
   %job.place = getelementptr i64, ptr %state, i64 JOB
+  %owner = getelementptr i64, ptr %state, i64 OWNER
   br label %head
 head:
   %pauses = phi i64 [ 0, %entry ], [ %pauses.next, %pause ], [ 0, %leave ]
@@ -202,7 +246,10 @@ idle:
   br i1 %is.patient, label %pause, label %exit
 pause:
   PAUSE
-  %pauses.next = add i64 %pauses, 1
+  %owned = load atomic i64, ptr %owner monotonic, align 8
+  %is.free = icmp eq i64 %owned, 0
+  %step = zext i1 %is.free to i64
+  %pauses.next = add i64 %pauses, %step
   br label %head
 exit:
   ret void
