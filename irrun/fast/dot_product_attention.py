@@ -57,8 +57,8 @@ def _is_supported(query: Array, key: Array, value: Array, mask: Array | None) ->
         return False
     if key.shape[-2] != value.shape[-2] or not key.size or not value.size:
         return False
-    if mask is None or not mask.ndim or mask.size == 1:
-        return mask is None
+    if mask is None:
+        return True
     shape = (*lead, length, key.shape[-2])
     is_broadcast = mask.ndim <= len(shape) and all(
         n in (1, m) for n, m in zip(mask.shape[::-1], shape[::-1], strict=False)
@@ -113,7 +113,12 @@ def attend(query: Array, key: Array, value: Array, mask: Array | None, factor: f
 
 
 def _convert_mask(mask: Array, shape: tuple[int, ...]) -> Array | None:
-    """Return a mask of f32 that is broadcast to a shape, or None if it has no effect."""
+    """Return a mask of f32 that is broadcast to a shape, or None if it has no effect.
+
+    Exporters pass a scalar of 0 where the scale requires a mask before it.
+    """
+    if mask.size == 1 and mask.dtype is F32 and not mask.any():
+        return None
     if mask.dtype is BOOL:
         if mask.all():
             return None

@@ -38,6 +38,11 @@ def test_attention_equals_plain_kernel(lead, length, key_length):
         [full.astype(np.float32)],
         [is_kept[:1].astype(np.float32)],
         [is_kept, scale],
+        [np.zeros((), np.float32), scale],
+        [np.full((1, 1), 2.5, np.float32)],
+        [np.array(np.nan, np.float32)],
+        [np.array(True)],
+        [np.array(False)],
     ):
         check(NAME, [query, key, value, *others], compare=compare)
         check(NAME, [query, key, value, *others], constants=range(3, 3 + len(others)), compare=compare)
@@ -54,6 +59,21 @@ def test_rows_without_positions_are_nan_and_bad_shapes_are_refused():
     check(NAME, [query, key, value[:, :4]], compare=compare)
     check(NAME, [query, key, value, np.ones((3, 4), bool)], compare=compare)
     check(NAME, [query[:, :0], key, value], compare=compare)
+
+
+def test_masks_of_one_element_are_supported(monkeypatch):
+    query, key, value = (make_floats((2, 5, 4), n) for n in range(3))
+    masks = []
+
+    def record(*arguments):
+        masks.append(None if arguments[3] is None else arguments[3].tobytes())
+        return attend(*arguments)
+
+    monkeypatch.setattr(dot_product_attention, "attend", record)
+    scale = np.array(0.3, np.float32)
+    for mask in (np.zeros((), np.float32), np.array(-np.inf, np.float32), np.array(True)):
+        check(NAME, [query, key, value, mask, scale], compare=compare)
+    assert len(set(masks)) == 3
 
 
 def test_heads_may_be_stored_side_by_side():
