@@ -7,33 +7,58 @@ accept them, while NumPy refuses arithmetic on them. `Convert` converts them to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 __all__ = ["ELEMENT_TYPES", "ElementType"]
 
 
-@dataclass(frozen=True)
 class ElementType:
-    """An element type of OpenVINO.
+    """An element type of OpenVINO. Each exists once, and never changes.
+
+    Args:
+        name: See below.
+        precision: See below.
+        bits: See below.
+        kind: See below.
+        scalar: The type of NumPy's scalars, or the name of a type in ml_dtypes; None for a structured type.
 
     Attributes:
         name: The name in `element_type` attributes, such as "f32".
         precision: The name in `precision` attributes of ports, such as "FP32".
         bits: The width of an element in a `.bin` file; 0 for strings.
-        dtype: The NumPy type of arrays of this element type.
         kind: "float", "int", "uint", "boolean" or "string".
     """
 
     name: str
     precision: str
     bits: int
-    dtype: np.dtype[Any]
     kind: str
+    _scalar: Any
+
+    def __init__(self, name: str, precision: str, bits: int, kind: str, scalar: Any = None) -> None:
+        self.__dict__.update(name=name, precision=precision, bits=bits, kind=kind, _scalar=scalar)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"element types cannot be changed, found an assignment to {name}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ElementType.parse, (self.name,)
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy type of arrays of this element type."""
+        if self._scalar is None:
+            return np.dtype([(self.name, np.uint8)])
+        scalar = self._scalar
+        if isinstance(scalar, str):
+            import ml_dtypes  # takes longer to import than small models to compile
+
+            scalar = getattr(ml_dtypes, scalar)
+        dtype: np.dtype[Any] = np.dtype(scalar)
+        return dtype
 
     @property
     def is_float(self) -> bool:
@@ -98,8 +123,11 @@ class ElementType:
         Raises:
             ValueError: No element type corresponds to `dtype`.
         """
-        dtype = np.dtype(dtype)
-        element_type = _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.fields is None else dtype)
+        dtype = _parse_dtype(dtype)
+        native = dtype.newbyteorder("=") if dtype.fields is None else dtype
+        element_type = _BY_DTYPE.get(native)
+        if element_type is None and native.isbuiltin == 2:  # a type that NumPy does not define
+            element_type = _get_extension_types().get(native)
         if element_type is not None:
             return element_type
         if dtype.kind in "USTO":
@@ -107,43 +135,55 @@ class ElementType:
         raise ValueError(f"no element type corresponds to the NumPy type {dtype}")
 
 
-def _make_structured_dtype(name: str) -> np.dtype[Any]:
-    """Return the NumPy type of an element type that neither NumPy nor ml_dtypes supports."""
-    return np.dtype([(name, np.uint8)])
+def _parse_dtype(dtype: Any) -> np.dtype[Any]:
+    result: np.dtype[Any]
+    try:
+        result = np.dtype(dtype)
+    except TypeError:  # NumPy knows the names of extension types once they have been imported
+        _get_extension_types()
+        result = np.dtype(dtype)
+    return result
 
 
 ELEMENT_TYPES: dict[str, ElementType] = {
     t.name: t
     for t in (
-        ElementType("f64", "FP64", 64, np.dtype(np.float64), "float"),
-        ElementType("f32", "FP32", 32, np.dtype(np.float32), "float"),
-        ElementType("f16", "FP16", 16, np.dtype(np.float16), "float"),
-        ElementType("bf16", "BF16", 16, np.dtype(ml_dtypes.bfloat16), "float"),
-        ElementType("f8e4m3", "F8E4M3", 8, np.dtype(ml_dtypes.float8_e4m3fn), "float"),
-        ElementType("f8e5m2", "F8E5M2", 8, np.dtype(ml_dtypes.float8_e5m2), "float"),
-        ElementType("f8e8m0", "F8E8M0", 8, np.dtype(ml_dtypes.float8_e8m0fnu), "float"),
-        ElementType("f4e2m1", "F4E2M1", 4, np.dtype(ml_dtypes.float4_e2m1fn), "float"),
-        ElementType("nf4", "NF4", 4, _make_structured_dtype("nf4"), "float"),
-        ElementType("i64", "I64", 64, np.dtype(np.int64), "int"),
-        ElementType("i32", "I32", 32, np.dtype(np.int32), "int"),
-        ElementType("i16", "I16", 16, np.dtype(np.int16), "int"),
-        ElementType("i8", "I8", 8, np.dtype(np.int8), "int"),
-        ElementType("i4", "I4", 4, np.dtype(ml_dtypes.int4), "int"),
-        ElementType("u64", "U64", 64, np.dtype(np.uint64), "uint"),
-        ElementType("u32", "U32", 32, np.dtype(np.uint32), "uint"),
-        ElementType("u16", "U16", 16, np.dtype(np.uint16), "uint"),
-        ElementType("u8", "U8", 8, np.dtype(np.uint8), "uint"),
-        ElementType("u6", "U6", 6, _make_structured_dtype("u6"), "uint"),
-        ElementType("u4", "U4", 4, np.dtype(ml_dtypes.uint4), "uint"),
-        ElementType("u3", "U3", 3, _make_structured_dtype("u3"), "uint"),
-        ElementType("u2", "U2", 2, np.dtype(ml_dtypes.uint2), "uint"),
-        ElementType("u1", "U1", 1, _make_structured_dtype("u1"), "uint"),
-        ElementType("boolean", "BOOL", 8, np.dtype(np.bool_), "boolean"),
-        ElementType("string", "STRING", 0, np.dtype(object), "string"),
+        ElementType("f64", "FP64", 64, "float", np.float64),
+        ElementType("f32", "FP32", 32, "float", np.float32),
+        ElementType("f16", "FP16", 16, "float", np.float16),
+        ElementType("bf16", "BF16", 16, "float", "bfloat16"),
+        ElementType("f8e4m3", "F8E4M3", 8, "float", "float8_e4m3fn"),
+        ElementType("f8e5m2", "F8E5M2", 8, "float", "float8_e5m2"),
+        ElementType("f8e8m0", "F8E8M0", 8, "float", "float8_e8m0fnu"),
+        ElementType("f4e2m1", "F4E2M1", 4, "float", "float4_e2m1fn"),
+        ElementType("nf4", "NF4", 4, "float"),
+        ElementType("i64", "I64", 64, "int", np.int64),
+        ElementType("i32", "I32", 32, "int", np.int32),
+        ElementType("i16", "I16", 16, "int", np.int16),
+        ElementType("i8", "I8", 8, "int", np.int8),
+        ElementType("i4", "I4", 4, "int", "int4"),
+        ElementType("u64", "U64", 64, "uint", np.uint64),
+        ElementType("u32", "U32", 32, "uint", np.uint32),
+        ElementType("u16", "U16", 16, "uint", np.uint16),
+        ElementType("u8", "U8", 8, "uint", np.uint8),
+        ElementType("u6", "U6", 6, "uint"),
+        ElementType("u4", "U4", 4, "uint", "uint4"),
+        ElementType("u3", "U3", 3, "uint"),
+        ElementType("u2", "U2", 2, "uint", "uint2"),
+        ElementType("u1", "U1", 1, "uint"),
+        ElementType("boolean", "BOOL", 8, "boolean", np.bool_),
+        ElementType("string", "STRING", 0, "string", np.object_),
     )
 }
 
-_BY_DTYPE = {t.dtype: t for t in ELEMENT_TYPES.values()}
+_BY_DTYPE = {t.dtype: t for t in ELEMENT_TYPES.values() if not isinstance(t._scalar, str)}
+
+
+@cache
+def _get_extension_types() -> dict[np.dtype[Any], ElementType]:
+    """Return the element types whose NumPy types ml_dtypes defines."""
+    return {t.dtype: t for t in ELEMENT_TYPES.values() if isinstance(t._scalar, str)}
+
 
 _BY_NAME: dict[str, ElementType] = {}
 for _type in ELEMENT_TYPES.values():

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from ir_text import chain, write
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.packing import pack, unpack
@@ -168,3 +174,22 @@ def test_element_types_are_found_by_name_and_by_numpy_type() -> None:
         ElementType.parse("f13")
     with pytest.raises(ValueError, match="no element type"):
         ElementType.of(np.complex64)
+
+
+def test_element_types_exist_once_and_never_change():
+    element_type = ElementType.parse("bf16")
+    assert pickle.loads(pickle.dumps(element_type)) is copy.deepcopy(element_type) is element_type
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        element_type.bits = 8
+
+
+def test_ml_dtypes_is_imported_when_a_type_of_it_is_used(tmp_path):
+    path = write(tmp_path, chain("Relu"))
+    script = f"""if True:
+        import sys
+        import irrun
+        irrun.compile_model({str(path)!r})({{"x": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]}})
+        assert "ml_dtypes" not in sys.modules
+        assert irrun.ElementType.of("bfloat16").name == "bf16"
+    """
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from irrun.data.pipe import Pipe
@@ -167,7 +166,7 @@ def _read_float8(path: Path | Pipe) -> Array:
         np.lib.format.read_magic(file)
         header = file.read(int.from_bytes(file.read(2), "little"))
         facts = ast.literal_eval(header.decode("latin1"))
-        data = np.frombuffer(file.read(), ml_dtypes.float8_e5m2)
+        data = np.frombuffer(file.read(), ElementType.parse("f8e5m2").dtype)
     value: Array = data.reshape(facts["shape"], order="F" if facts["fortran_order"] else "C")
     return value
 

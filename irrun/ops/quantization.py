@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-import ml_dtypes
 import numpy as np
 
 from irrun.errors import InputError
@@ -133,6 +132,8 @@ def _check_broadcast(data: Array, x: Array) -> None:
 
 
 def _round_to_f8e5m2(x: Array) -> Array:
+    import ml_dtypes
+
     largest = 57344.0  # infinity saturates too, NaN is unchanged
     rounded: Array = x.clip(-largest, largest).astype(ml_dtypes.float8_e5m2)
     return rounded.astype(np.float16)

@@ -19,7 +19,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
-import ml_dtypes
 import numpy as np
 
 from irrun.element_types import ElementType
@@ -51,20 +50,10 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: Floating-point types that are computed in f32.
-LOW_PRECISION = frozenset(
-    np.dtype(t)
-    for t in (
-        np.float16,
-        ml_dtypes.bfloat16,
-        ml_dtypes.float8_e4m3fn,
-        ml_dtypes.float8_e5m2,
-        ml_dtypes.float8_e8m0fnu,
-        ml_dtypes.float4_e2m1fn,
-    )
-)
-#: Integer types of ml_dtypes, which are narrower than a byte.
-SUB_BYTE_INTEGERS = frozenset(np.dtype(t) for t in (ml_dtypes.int4, ml_dtypes.uint4, ml_dtypes.uint2))
+#: The only low-precision type that NumPy computes with.
+F16 = np.dtype(np.float16)
+#: `np.dtype.isbuiltin` of types that NumPy does not define, such as those of ml_dtypes.
+EXTENSION = 2
 
 #: Smallest and largest number of elements that `apply_in_float64` computes at a time: large enough to hide the overhead
 #: of NumPy's calls, small enough for the processor's cache.
@@ -73,29 +62,43 @@ BLOCK_SIZES = (1 << 12, 1 << 14)
 
 def is_low_precision(dtype: np.dtype[Any]) -> bool:
     """Return whether `dtype` is a floating-point type that is computed in f32."""
-    return dtype in LOW_PRECISION
+    return dtype == F16 or (dtype.isbuiltin == EXTENSION and _get_extension_kind(dtype) == "float")
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
     """Return whether `dtype` is a floating-point type of NumPy or ml_dtypes."""
-    return dtype.kind == "f" or dtype in LOW_PRECISION
+    return dtype.kind == "f" or is_low_precision(dtype)
 
 
 def is_integer(dtype: np.dtype[Any]) -> bool:
     """Return whether `dtype` is an integer type of NumPy or ml_dtypes; boolean is not."""
-    return dtype.kind in "iu" or dtype in SUB_BYTE_INTEGERS
+    return dtype.kind in "iu" or _is_sub_byte_integer(dtype)
+
+
+def _is_sub_byte_integer(dtype: np.dtype[Any]) -> bool:
+    """Return whether `dtype` is an integer type of ml_dtypes, which are narrower than a byte."""
+    return dtype.isbuiltin == EXTENSION and _get_extension_kind(dtype) in ("int", "uint")
+
+
+@functools.cache
+def _get_extension_kind(dtype: np.dtype[Any]) -> str:
+    """Return the kind of an element type whose NumPy type ml_dtypes defines; empty for other types."""
+    try:
+        return ElementType.of(dtype).kind
+    except ValueError:
+        return ""
 
 
 def upcast(x: Array) -> Array:
     """Return `x` in f32 if its type is a low-precision float, else `x` itself."""
-    return x.astype(np.float32) if x.dtype in LOW_PRECISION else x
+    return x.astype(np.float32) if is_low_precision(x.dtype) else x
 
 
 def upcast_for_accumulation(x: Array) -> Array:
     """Return `x` in the type of its sums: f32 for low-precision floats, i64 for sub-byte integers, else unchanged."""
-    if x.dtype in LOW_PRECISION:
+    if is_low_precision(x.dtype):
         return x.astype(np.float32)
-    return x.astype(np.int64) if x.dtype in SUB_BYTE_INTEGERS else x
+    return x.astype(np.int64) if _is_sub_byte_integer(x.dtype) else x
 
 
 def to_native(x: Array) -> Array:
@@ -107,7 +110,7 @@ def to_native(x: Array) -> Array:
     if x.dtype.kind != "V":
         return x.astype(np.float32) if x.dtype == np.float16 else x
     if x.dtype.fields is None:
-        return x.astype(np.float32 if x.dtype in LOW_PRECISION else np.int32)
+        return x.astype(np.float32 if is_low_precision(x.dtype) else np.int32)
     if x.dtype.names == ("nf4",):
         raise InputError("arithmetic on nf4 is undefined")
     codes: Array = np.ascontiguousarray(x).view(np.uint8).reshape(x.shape)
@@ -164,7 +167,7 @@ def compute_in_float32(kernel: Function) -> Function:
         for i, x in enumerate(inputs):
             if x is None:
                 continue
-            if x.dtype in LOW_PRECISION:
+            if is_low_precision(x.dtype):
                 dtype = dtype or x.dtype
             else:
                 _check_is_numeric(i, x)
@@ -330,5 +333,9 @@ def get_integer_limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 def get_lowest_float(dtype: np.dtype[Any]) -> float:
     """Return the lowest finite value of a floating-point type of NumPy or ml_dtypes."""
+    if dtype.isbuiltin != EXTENSION:
+        return float(np.finfo(dtype).min)
+    import ml_dtypes
+
     info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     return float(info.min)
