@@ -204,7 +204,7 @@ def make_rich_table(profile: Profile, max_rows: int) -> Table:
     from irrun.errors import escape_unprintable
 
     header, rows, right = make_profile_rows(profile, sort="time", top=max_rows)
-    title = Text(escape_unprintable("\n".join(describe_profile(profile))))
+    title = Text("\n".join(map(escape_unprintable, describe_profile(profile))))
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(header):
         table.add_column(name, justify="right" if name in right else "left", no_wrap=True, min_width=8 if i else 12)
