@@ -17,7 +17,7 @@ from irrun.ir.graph import Layer, Port
 from irrun.limits import LARGE, MemoryBudget, MemoryLimitError
 from irrun.ops._support.context import BodyRunner, State, Variables
 from irrun.ops._support.operation import Operation
-from irrun.runtime.memory import create_guard, estimate_result, has_large_constant
+from irrun.runtime.memory import create_guard, estimate_result
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
 __all__ = ["Executor", "Instrument", "Observer", "RequestState", "Scope"]
@@ -126,6 +126,8 @@ class Executor:
         self._parent = parent
         self._owner = owner
         self._iteration = 0
+        is_measured = state.instrument is not None
+        instructions = program.instructions if is_measured or program.sequences is None else program.sequences
         self._steps: list[_Step] = [
             (
                 self._bind_kernel(i),
@@ -135,11 +137,10 @@ class Executor:
                 i,
                 create_guard(program, i, self._check_memory),
             )
-            for i in program.instructions
+            for i in instructions
         ]
-        self._has_large_constant = has_large_constant(program)
-        self._checks_memory = self._has_large_constant
-        self._counted_size = state.memory.get_counted_size(len(program.instructions))
+        self._checks_memory = False
+        self._counted_size = state.memory.get_counted_size(len(instructions))
         self._computed_slots = [slot for slot, value in enumerate(program.initial) if value is None and slot != ABSENT]
         self._invariant_steps = self._steps[: program.invariant_count]
         self._variant_steps = self._steps[program.invariant_count :]
@@ -166,8 +167,7 @@ class Executor:
         for slot, argument in zip(self._parameters, arguments, strict=True):
             values[slot] = argument
         if self._parent is None:
-            has_large_argument = any(value is not None and value.nbytes > LARGE for value in arguments)
-            self._checks_memory = self._has_large_constant or has_large_argument
+            self._checks_memory = any(value is not None and value.nbytes > LARGE for value in arguments)
         if self._state.deadline is not None:
             self._raise_if_late()
         sources = self._state.memory.sources
@@ -290,7 +290,10 @@ class Executor:
                 self._check_memory(plain, values)
                 result = self._bind_kernel(plain)(*[values[slot] for slot in plain.inputs])
             except Exception as error:
-                self._raise_located(error, plain, values)
+                if not plain.plain or isinstance(error, (MemoryLimitError, TimeLimitError)):
+                    self._raise_located(error, plain, values)
+                self._run_plain(plain, values)
+                continue
             self._store_and_count(values, plain.outputs, result)
         for slot in instruction.frees:
             values[slot] = None

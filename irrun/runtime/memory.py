@@ -5,6 +5,7 @@ of the inputs is checked here, in the executor, so that specialized kernels and 
 
 - A *guard* runs before each instruction whose result may be much larger than all inputs together: those that
   broadcast several inputs, and products of matrices. It multiplies sizes, and only estimates if the product is large.
+  Instructions with a large constant have a guard too.
 - All other results are at most about as large as the inputs. As soon as a run has a large value, the executor
   estimates every instruction.
 """
@@ -22,7 +23,7 @@ from irrun.limits import LARGE
 from irrun.ops._support.numerics import is_low_precision
 from irrun.runtime.program import ABSENT, Instruction, Program
 
-__all__ = ["create_guard", "estimate_result", "has_large_constant"]
+__all__ = ["create_guard", "estimate_result"]
 
 Array = np.ndarray[Any, Any]
 
@@ -64,14 +65,14 @@ def create_guard(program: Program, instruction: Instruction, check: Callable[[In
             all slots.
     """
     definitions = instruction.plain or (instruction,)
-    if not any(_may_multiply(definition) for definition in definitions):
-        return None
     inputs = {slot for definition in definitions for slot in definition.inputs if slot != ABSENT}
     inputs -= {slot for definition in definitions for slot in definition.outputs}
     constants = [value for slot in inputs if (value := program.initial[slot]) is not None]
     variables = [slot for slot in inputs if program.initial[slot] is None]
-    factor = math.prod(max(value.size, 1) for value in constants)
-    if len(variables) <= 1 and factor == 1:
+    multiplies = any(_may_multiply(definition) for definition in definitions)
+    factor = math.prod(max(value.size, 1) for value in constants) if multiplies else 1
+    has_large_constant = any(value.nbytes > LARGE for value in constants)
+    if not has_large_constant and (not multiplies or (len(variables) <= 1 and factor == 1)):
         return None
     accepted: list[tuple[Any, ...]] | None = None
 
@@ -82,7 +83,7 @@ def create_guard(program: Program, instruction: Instruction, check: Callable[[In
         if inputs != accepted:
             accepted = inputs if check(instruction, values) else None
 
-    return _make_guard(variables, factor, check_new_shapes)
+    return check_new_shapes if has_large_constant else _make_guard(variables, factor, check_new_shapes)
 
 
 def _make_guard(variables: Sequence[int], factor: int, check: Guard) -> Guard:
@@ -116,13 +117,6 @@ def _make_guard(variables: Sequence[int], factor: int, check: Guard) -> Guard:
 def _may_multiply(instruction: Instruction) -> bool:
     operation = instruction.operation
     return not instruction.bodies and (operation.folding == "elementwise" or operation.type in _PRODUCTS)
-
-
-def has_large_constant(program: Program) -> bool:
-    """Return whether a constant of a program is large, so that a result of a single input may be."""
-    return any(
-        (value := program.initial[slot]) is not None and value.nbytes > LARGE for slot in program.constant_layers
-    )
 
 
 def estimate_result(instruction: Instruction, inputs: Sequence[Array | None]) -> int:
