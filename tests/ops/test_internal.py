@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,12 @@ from irrun.ops._support import registry
 from irrun.ops.internal.compressed_weights import fully_connected_compressed
 from irrun.ops.internal.fused_activations import glu, rms
 from irrun.ops.internal.rope import rope
+from irrun.ops.internal.sparse_fill_empty_rows_legacy import sparse_fill_empty_rows_legacy
+from irrun.ops.internal.static_nms import (
+    matrix_nms_static,
+    multiclass_nms_static,
+    non_max_suppression_ie_internal,
+)
 from irrun.ops.internal.type_relaxed import RelaxedOperation
 from irrun.packing import unpack
 
@@ -120,6 +128,102 @@ def test_mismatched_inputs_are_reported():
         rope(x, x, x, rotary_ndims=4, gather_position_arg_id=3)
     with pytest.raises(InputError, match="scale or zero point"):
         fully_connected_compressed(x, np.zeros((2, 4), np.int8), x[:0], np.ones((2, 3), np.float32))
+    with pytest.raises(InputError, match=r"scale or zero point of shape \[2, 2, 2\] does not match data \[2, 4\]"):
+        fully_connected_compressed(x, np.zeros((2, 4), np.int8), x[:0], np.ones((2, 2, 2), np.float32))
+    with pytest.raises(InputError, match=r"scale or zero point of shape \[2, 0\]"):
+        fully_connected_compressed(x, np.zeros((2, 4), np.int8), x[:0], np.ones((2, 0), np.float32))
+    for shape in ((2, 3), (4,)):
+        with pytest.raises(InputError, match=r"X has shape \[1, 2, 3, 4\] and W .*, expected \[..., I\] and \[O, I\]"):
+            fully_connected_compressed(x, np.zeros(shape, np.int8), x[:0], np.float32(1))
+    with pytest.raises(InputError, match=r"X has shape \[\]"):
+        fully_connected_compressed(x[0, 0, 0, 0], np.zeros((1, 1), np.int8), x[:0], np.float32(1))
+    with pytest.raises(InputError, match="RoPE requires its input 2, the sines"):
+        rope(x, x, rotary_ndims=4)
+    with pytest.raises(UnsupportedError, match="support_3d_rope"):
+        rope(x, x, x, support_3d_rope=True)
+    with pytest.raises(InputError, match="gather_position_arg_id is 2"):
+        rope(x, x, x, x, rotary_ndims=4, gather_position_arg_id=2)
+
+
+def test_rows_of_an_old_sparse_matrix_must_fit_into_its_outputs():
+    indices, values = np.array([[0, 0], [2, 1]], np.float32), np.array([5, 7], np.float32)
+    shape, default = np.array([4, 3], np.float32), np.array(9, np.float32)
+    with pytest.raises(InputError, match="found 2 values and 2 empty rows, expected at most 3 in total"):
+        sparse_fill_empty_rows_legacy(indices, values, shape, default, count=3)
+    for count in (4, 6):
+        rows, filled, flags = sparse_fill_empty_rows_legacy(indices, values, shape, default, count=count)
+        assert rows.tolist() == [[0, 0], [1, 0], [2, 1], [3, 0], [-1, -1], [0, 0]][:count]
+        assert filled.tolist() == [5, 9, 7, 9, 0, 0][:count]
+        assert flags.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("outside", [[-1, 0], [0, -1], [4, 0], [0, 3]])
+def test_values_of_an_old_sparse_matrix_end_at_the_first_index_outside(outside):
+    indices, values = np.array([[1, 2], outside, [3, 0]], np.float32), np.array([5, 6, 7], np.float32)
+    rows, filled, flags = sparse_fill_empty_rows_legacy(
+        indices, values, np.array([4, 3], np.float32), np.array(9, np.float32), count=5
+    )
+    assert rows.tolist() == [[0, 0], [1, 2], [2, 0], [3, 0], [-1, -1]]
+    assert filled.tolist() == [9, 5, 9, 9, 0]
+    assert flags.tolist() == [1, 0, 1, 1]
+
+
+CORNERS = np.array([[[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]]] * 2, np.float32)
+CONFIDENCES = np.array([[[0.9, 0.8, 0.7], [0.3, 0.2, 0.1]]] * 2, np.float32)
+
+
+@pytest.mark.parametrize("kernel", [matrix_nms_static, partial(multiclass_nms_static, iou_threshold=0.5)])
+@pytest.mark.parametrize(
+    ("limits", "rows"),
+    [
+        ({}, 6),
+        ({"nms_top_k": 2}, 4),
+        ({"nms_top_k": 9}, 6),
+        ({"nms_top_k": 0}, 0),
+        ({"nms_top_k": -1}, 6),
+        ({"keep_top_k": 5}, 5),
+        ({"keep_top_k": 7}, 6),
+        ({"keep_top_k": 0}, 0),
+        ({"keep_top_k": -1}, 6),
+        ({"background_class": 0}, 3),
+        ({"background_class": 1}, 3),
+        ({"background_class": 2}, 6),
+        ({"background_class": 1, "nms_top_k": 1, "keep_top_k": 5}, 1),
+    ],
+)
+def test_static_suppression_returns_a_fixed_number_of_rows_per_image(kernel, limits, rows):
+    outputs, indices, counts = kernel(CORNERS, CONFIDENCES, sort_result_type="score", **limits)
+    assert outputs.shape == (2 * rows, 6)
+    assert indices.shape == (2 * rows, 1)
+    assert counts.tolist() == [rows, rows]
+    fewer, positions, counts = kernel(CORNERS, CONFIDENCES, score_threshold=0.75, **limits)
+    assert fewer.shape == (2 * rows, 6)
+    kept = counts.tolist()[0]
+    assert kept == min(rows, 0 if limits.get("background_class") == 0 else 2)
+    is_padding = np.arange(rows) >= kept
+    np.testing.assert_array_equal((positions.reshape(2, -1) == -1), [is_padding, is_padding])
+    np.testing.assert_array_equal((fewer.reshape(2, -1, 6) == -1).all(axis=-1), [is_padding, is_padding])
+
+
+@pytest.mark.parametrize("kernel", [matrix_nms_static, multiclass_nms_static])
+def test_static_suppression_of_no_images_is_empty(kernel):
+    outputs, indices, counts = kernel(CORNERS[:0], CONFIDENCES[:0])
+    assert (outputs.shape, indices.shape, counts.shape) == ((0, 6), (0, 1), (0,))
+
+
+@pytest.mark.parametrize(("limit", "length"), [(0, 0), (1, 4), (2, 8), (3, 12), (9, 12)])
+def test_internal_suppression_pads_to_the_largest_number_of_boxes(limit, length):
+    indices, scores, count = non_max_suppression_ie_internal(
+        CORNERS, CONFIDENCES, np.array(limit), np.float32(0.5), np.float32(0.25), sort_result_descending=False
+    )
+    assert indices.shape == scores.shape == (length, 3)
+    per_image = [[0, 0], [0, 1], [0, 2]][:limit] + [[1, 0]][:limit]
+    expected = [[image, *row] for image in (0, 1) for row in per_image]
+    assert count.tolist() == [len(expected)]
+    assert indices[: len(expected)].tolist() == expected
+    assert (indices[len(expected) :] == -1).all()
+    assert (scores[len(expected) :] == -1).all()
+    np.testing.assert_array_equal(scores[: len(expected), 2], [CONFIDENCES[tuple(i)] for i in expected])
 
 
 def test_rms_multiplies_by_gamma_only_if_it_is_affine():

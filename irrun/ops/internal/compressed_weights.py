@@ -164,8 +164,6 @@ def _align_rank(values: Array, data: Array) -> Array:
 
 def _expand_groups(values: Array, data: Array) -> Array:
     """Repeat the value of each group of neighbors, so that `values` broadcasts to `data`."""
-    if values.size <= 1:
-        return values.reshape(())
     values = _align_rank(values, data)
     for axis, (groups, size) in enumerate(zip(values.shape, data.shape, strict=True)):
         if groups in (1, size):
