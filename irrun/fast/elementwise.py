@@ -7,6 +7,7 @@ operands broadcast to it.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -255,16 +256,12 @@ class BoundChain:
                 steps[position + 1 :] = self.shape[position + 1 :]
                 break
 
-        def iterate(position: int) -> Iterator[Index]:
-            if position == len(steps):
-                yield ()
-                return
-            for start in range(0, self.shape[position], steps[position]):
-                part = slice(start, min(start + steps[position], self.shape[position]))
-                for rest in iterate(position + 1):
-                    yield (part, *rest)
-
-        return iterate(0)
+        # A recursive function would be part of a reference cycle, and keep the operands in memory.
+        parts = [
+            [slice(start, min(start + step, length)) for start in range(0, length, step)]
+            for length, step in zip(self.shape, steps, strict=True)
+        ]
+        return itertools.product(*parts)
 
     def apply(self, block: Array, index: Index) -> None:
         """Compute one block.

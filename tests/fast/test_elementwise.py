@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -111,3 +114,17 @@ def test_epilogue_of_blocks_equals_the_chain():
 def test_other_types_are_refused():
     with pytest.raises(ValueError, match="f32"):
         make_chain(F32(1) * np.ones((), F32))(np.ones(3), np.ones(3, F32))
+
+
+def test_operands_are_released_without_a_garbage_collection():
+    chain = make_chain(make_floats((400,), 1))
+    value, other = np.ones((300, 400), np.float32), np.ones((300, 400), np.float32)
+    references = [weakref.ref(x) for x in (value, other)]
+    gc.disable()
+    try:
+        result = chain(value, other)
+        references.append(weakref.ref(result))
+        del value, other, result
+        assert [reference() for reference in references] == [None] * 3
+    finally:
+        gc.enable()
