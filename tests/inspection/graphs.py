@@ -46,7 +46,7 @@ class Row(NamedTuple):
 def make_graph(*rows: Row, name: str = "net") -> Graph:
     """Return the graph of some layers. Their ids are their positions, and the ids of ports are consecutive.
 
-    A Parameter is of type f32 and any shape, unless its attributes say otherwise.
+    A Parameter is of type f32 and of its first shape or any shape, unless its attributes say otherwise.
     """
     graph = Graph(name=name)
     positions = {row.name: i for i, row in enumerate(rows)}
@@ -54,7 +54,8 @@ def make_graph(*rows: Row, name: str = "net") -> Graph:
         attributes = dict(row.attributes or {})
         constant = None
         if row.type == "Parameter":
-            attributes = {"element_type": "f32", "shape": "...", **attributes}
+            shape = ",".join(map(str, row.shapes[0])) if row.shapes else "..."
+            attributes = {"element_type": "f32", "shape": shape, **attributes}
         if row.type == "Constant":
             value = np.asarray(row.value)
             constant = Constant.from_array(value, ElementType.of(value.dtype))
