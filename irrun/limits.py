@@ -257,6 +257,8 @@ class MemoryBudget:
             return
         self.used = self.count_alive()
         if self.limit is None:
+            if self.used + required <= QUOTA:
+                return
             self.limit = self.used + int(USABLE * get_available_memory())
         if self.used + required > self.limit:
             raise MemoryLimitError(

@@ -39,6 +39,7 @@ _PRODUCTS = frozenset({"MatMul", "Einsum", "GroupedMatMul", "FullyConnected", "G
 _VIEWS = frozenset(
     {
         "Broadcast",
+        "Gather",
         "Pad",
         "Range",
         "Reshape",
