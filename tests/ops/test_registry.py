@@ -7,7 +7,7 @@ import sys
 import textwrap
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pytest
@@ -267,3 +267,190 @@ def test_numbered_versions_are_found(version: str) -> None:
 @pytest.mark.parametrize("version", ["opsetx", "opset1.5", "opset-1", "opset12345678901"])
 def test_versions_that_are_not_numbers_are_not_found(version: str) -> None:
     assert registry.find("Relu", version) is None
+
+
+def test_versions_of_operations_are_exclusive() -> None:
+    for options in ({}, {"since": 1, "opset": "custom"}):
+        with pytest.raises(TypeError, match=r"op\(\) requires either since= or opset="):
+            irrun.op("Broken", **options)
+        with pytest.raises(TypeError, match="an operation requires either since= or opset="):
+            Operation.from_function(negate, "Broken", **options)
+
+
+def test_registered_operations_are_found_beside_those_of_a_model() -> None:
+    irrun.op("Negate", opset="custom")(negate)
+    other = Operation.from_function(negate, "Other", opset="custom")
+    registered = registry.find("Negate", "custom")
+    assert registered is not None
+    assert registry.find("Negate", "custom", operations=[other]) is registered
+    assert registry.find("Negate", "unknown", operations=[other]) is registered
+    assert registry.find("Negate", "opset1", operations=[other]) is registered
+    assert registry.find("negate", "custom", operations=[other]) is None
+    assert registry.find("Other", "opset1", operations=[other]) is other
+    assert registry.find("Other", "custom") is None
+
+
+def test_registered_operation_of_an_instance_replaces_that_of_irrun() -> None:
+    replacement = Operation.from_function(negate, "Relu", since=1)
+    registry.register(replacement)
+    assert registry.find("relu", "opset3") is replacement
+    assert [str(o) for o in registry.list_operations()].count("Relu-1") == 1
+
+
+@pytest.mark.parametrize("operations", [Operation.from_function(negate, "Negate", since=1), [negate], ["Negate"]])
+def test_operations_of_a_model_must_be_a_list_of_operations(operations: Any) -> None:
+    with pytest.raises(TypeError, match=r"expected a list of operations|expected operations, found"):
+        registry.find("Relu", "opset1", operations=operations)
+
+
+def take_any(*inputs): ...
+def take_arrays(first: np.ndarray, *inputs: np.ndarray): ...
+def take_optional(first: np.ndarray, *inputs: np.ndarray | None): ...
+def take_two(first, second=None): ...
+def take_none(): ...
+
+
+@pytest.mark.parametrize(
+    ("function", "connected", "message"),
+    [
+        (take_any, [True, False, True], ""),
+        (take_any, [], ""),
+        (take_optional, [True, False, True], ""),
+        (take_optional, [False, True], r"requires input 0 \(first\), but it is not connected"),
+        (take_arrays, [True, True, True], ""),
+        (take_arrays, [True], ""),
+        (take_arrays, [True, False, True], r"requires input 1 \(inputs\), but it is not connected"),
+        (take_arrays, [True, True, False], r"requires input 2 \(inputs\), but it is not connected"),
+        (take_arrays, [], r"requires input 0 \(first\), but it is not connected"),
+        (take_two, [True], ""),
+        (take_two, [True, False], ""),
+        (take_two, [True, True], ""),
+        (take_two, [False, True], r"requires input 0 \(first\), but it is not connected"),
+        (take_two, [True, True, True], "has 2 inputs, but 3 are connected"),
+        (take_none, [], ""),
+        (take_none, [True], "has 0 inputs, but 1 are connected"),
+    ],
+)
+def test_inputs_of_a_layer_are_those_of_the_kernel(function, connected: list[bool], message: str) -> None:
+    operation = Operation.from_function(function, "Any", opset="custom")
+    if message:
+        with pytest.raises(irrun.ModelError, match=f"^Any-custom {message}"):
+            operation.check_inputs(connected)
+    else:
+        operation.check_inputs(connected)
+
+
+@pytest.mark.parametrize("type", ["If", "Loop", "TensorIterator"])
+def test_inputs_that_no_body_reads_may_be_unconnected(type: str) -> None:
+    operation = registry.find(type, "opset8")
+    assert operation is not None
+    operation.check_inputs([True] * len(operation.inputs) + [False, True])
+
+
+def with_attributes(
+    data,
+    *,
+    number: int = 0,
+    ratio: float = 0.0,
+    flag: bool = False,
+    sizes: list[int] = [],  # noqa: B006
+    ratios: list[float] = [],  # noqa: B006
+    mode: Literal["a", "b"] = "a",
+    limit: int | None = None,
+    type: irrun.ElementType | None = None,
+    shape: irrun.PartialShape | None = None,
+): ...
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("number", "7", 7),
+        ("number", " -7 ", -7),
+        ("number", "1e3", 1000),
+        ("number", "-2.0", -2),
+        ("number", str(2**64 - 1), 2**64 - 1),
+        ("number", str(-(2**63)), -(2**63)),
+        ("ratio", "1e-3", 1e-3),
+        ("ratio", "inf", float("inf")),
+        *[("flag", text, True) for text in ("true", "True", "1", "yes", "on", " ON ")],
+        *[("flag", text, False) for text in ("false", "FALSE", "0", "no", "off")],
+        ("sizes", "", []),
+        ("sizes", " ", []),
+        ("sizes", "1,-2, 3,", [1, -2, 3]),
+        ("sizes", str(2**63 - 1), [2**63 - 1]),
+        ("sizes", str(-(2**63)), [-(2**63)]),
+        ("ratios", "1,0.5", [1.0, 0.5]),
+        ("mode", "b", "b"),
+        ("mode", " B ", "b"),
+        ("limit", "", None),
+        ("limit", " ", None),
+        ("limit", "3", 3),
+        ("type", "", None),
+        ("type", "dynamic", None),
+        ("type", "undefined", None),
+        ("type", "u8", irrun.ElementType.parse("u8")),
+        ("number", 3, 3),
+        ("sizes", (1, 2), (1, 2)),
+    ],
+)
+def test_attributes_are_converted(name: str, text: Any, expected: Any) -> None:
+    operation = Operation.from_function(with_attributes, "Any", opset="custom")
+    bound = operation.bind({name: text, "unknown": "x"})
+    assert bound == {name: expected}
+    assert type(bound[name]) is type(expected)
+    assert operation.find_unknown({name: text, "unknown": "x"}) == ["unknown"]
+    assert list(operation.find_invalid_attributes({name: text})) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("number", "x", "'x' is not a number, expected int"),
+        ("number", "1.5", "not an integer, expected int"),
+        ("number", "inf", "not an integer, expected int"),
+        ("number", str(2**64), "not an integer of 64 bits, expected int"),
+        ("number", str(-(2**63) - 1), "not an integer of 64 bits, expected int"),
+        ("number", "1e30", "not an integer of 64 bits, expected int"),
+        ("ratio", "x", "'x' is not a number, expected float"),
+        ("flag", "2", "not a boolean, expected bool"),
+        ("flag", "", "not a boolean, expected bool"),
+        ("sizes", "1,x", "'x' is not a number, expected list of int"),
+        ("sizes", f"1,{2**63}", "not signed integers of 64 bits, expected list of int"),
+        ("sizes", str(-(2**63) - 1), "not an integer of 64 bits, expected list of int"),
+        ("mode", "c", "unknown value, expected one of 'a', 'b'"),
+        ("mode", "", "unknown value, expected one of 'a', 'b'"),
+        ("limit", "x", "'x' is not a number, expected int (optional)"),
+        ("type", "f99", "unknown element type 'f99', expected element type (optional)"),
+    ],
+)
+def test_invalid_attributes_are_refused(name: str, text: str, message: str) -> None:
+    operation = Operation.from_function(with_attributes, "Any", opset="custom")
+    with pytest.raises(irrun.ModelError) as error:
+        operation.bind({name: text})
+    assert error.value.message == f"attribute {name}={text!r} of Any-custom: {message}"
+    assert list(operation.find_invalid_attributes({name: text})) == [error.value.message]
+
+
+def test_missing_and_misspelled_attributes_are_reported_together() -> None:
+    def kernel(data, *, window: int, pads_begin: list[int], axis: int = 0): ...
+
+    operation = Operation.from_function(kernel, "Any", opset="custom")
+    with pytest.raises(irrun.ModelError, match=r"^Any-custom requires the attribute pads_begin, window$"):
+        operation.bind({})
+    with pytest.raises(irrun.ModelError, match=r"^Any-custom requires the attribute pads_begin \(found pad_begin\)$"):
+        operation.bind({"window": "1", "pad_begin": "0"})
+    assert operation.find_misspelled({"window": "1", "pad_begin": "0", "colour": "red"}) == {"pad_begin": "pads_begin"}
+    assert list(operation.find_invalid_attributes({"pads-begin": "x", "axes": "1"})) == [
+        "attribute pads-begin='x' of Any-custom: 'x' is not a number, expected list of int",
+        "Any-custom does not have the attribute axes; did you mean axis?",
+        "Any-custom requires the attribute window",
+    ]
+    assert operation.bind({"op.window": "1", "pads-begin": "2"}) == {"window": 1, "pads_begin": [2]}
+
+
+def test_bound_lists_are_independent() -> None:
+    operation = Operation.from_function(with_attributes, "Any", opset="custom")
+    first = operation.bind({"sizes": "1,2"})
+    first["sizes"].append(3)
+    assert operation.bind({"sizes": "1,2"}) == {"sizes": [1, 2]}

@@ -451,8 +451,8 @@ def _convert_text(text: str, kind: Any) -> Any:
         (inner,) = typing.get_args(kind)
         text = text.strip().removesuffix(",")  # OpenVINO ignores a trailing comma
         values = [_convert_text(part.strip(), inner) for part in text.split(",")] if text else []
-        if inner is int and not all(-MAX_INTEGER - 1 <= value <= MAX_INTEGER for value in values):
-            raise ValueError("not integers of 64 bits")
+        if inner is int and any(value > MAX_INTEGER for value in values):  # only seeds are unsigned
+            raise ValueError("not signed integers of 64 bits")
         return values
     if kind is bool:
         return _parse_bool(text)
