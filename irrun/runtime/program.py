@@ -88,6 +88,8 @@ class Program:
         computed_types: The types of arrays that are replaced by others: see the pass `precision`.
         invariant_count: In the body of a loop, the number of leading instructions that run in the first iteration
             only.
+        sequences: What executors without an instrument run instead of `instructions`, if it is not None: some of them
+            are joined. See the pass `jit_sequences`.
     """
 
     instructions: list[Instruction]
@@ -101,6 +103,7 @@ class Program:
     compressed: dict[int, CompressedWeights] = field(default_factory=dict)
     computed_types: dict[np.dtype[Any], np.dtype[Any]] = field(default_factory=dict)
     invariant_count: int = 0
+    sequences: list[Instruction] | None = None
 
     def copy(self) -> Program:
         """Return a program that shares layers and constants with this one, but not instructions."""
@@ -112,6 +115,7 @@ class Program:
             ],
             initial=self.initial.copy(),
             constant_layers=dict(self.constant_layers),
+            sequences=None,
         )
 
     def get_constant_results(self) -> dict[int, np.ndarray[Any, Any]]:

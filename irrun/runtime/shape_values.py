@@ -246,6 +246,10 @@ class ShapeCache:
             program.constant_layers[slot] = layers[slot]
         program.instructions = [i for position, i in enumerate(program.instructions) if position not in positions]
         program.free_after_last_use()
+        if self.program.sequences is not None:
+            from irrun.runtime.passes.jit_sequences import join_instructions
+
+            join_instructions(program)
         with self._lock:
             self._programs[key] = program
             while len(self._programs) > MAX_SHAPES:

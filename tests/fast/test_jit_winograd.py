@@ -86,11 +86,11 @@ def test_winograd_agrees_with_the_plain_kernel(size, channels, shape, pads, monk
     geometry = Geometry(shape, (3, 3), (1, 1), (1, 1), pads, (1, 0))
     residual = rng.normal(size=(2, 2 * c_out, *geometry.output)).astype(np.float32)
     expression = Expression(("channel", "full"), (Step("Add", (0, 1)), Step("Add", (3, 2))))
-    convolve = winograd.WinogradConvolution(filters, size).bind(2, geometry, expression)
+    binding = winograd.WinogradConvolution(filters, size).bind(2, geometry, expression, [(1, 0), (2, 0)])
     results = []
     for count in (1, 2, 4):
         with use_threads(count):
-            results.append(convolve(data, [x.ctypes.data for x in (bias, residual)]))
+            results.append(binding.run([data, bias, residual]))
     assert all(np.array_equal(results[0], other) for other in results[1:])
     attributes = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [*pads], "pads_end": [1, 0]}
     plain = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes)
@@ -115,9 +115,9 @@ def test_winograd_is_exact_for_a_single_nonzero_tap():
         for x in range(3):
             filters = np.zeros((1, 1, 2, 3, 3), np.float32)
             filters[0, 0, 1, y, x] = 4
-            convolve = WinogradConvolution(filters, 2).bind(1, geometry, Expression())
+            binding = WinogradConvolution(filters, 2).bind(1, geometry, Expression())
             expected = 4 * np.pad(data[0, 1], 1)[y : y + 6, x : x + 8]
-            np.testing.assert_array_equal(convolve(data, ())[0, 0], expected)
+            np.testing.assert_array_equal(binding.run([data])[0, 0], expected)
 
 
 def test_weights_beyond_the_limit_are_not_transformed():

@@ -1,20 +1,70 @@
-"""Concat of inputs of which some are transposed; NumPy copies contiguous ones as fast as memory allows."""
+"""Concat of inputs of which some are transposed; NumPy copies contiguous ones as fast as memory allows.
+
+Sequences of kernels copy contiguous inputs by tasks.
+"""
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from irrun.fast.jit.bindings import RESULT, Binding
+from irrun.fast.jit.code import Function, Value
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.elementwise import apply_to_row
+from irrun.fast.jit.tasks import Call, Task, make_base, make_range_task
 from irrun.fast.jit.transposition import copy_transposed, is_transposed
 from irrun.limits import check_allocation
 
-__all__ = ["ConcatKernel"]
+__all__ = ["ConcatKernel", "bind_copy"]
 
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
+
+#: Elements of a part that a thread copies at least, and parts at most.
+MIN_PART_SIZE, MAX_PARTS = 1 << 15, 8
+
+
+@functools.cache
+def compile_copy() -> Kernel:
+    """Return the kernel that copies rows to others with a distance."""
+    integers = ("first", "last", "length", "step")
+    f = Function("copy_rows", [("source", "ptr"), ("target", "ptr"), *((n, "i64") for n in integers)], get_lanes())
+    p = f.parameters
+    with f.loop(p["first"], p["last"]) as row:
+        source, target = f.offset(p["source"], row * p["length"]), f.offset(p["target"], row * p["step"])
+
+        def copy(position: Value, mask: Value | None, source: Value = source, target: Value = target) -> None:
+            f.store(f.load(f.offset(source, position), f.vector, mask), f.offset(target, position), mask)
+
+        apply_to_row(f, p["length"], copy)
+    return compile_function(f)
+
+
+def bind_copy(rows: int, length: int, step: int) -> Binding:
+    """Return the copy of contiguous rows to the first elements of other rows.
+
+    Args:
+        rows: The number of rows.
+        length: The elements of a row.
+        step: The elements between rows of the result.
+    """
+    count = max(1, min(MAX_PARTS, rows * length // MIN_PART_SIZE))
+    source, target = make_base(0), make_base(1)
+    if rows > 1:
+        task = make_range_task(compile_copy(), (source, target), rows, min(rows, count), (length, step))
+    else:
+        bounds = [length * i // count for i in range(count + 1)]
+        task = Task(
+            [Call(compile_copy(), (source.move(4 * a), target.move(4 * a), 0, 1, b - a, step))]
+            for a, b in itertools.pairwise(bounds)
+        )
+    return Binding((rows, step), [task], (0, RESULT))
 
 
 class ConcatKernel:

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import BUFFER, RESULT, TABLE, Binding, Operand
 from irrun.fast.jit.convolution_kernels import (
     compile_epilogue,
     compile_packing,
@@ -33,7 +33,7 @@ from irrun.fast.jit.convolution_plan import Block, Geometry, Plan, divide
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, make_base
 
-__all__ = ["Convolution", "Geometry", "compile_epilogue", "emit_rows", "get_buffer", "get_epilogue_address"]
+__all__ = ["Convolution", "Geometry", "compile_epilogue", "emit_rows", "get_epilogue_address"]
 
 Array = np.ndarray[Any, Any]
 
@@ -43,17 +43,6 @@ F32 = np.dtype(np.float32)
 MIN_COPIED_CHANNELS = 16
 #: Parts of the copies of a block at most.
 MAX_COPIES = 8
-
-_buffers = threading.local()
-
-
-def get_buffer(name: str, size: int) -> Array:
-    """Return a buffer of f32 that belongs to the current thread."""
-    buffer: Array | None = getattr(_buffers, name, None)
-    if buffer is None or buffer.size < size:
-        buffer = np.empty(size, F32)
-        setattr(_buffers, name, buffer)
-    return buffer
 
 
 class Convolution:
@@ -67,18 +56,18 @@ class Convolution:
         self.groups, self.out_channels, self.in_channels = filters.shape[:3]
         self.weights = [pack_weights(group) for group in filters]
 
-    def bind(self, batch: int, geometry: Geometry, expression: Expression) -> Callable[[Array, Sequence[int]], Array]:
+    def bind(self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()) -> Binding:
         """Return the convolution for data of one shape.
 
         Args:
             batch: N.
             geometry: The windows.
             expression: The epilogue, whose operands are addressed as `compile_epilogue` states.
+            operands: The addresses of its operands, of which those of the kind "channel" have N * GROUPS * CO elements.
 
         Returns:
-            A function of the data (f32, contiguous, shape [N, GROUPS * CI, H, W]) and of the addresses of the operands
-            of the epilogue, of which those of the kind "channel" have N * GROUPS * CO elements. It returns an array of
-            shape [N, GROUPS * CO, output...].
+            The binding, whose input 0 is the data, shape [N, GROUPS * CI, H, W]. Its result has the shape
+            [N, GROUPS * CO, output...].
 
         Raises:
             ValueError: The copied rows take too much memory, or the blocks are too many.
@@ -87,19 +76,10 @@ class Convolution:
         plan = Plan(geometry, self.in_channels, self.out_channels, images)
         tasks = self._make_tasks(images, plan, get_epilogue_address(expression, plan.is_direct))
         shape = (batch, self.groups * self.out_channels, *geometry.output)
-        shared_size = plan.panel_size * len(plan.blocks) * images + 64 if plan.is_shared else 0
-
-        def convolve(data: Array, operands: Sequence[int]) -> Array:
-            result = np.empty(shape, F32)
-            pointers = np.array(operands or (0,), np.int64)
-            addresses = [get_address(data), get_address(result), get_address(pointers)]
-            if shared_size:
-                addresses.append(get_address(get_buffer("convolution", shared_size)))
-            for task in tasks:
-                task.run(*addresses)
-            return result
-
-        return convolve
+        if not plan.is_shared:
+            return Binding(shape, tasks, (0, RESULT, TABLE), operands)
+        buffer_size = plan.panel_size * len(plan.blocks) * images + 64
+        return Binding(shape, tasks, (0, RESULT, TABLE, BUFFER), operands, buffer_size)
 
     def _make_tasks(self, images: int, plan: Plan, epilogue: int) -> list[Task]:
         """Return the calls of the kernels for the data, the result, and the table of the epilogue's operands."""

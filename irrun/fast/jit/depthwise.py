@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import RESULT, TABLE, Binding, Operand
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution import Geometry
@@ -166,7 +167,7 @@ class DepthwiseConvolution:
             raise ValueError("expected a smaller filter or stride")
         return compile_depthwise(geometry.kernel, geometry.strides, geometry.dilations, expression)
 
-    def bind(self, batch: int, geometry: Geometry, expression: Expression) -> Callable[[Array, Sequence[int]], Array]:
+    def bind(self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()) -> Binding:
         """Return the convolution for data of one shape; see `Convolution.bind`."""
         kernel = self._get_kernel(geometry, expression)
         channels = self.weights.shape[0]
@@ -179,11 +180,4 @@ class DepthwiseConvolution:
         addresses = (make_base(0), get_address(self.weights), make_base(1), make_base(2))
         task = make_range_task(kernel, addresses, count, parts, (channels, *windows))
         task.keep(self.weights)
-
-        def convolve(data: Array, operands: Sequence[int]) -> Array:
-            result = np.empty(shape, np.float32)
-            pointers = np.array(operands or (0,), np.int64)
-            task.run(get_address(data), get_address(result), get_address(pointers))
-            return result
-
-        return convolve
+        return Binding(shape, [task], (0, RESULT, TABLE), operands)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.attention import attend, prepare_attention
+from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Operand
 from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
 from irrun.fast.jit.elementwise import compile_rows, make_contiguous, make_row_task, plan_rows
@@ -88,6 +90,19 @@ class ExpressionKernel:
         task.run(get_address(result), get_address(data), get_address(table))
         return result
 
+    def bind(self, shapes: Sequence[tuple[int, ...]]) -> Binding:
+        """Return the expression of contiguous inputs of certain shapes.
+
+        Raises:
+            ValueError: There is no kernel for these shapes.
+        """
+        shape = shapes[0]
+        if len(shape) != self._rank or not math.prod(shape):
+            raise ValueError("expected data of the declared rank")
+        operands = _merge(self._constants, [make_placeholder(s) for s in shapes[1:]])
+        task = make_row_task(self._expression.steps, shape, tuple((x.shape, x.strides) for x in operands))
+        return Binding(shape, [task], (RESULT, 0, TABLE), list_operands(self._constants), 0, self._constants)
+
     def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernel for declared shapes of the running value and the variable operands."""
         variables = [make_placeholder(s) for s in shapes]
@@ -111,18 +126,12 @@ class _BoundConvolution:
     """A convolution for inputs of certain shapes.
 
     Attributes:
-        shape: Of the result.
-        convolve: See `Convolution.bind`.
-        constants: The constant operands, which must stay in memory.
-        addresses: The addresses of the operands, 0 for variables.
-        variables: The positions and kinds of the variable operands.
+        binding: The convolution of the data and of operands as the epilogue reads them.
+        kinds: The kinds of the variable operands.
     """
 
-    shape: tuple[int, ...]
-    convolve: Callable[[Array, Sequence[int]], Array]
-    constants: list[Array | None]
-    addresses: list[int]
-    variables: list[tuple[int, str]]
+    binding: Binding
+    kinds: list[str]
 
 
 class ConvolutionKernel:
@@ -174,15 +183,24 @@ class ConvolutionKernel:
             bound = self._bind(data.shape, key[1:])
         if data.dtype != F32 or not all(x.dtype == F32 for x in variables):
             raise ValueError("expected f32")
-        check_allocation(bound.shape, F32)
-        addresses = bound.addresses
-        held = []
-        if variables:
-            addresses = addresses.copy()
-            for (position, kind), x in zip(bound.variables, variables, strict=True):
-                held.append(expand_operand(x, kind, bound.shape))
-                addresses[position] = get_address(held[-1])
-        return bound.convolve(make_contiguous(data), addresses).reshape(bound.shape)
+        shape = bound.binding.shape
+        check_allocation(shape, F32)
+        operands = [expand_operand(x, kind, shape) for x, kind in zip(variables, bound.kinds, strict=True)]
+        return bound.binding.run((make_contiguous(data), *operands))
+
+    def bind(self, shapes: Sequence[tuple[int, ...]]) -> Binding:
+        """Return the convolution of inputs of certain shapes.
+
+        Raises:
+            ValueError: There is no kernel for these shapes, or an operand would be copied.
+        """
+        bound = self._bindings.get(tuple(shapes)) or self._bind(shapes[0], tuple(shapes[1:]))
+        shape = bound.binding.shape
+        for own, kind in zip(shapes[1:], bound.kinds, strict=True):
+            size = {"scalar": 1, "channel": math.prod(shape[:2]), "full": math.prod(shape)}[kind]
+            if math.prod(own) != size:
+                raise ValueError("expected an operand as the epilogue reads it")
+        return bound.binding
 
     def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands."""
@@ -199,12 +217,14 @@ class ConvolutionKernel:
             for x, kind in zip(self._constants, kinds, strict=True)
         ]
         convolution = self._get_convolution(geometry, data_shape[0])
-        convolve = convolution.bind(data_shape[0], geometry, Expression(kinds, self._steps))
-        variables = [(i, kinds[i]) for i, x in enumerate(self._constants) if x is None]
-        addresses = [0 if x is None else get_address(x) for x in constants]
+        table = list_operands(constants)
+        binding = convolution.bind(data_shape[0], geometry, Expression(kinds, self._steps), table)
         if len(self._bindings) >= MAX_BINDINGS:
             self._bindings.clear()
-        bound = _BoundConvolution(shape, convolve, constants, addresses, variables)
+        bound = _BoundConvolution(
+            replace(binding, shape=shape, constants=constants),
+            [kind for kind, x in zip(kinds, constants, strict=True) if x is None],
+        )
         key = (data_shape, *shapes)
         self._bindings[key] = bound
         return bound
@@ -250,6 +270,12 @@ class ConvolutionKernel:
             geometry = self._geometries[spatial] = make_geometry(spatial, windows)
         output = geometry.output if self._rank == 4 else geometry.output[1:]
         return geometry, (data_shape[0], self._out_channels, *output)
+
+
+def list_operands(constants: Sequence[Array | None]) -> list[Operand]:
+    """Return the addresses of operands: those that are not constant are inputs from number 1 on."""
+    numbers = itertools.count(1)
+    return [(next(numbers), 0) if x is None else (CONSTANT, get_address(x)) for x in constants]
 
 
 class NormalizationKernel:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import RESULT, Binding, Shape
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import make_contiguous
@@ -57,11 +58,20 @@ class MeanKernel:
 
     def __call__(self, data: Array) -> Array:
         """Compute the means."""
-        if data.dtype != F32 or data.ndim != self._rank or not data.size:
+        if data.dtype != F32:
             raise ValueError("expected f32 of the declared rank")
-        lead = data.shape[: self._rank - self._count]
-        result = np.empty((*lead, *self._kept), F32)
-        data = make_contiguous(data)
+        return self.bind([data.shape]).run([make_contiguous(data)])
+
+    def bind(self, shapes: Sequence[Shape]) -> Binding:
+        """Return the means of data of a shape.
+
+        Raises:
+            ValueError: The data is empty or has another rank.
+        """
+        (shape,) = shapes
+        lead = shape[: self._rank - self._count]
+        if len(shape) != self._rank or not math.prod(shape):
+            raise ValueError("expected f32 of the declared rank")
         rows = math.prod(lead)
-        make_row_task(compile_means(), 2, rows, data.size // rows).run(get_address(data), get_address(result))
-        return result
+        task = make_row_task(compile_means(), 2, rows, math.prod(shape) // rows)
+        return Binding((*lead, *self._kept), [task], (0, RESULT))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import RESULT, Binding, Shape
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.depthwise import MAX_TAPS, prepare_loads
@@ -96,6 +97,17 @@ class MaxPoolKernel:
         data = make_contiguous(data)
         task.run(get_address(data), get_address(result))
         return result
+
+    def bind(self, shapes: Sequence[Shape]) -> Binding:
+        """Return the maxima of data of a shape.
+
+        Raises:
+            ValueError: There is no kernel for this shape.
+        """
+        (shape,) = shapes
+        windows = self._windows.get(shape) or self._plan(shape)
+        task = self._tasks.get(shape) or self._make_task(shape, windows)
+        return Binding((*shape[:2], *map(int, windows.output_shape)), [task], (0, RESULT))
 
     def prepare(self, shape: tuple[int, ...]) -> None:
         """Compile the kernel for a declared shape of the data."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Shape
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product
@@ -20,7 +21,6 @@ from irrun.limits import check_allocation
 __all__ = ["ProductKernel", "VariableProductKernel"]
 
 Array = np.ndarray[Any, Any]
-Shape = tuple[int, ...]
 
 F32 = np.dtype(np.float32)
 
@@ -113,6 +113,21 @@ class ProductKernel:
         result = np.empty(bound.shape, F32)
         bound.task.run(get_address(data), get_address(result), get_address(table))
         return result
+
+    def bind(self, shapes: Sequence[Shape]) -> Binding:
+        """Return the product of contiguous inputs of certain shapes.
+
+        Raises:
+            ValueError: There is no kernel for these shapes, or the data is transposed.
+        """
+        if self._transposes:
+            raise ValueError("expected data that is not transposed")
+        bound = self._bindings.get(tuple(shapes)) or self._bind(shapes[0], tuple(shapes[1:]))
+        inputs = {position: number for number, position in enumerate(bound.variables, 1)}
+        operands = [
+            (inputs.get(position, CONSTANT), int(offset)) for row in bound.table for position, offset in enumerate(row)
+        ]
+        return Binding(bound.shape, [bound.task], (0, RESULT, TABLE), operands, 0, self._constants)
 
     def prepare(self, data_shape: Shape, shapes: Sequence[Shape]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands."""

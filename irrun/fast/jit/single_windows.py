@@ -5,12 +5,12 @@ Squeeze-and-excitation blocks consist of such convolutions of 1x1 maps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import RESULT, TABLE, Binding, Operand
 from irrun.fast.jit.convolution import Geometry
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.products import Product
@@ -18,8 +18,6 @@ from irrun.fast.jit.products import Product
 __all__ = ["SingleWindowConvolution", "has_single_window"]
 
 Array = np.ndarray[Any, Any]
-
-F32 = np.dtype(np.float32)
 
 
 def has_single_window(geometry: Geometry, filters: tuple[int, ...]) -> bool:
@@ -38,17 +36,10 @@ class SingleWindowConvolution:
     def __init__(self, filters: Array) -> None:
         self._product = Product(filters[0].reshape(filters.shape[1], -1).T)
 
-    def bind(self, batch: int, geometry: Geometry, expression: Expression) -> Callable[[Array, Sequence[int]], Array]:
+    def bind(self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()) -> Binding:
         """Return the convolution for data of one shape; see `Convolution.bind`."""
         # Operands with an element for each channel of each image have the shape of the result.
         kinds = tuple("full" if kind == "channel" else kind for kind in expression.kinds)
         task, offsets = self._product.bind(batch, Expression(kinds, expression.steps))
-        shape = batch, self._product.columns
-
-        def convolve(data: Array, operands: Sequence[int]) -> Array:
-            result = np.empty(shape, F32)
-            table = offsets + np.array(operands or (0,), np.int64)
-            task.run(get_address(data), get_address(result), get_address(table))
-            return result
-
-        return convolve
+        table = [(x, start + int(offset)) for row in offsets for (x, start), offset in zip(operands, row, strict=False)]
+        return Binding((batch, self._product.columns, 1, 1), [task], (0, RESULT, TABLE), table)

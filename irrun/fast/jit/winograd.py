@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import BUFFER, RESULT, TABLE, Binding, Operand
 from irrun.fast.jit.compiler import get_lanes
-from irrun.fast.jit.convolution import Geometry, get_buffer, get_epilogue_address
+from irrun.fast.jit.convolution import Geometry, get_epilogue_address
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.products import divide_columns, get_tile
 from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, align_size, make_base
@@ -123,7 +124,7 @@ class WinogradConvolution:
         self.size = size
         self.weights = [transform_filters(group, size) for group in filters]
 
-    def bind(self, batch: int, geometry: Geometry, expression: Expression) -> Callable[[Array, Sequence[int]], Array]:
+    def bind(self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()) -> Binding:
         """Return the convolution for data of one shape; see `Convolution.bind`."""
         plan = _Plan(geometry, self.in_channels, self.out_channels, self.size)
         shape = (batch, self.groups * self.out_channels, *geometry.output)
@@ -154,17 +155,8 @@ class WinogradConvolution:
                 tasks.append(Task(results, plan.work_size))
 
         tasks[0].keep(*self.weights)
-
-        def convolve(data: Array, operands: Sequence[int]) -> Array:
-            result = np.empty(shape, F32)
-            pointers = np.array(operands or (0,), np.int64)
-            transformed = get_buffer("winograd data", shared_size) if shared_size else result
-            addresses = [get_address(x) for x in (data, result, pointers, transformed)]
-            for task in tasks:
-                task.run(*addresses)
-            return result
-
-        return convolve
+        bases = (0, RESULT, TABLE, BUFFER) if shared_size else (0, RESULT, TABLE)
+        return Binding(shape, tasks, bases, operands, shared_size)
 
     def _prepare(self, plan: _Plan, item: tuple[int, _Block], channels: tuple[int, int], data: Address) -> Call:
         """Return the call that transforms the data of some channels of a block."""

@@ -79,6 +79,10 @@ def optimize(
         from irrun.runtime.passes.loop_invariants import hoist_loop_invariants
 
         hoist_loop_invariants(fast)
+    if use_jit:
+        from irrun.runtime.passes.jit_sequences import join_instructions
+
+        join_instructions(fast)
     return fast
 
 

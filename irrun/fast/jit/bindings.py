@@ -1,0 +1,72 @@
+"""Bindings: kernels for inputs of certain shapes, as tasks for the addresses of their arrays."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.tasks import Task
+
+__all__ = ["BUFFER", "CONSTANT", "RESULT", "TABLE", "Binding", "Operand", "Shape"]
+
+Array = np.ndarray[Any, Any]
+Shape: TypeAlias = tuple[int, ...]
+#: The number of an input, or CONSTANT, and what is added to its address.
+Operand: TypeAlias = tuple[int, int]
+
+F32 = np.dtype(np.float32)
+
+#: The number of an operand that is no input, but an address.
+CONSTANT = -1
+#: Bases of tasks that are no inputs: the result, a table of addresses of operands, and memory that tasks share.
+RESULT, TABLE, BUFFER = -1, -2, -3
+
+_buffers = threading.local()
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A kernel for contiguous inputs in f32 of certain shapes.
+
+    Attributes:
+        shape: The shape of the result.
+        tasks: The tasks, which are computed one after another.
+        bases: The bases of the tasks: numbers of inputs, RESULT, TABLE or BUFFER.
+        operands: The elements of the table.
+        buffer_size: Elements of the memory that the tasks share.
+        constants: Arrays that must stay in memory.
+    """
+
+    shape: Shape
+    tasks: Sequence[Task]
+    bases: Sequence[int]
+    operands: Sequence[Operand] = ()
+    buffer_size: int = 0
+    constants: Sequence[Array | None] = ()
+
+    def run(self, inputs: Sequence[Array]) -> Array:
+        """Compute the result."""
+        result = np.empty(self.shape, F32)
+        addresses = [get_address(x) for x in inputs]
+        known = [*addresses, 0]
+        table = np.array([known[number] + offset for number, offset in self.operands] or (0,), np.int64)
+        others = {RESULT: get_address(result), TABLE: get_address(table)}
+        if self.buffer_size:
+            others[BUFFER] = get_address(_get_buffer(self.buffer_size))
+        bases = [addresses[number] if number >= 0 else others[number] for number in self.bases]
+        for task in self.tasks:
+            task.run(*bases)
+        return result
+
+
+def _get_buffer(size: int) -> Array:
+    """Return a buffer of f32 that belongs to the current thread."""
+    buffer: Array | None = getattr(_buffers, "buffer", None)
+    if buffer is None or buffer.size < size:
+        buffer = _buffers.buffer = np.empty(size, F32)
+    return buffer

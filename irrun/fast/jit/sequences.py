@@ -1,0 +1,369 @@
+"""Sequences of compiled kernels, which run without the interpreter in between.
+
+Calling a kernel from Python takes about ten microseconds, as long as a small layer. A sequence plans the memory of all
+values for certain shapes of its inputs: values in between are parts of one array, views share the memory of their
+input, and inputs of Concat are computed in its result where the layout allows it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import BUFFER, CONSTANT, RESULT, TABLE, Binding, Shape
+from irrun.fast.jit.concatenation import bind_copy
+from irrun.fast.jit.elementwise import make_contiguous
+from irrun.fast.jit.schedules import ABSOLUTE, Schedule
+from irrun.fast.jit.tasks import Address, Task, align_size
+from irrun.limits import check_allocation, collect_values
+from irrun.threads import get_thread_count
+
+__all__ = ["Computation", "Concatenation", "Member", "SequenceKernel", "Views"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: Combinations of shapes for which a sequence keeps its plan.
+MAX_PLANS = 4
+
+
+@dataclass(frozen=True)
+class Computation:
+    """A member of a sequence that is a compiled kernel.
+
+    Attributes:
+        inputs: Slots of the inputs.
+        output: The slot of the output.
+        bind: Returns the kernel for the shapes of its inputs.
+    """
+
+    inputs: tuple[int, ...]
+    output: int
+    bind: Callable[[Sequence[Shape]], Binding]
+
+
+@dataclass(frozen=True)
+class Views:
+    """A member whose outputs are views of its input.
+
+    Attributes:
+        input: The slot of the input.
+        outputs: Slots of the outputs.
+        view: Returns the outputs for an input.
+    """
+
+    input: int
+    outputs: tuple[int, ...]
+    view: Callable[[Array], Any]
+
+
+@dataclass(frozen=True)
+class Concatenation:
+    """A member that concatenates its inputs.
+
+    Attributes:
+        inputs: Slots of the inputs.
+        output: The slot of the output.
+        axis: The axis, which may be negative.
+    """
+
+    inputs: tuple[int, ...]
+    output: int
+    axis: int
+
+
+Member = Computation | Views | Concatenation
+
+
+@dataclass(eq=False)
+class _Block:
+    """Memory of values.
+
+    Attributes:
+        size: Bytes.
+        first: The number of the first member that uses it.
+        last: The number of the last one.
+        shape: The shape of the value that it was made for.
+        place: Its address: relative to an array of the run, or None if it is not known.
+        owner: The block that it is a part of.
+        offset: Its first byte in that block.
+    """
+
+    size: int
+    first: int
+    last: int
+    shape: Shape = ()
+    place: Address | None = None
+    owner: _Block | None = None
+    offset: int = 0
+
+    def use(self, number: int) -> None:
+        """Keep the memory from or until a member."""
+        self.first, self.last = min(self.first, number), max(self.last, number)
+        if self.owner is not None:
+            self.owner.use(number)
+
+    def join(self, owner: _Block, offset: int) -> None:
+        """Become a part of another block."""
+        self.owner, self.offset = owner, offset
+        owner.use(self.first)
+        owner.use(self.last)
+
+    def find_owner(self) -> tuple[_Block, int]:
+        """Return the block that it is a part of directly or not, or itself, and its first byte there."""
+        block, offset = self, 0
+        while block.owner is not None:
+            block, offset = block.owner, offset + block.offset
+        return block, offset
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A contiguous value in f32: its shape, and its first byte in a block."""
+
+    shape: Shape
+    block: _Block
+    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
+        return F32.itemsize * math.prod(self.shape)
+
+
+@dataclass
+class _Plan:
+    """The plan of a sequence for certain shapes of its inputs.
+
+    Attributes:
+        arena_size: Bytes of the values in between.
+        results: The shapes of the arrays that contain outputs.
+        outputs: For each output, the number of its array of a run, its first element there, and its shape.
+        schedules: The schedules by number of threads.
+        tables: Tables of addresses.
+        tasks: The tasks with their arrays; see `Schedule`.
+        bindings: The kernels, which keep their constants in memory.
+    """
+
+    arena_size: int = 0
+    results: list[Shape] = field(default_factory=list)
+    outputs: list[tuple[int, int, Shape]] = field(default_factory=list)
+    schedules: dict[int, Schedule] = field(default_factory=dict)
+    tables: list[list[Address]] = field(default_factory=list)
+    tasks: list[tuple[Task, list[Address | int]]] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
+
+    def get_schedule(self) -> Schedule:
+        """Return the schedule for the number of threads of the current run."""
+        threads = get_thread_count()
+        if threads not in self.schedules:
+            self.schedules[threads] = Schedule(self.tables, self.tasks, threads)
+        return self.schedules[threads]
+
+
+class SequenceKernel:
+    """The kernel of a sequence.
+
+    Args:
+        members: The members, in order.
+        inputs: Slots of the inputs.
+        outputs: Slots of the outputs, which members compute.
+    """
+
+    description = "compiled: sequence of kernels"
+
+    def __init__(self, members: Sequence[Member], inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        self._members = members
+        self._inputs, self._outputs = inputs, outputs
+        self._plans: dict[tuple[Shape, ...], _Plan | None] = {}
+
+    def __call__(self, *inputs: Array) -> Array | tuple[Array, ...]:
+        """Compute the outputs.
+
+        Raises:
+            ValueError: The members have no kernels for these inputs.
+        """
+        if not all(x.dtype == F32 for x in inputs):
+            raise ValueError("expected f32")
+        shapes = tuple([x.shape for x in inputs])
+        if shapes not in self._plans:
+            self._keep(shapes)
+        plan = self._plans.get(shapes)
+        if plan is None:
+            raise ValueError("expected shapes for which all members have kernels")
+        for shape in plan.results:
+            check_allocation(shape, F32)
+        held = [make_contiguous(x) for x in inputs]
+        results = [np.empty(shape, F32) for shape in plan.results]
+        with collect_values() as values:
+            values.add(plan.arena_size)
+            arrays = [np.empty(plan.arena_size, np.uint8), *held, *results]
+            plan.get_schedule().run([get_address(x) for x in arrays])
+        outputs = []
+        for number, first, shape in plan.outputs:
+            result = arrays[number]
+            if result.shape != shape or first:
+                result = result.reshape(-1)[first : first + math.prod(shape)].reshape(shape)
+            outputs.append(result)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _keep(self, shapes: tuple[Shape, ...]) -> None:
+        """Make the plan for shapes, and keep it for later runs."""
+        plan = None
+        with contextlib.suppress(ArithmeticError, ValueError):  # a case without a kernel
+            plan = _Planner(self._members, dict(zip(self._inputs, shapes, strict=True))).finish(self._outputs)
+        if len(self._plans) >= MAX_PLANS:
+            self._plans.clear()
+        self._plans[shapes] = plan
+
+
+class _Planner:
+    """The making of a plan. Array 0 of a run is the arena, the inputs and those with outputs follow."""
+
+    def __init__(self, members: Sequence[Member], shapes: dict[int, Shape]) -> None:
+        self._values: dict[int, _Value] = {}
+        self._blocks: list[_Block] = []
+        self._steps: list[tuple[Binding, list[_Value], _Value, _Value | None]] = []
+        self._first_result = 1 + len(shapes)
+        for number, (slot, shape) in enumerate(shapes.items(), 1):
+            size = F32.itemsize * math.prod(shape)
+            self._values[slot] = _Value(shape, _Block(size, 0, len(members), shape, Address(number)))
+        for number, member in enumerate(members):
+            if isinstance(member, Computation):
+                self._add_computation(number, member)
+            elif isinstance(member, Views):
+                self._add_views(member)
+            else:
+                self._add_concatenation(number, member)
+
+    def finish(self, outputs: Sequence[int]) -> _Plan:
+        """Return the plan for the slots of the outputs."""
+        plan = _Plan(bindings=[binding for binding, *_ in self._steps])
+        for slot in outputs:
+            value = self._values[slot]
+            block, offset = value.block.find_owner()
+            if block.place is None:
+                block.place = Address(self._first_result + len(plan.results))
+                plan.results.append(block.shape)
+            plan.outputs.append((block.place.base, (offset + value.offset) // F32.itemsize, value.shape))
+        inner = [block for block in self._blocks if block.owner is None and block.place is None]
+        plan.arena_size = place_blocks(inner)
+        for binding, inputs, result, buffer in self._steps:
+            self._schedule(plan, binding, inputs, result, buffer)
+        return plan
+
+    def _schedule(
+        self, plan: _Plan, binding: Binding, inputs: Sequence[_Value], result: _Value, buffer: _Value | None
+    ) -> None:
+        places = [_locate(value) for value in inputs]
+        bases: dict[int, Address | int] = dict(enumerate(places))
+        bases[RESULT] = _locate(result)
+        if buffer is not None:
+            bases[BUFFER] = _locate(buffer)
+        if TABLE in binding.bases:
+            bases[TABLE] = len(plan.tables)
+            plan.tables.append(
+                [
+                    Address(ABSOLUTE, offset) if number == CONSTANT else places[number].move(offset)
+                    for number, offset in binding.operands or ((CONSTANT, 0),)
+                ]
+            )
+        plan.tasks += [(task, [bases[number] for number in binding.bases]) for task in binding.tasks]
+
+    def _make_value(self, number: int, shape: Shape) -> _Value:
+        block = _Block(F32.itemsize * math.prod(shape), number, number, shape)
+        self._blocks.append(block)
+        return _Value(shape, block)
+
+    def _use(self, slots: Iterable[int], number: int) -> list[_Value]:
+        """Return the inputs of a member."""
+        values = [self._values[slot] for slot in slots]
+        for value in values:
+            value.block.use(number)
+        return values
+
+    def _add_computation(self, number: int, member: Computation) -> None:
+        inputs = self._use(member.inputs, number)
+        binding = member.bind([value.shape for value in inputs])
+        result = self._values[member.output] = self._make_value(number, binding.shape)
+        buffer = self._make_value(number, (binding.buffer_size,)) if binding.buffer_size else None
+        self._steps.append((binding, inputs, result, buffer))
+
+    def _add_views(self, member: Views) -> None:
+        value = self._values[member.input]
+        data = np.empty(value.shape, F32)  # is not read
+        results = member.view(data)
+        for slot, view in zip(
+            member.outputs, results if isinstance(results, (tuple, list)) else (results,), strict=True
+        ):
+            if not np.may_share_memory(view, data) or not view.flags.c_contiguous or not view.size:
+                raise ValueError("expected contiguous views")
+            offset = get_address(view) - get_address(data)
+            self._values[slot] = _Value(view.shape, value.block, value.offset + offset)
+
+    def _add_concatenation(self, number: int, member: Concatenation) -> None:
+        inputs = self._use(member.inputs, number)
+        shapes = [value.shape for value in inputs]
+        axis = range(len(shapes[0]))[member.axis]
+        outer = shapes[0][:axis]
+        if len({(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}) != 1 or not all(map(math.prod, shapes)):
+            raise ValueError("expected inputs of the same shape apart from the axis")
+        shape = (*outer, sum(s[axis] for s in shapes), *shapes[0][axis + 1 :])
+        result = self._values[member.output] = self._make_value(number, shape)
+        rows = math.prod(outer)
+        row_size = result.size // rows
+        start = 0
+        parts = []
+        for value in inputs:
+            parts.append((start, value))
+            start += value.size // rows
+        placed = self._place_in_result(result.block, parts) if rows == 1 else set()
+        for start, value in parts:
+            if value.block not in placed:
+                binding = bind_copy(rows, value.size // rows // F32.itemsize, row_size // F32.itemsize)
+                target = _Value(value.shape, result.block, start)
+                self._steps.append((binding, [value], target, None))
+
+    def _place_in_result(self, result: _Block, parts: Sequence[tuple[int, _Value]]) -> set[_Block]:
+        """Make blocks a part of a concatenated result if all of their bytes are there, and return them."""
+        placed = set()
+        for block in {value.block for _, value in parts}:
+            own = [(start, value) for start, value in parts if value.block is block]
+            shifts = {start - value.offset for start, value in own}
+            is_free = block.place is None and block.owner is None
+            if is_free and len(shifts) == 1 and sum(value.size for _, value in own) == block.size:
+                block.join(result, shifts.pop())
+                placed.add(block)
+        return placed
+
+
+def _locate(value: _Value) -> Address:
+    block, offset = value.block.find_owner()
+    if block.place is None:
+        raise ValueError("expected a block with a place")
+    return block.place.move(offset + value.offset)
+
+
+def place_blocks(blocks: Sequence[_Block]) -> int:
+    """Place blocks in the arena, so that those in use at the same time are apart, and return its size in bytes."""
+    total = 0
+    placed: list[tuple[int, int, _Block]] = []
+    for block in sorted(blocks, key=lambda block: block.first):
+        placed = [item for item in placed if item[2].last >= block.first]
+        start = 0
+        for low, high, _ in sorted(placed, key=lambda item: item[0]):
+            if low - start >= block.size:
+                break
+            start = max(start, high)
+        stop = start + align_size(block.size)
+        block.place = Address(0, start)
+        placed.append((start, stop, block))
+        total = max(total, stop)
+    return total

@@ -1,0 +1,277 @@
+"""Sequences of compiled kernels: their memory, and that their results are those of the single instructions."""
+
+import dataclasses
+import importlib.util
+
+import numpy as np
+import pytest
+
+import irrun
+from irrun.errors import InputError
+from irrun.inspection.instruments import KernelTimer
+from irrun.runtime.executor import Executor
+from irrun.threads import use_threads
+
+ov = pytest.importorskip("openvino")
+o = pytest.importorskip("openvino.opset13")
+
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed"),
+    pytest.mark.usefixtures("own_kernel_cache"),
+]
+
+F32 = np.float32
+
+
+def draw(shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(F32)
+
+
+def convolve(data, channels, seed=0):
+    """Return a 3x3 convolution with a bias and Swish."""
+    inner = (data if isinstance(data, ov.Output) else data.output(0)).get_partial_shape()[1].get_length()
+    filters = o.constant(draw((channels, inner, 3, 3), seed) * F32(0.2))
+    result = o.convolution(data, filters, [1, 1], [1, 1], [1, 1], [1, 1])
+    return o.swish(o.add(result, o.constant(draw((1, channels, 1, 1), seed + 1))))
+
+
+def split(data, count=2, axis=1):
+    return o.split(data, o.constant(np.int64(axis)), count).outputs()
+
+
+def reshape(data, *shape):
+    return o.reshape(data, o.constant(np.array(shape, np.int64)), special_zero=False)
+
+
+def compile_results(folder, parameters, *results, **options):
+    """Return a compiled model."""
+    path = folder / "model.xml"
+    ov.serialize(ov.Model([o.result(r) for r in results], list(parameters), "model"), path)
+    return irrun.compile_model(path, jit=True, **options)
+
+
+def list_sequences(compiled):
+    """Return the sequences of a compiled model, each with the types of its operations."""
+    instructions = compiled._get_fast_program().sequences or []
+    sequences = [i for i in instructions if hasattr(i.kernel, "_members")]
+    return {i.kernel: [p.operation.type for p in i.plain] for i in sequences}
+
+
+def run_single_instructions(compiled, inputs):
+    """Return the results of the instructions, without sequences."""
+    program = dataclasses.replace(compiled._get_fast_program(), sequences=None)
+    program.free_after_last_use()
+    request = compiled.create_infer_request()
+    with np.errstate(all="ignore"), use_threads(1):
+        return Executor(program, request._state).run(list(inputs))
+
+
+def check(compiled, *inputs):
+    """Assert that sequences compute the bits of the single instructions, in any run and with any number of threads."""
+    expected = run_single_instructions(compiled, inputs)
+    first = compiled(inputs).to_tuple()
+    compiled([x + F32(1) for x in inputs])
+    results = [first]
+    for compiled.threads in (1, 2, 4):
+        results.append(compiled(inputs).to_tuple())
+    for outputs in results:
+        for actual, reference in zip(outputs, expected, strict=True):
+            assert actual.shape == reference.shape
+            np.testing.assert_array_equal(actual, reference)
+
+
+def count_copies(compiled):
+    """Return how many inputs of Concat were copied."""
+    plans = [plan for kernel in list_sequences(compiled) for plan in kernel._plans.values()]
+    return sum(binding.bases == (0, -1) and len(binding.shape) == 2 for plan in plans for binding in plan.bindings)
+
+
+def test_parts_of_a_concatenation_are_computed_in_place(tmp_path):
+    data = o.parameter([1, 8, 10, 12], F32)
+    x = convolve(data, 16)
+    first, second = split(x)
+    y = convolve(convolve(second, 8, 2), 8, 3)
+    compiled = compile_results(tmp_path, [data], convolve(o.concat([first, second, o.add(y, second)], 1), 8, 4))
+    (operations,) = list_sequences(compiled).values()
+    assert operations.count("Convolution") == 0  # their last operations are listed
+    assert "Concat" in operations
+    assert "Split" in operations
+    check(compiled, draw((1, 8, 10, 12)))
+    assert count_copies(compiled) == 0
+
+
+@pytest.mark.parametrize("axis", [1, -3])
+def test_values_of_two_concatenations_are_copied(axis, tmp_path):
+    data = o.parameter([1, 8, 10, 12], F32)
+    x, y = convolve(data, 8), convolve(data, 8, 2)
+    results = o.concat([x, y], axis), o.concat([y, x, data], axis)
+    compiled = compile_results(tmp_path, [data], *[convolve(r, 8, 3) for r in results], o.concat([y, x], axis))
+    check(compiled, draw((1, 8, 10, 12)))
+    assert count_copies(compiled) == 5
+
+
+def test_concatenations_of_rows_and_of_parts_of_values_are_copied(tmp_path):
+    data = o.parameter([1, 8, 10, 12], F32)
+    x = convolve(data, 12)
+    first, _, third = split(x, 3)
+    rows = o.concat([convolve(data, 4, 2), first], 2)
+    parts = o.concat([third, convolve(data, 6, 3)], 1)
+    compiled = compile_results(tmp_path, [data], convolve(rows, 8, 4), convolve(parts, 8, 5), x)
+    check(compiled, draw((1, 8, 10, 12)))
+    assert count_copies(compiled) == 3
+
+
+def test_concatenations_of_concatenations_share_their_memory(tmp_path):
+    data = o.parameter([1, 8, 10, 12], F32)
+    inner = o.concat([convolve(data, 8), convolve(data, 4, 2)], 1)
+    outer = o.concat([convolve(inner, 4, 3), inner], 1)
+    compiled = compile_results(tmp_path, [data], convolve(outer, 8, 4), outer)
+    check(compiled, draw((1, 8, 10, 12)))
+    assert count_copies(compiled) == 0
+
+
+def test_outputs_may_be_views_of_values_and_of_inputs(tmp_path):
+    data = o.parameter([1, 8, 10, 12], F32)
+    x = convolve(data, 8)
+    first, second = split(x)
+    flat = reshape(x, 1, 8, 120)
+    own = reshape(data, 8, 120)
+    compiled = compile_results(tmp_path, [data], first, flat, convolve(second, 4, 2), own, convolve(x, 8, 3))
+    data = draw((1, 8, 10, 12))
+    check(compiled, data)
+    outputs = compiled([data]).to_tuple()
+    for array in outputs:
+        array[...] = 7
+    np.testing.assert_array_equal(data, draw((1, 8, 10, 12)))
+    assert not any(np.shares_memory(a, b) for i, a in enumerate(outputs) for b in outputs[:i])
+
+
+def test_gates_residuals_pools_and_products_are_members(tmp_path):
+    data = o.parameter([2, 8, 24, 26], F32)
+    x = convolve(data, 32)
+    mean = o.reduce_mean(x, o.constant(np.array([2, 3])), keep_dims=True)
+    gate = o.sigmoid(o.convolution(mean, o.constant(draw((32, 32, 1, 1), 5)), [1, 1], [0, 0], [0, 0], [1, 1]))
+    pooled = o.max_pool(o.multiply(x, gate), [1, 1], [1, 1], [1, 1], [1, 1], [3, 3]).output(0)
+    y = o.add(convolve(pooled, 32, 7), pooled)
+    row = reshape(o.reduce_mean(y, o.constant(np.array([2, 3])), keep_dims=True), 2, 32)
+    result = o.add(o.matmul(row, o.constant(draw((32, 40))), False, False), o.constant(draw(40)))
+    compiled = compile_results(tmp_path, [data], result)
+    (operations,) = list_sequences(compiled).values()
+    assert {"ReduceMean", "MaxPool", "Add", "Sigmoid"} <= {*operations}
+    check(compiled, draw((2, 8, 24, 26)))
+
+
+def test_views_that_are_not_contiguous_end_a_sequence(tmp_path):
+    data = o.parameter([2, 8, 10, 12], F32)
+    x = convolve(convolve(data, 16), 16, 2)
+    first, second = split(x)
+    compiled = compile_results(tmp_path, [data], convolve(convolve(first, 8, 3), 8, 4), second)
+    assert len(list_sequences(compiled)) == 2
+    check(compiled, draw((2, 8, 10, 12)))
+
+
+@pytest.mark.falls_back
+def test_dynamic_shapes_without_views_run_the_single_instructions(tmp_path):
+    data = o.parameter([-1, 8, 10, 12], F32)
+    first, second = split(convolve(data, 16))
+    compiled = compile_results(tmp_path, [data], convolve(o.concat([second, convolve(first, 8, 3)], 1), 8, 4))
+    assert len(list_sequences(compiled)) == 1
+    for batch in (1, 2, 3, 1, 4, 5, 6):
+        check(compiled, draw((batch, 8, 10, 12), batch))
+
+
+def test_dynamic_sizes_have_plans_of_their_own(tmp_path):
+    data = o.parameter([1, 8, -1, -1], F32)
+    compiled = compile_results(tmp_path, [data], convolve(convolve(data, 8), 8, 3))
+    for size in (9, 3, 20, 5, 6, 7, 9):
+        check(compiled, draw((1, 8, size, size + 1), size))
+
+
+def test_long_sequences_are_divided(tmp_path, monkeypatch):
+    monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_MEMBERS", 3)
+    x = data = o.parameter([1, 8, 6, 6], F32)
+    for seed in range(7):
+        x = convolve(x, 8, seed)
+    compiled = compile_results(tmp_path, [data], x)
+    assert [len(operations) for operations in list_sequences(compiled).values()] == [3, 3]
+    check(compiled, draw((1, 8, 6, 6)))
+
+
+def test_inputs_of_any_layout_are_accepted(tmp_path):
+    data = o.parameter([1, 8, 6, 6], F32)
+    compiled = compile_results(tmp_path, [data], convolve(convolve(data, 8), 8, 2))
+    x = draw((1, 8, 6, 6))
+    expected = compiled([x])[0]
+    np.testing.assert_array_equal(compiled([np.asfortranarray(x)])[0], expected)
+    shifted = np.zeros(x.nbytes + 1, np.uint8)[1:].view(F32).reshape(x.shape)
+    shifted[...] = x
+    np.testing.assert_array_equal(compiled([shifted])[0], expected)
+
+
+def test_instruments_measure_single_instructions(tmp_path):
+    data = o.parameter([1, 8, 6, 6], F32)
+    compiled = compile_results(tmp_path, [data], convolve(convolve(data, 8), 8, 2))
+    timer = KernelTimer()
+    compiled.create_infer_request(timer).infer([draw((1, 8, 6, 6))])
+    timer.finish_run(1.0)
+    assert len(timer.records) == 2
+
+
+def test_values_in_between_count_as_memory_of_a_run(tmp_path):
+    data = o.parameter([1, 8, 96, 96], F32)
+    x = convolve(convolve(data, 64), 8, 2)
+    with pytest.raises(InputError, match="the run would take"):
+        compile_results(tmp_path, [data], x, memory=1 << 20)([draw((1, 8, 96, 96))])
+    compile_results(tmp_path, [data], x, memory=1 << 22)([draw((1, 8, 96, 96))])
+
+
+@pytest.mark.falls_back
+def test_wrong_shapes_name_the_layer(tmp_path):
+    data, other = o.parameter([1, 8, -1, -1], F32), o.parameter([1, 8, -1, -1], F32)
+    x = o.add(convolve(convolve(data, 8), 8, 2), other)
+    x.set_friendly_name("sum")
+    compiled = compile_results(tmp_path, [data, other], convolve(x, 8, 3))
+    check(compiled, draw((1, 8, 6, 6)), draw((1, 8, 6, 6)))
+    with pytest.raises(irrun.IrrunError, match="sum"):
+        compiled([draw((1, 8, 6, 6)), draw((1, 8, 5, 6))])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_blocks_in_use_at_the_same_time_are_apart(seed):
+    from irrun.fast.jit.sequences import _Block, place_blocks
+
+    rng = np.random.default_rng(seed)
+    blocks = []
+    for _ in range(30):
+        first = int(rng.integers(20))
+        blocks.append(_Block(int(rng.integers(1, 500)), first, first + int(rng.integers(6))))
+    size = place_blocks(blocks)
+    assert size <= sum(block.size + 63 for block in blocks)
+    for i, a in enumerate(blocks):
+        start = a.place.offset
+        assert start % 64 == 0
+        assert start + a.size <= size
+        for b in blocks[:i]:
+            if a.first <= b.last and b.first <= a.last:
+                assert start >= b.place.offset + b.size or b.place.offset >= start + a.size
+
+
+@pytest.mark.parametrize("thread_count", [1, 2, 4])
+def test_tasks_of_a_schedule_wait_for_each_other(thread_count):
+    from fast.test_jit_tasks import COUNT, compile_scaling
+    from irrun.fast.jit.addresses import get_address
+    from irrun.fast.jit.schedules import Schedule
+    from irrun.fast.jit.tasks import Address, make_base, make_range_task
+
+    x = np.arange(COUNT, dtype=F32)
+    arrays = [x, np.zeros(COUNT, F32), np.zeros(COUNT, F32)]
+    tasks = []
+    for number in range(60):
+        task = make_range_task(compile_scaling(), (make_base(0), make_base(1)), COUNT, 1 + number % 7, (0.5, number))
+        tasks.append((task, [Address(number and 1 + number % 2), Address(1 + (number + 1) % 2)]))
+        x = x * F32(0.5) + F32(number)
+    schedule = Schedule([], tasks, thread_count)
+    for _ in range(20):
+        schedule.run([get_address(array) for array in arrays])
+        np.testing.assert_array_equal(arrays[1], x)
+        arrays[1].fill(np.nan)
