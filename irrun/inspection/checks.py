@@ -334,8 +334,6 @@ def count_saturation(state: _LayerState, inputs: Sequence[Array | None]) -> None
         state: Receives the counts.
         inputs: The inputs of the FakeQuantize.
     """
-    if len(inputs) < 3 or any(value is None for value in inputs[:3]):
-        return
     value, low, high = (widen(array) for array in inputs[:3] if array is not None)
     state.count("quantized", value.size)
     margin = 1e-6 * np.abs(high - low)
