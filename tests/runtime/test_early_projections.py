@@ -161,3 +161,10 @@ def test_weights_stay_if_products_exceed_the_memory():
     result = project(enlarge(x))
     compiled = compile_results([x], [result], weights_memory=1000)
     assert [i.operation.type for i in compiled._fast_program.instructions] == ["Interpolate", "Convolution"]
+
+
+def test_padded_channels_stay():
+    x = o.parameter([1, 128, 4, 6], F32)
+    result = project(enlarge(x, pads_begin=[0, 8, 0, 0], pads_end=[0, 0, 0, 0]))
+    assert get_convolved_sizes([x], result) == [[16, 24]]
+    count_operations([x], result)  # compares the results

@@ -90,7 +90,9 @@ def _find_axis_before_interpolation(step: _Step) -> int | None:
     since = step.instruction.operation.since
     if len(step.constants) != {4: 3, 11: 2}.get(since) or (axes := step.constants[-1]) is None:
         return None
-    return None if step.axis in axes.reshape(-1) % len(step.shape) else step.axis
+    if step.axis in axes.reshape(-1) % len(step.shape) or step.source[step.axis] != step.shape[step.axis]:
+        return None  # interpolates or pads the channels
+    return step.axis
 
 
 def _find_axis_before_transposition(step: _Step) -> int | None:
