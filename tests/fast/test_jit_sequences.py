@@ -130,6 +130,19 @@ def test_concatenations_of_concatenations_share_their_memory(tmp_path):
     assert count_copies(compiled) == 0
 
 
+def test_outputs_of_a_sequence_share_no_memory(tmp_path):
+    # What follows may compute in place in an output.
+    data = o.parameter([1, 8, 10, 12], F32)
+    x = convolve(data, 8)
+    joined = o.concat([x, convolve(x, 4, 2)], 1)
+    compiled = compile_results(tmp_path, [data], x, joined)
+    check(compiled, draw((1, 8, 10, 12)))
+    (kernel,) = list_sequences(compiled)
+    first, second = kernel(draw((1, 8, 10, 12)))
+    assert {first.shape, second.shape} == {(1, 8, 10, 12), (1, 12, 10, 12)}
+    assert not np.shares_memory(first, second)
+
+
 def test_outputs_may_be_views_of_values_and_of_inputs(tmp_path):
     data = o.parameter([1, 8, 10, 12], F32)
     x = convolve(data, 8)

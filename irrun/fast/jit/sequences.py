@@ -218,7 +218,7 @@ class SequenceKernel:
         """Make the plan for shapes, and keep it for later runs."""
         plan = None
         with contextlib.suppress(ArithmeticError, ValueError):  # a case without a kernel
-            plan = _Planner(self._members, dict(zip(self._inputs, shapes, strict=True))).finish(self._outputs)
+            plan = _Planner(self._members, dict(zip(self._inputs, shapes, strict=True)), self._outputs).finish()
         if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
         self._plans[shapes] = plan
@@ -227,7 +227,8 @@ class SequenceKernel:
 class _Planner:
     """The making of a plan. Array 0 of a run is the arena, the inputs and those with outputs follow."""
 
-    def __init__(self, members: Sequence[Member], shapes: dict[int, Shape]) -> None:
+    def __init__(self, members: Sequence[Member], shapes: dict[int, Shape], outputs: Sequence[int]) -> None:
+        self._outputs = outputs
         self._values: dict[int, _Value] = {}
         self._blocks: list[_Block] = []
         self._steps: list[tuple[Binding, list[_Value], _Value, _Value | None]] = []
@@ -243,10 +244,10 @@ class _Planner:
             else:
                 self._add_concatenation(number, member)
 
-    def finish(self, outputs: Sequence[int]) -> _Plan:
-        """Return the plan for the slots of the outputs."""
+    def finish(self) -> _Plan:
+        """Return the plan."""
         plan = _Plan(bindings=[binding for binding, *_ in self._steps])
-        for slot in outputs:
+        for slot in self._outputs:
             value = self._values[slot]
             block, offset = value.block.find_owner()
             if block.place is None:
@@ -334,7 +335,9 @@ class _Planner:
     def _place_in_result(self, result: _Block, parts: Sequence[tuple[int, _Value]]) -> set[_Block]:
         """Make blocks a part of a concatenated result if all of their bytes are there, and return them."""
         placed = set()
-        for block in {value.block for _, value in parts}:
+        # What follows may compute in place in an output, so that no other output may share its memory.
+        outputs = {self._values[slot].block for slot in self._outputs if slot in self._values}
+        for block in {value.block for _, value in parts} - outputs:
             own = [(start, value) for start, value in parts if value.block is block]
             shifts = {start - value.offset for start, value in own}
             is_free = block.place is None and block.owner is None
