@@ -95,8 +95,11 @@ def __getattr__(name: str) -> object:
 
     if name not in _PUBLIC:
         raise AttributeError(f"module 'irrun' has no attribute {name!r}")
+    from irrun.garbage import pause_collection
+
     module = _PUBLIC[name]
-    value = getattr(importlib.import_module(module), name) if module else importlib.import_module(f"irrun.{name}")
+    with pause_collection():
+        value = getattr(importlib.import_module(module), name) if module else importlib.import_module(f"irrun.{name}")
     globals()[name] = value
     return value
 

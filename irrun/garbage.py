@@ -18,8 +18,8 @@ _was_enabled = False
 def pause_collection() -> Iterator[None]:
     """Disable the search for cyclic garbage inside a `with` block, in all threads.
 
-    A model consists of many small objects that live long and form no garbage. Searching them again and again takes a
-    quarter of the time of reading and compiling.
+    A model consists of many small objects that live long and form no garbage, and so do modules. Searching them again
+    and again takes a quarter of the time of reading and compiling, and a tenth of that of imports.
     """
     global _pauses, _was_enabled
     with _lock:

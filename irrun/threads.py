@@ -8,8 +8,10 @@ that does not get a core delays nothing. The parts do not depend on the number o
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -104,25 +106,33 @@ class _BlasLibrary:
 def _find_blas_functions() -> list[tuple[Callable[[], int], Callable[[int], object]]]:
     """Return the functions that read and set the thread count of each BLAS library.
 
-    threadpoolctl finds the libraries. Its own limits take 100 microseconds, the functions of OpenBLAS less than one.
+    NumPy's wheels contain OpenBLAS, which is found by the names of its functions. threadpoolctl finds other libraries,
+    but takes 4 milliseconds. Its own limits take 100 microseconds, the functions of OpenBLAS less than one.
     """
+    with contextlib.suppress(Exception):
+        functions = _find_openblas_functions(ctypes.CDLL(sys.modules["numpy._core._multiarray_umath"].__file__))
+        if functions is not None:
+            return [functions]
     try:
         from threadpoolctl import ThreadpoolController
 
         controllers = ThreadpoolController().select(user_api="blas").lib_controllers
     except Exception:  # an unknown library: its thread count stays
         return []
-    return [_find_openblas_functions(c) or (c.get_num_threads, c.set_num_threads) for c in controllers]
+    return [
+        (_find_openblas_functions(c.dynlib) if c.internal_api == "openblas" else None)
+        or (c.get_num_threads, c.set_num_threads)
+        for c in controllers
+    ]
 
 
-def _find_openblas_functions(controller: Any) -> tuple[Callable[[], int], Callable[[int], object]] | None:
-    if controller.internal_api != "openblas":
-        return None
-    for prefix in ("", "scipy_", "lib"):
-        for suffix in ("", "64_", "_64"):
+def _find_openblas_functions(library: Any) -> tuple[Callable[[], int], Callable[[int], object]] | None:
+    """Return the functions of OpenBLAS in a library or in those that it depends on, or None."""
+    for prefix in ("scipy_", "", "lib"):
+        for suffix in ("64_", "", "_64"):
             try:
-                get_count = getattr(controller.dynlib, f"{prefix}openblas_get_num_threads{suffix}")
-                set_count = getattr(controller.dynlib, f"{prefix}openblas_set_num_threads{suffix}")
+                get_count = getattr(library, f"{prefix}openblas_get_num_threads{suffix}")
+                set_count = getattr(library, f"{prefix}openblas_set_num_threads{suffix}")
             except AttributeError:
                 continue
             get_count.restype, set_count.argtypes, set_count.restype = ctypes.c_int, [ctypes.c_int], None

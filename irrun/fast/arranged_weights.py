@@ -8,8 +8,7 @@ of `multiply_by_weights`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,8 +34,7 @@ F32 = np.dtype(np.float32)
 BLOCK_ROWS, BLOCK_MULTIPLE = 1024, 64
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(NamedTuple):
     """A block of rows of the weights.
 
     Attributes:

@@ -57,7 +57,7 @@ def is_compressed_type(dtype: np.dtype[Any]) -> bool:
         return False
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class CompressedWeights:
     """A matrix of weights `(codes - zero_point) * scale`, where the last two are shared by groups of columns.
 

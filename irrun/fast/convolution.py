@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,8 +37,7 @@ MIN_WINOGRAD_CHANNELS, MIN_WINOGRAD_TILES = 32, 32
 MAX_SHAPES = 16
 
 
-@dataclass(frozen=True)
-class MethodEntry:
+class MethodEntry(NamedTuple):
     """A method of convolution.
 
     Attributes:

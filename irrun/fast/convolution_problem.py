@@ -24,7 +24,7 @@ Finish = Callable[[int, slice, slice], None]
 MULTIPLICATION_RATE = 35
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Problem:
     """The shapes of a convolution.
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -34,7 +34,7 @@ PART_SIZE = 2 * TILE
 MAX_SHAPES = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Operand:
     """An operand of a step.
 
@@ -47,8 +47,7 @@ class Operand:
     index: int
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
+class Step(NamedTuple):
     """One operation of a chain.
 
     Attributes:
@@ -64,7 +63,7 @@ class Step:
     function: BlockFunction
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class ElementwiseChain:
     """A directed acyclic graph of elementwise operations on f32. The last step is the result.
 
@@ -172,8 +171,7 @@ class ElementwiseChain:
         return max(step.function.scratch_factor for step in self.steps)
 
 
-@dataclass(frozen=True, eq=False)
-class ScheduledStep:
+class ScheduledStep(NamedTuple):
     """A step whose result is in a register: 0 is the block of the result, the others are temporary tiles.
 
     Attributes:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ Array = np.ndarray[Any, Any]
 Compute = Callable[[Sequence[Array], Array, Any], object]
 
 
-@dataclass(frozen=True)
-class BlockFunction:
+class BlockFunction(NamedTuple):
     """The computation of a step on a block. The result may be written to any operand.
 
     Attributes:

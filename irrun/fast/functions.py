@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -401,8 +400,7 @@ def create_fake_quantize(
     return compute
 
 
-@dataclass(frozen=True)
-class QuantizationScales:
+class QuantizationScales(NamedTuple):
     """What a FakeQuantize computes with instead of its limits. Arrays are f32 and have the shapes of the limits.
 
     Attributes:

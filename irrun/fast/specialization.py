@@ -30,7 +30,7 @@ SpecializedKernel = Callable[..., Any]
 DEFAULT_PACKED_BYTES = 1 << 28
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class CallSite:
     """What is known about an instruction when a model is compiled.
 

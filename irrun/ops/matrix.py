@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -166,8 +166,7 @@ def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     return inverse
 
 
-@dataclass(frozen=True)
-class _Term:
+class _Term(NamedTuple):
     """A tensor with one unique label per axis."""
 
     values: Array

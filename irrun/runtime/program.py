@@ -21,7 +21,7 @@ __all__ = ["ABSENT", "BodyProgram", "Instruction", "Program"]
 ABSENT = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Instruction:
     """A layer after lowering.
 
@@ -71,7 +71,7 @@ class Instruction:
         return tuple(i for i in self.plain if i.is_observed) or (self,)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Program:
     """The instructions that executors run. Executors share a program and never change it.
 
@@ -148,7 +148,7 @@ class Program:
             seen.update(slots)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class BodyProgram:
     """A lowered body and its port map, in positions instead of ids."""
 

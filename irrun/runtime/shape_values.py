@@ -11,8 +11,7 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -151,8 +150,7 @@ def _has_known_shape(instruction: Instruction, known_values: set[int], known_sha
     return is_elementwise or operation.type in _SHAPED_BY_SHAPES
 
 
-@dataclass(frozen=True)
-class Recording:
+class Recording(NamedTuple):
     """A program whose last results are values that depend on shapes only.
 
     Attributes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,8 +93,7 @@ class BackEdgeDescription(NamedTuple):
     parameter: int
 
 
-@dataclass(frozen=True)
-class BodyRunner:
+class BodyRunner(NamedTuple):
     """A body that a kernel can run.
 
     Attributes:
@@ -122,7 +122,7 @@ class BodyRunner:
     result_dtypes: tuple[np.dtype[Any] | None, ...] = ()
     parameter_shapes: tuple[DeclaredShape | None, ...] = ()
     parameter_dtypes: tuple[np.dtype[Any] | None, ...] = ()
-    constant_results: Mapping[int, Array] = field(default_factory=dict)
+    constant_results: Mapping[int, Array] = MappingProxyType({})
 
 
 class OutputCount(int):

@@ -109,7 +109,7 @@ class Attribute(NamedTuple):
         return _convert_text(value, inner)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Operation:
     """An operation: a type, a version and its kernel.
 

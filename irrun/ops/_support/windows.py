@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -32,8 +31,7 @@ AutoPad = Literal["explicit", "notset", "same_upper", "same_lower", "valid"]
 Rounding = Literal["floor", "ceil", "ceil_torch"]
 
 
-@dataclass(frozen=True)
-class Windows:
+class Windows(NamedTuple):
     """Sliding windows over the spatial axes of a tensor.
 
     Attributes:
@@ -55,8 +53,8 @@ class Windows:
     def select_rows(self, start: int, stop: int) -> Windows:
         """Return the windows in [start, stop) along the first spatial axis."""
         begin = self.pads_begin[0] - start * self.strides[0]
-        return replace(
-            self, pads_begin=(begin, *self.pads_begin[1:]), output_shape=(stop - start, *self.output_shape[1:])
+        return self._replace(
+            pads_begin=(begin, *self.pads_begin[1:]), output_shape=(stop - start, *self.output_shape[1:])
         )
 
     def crop_kernel(self, spatial: Sequence[int]) -> Windows:
@@ -75,7 +73,7 @@ class Windows:
                 first = last = 0
             kernel.append(last - first + 1)
             begins.append(b - first * d)
-        return replace(self, kernel=tuple(kernel), pads_begin=tuple(begins))
+        return self._replace(kernel=tuple(kernel), pads_begin=tuple(begins))
 
     def get_extent(self) -> tuple[int, ...]:
         """Return the spatial shape of the padded data that the windows cover."""

@@ -15,7 +15,7 @@ def _do_nothing() -> None:
     pass
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Budget:
     """The memory and work that passes may still use.
 

@@ -118,5 +118,5 @@ def _split_scale(chain: ElementwiseChain, site: CallSite) -> tuple[Array | None,
             return operand
         return Operand("step", operand.index - 1) if operand.index else Operand("input", 0)
 
-    steps = tuple(replace(s, operands=tuple(map(renumber, s.operands))) for s in chain.steps[1:])
+    steps = tuple(s._replace(operands=tuple(map(renumber, s.operands))) for s in chain.steps[1:])
     return flat, ElementwiseChain(steps, chain.input_count, chain.constants)

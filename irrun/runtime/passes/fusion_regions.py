@@ -44,7 +44,7 @@ MAX_DISTANCE = 200
 MAX_STEPS = 24
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Region:
     """Instructions that one instruction can replace.
 
