@@ -85,22 +85,25 @@ class WinogradMethod:
         size = count * row
         phases = get_scratch("winograd phases", 2, 2, c_in, count + 1, row)
         self._split_phases(image, phases, tiles.start)
-        flat = phases.reshape(2, 2, c_in, (count + 1) * row)
-        # The discarded tile of the last row reads one element beyond the rows.
-        lines = get_scratch("winograd lines", 4, 2, c_in, size + 1)
-        upper, lower = lines[..., :size], flat[..., row:]
-        _transform(flat[0, ..., :size], flat[1, ..., :size], lower[0], lower[1], upper)
-        lines[..., size] = 0
-        transformed = get_scratch("winograd data", 4, 4, c_in, size)
+        # Operations on contiguous arrays take a third of the time of those on rows of each channel. What they compute
+        # for the last row of a channel, and for the discarded tiles, is not used.
+        padded, length = (count + 1) * row, (c_in * (count + 1) - 1) * row
+        flat = phases.reshape(2, 2, c_in * padded)
+        lines = get_scratch("winograd lines", 4, 2, length + 1)
+        upper, lower = flat[..., :length], flat[..., row:]
+        _transform(upper[0], upper[1], lower[0], lower[1], lines[..., :length])
+        lines[..., length] = 0
+        transformed = get_scratch("winograd data", 4, 4, c_in * padded)
         _transform(
-            lines[:, 0, :, :size],
-            lines[:, 1, :, :size],
-            lines[:, 0, :, 1:],
-            lines[:, 1, :, 1:],
-            transformed.swapaxes(0, 1),
+            lines[:, 0, :length],
+            lines[:, 1, :length],
+            lines[:, 0, 1:],
+            lines[:, 1, 1:],
+            transformed[..., :length].swapaxes(0, 1),
         )
+        tile_data = transformed.reshape(16, c_in, padded)[..., :size]
         products = get_scratch("winograd products", 4, 4, c_out, size)
-        np.matmul(self.filters, transformed.reshape(16, c_in, size), out=products.reshape(16, c_out, size))
+        np.matmul(self.filters, tile_data, out=products.reshape(16, c_out, size))
         sums = get_scratch("winograd sums", 2, 4, c_out, size)
         _sum_pairs(products, sums)
         outputs = get_scratch("winograd outputs", 2, 2, c_out, size)
