@@ -19,7 +19,13 @@ from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
 from irrun.fast.jit.elementwise import compile_rows, make_contiguous, make_row_task, plan_rows
 from irrun.fast.jit.expressions import Expression, Step
-from irrun.fast.jit.reductions import compile_normalization, compile_softmax, compute_softmax, make_normalization_task
+from irrun.fast.jit.reductions import (
+    compile_normalization,
+    compile_softmax,
+    compute_softmax,
+    make_normalization_task,
+    make_softmax_task,
+)
 from irrun.fast.jit.single_windows import SingleWindowConvolution, has_single_window
 from irrun.fast.jit.tasks import Task
 from irrun.fast.jit.winograd import WinogradConvolution, choose_size, count_weights
@@ -303,28 +309,34 @@ class NormalizationKernel:
         self._epsilon = float(attributes["eps"])
         self._modes = bool(attributes["normalize_variance"]), attributes["eps_mode"] == "inside_sqrt"
         self._constants = [None if x is None else make_contiguous(x) for x in operands]
-        self._tasks: dict[tuple[tuple[int, ...], ...], Task] = {}
+        self._bindings: dict[tuple[tuple[int, ...], ...], Binding] = {}
 
     def __call__(self, data: Array, *variables: Array) -> Array:
         """Normalize, and compute the epilogue."""
         if data.dtype != F32 or data.ndim != self._rank or not data.size or not all(x.dtype == F32 for x in variables):
             raise ValueError("expected f32 of the declared rank")
         key = (data.shape, *[x.shape for x in variables])
-        task = self._tasks.get(key)
-        if task is None:
-            if len(self._tasks) >= MAX_BINDINGS:
-                self._tasks.clear()
-            expression = self._classify(_merge(self._constants, variables), data.shape)
-            length = math.prod(data.shape[data.ndim - self._count :])
-            task = self._tasks[key] = make_normalization_task(
-                data.size // length, length, self._epsilon, expression, self._modes
-            )
-        data = make_contiguous(data)
-        held = [make_contiguous(x) for x in variables]
-        table = np.array([get_address(x) for x in _merge(self._constants, held)] or [0], np.int64)
-        result = np.empty(data.shape, F32)
-        task.run(get_address(data), get_address(result), get_address(table))
-        return result
+        binding = self._bindings.get(key)
+        if binding is None:
+            if len(self._bindings) >= MAX_BINDINGS:
+                self._bindings.clear()
+            binding = self._bindings[key] = self.bind(key)
+        return binding.run([make_contiguous(x) for x in (data, *variables)])
+
+    def bind(self, shapes: Sequence[tuple[int, ...]]) -> Binding:
+        """Return the normalization of contiguous inputs of certain shapes.
+
+        Raises:
+            ValueError: There is no kernel for these shapes.
+        """
+        shape = shapes[0]
+        if len(shape) != self._rank or not math.prod(shape):
+            raise ValueError("expected data of the declared rank")
+        operands = _merge(self._constants, [make_placeholder(s) for s in shapes[1:]])
+        length = math.prod(shape[self._rank - self._count :])
+        expression = self._classify(operands, shape)
+        task = make_normalization_task(math.prod(shape) // length, length, self._epsilon, expression, self._modes)
+        return Binding(shape, [task], (0, RESULT, TABLE), list_operands(self._constants), 0, self._constants)
 
     def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernel for declared shapes of the data and the variable operands."""
@@ -359,6 +371,17 @@ class SoftmaxKernel:
         if data.dtype != F32 or data.ndim != self._rank:
             raise ValueError("expected f32 of the declared rank")
         return compute_softmax(make_contiguous(data))
+
+    def bind(self, shapes: Sequence[tuple[int, ...]]) -> Binding:
+        """Return the softmax of contiguous data of a shape.
+
+        Raises:
+            ValueError: The data is empty or has another rank.
+        """
+        (shape,) = shapes
+        if len(shape) != self._rank or not math.prod(shape):
+            raise ValueError("expected data of the declared rank")
+        return Binding(shape, [make_softmax_task(math.prod(shape[:-1]), shape[-1])], (0, RESULT))
 
     def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernel."""

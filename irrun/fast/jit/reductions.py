@@ -24,6 +24,7 @@ __all__ = [
     "fold",
     "make_normalization_task",
     "make_row_task",
+    "make_softmax_task",
     "sum_row",
 ]
 
@@ -139,12 +140,17 @@ def make_row_task(kernel: Kernel, pointers: int, rows: int, *arguments: int | fl
     return make_range_task(kernel, [make_base(i) for i in range(pointers)], rows, parts, arguments)
 
 
+def make_softmax_task(rows: int, length: int) -> Task:
+    """Return the task that computes the softmax of rows, for the addresses of the data and of the result."""
+    return make_row_task(compile_softmax(), 2, rows, length)
+
+
 def compute_softmax(data: Array) -> Array:
     """Compute the softmax along the last axis of contiguous f32."""
     result = np.empty(data.shape, F32)
     length = data.shape[-1]
     if data.size:
-        make_row_task(compile_softmax(), 2, data.size // length, length).run(get_address(data), get_address(result))
+        make_softmax_task(data.size // length, length).run(get_address(data), get_address(result))
     return result
 
 
