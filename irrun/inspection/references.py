@@ -267,7 +267,7 @@ def load_arrays(path: Path, model: Model) -> ArrayReference:
 
 def _load_npy(path: Path) -> Array:
     try:
-        value = np.load(path, mmap_mode="r", allow_pickle=False)
+        value = np.load(path, mmap_mode="r")
         _ = ElementType.of(value.dtype)
     except (OSError, ValueError, MemoryError) as error:
         raise InputError(f"cannot read {path}: {error}") from None

@@ -50,10 +50,7 @@ def replay(
     local = table.get_key(target)
     prefix = ""
     if table.get_owner(target) is not None:
-        position = layer.rfind("]/" + local)
-        if position < 0 or "[" not in layer:
-            raise InputError(f"expected a key with iterations, such as {table.get_path(target)}, found {layer!r}")
-        prefix = layer[: position + 2]
+        prefix = layer[: layer.rindex("]/" + local) + len("]/")]
     part, keys = isolate_layer(source, table, target)
     arguments = []
     for key in keys:

@@ -55,7 +55,7 @@ class TraceWriter:
             value: The value.
         """
         with self.archive.open(zipfile.ZipInfo(member), "w", force_zip64=True) as entry:
-            np.lib.format.write_array(entry, np.asarray(_encode(value), order="C"), allow_pickle=False)
+            np.lib.format.write_array(entry, np.asarray(_encode(value), order="C"))
 
     def finish(self, index: Mapping[str, Any], values: Sequence[TracedValue]) -> None:
         """Append `index.json`.
@@ -239,7 +239,7 @@ def _encode(value: Array) -> Array:
     element_type = ElementType.of(value.dtype)
     if element_type.kind == "string":
         return value.astype(np.str_)
-    if value.dtype.fields or value.dtype.kind == "V" or value.dtype.isbuiltin != 1:
+    if value.dtype.isbuiltin != 1:
         return np.asarray(value, order="C").view(np.dtype(f"u{value.dtype.itemsize}"))
     return value.astype(value.dtype.newbyteorder("<"), copy=False)
 

@@ -16,6 +16,7 @@ from lxml import etree
 import irrun
 from irrun import inspection
 from irrun._html import describe_array, make_frame, make_table, shorten
+from irrun.inspection import Comparison, LayerComparison, Metrics, OutputComparison
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e" + "y" * 1000
 X = np.array([[1, 2, 3], [4, np.nan, -6]], np.float32)
@@ -151,3 +152,83 @@ def test_importing_irrun_does_not_import_html():
     code = "import irrun, sys; irrun.compile_model; print([m for m in sys.modules if 'html' in m and 'irrun' in m])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_statistics_of_traces_are_shown(tmp_path):
+    x = np.array([[1, 2, 3], [4, np.inf, -6]], np.float32)
+    with inspection.record(write(tmp_path, chain("Relu")), x, tmp_path / "run.trace") as trace:
+        texts = parse(trace._repr_html_())
+        times = [f"{value.seconds * 1000:.2f} ms" for value in trace.entries.values()]
+    header = ["value", "operation", "type", "time", "range", "mean", "remarks"]
+    assert texts[1:8] == header
+    assert texts[8:15] == ["x", "Parameter", "f32[2,3]", times[0], "-6 to 4", "0.8", "1 inf"]
+    assert texts[15:22] == ["layer1", "Relu", "f32[2,3]", times[1], "0 to 4", "2", "1 inf"]
+    assert texts[0].startswith("Trace: 2 values in ")
+    assert len(texts) == 22
+    nothing = inspection.record(write(tmp_path, chain("Relu")), np.full((2, 3), np.nan, np.float32))
+    assert "to" not in parse(nothing._repr_html_())[8:]
+
+
+def test_failures_and_omissions_are_noted(tmp_path):
+    path = write(tmp_path, chain(*["Relu"] * 41, "Softmax", data=[""] * 41 + ['axis="7"']))
+    with pytest.raises(irrun.IrrunError):
+        inspection.record(path, X, tmp_path / "run.trace")
+    with inspection.Trace.open(tmp_path / "run.trace") as trace:
+        texts = parse(trace._repr_html_())
+    assert texts[-1].startswith("2 more values. The run failed: ")
+    path = write(tmp_path, chain(*["Relu"] * 39))
+    with inspection.record(path, X) as trace:
+        assert "more values" not in trace._repr_html_()
+
+
+def test_right_columns_are_numbers(tmp_path):
+    with inspection.record(write(tmp_path, chain("Relu")), X) as trace:
+        header = re.findall(r'<th style="text-align:(\w+)">(\w+)', trace._repr_html_())
+    assert [name for side, name in header if side == "right"] == ["time", "mean"]
+    models = [write(tmp_path, chain("Elu", data=(f'alpha="{alpha}"',)), name=f"model{alpha}") for alpha in (1, 2)]
+    text = inspection.compare(models[0], models[1], -np.ones((2, 3), np.float32))._repr_html_()
+    header = re.findall(r'<th style="text-align:(\w+)">([^<]+)', text)
+    assert [name for side, name in header if side == "right"] == [
+        "own dB",
+        "own max abs",
+        "accumulated dB",
+        "accumulated max abs",
+        "dB",
+        "max abs",
+        "top 5",
+    ]
+
+
+def test_comparisons_are_cut_and_described(tmp_path):
+    exact = Metrics(count=4)
+    wrong = Metrics(max_abs=0.12345, sqnr_db=12.34, differing=1, count=4)
+    layers = [
+        LayerComparison(f"l{i}", "Relu", f"l{i}", "name", wrong, exact, verdict, 0.0, reason)
+        for i, (verdict, reason) in enumerate([("exact", ""), ("inherits", ""), *[("adds", "why")] * 25])
+    ]
+    outputs = [OutputComparison("y", wrong, 0.666, False), OutputComparison("z", None, 0.0, True)]
+    comparison = Comparison(False, "other.xml", "f32", layers, outputs, 30, ["a note"])
+    texts = parse(comparison._repr_html_())
+    assert texts[0] == "Comparison: the model differs, l2 (Relu) is the first layer that adds an error"
+    assert texts[9:15] == ["l1", "Relu", "inherits", "12.3", "0.123", "equal"]
+    assert texts.count("adds") == 24
+    assert "Compared with other.xml (f32); 27 of 30 layers matched. a note. 1 more layers" in texts
+    assert texts[-12:-7] == ["Outputs", "output", "dB", "max abs", "top 5"]
+    assert texts[-7:] == ["y", "12.3", "0.123", "67%", "z", "missing", "0%"]
+    less = Comparison(True, "other.xml", "f32", layers[1:26], outputs, 30)
+    assert "more layers" not in less._repr_html_()
+    assert len(parse(less._repr_html_())) > 100
+
+
+def test_report_is_800_pixels_high_by_default(tmp_path):
+    with inspection.record(write(tmp_path, chain("Relu")), np.ones((2, 3), np.float32)) as trace:
+        assert "height:800px" in trace.report()._repr_html_()
+
+
+def test_report_may_be_of_a_model_in_memory(tmp_path):
+    model = irrun.read_model(write(tmp_path, chain("Relu")))
+    model.path = None
+    with inspection.record(model, np.ones((2, 3), np.float32)) as trace:
+        with pytest.raises(irrun.InputError, match="does not name an existing file of the model; pass the model"):
+            trace.report()
+        assert trace.report(model).page

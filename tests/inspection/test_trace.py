@@ -15,7 +15,10 @@ import pytest
 from ir_text import chain, layer, net, port, write, write_row_loop
 
 import irrun
-from irrun.inspection import Trace, record, replay
+from inspection.graphs import Row, make_model
+from irrun.inspection import KeyTable, Recorder, Selection, Trace, record, replay, trace_file
+from irrun.inspection.model_hash import hash_model
+from irrun.inspection.replay import isolate_layer
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
 X = np.float32([[1, -2, 3], [np.nan, 0, np.inf]])
@@ -260,3 +263,337 @@ def test_other_files_are_refused(tmp_path):
         path.write_bytes(data[:size])
         with pytest.raises(irrun.InputError):
             Trace.open(path)
+
+
+def patch_size(path, name, size):
+    """Change the size of a member in the directory of a zip archive."""
+    data = bytearray(path.read_bytes())
+    position = data.index(b"PK\x01\x02")
+    while data[position + 46 : position + 46 + len(name)] != name.encode():
+        position = data.index(b"PK\x01\x02", position + 1)
+    data[position + 20 : position + 28] = 2 * size.to_bytes(4, "little")
+    path.write_bytes(data)
+
+
+def test_members_are_within_the_file(tmp_path):
+    path = tmp_path / "run.trace"
+    record(write(tmp_path, chain("Relu")), X, path).close()
+    with zipfile.ZipFile(path) as archive:
+        others = sum(info.file_size for info in archive.infolist() if info.filename != "values/0.npy")
+    size = path.stat().st_size
+    patch_size(path, "values/0.npy", size - others)
+    Trace.open(path).close()
+    patch_size(path, "values/0.npy", size - others + 1)
+    with pytest.raises(irrun.InputError, match="its members overlap"):
+        Trace.open(path)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_members_are_unique_and_not_encrypted(tmp_path):
+    path = tmp_path / "run.trace"
+    record(write(tmp_path, chain("Relu")), X, path).close()
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "encrypted.trace").write_bytes(data)
+    with pytest.raises(irrun.InputError, match=r"expected uncompressed members, found 'values/0\.npy'"):
+        Trace.open(tmp_path / "encrypted.trace")
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("values/1.npy", b"")
+    with pytest.raises(irrun.InputError, match=r"it contains 'values/1\.npy' twice"):
+        Trace.open(path)
+
+
+def test_size_of_the_index_is_limited(tmp_path, monkeypatch):
+    path = tmp_path / "run.trace"
+    record(write(tmp_path, chain("Relu")), X, path).close()
+    with zipfile.ZipFile(path) as archive:
+        size = archive.getinfo("index.json").file_size
+    monkeypatch.setattr(trace_file, "MAX_INDEX", size)
+    Trace.open(path).close()
+    monkeypatch.setattr(trace_file, "MAX_INDEX", size - 1)
+    with pytest.raises(irrun.InputError, match=f"expected an index.json of at most {size - 1} bytes, found {size}"):
+        Trace.open(path)
+
+
+@pytest.mark.parametrize(("version", "is_valid"), [((1, 0), True), ((2, 0), True), ((3, 0), False)])
+def test_members_are_of_version_1_or_2(tmp_path, version, is_valid):
+    path = tmp_path / "run.trace"
+    record(write(tmp_path, chain("Relu")), X, path).close()
+    file = io.BytesIO()
+    np.lib.format.write_array(file, X, version=version)
+    rewrite(path, members={"values/0.npy": file.getvalue()})
+    trace = Trace.open(path)
+    if is_valid:
+        np.testing.assert_array_equal(trace["x"], X)
+    else:
+        with pytest.raises(irrun.InputError, match=r"expected an \.npy file of version 1 or 2 for 'x'"):
+            trace["x"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"shape": [1] * 64}, None),
+        ({"shape": [1] * 65}, "invalid shape"),
+        ({"shape": [2**63 - 1]}, None),
+        ({"shape": [2**63]}, "invalid shape"),
+        ({"shape": [True]}, "invalid shape"),
+        ({"shape": "2"}, "invalid shape"),
+        ({"port": True}, "the entry of 'x' is invalid"),
+        ({"port": "0"}, "the entry of 'x' is invalid"),
+        ({"seconds": "1"}, "the entry of 'x' is invalid"),
+        ({"seconds": 1}, None),
+        ({"statistics": []}, "the entry of 'x' is invalid"),
+        ({"statistics": {"min": None, "max": 1.5}}, None),
+        ({"member": 5}, "an entry of index.json is incomplete"),
+        ({"member": None}, None),
+        ({"layer": None}, "an entry of index.json is incomplete"),
+        ({"layer_type": 1}, "an entry of index.json is incomplete"),
+        ({"type": None}, "an entry of index.json is incomplete"),
+    ],
+    ids=itertools.count(),
+)
+def test_fields_of_values_are_checked(tmp_path, fields, message):
+    path = tmp_path / "run.trace"
+    record(write(tmp_path, chain("Relu")), X, path).close()
+    rewrite(path, set_value(**fields))
+    if message:
+        with pytest.raises(irrun.InputError, match=message):
+            Trace.open(path)
+    else:
+        with Trace.open(path) as trace:
+            assert trace.has_data("x") == ("member" not in fields)
+
+
+@pytest.mark.parametrize("name", ["model", "versions", "inputs", "outputs"])
+def test_missing_parts_of_the_index_are_reported(tmp_path, name):
+    path = tmp_path / "run.trace"
+    record(write(tmp_path, chain("Relu")), X, path).close()
+    rewrite(path, lambda index: index.pop(name) and None)
+    with pytest.raises(irrun.InputError, match=f"{name} in index.json is invalid"):
+        Trace.open(path)
+
+
+def test_values_are_selected_unless_the_file_says_otherwise(tmp_path):
+    path = tmp_path / "run.trace"
+    record(write(tmp_path, chain("Relu", "Exp")), X, path, layers=["layer2"]).close()
+    rewrite(path, lambda index: index["values"][0].pop("is_selected") and None)
+    with Trace.open(path) as trace:
+        assert [value.is_selected for value in trace.entries.values()] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError(5, "Input/output error"), ": Input/output error$"),
+        (OSError("broken"), ": OSError: broken$"),
+        (ValueError("odd"), ": ValueError: odd$"),
+        (zipfile.BadZipFile("bad"), ": bad$"),
+    ],
+)
+def test_errors_of_the_file_are_described(tmp_path, monkeypatch, error, message):
+    path = tmp_path / "run.trace"
+    path.touch()
+
+    def fail(*arguments):
+        raise error
+
+    monkeypatch.setattr(zipfile, "ZipFile", fail)
+    with pytest.raises(irrun.InputError, match=f"{path} is not a valid trace{message}"):
+        Trace.open(path)
+
+
+def test_interrupt_of_the_user_is_not_an_invalid_trace(tmp_path, monkeypatch):
+    path = tmp_path / "run.trace"
+    path.touch()
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zipfile, "ZipFile", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        Trace.open(path)
+
+
+def test_large_values_are_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 100)
+    with record(write(tmp_path, chain("Relu")), X, tmp_path / "run.trace") as trace:
+        np.testing.assert_array_equal(trace["x"], X)
+
+
+def test_index_is_valid_json():
+    writer = trace_file.TraceWriter(io.BytesIO())
+    with writer.archive, pytest.raises(ValueError, match="Out of range float values"):
+        writer.finish({"x": np.nan}, [])
+
+
+def test_file_is_closed_with_the_trace(tmp_path):
+    path = tmp_path / "run.trace"
+    record(write(tmp_path, chain("Relu")), X, path).close()
+    with Trace.open(path) as trace:
+        assert trace["x"].shape == (2, 3)
+    with pytest.raises(irrun.InputError, match="is not a valid trace"):
+        trace["x"]
+
+
+# Recording
+
+
+def test_parameters_of_bodies_are_recorded_unless_inputs_are_excluded(tmp_path):
+    loop = write_row_loop(tmp_path)
+    x = np.float32([[1, 2, 3], [4, 5, 6]])
+    inner = ["it[0]/x", "it[0]/layer1", "it[1]/x", "it[1]/layer1"]
+    trace = record(loop, x)
+    assert list(trace) == ["x", *inner, "it"]
+    assert all(value.is_selected == ("/x" not in key) for key, value in trace.entries.items() if key != "x")
+    np.testing.assert_array_equal(trace["it[1]/x"], x[1:])
+    assert list(record(loop, x, with_inputs=False)) == ["x", *inner, "it"]
+    selected = record(loop, x, layers=["it[1]/*"])
+    assert {key: value.is_selected for key, value in selected.entries.items()} == {
+        "x": False,
+        "it[1]/x": False,
+        "it[1]/layer1": True,
+    }
+    assert list(record(loop, x, types=["Relu"], with_inputs=False)) == ["x", "it[0]/layer1", "it[1]/layer1"]
+
+
+def test_recorder_stores_inputs_and_selected_outputs():
+    model = make_model(
+        Row("x", "Parameter"),
+        Row("c", "Constant", value=np.float32([1])),
+        Row("a", "Add", ["x", "c"]),
+        Row("axis", "Constant", value=np.int64(0)),
+        Row("s", "Split", ["a", "axis"], {"num_splits": "2"}, 2),
+        Row("y", "Result", ["s:1"]),
+        Row("z", "Result", ["a"]),
+    )
+    compiled = irrun.compile_model(model, optimize=False)
+    for selection, with_inputs, keys in (
+        (["s.1"], None, {"a": False, "s.1": True}),
+        (["s.1"], False, {"s.1": True}),
+        ([], None, {"a": True, "s.0": True, "s.1": True}),
+    ):
+        stored = {}
+        options = {} if with_inputs is None else {"with_inputs": with_inputs}
+        recorder = Recorder(KeyTable(model), stored.__setitem__, Selection(selection), **options)
+        compiled.create_infer_request().infer(np.float32([1, 2]), observers=[recorder])
+        assert {value.key: value.is_selected for value in recorder.values} == keys
+        assert list(stored) == [f"values/{i}.npy" for i in range(len(keys))] == [v.member for v in recorder.values]
+        assert all((value.seconds > 0) == value.is_selected for value in recorder.values)
+        split = recorder.values[-1]
+        assert (split.layer, split.layer_type, split.port, split.type, split.shape) == ("s", "Split", 1, "f32", (1,))
+    assert record(model, np.float32([1, 2])).output_keys == {"s.1": "s.1", "a": "a"}
+
+
+def test_values_that_still_fit_are_stored(tmp_path):
+    trace = record(write_row_loop(tmp_path), np.ones((2, 3), np.float32), max_bytes=40)
+    data = [key for key in trace if trace.has_data(key)]
+    assert data == ["x", "it[0]/x"]
+    assert not trace.has_data("other")
+    assert [value.member for value in trace.entries.values()][:3] == ["values/0.npy", "values/1.npy", None]
+
+
+def test_index_describes_the_run(tmp_path):
+    path = write(tmp_path, chain("Relu"))
+    index = record(path, X).index
+    assert index["model"]["path"] == str(path)
+    assert index["model"]["name"] == "net"
+    assert index["model"]["hash"].startswith("sha256:")
+    assert set(index["versions"]) == {"irrun", "numpy", "python"}
+    assert record(path, X).error is None
+    model = irrun.read_model(path)
+    model.path = None
+    assert record(model, X).index["model"]["path"] is None
+    assert record(path, X, precision="bf16").precision == "bf16"
+    wide = irrun.compile_model(path, optimize=False, precision="f64")
+    assert record(wide, X).precision == "f64"
+    trace = record(path, X)
+    assert trace.entries["x"].seconds == 0
+    assert not record(path, X, layers=["layer1"]).entries["x"].is_selected
+    assert record(path, X, layers=["x", "layer1"]).entries["x"].is_selected
+    assert record(path, X, types=["parameter"]).entries["x"].is_selected
+
+
+def test_failure_of_a_run_in_memory_is_raised(tmp_path):
+    path = write(tmp_path, chain("Negative", "Softmax", data=["", 'axis="7"']))
+    with pytest.raises(irrun.IrrunError, match="Softmax"):
+        record(path, X)
+
+
+def test_hash_depends_on_layers_edges_and_weights():
+    rows = [
+        Row("x", "Parameter"),
+        Row("c", "Constant", value=np.float32([1])),
+        Row("d", "Constant", value=np.float32([1])),
+        Row("a", "Subtract", ["c", "x"], {"auto_broadcast": "numpy"}),
+        Row("y", "Result", ["a"]),
+    ]
+    hashes = {hash_model(make_model(*rows))}
+    assert hashes == {hash_model(make_model(*rows))}
+    for position, row in (
+        (1, rows[1]._replace(value=np.float32([2]))),
+        (3, rows[3]._replace(sources=["d", "x"])),
+        (3, rows[3]._replace(sources=["x", "c"])),
+        (3, rows[3]._replace(name="b")),
+        (3, rows[3]._replace(type="Add")),
+        (3, rows[3]._replace(version="opset14")),
+        (3, rows[3]._replace(attributes={"auto_broadcast": "none"})),
+    ):
+        changed = [*rows[:position], row, *rows[position + 1 :]]
+        end = changed[4]._replace(sources=[changed[3].name])
+        hashes.add(hash_model(make_model(*changed[:4], end)))
+    assert len(hashes) == 8
+
+
+# Replay
+
+
+def test_layers_of_nested_keys_are_replayed(tmp_path):
+    loop = write_row_loop(tmp_path)
+    x = np.float32([[1, -2, 3], [-4, 5, 6]])
+    trace = record(loop, x)
+    outputs = replay(trace, loop, "it[1]/layer1")
+    assert list(outputs) == ["it[1]/layer1"]
+    np.testing.assert_array_equal(outputs["it[1]/layer1"], [[0, 5, 6]])
+    np.testing.assert_array_equal(replay(trace, irrun.compile_model(loop), "it")["it"], np.maximum(x, 0))
+    with pytest.raises(irrun.InputError, match=r"does not contain 'it\[7\]/x', an input of 'it\[7\]/layer1'"):
+        replay(trace, irrun.read_model(loop), "it[7]/layer1")
+
+
+def test_layer_with_the_name_of_its_owner_is_replayed(tmp_path):
+    model = irrun.read_model(write_row_loop(tmp_path))
+    KeyTable(model).find_layer("it[0]/layer1").name = "it"
+    trace = record(model, np.ones((2, 3), np.float32))
+    assert list(replay(trace, model, "it[1]/it")) == ["it[1]/it"]
+    assert list(replay(trace, model, "it")) == ["it"]
+
+
+def test_replayed_layers_keep_their_constants_and_inputs():
+    rows = [
+        Row("x", "Parameter"),
+        Row("c", "Constant", value=np.float32([1, 2])),
+        Row("d", "Exp", ["c"]),
+        Row("a", "Negative", ["x"]),
+        Row("b", "Subtract", ["a", "a"]),
+        Row("e", "Subtract", ["d", "a"]),
+        Row("axis", "Constant", value=np.int64(0)),
+        Row("s", "Split", ["e", "axis"], {"num_splits": "2"}, 2),
+        Row("y", "Result", ["s:1"]),
+        Row("z", "Result", ["b"]),
+    ]
+    model = make_model(*rows)
+    trace = record(model, np.float32([3, 5]))
+    for name in "abes":
+        for key, value in replay(trace, model, name).items():
+            np.testing.assert_array_equal(value, trace[key])
+    part, keys = isolate_layer(model, KeyTable(model), model.graph.layers[5])
+    assert keys == ["a"]
+    assert [n.name for n in part.graph.layers] == ["input0", "c", "d", "e", "output0/result"]
+    assert len({n.id for n in part.graph.layers}) == 5
+    part, keys = isolate_layer(model, KeyTable(model), model.graph.layers[4])
+    assert keys == ["a"]
+    part, keys = isolate_layer(model, KeyTable(model), model.graph.layers[5], {"Negative"})
+    assert keys == ["x"]
+    assert [n.name for n in part.graph.layers if n.type in ("Negative", "Parameter")] == ["input0", "a"]
+    part, keys = isolate_layer(model, KeyTable(model), model.graph.layers[7])
+    assert (keys, len(part.outputs)) == (["e"], 2)
