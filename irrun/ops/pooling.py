@@ -311,7 +311,7 @@ def _read_output_shape(data: Array, output_shape: Array) -> list[int]:
     counts = to_int_list(output_shape)
     if data.ndim < 3 or len(counts) != data.ndim - 2 or min(counts) < 0:
         raise InputError(f"output_shape {counts} does not match data of shape {list(data.shape)}")
-    if 0 in data.shape[2:] and 0 not in (*data.shape[:2], *counts):
+    if 0 in data.shape and 0 not in (*data.shape[:2], *counts):
         raise InputError(f"data has shape {list(data.shape)}, the value of empty windows is undefined")
     check_allocation((*data.shape[:2], *counts), np.dtype(np.int64))
     return counts

@@ -99,13 +99,14 @@ def get_clip_bound(clip: float) -> float:
 
 
 def check_cell_shapes(
-    X: Array, H: Array, R: Array, B: Array | None, *, hidden_size: int, gates: int, biases: int
+    X: Array, H: Array, W: Array, R: Array, B: Array | None, *, hidden_size: int, gates: int, biases: int
 ) -> None:
     """Check that the shapes of a cell's inputs match.
 
     Args:
         X: The input, expected shape [batch, input].
         H: The hidden state, expected shape [batch, hidden].
+        W: The weights, expected shape [gates * hidden, input].
         R: The recurrent weights, expected shape [gates * hidden, hidden].
         B: The biases, expected shape [biases * hidden].
         hidden_size: Size of the hidden state.
@@ -118,6 +119,7 @@ def check_cell_shapes(
     if X.ndim != 2:
         raise InputError(f"X has shape {list(X.shape)}, expected [batch_size, input_size]")
     check_shape("initial_hidden_state", H, X.shape[0], hidden_size)
+    check_shape("W", W, gates * hidden_size, X.shape[1])
     check_shape("R", R, gates * hidden_size, hidden_size)
     if B is not None:
         check_shape("B", B, biases * hidden_size)
@@ -134,17 +136,7 @@ def project_input(X: Array, W: Array, B: Array | None, gates: int) -> Array:
 
     Returns:
         Shape [..., gates, hidden].
-
-    Raises:
-        InputError: W does not match X.
     """
-    if W.ndim != 2 or X.shape[-1] != W.shape[1] or W.shape[0] % gates:
-        raise InputError(
-            f"W has shape {list(W.shape)}, expected [{gates} * hidden_size, {X.shape[-1]}] "
-            f"for X of shape {list(X.shape)}"
-        )
-    if B is not None and B.shape[-1] != W.shape[0]:
-        raise InputError(f"W has shape {list(W.shape)}, expected {B.shape[-1]} rows as B, which has {list(B.shape)}")
     projection: Array = X.reshape(math.prod(X.shape[:-1]), X.shape[-1]) @ W.T  # one product of many rows
     if B is not None:
         projection += B

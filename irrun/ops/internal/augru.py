@@ -63,7 +63,7 @@ def augru_cell(
         Defined by ov_ops/augru_cell.hpp and, in the reference implementation, gru_cell.hpp
     """
     biases = 4 if linear_before_reset else 3
-    check_cell_shapes(X, initial_hidden_state, R, B, hidden_size=hidden_size, gates=3, biases=biases)
+    check_cell_shapes(X, initial_hidden_state, W, R, B, hidden_size=hidden_size, gates=3, biases=biases)
     check_shape("A", A, X.shape[0], 1)
     f, g = get_activations(activations, activations_alpha, activations_beta, GRU_ACTIVATIONS)
     gate_biases, hidden_bias = split_gru_biases(B, hidden_size)

@@ -72,7 +72,7 @@ def space_to_batch_2(data: Array, block_shape: Array, pads_begin: Array, pads_en
         SpaceToBatch-2
     """
     blocks, begins, ends = _read_lists(data, block_shape, pads_begin, pads_end)
-    if min(begins + ends, default=0) < 0:
+    if min(begins + ends) < 0:
         raise InputError(f"pads_begin and pads_end are {begins} and {ends}, expected no negative number")
     shape = [b + d + e for b, d, e in zip(begins, data.shape, ends, strict=True)]
     if any(size % block for size, block in zip(shape, blocks, strict=True)):

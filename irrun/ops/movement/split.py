@@ -59,11 +59,11 @@ def variadic_split_1(data: Array, axis: Array, split_lengths: Array) -> tuple[Ar
     split_axis = read_axis(axis, data.ndim)
     size = data.shape[split_axis]
     lengths = to_int_list(split_lengths)
-    if min(lengths, default=0) < -1 or lengths.count(-1) > 1:
+    if any(n < -1 for n in lengths) or lengths.count(-1) > 1:
         raise InputError(f"split_lengths is {lengths}, expected non-negative numbers and at most one -1")
     rest = size - sum(n for n in lengths if n != -1)
     resolved = [rest if n == -1 else n for n in lengths]
-    if sum(resolved) != size or min(resolved, default=0) < 0:
+    if sum(resolved) != size or any(n < 0 for n in resolved):
         raise InputError(f"split_lengths {lengths} do not add up to {size}, the size of axis {split_axis}")
     return _split(data, split_axis, resolved)
 

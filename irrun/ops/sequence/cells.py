@@ -65,7 +65,7 @@ def rnn_cell_1(
         RNNCell-1, described as RNNCell-3
     """
     W, R, B = split_combined_weights(W, R, B, hidden_size)
-    check_cell_shapes(X, initial_hidden_state, R, B, hidden_size=hidden_size, gates=1, biases=1)
+    check_cell_shapes(X, initial_hidden_state, W, R, B, hidden_size=hidden_size, gates=1, biases=1)
     (f,) = get_activations(activations, activations_alpha, activations_beta, RNN_ACTIVATIONS)
     (H,) = RNNStep(R, f, get_clip_bound(clip))(project_input(X, W, B, 1), initial_hidden_state)
     return H
@@ -116,7 +116,7 @@ def gru_cell_3(
     """
     W, R, B = split_combined_weights(W, R, B, hidden_size)
     biases = 4 if linear_before_reset else 3
-    check_cell_shapes(X, initial_hidden_state, R, B, hidden_size=hidden_size, gates=3, biases=biases)
+    check_cell_shapes(X, initial_hidden_state, W, R, B, hidden_size=hidden_size, gates=3, biases=biases)
     f, g = get_activations(activations, activations_alpha, activations_beta, GRU_ACTIVATIONS)
     B, hidden_bias = split_gru_biases(B, hidden_size)
     step = GRUStep(R, f, g, get_clip_bound(clip), linear_before_reset, hidden_bias)
@@ -174,7 +174,7 @@ def lstm_cell_1(
         LSTMCell-1
     """
     W, R, B = split_combined_weights(W, R, B, hidden_size)
-    check_cell_shapes(X, initial_hidden_state, R, B, hidden_size=hidden_size, gates=4, biases=4)
+    check_cell_shapes(X, initial_hidden_state, W, R, B, hidden_size=hidden_size, gates=4, biases=4)
     check_shape("initial_cell_state", initial_cell_state, *initial_hidden_state.shape)
     if P is not None:
         check_shape("P", P, 3 * hidden_size)
