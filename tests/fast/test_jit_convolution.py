@@ -103,3 +103,22 @@ def test_depthwise_rows_agree_with_the_plain_kernel(rows, stride):
     expected: Any = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes) + residual
     magnitude = group_convolution_1(np.abs(data), np.abs(filters), **attributes) + np.abs(residual)
     assert np.all(np.abs(result - expected) <= 26 * EPSILON * magnitude)
+
+
+@pytest.mark.parametrize("columns", [1, 7, 8, 9, 16, 17])
+@pytest.mark.parametrize(("stride", "size"), [(1, 3), (2, 5)])
+def test_depthwise_rows_of_one_vector_agree_with_the_plain_kernel(columns, stride, size):
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ConvolutionKernel
+
+    rng = np.random.default_rng(columns)
+    data = rng.normal(size=(2, 5, 7 * stride, columns * stride)).astype(np.float32)
+    filters = rng.normal(size=(5, 1, 1, size, size)).astype(np.float32)
+    pads = [size // 2, size // 2]
+    attributes = {**WINDOWS, "strides": [stride, stride], "pads_begin": pads, "pads_end": pads}
+    kernel = ConvolutionKernel(filters, attributes, (Step("Relu", (0,)),), [])
+    result = run_with_threads(lambda: kernel(data))
+    expected: Any = group_convolution_1(data.astype(np.float64), filters.astype(np.float64), **attributes)
+    magnitude = group_convolution_1(np.abs(data), np.abs(filters), **attributes)
+    assert result.shape == (2, 5, 7, columns)
+    assert np.all(np.abs(result - np.maximum(expected, 0)) <= (size**2 + 1) * EPSILON * magnitude)

@@ -240,10 +240,11 @@ class Function:
         return self.call_math("fmuladd", a, b, c)
 
     def scale_by_power(self, value: Value, exponent: Value) -> Value:
-        """Return value * 2^exponent for vectors of 16 f32, whose exponents are whole numbers, on AVX-512."""
-        name, type_ = "llvm.x86.avx512.mask.scalef.ps.512", self.vector
-        self._declarations.add(f"{type_} @{name}({type_}, {type_}, {type_}, i16, i32 immarg)")
-        arguments = f"{type_} {value}, {type_} {exponent}, {type_} zeroinitializer, i16 -1, i32 4"
+        """Return value * 2^exponent for vectors of f32, whose exponents are whole numbers, on AVX-512."""
+        name, type_ = f"llvm.x86.avx512.mask.scalef.ps.{32 * self.lanes}", self.vector
+        mask, rounding = ("i16", ", i32 4") if self.lanes == 16 else ("i8", "")
+        self._declarations.add(f"{type_} @{name}({type_}, {type_}, {type_}, {mask}{', i32 immarg' * bool(rounding)})")
+        arguments = f"{type_} {value}, {type_} {exponent}, {type_} zeroinitializer, {mask} -1{rounding}"
         return self.emit(type_, f"call {type_} @{name}({arguments})")
 
     def convert(self, instruction: str, value: Value, type_: str) -> Value:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,95 +31,157 @@ Array = np.ndarray[Any, Any]
 MIN_PART_WORK, MAX_PARTS = 1 << 17, 16
 #: Elements of a filter at most: a kernel has one multiplication for each.
 MAX_TAPS = 128
+#: Elements of vectors at least.
+MIN_LANES = 4
 #: Rows of results that are computed at a time, and share the rows of the data, by the stride of rows: up to 7 of those
 #: that share most of them. Many networks have maps of 7, 14, 28 and 56 rows.
 HEIGHTS, STRIDED_HEIGHTS = (7, 4, 2, 1), (4, 2, 1)
 
 
-@functools.cache
-def compile_depthwise(
-    kernel: tuple[int, int], strides: tuple[int, int], dilations: tuple[int, int], expression: Expression
-) -> Kernel:
-    """Return the kernel for some sizes of the filter, strides of which that along rows is 1 or 2, and dilations.
+class _Channel(NamedTuple):
+    """A channel: its number, the address of its data, its filter, and the operands that are constant for it."""
 
-    Operands of the expression have the kinds of `convolution.compile_epilogue`.
+    number: Value
+    source: Value
+    factors: list[Value]
+    constants: list[Value | None]
+
+
+class _Windows(NamedTuple):
+    """A vector of neighboring windows: its first column, the function that loads their pixels, and their mask."""
+
+    column: Value
+    load: Callable[[Value], list[Value]]
+    mask: Value
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What the code of a kernel depends on.
+
+    Attributes:
+        kernel: The size of the filter.
+        strides: The strides, of which that along rows is 1 or 2.
+        dilations: The dilations.
+        lanes: The elements of a vector.
+        is_narrow: Whether a row of results fits in a vector, so that masks are the same for all channels.
     """
-    names = ("data", "weights", "result", "operands")
-    integers = ("first", "last", "filters", "height", "width", "rows", "columns", "top", "left")
-    f = Function("depthwise", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
-    p = f.parameters
-    height, width, columns = p["height"], p["width"], p["columns"]
-    pointers = [f.load(f.offset(p["operands"], i, "ptr"), "ptr") for i in range(len(expression.kinds))]
-    accumulators = [f.variable(f.vector, 0.0) for _ in range(HEIGHTS[0])]
-    with f.loop(p["first"], p["last"]) as channel:
-        source = f.offset(p["data"], channel * height * width)
-        number = f.emit("i64", f"srem i64 {channel}, {p['filters']}")
-        taps = f.offset(p["weights"], number * (kernel[0] * kernel[1]))
-        factors = [f.splat(f.load(f.offset(taps, i)), f.vector) for i in range(kernel[0] * kernel[1])]
-        repeated = [
-            None if kind == "full" else f.splat(f.load(f.offset(q, channel if kind == "channel" else 0)), f.vector)
-            for q, kind in zip(pointers, expression.kinds, strict=True)
-        ]
-        with f.loop(0, columns, f.lanes) as column:
-            first_column = column * strides[1] - p["left"]
-            load = prepare_loads(f, first_column, width, kernel[1], strides[1], dilations[1])
-            valid = f.mask_range(0, columns - column)
 
-            def compute_rows(
-                row: Value,
-                count: int,
-                channel: Value = channel,
-                source: Value = source,
-                column: Value = column,
-                load: Callable[[Value], list[Value]] = load,
-                factors: list[Value] = factors,
-                valid: Value = valid,
-                repeated: list[Value | None] = repeated,
-            ) -> None:
-                """Compute some rows of a vector of windows; a row of the data is loaded once for all of them."""
-                first_row = row * strides[0] - p["top"]
-                uses: dict[int, list[tuple[int, int]]] = {}
-                for r in range(count):
-                    for y in range(kernel[0]):
-                        uses.setdefault(r * strides[0] + y * dilations[0], []).append((r, y))
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    lanes: int
+    is_narrow: bool
 
-                def add_row(distance: int) -> None:
-                    pixels = load(f.offset(source, (first_row + distance) * width))
-                    for r, y in uses[distance]:
-                        for x, vector in enumerate(pixels):
-                            accumulator = accumulators[r]
-                            accumulator.set(f.multiply_add(vector, factors[y * kernel[1] + x], accumulator.get()))
 
-                def add_all() -> None:
-                    for distance in sorted(uses):
-                        add_row(distance)
-
-                def add_inside() -> None:
-                    for distance in sorted(uses):
-                        index = first_row + distance
-                        with f.when(f.compare("sge", index, 0) & f.compare("slt", index, height)):
-                            add_row(distance)
-
-                for accumulator in accumulators[:count]:
-                    accumulator.set(0.0)
-                is_inside = f.compare("sge", first_row, 0) & f.compare("slt", first_row + max(uses), height)
-                f.choose(is_inside, add_all, add_inside)
-                for r in range(count):
-                    start = (channel * p["rows"] + row + r) * columns + column
-                    operands = [
-                        f.load(f.offset(q, start), f.vector, valid) if vector is None else vector
-                        for q, vector in zip(pointers, repeated, strict=True)
-                    ]
-                    value = evaluate(f, expression, accumulators[r].get(), operands)
-                    f.store(value, f.offset(p["result"], start), valid)
-
-            start: Value = f.integer(0)
-            for count in HEIGHTS if strides[0] == 1 else STRIDED_HEIGHTS:
-                stop = p["rows"] - f.emit("i64", f"srem i64 {p['rows'] - start}, {count}")
-                with f.loop(start, stop, count) as row:
-                    compute_rows(row, count)
-                start = stop
+@functools.cache
+def compile_depthwise(layout: _Layout, expression: Expression) -> Kernel:
+    """Return the kernel for a layout. Operands of the expression have the kinds of `convolution.compile_epilogue`."""
+    code = _Code(layout, expression)
+    f, p = code.function, code.function.parameters
+    if layout.is_narrow:
+        windows = code.prepare_windows(f.integer(0))
+        with f.loop(p["first"], p["last"]) as number:
+            code.compute_rows(code.prepare_channel(number), windows)
+    else:
+        with f.loop(p["first"], p["last"]) as number:
+            channel = code.prepare_channel(number)
+            with f.loop(0, p["columns"], f.lanes) as column:
+                code.compute_rows(channel, code.prepare_windows(column))
     return compile_function(f)
+
+
+class _Code:
+    """The code of a kernel."""
+
+    def __init__(self, layout: _Layout, expression: Expression) -> None:
+        self.layout, self.expression = layout, expression
+        names = ("data", "weights", "result", "operands")
+        integers = ("first", "last", "filters", "height", "width", "rows", "columns", "top", "left")
+        parameters = [*((n, "ptr") for n in names), *((n, "i64") for n in integers)]
+        f = self.function = Function("depthwise", parameters, layout.lanes)
+        operands = f.parameters["operands"]
+        self.pointers = [f.load(f.offset(operands, i, "ptr"), "ptr") for i in range(len(expression.kinds))]
+        self.accumulators = [f.variable(f.vector, 0.0) for _ in range(HEIGHTS[0])]
+
+    def prepare_channel(self, number: Value) -> _Channel:
+        """Append the loading of what belongs to a channel."""
+        f, p = self.function, self.function.parameters
+        size = math.prod(self.layout.kernel)
+        taps = f.offset(p["weights"], f.emit("i64", f"srem i64 {number}, {p['filters']}") * size)
+        factors = [f.splat(f.load(f.offset(taps, i)), f.vector) for i in range(size)]
+        constants = [
+            None if kind == "full" else f.splat(f.load(f.offset(q, number if kind == "channel" else 0)), f.vector)
+            for q, kind in zip(self.pointers, self.expression.kinds, strict=True)
+        ]
+        return _Channel(number, f.offset(p["data"], number * p["height"] * p["width"]), factors, constants)
+
+    def prepare_windows(self, column: Value) -> _Windows:
+        """Append the masks of a vector of windows."""
+        f, p, layout = self.function, self.function.parameters, self.layout
+        first = column * layout.strides[1] - p["left"]
+        load = prepare_loads(f, first, p["width"], layout.kernel[1], layout.strides[1], layout.dilations[1])
+        return _Windows(column, load, f.mask_range(0, p["columns"] - column))
+
+    def compute_rows(self, channel: _Channel, windows: _Windows) -> None:
+        """Append the computation of all rows of a vector of windows, several of them at a time."""
+        f, rows = self.function, self.function.parameters["rows"]
+        start: Value = f.integer(0)
+        for count in HEIGHTS if self.layout.strides[0] == 1 else STRIDED_HEIGHTS:
+            stop = rows - f.emit("i64", f"srem i64 {rows - start}, {count}")
+            with f.loop(start, stop, count) as row:
+                self._add_products(row, count, channel, windows)
+                for r in range(count):
+                    self._complete(row + r, self.accumulators[r].get(), channel, windows)
+            start = stop
+
+    def _add_products(self, row: Value, count: int, channel: _Channel, windows: _Windows) -> None:
+        """Append the sums of some rows; a row of the data is loaded once for all of them."""
+        f, p, layout = self.function, self.function.parameters, self.layout
+        first_row = row * layout.strides[0] - p["top"]
+        uses: dict[int, list[tuple[int, int]]] = {}
+        for r in range(count):
+            for y in range(layout.kernel[0]):
+                uses.setdefault(r * layout.strides[0] + y * layout.dilations[0], []).append((r, y))
+
+        def add_row(distance: int) -> None:
+            pixels = windows.load(f.offset(channel.source, (first_row + distance) * p["width"]))
+            for r, y in uses[distance]:
+                accumulator = self.accumulators[r]
+                for x, vector in enumerate(pixels):
+                    factor = channel.factors[y * layout.kernel[1] + x]
+                    accumulator.set(f.multiply_add(vector, factor, accumulator.get()))
+
+        def add_all() -> None:
+            for distance in sorted(uses):
+                add_row(distance)
+
+        def add_inside() -> None:
+            for distance in sorted(uses):
+                index = first_row + distance
+                with f.when(f.compare("sge", index, 0) & f.compare("slt", index, p["height"])):
+                    add_row(distance)
+
+        for accumulator in self.accumulators[:count]:
+            accumulator.set(0.0)
+        is_inside = f.compare("sge", first_row, 0) & f.compare("slt", first_row + max(uses), p["height"])
+        f.choose(is_inside, add_all, add_inside)
+
+    def _complete(self, row: Value, value: Value, channel: _Channel, windows: _Windows) -> None:
+        """Append the epilogue of a vector of sums."""
+        f, p = self.function, self.function.parameters
+        start = (channel.number * p["rows"] + row) * p["columns"] + windows.column
+        operands = [
+            f.load(f.offset(q, start), f.vector, windows.mask) if constant is None else constant
+            for q, constant in zip(self.pointers, channel.constants, strict=True)
+        ]
+        f.store(evaluate(f, self.expression, value, operands), f.offset(p["result"], start), windows.mask)
+
+
+def choose_lanes(columns: int) -> int:
+    """Return the elements of vectors for rows of some columns: the half of a vector if a row fits in it."""
+    half = get_lanes() // 2
+    return half if columns <= half and half >= MIN_LANES else get_lanes()
 
 
 def prepare_loads(
@@ -165,7 +228,10 @@ class DepthwiseConvolution:
     def _get_kernel(self, geometry: Geometry, expression: Expression) -> Kernel:
         if geometry.strides[1] > 2 or math.prod(geometry.kernel) > MAX_TAPS:
             raise ValueError("expected a smaller filter or stride")
-        return compile_depthwise(geometry.kernel, geometry.strides, geometry.dilations, expression)
+        columns = geometry.output[1]
+        lanes = choose_lanes(columns)
+        layout = _Layout(geometry.kernel, geometry.strides, geometry.dilations, lanes, columns <= lanes)
+        return compile_depthwise(layout, expression)
 
     def bind(self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()) -> Binding:
         """Return the convolution for data of one shape; see `Convolution.bind`."""

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from irrun.fast.functions import ERF_ARGUMENT, ERF_ARGUMENT_RELATIVE
 from irrun.fast.jit.code import Function, Operand, Value
+from irrun.fast.jit.compiler import has_feature
 
 __all__ = [
     "compute_elu",
@@ -97,7 +98,7 @@ def _make_power(f: Function, n: Value) -> Value:
 
 def _scale(f: Function, x: Value, shifted: Value) -> Value:
     """Return x 2^n for 1/2 < x < 2, where the result may be a subnormal number or infinite."""
-    if f.lanes == 16:
+    if f.lanes == 16 or (f.lanes == 8 and has_feature("avx512vl")):
         return f.scale_by_power(x, shifted - ROUNDING)
     n = f.convert("bitcast", shifted, f.integers()) - ROUNDING_BITS
     half = f.emit(n.type, f"ashr {n.type} {n}, {f.coerce(1, n.type)}")
