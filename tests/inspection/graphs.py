@@ -67,10 +67,10 @@ def make_graph(*rows: Row, name: str = "net") -> Graph:
         layer = Layer(i, row.name, row.type, row.version, attributes, inputs, outputs, row.bodies or {}, constant)
         graph.layers.append(layer)
         for k, source in enumerate(row.sources):
-            producer, _, port_number = source.partition(":")
+            producer, _, number = (source, "", "0") if source in positions else source.rpartition(":")
             if source:
                 position = positions[producer]
-                graph.edges.append(Edge(position, len(rows[position].sources) + int(port_number or 0), i, k))
+                graph.edges.append(Edge(position, len(rows[position].sources) + int(number), i, k))
     return graph
 
 
