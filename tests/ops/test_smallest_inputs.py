@@ -14,7 +14,14 @@ from irrun.ops._support import registry
 
 F32 = np.float32
 I32 = ELEMENT_TYPES["i32"]
-WINDOW = {"strides": [1], "pads_begin": [0], "pads_end": [0], "dilations": [1]}
+BITS = {
+    "strides": [1],
+    "pads_begin": [0],
+    "pads_end": [0],
+    "dilations": [1],
+    "mode": "xnor-popcount",
+    "pad_value": 0.0,
+}
 
 
 def f32(*values: float) -> np.ndarray[Any, Any]:
@@ -138,6 +145,34 @@ ACCEPTED: list[tuple[str, list[Any], dict[str, Any], list[Any]]] = [
     ),
     ("BatchToSpace-2", [ramp(2, 1), i64(1, 2), i64(0, 0), i64(0, 1)], {}, [[[1]]]),
     ("SpaceToBatch-2", [ramp(1, 1), i64(1, 2), i64(0, 0), i64(0, 1)], {}, [[[1], [0]]]),
+    ("SegmentMax-16", [ramp(2), i64(0, 0), one(0)], {"fill_mode": "ZERO"}, [[]]),
+    ("SegmentMax-16", [ramp(2), i64(0, 1)], {"fill_mode": "ZERO"}, [[1, 2]]),
+    ("SegmentMax-16", [ramp(2), i64(1, 1), one(2)], {"fill_mode": "ZERO"}, [[0, 2]]),
+    ("SegmentMax-16", [ramp(2), i64(0, 5), one(1)], {"fill_mode": "ZERO"}, [[1]]),
+    ("BinaryConvolution-1", [f32(1, 0)[None, None], np.ones((1, 1, 1), F32)], BITS, [[[[1, -1]]]]),
+    (
+        "DeformableConvolution-8",
+        [ramp(1, 2, 1, 1), zeros(1, 2, 1, 1), ramp(2, 1, 1, 1)],
+        {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1], "group": 2},
+        [[[[[1]], [[4]]]]],
+    ),
+    (
+        "Interpolate-11",
+        [ramp(2), f32(0)],
+        {"mode": "nearest", "shape_calculation_mode": "scales"},
+        [[]],
+    ),
+    ("Interpolate-11", [ramp(2), i64(0), i64(0)], {"mode": "nearest", "shape_calculation_mode": "sizes"}, [[]]),
+    ("Interpolate-11", [ramp(2), i64(), i64()], {"mode": "linear", "shape_calculation_mode": "sizes"}, [[1, 2]]),
+    ("Interpolate-11", [ramp(2), i64(2, 9)], {"mode": "nearest", "shape_calculation_mode": "sizes"}, [[1, 2]]),
+    ("STFT-15", [ramp(2), ramp(1), one(2), one(1)], {"transpose_frames": False}, [[[[1, 0], [1, 0]]]]),
+    ("EmbeddingBagOffsets-15", [ramp(2), i64(0, 1), i64(0)], {}, [[3]]),
+    ("EmbeddingBagOffsets-15", [ramp(2), i64(0, 1), i64(0, 0)], {}, [[0, 3]]),
+    ("EmbeddingBagOffsets-15", [ramp(2), i64(0, 1), i64(0, 2)], {}, [[3, 0]]),
+    ("EmbeddingBagOffsets-15", [ramp(2), i64(), i64()], {}, [[]]),
+    ("EmbeddingBagPacked-15", [ramp(2), np.zeros((2, 0), np.int64)], {}, [[0, 0]]),
+    ("EmbeddingSegmentsSum-3", [ramp(2), i64(), i64(), one(0)], {}, [[]]),
+    ("EmbeddingSegmentsSum-3", [ramp(2), i64(1), i64(1), one(2)], {}, [[0, 2]]),
     ("Einsum-7", [ramp(2), ramp(2)], {"equation": "...,...->..."}, [[1, 4]]),
     ("Einsum-7", [one(2.0), ramp(2)], {"equation": ",i->i"}, [[2, 4]]),
 ]
@@ -174,6 +209,49 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("GridSample-9", [zeros(1, 1, 2), zeros(1, 1, 1, 2)], {}, "data has shape [1, 1, 2] and grid [1, 1, 1, 2]"),
     ("GridSample-9", [zeros(1, 1, 2, 2), zeros(1, 1, 2)], {}, "data has shape [1, 1, 2, 2] and grid [1, 1, 2]"),
     ("GridSample-9", [zeros(1, 1, 2, 2), zeros(2, 1, 1, 2)], {}, "expected [N, C, H, W] and [N, H_out, W_out, 2]"),
+    (
+        "DeformableConvolution-8",
+        [zeros(1, 1, 1), zeros(1, 2, 1, 1), zeros(1, 1, 1, 1)],
+        {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]},
+        "data and filters have shapes [1, 1, 1] and [1, 1, 1, 1], expected rank 4",
+    ),
+    (
+        "DeformableConvolution-8",
+        [zeros(1, 1, 1, 1), zeros(1, 2, 1, 1), zeros(1, 1, 1)],
+        {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]},
+        "data and filters have shapes [1, 1, 1, 1] and [1, 1, 1], expected rank 4",
+    ),
+    ("BinaryConvolution-1", [zeros(1, 1), zeros(1, 1)], BITS, "filters has shape [1, 1], expected [C_OUT, C_IN, kern"),
+    ("SegmentMax-16", [ramp(2), i64(0, 0), one(-1)], {"fill_mode": "ZERO"}, "num_segments is -1, expected at least 0"),
+    ("SegmentMax-16", [F32(1), i64()], {"fill_mode": "ZERO"}, "segment_ids has shape [0], expected the first"),
+    (
+        "Interpolate-11",
+        [ramp(2), f32(np.inf)],
+        {"mode": "nearest", "shape_calculation_mode": "scales"},
+        "scales is [inf], expected finite non-negative numbers",
+    ),
+    (
+        "Interpolate-11",
+        [ramp(2), f32(-1)],
+        {"mode": "nearest", "shape_calculation_mode": "scales"},
+        "scales is [-1.0], expected finite non-negative numbers",
+    ),
+    (
+        "Interpolate-11",
+        [ramp(2), i64(-1)],
+        {"mode": "nearest", "shape_calculation_mode": "sizes"},
+        "sizes is [-1], expected no negative number",
+    ),
+    ("EmbeddingBagOffsets-15", [ramp(2), i64(0, 1), i64(-1, 0)], {}, "-1"),
+    ("EmbeddingBagOffsets-15", [ramp(2), i64(0, 1), i64(1, 0)], {}, "[1, 0"),
+    ("EmbeddingBagOffsets-15", [ramp(2), i64(0, 1), i64(0, 3)], {}, "3"),
+    ("EmbeddingBagOffsets-15", [ramp(2), i64(0, 2), i64(0)], {}, "2"),
+    ("EmbeddingBagOffsets-15", [ramp(2), i64(-1), i64(0)], {}, "-1"),
+    ("STFT-15", [ramp(3), zeros(0), one(1), one(1)], {"transpose_frames": False}, "window has shape [0], expected [1]"),
+    ("STFT-15", [ramp(3), zeros(1, 1), one(1), one(1)], {"transpose_frames": False}, "window has shape [1, 1]"),
+    ("Add-1", [ramp(2), ramp(1, 2)], {"auto_broadcast": "pdpd"}, "shape [1, 2] does not fit into [2]"),
+    ("Add-1", [ramp(2, 2), ramp(2)], {"auto_broadcast": "pdpd", "auto_broadcast_axis": 2}, "does not fit into [2, 2]"),
+    ("Add-1", [ramp(2, 2), ramp(2)], {"auto_broadcast": "pdpd", "auto_broadcast_axis": -2}, "does not fit into"),
     ("Inverse-14", [ramp(2)], {"adjoint": False}, "data has shape [2], expected [..., N, N]"),
     ("Inverse-14", [ramp(2, 3)], {"adjoint": False}, "data has shape [2, 3], expected [..., N, N]"),
     ("BatchToSpace-2", [ramp(2, 1), i64(1, 2), i64(0, -1), i64(0, 0)], {}, "crops [0, -1] and [0, 0] are out of range"),
