@@ -51,7 +51,7 @@ AREAS = {
 #: Area -> further tests of what survives: those that run irrun in other processes, and those of code that runs when
 #: irrun is imported, which the records do not contain.
 FURTHER_TESTS = {
-    "ops": ["tests/ops/test_registry.py"],
+    "ops": ["tests/ops/test_registry.py", "tests/ops/test_flops.py"],
     "cli": ["tests/cli", "tests/examples"],
     "fast": ["tests/fast/test_functions.py"],
     "inspection": ["tests/inspection/test_debugger.py", "tests/inspection/test_reduce.py"],

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import irrun
+from irrun.ops._support.operation import StructuralOperation
 from irrun.ops._support.registry import find, list_operations
 
 #: Operations without a number, because the work depends on the values or is not arithmetic.
@@ -35,6 +36,26 @@ def count(name, version, inputs, outputs, **attributes):
 CONVOLUTION = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}
 POOLING = {"strides": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0]}
 INTERPOLATE = {"shape_calculation_mode": "sizes"}
+ISTFT = {"center": False, "normalized": False}
+
+#: Number of operations per element of the result -> operations.
+PER_ELEMENT = {
+    0: "Assign BatchToSpace Broadcast Concat Convert ConvertLike ConvertPromoteTypes DepthToSpace ExtractImagePatches "
+    "Eye Gather GatherElements GatherND GatherTree Identity If Loop OneHot Pad ReadValue ReorgYolo Reshape Reverse "
+    "ReverseSequence Roll ScatterUpdate Select ShapeOf ShuffleChannels Slice SliceScatter SpaceToBatch SpaceToDepth "
+    "SparseFillEmptyRows Split Squeeze StridedSlice StringTensorPack StringTensorUnpack TensorIterator Tile Transpose "
+    "Unsqueeze VariadicSplit",
+    1: "Abs Acos Acosh Add Asin Asinh Atan Atanh BitwiseAnd BitwiseLeftShift BitwiseNot BitwiseOr BitwiseRightShift "
+    "BitwiseXor Ceiling Cos Cosh CumSum Divide Equal Erf ErfInv Exp Floor FloorMod Greater GreaterEqual IsFinite IsInf "
+    "IsNaN Less LessEqual Log LogicalAnd LogicalNot LogicalOr LogicalXor Maximum Minimum Mod Multiply Negative "
+    "NotEqual Power Range RegionYolo Relu Round Sigmoid Sign Sin Sinh Sqrt Subtract Tan Tanh Xor",
+    2: "BatchNormInference Clamp GatherCompressed LeakyRelu PRelu SquaredDifference Swish SwishCPU",
+    3: "Elu GLU GRN NormalizeL2 PowerStatic RoPE SoftPlus SoftSign SwiGLU",
+    4: "FakeConvert HSigmoid HardSigmoid RMS Selu",
+    5: "Gelu HSwish LogSoftmax Mish Softmax",
+    6: "BGRtoNV12 I420toBGR I420toRGB NV12toBGR NV12toRGB RGBtoNV12",
+    7: "FakeQuantize GroupNormalization",
+}
 
 #: Type, opset, inputs, outputs, attributes, number. Each is written as the product that defines it.
 CASES = [
@@ -161,6 +182,108 @@ CASES = [
     ("Transpose", "opset1", [(4, 6), [1, 0]], [(6, 4)], {}, 0),
     ("Concat", "opset1", [(4, 6), (4, 6)], [(8, 6)], {"axis": 0}, 0),
     ("Reshape", "opset1", [(4, 6), [24]], [(24,)], {"special_zero": False}, 0),
+    *[
+        (name, "opset1", [(4, 6), [1]], [(4,)], {}, 24)
+        for name in ("ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin")
+    ],
+    *[(name, "opset1", [(4, 6), [1]], [(4,)], {}, 24) for name in ("ReduceLogicalAnd", "ReduceLogicalOr")],
+    ("ReduceL1", "opset4", [(4, 6), [1]], [(4,)], {}, 48),
+    ("NonZero", "opset3", [(4, 6)], [(2, 3)], {}, 24),
+    ("SegmentMax", "opset16", [(4, 6), [0, 0, 1, 1]], [(2, 6)], {"fill_mode": "ZERO"}, 24),
+    ("Col2Im", "opset15", [(4, 6), [3, 4], [2, 2]], [(1, 3, 4)], {}, 24),
+    ("AdaptiveMaxPool", "opset8", [(1, 4, 8, 8), [2, 2]], [(1, 4, 2, 2)], {}, 256),
+    *[
+        ("MaxPool", version, [(1, 4, 8, 8)], [(1, 4, 4, 4)], {**POOLING, "dilations": [1, 1], "kernel": [3, 2]}, 64 * 6)
+        for version in ("opset8", "opset14")
+    ],
+    *[
+        ("AvgPool", version, [(1, 4, 8, 8)], [(1, 4, 4, 4)], {**POOLING, "kernel": [3, 2], "exclude-pad": True}, 64 * 6)
+        for version in ("opset14", "opset16")
+    ],
+    (
+        "BinaryConvolution",
+        "opset1",
+        [(1, 3, 8, 8), (16, 3, 3, 3)],
+        [(1, 16, 6, 6)],
+        {**CONVOLUTION, "mode": "xnor-popcount", "pad_value": 0},
+        2 * 16 * 36 * 27,
+    ),
+    (
+        "DeformableConvolution",
+        "opset1",
+        [(1, 4, 6, 6), (1, 18, 4, 4), (8, 2, 3, 3)],
+        [(1, 8, 4, 4)],
+        {**CONVOLUTION, "group": 2},
+        2 * 8 * 16 * 18 + 4 * 9 * 16 * 8,
+    ),
+    ("GroupedMatMul", "opset17", [(4, 6), (2, 5, 6), [1, 4]], [(4, 5)], {}, 2 * 4 * 5 * 6),
+    ("GridSample", "opset9", [(1, 2, 4, 4), (1, 3, 3, 2)], [(1, 2, 3, 3)], {"mode": "bicubic"}, 18 * 32),
+    ("GridSample", "opset9", [(1, 2, 4, 4), (1, 3, 3, 2)], [(1, 2, 3, 3)], {"mode": "nearest"}, 0),
+    *[
+        (
+            name,
+            version,
+            [(1, 2, 8, 8), (3, 4), [0, 0, 0]],
+            [(3, 2, 4, 4)],
+            {"pooled_h": 4, "pooled_w": 4, "spatial_scale": 1, "sampling_ratio": ratio, **attributes},
+            3 * 2 * 16 * ratio**2 * 9 or None,
+        )
+        for name, version, attributes in (
+            ("ROIAlign", "opset3", {"mode": "avg"}),
+            ("ROIAlign", "opset9", {"mode": "avg"}),
+            ("ROIAlignRotated", "opset15", {}),
+        )
+        for ratio in (0, 3)
+    ],
+    ("ISTFT", "opset16", [(5, 15, 2), (8,), 8, 4], [(64,)], ISTFT, 15 * (5 * 8 * 3 // 2 + 8)),
+    ("IRDFT", "opset9", [(3, 9, 2), [1], [8]], [(3, 8)], {}, 5 * 3 * 8 * 3 // 2),
+    ("IRDFT", "opset9", [(3, 4, 9, 2), [1, 2]], [(3, 4, 16)], {}, 5 * 3 * 64 * 6 // 2),
+    ("DFT", "opset7", [(3, 8, 2), [1], [16]], [(3, 16, 2)], {}, 5 * 3 * 16 * 4),
+    ("DFT", "opset7", [(3, 8, 2), [1], [-1]], [(3, 8, 2)], {}, 5 * 3 * 8 * 3),
+    ("LSTMCell", "opset1", [(2, 3), (2, 5), (2, 5), (20, 3)], [(2, 5)] * 2, {"hidden_size": 5}, 2 * 5 * (8 * 8 + 13)),
+    (
+        "RNNSequence",
+        "opset5",
+        [(2, 7, 3), (2, 1, 5), [7, 7], (1, 5, 3), (1, 5, 5), (1, 5)],
+        [(2, 1, 7, 5), (2, 1, 5)],
+        {"hidden_size": 5, "direction": "forward"},
+        2 * 7 * 5 * (2 * 8 + 2),
+    ),
+    (
+        "GRUSequence",
+        "opset5",
+        [(2, 7, 3), (2, 1, 5), [7, 7], (1, 15, 3), (1, 15, 5), (1, 15)],
+        [(2, 1, 7, 5), (2, 1, 5)],
+        {"hidden_size": 5, "direction": "reverse"},
+        2 * 7 * 5 * (6 * 8 + 11),
+    ),
+    (
+        "AUGRUCell",
+        "ie_internal_opset",
+        [(2, 3), (2, 5), (15, 3), (15, 5), (15,), (2, 1)],
+        [(2, 5)],
+        {"hidden_size": 5},
+        2 * 5 * (6 * 8 + 13),
+    ),
+    (
+        "AUGRUSequence",
+        "ie_internal_opset",
+        [(2, 7, 3), (2, 1, 5), [7, 7], (1, 15, 3), (1, 15, 5), (1, 15), (2, 7, 1)],
+        [(2, 1, 7, 5), (2, 1, 5)],
+        {"hidden_size": 5},
+        2 * 7 * 5 * (6 * 8 + 13),
+    ),
+    ("FullyConnectedCompressed", "ie_internal_opset", [(4, 8), (5, 8), (5,), (5, 1)], [(4, 5)], {}, 20 * 17),
+    ("EmbeddingBagOffsetsSum", "opset3", [(9, 4), [0, 1, 2], [0, 1], None, (3,)], [(2, 4)], {}, 3 * 4 * 2),
+    ("EmbeddingBagOffsets", "opset15", [(9, 4), [0, 1, 2], [0, 1]], [(2, 4)], {}, 3 * 4),
+    ("EmbeddingBagOffsets", "opset15", [(9, 4), [0, 1, 2], [0, 1], None, (3,)], [(2, 4)], {}, 3 * 4 * 2),
+    ("EmbeddingBagPacked", "opset15", [(9, 4), [[0, 1], [1, 2]]], [(2, 4)], {}, 4 * 4),
+    ("EmbeddingBagPacked", "opset15", [(9, 4), [[0, 1], [1, 2]], (2, 2)], [(2, 4)], {}, 4 * 4 * 2),
+    ("EmbeddingSegmentsSum", "opset3", [(9, 4), [0, 1], [0, 1], 2, 0], [(2, 4)], {}, 2 * 4),
+    ("EmbeddingSegmentsSum", "opset3", [(9, 4), [0, 1], [0, 1], 2, None, (2,)], [(2, 4)], {}, 2 * 4 * 2),
+    ("ScatterElementsUpdate", "opset3", [(9,), [1, 2], (2,), 0], [(9,)], {}, 0),
+    ("ScatterNDUpdate", "opset15", [(9, 2), [[1], [2]], (2, 2)], [(9, 2)], {"reduction": "sum"}, 4),
+    ("ScatterNDUpdate", "opset4", [(9, 2), [[1], [2]], (2, 2)], [(9, 2)], {}, 0),
     ("TopK", "opset11", [(4, 6), 2], [(4, 2), (4, 2)], {"axis": 1, "mode": "max", "sort": "none"}, None),
 ]
 
@@ -169,6 +292,15 @@ CASES = [
 def test_number_of_operations_is_that_computed_by_hand(case):
     name, version, inputs, outputs, attributes, expected = case
     assert count(name, version, inputs, outputs, **attributes) == expected
+
+
+def test_numbers_per_element_are_those_of_the_formulas():
+    declared = {number: set(names.split()) for number, names in PER_ELEMENT.items()}
+    actual: dict[int, set[str]] = {}
+    for operation in list_operations():
+        if isinstance(operation.flops, int) and not isinstance(operation, StructuralOperation):
+            actual.setdefault(operation.flops, set()).add(operation.type)
+    assert actual == declared
 
 
 def test_every_operation_declares_a_number_or_has_none():
