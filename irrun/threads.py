@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+#: Called with a part of a matrix, which it overwrites, and the rows and columns of the part.
+FinishPart = Callable[[Array, slice, slice], object]
 
 #: Environment variables that limit the number of threads, the most important first.
 VARIABLES = ("IRRUN_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -298,13 +300,14 @@ def copy_unaligned(array: Array) -> Array:
     return array if array.flags.aligned else array.copy("K")
 
 
-def multiply_matrices(a: Array, b: Array, out: Array | None = None) -> Array:
+def multiply_matrices(a: Array, b: Array, out: Array | None = None, finish: FinishPart | None = None) -> Array:
     """Compute `np.matmul(a, b, out)`; large products of two matrices are divided between threads.
 
     Args:
         a: Shape [..., M, K].
         b: Shape [..., K, N]. Products are only divided if all leading dimensions are 1.
         out: Array that the result is written to.
+        finish: What is applied to parts of the product; only for matrices.
     """
     if a.ndim < 2 or b.ndim < 2 or a.size != a.shape[-2] * a.shape[-1]:
         return np.matmul(a, b, out=out)
@@ -312,10 +315,12 @@ def multiply_matrices(a: Array, b: Array, out: Array | None = None) -> Array:
     parts = count_parts(min(rows, columns), max(rows, columns) * inner)
     if parts < 2 or columns < rows:
         b = copy_unaligned(b)
-    if parts < 2 or b.shape[-2] != inner or b.size != inner * columns or not a.size or not b.size:
-        return np.matmul(a, b, out=out)
-    if a.dtype != b.dtype or (out is not None and out.shape[-2:] != (rows, columns)):
-        return np.matmul(a, b, out=out)
+    is_divided = parts >= 2 and b.shape[-2] == inner and b.size == inner * columns and a.size and b.size
+    if not is_divided or a.dtype != b.dtype or (out is not None and out.shape[-2:] != (rows, columns)):
+        product: Array = np.matmul(a, b, out=out)
+        if finish is not None:
+            finish(product, slice(0, rows), slice(0, columns))
+        return product
     shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns)
     result = np.empty(shape, a.dtype) if out is None else out
     left, right = a.reshape(a.shape[-2:]), b.reshape(b.shape[-2:])
@@ -324,22 +329,23 @@ def multiply_matrices(a: Array, b: Array, out: Array | None = None) -> Array:
     step = -(-length // parts)
     step += -step % PART_MULTIPLE
 
-    def select_part(part: int) -> tuple[Array, Array, Array]:
-        section = slice(part * step, (part + 1) * step)
-        if columns >= rows:
-            return left, right[:, section], target[:, section]
-        return left[section], right, target[section]
+    def select_part(part: int) -> tuple[slice, slice]:
+        section = slice(part * step, min((part + 1) * step, length))
+        return (slice(0, rows), section) if columns >= rows else (section, slice(0, columns))
 
     def multiply_part(part: int, out: Array | None = None) -> Array:
-        factor, other, _ = select_part(part)
-        return np.matmul(factor, copy_unaligned(other), out=out)
+        place = select_part(part)
+        product: Array = np.matmul(left[place[0]], copy_unaligned(right[:, place[1]]), out=out)
+        if finish is not None:
+            finish(product, *place)
+        return product
 
     def store_part(part: int, product: Array) -> None:
-        select_part(part)[2][...] = product
+        target[select_part(part)] = product
 
     part_count = -(-length // step)
     if inner >= MIN_COPIED_INNER:
         map_parallel(multiply_part, store_part, part_count)
     else:
-        run_parallel(lambda part: multiply_part(part, select_part(part)[2]), part_count)
+        run_parallel(lambda part: multiply_part(part, target[select_part(part)]), part_count)
     return result

@@ -272,6 +272,19 @@ class BoundChain:
         constants = [v[index] if v.ndim else v for v in self._constants]
         call_by_rows(block.shape[-1], _compute_steps, self.chain, block, (inputs, constants))
 
+    def apply_to_rows(self, block: Array, rows: slice, columns: slice) -> None:
+        """Compute a block of a matrix by tiles. The chain must have been bound to the axes of the matrix.
+
+        Args:
+            block: See `apply`.
+            rows: The rows of the matrix that the block covers.
+            columns: The columns.
+        """
+        step = max(1, TILE // block.shape[1])
+        for start in range(rows.start, rows.stop, step):
+            part = slice(start, min(start + step, rows.stop))
+            self.apply(block[part.start - rows.start : part.stop - rows.start], (part, columns))
+
 
 def _compute_steps(chain: ElementwiseChain, block: Array, sources: tuple[Sequence[Array], Sequence[Array]]) -> None:
     """Compute the steps of a chain on a block, from inputs and constants that broadcast to it."""

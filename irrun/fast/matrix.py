@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.alignment import align
+from irrun.fast.elementwise import BoundChain, ElementwiseChain
+from irrun.fast.fused import FusedKernel
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import F32, Array, freeze
+from irrun.fast.support import F32, TILE, Array, freeze
 from irrun.threads import PART_MULTIPLE, copy_unaligned, count_parts, multiply_matrices, run_parallel
 
-__all__: list[str] = []
+__all__ = ["ProductKernel", "make_product_kernel"]
 
 #: Weights of up to so many bytes are copied to the layout in which products of few rows are fastest.
 MAX_COPIED_BYTES = 1 << 20
@@ -27,10 +29,10 @@ def specialize_matmul(site: CallSite) -> SpecializedKernel | None:
     transpose_a, transpose_b = site.attributes.get("transpose_a", False), site.attributes.get("transpose_b", False)
     weights = site.get_constant(1)
     if weights is not None:
-        if site.variable_inputs != (0,) or weights.ndim != 2 or weights.dtype != F32 or transpose_a:
+        if not _has_weights(site, weights):
             return None
         if weights.flags.aligned or not site.aligns_weights:
-            return _multiply_by_weights(site, weights.T if transpose_b else weights)
+            return _multiply_by_weights(site, _prepare_weights(weights, transpose_b))
         return _multiply_by_unaligned_weights(site, weights, transpose_b)
     if site.variable_inputs != (0, 1):
         return None
@@ -48,11 +50,62 @@ def specialize_matmul(site: CallSite) -> SpecializedKernel | None:
     return compute
 
 
-def _multiply_by_weights(site: CallSite, weights: Array) -> SpecializedKernel:
-    """Return a kernel for the product with weights [K, N]."""
-    call_plain = site.call_plain
+class ProductKernel(FusedKernel):
+    """A product with constant weights, and the elementwise operations that follow it, which are applied to its parts.
+
+    Args:
+        kernel: The product alone, for matrices that are not divided.
+        weights: Shape [K, N].
+        chain: The operations that follow.
+    """
+
+    def __init__(self, kernel: SpecializedKernel, weights: Array, chain: ElementwiseChain) -> None:
+        super().__init__(kernel, 1, chain)
+        self.weights = weights
+
+    def __call__(self, *inputs: Array) -> Array:
+        """Compute the product and what follows; see `FusedKernel`."""
+        a, operands = inputs[0], inputs[1:]
+        inner, columns = self.weights.shape
+        count = a.size // inner if inner else 0
+        shape = (*a.shape[:-1], columns)
+        is_divided = count * columns > TILE and (self.weights.flags.c_contiguous or count > MAX_ROWS)
+        if not is_divided or a.shape[-1] != inner or not self.chain.keeps_shape(shape, operands):
+            return super().__call__(*inputs)
+        if any(x.dtype is not F32 for x in inputs):
+            raise ValueError("expected f32")
+        bound = BoundChain(self.chain, [None, *operands], shape, (count, columns))
+        product = multiply_matrices(a.reshape(count, inner), self.weights, finish=bound.apply_to_rows)
+        return product.reshape(shape)
+
+
+def make_product_kernel(site: CallSite, chain: ElementwiseChain) -> ProductKernel | None:
+    """Return the kernel of MatMul and what follows, or None if its weights are not a constant matrix of f32."""
+    weights = site.get_constant(1)
+    if weights is None or not weights.flags.aligned or weights.dtype is not F32 or not _has_weights(site, weights):
+        return None
+    prepared = _prepare_weights(weights, site.attributes.get("transpose_b", False))
+    return ProductKernel(_multiply_by_weights(site, prepared), prepared, chain)
+
+
+def _has_weights(site: CallSite, weights: Array) -> bool:
+    """Return whether the product is one with a constant matrix on the right side."""
+    is_transposed = site.attributes.get("transpose_a", False)
+    return site.variable_inputs == (0,) and weights.ndim == 2 and weights.dtype == F32 and not is_transposed
+
+
+def _prepare_weights(weights: Array, is_transposed: bool) -> Array:
+    """Return weights as [K, N], in the layout in which products are fastest if they are small."""
+    if is_transposed:
+        weights = weights.T
     if weights.nbytes <= MAX_COPIED_BYTES and not weights.flags.c_contiguous:
         weights = freeze(np.ascontiguousarray(weights))
+    return weights
+
+
+def _multiply_by_weights(site: CallSite, weights: Array) -> SpecializedKernel:
+    """Return a kernel for the product with weights [K, N]; see `_prepare_weights`."""
+    call_plain = site.call_plain
     inner, columns = weights.shape
     transposed = None if weights.flags.c_contiguous else weights.T
     max_rows = MAX_UNDIVIDED // weights.size if weights.size else 0
@@ -80,7 +133,7 @@ def _multiply_by_weights(site: CallSite, weights: Array) -> SpecializedKernel:
 
 def _multiply_by_unaligned_weights(site: CallSite, weights: Array, is_transposed: bool) -> SpecializedKernel:
     """Return a kernel that copies the weights part by part in its first call, and as a whole in the second."""
-    kernel = _multiply_by_weights(site, weights.T if is_transposed else weights)
+    kernel = _multiply_by_weights(site, _prepare_weights(weights, is_transposed))
     call_count = 0
 
     def compute(a: Array) -> Any:
@@ -89,7 +142,7 @@ def _multiply_by_unaligned_weights(site: CallSite, weights: Array, is_transposed
         if call_count == 2:
             aligned = align(weights)
             site.packed.count_copy(aligned.nbytes)
-            kernel = _multiply_by_weights(site, aligned.T if is_transposed else aligned)
+            kernel = _multiply_by_weights(site, _prepare_weights(aligned, is_transposed))
         return kernel(a)
 
     return compute

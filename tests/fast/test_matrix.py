@@ -15,6 +15,10 @@ from fast.harness import (
     make_values,
 )
 from irrun.element_types import ELEMENT_TYPES
+from irrun.fast.elementwise import ElementwiseChain, Operand, Step
+from irrun.fast.elementwise_functions import find_block_function
+from irrun.fast.matrix import make_product_kernel
+from irrun.fast.specialization import CallSite
 from irrun.runtime.executor import Executor, RequestState
 from irrun.threads import use_threads
 
@@ -115,3 +119,70 @@ def test_conversion_equals_plain_kernel(dtype, target):
 def test_conversion_of_large_floats_equals_plain_kernel(value):
     for target in ("i32", "i64", "u32", "i8", "boolean"):
         check("Convert-1", [np.array([1, value], F32)], {"destination_type": ELEMENT_TYPES[target]})
+
+
+def make_epilogue(*constants):
+    """Return the chain gelu(x + bias) + residual."""
+    value, bias, residual = Operand("input", 0), Operand("constant", 0), Operand("input", 1)
+    functions = [
+        find_block_function("Add-1", {}, [None] * 2),
+        find_block_function("Gelu-7", {}, [None]),
+        find_block_function("Add-1", {}, [None] * 2),
+    ]
+    steps = (
+        Step("Add-1", (value, bias), {}, functions[0]),
+        Step("Gelu-7", (Operand("step", 0),), {}, functions[1]),
+        Step("Add-1", (Operand("step", 1), residual), {}, functions[2]),
+    )
+    return ElementwiseChain(steps, 2, constants)
+
+
+@pytest.mark.parametrize(
+    ("shape", "columns", "residual_shape"),
+    [
+        ((1, 130, 256), 700, (1, 130, 700)),
+        ((2, 5, 130, 40), 100, (5, 1, 100)),
+        ((1000, 48), 300, (1000, 1)),
+        ((100, 40), 900, (100, 900)),
+        ((70, 1024), 1030, (1, 1)),
+        ((2, 40), 9, (2, 9)),
+        ((3, 256), 30000, (30000,)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_operations_after_a_product_are_applied_to_its_parts(shape, columns, residual_shape, is_transposed):
+    a, weights = make_floats(shape, 1), make_floats((shape[-1], columns), 2) / F32(16)
+    stored = np.ascontiguousarray(weights.T) if is_transposed else weights
+    bias, residual = make_floats((columns,), 3), make_floats(residual_shape, 4)
+    site = CallSite(
+        find_operation("MatMul-1"), {"transpose_b": is_transposed}, (None, stored), (False, False), output_count=1
+    )
+    chain = make_epilogue(bias)
+    kernel = make_product_kernel(site, chain)
+    results = []
+    for count in (1, 2, 4):
+        with use_threads(count):
+            results.append(kernel(a, residual))
+    np.testing.assert_allclose(results[0], chain(a @ weights, residual), rtol=1e-4, atol=1e-4)
+    assert results[0].shape == (*shape[:-1], columns)
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
+
+
+def test_product_with_operations_refuses_other_inputs():
+    weights = make_floats((64, 2000), 1) / F32(64)
+    site = CallSite(find_operation("MatMul-1"), {}, (None, weights), (False, False), output_count=1)
+    kernel = make_product_kernel(site, make_epilogue(make_floats((2000,), 2)))
+    a, residual = make_floats((100, 64), 3), make_floats((100, 2000), 4)
+    with pytest.raises(ValueError, match="expected f32"):
+        kernel(a, residual.astype(np.float64))
+    larger = make_floats((2, 100, 2000), 5)
+    assert kernel(a, larger).shape == (2, 100, 2000)
+    for values, attributes in (
+        ((weights, None), {}),
+        ((None, weights[0]), {}),
+        ((None, weights), {"transpose_a": True}),
+    ):
+        site = CallSite(find_operation("MatMul-1"), attributes, values, (False, False), output_count=1)
+        assert make_product_kernel(site, make_epilogue(weights[0])) is None

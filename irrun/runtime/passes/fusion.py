@@ -88,6 +88,12 @@ def _make_anchor_kernel(site: CallSite, chain: ElementwiseChain) -> Callable[...
         kernel = make_kernel(site, rest, scale)
         if kernel is not None:
             return kernel
+    if site.operation.type == "MatMul":
+        from irrun.fast.matrix import make_product_kernel
+
+        product = make_product_kernel(site, chain)
+        if product is not None:
+            return product
     return FusedKernel(specialize(site) or site.call_plain, len(site.variable_inputs), chain)
 
 
