@@ -14,8 +14,8 @@ import sys
 import numpy as np
 
 from irrun.fast.compressed import CompressedWeights
-from irrun.fast.jit import codes as formats
 from irrun.fast.jit import (
+    attention,
     compressed,
     group_normalization,
     interpolation,
@@ -25,6 +25,7 @@ from irrun.fast.jit import (
     quantized_kernels,
     quantized_products,
 )
+from irrun.fast.jit import codes as formats
 from irrun.fast.jit.dot_products import use_portable_form
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.quantized_epilogue import CodedOperand
@@ -88,8 +89,8 @@ def run_kernels():
         variable(*views, draw(3, 21, 5))
         product_kernels.VariableProductKernel((True, False), (), [])(draw(4, length, 17), draw(length, 33))
         inputs = [draw(2, 9, length), draw(2, 21, length), draw(2, 21, 5)]
-        kernels.AttentionKernel([None] * 3, True)(*inputs)
-        kernels.AttentionKernel([None] * 4, False)(*inputs, draw(2, 1, 21))
+        attention.AttentionKernel([None] * 3, True)(*inputs)
+        attention.AttentionKernel([None] * 4, False)(*inputs, draw(2, 1, 21))
         run_convolutions(length, bias)
         run_interpolations(length)
         means.MeanKernel(3, 1, False)(draw(3, 5, length))

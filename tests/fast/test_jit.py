@@ -231,7 +231,7 @@ def test_softmax_and_normalization_agree_with_plain_kernels(length):
 
 @pytest.mark.parametrize("mask", [None, "full", "row", "boolean", "causal"])
 def test_attention_agrees_with_the_plain_kernel(mask):
-    from irrun.fast.jit.kernels import AttentionKernel
+    from irrun.fast.jit.attention import AttentionKernel
 
     rng = np.random.default_rng(0)
     query, key, value = (rng.normal(size=(2, 3, n, e)).astype(np.float32) for n, e in ((37, 20), (50, 20), (50, 33)))

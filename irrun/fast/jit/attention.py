@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import BUFFER, CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, get_layout
 from irrun.fast.jit.convolution import get_epilogue_address
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import compile_product, count_packed, get_tile_size, make_packing_calls
 from irrun.fast.jit.reductions import compile_softmax
-from irrun.fast.jit.tasks import SCRATCH, Call, Task, align_size, make_base
+from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, align_size, make_base
 from irrun.limits import check_allocation
 from irrun.threads import copy_unaligned
 
-__all__ = ["attend", "prepare_attention"]
+__all__ = ["AttentionKernel", "convert_mask"]
 
 Array = np.ndarray[Any, Any]
 
@@ -29,145 +30,243 @@ F32 = np.dtype(np.float32)
 BLOCK_SIZE = 96 << 10
 #: Multiplications of a part that a thread computes at least.
 MIN_PART_WORK = 1 << 20
-
-SCALE = Expression(("scalar",), (Step("Multiply", (0, 1)),))
-
-
-def _make_mask_expression(kind: str) -> Expression:
-    return Expression(("scalar", kind), (Step("Multiply", (0, 1)), Step("Add", (3, 2))))
+#: Layouts for which a kernel keeps its plan.
+MAX_BINDINGS = 64
 
 
-def prepare_attention(has_mask: bool) -> None:
-    """Compile the kernels."""
-    compile_product()
-    compile_softmax()
-    expressions = [_make_mask_expression("full"), _make_mask_expression("column")] if has_mask else [SCALE]
-    for expression in (*expressions, Expression()):
-        get_epilogue_address(expression)
-
-
-def attend(query: Array, key: Array, value: Array, mask: Array | None, factor: float) -> Array:
-    """Compute `softmax(query * key^T * factor + mask) * value`.
+class AttentionKernel:
+    """The kernel of ScaledDotProductAttention without a sink.
 
     Args:
-        query: f32, shape [B..., L, E].
-        key: f32, shape [B..., S, E].
-        value: f32, shape [B..., S, Ev].
-        mask: Boolean or f32, broadcast to [B..., L, S], or None.
-        factor: The scale.
+        constants: For each input, its value if it is constant. The scale must be.
+        is_causal: The attribute.
+    """
 
-    Returns:
-        Shape [B..., L, Ev].
+    description = "compiled: attention, blocks of scores"
+
+    def __init__(self, constants: Sequence[Array | None], is_causal: bool) -> None:
+        self._scale = constants[4] if len(constants) > 4 else None
+        self._is_causal = is_causal
+        self._has_mask = len(constants) > 3 and not is_causal
+        self._mask = constants[3] if self._has_mask else None
+        self._bindings: dict[tuple[Layout, ...], Binding] = {}
+
+    def __call__(self, query: Array, key: Array, value: Array, *others: Array) -> Array:
+        """Attend.
+
+        Raises:
+            ValueError: The types or shapes are others.
+        """
+        if not query.dtype == key.dtype == value.dtype == F32 or not query.ndim == key.ndim == value.ndim >= 2:
+            raise ValueError("expected queries, keys and values in f32")
+        if query.strides[-1] != F32.itemsize:
+            query = make_contiguous(query)
+        inputs = [copy_unaligned(query), copy_unaligned(key), copy_unaligned(value)]
+        if self._has_mask and self._mask is None:
+            inputs.append(_expand_mask(others[0], key.shape[-2]))
+        layouts = tuple([get_layout(x) for x in inputs])
+        binding = self._bindings.get(layouts) or self.bind_layouts(layouts)
+        check_allocation(binding.shape, F32)
+        return binding.run(inputs)
+
+    def prepare(self, shape: Shape, shapes: Sequence[Shape]) -> None:
+        """Compile the kernels."""
+        compile_product()
+        compile_softmax()
+        kinds = ("full", "column") if self._has_mask or self._is_causal else ("",)
+        for expression in (*map(_make_expression, kinds), Expression()):
+            get_epilogue_address(expression)
+
+    def bind_layouts(self, layouts: Sequence[Layout]) -> Binding:
+        """Return attention for queries, keys, values and a mask in f32 of certain layouts.
+
+        Raises:
+            ValueError: The shapes do not match, or an input has to be copied.
+        """
+        query, key, value = layouts[:3]
+        factor = 1 / math.sqrt(query.shape[-1]) if self._scale is None else float(self._scale.item())
+        mask: Array | Layout | None = None
+        if self._is_causal:
+            mask = convert_mask(np.arange(key.shape[-2]) <= np.arange(query.shape[-2])[:, np.newaxis])
+        elif self._has_mask:
+            mask = layouts[3] if self._mask is None else _expand_mask(self._mask, key.shape[-2])
+        if len(self._bindings) >= MAX_BINDINGS:
+            self._bindings.clear()
+        binding = self._bindings[tuple(layouts)] = _Plan(query, key, value, mask, factor).bind()
+        return binding
+
+
+def convert_mask(mask: Array) -> Array:
+    """Return what a mask adds to the scores, in f32.
 
     Raises:
-        ValueError: The types or shapes are others.
+        ValueError: It has another type.
     """
-    lead, (length, size) = query.shape[:-2], query.shape[-2:]
-    key_length, value_size = value.shape[-2:]
-    if key.shape != (*lead, key_length, size) or value.shape[:-2] != lead or not query.size * value.size:
-        raise ValueError("the shapes do not match")
-    if not query.dtype == key.dtype == value.dtype == F32:
-        raise ValueError("expected f32")
-    heads = math.prod(lead)
-    queries = make_contiguous(query)
-    keys = copy_unaligned(key.reshape(heads, key_length, size))
-    values = copy_unaligned(value.reshape(heads, key_length, value_size))
-    masks = None if mask is None else _expand_mask(mask, (*lead, length, key_length))
-    check_allocation((*lead, length, value_size), F32)
-    result = np.empty((*lead, length, value_size), F32)
-    kind = "" if masks is None else "full" if masks.shape[-2] > 1 else "column"
-    plan = _make_plan(heads, (length, key_length, size, value_size), keys.strides, values.strides, kind)
-    packed_keys, packed_values = (np.empty(heads * n, F32) for n in plan.packed_sizes)
-    plan.packing.run(*map(get_address, (keys, values, packed_keys, packed_values)))
-    scale = np.array([factor], F32)
-    table = np.full((heads, plan.block_count, 2), get_address(scale), np.int64)
-    if masks is not None:
-        numbers = np.broadcast_to(np.arange(math.prod(masks.shape[:-2])).reshape(masks.shape[:-2]), lead)
-        table[..., 1] = get_address(masks) + numbers.reshape(heads, 1) * (4 * math.prod(masks.shape[-2:]))
-        if kind == "full":
-            table[..., 1] += np.arange(plan.block_count) * (4 * plan.rows * key_length)
-    plan.products.run(*map(get_address, (queries, packed_keys, packed_values, result, table)))
-    return result
-
-
-class _Plan(NamedTuple):
-    """How attention is computed for values of some shapes.
-
-    Attributes:
-        packing: The task for the keys and the values, and for their packed copies.
-        packed_sizes: Elements of the packed keys and of the packed values of a head.
-        products: The task for the queries, the packed keys and values, the result, and a table that contains the
-            addresses of the scale and of the mask for each head and block.
-        rows: Queries of a block.
-        block_count: Blocks of a head.
-    """
-
-    packing: Task
-    packed_sizes: tuple[int, int]
-    products: Task
-    rows: int
-    block_count: int
-
-
-@functools.lru_cache(maxsize=64)
-def _make_plan(
-    heads: int,
-    sizes: tuple[int, int, int, int],
-    key_strides: tuple[int, int, int],
-    value_strides: tuple[int, int, int],
-    mask_kind: str,
-) -> _Plan:
-    length, key_length, size, value_size = sizes
-    packed_sizes = count_packed(size, key_length), count_packed(key_length, value_size)
-    packing = []
-    for head in range(heads):
-        keys, values, packed_keys, packed_values = (
-            make_base(i).move(head * step)
-            for i, step in enumerate((key_strides[0], value_strides[0], *(4 * n for n in packed_sizes)))
-        )
-        strides = key_strides[2] // 4, key_strides[1] // 4
-        own_strides = value_strides[1] // 4, value_strides[2] // 4
-        own = make_packing_calls((size, key_length), strides, keys, packed_keys)
-        packing.append([*own, *make_packing_calls((key_length, value_size), own_strides, values, packed_values)])
-    rows = max(1, min(length, -(-BLOCK_SIZE // key_length)))
-    rows = min(length, rows + -rows % 8)
-    blocks = -(-length // rows)
-    step = max(1, MIN_PART_WORK // max(1, rows * key_length * (size + value_size)))
-    expression = _make_mask_expression(mask_kind) if mask_kind else SCALE
-    scores = SCRATCH.move(align_size(4 * get_tile_size()))
-    calls: list[list[Call]] = []
-    for number in range(heads * blocks):
-        head, block = divmod(number, blocks)
-        first = block * rows
-        count = min(rows, length - first)
-        row = head * length + first
-        table = make_base(4).move(16 * number)
-        queries, result = make_base(0).move(4 * row * size), make_base(3).move(4 * row * value_size)
-        left, right = (make_base(1 + i).move(4 * head * n) for i, n in enumerate(packed_sizes))
-        places = (queries, left, SCRATCH, scores, table, get_epilogue_address(expression))
-        calls.append(
-            [
-                Call(compile_product(), (*places, count, size, size, key_length, 0, key_length)),
-                Call(compile_softmax(), (scores, scores, 0, count, key_length)),
-                Call(
-                    compile_product(),
-                    (
-                        *(scores, right, SCRATCH, result, table, get_epilogue_address(Expression())),
-                        *(count, key_length, key_length, value_size, 0, value_size),
-                    ),
-                ),
-            ]
-        )
-    parts = [itertools.chain.from_iterable(calls[i : i + step]) for i in range(0, len(calls), step)]
-    products = Task(parts, scores.offset + 4 * rows * key_length)
-    return _Plan(Task(packing), packed_sizes, products, rows, blocks)
-
-
-def _expand_mask(mask: Array, shape: tuple[int, ...]) -> Array:
-    """Return a mask in f32 with all dimensions, of which only the last must not be 1."""
     if mask.dtype == np.bool_:
-        mask = np.where(mask, F32.type(0), F32.type(-np.inf))
-    if mask.dtype != F32 or np.broadcast_shapes(mask.shape, shape) != shape:
-        raise ValueError("the mask does not match")
-    full = mask.reshape((1,) * (len(shape) - mask.ndim) + mask.shape)
-    return make_contiguous(np.broadcast_to(full, (*full.shape[:-1], shape[-1])))
+        added: Array = np.where(mask, F32.type(0), F32.type(-np.inf))
+        return added
+    if mask.dtype != F32:
+        raise ValueError("expected a mask of booleans or f32")
+    return mask
+
+
+def _expand_mask(mask: Array, columns: int) -> Array:
+    """Return a mask in contiguous f32 with a number of columns."""
+    mask = convert_mask(mask)
+    if mask.shape[-1:] != (columns,):
+        mask = np.broadcast_to(mask, (*mask.shape[:-1], columns))
+    return make_contiguous(mask)
+
+
+def _make_expression(mask_kind: str) -> Expression:
+    """Return what is computed with the products of queries and keys: a factor, and a mask of a kind or none."""
+    scale = Step("Multiply", (0, 1))
+    if not mask_kind:
+        return Expression(("scalar",), (scale,))
+    return Expression(("scalar", mask_kind), (scale, Step("Add", (3, 2))))
+
+
+class _Plan:
+    """How attention is computed for inputs of some layouts.
+
+    Args:
+        query: The layout of the queries, [B..., L, E].
+        key: That of the keys, [B..., S, E].
+        value: That of the values, [B..., S, Ev].
+        mask: The mask or its layout, which broadcasts to [B..., L, S] and has S columns, or None.
+        factor: The scale.
+
+    Raises:
+        ValueError: The shapes do not match, or an input has to be copied.
+    """
+
+    def __init__(self, query: Layout, key: Layout, value: Layout, mask: Array | Layout | None, factor: float) -> None:
+        self.inputs = query, key, value
+        self.mask = mask
+        self.lead, (self.length, self.size) = query.shape[:-2], query.shape[-2:]
+        self.key_length, self.value_size = value.shape[-2:]
+        if key.shape != (*self.lead, self.key_length, self.size) or value.shape[:-2] != self.lead:
+            raise ValueError("the shapes do not match")
+        if not math.prod(query.shape) * math.prod(value.shape):
+            raise ValueError("expected elements")
+        if query.strides[-1] != F32.itemsize or any(s % F32.itemsize for x in self.inputs for s in x.strides):
+            raise ValueError("expected queries of contiguous rows, and aligned values")
+        self.shape = (*self.lead, self.length, self.value_size)
+        self.strides = arrange_like(self.shape, query.strides)
+        self.mask_shape = () if mask is None else self.expand_mask_shape(mask)
+        self.scale = np.array([factor], F32)
+        rows = max(1, min(self.length, -(-BLOCK_SIZE // self.key_length)))
+        self.rows = min(self.length, rows + -rows % 8)
+        self.packed_sizes = count_packed(self.size, self.key_length), count_packed(self.key_length, self.value_size)
+
+    def expand_mask_shape(self, mask: Array | Layout) -> Shape:
+        """Return the shape of the mask with all dimensions."""
+        scores = (*self.lead, self.length, self.key_length)
+        full = (1,) * (len(scores) - len(mask.shape)) + tuple(mask.shape)
+        if len(full) > len(scores) or any(d not in (1, n) for d, n in zip(full, scores, strict=True)):
+            raise ValueError("the mask does not match")
+        if full[-1] != self.key_length or not Layout(mask.shape, mask.strides).is_contiguous:
+            raise ValueError("expected a contiguous mask with as many columns as keys")
+        return full
+
+    def bind(self) -> Binding:
+        """Return the binding, whose inputs are the queries, the keys, the values, and the mask if it is not constant.
+
+        Where the queries of a head are one block, its keys and values are packed by the thread that computes it.
+        """
+        blocks = range(0, self.length, self.rows)
+        scores = SCRATCH.move(align_size(4 * get_tile_size()))
+        scratch_size = scores.offset + align_size(4 * self.rows * self.key_length)
+        is_packed_before = len(blocks) > 1
+        packing: list[list[Call]] = []
+        parts: list[list[Call]] = []
+        operands: list[Operand] = []
+        for head, index in enumerate(np.ndindex(*self.lead)):
+            memory = (
+                make_base(5).move(4 * head * sum(self.packed_sizes)) if is_packed_before else SCRATCH.move(scratch_size)
+            )
+            packed = memory, memory.move(4 * self.packed_sizes[0])
+            calls = self.pack(index, packed)
+            if is_packed_before:
+                packing.append(calls)
+                calls = []
+            for first in blocks:
+                table = make_base(4).move(8 * len(operands))
+                operands += self.list_operands(index, first)
+                parts.append([*calls, *self.attend(index, first, packed, scores, table)])
+        if not is_packed_before:
+            scratch_size += 4 * sum(self.packed_sizes)
+        work = self.rows * self.key_length * (self.size + self.value_size)
+        step = max(1, MIN_PART_WORK // work)
+        joined = [itertools.chain.from_iterable(parts[i : i + step]) for i in range(0, len(parts), step)]
+        tasks = [Task(packing)] if is_packed_before else []
+        return Binding(
+            self.shape,
+            [*tasks, Task(joined, scratch_size)],
+            (0, 1, 2, RESULT, TABLE, *([BUFFER] if is_packed_before else [])),
+            operands,
+            math.prod(self.lead) * sum(self.packed_sizes) if is_packed_before else 0,
+            [self.scale, self.mask if isinstance(self.mask, np.ndarray) else None],
+            self.strides,
+        )
+
+    def pack(self, index: Shape, packed: tuple[Address, Address]) -> list[Call]:
+        """Return the calls that pack the keys and the values of a head."""
+        keys, values = (make_base(i).move(_locate(index, self.inputs[i].strides)) for i in (1, 2))
+        key_strides, value_strides = ([s // F32.itemsize for s in self.inputs[i].strides[-2:]] for i in (1, 2))
+        key_shape, value_shape = (self.size, self.key_length), (self.key_length, self.value_size)
+        calls = make_packing_calls(key_shape, (key_strides[1], key_strides[0]), keys, packed[0])
+        return [*calls, *make_packing_calls(value_shape, (value_strides[0], value_strides[1]), values, packed[1])]
+
+    def list_operands(self, index: Shape, first: int) -> list[Operand]:
+        """Return the addresses of the scale and of the mask for a block of queries."""
+        operands = [(CONSTANT, get_address(self.scale))]
+        if self.mask is not None:
+            steps = [0 if d == 1 else math.prod(self.mask_shape[i + 1 :]) for i, d in enumerate(self.mask_shape)]
+            offset = F32.itemsize * _locate((*index, first), steps)
+            if isinstance(self.mask, np.ndarray):
+                operands.append((CONSTANT, get_address(self.mask) + offset))
+            else:
+                operands.append((3, offset))
+        return operands
+
+    def attend(
+        self, index: Shape, first: int, packed: tuple[Address, Address], scores: Address, table: Address
+    ) -> list[Call]:
+        """Return the calls that compute a block of queries, whose number of the first one is stated."""
+        query = self.inputs[0]
+        place = (*index, first)
+        rows = min(self.rows, self.length - first)
+        mask_kind = "" if self.mask is None else "full" if self.mask_shape[-2] > 1 else "column"
+        queries = make_base(0).move(_locate(place, query.strides))
+        result = make_base(3).move(_locate(place, self.strides))
+        row_sizes = query.strides[-2] // F32.itemsize, self.strides[-2] // F32.itemsize
+        epilogues = get_epilogue_address(_make_expression(mask_kind)), get_epilogue_address(Expression())
+        columns, size = self.key_length, self.value_size
+        places = queries, packed[0], SCRATCH, scores, table, epilogues[0]
+        result_places = scores, packed[1], SCRATCH, result, table, epilogues[1]
+        return [
+            Call(compile_product(), (*places, rows, self.size, row_sizes[0], columns, columns, 0, columns)),
+            Call(compile_softmax(), (scores, scores, 0, rows, columns)),
+            Call(compile_product(), (*result_places, rows, columns, columns, size, row_sizes[1], 0, size)),
+        ]
+
+
+def arrange_like(shape: Shape, strides: Shape) -> Shape:
+    """Return the strides in bytes of a new value whose axes have the order in memory of those of another one.
+
+    Args:
+        shape: The shape of the new value, whose last axis is contiguous.
+        strides: The strides of the other value.
+    """
+    result = [F32.itemsize] * len(shape)
+    step = F32.itemsize * shape[-1]
+    for axis in sorted(range(len(shape) - 1), key=lambda i: (strides[i], -i)):
+        result[axis] = step
+        step *= shape[axis]
+    return tuple(result)
+
+
+def _locate(index: Sequence[int], steps: Sequence[int]) -> int:
+    """Return the distance of an element from the first one, for indices along the first axes."""
+    return sum(i * step for i, step in zip(index, steps, strict=False))

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.tasks import Task
 
-__all__ = ["BUFFER", "CONSTANT", "RESULT", "TABLE", "Binding", "Operand", "Shape"]
+__all__ = [
+    "BUFFER",
+    "CONSTANT",
+    "RESULT",
+    "TABLE",
+    "Binding",
+    "Layout",
+    "Operand",
+    "Shape",
+    "get_layout",
+    "get_strides",
+]
 
 Array = np.ndarray[Any, Any]
 Shape: TypeAlias = tuple[int, ...]
@@ -20,6 +32,35 @@ Shape: TypeAlias = tuple[int, ...]
 Operand: TypeAlias = tuple[int, int]
 
 F32 = np.dtype(np.float32)
+
+
+class Layout(NamedTuple):
+    """The layout of a value in f32.
+
+    Attributes:
+        shape: Its shape.
+        strides: Its strides in bytes.
+    """
+
+    shape: Shape
+    strides: Shape
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Whether the elements follow each other."""
+        expected = get_strides(self.shape)
+        return all(d == 1 or a == b for d, a, b in zip(self.shape, self.strides, expected, strict=True))
+
+
+def get_strides(shape: Shape) -> Shape:
+    """Return the strides in bytes of a contiguous value."""
+    return tuple(F32.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def get_layout(array: Array) -> Layout:
+    """Return the layout of an array."""
+    return Layout(array.shape, array.strides)
+
 
 #: The number of an operand that is no input, but an address.
 CONSTANT = -1
@@ -31,7 +72,7 @@ _buffers = threading.local()
 
 @dataclass(frozen=True)
 class Binding:
-    """A kernel for contiguous inputs in f32 of certain shapes.
+    """A kernel for inputs in f32 of certain shapes, which are contiguous unless the kernel was bound for other layouts.
 
     Attributes:
         shape: The shape of the result.
@@ -40,6 +81,7 @@ class Binding:
         operands: The elements of the table.
         buffer_size: Elements of the memory that the tasks share.
         constants: Arrays that must stay in memory.
+        strides: The strides of the result in bytes, in which elements do not overlap. It is contiguous without them.
     """
 
     shape: Shape
@@ -48,6 +90,7 @@ class Binding:
     operands: Sequence[Operand] = ()
     buffer_size: int = 0
     constants: Sequence[Array | None] = ()
+    strides: Shape = ()
 
     def run(self, inputs: Sequence[Array]) -> Array:
         """Compute the result."""
@@ -61,7 +104,7 @@ class Binding:
         bases = [addresses[number] if number >= 0 else others[number] for number in self.bases]
         for task in self.tasks:
             task.run(*bases)
-        return result
+        return np.ndarray(self.shape, F32, result, 0, self.strides) if self.strides else result
 
 
 def _get_buffer(size: int) -> Array:

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.attention import attend, prepare_attention
 from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Operand
 from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
@@ -34,7 +33,6 @@ from irrun.limits import check_allocation
 from irrun.ops._support.windows import Windows, create_windows
 
 __all__ = [
-    "AttentionKernel",
     "ConvolutionKernel",
     "ExpressionKernel",
     "NormalizationKernel",
@@ -386,39 +384,6 @@ class SoftmaxKernel:
     def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
         """Compile the kernel."""
         compile_softmax()
-
-
-class AttentionKernel:
-    """The kernel of ScaledDotProductAttention without a sink.
-
-    Args:
-        constants: For each input, its value if it is constant. The scale must be.
-        is_causal: The attribute.
-    """
-
-    description = "compiled: attention, blocks of scores"
-
-    def __init__(self, constants: Sequence[Array | None], is_causal: bool) -> None:
-        self._constants: list[Array | None] = list(constants) + [None] * (5 - len(constants))
-        self._is_causal = is_causal
-        self._count = len(constants)
-
-    def __call__(self, *variables: Array) -> Array:
-        """Attend."""
-        remaining = iter(variables)
-        inputs = [next(remaining, None) if x is None else x for x in self._constants]
-        query, key, value, mask, scale = inputs
-        if query is None or key is None or value is None or not query.ndim == key.ndim == value.ndim >= 2:
-            raise ValueError("expected queries, keys and values")
-        factor = 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale.item())
-        if self._is_causal:
-            length, key_length = query.shape[-2], key.shape[-2]
-            mask = np.arange(key_length) <= np.arange(length)[:, np.newaxis]
-        return attend(query, key, value, mask, factor)
-
-    def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
-        """Compile the kernels."""
-        prepare_attention(has_mask=self._is_causal or self._count > 3)
 
 
 def make_geometry(spatial: tuple[int, ...], windows: Windows) -> Geometry:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Shape
+from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, get_strides
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product
@@ -52,6 +52,13 @@ class _BoundProduct:
         for position, x in zip(self.variables, operands, strict=True):
             table[:, position] += get_address(x)
         return table
+
+    def list_operands(self, first: int) -> list[Operand]:
+        """Return the elements of the table, for inputs of which the variable operands have numbers from `first` on."""
+        inputs = {position: number for number, position in enumerate(self.variables, first)}
+        return [
+            (inputs.get(position, CONSTANT), int(offset)) for row in self.table for position, offset in enumerate(row)
+        ]
 
 
 def _make_bound(shape: Shape, task: Task, table: Array, constants: Sequence[Array | None]) -> _BoundProduct:
@@ -123,10 +130,7 @@ class ProductKernel:
         if self._transposes:
             raise ValueError("expected data that is not transposed")
         bound = self._bindings.get(tuple(shapes)) or self._bind(shapes[0], tuple(shapes[1:]))
-        inputs = {position: number for number, position in enumerate(bound.variables, 1)}
-        operands = [
-            (inputs.get(position, CONSTANT), int(offset)) for row in bound.table for position, offset in enumerate(row)
-        ]
+        operands = bound.list_operands(1)
         return Binding(bound.shape, [bound.task], (0, RESULT, TABLE), operands, 0, self._constants)
 
     def prepare(self, data_shape: Shape, shapes: Sequence[Shape]) -> None:
@@ -190,9 +194,7 @@ class VariableProductKernel:
         if not right.flags.aligned:
             right = make_contiguous(right)
         key = (left.shape, left.strides, right.shape, right.strides, *[x.shape for x in variables])
-        bound = self._bindings.get(key)
-        if bound is None:
-            bound = self._bind(key[:2], key[2:4], key[4:])
+        bound = self._bindings.get(key) or self._bind(Layout(*key[:2]), Layout(*key[2:4]), key[4:])
         if not left.dtype == right.dtype == F32 or not all(x.dtype == F32 for x in variables):
             raise ValueError("expected f32")
         check_allocation(bound.shape, F32)
@@ -205,10 +207,27 @@ class VariableProductKernel:
     def prepare(self, data_shape: Shape, shapes: Sequence[Shape]) -> None:
         """Compile the kernels for declared shapes of the values and the variable operands."""
         left, right = (_swap(s) if t else s for s, t in zip((data_shape, shapes[0]), self._transposes, strict=True))
-        self._bind((left, _get_strides(left)), (right, _get_strides(right)), tuple(shapes[1:]))
+        self._bind(Layout(left, get_strides(left)), Layout(right, get_strides(right)), tuple(shapes[1:]))
 
-    def _bind(self, left: tuple[Shape, ...], right: tuple[Shape, ...], shapes: tuple[Shape, ...]) -> _BoundProduct:
-        """Return the product of values with stated shapes and strides."""
+    def bind_layouts(self, layouts: Sequence[Layout]) -> Binding:
+        """Return the products of values of certain layouts, with contiguous operands.
+
+        Raises:
+            ValueError: There is no kernel for these layouts.
+        """
+        if not all(layout.is_contiguous for layout in layouts[2:]):
+            raise ValueError("expected contiguous operands")
+        left, right = (
+            Layout(_swap(x.shape), _swap(x.strides)) if t else x
+            for x, t in zip(layouts[:2], self._transposes, strict=True)
+        )
+        shapes = tuple(layout.shape for layout in layouts[2:])
+        bound = self._bindings.get((*left, *right, *shapes)) or self._bind(left, right, shapes)
+        operands = bound.list_operands(2)
+        return Binding(bound.shape, [bound.task], (0, 1, RESULT, TABLE), operands, 0, self._constants)
+
+    def _bind(self, left: Layout, right: Layout, shapes: tuple[Shape, ...]) -> _BoundProduct:
+        """Return the products of values of certain layouts, and operands of certain shapes."""
         layout = describe_products(*left, *right)
         shape = layout.shape
         remaining = iter(shapes)
@@ -224,11 +243,6 @@ class VariableProductKernel:
 def _swap(shape: Shape) -> Shape:
     """Return a shape with swapped last two dimensions."""
     return (*shape[:-2], *shape[:-3:-1])
-
-
-def _get_strides(shape: Shape) -> Shape:
-    """Return the strides in bytes of contiguous f32."""
-    return tuple(F32.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 def classify_item_operand(operand: Shape, shape: Shape) -> str:

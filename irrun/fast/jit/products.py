@@ -45,11 +45,11 @@ def get_tile() -> tuple[int, int]:
 def compile_product() -> Kernel:
     """Return the kernel that multiplies rows by panels and calls the epilogue for each tile.
 
-    The rows of the data are `stride` elements apart, those of the result follow each other.
+    The rows of the data are `stride` elements apart, those of the result `distance`.
     """
     rows, vectors = get_tile()
     names = ("data", "weights", "block", "result", "operands", "epilogue")
-    integers = ("count", "inner", "stride", "columns", "first", "last")
+    integers = ("count", "inner", "stride", "columns", "distance", "first", "last")
     f = Function("multiply", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
     p = f.parameters
     tile = vectors * f.lanes
@@ -67,10 +67,10 @@ def compile_product() -> Kernel:
                 lines = [line[:width] for line in accumulators[:height]]
                 source = f.offset(p["data"], row * p["stride"])
                 emit_tile(f, lines, panel, (source, p["stride"]), (p["block"], tile), row)
-                position = row * p["columns"] + column
+                position = row * p["distance"] + column
                 f.append(
                     f"call void {p['epilogue']}(ptr {p['block']}, i64 {tile}, ptr {p['result']}, i64 {position}, "
-                    f"i64 {height}, i64 {valid}, i64 {p['columns']}, ptr {p['operands']}, i64 {column})"
+                    f"i64 {height}, i64 {valid}, i64 {p['distance']}, ptr {p['operands']}, i64 {column})"
                 )
             start = stop
 
@@ -247,7 +247,7 @@ class Product:
             addresses = (make_base(0).move(4 * first * inner), get_address(self.weights), SCRATCH)
             places = (make_base(1).move(4 * first * columns), table, get_epilogue_address(expression))
             for left, right in sections:
-                arguments = (*addresses, *places, last - first, inner, inner, columns, left, right)
+                arguments = (*addresses, *places, last - first, inner, inner, columns, columns, left, right)
                 parts.append([Call(compile_product(), arguments)])
         offsets = np.array([[first * size for size in sizes] for first, _ in blocks], np.int64)
         return Task(parts, 4 * get_tile_size()), offsets

@@ -111,7 +111,7 @@ def bind_products(
             result = make_base(2).move(4 * (number * rows + first) * columns)
             table = make_base(3).move(8 * len(offsets) * max(1, len(operand_steps)))
             places = (left.move(4 * first * layout.row_stride), panel, SCRATCH, result, table)
-            sizes = (min(height, rows - first), inner, layout.row_stride, columns, 0, columns)
+            sizes = (min(height, rows - first), inner, layout.row_stride, columns, columns, 0, columns)
             blocks.append([*packing, Call(compile_product(), (*places, get_epilogue_address(expression), *sizes))])
             offsets.append([_locate(index, steps) + first * step for steps, step in operand_steps] or [0])
     count = max(1, min(part_count, len(blocks)))

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from irrun.element_types import ELEMENT_TYPES
+from irrun.fast.jit.attention import AttentionKernel
 from irrun.fast.jit.conversion import WideningKernel, compile_widening
-from irrun.fast.jit.kernels import AttentionKernel, SoftmaxKernel
+from irrun.fast.jit.kernels import SoftmaxKernel
 from irrun.fast.jit.pooling import MaxPoolKernel
 from irrun.fast.jit.sites import create_kernel
 from irrun.runtime.passes.specialization import make_site
