@@ -99,7 +99,8 @@ class _ParameterCollector:
         graph_id, positions = self._sources[id(layer)]
         values = self.values.setdefault((graph_id, scope[0][1]), {})
         for value, parameter in zip(inputs, positions, strict=False):
-            if parameter is not None and value is not None:
+            if parameter is not None:
+                assert value is not None
                 values.setdefault(parameter, value)
 
 

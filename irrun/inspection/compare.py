@@ -236,7 +236,7 @@ class _Comparer:
                     errors.is_near_zero &= is_near_zero(value, expected, rounding, factor, inputs)
                     errors.is_one_level &= is_one_level(layer, inputs, value, expected)
                 elif metrics.sqnr_db < get_ordinary_sqnr([rounding]):
-                    errors.has_own_excess |= _exceeds_basic(value, expected, rounding, factor, metrics)
+                    errors.has_own_excess |= _exceeds_basic(value, expected, rounding, factor)
         return [
             value if expected is None or expected.shape != value.shape else _cast(expected, value)
             for value, expected in zip(outputs, replacements, strict=True)
@@ -373,10 +373,8 @@ def _measure(value: Array, expected: Array, rounding: Rounding, factor: float) -
     return measure(value, expected, rounding.get_limits(expected, factor))
 
 
-def _exceeds_basic(value: Array, expected: Array, rounding: Rounding, factor: float, metrics: Metrics) -> bool:
+def _exceeds_basic(value: Array, expected: Array, rounding: Rounding, factor: float) -> bool:
     """Return whether the error exceeds what rounding the result explains."""
-    if metrics.is_exact or not metrics.same_shape or rounding is EXACT:
-        return False
     return measure(value, expected, rounding.get_basic_limits(expected, factor)).over_tolerance > 0
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError
 from irrun.inspection.keys import KeyTable, find_constant_layers
-from irrun.inspection.metrics import measure
+from irrun.inspection.metrics import Metrics, measure
 from irrun.inspection.openvino_precision import (
     Target,
     count_precisions,
@@ -136,8 +136,8 @@ class OpenVinoModel:
         positions = _find_positions(changed)
         compiled = self._compile(changed)
         results = self._infer(compiled, arguments)
-        is_perturbed = not all(_is_identical(a, b) for a, b in zip(values, results, strict=False))
-        if is_perturbed and len(layers) > SMALL_BATCH and self._have_moved(values, results):
+        is_perturbed = not all(map(_is_identical, values, results))
+        if is_perturbed and len(layers) > SMALL_BATCH and self._have_moved(map(measure, results, values)):
             for start in range(0, len(layers), SMALL_BATCH):
                 self._add_batch(layers[start : start + SMALL_BATCH], arguments, values, spool)
             return
@@ -147,11 +147,11 @@ class OpenVinoModel:
         if self.keeps_batches:
             self._plans.append((layers, compiled, positions))
 
-    def _have_moved(self, values: Sequence[Array], results: Sequence[Array]) -> bool:
+    def _have_moved(self, differences: Iterable[Metrics]) -> bool:
         """Return whether the outputs of the model differ by more than rounding."""
         epsilon = max(get_precision_epsilon(self.precision), float(np.finfo(np.float32).eps))
         limit = -20 * math.log10(ROUNDING * epsilon)
-        return any(measure(b, a).sqnr_db < limit for a, b in zip(values, results, strict=False))
+        return any(difference.sqnr_db < limit for difference in differences)
 
     def _store(
         self, layers: Sequence[Layer], results: Sequence[Array], positions: dict[tuple[str, int], int], spool: Spool
@@ -238,7 +238,7 @@ class _OpenVinoErrors:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, RuntimeError) and type(error) is RuntimeError:
+        if type(error) is RuntimeError:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
             raise ExecutionError(f"OpenVINO: {' '.join(lines[-3:])}") from error
 
