@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from irrun.fast.convolution_problem import split_range
+from irrun.fast.elementwise import BoundChain, ElementwiseChain
+from irrun.fast.fused import FusedKernel
 from irrun.fast.reduction import is_short_axis
 from irrun.fast.softmax import MAX_PRODUCT_LENGTH, exponentiate_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import F32, TILE, Array, freeze, to_int_tuple
+from irrun.fast.support import F32, TILE, Array, call_by_rows, freeze, to_int_tuple
 from irrun.threads import run_parallel
 
-__all__: list[str] = []
+__all__ = ["NormalizationKernel", "make_normalization_kernel"]
 
 Axes = tuple[int, ...]
+
+
+#: Elements of blocks of rows to which a function and the operations that follow it are applied: more than in a tile,
+#: since NumPy's calls are short.
+BLOCK_SIZE = 3 << 16
 
 
 def apply_in_blocks(function: Callable[..., Array], x: Array, axes: Axes) -> Array:
@@ -174,6 +183,66 @@ def specialize_mvn_2(site: CallSite) -> SpecializedKernel | None:
     return _specialize_mvn(site, lambda rank: tuple(range(first, rank)), is_inside=True)
 
 
+class NormalizationKernel(FusedKernel):
+    """MVN along the last axis, and the elementwise operations that follow it, which are applied to blocks of rows.
+
+    Args:
+        kernel: MVN alone, for other shapes.
+        axis: The axis that is normalized. The kernel itself is called if it is not the last one.
+        create: Returns the function of matrices with rows of a length.
+        chain: The operations that follow.
+    """
+
+    def __init__(
+        self,
+        kernel: SpecializedKernel,
+        axis: int,
+        create: Callable[[int], Callable[..., Array]],
+        chain: ElementwiseChain,
+    ) -> None:
+        super().__init__(kernel, 1, chain)
+        self._axis, self._create = axis, create
+        #: Length of the rows, and the function of them.
+        self._entry: tuple[int, Callable[..., Array] | None] = (0, None)
+
+    def __call__(self, *inputs: Array) -> Array:
+        """Normalize rows and compute what follows; see `FusedKernel`."""
+        x, operands = inputs[0], inputs[1:]
+        is_large = x.size > TILE and x.flags.c_contiguous and x.shape[-1] <= MAX_PRODUCT_LENGTH
+        is_supported = is_large and self._axis in (-1, x.ndim - 1) and all(v.dtype is F32 for v in inputs)
+        if not is_supported or not self.chain.keeps_shape(x.shape, operands):
+            return super().__call__(*inputs)
+        length, function = self._entry
+        if length != x.shape[-1] or function is None:
+            length = x.shape[-1]
+            function = self._create(length)
+            self._entry = length, function
+        normalize, rows = function, x.reshape(-1, length)
+        result: Array = np.empty(x.shape, F32)
+        targets = result.reshape(rows.shape)
+        bound = BoundChain(self.chain, [None, *operands], x.shape, rows.shape)
+        blocks = split_range(len(rows), -(-x.size // BLOCK_SIZE))
+
+        def compute_block(number: int) -> None:
+            block = blocks[number]
+            normalize(rows[block], targets[block])
+            bound.apply_to_rows(targets[block], block, slice(0, length))
+
+        run_parallel(compute_block, len(blocks))
+        return result
+
+
+def make_normalization_kernel(site: CallSite, chain: ElementwiseChain) -> NormalizationKernel | None:
+    """Return the kernel of MVN-6 and what follows, or None if it does not normalize a single axis."""
+    axes, kernel = site.get_constant(1), specialize_mvn(site)
+    if str(site.operation) != "MVN-6" or kernel is None or axes is None or axes.size != 1:
+        return None
+    epsilon = freeze(np.array(site.attributes["eps"], np.float32))
+    is_inside = site.attributes.get("eps_mode") == "inside_sqrt"
+    divides = bool(site.attributes.get("normalize_variance", True))
+    return NormalizationKernel(kernel, int(axes.item()), partial(_create_row_mvn, epsilon, is_inside, divides), chain)
+
+
 def _specialize_mvn(site: CallSite, get_axes: Callable[[int], Axes], *, is_inside: bool) -> SpecializedKernel:
     call_plain, divides = site.call_plain, bool(site.attributes.get("normalize_variance", True))
     epsilon = freeze(np.array(site.attributes["eps"], np.float32))
@@ -186,7 +255,7 @@ def _specialize_mvn(site: CallSite, get_axes: Callable[[int], Axes], *, is_insid
             axes = _normalize_axes(get_axes(x.ndim), x.ndim) or ()
             function = None
             if axes == (x.ndim - 1,) and 0 < x.shape[-1] <= MAX_PRODUCT_LENGTH and x.size:
-                axes, function = (), _create_row_mvn(x.shape[-1], epsilon, is_inside, divides)
+                axes, function = (), _create_row_mvn(epsilon, is_inside, divides, x.shape[-1])
             elif axes and x.size:
                 function = _create_mvn(x.shape, axes, epsilon, is_inside, divides)
             entry = x.shape, function, axes
@@ -200,28 +269,31 @@ def _specialize_mvn(site: CallSite, get_axes: Callable[[int], Axes], *, is_insid
     return compute
 
 
-def _divide_by_deviation(centered: Array, variance: Array, epsilon: Array, is_inside: bool) -> Array:
-    """Divide centered values by the deviation, in place. Epsilon is added inside the square root or after it."""
+def _compute_deviation(variance: Array, epsilon: Array, is_inside: bool) -> Array:
+    """Return the deviation, in place. Epsilon is added inside the square root or after it."""
     if is_inside:
         np.add(variance, epsilon, variance)
     np.sqrt(variance, variance)
     if not is_inside:
         np.add(variance, epsilon, variance)
-    return np.divide(centered, variance, centered)
+    return variance
 
 
-def _create_row_mvn(length: int, epsilon: Array, is_inside: bool, divides: bool) -> Callable[..., Array]:
+def _create_row_mvn(epsilon: Array, is_inside: bool, divides: bool, length: int) -> Callable[..., Array]:
     """Return a function of matrices with rows of one length, which are added up by products."""
     weights = freeze(np.full((length, 1), 1 / length, np.float32))
     divisor = freeze(np.array(length, np.float32))
 
     def compute(x: Array, out: Array | None = None) -> Array:
-        centered: Array = np.subtract(x, x.dot(weights), out)
+        centered: Array = call_by_rows(length, np.subtract, x, x.dot(weights), out)
         if not divides:
             return centered
-        variance: Array = np.einsum("ij,ij->i", centered, centered)[:, np.newaxis]
+        # Squares are added up by BLAS, row by row, in half the time of einsum.
+        variance: Array = np.matmul(centered[:, np.newaxis, :], centered[:, :, np.newaxis])[:, 0]
         np.divide(variance, divisor, variance)
-        return _divide_by_deviation(centered, variance, epsilon, is_inside)
+        factor = np.reciprocal(_compute_deviation(variance, epsilon, is_inside), variance)
+        product: Array = call_by_rows(length, np.multiply, centered, factor, centered)
+        return product
 
     return compute
 
@@ -243,7 +315,8 @@ def _create_mvn(
         centered: Array = np.subtract(x, average(x), out)
         if not divides:
             return centered
-        return _divide_by_deviation(centered, average(np.square(centered)), epsilon, is_inside)
+        deviation = _compute_deviation(average(np.square(centered)), epsilon, is_inside)
+        return np.divide(centered, deviation, centered)
 
     return compute
 

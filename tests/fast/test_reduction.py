@@ -6,9 +6,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fast.harness import check, compare_with_exact, make_floats, make_values
+from fast.harness import check, compare_with_exact, find_operation, make_floats, make_values
 from irrun.element_types import ELEMENT_TYPES
+from irrun.fast.elementwise import ElementwiseChain, Operand, Step
+from irrun.fast.elementwise_functions import find_block_function
+from irrun.fast.normalization import make_normalization_kernel
+from irrun.fast.specialization import CallSite
 from irrun.fast.support import TILE
+from irrun.threads import use_threads
 
 F32 = np.float32
 #: Allowed in normalizations, whose terms are sums of many elements.
@@ -164,3 +169,43 @@ def test_topk_equals_plain_kernel(mode, sort):
         check("TopK-3", [make_floats((3, 20), special=True), np.array(k)], attributes, constants=(1,), outputs=2)
         check("TopK-1", [np.array([[0.0, -0.0, -1, 0]], F32), np.array(k)], attributes, constants=(1,), outputs=2)
         check("TopK-1", [make_floats((3, 20)).T, np.array(k)], attributes, constants=(1,), outputs=2)
+
+
+@pytest.mark.parametrize("axis", [-1, 2, 1])
+@pytest.mark.parametrize("mode", ["inside_sqrt", "outside_sqrt"])
+@pytest.mark.parametrize("shape", [(2, 300, 512), (1, 2500, 96), (2, 5, 60)], ids=str)
+def test_operations_after_mvn_are_applied_to_its_blocks(shape, mode, axis):
+    x, scale, offset = make_floats(shape, 1), make_floats(shape[-1:], 2), make_floats((shape[1], 1), 3)
+    multiply, add = (find_block_function(name, {}, [None] * 2) for name in ("Multiply-1", "Add-1"))
+    steps = (
+        Step("Multiply-1", (Operand("input", 0), Operand("constant", 0)), {}, multiply),
+        Step("Add-1", (Operand("step", 0), Operand("input", 1)), {}, add),
+    )
+    attributes = {"normalize_variance": True, "eps": 1e-5, "eps_mode": mode}
+    operation, axes = find_operation("MVN-6"), np.array([axis])
+    site = CallSite(operation, attributes, (None, axes), (False, False), output_count=1)
+    kernel = make_normalization_kernel(site, ElementwiseChain(steps, 2, (scale,)))
+    results = []
+    for count in (1, 2, 4):
+        with use_threads(count):
+            results.append(kernel(x, offset))
+    expected = operation.kernel(x.astype(np.float64), axes, **attributes) * scale + offset
+    np.testing.assert_allclose(results[0], expected, rtol=1e-5, atol=2e-5)
+    np.testing.assert_array_equal(results[1], results[0])
+    np.testing.assert_array_equal(results[2], results[0])
+
+
+def test_mvn_with_operations_leaves_other_inputs_to_the_kernel():
+    multiply = find_block_function("Multiply-1", {}, [None] * 2)
+    chain = ElementwiseChain((Step("Multiply-1", (Operand("input", 0), Operand("input", 1)), {}, multiply),), 2)
+    attributes = {"normalize_variance": True, "eps": 1e-5, "eps_mode": "inside_sqrt"}
+    operation = find_operation("MVN-6")
+    site = CallSite(operation, attributes, (None, np.array([-1])), (False, False), output_count=1)
+    kernel = make_normalization_kernel(site, chain)
+    x = make_floats((500, 300))
+    expected = operation.kernel(x, np.array([-1]), **attributes)
+    other = make_floats((2, 500, 300))
+    np.testing.assert_allclose(kernel(x, other), expected * other, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(kernel(x.T.copy().T, F32(2).reshape(1, 1)), 2 * expected, rtol=1e-4, atol=1e-5)
+    both = CallSite(operation, attributes, (None, np.array([0, 1])), (False, False), output_count=1)
+    assert make_normalization_kernel(both, chain) is None

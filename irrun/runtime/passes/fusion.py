@@ -94,6 +94,12 @@ def _make_anchor_kernel(site: CallSite, chain: ElementwiseChain) -> Callable[...
         product = make_product_kernel(site, chain)
         if product is not None:
             return product
+    if site.operation.type == "MVN":
+        from irrun.fast.normalization import make_normalization_kernel
+
+        normalization = make_normalization_kernel(site, chain)
+        if normalization is not None:
+            return normalization
     return FusedKernel(specialize(site) or site.call_plain, len(site.variable_inputs), chain)
 
 
