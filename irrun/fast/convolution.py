@@ -247,7 +247,7 @@ class ConvolutionKernel:
                 self._prepared.clear()
             filters = entry.prepare(self.filters, problem)
             if size:
-                self._packed.reserve(size)
+                self._packed.reserve(size, self.filters)
                 self._prepared[key] = filters
         return problem, entry.create(filters, problem)
 
@@ -288,8 +288,9 @@ def make_kernel(
     if filters.ndim < 4:
         return None
     if scale is not None:
+        original = filters
         filters = filters * scale.reshape(*filters.shape[:2], *[1] * (filters.ndim - 2))
-        site.packed.reserve(filters.nbytes)
+        site.packed.reserve(filters.nbytes, original)
     return ConvolutionKernel(filters, site.attributes, site.packed, chain)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.convolution_problem import Finish, Problem, split_range
+from irrun.fast.packing import allocate_weights
 from irrun.fast.scratch import get_scratch
 from irrun.threads import divide_time, run_parallel
 
@@ -29,6 +30,9 @@ BLOCK_SIZE = 1 << 16
 BANDED_BLOCK_SIZE = 1 << 17
 #: Results in a row that a product with a banded matrix computes at most.
 MAX_SEGMENT_WIDTH = 16
+#: The same for windows of up to MAX_NARROW_HEIGHT rows if the matrices of wider segments would take more bytes than
+#: MAX_WIDE_BANDS: matrices of half the width take a third. The calls are more, but less is read from beyond the cache.
+NARROW_SEGMENT_WIDTH, MAX_NARROW_HEIGHT, MAX_WIDE_BANDS = 8, 3, 3 << 18
 #: Rows of at most so many results are always computed by banded products.
 MAX_SHORT_WIDTH = 11
 #: Others are if there are enough rows, windows are not too wide, and sums of a channel stay in the cache.
@@ -169,14 +173,22 @@ def _find_section(offset: int, stride: int, count: int, length: int) -> tuple[sl
 def compute_segment_width(problem: Problem) -> int:
     """Return the number of neighboring results that a product with a banded matrix computes."""
     width = problem.windows.output_shape[1]
-    return -(-width // -(-width // MAX_SEGMENT_WIDTH))
+    segment = -(-width // -(-width // MAX_SEGMENT_WIDTH))
+    height = problem.windows.kernel[0]
+    size = 4 * problem.groups * height * _count_rows(problem, segment) * segment
+    if height > MAX_NARROW_HEIGHT or size <= MAX_WIDE_BANDS:
+        return segment
+    return -(-width // -(-width // NARROW_SEGMENT_WIDTH))
 
 
 def count_band_rows(problem: Problem) -> int:
     """Return the number of elements of a padded row that a segment of results depends on."""
+    return _count_rows(problem, compute_segment_width(problem))
+
+
+def _count_rows(problem: Problem, segment: int) -> int:
     windows = problem.windows
-    span = (windows.kernel[1] - 1) * windows.dilations[1] + 1
-    return (compute_segment_width(problem) - 1) * windows.strides[1] + span
+    return (segment - 1) * windows.strides[1] + (windows.kernel[1] - 1) * windows.dilations[1] + 1
 
 
 def suits_bands(problem: Problem) -> bool:
@@ -204,7 +216,7 @@ def make_bands(weights: Array, problem: Problem) -> Array:
     stride, dilation = windows.strides[1], windows.dilations[1]
     channels, kernel_height, kernel_width = weights.shape
     columns = np.arange(compute_segment_width(problem))
-    bands = np.zeros((kernel_height, channels, count_band_rows(problem), columns.size), np.float32)
+    bands = allocate_weights((kernel_height, channels, count_band_rows(problem), columns.size))
     for j in range(kernel_width):
         bands[:, :, columns * stride + j * dilation, columns] = weights[:, :, j].T[:, :, np.newaxis]
     return bands

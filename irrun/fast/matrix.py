@@ -141,7 +141,7 @@ def _multiply_by_unaligned_weights(site: CallSite, weights: Array, is_transposed
         call_count += 1
         if call_count == 2:
             aligned = align(weights)
-            site.packed.count_copy(aligned.nbytes)
+            site.packed.count_copy(aligned.nbytes, weights)
             kernel = _multiply_by_weights(site, _prepare_weights(aligned, is_transposed))
         return kernel(a)
 

@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import math
+import mmap
+import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
-__all__ = ["RELEASE_INTERVAL", "PackedMemory"]
+import numpy as np
+
+__all__ = ["RELEASE_INTERVAL", "PackedMemory", "allocate_weights"]
+
+Array = np.ndarray[Any, Any]
 
 #: Number of bytes of new weights after which the memory of their originals is released.
 RELEASE_INTERVAL = 1 << 24
+#: Weights of at least this many bytes have their own pages.
+MIN_OWN_PAGES = 1 << 16
+
+
+def allocate_weights(shape: tuple[int, ...]) -> Array:
+    """Return zeros in f32 for weights that live as long as a kernel.
+
+    Large ones have pages of their own: among the values of a run they would divide the memory that is free between
+    runs into pieces, so that later runs would need more of it.
+    """
+    size = 4 * math.prod(shape)
+    if size < MIN_OWN_PAGES or sys.platform == "win32":
+        return np.zeros(shape, np.float32)
+    try:
+        pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"cannot allocate {size} bytes for weights") from error
+    return np.frombuffer(pages, np.float32).reshape(shape)
 
 
 class PackedMemory:
@@ -17,10 +43,10 @@ class PackedMemory:
     Args:
         limit: The maximum number of bytes.
         release_originals: Releases the memory that a mapped file took when it was read, so that the originals do not
-            stay in memory as well; called repeatedly.
+            stay in memory as well: that of an array, or of the whole file. Called repeatedly.
     """
 
-    def __init__(self, limit: int, release_originals: Callable[[], None] | None = None) -> None:
+    def __init__(self, limit: int, release_originals: Callable[[Array | None], None] | None = None) -> None:
         self.limit = limit
         self.used = 0
         self._release_originals = release_originals
@@ -31,23 +57,39 @@ class PackedMemory:
         """Return whether `size` more bytes are within the limit."""
         return self.used + size <= self.limit
 
-    def reserve(self, size: int) -> None:
-        """Count `size` more bytes."""
+    def reserve(self, size: int, original: Array | None = None) -> None:
+        """Count `size` more bytes.
+
+        Args:
+            size: The number of bytes.
+            original: See `count_copy`.
+        """
         with self._lock:
             self.used += size
-        self.count_copy(size)
+        self.count_copy(size, original)
 
     def release(self, size: int) -> None:
         """Count `size` bytes less."""
         with self._lock:
             self.used -= size
 
-    def count_copy(self, size: int) -> None:
-        """Count a copy of weights that does not take part in the limit, whose originals need not stay in memory."""
+    def count_copy(self, size: int, original: Array | None = None) -> None:
+        """Count a copy of weights that does not take part in the limit, whose originals need not stay in memory.
+
+        Args:
+            size: The number of bytes.
+            original: The weights, whose memory is released. If it is None, that of the whole file is released after
+                every few bytes.
+        """
+        if self._release_originals is None:
+            return
+        if original is not None:
+            self._release_originals(original)
+            return
         with self._lock:
             self._unreleased += size
             is_due = self._unreleased >= RELEASE_INTERVAL
             if is_due:
                 self._unreleased = 0
-        if is_due and self._release_originals is not None:
-            self._release_originals()
+        if is_due:
+            self._release_originals(None)

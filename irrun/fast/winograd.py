@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.convolution_problem import Finish, Problem, split_range
+from irrun.fast.packing import allocate_weights
 from irrun.fast.scratch import get_scratch
 from irrun.threads import run_parallel
 
@@ -21,6 +22,8 @@ Array = np.ndarray[Any, Any]
 
 #: Elements of the transformed data and results of a block, and tiles that it has at least for efficient products.
 BLOCK_SIZE, MIN_BLOCK_TILES = 1 << 18, 256
+#: Elements of the transformed filters that are computed at a time, in the processor's cache.
+FILTER_BLOCK_SIZE = 1 << 15
 #: The transformation of filters.
 FILTER_MATRIX = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], np.float64)
 
@@ -35,9 +38,9 @@ def transform_filters(filters: Array) -> Array:
         Shape [16, C_OUT, C_IN], f32.
     """
     c_out, c_in = filters.shape[:2]
-    result = np.empty((16, c_out, c_in), np.float32)
+    result = allocate_weights((16, c_out, c_in))
     both = np.kron(FILTER_MATRIX, FILTER_MATRIX)
-    step = max(1, (1 << 18) // (c_in * 16))
+    step = max(1, FILTER_BLOCK_SIZE // (c_in * 16))
     for start in range(0, c_out, step):
         block = filters[start : start + step].reshape(-1, 9).astype(np.float64)
         result[:, start : start + step] = (both @ block.T).reshape(16, -1, c_in)

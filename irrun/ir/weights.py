@@ -37,6 +37,7 @@ class Weights:
 
     def __init__(self, buffer: Any = b"", path: Path | None = None, missing: Path | None = None) -> None:
         self._mapping = buffer if isinstance(buffer, mmap.mmap) else None
+        self._address: int | None = None
         self._buffer = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
         self.path = path
         self._missing = missing
@@ -105,10 +106,29 @@ class Weights:
             hint = "if it is elsewhere, pass its path as weights (--weights)"
             raise MissingWeightsError(f"the weights file {self._missing} is missing; {hint}")
 
-    def release(self) -> None:
-        """Release the memory of a mapped file; parts that are used later are read again."""
-        if self._mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
+    def release(self, array: np.ndarray[Any, Any] | None = None) -> None:
+        """Release the memory of a mapped file; parts that are used later are read again.
+
+        Args:
+            array: A view whose memory is released, except for pages that contain other data; None for the whole file.
+        """
+        if self._mapping is None or not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        if array is None:
             self._mapping.madvise(mmap.MADV_DONTNEED)
+        elif array.flags.forc:
+            if self._address is None:
+                self._address = _get_address(self._mapping)
+            start = array.__array_interface__["data"][0] - self._address
+            first, stop = -(-start // mmap.PAGESIZE), (start + array.nbytes) // mmap.PAGESIZE
+            if start >= 0 and start + array.nbytes <= len(self._buffer) and first < stop:
+                self._mapping.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (stop - first) * mmap.PAGESIZE)
+
+
+def _get_address(mapping: mmap.mmap) -> int:
+    import numpy as np
+
+    return int(np.frombuffer(mapping, np.uint8, 1).__array_interface__["data"][0])
 
 
 def _map_file(path: Path) -> Weights:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import mmap
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from irrun.fast.convolution import METHODS, ConvolutionKernel
 from irrun.fast.convolution_problem import Problem
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.elementwise_functions import find_block_function
-from irrun.fast.packing import PackedMemory
+from irrun.fast.packing import PackedMemory, allocate_weights
 from irrun.fast.winograd import WinogradMethod, transform_filters
 from irrun.ops._support.windows import create_windows
 from irrun.threads import use_threads
@@ -250,6 +251,39 @@ def test_depthwise_without_memory_for_bands_sums_taps():
         np.testing.assert_allclose(kernel(data), result, rtol=0, atol=2e-5)
         assert kernel.describe(data.shape).startswith("taps")
         assert memory.used == used
+
+
+def test_bands_of_many_channels_have_half_the_width():
+    data, filters = make_floats((1, 300, 14, 14), 1), make_floats((300, 1, 1, 3, 3), 2)
+    attributes = {**ATTRIBUTES, "pads_begin": [1, 1], "pads_end": [1, 1]}
+    memory = PackedMemory(1 << 30)
+    result = ConvolutionKernel(filters, attributes, memory)(data)
+    assert memory.used == 4 * 300 * 3 * 9 * 7
+    wide = PackedMemory(1 << 30)
+    part = ConvolutionKernel(filters[:200], attributes, wide)(data[:, :200])
+    assert wide.used == 4 * 200 * 3 * 16 * 14
+    np.testing.assert_allclose(result[:, :200], part, rtol=0, atol=2e-5)
+    np.testing.assert_allclose(result, ConvolutionKernel(filters, attributes, PackedMemory(0))(data), rtol=0, atol=2e-5)
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MAP_ANONYMOUS"), reason="requires anonymous mappings")
+def test_memory_of_large_weights_has_its_own_pages():
+    for size in (0, 5, 1 << 14):
+        weights = allocate_weights((2, size))
+        assert weights.shape == (2, size)
+        assert weights.flags.writeable
+        assert not weights.any()
+    assert weights.ctypes.data % mmap.PAGESIZE == 0
+
+
+def test_originals_of_prepared_filters_are_released():
+    releases = []
+    filters = make_floats((1, 64, 64, 3, 3), 2)
+    kernel = ConvolutionKernel(filters, {**ATTRIBUTES, "pads_begin": [1, 1]}, PackedMemory(1 << 26, releases.append))
+    kernel(make_floats((1, 64, 16, 16), 1))
+    kernel(make_floats((1, 64, 16, 16), 2))
+    assert len(releases) == 1
+    assert releases[0] is filters
 
 
 def test_windows_in_the_padding_alone_are_zero():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -53,3 +56,38 @@ def test_weights_are_not_copied():
 def test_invalid_extent_is_rejected(offset, size, message):
     with pytest.raises(ModelError, match=message):
         Constant.from_weights(Weights(bytes(12)), F32, (3,), offset, size)
+
+
+def count_resident_bytes(path):
+    """Return the bytes of a mapped file that are in the memory of this process."""
+    is_file, size = False, 0
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if not line.split()[0].endswith(":"):
+            is_file = line.endswith(str(path))
+        elif is_file and line.startswith("Rss:"):
+            size += int(line.split()[1]) * 1024
+    return size
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="requires the maps of Linux")
+def test_memory_of_one_array_or_of_the_whole_file_is_released(tmp_path):
+    path, page = tmp_path / "model.bin", mmap.PAGESIZE
+    numbers = np.arange(512 * page // 4, dtype=np.float32)
+    numbers.tofile(path)
+    weights = Weights.open(path)
+    constants = [Constant.from_weights(weights, F32, (256, page // 4), o) for o in (100, 100 + 256 * (page - 4))]
+    arrays = [constant.to_array() for constant in constants]
+    assert all(array.sum() for array in arrays)
+    before = count_resident_bytes(path)
+    assert before >= 2 * 255 * page
+    weights.release(arrays[0].T)
+    assert count_resident_bytes(path) <= before - 200 * page  # the pages at its ends contain other data
+    assert arrays[1].sum()
+    before = count_resident_bytes(path)
+    weights.release(arrays[1][:, ::2])  # not contiguous
+    weights.release(np.ones(10**6, np.float32))  # of other memory
+    assert count_resident_bytes(path) == before > 200 * page
+    np.testing.assert_array_equal(arrays[0].ravel(), numbers[25 : 25 + arrays[0].size])
+    weights.release()
+    assert count_resident_bytes(path) == 0
+    np.testing.assert_array_equal(arrays[0].ravel(), numbers[25 : 25 + arrays[0].size])

@@ -130,8 +130,7 @@ def test_originals_of_weights_that_are_copied_are_released(transpose_b, monkeypa
     monkeypatch.setattr(CallSite, "call_plain", None)  # is not called
     weights = make_unaligned(np.ones((COLUMNS, INNER) if transpose_b else (INNER, COLUMNS), np.float32))
     releases = []
-    packed = PackedMemory(1 << 30, lambda: releases.append(packed.used))
-    packed.count_copy(RELEASE_INTERVAL - weights.nbytes)
+    packed = PackedMemory(1 << 30, releases.append)
     operation, attributes = registry.find("MatMul", "opset1"), {"transpose_b": transpose_b}
     site = CallSite(operation, attributes, (None, weights), (False, False), 1, packed, True)
     kernel = specialize(site)
@@ -139,6 +138,7 @@ def test_originals_of_weights_that_are_copied_are_released(transpose_b, monkeypa
     for count in (0, 1, 1):
         np.testing.assert_allclose(kernel(x), INNER)
         assert len(releases) == count
+    assert releases[0] is weights
 
 
 def test_copies_of_the_same_memory_are_shared_while_they_are_used():
@@ -157,11 +157,11 @@ def test_copies_of_the_same_memory_are_shared_while_they_are_used():
 
 def test_originals_of_packed_weights_are_released():
     releases = []
-    packed = PackedMemory(1 << 40, lambda: releases.append(packed.used))
+    packed = PackedMemory(1 << 40, lambda original: releases.append((packed.used, original)))
     packed.reserve(RELEASE_INTERVAL - 1)
     assert releases == []
     packed.reserve(1)
-    assert releases == [RELEASE_INTERVAL]
+    assert releases == [(RELEASE_INTERVAL, None)]
     packed.release(RELEASE_INTERVAL)
     packed.count_copy(RELEASE_INTERVAL)
     assert len(releases) == 2

@@ -6,6 +6,9 @@ A pass is imported when a program contains what it looks for, since imports take
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
 
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES
@@ -21,7 +24,7 @@ def optimize(
     program: Program,
     use_jit: bool = False,
     packed_memory: int = DEFAULT_PACKED_BYTES,
-    release: Callable[[], None] | None = None,
+    release: Callable[[np.ndarray[Any, Any] | None], None] | None = None,
     arranged_memory: int = 0,
 ) -> Program:
     """Return a faster program that computes the same outputs within stated bounds.
@@ -30,7 +33,8 @@ def optimize(
         program: The plain program; it is not changed.
         use_jit: Whether kernels are compiled, which requires the extra `jit`.
         packed_memory: Bytes that weights may take that are kept in another form in addition.
-        release: Releases the memory of the weights that were read, which is called when copies of them were made.
+        release: Releases the memory of weights that were read, of one array or of all of them; called when copies were
+            made.
         arranged_memory: Bytes that copies of compressed weights may take which are arranged for products.
     """
     fast = program.copy()
