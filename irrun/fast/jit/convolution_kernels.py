@@ -72,28 +72,28 @@ def compile_packing() -> Kernel:
     p = f.parameters
     width, columns, first = p["width"], p["columns"], p["first_column"]
 
-    def copy_vectors(source: Value, target: Value) -> None:
-        """Copy a row without a stride."""
-        with f.loop(0, columns, f.lanes) as position:
-            column = position + first
-            mask = f.mask_range(0 - column, width - column)
-            value = f.load(f.offset(source, column), f.vector, mask)
-            f.store(value, f.offset(target, position), f.mask_range(0, columns - position))
-
-    def copy_pairs(source: Value, target: Value) -> None:
-        """Copy every second element of a row."""
+    def copy_vectors(source: Value, target: Value, stride: int = 1) -> None:
+        """Copy a row, or every second element of it."""
         even = ", ".join(f"i32 {2 * i}" for i in range(f.lanes))
+
+        def copy(position: Value, has_masks: bool) -> None:
+            column = position * stride + first
+            vectors = []
+            for i in range(stride):
+                start = column + i * f.lanes
+                mask = f.mask_range(0 - start, width - start) if has_masks else None
+                vectors.append(f.load(f.offset(source, start), f.vector, mask))
+            value = vectors[0]
+            if stride == 2:
+                text = f"shufflevector {f.vector} {vectors[0]}, {f.vector} {vectors[1]}, <{f.lanes} x i32> <{even}>"
+                value = f.emit(f.vector, text)
+            f.store(value, f.offset(target, position), f.mask_range(0, columns - position) if has_masks else None)
+
         with f.loop(0, columns, f.lanes) as position:
-            column = position * 2 + first
-            halves = []
-            for half in range(2):
-                start = column + half * f.lanes
-                halves.append(f.load(f.offset(source, start), f.vector, f.mask_range(0 - start, width - start)))
-            value = f.emit(
-                f.vector,
-                f"shufflevector {f.vector} {halves[0]}, {f.vector} {halves[1]}, <{f.lanes} x i32> <{even}>",
-            )
-            f.store(value, f.offset(target, position), f.mask_range(0, columns - position))
+            column = position * stride + first
+            is_inside = f.compare("sge", column, 0) & f.compare("sle", column + stride * f.lanes, width)
+            is_inside &= f.compare("sle", position + f.lanes, columns)
+            f.choose(is_inside, functools.partial(copy, position, False), functools.partial(copy, position, True))
 
     def copy_elements(source: Value, target: Value) -> None:
         with f.loop(0, columns) as position:
@@ -109,7 +109,7 @@ def compile_packing() -> Kernel:
         with f.loop(0, columns, f.lanes) as position:
             f.store(f.coerce(0.0, f.vector), f.offset(target, position), f.mask_range(0, columns - position))
 
-    emit_rows(f, p["channels"], copy_vectors, copy_pairs, copy_elements, clear)
+    emit_rows(f, p["channels"], copy_vectors, functools.partial(copy_vectors, stride=2), copy_elements, clear)
     return compile_function(f)
 
 
