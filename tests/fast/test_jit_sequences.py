@@ -174,12 +174,12 @@ def test_gates_residuals_pools_and_products_are_members(tmp_path):
     check(compiled, draw((2, 8, 24, 26)))
 
 
-def test_views_that_are_not_contiguous_end_a_sequence(tmp_path):
+def test_views_that_are_not_contiguous_are_copied(tmp_path):
     data = o.parameter([2, 8, 10, 12], F32)
     x = convolve(convolve(data, 16), 16, 2)
     first, second = split(x)
     compiled = compile_results(tmp_path, [data], convolve(convolve(first, 8, 3), 8, 4), second)
-    assert len(list_sequences(compiled)) == 2
+    assert len(list_sequences(compiled)) == 1
     check(compiled, draw((2, 8, 10, 12)))
 
 
@@ -288,3 +288,78 @@ def test_tasks_of_a_schedule_wait_for_each_other(thread_count):
         schedule.run([get_address(array) for array in arrays])
         np.testing.assert_array_equal(arrays[1], x)
         arrays[1].fill(np.nan)
+
+
+def attend(x, heads, mask=None, seed=0):
+    """Return the sum of tokens [B, L, C] and their attention to themselves, whose heads are side by side."""
+    batch, length, channels = x.shape
+    weights = [o.constant(draw((channels, channels), seed + i)) for i in range(4)]
+    projections = [o.matmul(x, w, False, False) for w in weights[:3]]
+    split_heads = [
+        o.transpose(reshape(p, batch, length, heads, channels // heads), o.constant([0, 2, 1, 3])) for p in projections
+    ]
+    attended = o.scaled_dot_product_attention(*split_heads, *([] if mask is None else [mask]))
+    joined = reshape(o.transpose(attended, o.constant([0, 2, 1, 3])), batch, length, channels)
+    return o.add(x, o.matmul(joined, weights[3], False, False))
+
+
+def normalize(x):
+    """Return a layer normalization."""
+    scale, offset = (o.constant(draw((x.shape[-1],), seed)) for seed in (1, 2))
+    return o.add(o.multiply(o.mvn(x, o.constant([-1]), True, 1e-5, "inside_sqrt"), scale), offset)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_layers_of_transformers_are_one_sequence(batch, tmp_path):
+    data = o.parameter([batch, 40, 96], F32)
+    x = normalize(attend(data, 4))
+    x = normalize(attend(x, 3, seed=4))
+    compiled = compile_results(tmp_path, [data], x)
+    (operations,) = list_sequences(compiled).values()
+    assert operations.count("ScaledDotProductAttention") == 2
+    check(compiled, draw((batch, 40, 96)))
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 40, 40), (2, 1, 1, 40), (1, 4, 1, 40), (40, 40)])
+def test_masks_of_booleans_are_converted_once(shape, tmp_path):
+    data, threshold = o.parameter([2, 40, 96], F32), o.parameter(shape, F32)
+    mask = o.greater(threshold, o.constant(F32(-1)))
+    x = normalize(attend(data, 4, mask))
+    compiled = compile_results(tmp_path, [data, threshold], normalize(attend(x, 4, mask, 4)))
+    *_, operations = list_sequences(compiled).values()  # the mask is computed between members
+    assert operations.count("ScaledDotProductAttention") == 2
+    layers = [i.layer.type for i in compiled._get_fast_program().instructions]
+    assert layers.count("Convert") == 1
+    check(compiled, draw((2, 40, 96)), draw(shape, 1))
+
+
+def test_scores_of_separate_operations_are_members(tmp_path):
+    data = o.parameter([1, 40, 96], F32)
+    heads = [o.transpose(reshape(p, 1, 40, 4, 24), o.constant([0, 2, 1, 3])) for p in (data, normalize(data))]
+    scores = o.softmax(o.multiply(o.matmul(*heads, False, True), o.constant(F32(0.2))), -1)
+    attended = o.transpose(o.matmul(scores, heads[1], False, False), o.constant([0, 2, 1, 3]))
+    compiled = compile_results(tmp_path, [data], normalize(reshape(attended, 1, 40, 96)), attended)
+    assert "Softmax" in next(iter(list_sequences(compiled).values()))
+    check(compiled, draw((1, 40, 96)))
+
+
+def test_maps_and_tokens_are_copied_within_a_sequence(tmp_path):
+    """Squares are transposed, and rows of windows are copied."""
+    data = o.parameter([1, 8, 12, 12], F32)
+    tokens = o.transpose(reshape(convolve(data, 32), 1, 32, 144), o.constant([0, 2, 1]))
+    x = normalize(o.matmul(tokens, o.constant(draw((32, 32))), False, False))
+    windows = o.transpose(reshape(x, 1, 3, 4, 3, 4, 32), o.constant([0, 1, 3, 2, 4, 5]))
+    x = normalize(reshape(windows, 9, 16, 32))
+    image = reshape(o.transpose(reshape(x, 1, 144, 32), o.constant([0, 2, 1])), 1, 32, 12, 12)
+    compiled = compile_results(tmp_path, [data], convolve(image, 8, 3), windows)
+    (operations,) = list_sequences(compiled).values()
+    assert operations.count("Transpose") == 3
+    check(compiled, draw((1, 8, 12, 12)))
+
+
+def test_copies_of_single_columns_end_a_sequence(tmp_path):
+    data = o.parameter([1, 6, 10, 12], F32)
+    x = o.transpose(o.sigmoid(o.sigmoid(convolve(data, 8))), o.constant([3, 1, 2, 0]))
+    y = o.transpose(x, o.constant([3, 1, 0, 2]))
+    compiled = compile_results(tmp_path, [data], convolve(convolve(reshape(y, 1, 8, 10, 12), 8), 8, 4))
+    check(compiled, draw((1, 6, 10, 12)))

@@ -10,21 +10,32 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import BUFFER, CONSTANT, RESULT, TABLE, Binding, Shape
+from irrun.fast.jit.bindings import (
+    BUFFER,
+    CONSTANT,
+    RESULT,
+    TABLE,
+    Binding,
+    Layout,
+    Shape,
+    get_layout,
+    get_strides,
+)
 from irrun.fast.jit.concatenation import bind_copy
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.schedules import ABSOLUTE, Schedule
 from irrun.fast.jit.tasks import Address, Task, align_size
+from irrun.fast.jit.transposition import bind_contiguous
 from irrun.limits import check_allocation, collect_values
 from irrun.threads import get_thread_count
 
-__all__ = ["Computation", "Concatenation", "Member", "SequenceKernel", "Views"]
+__all__ = ["Computation", "Concatenation", "Member", "SequenceKernel", "Views", "view_layout"]
 
 Array = np.ndarray[Any, Any]
 
@@ -41,17 +52,19 @@ class Computation:
     Attributes:
         inputs: Slots of the inputs.
         output: The slot of the output.
-        bind: Returns the kernel for the shapes of its inputs.
+        bind: Returns the kernel for the shapes of its inputs, which are contiguous.
+        bind_layouts: Returns the kernel for the layouts of its inputs, instead of `bind`.
     """
 
     inputs: tuple[int, ...]
     output: int
-    bind: Callable[[Sequence[Shape]], Binding]
+    bind: Callable[[Sequence[Shape]], Binding] | None = None
+    bind_layouts: Callable[[Sequence[Layout]], Binding] | None = None
 
 
 @dataclass(frozen=True)
 class Views:
-    """A member whose outputs are views of its input.
+    """A member whose outputs are views of its input, or of a contiguous copy of it.
 
     Attributes:
         input: The slot of the input.
@@ -126,11 +139,17 @@ class _Block:
 
 @dataclass(frozen=True)
 class _Value:
-    """A contiguous value in f32: its shape, and its first byte in a block."""
+    """A value in f32: its shape, its block, its first byte there, and its strides in bytes if it is not contiguous."""
 
     shape: Shape
     block: _Block
     offset: int = 0
+    strides: Shape = ()
+
+    @property
+    def layout(self) -> Layout:
+        """The layout."""
+        return Layout(self.shape, self.strides or get_strides(self.shape))
 
     @property
     def size(self) -> int:
@@ -145,7 +164,7 @@ class _Plan:
     Attributes:
         arena_size: Bytes of the values in between.
         results: The shapes of the arrays that contain outputs.
-        outputs: For each output, the number of its array of a run, its first element there, and its shape.
+        outputs: For each output, the number of its array of a run, its first byte there, and its layout.
         schedules: The schedules by number of threads.
         tables: Tables of addresses.
         tasks: The tasks with their arrays; see `Schedule`.
@@ -154,7 +173,7 @@ class _Plan:
 
     arena_size: int = 0
     results: list[Shape] = field(default_factory=list)
-    outputs: list[tuple[int, int, Shape]] = field(default_factory=list)
+    outputs: list[tuple[int, int, Layout]] = field(default_factory=list)
     schedules: dict[int, Schedule] = field(default_factory=dict)
     tables: list[list[Address]] = field(default_factory=list)
     tasks: list[tuple[Task, list[Address | int]]] = field(default_factory=list)
@@ -207,10 +226,10 @@ class SequenceKernel:
             arrays = [np.empty(plan.arena_size, np.uint8), *held, *results]
             plan.get_schedule().run([get_address(x) for x in arrays])
         outputs = []
-        for number, first, shape in plan.outputs:
+        for number, first, layout in plan.outputs:
             result = arrays[number]
-            if result.shape != shape or first:
-                result = result.reshape(-1)[first : first + math.prod(shape)].reshape(shape)
+            if first or (result.shape, result.strides) != layout:
+                result = np.ndarray(layout.shape, F32, result, first, layout.strides)
             outputs.append(result)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -233,6 +252,8 @@ class _Planner:
         self._blocks: list[_Block] = []
         self._steps: list[tuple[Binding, list[_Value], _Value, _Value | None]] = []
         self._first_result = 1 + len(shapes)
+        #: Contiguous copies of values.
+        self._copies: dict[_Value, _Value] = {}
         for number, (slot, shape) in enumerate(shapes.items(), 1):
             size = F32.itemsize * math.prod(shape)
             self._values[slot] = _Value(shape, _Block(size, 0, len(members), shape, Address(number)))
@@ -240,7 +261,7 @@ class _Planner:
             if isinstance(member, Computation):
                 self._add_computation(number, member)
             elif isinstance(member, Views):
-                self._add_views(member)
+                self._add_views(number, member)
             else:
                 self._add_concatenation(number, member)
 
@@ -253,7 +274,7 @@ class _Planner:
             if block.place is None:
                 block.place = Address(self._first_result + len(plan.results))
                 plan.results.append(block.shape)
-            plan.outputs.append((block.place.base, (offset + value.offset) // F32.itemsize, value.shape))
+            plan.outputs.append((block.place.base, offset + value.offset, value.layout))
         inner = [block for block in self._blocks if block.owner is None and block.place is None]
         plan.arena_size = place_blocks(inner)
         for binding, inputs, result, buffer in self._steps:
@@ -290,27 +311,46 @@ class _Planner:
             value.block.use(number)
         return values
 
+    def _make_contiguous(self, number: int, value: _Value) -> _Value:
+        """Return a value, or a copy if it is not contiguous."""
+        if not value.strides:
+            return value
+        if value not in self._copies:
+            binding = bind_contiguous(value.layout)
+            copy = self._copies[value] = self._make_value(number, value.shape)
+            self._steps.append((binding, [value], copy, None))
+        copy = self._copies[value]
+        copy.block.use(number)
+        return copy
+
     def _add_computation(self, number: int, member: Computation) -> None:
         inputs = self._use(member.inputs, number)
-        binding = member.bind([value.shape for value in inputs])
-        result = self._values[member.output] = self._make_value(number, binding.shape)
+        if member.bind_layouts is not None:
+            binding = member.bind_layouts([value.layout for value in inputs])
+        else:
+            assert member.bind is not None
+            inputs = [self._make_contiguous(number, value) for value in inputs]
+            binding = member.bind([value.shape for value in inputs])
+        result = self._make_value(number, binding.shape)
+        self._values[member.output] = replace(result, strides=binding.strides)
         buffer = self._make_value(number, (binding.buffer_size,)) if binding.buffer_size else None
         self._steps.append((binding, inputs, result, buffer))
 
-    def _add_views(self, member: Views) -> None:
+    def _add_views(self, number: int, member: Views) -> None:
         value = self._values[member.input]
-        data = np.empty(value.shape, F32)  # is not read
-        results = member.view(data)
-        for slot, view in zip(
-            member.outputs, results if isinstance(results, (tuple, list)) else (results,), strict=True
-        ):
-            if not np.may_share_memory(view, data) or not view.flags.c_contiguous or not view.size:
-                raise ValueError("expected contiguous views")
-            offset = get_address(view) - get_address(data)
-            self._values[slot] = _Value(view.shape, value.block, value.offset + offset)
+        views = view_layout(member.view, value.layout)
+        if views is None:
+            value.block.use(number)
+            value = self._make_contiguous(number, value)
+            views = view_layout(member.view, value.layout)
+        if views is None:
+            raise ValueError("expected views")
+        for slot, (layout, offset) in zip(member.outputs, views, strict=True):
+            strides = () if layout.is_contiguous else layout.strides
+            self._values[slot] = _Value(layout.shape, value.block, value.offset + offset, strides)
 
     def _add_concatenation(self, number: int, member: Concatenation) -> None:
-        inputs = self._use(member.inputs, number)
+        inputs = [self._make_contiguous(number, value) for value in self._use(member.inputs, number)]
         shapes = [value.shape for value in inputs]
         axis = range(len(shapes[0]))[member.axis]
         outer = shapes[0][:axis]
@@ -345,6 +385,25 @@ class _Planner:
                 block.join(result, shifts.pop())
                 placed.add(block)
         return placed
+
+
+def view_layout(view: Callable[[Array], Any], layout: Layout) -> list[tuple[Layout, int]] | None:
+    """Return the layouts of views of a value, and their first bytes in it, or None if they are copies.
+
+    Raises:
+        ValueError: A view is empty or reversed.
+    """
+    size = F32.itemsize + sum((d - 1) * s for d, s in zip(layout.shape, layout.strides, strict=True))
+    if not math.prod(layout.shape) or min(layout.strides, default=0) < 0:
+        raise ValueError("expected elements in order")
+    data: Array = np.ndarray(layout.shape, F32, np.empty(size, np.uint8), 0, layout.strides)  # is not read
+    results = view(data)
+    views: Sequence[Array] = results if isinstance(results, (tuple, list)) else (results,)
+    if not all(x.size and min(x.strides, default=0) >= 0 for x in views):
+        raise ValueError("expected elements in order")
+    if not all(np.may_share_memory(x, data) for x in views):
+        return None
+    return [(get_layout(x), get_address(x) - get_address(data)) for x in views]
 
 
 def _locate(value: _Value) -> Address:

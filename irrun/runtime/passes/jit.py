@@ -25,7 +25,7 @@ from irrun.fast.jit.steps import Translation, translate
 from irrun.fast.packing import PackedMemory
 from irrun.ir.graph import Port
 from irrun.runtime.passes.jit_groups import STARTS, Group, Kernel
-from irrun.runtime.passes.jit_singles import replace_conversion, replace_single, replace_site
+from irrun.runtime.passes.jit_singles import replace_attention, replace_conversion, replace_single, replace_site
 from irrun.runtime.program import ABSENT, Instruction, Program
 
 __all__ = ["Compilation", "use_compiled_kernels"]
@@ -107,8 +107,11 @@ class Compilation:
                 if instruction.operation.type in SITES:
                     replace_site(self, number)
                     continue
-                if instruction.operation.type in ("Softmax", "ScaledDotProductAttention", "MaxPool"):
+                if instruction.operation.type in ("Softmax", "MaxPool"):
                     replace_single(self, number)
+                    continue
+                if instruction.operation.type == "ScaledDotProductAttention":
+                    replace_attention(self, number)
                     continue
                 if instruction.operation.type == "Convert":
                     replace_conversion(self, number)

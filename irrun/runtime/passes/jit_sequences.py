@@ -6,13 +6,15 @@ The program keeps its instructions, which profiles measure one by one. Requests 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from irrun.fast.jit.sequences import Computation, Concatenation, Member, SequenceKernel, Views
+from irrun.fast.jit.bindings import Binding, Layout, Shape, get_strides
+from irrun.fast.jit.sequences import Computation, Concatenation, Member, SequenceKernel, Views, view_layout
+from irrun.fast.jit.transposition import bind_contiguous
 from irrun.ir.graph import Port
 from irrun.runtime.program import ABSENT, Instruction, Program
 
@@ -22,15 +24,16 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
+#: Operations whose outputs are contiguous views of a contiguous input, at least along the first axis that is not 1.
+CONTIGUOUS_VIEWS = frozenset(("Reshape", "Split", "Squeeze", "Unsqueeze", "VariadicSplit"))
 #: Operations whose outputs are views of their first input.
-VIEWS = frozenset(("Reshape", "Split", "Squeeze", "Unsqueeze", "VariadicSplit"))
+VIEWS = CONTIGUOUS_VIEWS | {"Transpose"}
 #: Members of a sequence at most. In between, runs check their time limits, and whether other programs use the cores.
 MAX_MEMBERS = 40
 
 
 def join_instructions(program: Program) -> None:
     """Set the sequences of a program, if it has neighboring instructions with compiled kernels."""
-    ports = _map_ports(program)
     last_uses = {slot: len(program.instructions) for slot in program.results}
     for number, instruction in enumerate(program.instructions):
         for slot in instruction.inputs:
@@ -38,6 +41,7 @@ def join_instructions(program: Program) -> None:
     joined: list[Instruction] = []
     pending: list[Instruction] = []
     members: list[Member] = []
+    factory = _MemberFactory(program)
 
     def flush(stop: int) -> None:
         """Append the pending instructions, which end before number `stop`."""
@@ -47,12 +51,14 @@ def join_instructions(program: Program) -> None:
             joined.append(_join(pending, members, lambda slot: last_uses.get(slot, -1) >= stop))
         pending.clear()
         members.clear()
+        factory.layouts.clear()
 
     for number, instruction in enumerate(program.instructions):
-        member = _make_member(program, instruction, ports)
-        if member is None or len(pending) == MAX_MEMBERS:
+        if len(pending) == MAX_MEMBERS:
             flush(number)
+        member = factory.make(instruction)
         if member is None:
+            flush(number)
             joined.append(instruction)
         else:
             pending.append(instruction)
@@ -86,26 +92,104 @@ def _list_inputs(member: Member) -> tuple[int, ...]:
     return (member.input,) if isinstance(member, Views) else member.inputs
 
 
-def _make_member(program: Program, instruction: Instruction, ports: Mapping[int, Port]) -> Member | None:
-    """Return an instruction as a member of a sequence, or None if it cannot be one."""
-    if instruction.bodies or instruction.provided or ABSENT in instruction.inputs:
+class _MemberFactory:
+    """Makes members of sequences.
+
+    Args:
+        program: The program.
+
+    Attributes:
+        layouts: The layouts of values that members of the current sequence compute, as far as they are declared and
+            not contiguous.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.ports = _map_ports(program)
+        self.layouts: dict[int, Layout] = {}
+
+    def make(self, instruction: Instruction) -> Member | None:
+        """Return an instruction as a member of a sequence, or None if it cannot be one."""
+        if instruction.bodies or instruction.provided or ABSENT in instruction.inputs:
+            return None
+        if not all(_is_f32(self.program, self.ports.get(slot)) for slot in instruction.outputs):
+            return None
+        try:
+            return self.make_member(instruction)
+        except (ArithmeticError, ValueError):  # a case without a kernel
+            return None
+
+    def make_member(self, instruction: Instruction) -> Member | None:
+        kernel = instruction.kernel
+        if hasattr(kernel, "bind_layouts"):
+            return self.make_computation_of_layouts(instruction, kernel.bind_layouts)
+        if hasattr(kernel, "bind"):
+            self.check_copies(instruction.inputs)
+            return Computation(instruction.inputs, instruction.outputs[0], kernel.bind)
+        definition = instruction.definitions[0]
+        if len(instruction.definitions) != 1:
+            return None
+        if definition.operation.type == "Concat" and len(definition.inputs) > 1:
+            self.check_copies(definition.inputs)
+            return Concatenation(definition.inputs, definition.outputs[0], int(definition.attributes["axis"]))
+        constants = [self.program.initial[slot] for slot in instruction.inputs[1:]]
+        if definition.operation.type in VIEWS and all(value is not None for value in constants):
+            view = functools.partial(_call, kernel, constants, instruction.attributes)
+            return self.make_views(instruction, view)
         return None
-    if not all(_is_f32(program, ports.get(slot)) for slot in instruction.outputs):
-        return None
-    bind = getattr(instruction.kernel, "bind", None)
-    if bind is not None:
-        return Computation(instruction.inputs, instruction.outputs[0], bind)
-    definition = instruction.definitions[0]
-    if len(instruction.definitions) != 1:
-        return None
-    if definition.operation.type == "Concat" and len(definition.inputs) > 1:
-        return Concatenation(definition.inputs, definition.outputs[0], int(definition.attributes["axis"]))
-    constants = [program.initial[slot] for slot in instruction.inputs[1:]]
-    if definition.operation.type in VIEWS and all(value is not None for value in constants):
-        view = functools.partial(_call, instruction.kernel, constants, instruction.attributes)
-        if _are_contiguous(view, ports.get(instruction.inputs[0])):
-            return Views(instruction.inputs[0], instruction.outputs, view)
-    return None
+
+    def make_computation_of_layouts(
+        self, instruction: Instruction, bind_layouts: Callable[[Sequence[Layout]], Binding]
+    ) -> Member | None:
+        layouts = [self.get_layout(slot) for slot in instruction.inputs]
+        known = [layout for layout in layouts if layout is not None]
+        if len(known) < len(layouts) or not all(_is_f32(self.program, self.ports.get(s)) for s in instruction.inputs):
+            return None
+        strides = bind_layouts(known).strides
+        shape = self.get_shape(instruction.outputs[0])
+        if strides and shape is not None:
+            self.layouts[instruction.outputs[0]] = Layout(shape, strides)
+        return Computation(instruction.inputs, instruction.outputs[0], bind_layouts=bind_layouts)
+
+    def make_views(self, instruction: Instruction, view: Callable[[Array], Any]) -> Member | None:
+        layout = self.get_layout(instruction.inputs[0])
+        if layout is None:  # views of contiguous values, if they are contiguous, which the sequence checks
+            is_unknown = instruction.definitions[0].operation.type in CONTIGUOUS_VIEWS
+            return Views(instruction.inputs[0], instruction.outputs, view) if is_unknown else None
+        views = view_layout(view, layout)
+        if views is None:
+            bind_contiguous(layout)
+            views = view_layout(view, Layout(layout.shape, get_strides(layout.shape)))
+        if views is None:
+            return None
+        for slot, (own, _) in zip(instruction.outputs, views, strict=True):
+            if not own.is_contiguous:
+                self.layouts[slot] = own
+        return Views(instruction.inputs[0], instruction.outputs, view)
+
+    def check_copies(self, slots: Sequence[int]) -> None:
+        """Check that inputs are contiguous or can be copied.
+
+        Raises:
+            ValueError: There is no kernel for it.
+        """
+        for slot in slots:
+            if slot in self.layouts:
+                bind_contiguous(self.layouts[slot])
+
+    def get_layout(self, slot: int) -> Layout | None:
+        """Return the layout of a value, or None if it depends on its shape at run time."""
+        shape = self.get_shape(slot)
+        if slot in self.layouts or shape is None:
+            return self.layouts.get(slot)
+        return Layout(shape, get_strides(shape))
+
+    def get_shape(self, slot: int) -> Shape | None:
+        """Return the declared shape of a value if it is static."""
+        port = self.ports.get(slot)
+        if port is None or port.shape is None or not port.shape.is_static:
+            return None
+        return port.shape.get_min_shape()
 
 
 def _call(kernel: Callable[..., Any], constants: Sequence[Any], attributes: dict[str, Any], data: Array) -> Any:
@@ -128,12 +212,3 @@ def _is_f32(program: Program, port: Port | None) -> bool:
         return False
     declared = port.element_type.dtype
     return bool(program.computed_types.get(declared, declared) == F32)
-
-
-def _are_contiguous(view: Callable[[Array], Any], port: Port | None) -> bool:
-    """Return whether the views of a value are contiguous, as far as its declared shape is known."""
-    shape = None if port is None else port.shape
-    if shape is None or not all(isinstance(d, int) for d in shape):
-        return True
-    views = view(np.empty(tuple(shape), F32))
-    return all(x.flags.c_contiguous for x in (views if isinstance(views, (tuple, list)) else (views,)))

@@ -7,20 +7,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from irrun.element_types import ELEMENT_TYPES
-from irrun.fast.jit.attention import AttentionKernel
+from irrun.fast.jit.attention import AttentionKernel, convert_mask
 from irrun.fast.jit.conversion import WideningKernel, compile_widening
 from irrun.fast.jit.kernels import SoftmaxKernel
 from irrun.fast.jit.pooling import MaxPoolKernel
 from irrun.fast.jit.sites import create_kernel
+from irrun.ir.graph import Port
+from irrun.ops._support import registry
 from irrun.runtime.passes.specialization import make_site
-from irrun.runtime.program import ABSENT
+from irrun.runtime.program import ABSENT, Instruction
 
 if TYPE_CHECKING:
     from irrun.runtime.passes.jit import Compilation
 
-__all__ = ["replace_conversion", "replace_single", "replace_site"]
+__all__ = ["replace_attention", "replace_conversion", "replace_single", "replace_site"]
 
-F16 = ELEMENT_TYPES["f16"]
+BOOLEAN, F16, F32 = (ELEMENT_TYPES[name] for name in ("boolean", "f16", "f32"))
 #: Elements of an input from which its conversion from f16 is compiled.
 MIN_WIDENED_SIZE = 1 << 14
 
@@ -51,9 +53,8 @@ def replace_single(compilation: Compilation, number: int) -> None:
     """Replace an instruction that has no epilogue."""
     instruction = compilation.instructions[number]
     shape = compilation.get_shape(instruction.outputs[0])
-    constants = [compilation.get_constant(slot) for slot in instruction.inputs]
     slots = tuple(slot for slot in instruction.inputs if compilation.get_constant(slot) is None)
-    kernel: SoftmaxKernel | AttentionKernel | MaxPoolKernel
+    kernel: SoftmaxKernel | MaxPoolKernel
     if shape is None or not compilation.is_f32(instruction.outputs[0]) or ABSENT in slots:
         return
     if instruction.operation.type == "Softmax":
@@ -72,12 +73,7 @@ def replace_single(compilation: Compilation, number: int) -> None:
         except (ArithmeticError, ValueError):  # a case without a kernel
             return
     else:
-        has_scale = len(constants) == 5
-        if any(x is not None for x in constants[:3]) or len(constants) > 5 or (has_scale and constants[4] is None):
-            return
-        if not all(map(compilation.is_f32, instruction.inputs[:3])):
-            return
-        kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)))
+        return
     if not isinstance(kernel, MaxPoolKernel):
         kernel.prepare((), ())
     compilation.replacements[number] = replace(
@@ -89,6 +85,55 @@ def replace_single(compilation: Compilation, number: int) -> None:
         description=kernel.description,
     )
     compilation.taken.add(number)
+
+
+def replace_attention(compilation: Compilation, number: int) -> None:
+    """Replace ScaledDotProductAttention without a sink."""
+    instruction = compilation.instructions[number]
+    constants = [compilation.get_constant(slot) for slot in instruction.inputs]
+    has_scale = len(constants) == 5
+    if any(x is not None for x in constants[:3]) or len(constants) > 5 or (has_scale and constants[4] is None):
+        return
+    if ABSENT in instruction.inputs or not all(
+        map(compilation.is_f32, (*instruction.inputs[:3], *instruction.outputs))
+    ):
+        return
+    kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)))
+    kernel.prepare((), ())
+    instruction = convert_mask_before(compilation, instruction)
+    compilation.replacements[number] = replace(
+        instruction,
+        kernel=kernel,
+        attributes={},
+        inputs=tuple(slot for slot in instruction.inputs if compilation.get_constant(slot) is None),
+        plain=(instruction,),
+        description=kernel.description,
+    )
+    compilation.taken.add(number)
+
+
+def convert_mask_before(compilation: Compilation, attention: Instruction) -> Instruction:
+    """Return attention with a mask in f32 instead of booleans, which several layers share."""
+    if len(attention.inputs) < 4:
+        return attention
+    slot = attention.inputs[3]
+    port = compilation.ports.get(slot)
+    number = next((i for i, x in enumerate(compilation.instructions) if slot in x.outputs), None)
+    if number is None or number in compilation.taken or port is None or port.element_type != BOOLEAN:
+        return attention
+    added = compilation.insertions.setdefault(number, [])
+    converted = next((x.outputs[0] for x in added if x.kernel is convert_mask), None)
+    if converted is None:
+        operation = registry.find("Convert", "opset1")
+        assert operation is not None
+        converted = len(compilation.program.initial)
+        compilation.program.initial.append(None)
+        compilation.ports[converted] = Port(0, F32, port.shape)
+        layer = replace(
+            compilation.instructions[number].layer, type="Convert", outputs=[compilation.ports[converted]], bodies={}
+        )
+        added.append(Instruction(convert_mask, (slot,), (converted,), layer, operation, is_observed=False, plain=()))
+    return replace(attention, inputs=(*attention.inputs[:3], converted, *attention.inputs[4:]))
 
 
 def replace_site(compilation: Compilation, number: int) -> None:
