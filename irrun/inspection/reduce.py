@@ -214,7 +214,7 @@ def _remove_layers(model: Model, excluded: set[int], arguments: list[Array]) -> 
     if not excluded:
         return model, arguments
     graph = model.graph
-    removed = set(excluded)
+    removed = excluded | {n.id for n in graph.find_layers("Result")}
     for layer in sort_layers(graph):
         if any(e.to_layer == layer.id and e.from_layer in removed for e in graph.edges):
             removed.add(layer.id)

@@ -361,3 +361,12 @@ def test_compiled_models_are_checked_as_they_are(tmp_path):
     compiled = irrun.compile_model(write(tmp_path, chain("Sqrt")), optimize=False)
     assert check(compiled, -X).first is not None
     assert check(irrun.read_model(write(tmp_path, chain("Sqrt"))), X).runs == 1
+
+
+def test_channels_of_another_kind_are_reported():
+    x = np.float32([[-1, -2, 1]] * 8) * np.arange(1, 9, dtype=np.float32)[:, None]
+    rows = [Row("x", "Parameter"), Row("a", "Relu", ["x"]), Row("b", "Sigmoid", ["a"]), Row("y", "Result", ["b"])]
+    assert [(f.kind, f.key, f.message) for f in run_check(*rows, inputs=x).findings] == [
+        ("zero channels", "a", "2 of 3 channels are always zero over all inputs"),
+        ("constant channels", "b", "2 of 3 channels are constant over all inputs"),
+    ]

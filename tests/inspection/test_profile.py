@@ -21,6 +21,7 @@ from irrun.inspection.keys import KeyTable
 from irrun.inspection.machine import Machine, measure_machine
 from irrun.inspection.profile_table import describe_profile, format_quantity, make_openvino_rows, make_profile_rows
 from irrun.runtime.compilation import BackgroundCompilation, is_installed
+from irrun.runtime.request import InferRequest
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation/model.xml"
 LENGTH, ITERATIONS = 33, 11
@@ -300,7 +301,7 @@ def test_invalid_options_are_refused(options, message):
         irrun.profile(EXAMPLE, **options)
 
 
-def test_state_is_reset_before_each_run(tmp_path):
+def test_state_is_reset_before_each_run(tmp_path, monkeypatch):
     data = 'variable_id="v" variable_type="f32" variable_shape="2,3"'
     shape = (2, 3)
     text = net(
@@ -317,6 +318,17 @@ def test_state_is_reset_before_each_run(tmp_path):
     x = np.ones(shape, np.float32)
     irrun.profile(compiled, x, runs=2)
     assert compiled(x)[0].max() == 2
+    states = []
+    infer = InferRequest.infer
+
+    def spy(request, *arguments, **options):
+        states.extend(float(np.max(state.state.data)) for state in request.query_state())
+        return infer(request, *arguments, **options)
+
+    monkeypatch.setattr(InferRequest, "infer", spy)
+    irrun.profile(compiled, x, runs=2)
+    assert len(states) > 6
+    assert len(set(states)) == 1
 
 
 def find_children(events, parent):
