@@ -26,7 +26,14 @@ from irrun.inspection.references import (
     make_f64_reference,
     make_mapping_reference,
 )
-from irrun.inspection.rounding import EXACT, Rounding, RoundingEstimator, get_epsilon, is_float_array
+from irrun.inspection.rounding import (
+    EXACT,
+    Rounding,
+    RoundingEstimator,
+    get_basic_rounding,
+    get_epsilon,
+    is_float_array,
+)
 from irrun.inspection.static_differences import StaticDifferences
 from irrun.inspection.verdicts import (
     LayerErrors,
@@ -199,9 +206,9 @@ class _Comparer:
         """Return the multiple of the rounding error of a layer that is tolerated."""
         if self.default_factor is not None:
             return self.default_factor
-        types = zip(outputs, references, strict=True)
-        is_same = self.reference.is_same_runtime and all(r is None or r.dtype == o.dtype for o, r in types)
-        return SAME_RUNTIME_FACTOR if is_same else FACTOR
+        types = [value.dtype for value in references if value is not None]
+        is_same = types == [value.dtype for value in outputs]
+        return SAME_RUNTIME_FACTOR if self.reference.is_same_runtime and is_same else FACTOR
 
     def measure_own(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
@@ -260,7 +267,7 @@ class _Comparer:
         """Return the rounding error of the outputs; without computing it if the outputs are equal."""
         pairs = list(zip(outputs, references, strict=True))
         if all(r is None or are_identical(o, r) for o, r in pairs):
-            return [_make_basic_rounding(o, self.reference.epsilon) for o in outputs]
+            return [get_basic_rounding(o, self.reference.epsilon) for o in outputs]
         roundings = self.estimator.estimate(layer, inputs, outputs)
         narrowed = []
         for rounding, (_, expected) in zip(roundings, pairs, strict=True):
@@ -357,18 +364,8 @@ class _Comparer:
         return compared
 
 
-def _make_basic_rounding(value: Array, epsilon: float) -> Rounding:
-    if not is_float_array(value):
-        return EXACT
-    return RoundingEstimator(epsilon).estimate(_PLAIN, [], [value])[0]
-
-
-#: A layer that is not computed in f64.
-_PLAIN = Layer(-1, "", "FakeQuantize")
-
-
 def _measure(value: Array, expected: Array, rounding: Rounding, factor: float) -> Metrics:
-    if value.shape != expected.shape or value.dtype.kind in "OUST" or rounding is EXACT:
+    if value.shape != expected.shape or expected.dtype.kind in "OUST" or rounding is EXACT:
         return measure(value, expected)
     return measure(value, expected, rounding.get_limits(expected, factor))
 
@@ -390,7 +387,7 @@ def _cast(expected: Array, value: Array) -> Array:
     """Return a reference in the type of the value that it replaces."""
     if expected.dtype == value.dtype:
         return expected
-    if value.dtype.kind in "OUST" or value.dtype.fields or expected.dtype.fields:
+    if {value.dtype.kind, expected.dtype.kind}.intersection("OUST") or value.dtype.fields or expected.dtype.fields:
         return value
     with np.errstate(all="ignore"):
         return expected.astype(value.dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,7 +207,7 @@ class _Sums:
         self.differing = self.over = 0
         self.has_infinite = False
         #: Sums of products, scaled by the largest magnitude so that they do not overflow.
-        self.scale = _find_scale(actual, reference)
+        self.scale = _find_scale((actual, reference))
         self.noise = self.signal = self.power = self.product = 0.0
         flat = (actual.reshape(-1), reference.reshape(-1))
         tolerances = np.broadcast_to(tolerance, actual.shape).reshape(-1) if np.ndim(tolerance) else None
@@ -218,7 +219,7 @@ class _Sums:
 
     def add(self, actual: Array, reference: Array, tolerance: Any) -> None:
         a, b = widen(actual), widen(reference)
-        difference, is_equal = self.subtract(actual, reference, a, b)
+        difference, is_equal = self.subtract((actual, reference), (a, b))
         differing = int(is_equal.size - np.count_nonzero(is_equal))
         self.differing += differing
         self.over += int(np.count_nonzero(difference > tolerance))
@@ -232,19 +233,20 @@ class _Sums:
         if not is_finite.all():
             a, b, difference = (np.where(is_finite, x, 0.0) for x in (a, b, difference))
         a, b, noise = a / self.scale, b / self.scale, difference / self.scale
-        self.noise += float(np.dot(noise, noise))
-        self.signal += float(np.dot(b, b))
-        self.power += float(np.dot(a, a))
-        self.product += float(np.dot(a, b))
+        self.noise += float(noise @ noise)
+        self.signal += float(b @ b)
+        self.power += float(a @ a)
+        self.product += float(a @ b)
 
     @staticmethod
-    def subtract(actual: Array, reference: Array, a: Array, b: Array) -> tuple[Array, Array]:
-        """Return the absolute differences and which elements are equal."""
+    def subtract(arrays: tuple[Array, Array], wide: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Return the absolute differences and which elements are equal, of two arrays that are also passed as f64."""
+        (actual, reference), (a, b) = arrays, wide
         if actual.dtype.kind in "iu" and actual.dtype == reference.dtype:
             is_equal = actual == reference
             # The difference of 64-bit integers is exact in modular arithmetic, but not in f64.
-            wide = np.uint64
-            difference = np.maximum(actual, reference).astype(wide) - np.minimum(actual, reference).astype(wide)
+            largest, smallest = np.maximum(actual, reference), np.minimum(actual, reference)
+            difference = largest.astype(np.uint64) - smallest.astype(np.uint64)
             return difference.astype(np.float64), is_equal
         is_equal = (a == b) | (np.isnan(a) & np.isnan(b))
         difference = np.where(is_equal, 0.0, np.abs(a - b))
@@ -275,12 +277,12 @@ class _Sums:
         )
 
 
-def _find_scale(actual: Array, reference: Array) -> float:
-    """Return the largest finite magnitude of two arrays; at least the smallest normal number."""
+def _find_scale(arrays: Sequence[Array]) -> float:
+    """Return the largest finite magnitude of arrays; at least the smallest normal number."""
     scale = sys.float_info.min
-    for array in (actual.reshape(-1), reference.reshape(-1)):
+    for array in arrays:
         for start in range(0, array.size, CHUNK):
-            part = widen(array[start : start + CHUNK])
+            part = widen(array.reshape(-1)[start : start + CHUNK])
             largest = max(float(part.max()), -float(part.min()))
             if not math.isfinite(largest):
                 largest = float(np.max(np.abs(part), where=np.isfinite(part), initial=scale))

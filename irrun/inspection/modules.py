@@ -88,9 +88,9 @@ def find_common_path(paths: Iterable[ModulePath]) -> ModulePath:
         paths: The module paths; at least one.
     """
     paths = list(paths)
-    first, last = min(paths), max(paths)
-    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
-    return first[:length]
+    ends = min(paths), max(paths)
+    length = next((i for i, names in enumerate(zip(*ends, strict=False)) if len(set(names)) > 1), min(map(len, ends)))
+    return ends[0][:length]
 
 
 def choose_depth(paths: Iterable[ModulePath], max_groups: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -228,18 +229,21 @@ def _join(layers: Sequence[LayerProfile], nodes: Sequence[_Node]) -> Iterable[La
             key = parents[key]
         return key
 
+    def find_group(keys: Sequence[str]) -> str:
+        return next((find(key) for key in keys), "")
+
     own = [tuple(dict.fromkeys(map(_get_outermost, layer.layers))) for layer in layers]
     for keys in (*own, *(node.layers for node in nodes)):
-        for key in keys[1:]:
-            parents[find(key)] = find(keys[0])
+        for key, following in pairwise(keys):
+            parents[find(key)] = find(following)
     groups: dict[str, tuple[list[LayerProfile], list[_Node]]] = {}
     for layer, keys in zip(layers, own, strict=True):
-        groups.setdefault(find(keys[0]), ([], []))[0].append(layer)
+        groups.setdefault(find_group(keys), ([], []))[0].append(layer)
     alone = []
     for node in nodes:
-        root = find(node.layers[0]) if node.layers else ""
-        if root in groups:
-            groups[root][1].append(node)
+        group = find_group(node.layers)
+        if group in groups:
+            groups[group][1].append(node)
         else:
             alone.append(node)
     for members, matches in groups.values():

@@ -188,7 +188,7 @@ def record(
         },
         "versions": {"irrun": irrun.__version__, "numpy": np.__version__, "python": platform.python_version()},
         "precision": precision or (compiled.precision if compiled.computed_types else "declared"),
-        "inputs": [table.get_value_key(spec.layer, 0) for spec in compiled.inputs],
+        "inputs": [table.get_key(spec.layer) for spec in compiled.inputs],
         "outputs": _find_output_keys(compiled.model, table),
         "error": None,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +19,7 @@ from irrun.ops._support import registry
 from irrun.ops._support.context import OutputCount
 from irrun.ops._support.operation import Operation
 
-__all__ = ["Rounding", "RoundingEstimator", "get_epsilon"]
+__all__ = ["Rounding", "RoundingEstimator", "get_basic_rounding", "get_epsilon"]
 
 Array = np.ndarray[Any, Any]
 
@@ -69,7 +70,7 @@ class Rounding:
 
 
 #: For values that are not floating-point numbers: no error is accepted.
-EXACT = Rounding(0.0, 0.0, 0.0)
+EXACT = Rounding(relative=0.0, magnitude=math.nan, epsilon=0.0)
 
 
 class RoundingEstimator:
@@ -137,6 +138,18 @@ def _bind(layer: Layer, count: int) -> tuple[Operation, dict[str, Any]] | None:
     except IrrunError:
         return None
     return operation, {**attributes, **{name: OutputCount(count) for name in operation.provided}}
+
+
+def get_basic_rounding(value: Array, epsilon: float) -> Rounding:
+    """Return the rounding error of an output whose layer only rounded its result.
+
+    Args:
+        value: The output.
+        epsilon: The smallest epsilon, as for `RoundingEstimator`.
+    """
+    if not is_float_array(value):
+        return EXACT
+    return _estimate_output(value, None, max(get_epsilon(value.dtype), epsilon))
 
 
 def _estimate_output(value: Array, exact: Array | None, epsilon: float) -> Rounding:

@@ -61,7 +61,8 @@ class StaticDifferences:
             return []
         layers = []
         for layer, other in self.reference.matches.constants:
-            if layer.type == "Constant" or not self._is_changed(layer, other):
+            attributes = find_differing_attributes(layer, other)
+            if layer.type == "Constant" or not (attributes or self._has_other_order(layer, other)):
                 continue
             values = _compute_constant(self.table, self.reference.table, layer, other)
             if values is None:
@@ -70,15 +71,12 @@ class StaticDifferences:
             if metrics.is_exact and values[0].dtype == values[1].dtype:
                 continue
             path = self.table.get_path(layer)
-            attributes = find_differing_attributes(layer, other)
             reason = f"{attributes[0]} differs" if attributes else "the order of its inputs differs"
             layers.append(LayerComparison(layer.name, layer.type, path, "name", metrics, metrics, "adds", 0.0, reason))
         return layers
 
-    def _is_changed(self, layer: Layer, other: Layer) -> bool:
-        """Return whether the attributes or the order of the inputs of two layers differ."""
-        if find_differing_attributes(layer, other):
-            return True
+    def _has_other_order(self, layer: Layer, other: Layer) -> bool:
+        """Return whether two layers have the same inputs in another order."""
         names = [n.name for n in self.connections.get(layer).find_producers(layer)]
         other_names = [n.name for n in self.other_connections.get(other).find_producers(other)]
         return names != other_names and sorted(names) == sorted(other_names)
@@ -110,7 +108,7 @@ def _describe_constants(layer: Layer, other: Layer) -> str:
     if constant.data is None or expected.data is None or bytes(constant.data) == bytes(expected.data):
         return ""
     values, references = constant.to_array(), expected.to_array()
-    metrics = measure(values, references)
+    metrics = measure(values, reference=references)
     return f"constant {layer.name!r} differs in {metrics.differing} of {metrics.count} elements"
 
 

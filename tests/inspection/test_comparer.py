@@ -319,3 +319,18 @@ def test_bodies_without_values_of_inputs_are_not_compared(tmp_path):
 
     owner = next(n for n in model.graph.layers if n.bodies)
     assert compare_bodies(model, KeyTable(model), Reference(), owner, None) == ([], set())
+
+
+def test_arrays_of_another_kind_differ():
+    model = make_chain(("Negative", {}), ("Exp", {}))
+    texts = np.full((2, 3), "a", object)
+    assert get_verdicts(compare(model, {"a": texts}, X)) == {"a": "adds"}
+    assert get_verdicts(compare(model, {"a": np.zeros((2, 3), [("nf4", np.uint8)])}, X)) == {"a": "adds"}
+
+
+def test_layers_are_described():
+    layer = get_layer(make_chain(("Negative", {})), {"a": X})
+    assert (layer.name, layer.type, layer.key, layer.matched_by) == ("a", "Negative", "a", "name")
+    integers = make_chain(("Convert", {"destination_type": "i32"}))
+    assert get_layer(integers, {"a": X.astype(np.int32)}).tolerance == 0
+    assert get_layer(integers, {"a": X.astype(np.int32) + 1}).tolerance == 0

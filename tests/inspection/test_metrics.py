@@ -234,6 +234,9 @@ def test_ulps_are_those_of_the_narrower_type():
     assert measure(np.float32([1, NAN]), np.float32([2, NAN])).max_ulps == 1 << 23
     assert measure(np.bool_([True, True]), np.bool_([False, True])).max_ulps == 1
     assert measure(np.int8([1]), np.int32([3])).max_ulps == 2
+    half, brain = np.float16([1]), np.array([1 + 2**-7], ml_dtypes.bfloat16)
+    assert measure(brain, half).max_ulps == 1
+    assert measure(half, brain).max_ulps == 8
     codes = np.uint8([3, 1]).view([("u3", np.uint8)])
     result = measure(codes, np.uint8([1, 1]).view(codes.dtype))
     assert (result.max_ulps, result.max_abs, result.differing) == (2, 2, 1)

@@ -182,3 +182,11 @@ def test_layers_with_equal_names_are_joined():
     own = [pair for pair in result.openvino.pairs if pair.seconds is not None]
     assert [pair.layers for pair in own] == [("a,b",), ("a,b#2",)]
     assert all(pair.is_matched for pair in own)
+
+
+def test_group_is_named_by_the_layer_with_the_most_operations():
+    layers = [make_layer("tanh", 1.0, None), make_layer("add", 2.0, 1), make_layer("conv", 3.0, 1)]
+    (pair,) = _join(layers, [make_node("n", ["tanh", "add", "conv"], 1.0)])
+    assert (pair.key, pair.flops) == ("add", 2)
+    (pair,) = _join(layers[:1], [make_node("n", ["tanh"], 1.0)])
+    assert (pair.key, pair.flops) == ("tanh", None)

@@ -444,3 +444,14 @@ def test_values_of_iterations_are_those_of_the_matched_owner(tmp_path):
     assert ModelReference("other", model, model, [x]).find_match(owner) == "name"
     reference.close()
     assert reference.get_value(layer, 0, ((owner, 1),)) is None
+
+
+def test_attributes_are_compared_in_the_order_of_the_model():
+    attributes = {"min": "0", "max": "1"}, {"max": "2", "min": "-1"}
+    models = [make_scaled(a=(-5, 5), sources=("a",), operation="Clamp", **own) for own in attributes]
+    assert compare(models[0], models[1], X).first.reason == "min differs"
+    models = [
+        make_model(Row("x", "Parameter"), Row("a", "Clamp", ["x"], own), Row("y", "Result", ["a"]))
+        for own in attributes
+    ]
+    assert compare(models[0], models[1], 5 * X).first.reason == "min is 0, in the reference -1"

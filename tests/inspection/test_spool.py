@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from irrun.inspection import spool
+from irrun.inspection import instruments, metrics, openvino_model, rounding, spool, trace_file
 
 VALUES = {
     "first": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -51,3 +51,10 @@ def test_file_is_created_when_it_is_required(monkeypatch):
     values = spool.Spool()
     values.put("x", np.ones(3))
     values.close()
+
+
+def test_memory_of_inspections_is_limited():
+    assert spool.MEMORY == openvino_model.BATCH_BYTES == trace_file.MAX_INDEX == 2**28
+    assert metrics.CHUNK == rounding.SAMPLE == 2**16
+    assert instruments.MAX_EVENTS == 200_000
+    assert openvino_model.SMALL_BATCH == 24

@@ -10,7 +10,14 @@ import pytest
 
 from irrun.element_types import ElementType
 from irrun.inspection.metrics import INCOMPARABLE, Metrics
-from irrun.inspection.rounding import EXACT, Rounding, RoundingEstimator, get_epsilon, is_float_array
+from irrun.inspection.rounding import (
+    EXACT,
+    Rounding,
+    RoundingEstimator,
+    get_basic_rounding,
+    get_epsilon,
+    is_float_array,
+)
 from irrun.inspection.verdicts import (
     LayerErrors,
     choose_verdict,
@@ -136,6 +143,8 @@ SMALL = Rounding(0.0, 2**-10, 2**-10)
         ([2**-8], [0], [None, [16]], True),
         ([2**-8, 100], [0, 100], [[16]], True),
         ([2**-8, 101], [0, 100], [[16]], False),
+        ([100 + 100 * 2**-10], [100], [[16]], True),
+        ([100 + 101 * 2**-10], [100], [[16]], False),
         ([1.6 + 2**-9], [0.1 * 16], [[16]], True),
         ([1.7 + 2**-9], [1.7], [[16]], False),
         ([2**-12], [0], [[0.5]], False),
@@ -333,3 +342,10 @@ def test_magnitude_of_large_arrays_is_that_of_a_sample():
 def test_epsilon_is_that_of_the_type(dtype, epsilon):
     assert get_epsilon(np.dtype(dtype)) == epsilon
     assert is_float_array(np.zeros(1, dtype)) == bool(epsilon)
+
+
+def test_integers_have_no_rounding_error():
+    np.testing.assert_array_equal(EXACT.get_limits(np.float32([1, -4]), 64), [0, 0])
+    assert get_basic_rounding(np.int32([1]), 0.5) is EXACT
+    assert get_basic_rounding(np.float32([2, 4]), 0.0) == Rounding(0.0, 2.5, 2**-23)
+    assert get_basic_rounding(np.float32([2, 4]), 0.5) == Rounding(0.0, 2.5, 0.5)
