@@ -11,27 +11,39 @@ from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 from irrun.limits import check_allocation, limit_allocations
 from irrun.ops._support.axes import to_int_list
+from irrun.ops._support.context import Declaration
 from irrun.ops.arithmetic.segment_max import segment_max_16
 from irrun.ops.convolution.backprop import convolution_backprop_data_1
 from irrun.ops.convolution.forward import convolution_1
+from irrun.ops.detection.detection_output import detection_output_8
+from irrun.ops.detection.detectron import (
+    experimental_detectron_detection_output_6,
+    experimental_detectron_prior_grid_generator_6,
+    experimental_detectron_roi_feature_extractor_6,
+)
 from irrun.ops.detection.prior_box import prior_box_1, prior_box_clustered_1
-from irrun.ops.detection.roi import roi_align_3
+from irrun.ops.detection.proposal import experimental_detectron_generate_proposals_single_image_6, proposal_4
+from irrun.ops.detection.psroi import deformable_psroi_pooling_1, psroi_pooling_1
+from irrun.ops.detection.roi import roi_align_3, roi_pooling_2
 from irrun.ops.generation.eye import eye_9
 from irrun.ops.generation.multinomial import multinomial_13
 from irrun.ops.generation.random_uniform import random_uniform_8
 from irrun.ops.generation.range import range_4
 from irrun.ops.image.interpolate import interpolate_1, interpolate_11
+from irrun.ops.internal.sparse_fill_empty_rows_legacy import sparse_fill_empty_rows_legacy
 from irrun.ops.movement.batch_to_space import space_to_batch_2
 from irrun.ops.movement.broadcast import broadcast_1, broadcast_3
-from irrun.ops.movement.gather import gather_7
+from irrun.ops.movement.gather import gather_7, gather_nd_8
 from irrun.ops.movement.pad import pad_1
-from irrun.ops.movement.patches import col2im_15
+from irrun.ops.movement.patches import col2im_15, extract_image_patches_3
 from irrun.ops.movement.tile import tile_1
 from irrun.ops.pooling import adaptive_avg_pool_8, adaptive_max_pool_8, max_pool_1
+from irrun.ops.sequence.attention import scaled_dot_product_attention_13
 from irrun.ops.sequence.one_hot import one_hot_1
-from irrun.ops.signals import dft_7, irdft_9, istft_16
+from irrun.ops.signals import dft_7, irdft_9, istft_16, stft_15
 from irrun.ops.sort.topk_rois import experimental_detectron_topk_rois_6
 from irrun.ops.sparse import embedding_segments_sum_3, sparse_fill_empty_rows_16
+from irrun.shapes import PartialShape
 
 F32, I64 = ELEMENT_TYPES["f32"], ELEMENT_TYPES["i64"]
 HUGE = 1 << 38
@@ -105,6 +117,89 @@ CALLS = {
     "TopKROIs": lambda: experimental_detectron_topk_rois_6(ones(1, 4), ones(1), max_rois=HUGE),
     "EmbeddingSegmentsSum": lambda: embedding_segments_sum_3(ones(3, 2), a(0), a(0), np.array(HUGE)),
     "SparseFillEmptyRows": lambda: sparse_fill_empty_rows_16(ones(1), a(HUGE, 1), np.array([[0, 0]]), ones()),
+    "GatherND": lambda: gather_nd_8(np.broadcast_to(ones(1), (1, 1 << 20)), np.zeros((1 << 14, 1), np.int64)),
+    "GatherND with batches": lambda: gather_nd_8(
+        np.broadcast_to(ones(1), (1, 1, 1 << 20)), np.zeros((1 << 14, 1, 1), np.int64), batch_dims=1
+    ),
+    "ExtractImagePatches": lambda: extract_image_patches_3(
+        np.broadcast_to(ones(1), (1, 64, 4, 4)),
+        sizes=[1 << 12, 1 << 12],
+        strides=[1, 1],
+        rates=[1, 1],
+        auto_pad="same_upper",
+    ),
+    "ExtractImagePatches with large patches": lambda: extract_image_patches_3(
+        IMAGE, sizes=[HUGE, 1], strides=[1, 1], rates=[1, 1], auto_pad="valid"
+    ),
+    "ScaledDotProductAttention": lambda: scaled_dot_product_attention_13(
+        *[np.broadcast_to(ones(1), (1 << 16, 1))] * 3, causal=False
+    ),
+    "STFT": lambda: stft_15(
+        np.broadcast_to(ones(1), (1 << 18,)), ones(1), np.array(1 << 17), np.array(1), transpose_frames=False
+    ),
+    "PriorGridGenerator": lambda: experimental_detectron_prior_grid_generator_6(
+        ones(1, 4), IMAGE, IMAGE, h=1 << 20, w=1 << 20
+    ),
+    "ROIFeatureExtractor": lambda: experimental_detectron_roi_feature_extractor_6(
+        ones(1, 4), IMAGE, output_size=1 << 20, sampling_ratio=1, pyramid_scales=[4]
+    ),
+    "Detectron": lambda: experimental_detectron_detection_output_6(
+        ones(1, 4),
+        ones(1, 8),
+        ones(1, 2),
+        ones(1, 3),
+        score_threshold=0.5,
+        nms_threshold=0.5,
+        num_classes=2,
+        post_nms_count=1,
+        max_detections_per_image=HUGE,
+        max_delta_log_wh=1.0,
+        deltas_weights=[1.0] * 4,
+    ),
+    "PSROIPooling": lambda: psroi_pooling_1(
+        np.broadcast_to(ones(1), (1, 1 << 30, 1, 1)),
+        ones(2, 5) * 0,
+        output_dim=1,
+        spatial_scale=1.0,
+        group_size=1 << 15,
+    ),
+    "DeformablePSROIPooling": lambda: deformable_psroi_pooling_1(
+        IMAGE, ones(1, 5) * 0, output_dim=1, spatial_scale=1.0, spatial_bins_x=1 << 17, spatial_bins_y=1 << 17
+    ),
+    "ROIPooling": lambda: roi_pooling_2(IMAGE, ones(1, 5), pooled_h=1 << 20, pooled_w=1 << 20, spatial_scale=1.0),
+    "DetectionOutput": lambda: detection_output_8(
+        ones(1, 4), ones(1, 2), ones(1, 2, 4), keep_top_k=[HUGE], nms_threshold=0.5, normalized=True
+    ),
+    "Proposal": lambda: proposal_4(
+        ones(1, 2, 1, 1),
+        ones(1, 4, 1, 1),
+        ones(3),
+        base_size=4,
+        pre_nms_topn=1,
+        post_nms_topn=HUGE,
+        nms_thresh=0.5,
+        feat_stride=1,
+        min_size=1,
+        ratio=[1.0],
+        scale=[1.0],
+    ),
+    "GenerateProposals": lambda: experimental_detectron_generate_proposals_single_image_6(
+        ones(3),
+        ones(1, 4),
+        ones(4, 1, 1),
+        ones(1, 1, 1),
+        min_size=0.0,
+        nms_threshold=0.5,
+        post_nms_count=HUGE,
+        pre_nms_count=1,
+    ),
+    "SparseFillEmptyRows of IR v7": lambda: sparse_fill_empty_rows_legacy(
+        ones(1, 2) * 0, ones(1), ones(2), ones(), count=HUGE
+    ),
+    "SparseFillEmptyRows of IR v7 with many rows": lambda: sparse_fill_empty_rows_legacy(
+        ones(1, 2) * 0, ones(1), ones(2) * HUGE, ones(), count=1
+    ),
+    "ReadValue": lambda: Declaration(F32, PartialShape([1 << 20, 1 << 20])).make_zeros(),
     "SegmentMax": lambda: segment_max_16(ones(2, 2), a(0, 0), np.array(HUGE), fill_mode="ZERO"),
 }
 
