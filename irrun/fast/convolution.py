@@ -22,7 +22,7 @@ from irrun.fast.depthwise import (
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import F32, TILE
+from irrun.fast.support import BLOCK, F32, TILE
 from irrun.fast.winograd import WinogradMethod, transform_filters
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import create_windows
@@ -261,7 +261,7 @@ def _make_finish(bound: BoundChain, blocks: Array) -> Finish:
 
     def finish(image: int, channels: slice, positions: slice) -> None:
         length = positions.stop - positions.start
-        step = max(1, TILE // length)
+        step = max(1, BLOCK // length)
         for start in range(channels.start, channels.stop, step):
             rows = slice(start, min(start + step, channels.stop))
             index = (slice(image, image + 1), rows, positions)

@@ -18,7 +18,7 @@ import numpy as np
 
 from irrun.fast.elementwise_functions import BlockFunction
 from irrun.fast.scratch import get_scratch
-from irrun.fast.support import F32, TILE, call_by_rows, find_contiguous_order
+from irrun.fast.support import BLOCK, F32, TILE, call_by_rows, count_blocks, find_contiguous_order
 from irrun.limits import check_allocation
 from irrun.threads import run_parallel
 
@@ -28,8 +28,6 @@ Array = np.ndarray[Any, Any]
 #: Slices of one tile, for each axis of the collapsed shape.
 Index = tuple[slice, ...]
 
-#: Elements that a thread computes at least.
-PART_SIZE = 2 * TILE
 #: Combinations of shapes that a chain keeps in memory.
 MAX_SHAPES = 64
 
@@ -107,8 +105,8 @@ class ElementwiseChain:
             return result
         bound = BoundChain(self, inputs, shape)
         target = bound.collapse(result)
-        tiles = list(bound.iterate_tiles(TILE))
-        count = min(len(tiles), max(1, value.size // PART_SIZE))
+        count = count_blocks(value.size)
+        tiles = list(bound.iterate_tiles(-(-value.size // count)))
         step = -(-len(tiles) // count)
 
         def compute_part(part: int) -> None:
@@ -280,7 +278,7 @@ class BoundChain:
             rows: The rows of the matrix that the block covers.
             columns: The columns.
         """
-        step = max(1, TILE // block.shape[1])
+        step = max(1, BLOCK // block.shape[1])
         for start in range(rows.start, rows.stop, step):
             part = slice(start, min(start + step, rows.stop))
             self.apply(block[part.start - rows.start : part.stop - rows.start], (part, columns))

@@ -25,6 +25,7 @@ except ImportError:  # NumPy 1
     from numpy.core.umath import clip  # type: ignore[no-redef]
 
 __all__ = [
+    "BLOCK",
     "BOOL",
     "F32",
     "F64",
@@ -42,6 +43,7 @@ __all__ = [
     "apply_in_tiles",
     "call_by_rows",
     "clip",
+    "count_blocks",
     "find_contiguous_order",
     "freeze",
     "get_axis",
@@ -63,8 +65,11 @@ NATIVE_INTEGERS: frozenset[Dtype] = frozenset(np.dtype(f"{kind}{size}") for kind
 #: Types in which NumPy's arithmetic is that of the plain kernels.
 NATIVE: frozenset[Dtype] = NATIVE_FLOATS | NATIVE_INTEGERS
 
-#: Elements that a function of several passes computes at a time, so that they stay in the processor's cache.
+#: Arrays of more elements are computed by blocks.
 TILE = 1 << 16
+#: Elements that a function of several passes computes at a time: few enough for the processor's cache, and enough that
+#: each of NumPy's calls takes so long that two threads rarely wait for the interpreter's lock.
+BLOCK = 1 << 18
 #: Results of unknown size beyond this are left to the plain kernel, which checks them against the memory limit.
 MAX_BYTES = 1 << 28
 
@@ -150,8 +155,13 @@ def find_contiguous_order(x: Array) -> tuple[tuple[int, ...], Array] | None:
     return (order, transposed) if transposed.flags.c_contiguous else None
 
 
+def count_blocks(size: int) -> int:
+    """Return the number of blocks that elements are divided into: even if there are several."""
+    return 1 if size < BLOCK else 2 * -(-size // (2 * BLOCK))
+
+
 def apply_in_tiles(function: Callable[[Array, Array], object], x: Array) -> Array:
-    """Compute an elementwise function of several passes tile by tile.
+    """Compute an elementwise function of several passes block by block.
 
     Args:
         function: Takes an array of f32, and the array that it writes its result to.
@@ -169,9 +179,12 @@ def apply_in_tiles(function: Callable[[Array, Array], object], x: Array) -> Arra
         return result
     source, target = x.reshape(-1), result.reshape(-1)
 
-    def compute_tile(number: int) -> None:
-        tile = slice(number * TILE, (number + 1) * TILE)
-        function(source[tile], target[tile])
+    count = count_blocks(x.size)
+    length = -(-x.size // count)
 
-    run_parallel(compute_tile, -(-x.size // TILE))
+    def compute_block(number: int) -> None:
+        block = slice(number * length, (number + 1) * length)
+        function(source[block], target[block])
+
+    run_parallel(compute_block, count)
     return result
