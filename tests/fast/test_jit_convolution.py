@@ -122,3 +122,64 @@ def test_depthwise_rows_of_one_vector_agree_with_the_plain_kernel(columns, strid
     magnitude = group_convolution_1(np.abs(data), np.abs(filters), **attributes)
     assert result.shape == (2, 5, 7, columns)
     assert np.all(np.abs(result - np.maximum(expected, 0)) <= (size**2 + 1) * EPSILON * magnitude)
+
+
+#: Steps after a bias (operand 1) and perhaps a residual (operand 2): values are the sum, the operands, and the steps.
+AFFINE_STEPS = {
+    "bias": [("Add", (0, 1))],
+    "bias, Relu": [("Add", (0, 1)), ("Relu", (2,))],
+    "bias, Clamp": [("Add", (1, 0)), ("Clamp", (2,), (-0.5, 0.75))],
+    "bias, residual": [("Add", (0, 1)), ("Add", (2, 3))],
+    "bias, residual, Relu": [("Add", (0, 1)), ("Add", (3, 2)), ("Relu", (4,))],
+}
+
+
+@pytest.mark.parametrize("name", AFFINE_STEPS)
+@pytest.mark.parametrize("size", [(7, 7), (10, 10), (5, 11), (14, 14), (20, 20)])
+@pytest.mark.parametrize("channels", [16, 21])
+def test_affine_epilogues_have_the_bits_of_others(name, size, channels, monkeypatch):
+    from irrun.fast.jit import convolution
+    from irrun.fast.jit.affine import find_affine_epilogue
+    from irrun.fast.jit.expressions import Expression, Step
+    from irrun.fast.jit.kernels import ConvolutionKernel
+
+    rng = np.random.default_rng(channels)
+    data = rng.normal(size=(2, 6, *size)).astype(np.float32)
+    data.reshape(-1)[rng.integers(data.size, size=20)] = np.resize([np.nan, np.inf, -np.inf, -0.0, 1e30], 20)
+    filters = rng.normal(size=(1, channels, 6, 1, 1)).astype(np.float32)
+    bias = rng.normal(size=(1, channels, 1, 1)).astype(np.float32)
+    residual = rng.normal(size=(2, channels, *size)).astype(np.float32)
+    has_residual = "residual" in name
+    steps = tuple(Step(*step) for step in AFFINE_STEPS[name])
+    assert find_affine_epilogue(Expression(("channel", "full")[: 1 + has_residual], steps)) is not None
+    results = []
+    for is_affine in (True, False):
+        if not is_affine:
+            monkeypatch.setattr(convolution, "find_affine_epilogue", lambda expression: None)
+        kernel = ConvolutionKernel(filters, WINDOWS, steps, [bias, None] if has_residual else [bias])
+        inputs = [data, residual] if has_residual else [data]
+        results.append(run_with_threads(lambda kernel=kernel, inputs=inputs: kernel(*inputs)))
+    np.testing.assert_array_equal(*results)
+    is_number = ~np.isnan(results[0])
+    np.testing.assert_array_equal(*(np.signbit(result[is_number]) for result in results))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "steps"),
+    [
+        ((), ()),
+        (("full",), (("Add", (0, 1)),)),
+        (("channel",), (("Multiply", (0, 1)),)),
+        (("channel",), (("Add", (0, 1)), ("Swish", (2,)))),
+        (("channel",), (("Add", (0, 1)), ("Relu", (0,)))),
+        (("channel",), (("Add", (0, 1)), ("Relu", (2,)), ("Relu", (3,)))),
+        (("channel", "full"), (("Add", (0, 1)),)),
+        (("channel", "full"), (("Add", (0, 1)), ("Relu", (3,)), ("Add", (4, 2)))),
+        (("channel", "channel"), (("Add", (0, 1)), ("Add", (3, 2)))),
+    ],
+)
+def test_other_epilogues_are_not_affine(kinds, steps):
+    from irrun.fast.jit.affine import find_affine_epilogue
+    from irrun.fast.jit.expressions import Expression, Step
+
+    assert find_affine_epilogue(Expression(kinds, tuple(Step(*step) for step in steps))) is None

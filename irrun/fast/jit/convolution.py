@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.affine import AffineEpilogue, find_affine_epilogue
 from irrun.fast.jit.bindings import BUFFER, RESULT, TABLE, Binding, Operand
 from irrun.fast.jit.convolution_kernels import (
     compile_epilogue,
@@ -74,14 +75,15 @@ class Convolution:
         """
         images = batch * self.groups
         plan = Plan(geometry, self.in_channels, self.out_channels, images)
-        tasks = self._make_tasks(images, plan, get_epilogue_address(expression, plan.is_direct))
+        affine = find_affine_epilogue(expression) if plan.is_direct else None
+        tasks = self._make_tasks(images, plan, get_epilogue_address(expression, plan.is_direct), affine)
         shape = (batch, self.groups * self.out_channels, *geometry.output)
         if not plan.is_shared:
             return Binding(shape, tasks, (0, RESULT, TABLE), operands)
         buffer_size = plan.panel_size * len(plan.blocks) * images + 64
         return Binding(shape, tasks, (0, RESULT, TABLE, BUFFER), operands, buffer_size)
 
-    def _make_tasks(self, images: int, plan: Plan, epilogue: int) -> list[Task]:
+    def _make_tasks(self, images: int, plan: Plan, epilogue: int, affine: AffineEpilogue | None) -> list[Task]:
         """Return the calls of the kernels for the data, the result, and the table of the epilogue's operands."""
         copies: list[list[Call]] = []
         parts: list[list[Call]] = []
@@ -103,7 +105,7 @@ class Convolution:
                     for block, panel in blocks:
                         if not plan.is_shared:
                             calls += self._copy_rows(plan, block, panel, index, (0, self.in_channels))
-                        calls.append(self._multiply(plan, block, panel, index, section, epilogue))
+                        calls.append(self._multiply(plan, block, panel, index, section, epilogue, affine))
                     parts.append(calls)
         if images > 1:  # a part computes several images or groups
             bounds = divide(len(parts), min(len(parts), plan.part_count))
@@ -132,7 +134,14 @@ class Convolution:
         return calls
 
     def _multiply(
-        self, plan: Plan, block: Block, panel: Address, index: int, section: tuple[int, int], epilogue: int
+        self,
+        plan: Plan,
+        block: Block,
+        panel: Address,
+        index: int,
+        section: tuple[int, int],
+        epilogue: int,
+        affine: AffineEpilogue | None,
     ) -> Call:
         """Return the call that computes the results of some channels of a block."""
         geometry = plan.geometry
@@ -151,4 +160,5 @@ class Convolution:
         if plan.columns == plan.row_size:
             shape = (1, math.prod(shape))
         layout = (*shape, plan.columns, index * self.out_channels)
-        return Call(compile_products(), (*addresses, *products, *places, *sizes, *layout))
+        more = () if affine is None else affine.arguments
+        return Call(compile_products(affine is not None), (*addresses, *products, *places, *sizes, *layout, *more))

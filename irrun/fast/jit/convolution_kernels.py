@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from irrun.fast.jit.affine import AFFINE_PARAMETERS, complete_extras, complete_vectors
 from irrun.fast.jit.code import Function, Operand, Value, Variable
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.convolution_tiles import TILE_FIELDS, get_tile, has_extras, list_forms
@@ -152,10 +153,14 @@ def emit_rows(
 
 
 @functools.cache
-def compile_products() -> Kernel:
+def compile_products(is_affine: bool = False) -> Kernel:
     """Return the kernel that multiplies pixels by the weights of channels and calls the epilogue.
 
     If a row of pixels is a row of the result, it calls the epilogue for each tile, otherwise for each channel.
+
+    Args:
+        is_affine: Whether the epilogue is affine, and completes whole tiles in registers. Each row of pixels must be a
+            row of the result.
     """
     rows, vectors = get_tile()
     f = Function(
@@ -181,6 +186,7 @@ def compile_products() -> Kernel:
             ("width", "i64"),
             ("columns", "i64"),  # elements between rows of products
             ("channel_offset", "i64"),
+            *(AFFINE_PARAMETERS if is_affine else ()),
         ],
         get_lanes(),
     )
@@ -196,13 +202,24 @@ def compile_products() -> Kernel:
             fields = [f.load(f.offset(p["tiles"], index * TILE_FIELDS + i, "i64"), "i64") for i in range(TILE_FIELDS)]
             pixel, kind, size = fields
             block = f.offset(p["block"], pixel * p["step"])
+            position = number * p["plane"] + p["start"] + pixel
+            live = f.min(p["last"] - channel, rows)
+            is_whole = f.compare("eq", live, rows) & f.compare("slt", kind, sum(not form.is_masked for form in forms))
             for i, form in enumerate(forms):
                 with f.when(f.compare("eq", kind, i)):
-                    lines = [row[: form.vectors] for row in accumulators]
-                    _emit_tile(f, lines, extras[: form.extras], weights, pixel, block, size if form.is_masked else None)
-            with f.when(is_direct):
-                position = number * p["plane"] + p["start"] + pixel
-                live = f.min(p["last"] - channel, rows)
+                    tile = _Tile([row[: form.vectors] for row in accumulators], extras[: form.extras])
+                    mask = f.mask_range(0, size - (form.vectors - 1) * f.lanes) if form.is_masked else None
+                    _add_products(f, tile, weights, pixel, mask)
+                    store = functools.partial(_store_tile, f, tile, block, mask)
+                    if is_affine:
+                        first = position + form.vectors * f.lanes
+                        f.choose(is_whole, functools.partial(complete_extras, f, tile.extras, first, number), store)
+                    else:
+                        store()
+            if is_affine:
+                with f.when(is_whole):
+                    complete_vectors(f, accumulators, position, number)
+            with f.when(f.compare("eq", is_whole, 0) if is_affine else is_direct):
                 f.append(
                     f"call void {p['epilogue']}(ptr {p['block']}, i64 {p['length']}, ptr {p['result']}, "
                     f"i64 {position}, i64 {live}, i64 {size}, i64 {p['plane']}, ptr {p['operands']}, i64 {number})"
@@ -218,19 +235,18 @@ def compile_products() -> Kernel:
     return compile_function(f)
 
 
-def _emit_tile(
-    f: Function,
-    accumulators: Sequence[Sequence[Variable]],
-    extras: Sequence[Variable],
-    weights: Value,
-    pixel: Value,
-    block: Value,
-    size: Value | None,
-) -> None:
-    """Append the products of a tile; the last vector of pixels has a mask if a size is passed."""
+class _Tile(NamedTuple):
+    """The sums of a tile: a row of vectors for each channel, and for each extra, a vector whose lanes are channels."""
+
+    accumulators: Sequence[Sequence[Variable]]
+    extras: Sequence[Variable]
+
+
+def _add_products(f: Function, tile: _Tile, weights: Value, pixel: Value, mask: Value | None) -> None:
+    """Append the sums of the products of a tile; the last vector of pixels may have a mask."""
     p = f.parameters
+    accumulators, extras = tile
     rows, vectors = len(accumulators), len(accumulators[0])
-    mask = None if size is None else f.mask_range(0, size - (vectors - 1) * f.lanes)
     for variable in (*(accumulator for row in accumulators for accumulator in row), *extras):
         variable.set(0.0)
     base = f.offset(p["panel"], pixel)
@@ -248,14 +264,18 @@ def _emit_tile(
             factor = f.splat(f.load(f.offset(factors, r)), f.vector)
             for vector, accumulator in zip(pixels, row, strict=True):
                 accumulator.set(f.multiply_add(vector, factor, accumulator.get()))
-    for r, row in enumerate(accumulators):
-        target = f.offset(block, p["length"] * r)
+
+
+def _store_tile(f: Function, tile: _Tile, block: Value, mask: Value | None) -> None:
+    """Append the storing of a tile for the epilogue."""
+    for r, row in enumerate(tile.accumulators):
+        target = f.offset(block, f.parameters["length"] * r)
         for i, accumulator in enumerate(row):
-            f.store(accumulator.get(), f.offset(target, i * f.lanes), mask if i == vectors - 1 else None)
-        for i, extra in enumerate(extras):
+            f.store(accumulator.get(), f.offset(target, i * f.lanes), mask if i == len(row) - 1 else None)
+        for i, extra in enumerate(tile.extras):
             vector = extra.get()
             value = f.emit("float", f"extractelement {vector.type} {vector}, i32 {r}")
-            f.store(value, f.offset(target, vectors * f.lanes + i))
+            f.store(value, f.offset(target, len(row) * f.lanes + i))
 
 
 @functools.cache
