@@ -114,4 +114,4 @@ def _make_body_model(model: Model, graph: Graph, values: dict[int, Array]) -> Mo
             continue
         layers.append(layer)
     edges = [Edge(*e) for e in graph.edges if e.from_layer not in dropped and e.to_layer not in dropped]
-    return Model(Graph(layers, edges, "body"), model.weights, 11)
+    return Model(Graph(layers, edges, "body"), model.weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from irrun.inspection.modules import format_module
@@ -24,7 +25,7 @@ def make_chrome_trace(profile: Profile) -> dict[str, Any]:
         profile: The profile.
     """
     events = sorted(profile.events, key=lambda item: (item[1].start, -item[1].end))
-    origin = events[0][1].start if events else 0.0
+    origin = events[0][1].start if events else math.nan
     return {
         "traceEvents": [
             _name("process_name", f"irrun: {profile.model}"),

@@ -142,7 +142,7 @@ def find_cure(
         if step < len(steps):
             heapq.heappush(queue, (best - search.measure((*kept, layer)), index, len(steps)))
             continue
-        if loss >= 0:
+        if not loss < 0:  # NaN if the outputs are exact with and without the layer
             break
         kept = (*kept, layer)
         best -= loss
@@ -232,7 +232,7 @@ class _Search:
             if layer.type in QUANTIZERS:
                 return True
             constant = layer.constant
-            if constant is not None and constant.element_type.is_integer and 0 < constant.element_type.bits <= 8:
+            if constant is not None and constant.element_type.is_integer and constant.element_type.dtype.itemsize == 1:
                 return True
             new = [n.id for n in self.connections.find_producers(layer) if n.id not in seen]
             seen.update(new)

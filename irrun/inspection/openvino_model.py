@@ -205,7 +205,7 @@ class OpenVinoModel:
         renamed = [replace(layer, name=keys[id(layer)]) for layer in model.graph.layers]
         graph = Graph(renamed, model.graph.edges, model.graph.name or "model")
         xml = Path(self._folder.name) / "model.xml"
-        save_model(Model(graph, model.weights, 11), xml)
+        save_model(Model(graph, model.weights), xml)
         return keys, self._core.read_model(xml)
 
     def _compile(self, source: Any) -> Any:

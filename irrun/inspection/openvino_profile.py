@@ -174,7 +174,7 @@ def _save_with_unique_names(model: Model, table: KeyTable, folder: Path) -> tupl
     keys = {name: table.get_key(layer) for name, layer in names.items()}
     layers = [replace(layer, name=name) for name, layer in names.items()]
     path = folder / "model.xml"
-    save_model(Model(Graph(layers, model.graph.edges, "model"), model.weights, 11), path)
+    save_model(Model(Graph(layers, model.graph.edges, "model"), model.weights), path)
     return path, keys
 
 

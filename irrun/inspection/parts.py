@@ -118,7 +118,7 @@ class Frame:
         if not targets or any(value is None for value in arrays.values()):
             return None
         cuts = {a: key for a, key in inputs.items() if self.layers[a[0]].type != "Parameter"}
-        source = Model(self.graph, self.model.weights, 11)
+        source = Model(self.graph, self.model.weights)
         part = Part(extract_between(source, cuts, targets), [], self.get_keys(ids))
         addresses = {key: address for address, key in cuts.items()}
         for i, layer in enumerate(part.model.graph.layers):
@@ -226,7 +226,7 @@ class Frame:
         pairs = [(partner, name) for partner, name in zip(ends, names, strict=True) if partner is not None]
         if len(pairs) < len(targets):
             return False
-        source = Model(self.counterpart.graph, self.counterpart.model.weights, 11)
+        source = Model(self.counterpart.graph, self.counterpart.model.weights)
         other = extract_between(source, cuts, pairs)
         for i, layer in enumerate(other.graph.layers):
             if layer.type == "Parameter":

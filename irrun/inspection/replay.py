@@ -112,7 +112,7 @@ def isolate_layer(
     for i, port in enumerate(layer.outputs):
         part.add_result(f"output{i}", (layer.id, port.id))
     part.layers = list(sort_layers(part))
-    return Model(part, model.weights, 11, model.path), keys
+    return Model(part, model.weights, path=model.path), keys
 
 
 def _make_parameter(layer_id: int, name: str) -> Layer:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 import irrun
 from inspection import networks, planted
+from inspection.graphs import Row, make_model
 from irrun.inspection import find_cure
 from irrun.ir.constant import Constant
 from irrun.ir.graph import Edge, Layer, Port
@@ -90,3 +93,175 @@ def test_models_that_are_not_quantized_are_refused(exact):
         find_cure(exact, exact, [np.zeros((1, 3, 32, 32), np.float32)], 1)
     with pytest.raises(irrun.InputError, match="a cure requires two models, found 'f64'"):
         find_cure(exact, "f64", [], 1)
+
+
+# Networks of known errors
+
+W1 = np.float32([[1, 0.5], [0.25, -1]])
+W2 = np.float32([[0.5, 0.25], [1, -0.5]])
+SETS = [np.float32([[0.3, 0.61]]), np.float32([[0.9, -0.42], [0.17, 0.05]])]
+
+
+def make_bounds(name, low, high):
+    return [Row(f"{name}/{i}", "Constant", value=np.float32(v)) for i, v in enumerate((low, high, low, high))]
+
+
+def make_quantizer(name, source, levels, low=-1.0, high=1.0):
+    bounds = make_bounds(name, low, high)
+    inputs = [source, *(row.name for row in bounds)]
+    return [*bounds, Row(name, "FakeQuantize", inputs, {"levels": str(levels)})]
+
+
+def make_perceptron(q1=0, q2=0, parameters=("x", "z"), moved=False):
+    """Return a network with two products and two outputs, with quantizers of some levels before the products."""
+    rows = [Row(name, "Parameter") for name in parameters]
+    rows += [*make_quantizer("q1", "x", q1)] if q1 else []
+    rows += [Row("w1", "Constant", value=W1), Row("m1", "MatMul", ["q1" if q1 else "x", "w1"])]
+    rows += [Row("r", "Relu", ["m1"]), Row("a", "Add", ["r", "z"])]
+    source = "a"
+    if q2:
+        rows += make_quantizer("q2", "a", q2, 0.0, 2.0)
+        source = "q2"
+    if moved:
+        rows += [Row("order", "Constant", value=np.int64([0, 1])), Row("t", "Transpose", [source, "order"])]
+        source = "t"
+    rows += [Row("w2", "Constant", value=W2), Row("m2", "MatMul", [source, "w2"])]
+    return make_model(*rows, Row("y1", "Result", ["a"]), Row("y2", "Result", ["m2"]))
+
+
+def run(model, sets, order=("x", "z")):
+    """Return the outputs of all runs, with z = 0.1."""
+    compiled = irrun.compile_model(model, optimize=False)
+    return [compiled({"x": x, "z": np.full_like(x, 0.1)}).to_tuple() for x in sets]
+
+
+def predict(model, exact, sets=SETS):
+    """Return the mean over the outputs of the SQNR over all runs."""
+    ratios = []
+    for i in range(2):
+        pairs = [
+            (a[i].astype(np.float64), b[i].astype(np.float64))
+            for a, b in zip(run(model, sets), run(exact, sets), strict=True)
+        ]
+        noise = sum(float(np.sum((a - b) ** 2)) for a, b in pairs)
+        signal = sum(float(np.sum(b**2)) for _, b in pairs)
+        if noise:
+            ratios.append(10 * math.log10(signal / noise))
+    return sum(ratios) / len(ratios)
+
+
+def get_inputs(sets=SETS):
+    return [{"x": x, "z": np.full_like(x, 0.1)} for x in sets]
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("parameters", [("x", "z"), ("z", "x")])
+def test_error_is_that_over_all_outputs_and_runs(moved, parameters):
+    exact = make_perceptron(moved=moved)
+    quantized = make_perceptron(16, 8, parameters, moved)
+    cure = find_cure(exact, quantized, get_inputs(), 5)
+    assert cure.initial_db == pytest.approx(predict(quantized, exact))
+    assert cure.single_db == {
+        "m1": pytest.approx(predict(make_perceptron(q2=8), exact)),
+        "m2": pytest.approx(predict(make_perceptron(q1=16), exact)),
+    }
+    assert sorted(step.layer for step in cure.steps) == ["m1", "m2"]
+    assert cure.steps[0].sqnr_db == pytest.approx(max(cure.single_db.values()))
+    assert cure.steps[1].sqnr_db == math.inf
+    assert {step.type for step in cure.steps} == {"MatMul"}
+    again = find_cure(quantized, exact, get_inputs(), 1)
+    assert again.initial_db == pytest.approx(cure.initial_db)
+    assert [step.layer for step in again.steps] == [cure.steps[0].layer]
+    assert cure.to_json()["layers"][0] == {
+        "layer": cure.steps[0].layer,
+        "type": "MatMul",
+        "sqnr_db": cure.steps[0].sqnr_db,
+    }
+    assert find_cure(exact, quantized, get_inputs(), 0).steps == []
+
+
+def test_layers_that_do_not_help_are_not_kept():
+    exact = make_perceptron()
+    quantized = make_perceptron(3, 16)
+    sets = [np.float32([[1, -1], [0, 1]])]  # which three levels represent
+    cure = find_cure(exact, quantized, get_inputs(sets), 5)
+    assert cure.single_db["m1"] == pytest.approx(cure.initial_db)
+    assert [step.layer for step in cure.steps] == ["m2"]
+    assert find_cure(exact, make_perceptron(3), get_inputs(sets), 5).initial_db == math.inf
+
+
+def make_weights(kind, scale=1):
+    """Return y = (x + x) times weights that are stored in a type."""
+    value = {"i8": np.int8([[1, 2]]), "i32": np.int32([[1, 2]]), "f16": np.float16([[1, 2]])}[kind]
+    rows = [
+        Row("x", "Parameter"),
+        Row("s", "Add", ["x", "x"]),
+        Row("w", "Constant", value=value),
+        Row("f", "Convert", ["w"], {"destination_type": "f32"}),
+        Row("k", "Constant", value=np.float32(scale)),
+        Row("v", "Multiply", ["f", "k"]),
+        Row("p", "Multiply", ["s", "v"]),
+        *make_quantizer("q", "p", 256, 0.0, 8.0),
+        Row("y", "Result", ["q"]),
+    ]
+    return make_model(*rows)
+
+
+def make_unquantized():
+    rows = [
+        Row("x", "Parameter"),
+        Row("s", "Add", ["x", "x"]),
+        Row("v", "Constant", value=np.float32([[1.1, 2.1]])),
+        Row("p", "Multiply", ["s", "v"]),
+        Row("y", "Result", ["p"]),
+    ]
+    return make_model(*rows)
+
+
+@pytest.mark.parametrize(("kind", "layers"), [("i8", ["p"]), ("i32", []), ("f16", [])])
+def test_layers_with_weights_of_eight_bits_are_candidates(kind, layers):
+    cure = find_cure(make_unquantized(), make_weights(kind), [np.float32([[1, 1]])], 3)
+    assert list(cure.single_db) == layers
+    assert [step.layer for step in cure.steps] == layers
+
+
+def test_layers_that_move_or_join_values_are_not_candidates():
+    def make_network(levels):
+        rows = [Row("x", "Parameter"), *(make_quantizer("q", "x", levels) if levels else [])]
+        source = "q" if levels else "x"
+        rows += [
+            Row("shape", "Constant", value=np.int64([2, 1])),
+            Row("reshape", "Reshape", [source, "shape"], {"special_zero": "false"}),
+            Row("join", "Concat", ["reshape", "reshape"], {"axis": "1"}),
+            Row("e", "Exp", ["reshape"]),
+            Row("sum", "Subtract", ["e", "join"]),
+            Row("y", "Result", ["sum"]),
+        ]
+        return make_model(*rows)
+
+    cure = find_cure(make_network(0), make_network(4), [np.float32([[0.3, 0.7]])], 3)
+    assert list(cure.single_db) == ["e"]
+    assert [step.layer for step in cure.steps] == ["e"]
+
+
+def test_layers_that_only_the_quantized_model_has_are_not_candidates():
+    exact = make_perceptron()
+    quantized = make_perceptron(16, 8)
+    next(n for n in quantized.graph.layers if n.name == "m1").name = "other"
+    next(n for n in exact.graph.layers if n.name == "m1").type = "Unknown"
+    with pytest.raises(irrun.IrrunError):
+        find_cure(exact, quantized, get_inputs(), 1)
+
+
+def test_number_of_quantizers_is_stated():
+    quantized = make_perceptron(16, 8)
+    message = "expected a quantized model and one that is not, found 2 FakeQuantize in both"
+    with pytest.raises(irrun.InputError, match=message):
+        find_cure(quantized, make_perceptron(4, 4), get_inputs(), 1)
+
+
+def test_models_are_read_from_files(tmp_path):
+    irrun.save_model(make_perceptron(), tmp_path / "exact.xml")
+    irrun.save_model(make_perceptron(16, 8), tmp_path / "quantized.xml")
+    cure = find_cure(str(tmp_path / "exact.xml"), tmp_path / "quantized.xml", get_inputs(), 1)
+    assert cure.initial_db == pytest.approx(predict(make_perceptron(16, 8), make_perceptron()))
