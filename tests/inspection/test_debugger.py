@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from ir_text import chain, layer, net, port, write
 
 import irrun
 import irrun.inspection
+from inspection.graphs import Row, make_model
 from irrun.inspection import Breakpoint
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
@@ -165,6 +167,92 @@ def test_breakpoint_is_an_observer_of_a_model(model):
     observer = irrun.inspection.breakpoint(model, "layer*", condition="nan")
     irrun.compile_model(model)(np.ones((2, 3), np.float32), observers=[observer])
     assert observer.hits == 0
+
+
+def test_models_that_are_not_compiled_have_kernels_too(model):
+    text = io.StringIO()
+    commands = io.StringIO("kernel\nc\nn\np 6 * 7\nc\n")
+    observer = Breakpoint(model, "layer2", stdin=commands, stdout=text)
+    outputs = irrun.compile_model(model)(np.ones((2, 3), np.float32), observers=[observer])
+    np.testing.assert_allclose(outputs[0], -math.e, rtol=1e-6)
+    assert "the kernel returned f32[2,3]" in text.getvalue()
+    assert "return outputs\n(irrun) 42\n" in text.getvalue()  # the debugger goes on at the layer
+    assert observer.hits == 1
+
+
+def test_commands_for_layers_are_refused_in_kernels(model):
+    _, text, observer = run_session(
+        model, ["kernel", "kernel", "nl", "p data.shape", "c", "p key", "c"], layers="layer2"
+    )
+    assert "(kernel) *** the debugger is not at a layer\n" in text
+    assert "(kernel) *** the debugger is in a kernel; continue or quit first\n" in text
+    assert "(kernel) (2, 3)\n" in text
+    assert "(irrun) 'layer2'\n" in text
+    assert observer.hits == 1
+
+
+def test_end_of_a_kernel_is_shown(model):
+    _, text, _ = run_session(model, ["kernel", "r", "p __return__.shape", "c", "c"], layers="layer2")
+    assert "--Return--" in text
+    assert "(kernel) (2, 3)" in text
+
+
+def test_stops_show_the_layer_and_its_values(model):
+    _, text, _ = run_session(model, ["c"], layers="layer2")
+    lines = text.splitlines()
+    assert lines[0].startswith("layer2 (Exp, ")
+    assert lines[0].endswith(" ms)")
+    assert lines[1:3] == ["  inputs: f32[2,3]", "  outputs: f32[2,3]"]
+
+
+def test_only_outputs_that_are_selected_are_checked():
+    graph = make_model(
+        Row("x", "Parameter"),
+        Row("axis", "Constant", value=np.int64(0)),
+        Row("s", "Split", ["x", "axis"], {"num_splits": "2"}, 2),
+        Row("y", "Result", ["s:0"]),
+        Row("z", "Result", ["s:1"]),
+    )
+    x = np.float32([1, np.nan])
+    for layers, hits in (("s", 1), ("s.0", 0), ("s.1", 1)):
+        assert run_session(graph, ["c"], x, layers=layers, condition="nan")[2].hits == hits
+    condition = irrun.inspection.parse_condition("nan")
+    assert run_session(graph, ["c"], x, layers="s.1", types="Split", condition=condition)[2].hits == 1
+    with pytest.raises(irrun.InputError, match="no layer is of type 'Relu'"):
+        irrun.inspection.breakpoint(graph, types="Relu")
+
+
+def test_handler_of_interrupts_is_not_replaced(model):
+    before = signal.getsignal(signal.SIGINT)
+    run_session(model, ["c"], layers="layer2")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_commands_are_read_from_the_stream(model, capsys):
+    observer = Breakpoint(model, "layer2", stdin=io.StringIO("p key\nc\n"))
+    irrun.compile_model(model)(np.ones((2, 3), np.float32), observers=[observer])
+    assert "'layer2'" in capsys.readouterr().out
+
+
+def test_error_is_opened_where_it_was_raised(model):
+    def fail():
+        place = "inside"
+        raise ValueError(place)
+
+    for with_cause in (False, True):
+        text = io.StringIO()
+        observer = Breakpoint(model, stdin=io.StringIO("p place\nq\n"), stdout=text)
+        try:
+            try:
+                fail()
+            except ValueError as cause:
+                if not with_cause:
+                    raise
+                raise irrun.ExecutionError("outer") from cause
+        except (ValueError, irrun.ExecutionError) as error:
+            observer.debug_error(error)
+        assert text.getvalue().startswith("ExecutionError: outer" if with_cause else "ValueError: inside")
+        assert "'inside'" in text.getvalue()
 
 
 # The command line
