@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from ir_text import layer, net, port, write
 
 import irrun
+from inspection.graphs import Row, make_graph
 from irrun.inspection.modules import choose_depth, find_common_path, find_modules, format_module, parse_module_path
+from irrun.ir.graph import Body
+from irrun.ir.weights import Weights
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation/model.xml"
 
@@ -30,6 +34,19 @@ EXAMPLE = Path(__file__).parents[2] / "examples/date_translation/model.xml"
         ("///", ()),
         ("__module.", ()),
         ("</script><img src=x onerror=alert(1)>", ("<",)),
+        ("__module", ()),
+        ("__module.a", ("a",)),
+        ("__module.a.b", ("a", "b")),
+        ("prim::ListConstruct", ()),
+        ("/a/b", ("a",)),
+        ("/a/b/c.d/Add", ("a", "b", "c", "d")),
+        ("a/b", ("a",)),
+        ("a/b/", ("a", "b")),
+        ("a/Dims", None),
+        ("a/b/Dims12", ("a",)),
+        ("a/b/fq_weights_1", ("a",)),
+        ("self.a.b", None),
+        ("aten", None),
     ],
 )
 def test_module_path_is_parsed_by_the_convention_of_the_framework(name, path):
@@ -39,6 +56,12 @@ def test_module_path_is_parsed_by_the_convention_of_the_framework(name, path):
 def test_weights_of_pytorch_belong_to_their_module():
     assert parse_module_path("self.encoder.query.weight", "pytorch") == ("encoder", "query")
     assert parse_module_path("Multiply/1", "pytorch") is None
+    assert parse_module_path("self.weight", "pytorch") == ()
+    assert parse_module_path("self", "pytorch") is None
+    assert parse_module_path("other.a.weight", "pytorch") is None
+    assert parse_module_path("a/b", "onnx") is None
+    assert parse_module_path("/b", "onnx") == ()
+    assert parse_module_path("a", "path") is None
 
 
 def make_model(tmp_path, names, constants=()):
@@ -97,9 +120,77 @@ def test_layers_of_bodies_belong_to_the_module_of_their_owner():
 def test_common_path_is_the_innermost_shared_module():
     assert find_common_path([("a", "b", "c"), ("a", "b"), ("a", "b", "d")]) == ("a", "b")
     assert find_common_path([("a",), ("b",)]) == ()
+    assert find_common_path([("a", "b", "c"), ("a", "c", "c")]) == ("a",)
+    assert find_common_path([("b", "c"), ("a", "c"), ("a", "c")]) == ()
+    assert find_common_path([("a", "b")]) == ("a", "b")
+    assert find_common_path([(), ("a",)]) == ()
+    assert find_common_path(iter([("a", "b"), ("a",)])) == ("a",)
 
 
 def test_depth_is_limited_by_the_number_of_groups():
     paths = [("a", str(i), str(j)) for i in range(3) for j in range(3)]
     assert [choose_depth(paths, n) for n in (9, 8, 3, 2, 1)] == [3, 2, 2, 1, 1]
     assert choose_depth([()], 5) == 1
+    assert choose_depth([], 5) == 1
+    assert choose_depth([("a", "b", "c")], 1) == 3
+
+
+def test_most_specific_convention_of_the_names_is_used():
+    rows = [Row("x", "Parameter"), Row("a/b", "Relu", ["x"]), Row("/c/d/e", "Relu", ["a/b"])]
+    assert get_modules(make_rows(*rows)) == {"x": "c.d", "a/b": "c.d", "/c/d/e": "c.d"}
+    rows.append(Row("__module.f/aten::relu", "Relu", ["/c/d/e"]))
+    assert set(get_modules(make_rows(*rows)).values()) == {"f"}
+    assert set(get_modules(make_rows(rows[0], Row("a", "Relu", ["x"]))).values()) == {"(network)"}
+
+
+def test_layers_belong_to_what_their_neighbors_have_in_common():
+    rows = [
+        Row("x", "Parameter"),
+        Row("m", "Relu", ["x"]),
+        Row("a/b/c", "Relu", ["m"]),
+        Row("a/d/c", "Relu", ["m"]),
+        Row("n", "Add", ["a/b/c", "a/d/c"]),
+        Row("k", "Constant", value=np.float32(1)),
+        Row("o", "Add", ["n", "k"]),
+        Row("y", "Result", ["o"]),
+    ]
+    modules = get_modules(make_rows(*rows))
+    assert modules == {"x": "a", "m": "a", "a/b/c": "a.b", "a/d/c": "a.d", "n": "a", "k": "a", "o": "a", "y": "a"}
+
+
+def test_weights_of_one_module_determine_that_of_a_layer():
+    def make(second):
+        rows = [
+            Row("x", "Parameter"),
+            Row("a/w", "Constant", value=np.float32(1)),
+            Row(second, "Constant", value=np.float32(1)),
+            Row("f", "Convert", ["a/w"], {"destination_type": "f32"}),
+            Row("g", "Convert", [second], {"destination_type": "f32"}),
+            Row("v", "Multiply", ["f", "g"]),
+            Row("p", "Multiply", ["x", "v"]),
+            Row("z/q", "Relu", ["p"]),
+        ]
+        return get_modules(make_rows(*rows))
+
+    modules = make("a/scale")
+    assert [modules[name] for name in ("f", "g", "v", "p")] == ["a", "a", "a", "a"]
+    modules = make("b/scale")
+    assert [modules[name] for name in ("f", "g", "v", "p")] == ["a", "b", "z", "z"]
+
+
+def test_owners_of_bodies_do_not_take_the_path_of_their_weights():
+    body = Body(make_graph(Row("i", "Relu"), Row("c/d/j", "Relu")))
+    rows = [
+        Row("x", "Parameter"),
+        Row("a/w", "Constant", value=np.int64(1)),
+        Row("loop", "Loop", ["a/w", "x"], bodies={"body": body}),
+        Row("b/q", "Relu", ["loop"]),
+    ]
+    graph = make_graph(*rows)
+    paths = find_modules(graph)
+    assert paths[id(graph.layers[2])] == ("b",)
+    assert [paths[id(n)] for n in body.graph.layers] == [("b",), ("c", "d")]
+
+
+def make_rows(*rows):
+    return irrun.Model(make_graph(*rows), Weights())
