@@ -82,6 +82,7 @@ COMMUTATIVE = frozenset(
         "result_type",
         "broadcast_shapes",
         "broadcast_arrays",
+        "swapaxes",
         "hypot",
         "fmax",
         "fmin",

@@ -15,17 +15,26 @@ from irrun.errors import InputError
 from irrun.ops._support.boxes import compute_rotated_overlaps
 from irrun.ops._support.conversion import convert
 from irrun.ops.activation.elementwise import gelu_7, p_relu_1
+from irrun.ops.arithmetic.binary import power_1
 from irrun.ops.condition import bucketize_3
+from irrun.ops.convolution.deformable import deformable_convolution_8
 from irrun.ops.detection.proposal import proposal_4
 from irrun.ops.detection.yolo import region_yolo_1, reorg_yolo_2
-from irrun.ops.image.interpolate import interpolate_1
+from irrun.ops.image.grid_sample import grid_sample_9
+from irrun.ops.image.interpolate import interpolate_1, interpolate_11
 from irrun.ops.internal.augru import augru_cell, augru_sequence
+from irrun.ops.internal.compressed_weights import fully_connected, fully_connected_compressed, gather_compressed
 from irrun.ops.internal.rope import rope
 from irrun.ops.matrix import einsum_7, inverse_14
 from irrun.ops.movement.scatter import scatter_elements_update_3, scatter_nd_update_4
+from irrun.ops.normalization import mvn_2
 from irrun.ops.pooling import adaptive_avg_pool_8, adaptive_max_pool_8, avg_pool_16, max_pool_8
+from irrun.ops.reduction import reduce_mean_1
+from irrun.ops.sequence.attention import scaled_dot_product_attention_13
 from irrun.ops.sequence.cells import gru_cell_3
 from irrun.ops.sort.multiclass_nms import multiclass_nms_8
+from irrun.ops.sort.search_sorted import search_sorted_15
+from irrun.ops.sort.topk import topk_11
 
 Array = np.ndarray[Any, Any]
 
@@ -575,3 +584,300 @@ def test_inverse_of_a_batch_is_transposed_by_adjoint() -> None:
         scaled = np.eye(3)
         scaled[rows, columns] += 2
         np.testing.assert_allclose(inverse_14(scaled, adjoint=False), np.linalg.inv(scaled), rtol=1e-12, atol=1e-12)
+
+
+# Attention
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("has_sink", [False, True])
+@pytest.mark.parametrize("kind", ["none", "causal", "boolean", "float", "wide boolean", "wide float"])
+def test_attention_is_a_softmax_of_products(kind: str, has_sink: bool, lead: tuple[int, ...]) -> None:
+    query, key, value = (RNG.normal(size=(*lead, n, m)).astype(F32) for n, m in ((4, 5), (6, 5), (6, 3)))
+    shape = (2, *lead, 4, 6) if kind.startswith("wide") else (4, 6)
+    mask: Array | None = None
+    if kind.endswith("boolean"):
+        mask = RNG.uniform(size=shape) > 0.3
+        mask[..., 0] = True
+    elif kind.endswith("float"):
+        mask = RNG.normal(size=shape).astype(F32)
+    sink = RNG.normal(size=(4, 1)).astype(F32) if has_sink else None
+    for scale in (None, np.array(0.7, F32)):
+        scores = query @ key.swapaxes(-1, -2) * (5**-0.5 if scale is None else 0.7)
+        if kind == "causal":
+            scores = np.where(np.arange(6) <= np.arange(4)[:, None], scores, -np.inf)
+        elif mask is not None:
+            scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+        exponents = np.exp(scores)
+        total = exponents.sum(axis=-1, keepdims=True) + (0 if sink is None else np.exp(sink))
+        expected = exponents / total @ value
+        result = scaled_dot_product_attention_13(query, key, value, mask, scale, sink, causal=kind == "causal")
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_attention_without_permitted_positions_is_nan_and_large_scores_are_finite() -> None:
+    query, value = np.full((2, 1), 1e4, F32), np.array([[1], [2]], F32)
+    np.testing.assert_array_equal(scaled_dot_product_attention_13(query, query, value), [[1.5], [1.5]])
+    mask = np.array([[True, False], [False, False]])
+    with np.errstate(all="ignore"):
+        result = scaled_dot_product_attention_13(query, query, value, mask)
+    np.testing.assert_array_equal(result, [[1], [np.nan]])
+
+
+# Selection and search
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+@pytest.mark.parametrize("dtype", [F32, np.int8, np.uint8, np.int64, np.bool_, ml_dtypes.int4, np.float16])
+@pytest.mark.parametrize("sort", ["value", "index", "none"])
+def test_best_elements_are_selected_stably(sort: Any, dtype: Any, mode: Any) -> None:
+    data = RNG.integers(0, 5, (3, 40)).astype(dtype)  # with many ties
+    for axis, count in itertools.product((-1, 0), (0, 1, 2, 3)):
+        values, indices = topk_11(data, np.array(count), axis=axis, mode=mode, sort=sort)
+        rows = np.moveaxis(data, axis, -1).astype(int)
+        order = np.argsort(-rows if mode == "max" else rows, axis=-1, kind="stable")[..., :count]
+        order = np.sort(order, axis=-1) if sort == "index" else order
+        np.testing.assert_array_equal(np.moveaxis(indices, axis, -1), order)
+        np.testing.assert_array_equal(np.moveaxis(values, axis, -1).astype(int), np.take_along_axis(rows, order, -1))
+        assert (values.dtype, indices.dtype) == (data.dtype, np.int32)
+
+
+@pytest.mark.parametrize("mode", ["max", "min"])
+def test_nan_is_selected_last(mode: Any) -> None:
+    data = np.array([np.nan, 1, 2, np.nan], F32)
+    best = [2, 1] if mode == "max" else [1, 2]
+    for count in (1, 2, 3, 4):
+        _, indices = topk_11(data, np.array(count), axis=0, mode=mode, sort="value")
+        assert indices.tolist() == [*best, 0, 3][:count]
+
+
+@pytest.mark.parametrize("right_mode", [False, True])
+@pytest.mark.parametrize("dtype", [F32, np.int8, np.uint64, ml_dtypes.int4])
+@pytest.mark.parametrize("length", [0, 1, 2, 5, 6])
+def test_values_are_inserted_before_or_after_equal_ones(length: int, dtype: Any, right_mode: bool) -> None:
+    rows = np.sort(RNG.integers(0, 6, (3, length)), axis=1)
+    values = RNG.integers(0, 7, (3, 8))
+    result = search_sorted_15(rows.astype(dtype), values.astype(dtype), right_mode=right_mode)
+    side = "right" if right_mode else "left"
+    expected = [np.searchsorted(row, own, side=side) for row, own in zip(rows, values, strict=True)]
+    np.testing.assert_array_equal(result, expected)
+    same = search_sorted_15(rows[0].astype(dtype), values.astype(dtype), right_mode=right_mode)
+    np.testing.assert_array_equal(same, np.searchsorted(rows[0], values, side=side))
+
+
+# Normalization and reduction
+
+
+@pytest.mark.parametrize("across_channels", [False, True])
+@pytest.mark.parametrize("normalize_variance", [False, True])
+@pytest.mark.parametrize("axes", [[], [1], [0, 2]])
+def test_first_version_of_mvn_uses_axes_or_channels(axes, normalize_variance, across_channels) -> None:
+    x = RNG.normal(size=(2, 3, 4, 5)).astype(F32)
+    used = tuple(axes) or ((1, 2, 3) if across_channels else (2, 3))
+    expected = x - x.mean(axis=used, keepdims=True)
+    if normalize_variance:
+        expected /= np.sqrt(x.var(axis=used, keepdims=True) + 0.01)
+    result = mvn_2(
+        x,
+        eps=0.01,
+        across_channels=across_channels,
+        normalize_variance=normalize_variance,
+        reduction_axes=axes,
+    )
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int32, np.int64, np.uint32, F32, np.float16])
+@pytest.mark.parametrize("keep_dims", [False, True])
+def test_means_of_integers_are_truncated(keep_dims: bool, dtype: Any) -> None:
+    low = 0 if np.dtype(dtype).kind == "u" else -100
+    data = RNG.integers(low, 120, (50, 3)).astype(dtype)
+    for axes in (0, [0, 1], [-1], []):
+        reduced = tuple(axes) if isinstance(axes, list) else axes
+        mean = data.astype(np.float64).mean(axis=reduced, keepdims=keep_dims)
+        result = reduce_mean_1(data, np.array(axes, np.int64), keep_dims=keep_dims)
+        assert (result.dtype, result.shape) == (data.dtype, mean.shape)
+        expected = mean if np.dtype(dtype).kind == "f" else np.trunc(mean)
+        np.testing.assert_allclose(result.astype(np.float64), expected, rtol=2e-3 if dtype is np.float16 else 1e-6)
+
+
+def raise_to_power(base: float, exponent: float) -> float:
+    """Return what C's pow returns, where Python raises an exception."""
+    try:
+        return math.pow(base, exponent)
+    except ValueError:
+        infinity = math.copysign(math.inf, base) if exponent % 2 == 1 else math.inf
+        return infinity if base == 0 else math.nan
+
+
+@pytest.mark.parametrize("exponent", [-4.0, -3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 2.5, 3.0, 4.0, 5.0])
+@pytest.mark.parametrize("dtype", [F32, np.float64, np.float16])
+def test_powers_are_those_of_c(dtype: Any, exponent: float) -> None:
+    x = np.array([-np.inf, -3, -1, -0.5, -0.0, 0.0, 0.5, 1, 3, np.inf, np.nan], dtype)
+    with np.errstate(all="ignore"):
+        result = power_1(x, np.array(exponent, dtype))
+        expected = np.array([raise_to_power(float(v), exponent) for v in x]).astype(dtype)
+    np.testing.assert_allclose(result, expected, rtol=4 * float(np.finfo(dtype).eps))
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(result[is_number]), np.signbit(expected[is_number]))
+
+
+# Images
+
+
+def move_inside(index: int, size: int, mode: str, is_aligned: bool) -> int | None:
+    """Return the pixel that represents one outside, or None for zero."""
+    if mode == "zeros":
+        return index if 0 <= index < size else None
+    if mode == "border":
+        return min(max(index, 0), size - 1)
+    while not 0 <= index < size:  # reflect at the centers or at the borders of the outer pixels
+        last = size - 1
+        if size == 1:
+            return 0
+        index = (-index if is_aligned else -1 - index) if index < 0 else 2 * last - index + (not is_aligned)
+    return index
+
+
+@pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize("shape", [(3, 4), (1, 2), (4, 1)])
+def test_grid_samples_are_weighted_pixels(shape, align_corners, padding_mode) -> None:
+    height, width = shape
+    data = RNG.normal(size=(2, 2, *shape)).astype(F32)
+    grid = RNG.uniform(-2.5, 2.5, (2, 3, 5, 2)).astype(F32)
+    nearest, bilinear = (
+        grid_sample_9(data, grid, align_corners=align_corners, mode=mode, padding_mode=padding_mode)  # type: ignore[arg-type]
+        for mode in ("nearest", "bilinear")
+    )
+    for n, c, i, j in np.ndindex(bilinear.shape):
+        x, y = (
+            (float(v) + 1) * (size - 1) / 2 if align_corners else ((float(v) + 1) * size - 1) / 2
+            for v, size in zip(grid[n, i, j], (width, height), strict=True)
+        )
+
+        def read(row: int, column: int, n: int = n, c: int = c) -> float:
+            inside = (
+                move_inside(row, height, padding_mode, align_corners),
+                move_inside(column, width, padding_mode, align_corners),
+            )
+            return 0.0 if None in inside else float(data[(n, c, *inside)])
+
+        top, left = math.floor(y), math.floor(x)
+        expected = sum(
+            (1 - abs(y - row)) * (1 - abs(x - column)) * read(row, column)
+            for row in (top, top + 1)
+            for column in (left, left + 1)
+        )
+        np.testing.assert_allclose(bilinear[n, c, i, j], expected, rtol=1e-4, atol=1e-4)
+        if abs(y - round(y)) < 0.49 and abs(x - round(x)) < 0.49:
+            assert nearest[n, c, i, j] == F32(read(round(y), round(x)))
+
+
+@pytest.mark.parametrize("interpolates", [False, True])
+@pytest.mark.parametrize(("group", "deformable_group"), [(1, 1), (2, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize("has_mask", [False, True])
+def test_deformable_convolution_sums_samples(has_mask, group, deformable_group, interpolates) -> None:
+    data = RNG.normal(size=(2, 4, 5, 6)).astype(F32)
+    filters = RNG.normal(size=(4, 4 // group, 2, 3)).astype(F32)
+    strides, begins, dilations, (rows, columns) = (1, 2), (1, 0), (2, 1), (5, 3)
+    offsets = RNG.uniform(-2, 2, (2, deformable_group * 12, rows, columns)).astype(F32)
+    mask = RNG.uniform(size=(2, deformable_group * 6, rows, columns)).astype(F32) if has_mask else None
+    result = deformable_convolution_8(
+        data,
+        offsets,
+        filters,
+        mask,
+        strides=list(strides),
+        pads_begin=list(begins),
+        pads_end=[1, 1],
+        dilations=list(dilations),
+        group=group,
+        deformable_group=deformable_group,
+        bilinear_interpolation_pad=interpolates,
+    )
+    assert result.shape == (2, 4, rows, columns)
+
+    def sample(plane: Array, y: float, x: float) -> float:
+        if interpolates:
+            plane, y, x = np.pad(plane, 1), y + 1, x + 1  # zeros around
+            if not (0 <= y < 6 and 0 <= x < 7):
+                return 0.0
+        elif 0 <= y < 5 and 0 <= x < 6:
+            plane = np.pad(plane, ((0, 1), (0, 1)), "edge")
+        else:
+            return 0.0
+        top, left = math.floor(y), math.floor(x)
+        near = plane[top : top + 2, left : left + 2]
+        return float((near * np.outer([top + 1 - y, y - top], [left + 1 - x, x - left])).sum())
+
+    for n, o, i, j in itertools.product((0, 1), (0, 3), range(rows), range(columns)):
+        total = 0.0
+        for c, u, v in np.ndindex(4 // group, 2, 3):
+            channel = c + (o * group // 4) * (4 // group)
+            shift = (channel * deformable_group // 4) * 6 + u * 3 + v
+            y = i * strides[0] - begins[0] + u * dilations[0] + offsets[n, 2 * shift, i, j]
+            x = j * strides[1] - begins[1] + v * dilations[1] + offsets[n, 2 * shift + 1, i, j]
+            factor = 1.0 if mask is None else float(mask[n, shift, i, j])
+            total += float(filters[o, c, u, v]) * factor * sample(data[n, channel], float(y), float(x))
+        np.testing.assert_allclose(result[n, o, i, j], total, rtol=1e-3, atol=1e-4)
+
+
+def test_first_version_of_interpolate_repeats_the_nearest_pixel() -> None:
+    x = np.arange(6, dtype=F32).reshape(1, 1, 2, 3)
+    result = interpolate_1(x, np.array([4, 6]), axes=[2, 3], mode="nearest", align_corners=False)
+    np.testing.assert_array_equal(result, x.repeat(2, axis=2).repeat(2, axis=3))
+    doubled = interpolate_1(x, np.array([4, 3]), axes=[2, 3], mode="cubic", align_corners=False)
+    assert (doubled.min() < 0) or (doubled.max() > 5)  # cubic interpolation overshoots
+
+
+def test_axes_that_keep_their_size_are_not_resized() -> None:
+    x = RNG.normal(size=(2, 5)).astype(F32)
+    for mode in ("nearest", "linear", "linear_onnx", "cubic"):
+        for coordinates in ("half_pixel", "asymmetric", "align_corners", "tf_half_pixel_for_nn"):
+            result = interpolate_11(
+                x,
+                np.array([1.05], F32),  # the size 5.25 is rounded down
+                np.array([1]),
+                mode=mode,  # type: ignore[arg-type]
+                shape_calculation_mode="scales",
+                coordinate_transformation_mode=coordinates,  # type: ignore[arg-type]
+            )
+            np.testing.assert_allclose(result, x, rtol=1e-6)
+
+
+# Compressed weights
+
+
+@pytest.mark.parametrize("scale_shape", [(1, 1), (4, 1), (4, 2), (4,), (4, 6), (4, 2, 1), (1, 2), ()])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_weights_are_decompressed_by_groups(has_bias: bool, scale_shape: tuple[int, ...]) -> None:
+    x, codes = RNG.normal(size=(2, 3, 6)).astype(F32), RNG.integers(-8, 8, (4, 6)).astype(np.int8)
+    scale, zero_point = RNG.uniform(1, 2, scale_shape).astype(F32), RNG.integers(-3, 3, scale_shape).astype(np.int8)
+    bias = RNG.normal(size=4).astype(F32) if has_bias else np.zeros(0, F32)
+
+    def expand(values: Array) -> Array:
+        values = values.reshape(values.shape[:2] + (1,) * (2 - values.ndim)) if values.ndim else values.reshape(1, 1)
+        return values.repeat(4 // values.shape[0], 0).repeat(6 // values.shape[1], 1).astype(np.float64)
+
+    for zero in (None, zero_point, np.zeros(0, np.int8)):
+        weights = codes - (expand(zero) if zero is not None and zero.size else 0)
+        weights = weights * expand(scale)
+        expected = x @ weights.T + (bias if has_bias else 0)
+        result = fully_connected_compressed(x, codes, bias, scale, zero)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+        gathered = gather_compressed(codes, np.array([[3, 0], [1, 1]]), np.array(0), scale, zero)
+        np.testing.assert_allclose(gathered, weights[[[3, 0], [1, 1]]], rtol=1e-5, atol=1e-5)
+
+
+def test_bias_of_connected_layers_is_optional() -> None:
+    x, weights, bias = np.array([[1, 2]], F32), np.array([[3, 4], [5, 6]], F32), np.array([7, 8], F32)
+    assert fully_connected(x, weights).tolist() == [[11, 17]]
+    assert fully_connected(x, weights, bias[:0]).tolist() == [[11, 17]]
+    assert fully_connected(x, weights, bias).tolist() == [[18, 25]]
+
+
+def test_large_scores_of_yolo_are_finite() -> None:
+    x = np.full((1, 9, 1, 1), 1e4, F32)
+    result = region_yolo_1(x, coords=4, classes=4, num=1, axis=1, end_axis=3)
+    np.testing.assert_allclose(result, [[1, 1, 1e4, 1e4, 1, *[0.25] * 4]])

@@ -141,8 +141,9 @@ def test_mismatched_inputs_are_reported():
         rope(x, x, rotary_ndims=4)
     with pytest.raises(UnsupportedError, match="support_3d_rope"):
         rope(x, x, x, support_3d_rope=True)
-    with pytest.raises(InputError, match="gather_position_arg_id is 2"):
-        rope(x, x, x, x, rotary_ndims=4, gather_position_arg_id=2)
+    for argument in (1, 2, 4):
+        with pytest.raises(InputError, match=f"gather_position_arg_id is {argument}"):
+            rope(x, x, x, x, rotary_ndims=4, gather_position_arg_id=argument)
 
 
 def test_rows_of_an_old_sparse_matrix_must_fit_into_its_outputs():

@@ -288,6 +288,18 @@ def test_registered_operations_are_found_beside_those_of_a_model() -> None:
     assert registry.find("negate", "custom", operations=[other]) is None
     assert registry.find("Other", "opset1", operations=[other]) is other
     assert registry.find("Other", "custom") is None
+    irrun.op("Negate", opset="another")(take_any)
+    found = registry.find("Negate", "another", operations=[other])
+    assert found is not None
+    assert found.kernel is take_any
+    assert registry.find("Relu", "custom") is None
+    for version in ("extension", "experimental"):
+        assert registry.find("Relu", version) is registry.find("Relu", "opset6")
+
+
+def test_all_kernels_are_listed_without_being_used() -> None:
+    code = "from irrun.ops._support.registry import list_operations; print(len(list(list_operations())) > 200)"
+    assert run_python(code) == "True"
 
 
 def test_registered_operation_of_an_instance_replaces_that_of_irrun() -> None:
