@@ -5,6 +5,7 @@ python guard_pages.py after
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import math
@@ -16,7 +17,9 @@ import numpy as np
 from irrun.fast.compressed import CompressedWeights
 from irrun.fast.jit import (
     attention,
+    bindings,
     compressed,
+    copies,
     group_normalization,
     interpolation,
     kernels,
@@ -89,17 +92,28 @@ def run_kernels():
         variable(*views, draw(3, 21, 5))
         product_kernels.VariableProductKernel((True, False), (), [])(draw(4, length, 17), draw(length, 33))
         inputs = [draw(2, 9, length), draw(2, 21, length), draw(2, 21, 5)]
+        heads = [x.reshape(2, 1, *x.shape[1:]).transpose(0, 2, 1, 3)[:, :9] for x in inputs]
+        attention.AttentionKernel([None] * 3, False)(*heads)
         attention.AttentionKernel([None] * 3, True)(*inputs)
         attention.AttentionKernel([None] * 4, False)(*inputs, draw(2, 1, 21))
         run_convolutions(length, bias)
         run_interpolations(length)
         means.MeanKernel(3, 1, False)(draw(3, 5, length))
+        run_copies(length)
         group_normalization.GroupNormalizationKernel(3, 2, 1e-5, draw(6), draw(6))(draw(2, 6, length))
     codes = guard(np.random.default_rng(0).integers(-128, 128, (21, 96)).astype(np.int8))
     scale = guard(np.random.default_rng(0).uniform(0.5, 1, (21, 3)).astype(np.float32))
     kernel = compressed.CompressedKernel(CompressedWeights(codes, None, scale, 3))
     for rows in (1, 2, 9, 33):
         kernel(draw(rows, 96))
+
+
+def run_copies(length):
+    for view in (draw(3, 5, length).transpose(1, 0, 2), draw(2, length, 40).transpose(0, 2, 1)):
+        with contextlib.suppress(ValueError):  # of short rows and columns
+            copies.bind_contiguous(bindings.get_layout(view)).run([view])
+    with contextlib.suppress(ValueError):
+        copies.RotationKernel({1: 2})(draw(3, 5, length))
 
 
 def draw_codes(*shape, dtype=np.uint8):

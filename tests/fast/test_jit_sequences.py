@@ -363,3 +363,40 @@ def test_copies_of_single_columns_end_a_sequence(tmp_path):
     y = o.transpose(x, o.constant([3, 1, 0, 2]))
     compiled = compile_results(tmp_path, [data], convolve(convolve(reshape(y, 1, 8, 10, 12), 8), 8, 4))
     check(compiled, draw((1, 6, 10, 12)))
+
+
+@pytest.mark.parametrize(("shift", "axes"), [([-3, 2], [1, 2]), ([5, 5], [0, 2]), (40, 1), ([0, 1], [-2, -3])])
+def test_rotated_windows_are_members(shift, axes, tmp_path):
+    data = o.parameter([2, 15, 14, 40], F32)
+    x = o.roll(normalize(data), o.constant(shift), o.constant(axes))
+    x = normalize(o.transpose(x, o.constant([0, 2, 1, 3])))
+    compiled = compile_results(tmp_path, [data], o.roll(x, o.constant(shift), o.constant(axes)))
+    (operations,) = list_sequences(compiled).values()
+    assert operations.count("Roll") == 2
+    check(compiled, draw((2, 15, 14, 40)))
+    plain = irrun.compile_model(tmp_path / "model.xml", optimize=False)
+    np.testing.assert_allclose(compiled(draw((2, 15, 14, 40)))[0], plain(draw((2, 15, 14, 40)))[0], atol=1e-5)
+
+
+def test_rotations_of_columns_or_along_an_axis_twice_are_not_compiled(tmp_path):
+    data = o.parameter([4, 20, 20, 40], F32)
+    results = [o.roll(data, o.constant(s), o.constant(a)) for s, a in (([1], [3]), ([1, 2], [1, -3]), ([2**40], [1]))]
+    compiled = compile_results(tmp_path, [data], *results)
+    assert not any("rotation" in i.description for i in compiled._get_fast_program().instructions)
+
+
+def test_slices_and_padding_by_nothing_are_views(tmp_path):
+    data = o.parameter([1, 8, 8, 32], F32)
+    x = normalize(o.pad(normalize(data), [0] * 4, [0] * 4, "constant"))
+    corners = [
+        o.slice(x, o.constant([row, column]), o.constant([8, 8]), o.constant([2, 2]), o.constant([1, 2]))
+        for row in (0, 1)
+        for column in (0, 1)
+    ]
+    merged = normalize(reshape(o.concat(corners, -1), 1, 16, 128))
+    padded = o.pad(merged, [0, 1, 0], [0, 0, 0], "constant")
+    compiled = compile_results(tmp_path, [data], normalize(padded))
+    operations = next(iter(list_sequences(compiled).values()))
+    assert operations.count("Slice") == 4
+    assert operations.count("Pad") == 1
+    check(compiled, draw((1, 8, 8, 32)))

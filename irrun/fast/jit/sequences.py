@@ -28,10 +28,10 @@ from irrun.fast.jit.bindings import (
     get_strides,
 )
 from irrun.fast.jit.concatenation import bind_copy
+from irrun.fast.jit.copies import bind_contiguous
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.schedules import ABSOLUTE, Schedule
 from irrun.fast.jit.tasks import Address, Task, align_size
-from irrun.fast.jit.transposition import bind_contiguous
 from irrun.limits import check_allocation, collect_values
 from irrun.threads import get_thread_count
 

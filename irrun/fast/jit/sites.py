@@ -6,8 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from irrun.fast.interpolate import Interpolation
 from irrun.fast.jit.concatenation import ConcatKernel
+from irrun.fast.jit.copies import RotationKernel
 from irrun.fast.jit.group_normalization import GroupNormalizationKernel
 from irrun.fast.jit.interpolation import InterpolateKernel
 from irrun.fast.jit.means import MeanKernel
@@ -21,7 +24,10 @@ __all__ = ["SITES", "SiteKernel", "create_kernel"]
 #: Elements from which means are compiled.
 MIN_REDUCED_SIZE = 1 << 11
 
-SiteKernel: TypeAlias = ConcatKernel | GroupNormalizationKernel | InterpolateKernel | MeanKernel
+#: Elements from which rotations are compiled, and shifts at most.
+MIN_ROTATED_SIZE, MAX_SHIFT = 1 << 14, 1 << 31
+
+SiteKernel: TypeAlias = ConcatKernel | GroupNormalizationKernel | InterpolateKernel | MeanKernel | RotationKernel
 #: The declared shapes of the inputs and the outputs, where their ranks are known, with None for dynamic dimensions.
 Shapes = Sequence[Sequence[Any] | None]
 
@@ -57,6 +63,19 @@ def _create_mean(site: CallSite, shapes: Shapes) -> MeanKernel | None:
     return MeanKernel(rank, count, bool(site.attributes.get("keep_dims", False))) if is_last else None
 
 
+def _create_rotation(site: CallSite, shapes: Shapes) -> RotationKernel | None:
+    """Create a kernel for rotations along axes before the last one, by one shift or one for each axis."""
+    shift, axes = site.get_constant(1), site.get_constant(2)
+    shape = shapes[0]
+    if shift is None or axes is None or shape is None or math.prod(d or 64 for d in shape) < MIN_ROTATED_SIZE:
+        return None
+    numbers = [int(axis) % len(shape) for axis in axes.reshape(-1)]
+    shifts = [int(n) for n in np.broadcast_to(shift.reshape(-1), len(numbers))]
+    if len(shape) - 1 in numbers or len(set(numbers)) < len(numbers) or max(map(abs, shifts), default=0) > MAX_SHIFT:
+        return None
+    return RotationKernel(dict(zip(numbers, shifts, strict=True)))
+
+
 def _create_group_normalization(site: CallSite, shapes: Shapes) -> GroupNormalizationKernel | None:
     scale, bias = site.get_constant(1), site.get_constant(2)
     groups, shape = int(site.attributes["num_groups"]), shapes[0]
@@ -75,6 +94,7 @@ SITES: dict[str, Callable[[CallSite, Shapes], SiteKernel | None]] = {
     "GroupNormalization": _create_group_normalization,
     "Interpolate": _create_interpolation,
     "ReduceMean": _create_mean,
+    "Roll": _create_rotation,
 }
 
 

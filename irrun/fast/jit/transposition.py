@@ -1,7 +1,4 @@
-"""Contiguous copies of values with other strides.
-
-Transposed matrices are copied by squares of as many rows and columns as a vector has elements, in registers.
-"""
+"""Copies of transposed matrices: squares of as many rows and columns as a vector has elements, in registers."""
 
 from __future__ import annotations
 
@@ -14,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import RESULT, Binding, Layout
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
-from irrun.fast.jit.tasks import Call, Task, make_base, make_range_task
+from irrun.fast.jit.tasks import Call, Task, make_base
 
-__all__ = ["bind_contiguous", "copy_transposed", "is_transposed", "transpose_vectors"]
+__all__ = ["copy_transposed", "is_transposed", "make_transposition", "transpose_vectors"]
 
 Array = np.ndarray[Any, Any]
 
@@ -29,8 +25,6 @@ F32 = np.dtype(np.float32)
 MIN_MATRIX_SIZE, MAX_MATRICES = 1 << 14, 64
 #: Elements of a part that a thread copies at least, and parts at most.
 MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
-#: Rows of a copy at most, since it has a table with a number for each.
-MAX_ROWS = 1 << 17
 
 
 def transpose_vectors(f: Function, vectors: Sequence[Value]) -> list[Value]:
@@ -84,7 +78,7 @@ def compile_transposition() -> Kernel:
 def is_transposed(array: Array) -> bool:
     """Return whether `copy_transposed` copies an array."""
     is_aligned = array.dtype == F32 and array.flags.aligned
-    return is_aligned and _make_task(array.shape, array.strides, MIN_MATRIX_SIZE) is not None
+    return is_aligned and make_transposition(array.shape, array.strides, MIN_MATRIX_SIZE) is not None
 
 
 def copy_transposed(array: Array, out: Array | None = None) -> Array | None:
@@ -97,7 +91,7 @@ def copy_transposed(array: Array, out: Array | None = None) -> Array | None:
         out: Where it is copied: contiguous f32 of the same shape.
     """
     is_aligned = array.dtype == F32 and array.flags.aligned
-    task = _make_task(array.shape, array.strides, MIN_MATRIX_SIZE) if is_aligned else None
+    task = make_transposition(array.shape, array.strides, MIN_MATRIX_SIZE) if is_aligned else None
     if task is None:
         return None
     result = np.empty(array.shape, F32) if out is None else out
@@ -106,7 +100,7 @@ def copy_transposed(array: Array, out: Array | None = None) -> Array | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _make_task(shape: tuple[int, ...], strides: tuple[int, ...], min_size: int) -> Task | None:
+def make_transposition(shape: tuple[int, ...], strides: tuple[int, ...], min_size: int) -> Task | None:
     """Return the task that copies transposed matrices of a size, or None for other layouts."""
     if len(shape) < 2 or math.prod(shape) < min_size:
         return None
@@ -137,55 +131,3 @@ def _make_task(shape: tuple[int, ...], strides: tuple[int, ...], min_size: int) 
             last = min(first + step, rows)
             parts.append([Call(kernel, (source, target, first, last, columns, stride // F32.itemsize))])
     return Task(parts)
-
-
-@functools.cache
-def compile_row_copy() -> Kernel:
-    """Return the kernel that copies rows, of which a table has the numbers of the first elements."""
-    names = ("source", "target", "starts")
-    integers = ("first", "last", "length")
-    f = Function("copy_rows", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
-    p = f.parameters
-    length = p["length"]
-    with f.loop(p["first"], p["last"]) as row:
-        source = f.offset(p["source"], f.load(f.offset(p["starts"], row, "i64"), "i64"))
-        target = f.offset(p["target"], row * length)
-        whole = length & -f.lanes
-        with f.loop(0, whole, f.lanes) as position:
-            f.store(f.load(f.offset(source, position), f.vector), f.offset(target, position))
-        with f.when(f.compare("slt", whole, length)):
-            mask = f.mask_range(0, length - whole)
-            f.store(f.load(f.offset(source, whole), f.vector, mask), f.offset(target, whole), mask)
-    return compile_function(f)
-
-
-def bind_contiguous(layout: Layout) -> Binding:
-    """Return the contiguous copy of a value.
-
-    Raises:
-        ValueError: Neither its rows nor its columns are contiguous, or they are short.
-    """
-    shape, strides = layout
-    task = _make_task(shape, strides, 1) or _make_row_task(shape, strides)
-    return Binding(shape, [task], (0, RESULT))
-
-
-@functools.lru_cache(maxsize=256)
-def _make_row_task(shape: tuple[int, ...], strides: tuple[int, ...]) -> Task:
-    """Return the task that copies contiguous rows."""
-    axis, length = len(shape), 1
-    while axis and (shape[axis - 1] == 1 or strides[axis - 1] == F32.itemsize * length):
-        axis -= 1
-        length *= shape[axis]
-    rows = math.prod(shape[:axis])
-    if length < get_lanes() // 2 or rows > MAX_ROWS or any(stride % F32.itemsize for stride in strides):
-        raise ValueError("expected longer rows")
-    starts = np.zeros(shape[:axis], np.int64)
-    for i in range(axis):
-        step = np.arange(shape[i], dtype=np.int64) * (strides[i] // F32.itemsize)
-        starts += step.reshape((-1,) + (1,) * (axis - i - 1))
-    count = max(1, min(MAX_PARTS, rows, rows * length // MIN_PART_SIZE))
-    places = make_base(0), make_base(1), get_address(starts)
-    task = make_range_task(compile_row_copy(), places, rows, count, (length,))
-    task.keep(starts)
-    return task

@@ -48,6 +48,8 @@ def pad_1(data: Array, pads_begin: Array, pads_end: Array, pad_value: Array | No
             f" the rank of data"
         )
     shape = [max(0, b + n + e) for b, n, e in zip(begins, data.shape, ends, strict=True)]
+    if not any(begins) and not any(ends):
+        return data[...]
     if pad_mode == "constant":
         return pad_with_constant(data, begins, shape, pad_value)
     check_allocation(shape, data.dtype)

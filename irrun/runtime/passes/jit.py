@@ -35,9 +35,7 @@ Array = np.ndarray[Any, Any]
 F32 = np.dtype(np.float32)
 
 #: Elements from which a single operation is compiled that NumPy computes in one pass.
-MIN_CHEAP_SIZE = 1 << 18
-#: The same for operations with an operand that is smaller than the value, which NumPy computes in short rows.
-MIN_BROADCAST_SIZE = 1 << 15
+MIN_CHEAP_SIZE = 1 << 15
 #: Elements from which other expressions are compiled.
 MIN_SIZE = 1 << 11
 #: Operations of a group at most: each operand takes a register.
@@ -179,15 +177,8 @@ class Compilation:
             return None
         self.extend(group)
         size = math.prod(d or 64 for d in shape)
-        limit = MIN_SIZE
-        if group.is_cheap and len(group.members) == 1:
-            limit = MIN_BROADCAST_SIZE if any(map(self.is_gate, group.operands)) else MIN_CHEAP_SIZE
+        limit = MIN_CHEAP_SIZE if group.is_cheap and len(group.members) == 1 else MIN_SIZE
         return group if group.members and size >= limit else None
-
-    def is_gate(self, operand: int | Array) -> bool:
-        """Return whether an operand has several elements, but one for each row of the last axis."""
-        shape = operand.shape if isinstance(operand, np.ndarray) else self.get_shape(operand) or ()
-        return bool(shape) and shape[-1] == 1 and math.prod(d or 64 for d in shape) > 1
 
     def choose_running_value(self, instruction: Instruction) -> int | None:
         """Return the input that has the shape of the result."""

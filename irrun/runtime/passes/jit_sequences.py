@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.jit.bindings import Binding, Layout, Shape, get_strides
+from irrun.fast.jit.copies import bind_contiguous
 from irrun.fast.jit.sequences import Computation, Concatenation, Member, SequenceKernel, Views, view_layout
-from irrun.fast.jit.transposition import bind_contiguous
 from irrun.ir.graph import Port
 from irrun.runtime.program import ABSENT, Instruction, Program
 
@@ -26,8 +26,8 @@ F32 = np.dtype(np.float32)
 
 #: Operations whose outputs are contiguous views of a contiguous input, at least along the first axis that is not 1.
 CONTIGUOUS_VIEWS = frozenset(("Reshape", "Split", "Squeeze", "Unsqueeze", "VariadicSplit"))
-#: Operations whose outputs are views of their first input.
-VIEWS = CONTIGUOUS_VIEWS | {"Transpose"}
+#: Operations whose outputs may be views of their first input, such as padding by 0 elements.
+VIEWS = CONTIGUOUS_VIEWS | {"Pad", "Slice", "StridedSlice", "Transpose"}
 #: Members of a sequence at most. In between, runs check their time limits, and whether other programs use the cores.
 MAX_MEMBERS = 40
 

@@ -1,0 +1,114 @@
+"""Contiguous copies of values with other strides, and of rotated values."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import RESULT, Binding, Layout, get_layout
+from irrun.fast.jit.code import Function
+from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.tasks import Task, make_base, make_range_task
+from irrun.fast.jit.transposition import make_transposition
+from irrun.threads import copy_unaligned
+
+__all__ = ["RotationKernel", "bind_contiguous"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+#: Elements of a part that a thread copies at least, and parts at most.
+MIN_PART_SIZE, MAX_PARTS = 1 << 15, 16
+#: Rows of a copy at most, since it has a table with a number for each.
+MAX_ROWS = 1 << 17
+
+
+@functools.cache
+def compile_row_copy() -> Kernel:
+    """Return the kernel that copies rows, of which a table has the numbers of the first elements."""
+    names = ("source", "target", "starts")
+    integers = ("first", "last", "length")
+    f = Function("copy_listed", [*((n, "ptr") for n in names), *((n, "i64") for n in integers)], get_lanes())
+    p = f.parameters
+    length = p["length"]
+    whole = length & -f.lanes
+    with f.loop(p["first"], p["last"]) as row:
+        source = f.offset(p["source"], f.load(f.offset(p["starts"], row, "i64"), "i64"))
+        target = f.offset(p["target"], row * length)
+        with f.loop(0, whole, f.lanes) as position:
+            f.store(f.load(f.offset(source, position), f.vector), f.offset(target, position))
+        with f.when(f.compare("slt", whole, length)):
+            mask = f.mask_range(0, length - whole)
+            f.store(f.load(f.offset(source, whole), f.vector, mask), f.offset(target, whole), mask)
+    return compile_function(f)
+
+
+def bind_contiguous(layout: Layout) -> Binding:
+    """Return the contiguous copy of a value.
+
+    Raises:
+        ValueError: Neither its rows nor its columns are contiguous, or they are short.
+    """
+    task = make_transposition(*layout, 1) or _make_row_task(layout)
+    return Binding(layout.shape, [task], (0, RESULT))
+
+
+@functools.lru_cache(maxsize=256)
+def _make_row_task(layout: Layout, shifts: tuple[tuple[int, int], ...] = ()) -> Task:
+    """Return the task that copies contiguous rows of a value, which is rotated along some axes."""
+    shape, strides = layout
+    rotated = dict(shifts)
+    axis, length = len(shape), 1
+    while axis and axis - 1 not in rotated and (shape[axis - 1] == 1 or strides[axis - 1] == F32.itemsize * length):
+        axis -= 1
+        length *= shape[axis]
+    rows = math.prod(shape[:axis])
+    if length < get_lanes() // 2 or rows > MAX_ROWS or any(stride % F32.itemsize for stride in strides):
+        raise ValueError("expected longer rows")
+    starts = np.zeros(shape[:axis], np.int64)
+    for i in range(axis):
+        numbers = (np.arange(shape[i], dtype=np.int64) - rotated.get(i, 0)) % shape[i]
+        starts += (numbers * (strides[i] // F32.itemsize)).reshape((-1,) + (1,) * (axis - i - 1))
+    count = max(1, min(MAX_PARTS, rows, rows * length // MIN_PART_SIZE))
+    places = make_base(0), make_base(1), get_address(starts)
+    task = make_range_task(compile_row_copy(), places, rows, count, (length,))
+    task.keep(starts)
+    return task
+
+
+class RotationKernel:
+    """The kernel of Roll, along axes before the last ones.
+
+    Args:
+        shifts: By axis, the number of elements by which a value is rotated.
+    """
+
+    description = "compiled: rotation, copies of rows"
+
+    def __init__(self, shifts: Mapping[int, int]) -> None:
+        self._shifts = tuple(shifts.items())
+
+    def __call__(self, data: Array) -> Array:
+        """Rotate."""
+        if data.dtype != F32:
+            raise ValueError("expected f32")
+        data = copy_unaligned(data)
+        return self.bind_layouts([get_layout(data)]).run([data])
+
+    def bind_layouts(self, layouts: Sequence[Layout]) -> Binding:
+        """Return the rotation of a value of a layout.
+
+        Raises:
+            ValueError: The value is empty, has other axes, or rows that are rotated or short.
+        """
+        (layout,) = layouts
+        axes = [axis for axis, _ in self._shifts]
+        if not math.prod(layout.shape) or max(axes, default=0) >= len(layout.shape):
+            raise ValueError("expected elements, and the axes that are rotated")
+        return Binding(layout.shape, [_make_row_task(layout, self._shifts)], (0, RESULT))
