@@ -13,7 +13,7 @@ from irrun.inspection.comparison import LayerComparison
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.openvino_reference import OpenVinoBody, OpenVinoReference
 from irrun.inspection.replay import isolate_layer
-from irrun.ir.graph import Edge, Graph, Layer
+from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
 from irrun.runtime.executor import Scope
 from irrun.runtime.request import CompiledModel
@@ -108,10 +108,6 @@ def _make_body_model(model: Model, graph: Graph, values: dict[int, Array]) -> Mo
     """Return a body as a model whose Parameters are those that have a value."""
     unused = {p.id for p in graph.find_layers("Parameter") if p.id not in values}
     dropped = unused | {e.to_layer for e in graph.edges if e.from_layer in unused}
-    layers = []
-    for layer in graph.layers:
-        if layer.id in dropped:
-            continue
-        layers.append(layer)
-    edges = [Edge(*e) for e in graph.edges if e.from_layer not in dropped and e.to_layer not in dropped]
+    layers = [layer for layer in graph.layers if layer.id not in dropped]
+    edges = [e for e in graph.edges if e.from_layer not in unused]
     return Model(Graph(layers, edges, "body"), model.weights)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from ir_text import write_row_loop
 
 import irrun
 from inspection import networks, planted
@@ -265,3 +266,38 @@ def test_models_are_read_from_files(tmp_path):
     irrun.save_model(make_perceptron(16, 8), tmp_path / "quantized.xml")
     cure = find_cure(str(tmp_path / "exact.xml"), tmp_path / "quantized.xml", get_inputs(), 1)
     assert cure.initial_db == pytest.approx(predict(make_perceptron(16, 8), make_perceptron()))
+
+
+def test_outputs_that_cannot_be_compared_are_left_out():
+    exact, quantized = make_perceptron(), make_perceptron(16, 8)
+    expected = find_cure(exact, quantized, get_inputs(), 1)
+    exact.graph.layers.append(Layer(90, "last", "ShapeOf", "opset3", {"output_type": "i64"}, [Port(0)], [Port(1)]))
+    exact.graph.layers.append(Layer(91, "y3", "Result", inputs=[Port(0)]))
+    source = next(e for e in exact.graph.edges if exact.graph.layers[e.to_layer].name == "m1")
+    exact.graph.edges += [Edge(source.from_layer, source.from_port, 90, 0), Edge(90, 1, 91, 0)]
+    assert find_cure(exact, quantized, get_inputs(), 1).initial_db == pytest.approx(expected.initial_db)
+    assert find_cure(quantized, exact, get_inputs(), 1).initial_db == pytest.approx(expected.initial_db)
+
+
+def test_weights_behind_quantizers_are_quantized():
+    def make_network(levels):
+        rows = [Row("x", "Parameter"), Row("w", "Constant", value=np.float32([[0.3, 0.7]]))]
+        rows += make_quantizer("q", "w", levels) if levels else []
+        rows += [Row("v", "Abs", ["q" if levels else "w"]), Row("p", "Multiply", ["x", "v"]), Row("y", "Result", ["p"])]
+        return make_model(*rows)
+
+    cure = find_cure(make_network(0), make_network(4), [np.float32([[1, 2]])], 3)
+    assert [step.layer for step in cure.steps] == ["p"]
+
+
+def test_loops_are_run_as_they_are(tmp_path):
+    def make_network(levels):
+        model = irrun.read_model(write_row_loop(tmp_path))
+        loop = model.graph.layers[1]
+        rows = [Row("x", "Parameter"), *(make_quantizer("q", "x", levels) if levels else [])]
+        rows += [Row("e", "Exp", ["q" if levels else "x"]), Row("it", "TensorIterator", ["e"], bodies=loop.bodies)]
+        return make_model(*rows, Row("y", "Result", ["it"]))
+
+    x = np.float32([[0.3, 0.7, -0.1], [0.2, 0.5, 0.9]])
+    cure = find_cure(make_network(0), make_network(4), [x], 3)
+    assert [(step.layer, step.sqnr_db) for step in cure.steps] == [("e", math.inf)]

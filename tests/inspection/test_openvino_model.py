@@ -133,16 +133,17 @@ def test_only_layers_that_compute_something_are_read(tmp_path):
         Row("c", "Constant", value=np.float32([1, 2, 3])),
         Row("d", "Exp", ["c"], shapes=[(3,)]),
         Row("a", "Add", ["x", "d"], shapes=[(2, 3)]),
+        Row("unused", "Exp", ["x"], shapes=[(2, 3)]),
         Row("k", "Constant", value=np.int64(1)),
         Row("t", "TopK", ["a", "k"], {"axis": "1", "mode": "max", "sort": "value", "index_element_type": "i32"}, 2),
         Row("y", "Result", ["t:0"]),
     )
-    for port, name in zip(model.graph.layers[5].outputs, ("f32", "i32"), strict=True):
+    for port, name in zip(model.graph.layers[6].outputs, ("f32", "i32"), strict=True):
         port.element_type, port.shape = ELEMENT_TYPES[name], PartialShape((2, 1))
     reference = OpenVinoReference("openvino", model, [X])
     layers = {n.name: n for n in model.graph.layers}
     assert {name: reference.find_match(n) for name, n in layers.items()} == {
-        "x": None, "c": None, "d": None, "a": "name", "k": None, "t": "name", "y": None,
+        "x": None, "c": None, "d": None, "a": "name", "unused": None, "k": None, "t": "name", "y": None,
     }  # fmt: skip
     assert reference.get_value(layers["t"], 0, ()) is not None
     assert reference.get_value(layers["t"], 1, ()) is None

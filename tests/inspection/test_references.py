@@ -455,3 +455,12 @@ def test_attributes_are_compared_in_the_order_of_the_model():
         for own in attributes
     ]
     assert compare(models[0], models[1], 5 * X).first.reason == "min is 0, in the reference -1"
+
+
+def test_layers_that_compute_constants_in_one_model_only_are_not_compared():
+    def make(source, alpha):
+        rows = [Row("x", "Parameter"), Row("c", "Constant", value=X), Row("d", "Elu", [source], {"alpha": alpha})]
+        return make_model(*rows, Row("p", "Multiply", ["x", "d"]), Row("y", "Result", ["p"]))
+
+    result = compare(make("c", "1"), make("x", "2"), X)
+    assert [(n.key, n.verdict) for n in result.layers] == [("p", "exact")]

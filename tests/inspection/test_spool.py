@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+from types import ModuleType
+
 import ml_dtypes
 import numpy as np
 import pytest
 
+from irrun import inspection
 from irrun.inspection import instruments, metrics, openvino_model, rounding, spool, trace_file
 
 VALUES = {
@@ -58,3 +62,20 @@ def test_memory_of_inspections_is_limited():
     assert metrics.CHUNK == rounding.SAMPLE == 2**16
     assert instruments.MAX_EVENTS == 200_000
     assert openvino_model.SMALL_BATCH == 24
+
+
+def test_names_of_the_package_are_not_its_modules():
+    assert dir(inspection) == sorted(inspection.__all__)
+    assert "profile" in dir(inspection)
+    importlib.import_module("irrun.inspection.profile")
+    importlib.import_module("irrun.inspection.compare")
+    assert not isinstance(inspection.profile, ModuleType)
+    assert not isinstance(inspection.compare, ModuleType)
+    assert isinstance(inspection.spool, ModuleType)
+    with pytest.raises(AttributeError, match=r"module 'irrun\.inspection' has no attribute 'nothing'"):
+        _ = inspection.nothing
+
+
+def test_functions_of_the_package_can_be_replaced(monkeypatch):
+    monkeypatch.setattr(inspection, "profile", len)
+    assert inspection.profile is len
