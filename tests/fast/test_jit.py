@@ -229,6 +229,17 @@ def test_softmax_and_normalization_agree_with_plain_kernels(length):
             np.testing.assert_allclose(result, mvn_6(y, np.array([2]), **attributes), rtol=1e-5, atol=1e-5)
 
 
+def test_operands_of_transposed_rows_are_copied():
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ExpressionKernel
+
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=shape).astype(np.float32) for shape in ((4, 600, 300), (4, 300, 600)))
+    kernel = ExpressionKernel(3, (Step("Add", (0, 1)),), [None])
+    np.testing.assert_array_equal(kernel(x, y.swapaxes(1, 2)), x + y.swapaxes(1, 2))
+    np.testing.assert_array_equal(kernel(x, y[:, :, :1].swapaxes(1, 2)), x + y[:, :, :1].swapaxes(1, 2))
+
+
 @pytest.mark.parametrize("mask", [None, "full", "row", "boolean", "causal"])
 def test_attention_agrees_with_the_plain_kernel(mask):
     from irrun.fast.jit.attention import AttentionKernel

@@ -78,6 +78,8 @@ class ExpressionKernel:
         if data.dtype != F32 or data.ndim != self._rank or not data.size:
             raise ValueError("expected f32 of the declared rank")
         data = make_contiguous(data)
+        if not all(map(_has_rows, variables)):
+            variables = tuple([make_contiguous(x) for x in variables])
         operands = _merge(self._constants, variables)
         key = (data.shape, *[x.shape for x in variables], *[x.strides for x in variables])
         task = self._tasks.get(key)
@@ -112,6 +114,11 @@ class ExpressionKernel:
         variables = [make_placeholder(s) for s in shapes]
         layouts = tuple((x.shape, x.strides) for x in _merge(self._constants, variables))
         compile_rows(Expression(plan_rows(shape, layouts)[0], self._expression.steps))
+
+
+def _has_rows(operand: Array) -> bool:
+    """Return whether the elements along the last axis of an operand are next to each other, or the same."""
+    return not operand.ndim or operand.shape[-1] == 1 or operand.strides[-1] in (0, F32.itemsize)
 
 
 def make_placeholder(shape: tuple[int, ...]) -> Array:
