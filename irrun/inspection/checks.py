@@ -127,8 +127,7 @@ class _LayerState:
     elements: int = 0
     is_made: dict[str, bool] = field(default_factory=dict)
     largest: float = -math.inf
-    low: Array | None = None
-    high: Array | None = None
+    limits: tuple[Array, Array] | None = None
     channel_elements: int = 0
 
     def count(self, kind: str, number: int) -> None:
@@ -298,14 +297,13 @@ class _Checker:
         return findings
 
     def describe_channels(self, state: _LayerState) -> list[CheckFinding]:
-        zero, constant = count_channels(state)
-        inherited = [count_channels(s) for s in self.find_inputs(state)]
+        inherited = [find_constant_channels(s) for s in self.find_inputs(state)]
         findings = []
-        total = 0 if state.low is None else state.low.size
-        for kind, count, position in (("zero", zero, 0), ("constant", constant, 1)):
-            if count and all(counts[position] != count for counts in inherited):
+        for kind, channels in find_constant_channels(state).items():
+            count = np.count_nonzero(channels)
+            if count and all(np.count_nonzero(other[kind]) != count for other in inherited):
                 adjective = "always zero" if kind == "zero" else "constant"
-                message = f"{count} of {total} channels are {adjective} over all inputs"
+                message = f"{count} of {channels.size} channels are {adjective} over all inputs"
                 findings.append(self.make_finding(f"{kind} channels", "note", state, message))
         return findings
 
@@ -356,25 +354,29 @@ def track_channels(state: _LayerState, value: Array) -> None:
     axis = 1 if value.ndim >= 4 else value.ndim - 1
     others = tuple(i for i in range(value.ndim) if i != axis)
     low, high = widen(value.min(axis=others)), widen(value.max(axis=others))
-    if state.low is not None and state.high is not None:
-        if state.low.shape != low.shape:
+    if state.limits is not None:
+        if state.limits[0].shape != low.shape:
             return
-        low, high = np.minimum(low, state.low), np.maximum(high, state.high)
-    state.low, state.high = low, high
+        low, high = np.minimum(low, state.limits[0]), np.maximum(high, state.limits[1])
+    state.limits = low, high
     state.channel_elements += value.size // value.shape[axis]
 
 
-def count_channels(state: _LayerState) -> tuple[int, int]:
-    """Return the number of channels that are always zero and of those that have another constant value.
+def find_constant_channels(state: _LayerState) -> dict[str, Array]:
+    """Return which channels are always zero, and which ones have another constant value.
 
     Args:
         state: The ranges of the channels.
+
+    Returns:
+        Booleans for the kinds "zero" and "constant"; empty if there are too few elements.
     """
-    if state.low is None or state.high is None or state.channel_elements < MINIMUM_ELEMENTS:
-        return 0, 0
-    is_constant = state.low == state.high
-    is_zero = is_constant & (state.low == 0)
-    return int(np.count_nonzero(is_zero)), int(np.count_nonzero(is_constant & ~is_zero))
+    if state.limits is None or state.channel_elements < MINIMUM_ELEMENTS:
+        return {"zero": np.array([]), "constant": np.array([])}
+    low, high = state.limits
+    is_constant = low == high
+    is_zero = is_constant & (low == 0)
+    return {"zero": is_zero, "constant": is_constant & ~is_zero}
 
 
 def _get_finfo(dtype: np.dtype[Any]) -> Any:

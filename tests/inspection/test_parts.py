@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -256,7 +257,10 @@ def test_bodies_of_a_counterpart_are_entered_with_it(tmp_path):
 
 def test_parameters_of_bodies_with_other_names_are_matched_by_position(tmp_path):
     other = irrun.read_model(write_row_loop(tmp_path))
-    other.graph.layers[1].bodies["body"].graph.layers[0].name = "renamed"
+    body = other.graph.layers[1].bodies["body"]
+    body.graph.layers[0] = replace(body.graph.layers[0], id=40, name="renamed")
+    body.graph.edges[0] = body.graph.edges[0]._replace(from_layer=40)
+    body.inputs[0].internal_layer_id = 40
     frame = make_loop_frame(tmp_path, other=other)
     (first, _) = frame.enter(frame.model.graph.layers[1])
     part = first.make_part({1})
