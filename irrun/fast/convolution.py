@@ -32,7 +32,7 @@ __all__ = ["METHODS", "ConvolutionKernel", "MethodEntry"]
 Array = np.ndarray[Any, Any]
 
 #: Winograd's algorithm: input and output channels at least, and tiles per image at least.
-MIN_WINOGRAD_CHANNELS, MIN_WINOGRAD_TILES = 32, 32
+MIN_WINOGRAD_CHANNELS, MIN_WINOGRAD_TILES = 16, 25
 #: Data shapes whose methods a kernel keeps.
 MAX_SHAPES = 16
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.convolution_problem import Finish, Problem, count_products, split_range
+from irrun.fast.convolution_problem import MULTIPLICATION_RATE, Finish, Problem, count_products, split_range
 from irrun.fast.scratch import get_scratch
 from irrun.ops._support.windows import Windows
-from irrun.threads import run_parallel
+from irrun.threads import divide_time, run_parallel
 
 __all__ = ["ColumnMethod", "PointwiseMethod", "VectorMethod", "suits_vectors"]
 
@@ -19,8 +19,10 @@ Array = np.ndarray[Any, Any]
 
 #: Parts of a product begin at multiples of it, as the blocks of BLAS do.
 PART_MULTIPLE = 64
+#: Products are divided by positions if there are so many for each channel, else by channels.
+MAX_ASPECT = 64
 #: Elements of the columns that are copied at a time: enough for an efficient product, few enough for the cache.
-COLUMN_BLOCK = 1 << 18
+COLUMN_BLOCK = 1 << 19
 #: Positions of a block at least, for an efficient product.
 MIN_BLOCK_POSITIONS = 64
 
@@ -87,10 +89,10 @@ class PointwiseMethod:
         channels, positions = [slice(0, p.c_out)], [slice(0, p.positions)]
         if p.groups > 1:
             groups = split_range(p.groups, count)
-        elif p.positions >= p.c_out:
+        elif p.positions >= MAX_ASPECT * p.c_out:
             positions = split_range(p.positions, count, PART_MULTIPLE)
-        else:
-            channels = split_range(p.c_out, count, PART_MULTIPLE)
+        else:  # what follows is computed for whole channels, which are contiguous
+            channels = split_range(p.c_out, divide_time(p.c_out * p.c_in * p.positions // MULTIPLICATION_RATE // 2), 16)
         return list(itertools.product(range(p.batch), groups, channels, positions))
 
     def __call__(self, data: Array, result: Array, finish: Finish) -> None:
@@ -129,14 +131,15 @@ class ColumnMethod:
         output_shape = p.windows.output_shape
         self.row_size = p.positions // output_shape[0]
         row_step = max(1, -(-MIN_BLOCK_POSITIONS // self.row_size), COLUMN_BLOCK // (self.length * self.row_size))
-        rows = split_range(output_shape[0], -(-output_shape[0] // row_step))
+        row_blocks = -(-output_shape[0] // row_step)
+        rows = split_range(output_shape[0], 2 * round(row_blocks / 2) if row_blocks > 1 else 1)
         group_step = max(1, COLUMN_BLOCK // (self.length * p.positions)) if len(rows) == 1 else 1
         groups = split_range(p.groups, -(-p.groups // group_step))
         #: The image, the groups and the rows of windows of each block.
         self.blocks = list(itertools.product(range(p.batch), groups, rows))
         total = p.batch * p.groups * p.c_out * self.length * p.positions
-        #: Few large blocks are divided by output channels instead.
-        per_block = count_products(total // len(self.blocks)) if len(self.blocks) < 4 and p.groups == 1 else 1
+        #: A single block is divided by output channels instead, into few parts, since the columns are packed for each.
+        per_block = count_products(total // 4) if len(self.blocks) == 1 and p.groups == 1 else 1
         self.channels = split_range(p.c_out, per_block, PART_MULTIPLE)
         self.is_padded_at_once = math.prod(p.spatial) * p.c_in * p.groups <= COLUMN_BLOCK
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.convolution_problem import Finish, Problem, split_range
+from irrun.fast.convolution_problem import Finish, Problem, count_products, split_range
 from irrun.fast.packing import allocate_weights
 from irrun.fast.scratch import get_scratch
 from irrun.threads import run_parallel
@@ -22,6 +22,8 @@ Array = np.ndarray[Any, Any]
 
 #: Elements of the transformed data and results of a block, and tiles that it has at least for efficient products.
 BLOCK_SIZE, MIN_BLOCK_TILES = 1 << 18, 256
+#: Multiplications of a block at least, so that two threads rarely wait for the interpreter's lock.
+MIN_BLOCK_PRODUCTS = 1 << 24
 #: Elements of the transformed filters that are computed at a time, in the processor's cache.
 FILTER_BLOCK_SIZE = 1 << 15
 #: The transformation of filters.
@@ -64,8 +66,13 @@ class WinogradMethod:
         self.row = self.tile_columns + 1
         tile_rows = -(-height // 2)
         per_tile = 16 * (p.c_in + p.c_out)
-        block_tiles = max(MIN_BLOCK_TILES, BLOCK_SIZE // per_tile)
-        self.rows = split_range(tile_rows, -(-tile_rows * self.row // block_tiles))
+        block_tiles = max(MIN_BLOCK_TILES, BLOCK_SIZE // per_tile, MIN_BLOCK_PRODUCTS // (16 * p.c_in * p.c_out))
+        count = -(-tile_rows * self.row // block_tiles)
+        self.rows = split_range(tile_rows, 2 * round(count / 2) if count > 1 else 1)
+        #: A single block is divided by its 16 products instead.
+        is_single = len(self.rows) * p.batch == 1
+        work = 16 * p.c_in * p.c_out * tile_rows * self.row
+        self.products = split_range(16, min(4, count_products(work)) if is_single else 1)
 
     def __call__(self, data: Array, result: Array, finish: Finish) -> None:
         """Compute the convolution; see `Method`."""
@@ -106,7 +113,13 @@ class WinogradMethod:
         )
         tile_data = transformed.reshape(16, c_in, padded)[..., :size]
         products = get_scratch("winograd products", 4, 4, c_out, size)
-        np.matmul(self.filters, tile_data, out=products.reshape(16, c_out, size))
+        results = products.reshape(16, c_out, size)
+
+        def multiply(number: int) -> None:
+            part = self.products[number]
+            np.matmul(self.filters[part], tile_data[part], out=results[part])
+
+        run_parallel(multiply, len(self.products))
         sums = get_scratch("winograd sums", 2, 4, c_out, size)
         _sum_pairs(products, sums)
         outputs = get_scratch("winograd outputs", 2, 2, c_out, size)
