@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import mmap
 import sys
@@ -17,8 +18,8 @@ Array = np.ndarray[Any, Any]
 
 #: Number of bytes of new weights after which the memory of their originals is released.
 RELEASE_INTERVAL = 1 << 24
-#: Weights of at least this many bytes have their own pages.
-MIN_OWN_PAGES = 1 << 16
+#: Weights of at least this many bytes have pages of their own, and huge ones where the system has them.
+MIN_OWN_PAGES, MIN_HUGE_PAGES = 1 << 16, 1 << 21
 
 
 def allocate_weights(shape: tuple[int, ...]) -> Array:
@@ -34,6 +35,9 @@ def allocate_weights(shape: tuple[int, ...]) -> Array:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise MemoryError(f"cannot allocate {size} bytes for weights") from error
+    if size >= MIN_HUGE_PAGES and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a system without them
+            pages.madvise(mmap.MADV_HUGEPAGE)
     return np.frombuffer(pages, np.float32).reshape(shape)
 
 

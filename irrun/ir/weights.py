@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import stat
+import sys
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
@@ -17,6 +21,14 @@ __all__ = ["MissingWeightsError", "Weights", "WeightsSource"]
 
 #: The weights of a model as a path, bytes, or an array.
 WeightsSource = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, "np.ndarray[Any, Any]"]
+
+
+#: MADV_POPULATE_READ of Linux since 5.14, which Python does not name.
+MADV_POPULATE_READ = 22
+#: Bytes that are mapped at a time: meanwhile, the process cannot request other memory from the system.
+MAPPED_AT_ONCE = 1 << 24
+#: Arrays of fewer bytes are not read in advance, and no more bytes than this in all.
+MIN_PREFETCHED, MAX_PREFETCHED = 1 << 16, 1 << 30
 
 
 class MissingWeightsError(ModelError):
@@ -38,6 +50,9 @@ class Weights:
     def __init__(self, buffer: Any = b"", path: Path | None = None, missing: Path | None = None) -> None:
         self._mapping = buffer if isinstance(buffer, mmap.mmap) else None
         self._address: int | None = None
+        #: The first pages of arrays that were released. While the lock is held, no others are released.
+        self._released: set[int] = set()
+        self._lock = threading.Lock()
         self._buffer = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
         self.path = path
         self._missing = missing
@@ -116,13 +131,55 @@ class Weights:
             return
         if array is None:
             self._mapping.madvise(mmap.MADV_DONTNEED)
-        elif array.flags.forc:
-            if self._address is None:
-                self._address = _get_address(self._mapping)
-            start = array.__array_interface__["data"][0] - self._address
-            first, stop = -(-start // mmap.PAGESIZE), (start + array.nbytes) // mmap.PAGESIZE
-            if start >= 0 and start + array.nbytes <= len(self._buffer) and first < stop:
+            return
+        start, stop = self._find(array)
+        first, stop = -(-start // mmap.PAGESIZE), stop // mmap.PAGESIZE
+        if first < stop:
+            with self._lock:
+                self._released.add(start)
                 self._mapping.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (stop - first) * mmap.PAGESIZE)
+
+    def prefetch(self, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+        """Start to map arrays into memory in another thread, where the system can do that.
+
+        When data are read for the first time, the system maps 16 pages at a time. That takes several times as long
+        as mapping many at once, a quarter of the time of a first run.
+
+        Args:
+            arrays: Views, in the order in which they will be read. Those of other memory are ignored.
+        """
+        if self._mapping is None or sys.platform != "linux":
+            return
+        sections, total = [], 0
+        for start, stop in map(self._find, arrays):
+            total += stop - start
+            if stop - start >= MIN_PREFETCHED and total <= MAX_PREFETCHED:
+                sections.append((start, stop))
+        if sections:
+            threading.Thread(target=self._map_sections, args=(sections,), name="irrun-weights", daemon=True).start()
+
+    def _map_sections(self, sections: Sequence[tuple[int, int]]) -> None:
+        """Map sections of the file into memory, except for those that were released in the meantime."""
+        madvise = ctypes.CDLL(None).madvise
+        madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+        for start, stop in sections:
+            for first in range(start - start % mmap.PAGESIZE, stop, MAPPED_AT_ONCE):
+                with self._lock:
+                    if start in self._released:
+                        break
+                    size = min(MAPPED_AT_ONCE, stop - first)
+                    if madvise((self._address or 0) + first, size, MADV_POPULATE_READ):
+                        return  # an older system
+
+    def _find(self, array: np.ndarray[Any, Any]) -> tuple[int, int]:
+        """Return the positions of the first byte of an array, and of the byte after it; (0, 0) if it is no view."""
+        if self._mapping is None or not array.flags.forc:
+            return 0, 0
+        if self._address is None:
+            self._address = _get_address(self._mapping)
+        start = array.__array_interface__["data"][0] - self._address
+        stop = start + array.nbytes
+        return (start, stop) if start >= 0 and stop <= len(self._buffer) else (0, 0)
 
 
 def _get_address(mapping: mmap.mmap) -> int:

@@ -44,6 +44,8 @@ Array = np.ndarray[Any, Any]
 
 #: Executors that a request keeps: each has its own copies of what kernels prepare for a request.
 MAX_EXECUTORS = 6
+#: Operations that read all of their constants; others may only look up some rows.
+READ_AS_A_WHOLE = ("Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul")
 #: Names of OpenVINO's devices that are accepted.
 DEVICES = ("CPU", "AUTO", "AUTO:CPU")
 
@@ -213,6 +215,7 @@ class CompiledModel:
         keep_freed_blocks()
         self._shape_cache: ShapeCache | None = None
         self._request: InferRequest | None = None
+        self._has_run = False
 
     def __repr__(self) -> str:
         return f"<CompiledModel: {self.model!r}>"
@@ -262,6 +265,14 @@ class CompiledModel:
         if cache is None or cache.program is not program:
             cache = self._shape_cache = ShapeCache(program, self.optimize)
         return cache
+
+    def _prefetch_weights(self, program: Program) -> None:
+        """Map the weights into memory while the first run computes."""
+        self._has_run = True
+        instructions = (i for instruction in program.instructions for i in instruction.plain or (instruction,))
+        slots = [s for i in instructions if i.operation.type in READ_AS_A_WHOLE for s in i.inputs]
+        constants = [program.initial[slot] for slot in dict.fromkeys(slots) if slot in program.constant_layers]
+        self.model.weights.prefetch([value for value in constants if value is not None])
 
     def _get_plain_program(self) -> Program:
         """Return the program of runs with observers."""
@@ -504,6 +515,8 @@ class InferRequest:
         if self._state.observers:
             return self._get_executor(compiled._get_plain_program()).run(arguments)
         program = compiled._get_fast_program()
+        if not compiled._has_run:
+            compiled._prefetch_weights(program)
         cache = compiled._get_shape_cache(program)
         if not cache.pays or self._state.instrument is not None:  # which measures all layers
             return self._get_executor(program).run(arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -91,3 +92,45 @@ def test_memory_of_one_array_or_of_the_whole_file_is_released(tmp_path):
     weights.release()
     assert count_resident_bytes(path) == 0
     np.testing.assert_array_equal(arrays[0].ravel(), numbers[25 : 25 + arrays[0].size])
+
+
+def wait_for_mapping():
+    for thread in threading.enumerate():
+        if thread.name == "irrun-weights":
+            thread.join()
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="requires the maps of Linux")
+def test_arrays_are_mapped_in_advance_unless_they_were_released(tmp_path, monkeypatch):
+    path, size = tmp_path / "model.bin", 1 << 21
+    np.arange(4 * size // 4, dtype=np.float32).tofile(path)
+    weights = Weights.open(path)
+    first, last = (Constant.from_weights(weights, F32, (size // 4,), o).to_array() for o in (0, 3 * size))
+    weights.prefetch([np.ones(size), last[:: size // 64], first[:100]])  # other memory, not contiguous, small
+    wait_for_mapping()
+    assert count_resident_bytes(path) == 0
+    weights.prefetch([first, last])
+    wait_for_mapping()
+    if not count_resident_bytes(path):
+        pytest.skip("requires Linux 5.14")
+    assert count_resident_bytes(path) >= 2 * size
+    weights.release(first)
+    weights.release()
+    weights.prefetch([first, last])
+    wait_for_mapping()
+    assert size <= count_resident_bytes(path) <= 2 * size
+    np.testing.assert_array_equal(first, np.arange(size // 4))
+    weights.release()
+    monkeypatch.setattr("irrun.ir.weights.MAX_PREFETCHED", size - 1)
+    weights.prefetch([last])
+    wait_for_mapping()
+    assert count_resident_bytes(path) == 0
+
+
+def test_other_weights_than_files_are_neither_mapped_nor_released():
+    weights = Weights(bytes(1 << 20))
+    array = Constant.from_weights(weights, F32, (1 << 18,), 0).to_array()
+    weights.prefetch([array])
+    weights.release(array)
+    weights.release()
+    assert not array.any()

@@ -51,7 +51,7 @@ AREAS = {
 #: Area -> further tests of what survives: those that run irrun in other processes, and those of code that runs when
 #: irrun is imported, which the records do not contain.
 FURTHER_TESTS = {
-    "ops": ["tests/ops/test_registry.py", "tests/ops/test_flops.py"],
+    "ops": ["tests/ops/test_registry.py", "tests/ops/test_flops.py", "tests/conformance/test_completeness.py"],
     "cli": ["tests/cli", "tests/examples"],
     "fast": ["tests/fast/test_functions.py"],
     "inspection": ["tests/inspection/test_debugger.py", "tests/inspection/test_reduce.py"],
@@ -61,7 +61,7 @@ FURTHER_TESTS = {
 FIRST_RUN, SECOND_RUN, THIRD_RUN, TIME_LIMIT = 60, 60, 120, 150
 
 #: Imported once, before the processes of the mutations are forked.
-PRELOADED = ["numpy", "ml_dtypes", "lxml.etree", "defusedxml", "pytest", "hypothesis", "PIL.Image", "openvino"]
+PRELOADED = ["numpy", "ml_dtypes", "lxml.etree", "pyexpat", "pytest", "hypothesis", "PIL.Image", "openvino"]
 
 Result = dict[str, Any]
 

@@ -167,3 +167,28 @@ def test_sizes_of_the_outputs_are_reported_if_they_cannot_be_copied(monkeypatch,
     monkeypatch.setattr("irrun.runtime.request._copy_if_shared", fail)
     with pytest.raises(irrun.ExecutionError, match=r"out of memory; sizes of the outputs in bytes: .*f32\[2,3\]: 24"):
         compiled(np.zeros((2, 3), np.float32))
+
+
+def test_first_run_maps_the_weights_that_are_read_as_a_whole(tmp_path, monkeypatch):
+    constant = 'element_type="f32" shape="{}" offset="{}" size="48"'
+    layers = [
+        layer(0, "Parameter", data='element_type="i64" shape="2"', outputs=[port(0, (2,), "I64")]),
+        layer(1, "Const", data=constant.format("4,3", 0), outputs=[port(0, (4, 3), "FP32")]),
+        layer(2, "Const", data='element_type="i64" shape="" offset="96" size="8"', outputs=[port(0, (), "I64")]),
+        layer(3, "Gather", "opset8", 'batch_dims="0"', [port(i) for i in range(3)], [port(3, (2, 3), "FP32")]),
+        layer(4, "Const", data=constant.format("3,4", 48), outputs=[port(0, (3, 4), "FP32")]),
+        layer(5, "MatMul", "opset1", "", [port(0, (2, 3)), port(1, (3, 4))], [port(2, (2, 4), "FP32")]),
+        layer(6, "Result", inputs=[port(0, (2, 4))]),
+    ]
+    edges = [(1, 0, 3, 0), (0, 0, 3, 1), (2, 0, 3, 2), (3, 3, 5, 0), (4, 0, 5, 1), (5, 2, 6, 0)]
+    numbers = np.arange(24, dtype=np.float32)
+    path = write(tmp_path, net(layers, edges), numbers.tobytes() + bytes(8))
+    calls = []
+    monkeypatch.setattr("irrun.ir.weights.Weights.prefetch", lambda _, arrays: calls.append(arrays))
+    compiled = irrun.compile_model(path, jit=False)
+    assert not calls
+    for _ in range(2):
+        result = compiled(np.array([1, 3]))[0]
+        np.testing.assert_array_equal(result, numbers[:12].reshape(4, 3)[[1, 3]] @ numbers[12:].reshape(3, 4))
+    ((weights,),) = calls
+    np.testing.assert_array_equal(weights, numbers[12:].reshape(3, 4))
