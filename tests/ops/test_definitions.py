@@ -658,7 +658,7 @@ def test_values_are_inserted_before_or_after_equal_ones(length: int, dtype: Any,
     rows = np.sort(RNG.integers(0, 6, (3, length)), axis=1)
     values = RNG.integers(0, 7, (3, 8))
     result = search_sorted_15(rows.astype(dtype), values.astype(dtype), right_mode=right_mode)
-    side = "right" if right_mode else "left"
+    side: Any = "right" if right_mode else "left"
     expected = [np.searchsorted(row, own, side=side) for row, own in zip(rows, values, strict=True)]
     np.testing.assert_array_equal(result, expected)
     same = search_sorted_15(rows[0].astype(dtype), values.astype(dtype), right_mode=right_mode)
@@ -757,11 +757,10 @@ def test_grid_samples_are_weighted_pixels(shape, align_corners, padding_mode) ->
         )
 
         def read(row: int, column: int, n: int = n, c: int = c) -> float:
-            inside = (
-                move_inside(row, height, padding_mode, align_corners),
-                move_inside(column, width, padding_mode, align_corners),
-            )
-            return 0.0 if None in inside else float(data[(n, c, *inside)])
+            row_inside = move_inside(row, height, padding_mode, align_corners)
+            column_inside = move_inside(column, width, padding_mode, align_corners)
+            is_pixel = row_inside is not None and column_inside is not None
+            return float(data[n, c, row_inside, column_inside]) if is_pixel else 0.0
 
         top, left = math.floor(y), math.floor(x)
         expected = sum(

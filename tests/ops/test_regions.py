@@ -271,9 +271,9 @@ def test_deformable_pooling_moves_its_bins(classes: int) -> None:
         x0, y0 = x1 + j * width / size, y1 + i * height / size
         if offsets is not None:
             label = c // (2 // classes)
-            part = i * parts // size, j * parts // size
-            x0 += offsets[(r, 2 * label, *part)] * factor * width
-            y0 += offsets[(r, 2 * label + 1, *part)] * factor * height
+            shift = offsets[r, 2 * label : 2 * label + 2, i * parts // size, j * parts // size]
+            x0 += shift[0] * factor * width
+            y0 += shift[1] * factor * height
         samples = []
         for k, m in itertools.product(range(bins_y), range(bins_x)):
             y, x = y0 + k * height / size / bins_y, x0 + m * width / size / bins_x
