@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -123,7 +124,7 @@ class _LayerState:
     layer: Layer
     key: str
     order: int
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     elements: int = 0
     is_made: dict[str, bool] = field(default_factory=dict)
     largest: float = -math.inf
@@ -131,8 +132,7 @@ class _LayerState:
     channel_elements: int = 0
 
     def count(self, kind: str, number: int) -> None:
-        if number:
-            self.counts[kind] = self.counts.get(kind, 0) + number
+        self.counts[kind] += number
 
 
 def check(
@@ -260,10 +260,10 @@ class _Checker:
         findings = []
         names = {"nan": "NaN", "infinity": "infinite"}
         for kind, name in names.items():
-            count = state.counts.get(kind, 0)
+            count = state.counts[kind]
             if not count:
                 continue
-            is_first = not any(s.counts.get(kind) and s.order < state.order for s in self.states.values())
+            is_first = not any(s.counts[kind] and s.order < state.order for s in self.states.values())
             if state.is_made[kind]:
                 cause = "from infinite inputs" if kind == "nan" and state.is_made["nan from infinity"] else "here"
                 message = f"{count} {name} elements, made {cause}" + ("; they appear here first" if is_first else "")
@@ -271,7 +271,7 @@ class _Checker:
             elif is_first:
                 message = f"{count} {name} elements, inherited from an input of the model or a constant"
                 findings.append(self.make_finding(kind, "error", state, message))
-        if state.counts.get("nan swallowed"):
+        if state.counts["nan swallowed"]:
             message = "its inputs contain NaN, its outputs do not"
             findings.append(self.make_finding("nan swallowed", "note", state, message))
         return findings
@@ -279,18 +279,18 @@ class _Checker:
     def describe_range(self, state: _LayerState) -> list[CheckFinding]:
         findings = []
         counts, total = state.counts, max(state.elements, 1)
-        if counts.get("overflow"):
+        if counts["overflow"]:
             message = (
                 f"{counts['overflow']} elements overflow in {self.target_name}, the largest is {state.largest:.4g}"
             )
             findings.append(self.make_finding("overflow", "error", state, message))
-        if counts.get("vanishing", 0) / total >= MINIMUM_VANISHING:
+        if counts["vanishing"] / total >= MINIMUM_VANISHING:
             message = f"{counts['vanishing'] / total:.1%} of the elements become 0 in {self.target_name}"
             findings.append(self.make_finding("vanishing", "note", state, message))
-        if counts.get("denormal"):
+        if counts["denormal"]:
             message = f"{counts['denormal']} elements are denormal, which slows processors down"
             findings.append(self.make_finding("denormal", "note", state, message))
-        clipped = counts.get("saturated", 0) / max(counts.get("quantized", 0), 1)
+        clipped = counts["saturated"] / max(counts["quantized"], 1)
         if clipped >= MINIMUM_SATURATION:
             message = f"{clipped:.1%} of the elements are clipped"
             findings.append(self.make_finding("saturation", "note", state, message))
@@ -355,9 +355,10 @@ def track_channels(state: _LayerState, value: Array) -> None:
     others = tuple(i for i in range(value.ndim) if i != axis)
     low, high = widen(value.min(axis=others)), widen(value.max(axis=others))
     if state.limits is not None:
-        if state.limits[0].shape != low.shape:
+        previous_low, previous_high = state.limits
+        if previous_low.shape != low.shape:
             return
-        low, high = np.minimum(low, state.limits[0]), np.maximum(high, state.limits[1])
+        low, high = np.minimum(low, previous_low), np.maximum(high, previous_high)
     state.limits = low, high
     state.channel_elements += value.size // value.shape[axis]
 

@@ -101,8 +101,6 @@ def _match_by_order(graph: Graph, reference: Graph, matched: dict[int, Match]) -
         constants = find_constant_layers(g)
         layers = [n for n in sort_layers(g) if n.type not in UNORDERED_TYPES and n.id not in constants]
         sequences.append(layers)
-    if all(id(layer) in matched for layer in sequences[0]) or all(id(layer) in taken for layer in sequences[1]):
-        return []
     tokens = [
         [("match", id(layer)) if id(layer) in matched else _describe(layer) for layer in sequences[0]],
         [("match", taken[id(layer)]) if id(layer) in taken else _describe(layer) for layer in sequences[1]],

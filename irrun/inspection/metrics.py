@@ -105,8 +105,9 @@ def measure_top_k(actual: Array, reference: Array, k: int = 5) -> float:
         return 0.0
     if not actual.size:
         return 1.0
-    rows = [widen(np.atleast_1d(array)).reshape(-1, np.atleast_1d(array).shape[-1]) for array in (actual, reference)]
-    k = max(1, min(k, rows[0].shape[1]))
+    length = np.atleast_1d(actual).shape[-1]
+    rows = [widen(array).reshape(-1, length) for array in (actual, reference)]
+    k = max(1, min(k, length))
     # A stable sort ranks equal elements by position; NaN counts as the smallest number.
     tops = [np.argsort(-np.where(np.isnan(r), -np.inf, r), axis=1, kind="stable")[:, :k] for r in rows]
     common = (tops[0][:, :, None] == tops[1][:, None, :]).any(axis=2)
@@ -293,7 +294,7 @@ def _find_scale(arrays: Sequence[Array]) -> float:
 def _count_ulps(actual: Array, reference: Array, is_equal: Array) -> float:
     """Return the largest distance of two elements, as a number of representable values."""
     dtype = min((actual.dtype, reference.dtype), key=_get_width)
-    if dtype.fields or dtype.kind == "b" or not ElementType.of(dtype).is_float:
+    if dtype.fields or not ElementType.of(dtype).is_float:
         return float(np.abs(widen(actual) - widen(reference)).max())
     arrays = [array.astype(dtype, copy=False) for array in (actual, reference)]
     if not np.array_equal(np.isnan(arrays[0]), np.isnan(arrays[1])):

@@ -88,9 +88,10 @@ def find_common_path(paths: Iterable[ModulePath]) -> ModulePath:
         paths: The module paths; at least one.
     """
     paths = list(paths)
-    ends = min(paths), max(paths)
+    first = min(paths)
+    ends = first, max(paths)
     length = next((i for i, names in enumerate(zip(*ends, strict=False)) if len(set(names)) > 1), min(map(len, ends)))
-    return ends[0][:length]
+    return first[:length]
 
 
 def choose_depth(paths: Iterable[ModulePath], max_groups: int) -> int:

@@ -203,7 +203,7 @@ class OpenVinoModel:
             return {id(layer): layer.name for layer in model.graph.layers}, source
         keys = {id(layer): self._table.get_key(layer) for layer in model.graph.layers}
         renamed = [replace(layer, name=keys[id(layer)]) for layer in model.graph.layers]
-        graph = Graph(renamed, model.graph.edges, model.graph.name or "model")
+        graph = Graph(renamed, model.graph.edges, "model")
         xml = Path(self._folder.name) / "model.xml"
         save_model(Model(graph, model.weights), xml)
         return keys, self._core.read_model(xml)

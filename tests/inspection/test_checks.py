@@ -233,7 +233,9 @@ def test_layers_without_floating_point_outputs_swallow_nothing():
     assert run_check(*rows, inputs=np.float32([np.nan])).findings == []
 
 
-@pytest.mark.parametrize(("count", "size", "message"), [(1, 100, "1.0%"), (1, 101, None), (2, 3, "66.7%")])
+@pytest.mark.parametrize(
+    ("count", "size", "message"), [(1, 100, "1.0%"), (1, 101, None), (2, 3, "66.7%"), (1, 1, "100.0%")]
+)
 def test_vanishing_elements_are_reported_from_one_percent_on(tmp_path, count, size, message):
     x = np.ones(size, np.float32)
     x[:count] = 1e-9
@@ -276,6 +278,7 @@ def test_clipping_is_measured_for_each_channel():
     one = np.float32([0])
     assert quantize(x, one, np.float32([1, 2]), one, one + 1) == ["50.0% of the elements are clipped"]
     assert quantize(x, np.float32([[0], [2], [-1]]), np.float32([[2], [4], [1]]), one, one + 1) == []
+    assert quantize(x[0, :1] + 7, one, one + 1, one, one + 1) == ["100.0% of the elements are clipped"]
     low = np.float32([-0.5, 0])
     assert quantize(x[2:] * 0, low, -low, one, one + 1) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import itertools
 from dataclasses import replace
 from types import SimpleNamespace
@@ -287,3 +288,21 @@ def test_types_that_are_not_element_types_are_named_by_numpy():
     (row,) = rows.values()
     assert row.outputs == ("complex64[2]", "f32[]")
     assert (row.seconds, row.calls, row.bytes, row.alive, row.bound, row.flops) == (2.0, 4, 8, 9, 2.0, 0)
+
+
+def test_copies_of_the_machine_move_all_bytes(monkeypatch):
+    from irrun.inspection import machine
+
+    copies = []
+
+    def copy_all(copy, parts):
+        arrays = inspect.getclosurevars(copy).nonlocals
+        for part in range(parts):
+            copy(part)
+        copies.append((parts, arrays["source"].nbytes, bool(arrays["target"].any())))
+
+    monkeypatch.setattr(machine, "COPY_SIZE", 64)
+    monkeypatch.setattr(machine, "run_parallel", copy_all)
+    monkeypatch.setattr(machine, "multiply_matrices", lambda a, b: (a.shape, b.shape))
+    machine.measure_machine(1)
+    assert copies == [(16, 64, False)] * 5

@@ -240,6 +240,8 @@ def test_ulps_are_those_of_the_narrower_type():
     codes = np.uint8([3, 1]).view([("u3", np.uint8)])
     result = measure(codes, np.uint8([1, 1]).view(codes.dtype))
     assert (result.max_ulps, result.max_abs, result.differing) == (2, 2, 1)
+    normal = np.uint8([3, 1]).view([("nf4", np.uint8)])
+    assert measure(normal, normal[::-1]).max_ulps == 2
     assert are_identical(codes, codes.copy())
     assert not are_identical(codes, codes[::-1])
 

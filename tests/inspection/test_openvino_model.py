@@ -211,6 +211,12 @@ def test_changes_in_memory_are_run(tmp_path):
     np.testing.assert_allclose(output, irrun.run(changed, X)[0], rtol=1e-4)
 
 
+def test_layers_with_equal_names_have_keys(tmp_path):
+    path = write(tmp_path, chain("Tanh", "Exp", "Relu").replace("layer3", "layer1"))
+    result = compare(path, "openvino", X)
+    assert (result.agrees, [layer.key for layer in result.layers]) == (True, ["layer1", "layer2", "layer1#3"])
+
+
 def test_f16_inputs_of_version_10_are_read_as_openvino_declares_them(tmp_path):
     text = (
         chain("Relu", shape=(2, 3))

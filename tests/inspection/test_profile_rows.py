@@ -220,7 +220,7 @@ def test_profile_is_described_in_sentences():
 def test_sum_of_layers_that_differs_from_the_run_is_mentioned(layer_seconds, differs):
     profile = make_profile(replace(CONV, seconds=float(layer_seconds)), seconds=100.0, executor_seconds=1.0)
     lines = describe_profile(profile)
-    assert len(lines) == 3 if differs else 2
+    assert len(lines) == (3 if differs else 2)
     if differs:
         assert lines[2].startswith(f"The medians of the layers add up to {layer_seconds + 1}000.000 ms: times vary")
 

@@ -67,6 +67,13 @@ def test_layers_with_other_names_are_aligned_between_those_with_equal_ones():
     assert "b" not in matches
 
 
+def test_many_equal_layers_are_matched_in_order():
+    count = 250
+    graph, other = (make_chain(*((f"{prefix}{i}", "Relu") for i in range(count))) for prefix in "ab")
+    matches = list_matches(graph, other)
+    assert [matches[f"a{i}"] for i in range(count)] == [(f"b{i}", "order") for i in range(count)]
+
+
 def test_shapes_and_types_decide_the_order():
     graph = make_chain(("a", "Relu"))
     assert "a" not in list_matches(graph, make_chain(("b", "Relu"), shape=(3,)))
