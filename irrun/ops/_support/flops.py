@@ -199,7 +199,7 @@ def count_fourier_transform(is_real: bool = False, is_inverse: bool = False) -> 
         positions = [int(axis) % max(len(shape), 1) for axis in axes.reshape(-1)]
         if sizes is not None:
             for axis, n in zip(positions, sizes.reshape(-1).tolist(), strict=False):
-                lengths[axis] = n if n > 0 else lengths[axis]
+                lengths[axis] = n if n >= 0 else lengths[axis]
         points = math.prod(lengths[axis] for axis in positions)
         return _count_transforms(math.prod(lengths), points, is_real)
 
