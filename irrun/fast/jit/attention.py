@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ F32 = np.dtype(np.float32)
 BLOCK_SIZE = 96 << 10
 #: Multiplications of a part that a thread computes at least.
 MIN_PART_WORK = 1 << 20
-#: Layouts for which a kernel keeps its plan.
+#: Layouts for which plans are kept.
 MAX_BINDINGS = 64
 
 
@@ -49,6 +50,7 @@ class AttentionKernel:
         self._is_causal = is_causal
         self._has_mask = len(constants) > 3 and not is_causal
         self._mask = constants[3] if self._has_mask else None
+        #: Attention with a constant mask.
         self._bindings: dict[tuple[Layout, ...], Binding] = {}
 
     def __call__(self, query: Array, key: Array, value: Array, *others: Array) -> Array:
@@ -85,15 +87,21 @@ class AttentionKernel:
         """
         query, key, value = layouts[:3]
         factor = 1 / math.sqrt(query.shape[-1]) if self._scale is None else float(self._scale.item())
-        mask: Array | Layout | None = None
-        if self._is_causal:
-            mask = convert_mask(np.arange(key.shape[-2]) <= np.arange(query.shape[-2])[:, np.newaxis])
-        elif self._has_mask:
-            mask = layouts[3] if self._mask is None else _expand_mask(self._mask, key.shape[-2])
+        if self._mask is None:
+            return _bind(query, key, value, layouts[3] if self._has_mask else None, factor, self._is_causal)
         if len(self._bindings) >= MAX_BINDINGS:
             self._bindings.clear()
-        binding = self._bindings[tuple(layouts)] = _Plan(query, key, value, mask, factor).bind()
-        return binding
+        mask = _expand_mask(self._mask, key.shape[-2])
+        return self._bindings.setdefault((query, key, value), _Plan(query, key, value, mask, factor).bind())
+
+
+@functools.lru_cache(maxsize=MAX_BINDINGS)
+def _bind(query: Layout, key: Layout, value: Layout, mask: Layout | None, factor: float, is_causal: bool) -> Binding:
+    """Return attention, which layers share, without a constant mask."""
+    if not is_causal:
+        return _Plan(query, key, value, mask, factor).bind()
+    added = convert_mask(np.arange(key.shape[-2]) <= np.arange(query.shape[-2])[:, np.newaxis])
+    return _Plan(query, key, value, added, factor).bind()
 
 
 def convert_mask(mask: Array) -> Array:

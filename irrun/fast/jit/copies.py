@@ -59,7 +59,7 @@ def bind_contiguous(layout: Layout) -> Binding:
     return Binding(layout.shape, [task], (0, RESULT))
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=64)
 def _make_row_task(layout: Layout, shifts: tuple[tuple[int, int], ...] = ()) -> Task:
     """Return the task that copies contiguous rows of a value, which is rotated along some axes."""
     shape, strides = layout
