@@ -364,14 +364,14 @@ def describe_precision(model: Model) -> str:
     Args:
         model: The model.
     """
-    types: dict[str, int] = {}
+    types: set[str] = set()
     for _, layer in model.graph.walk():
         if layer.type == "FakeQuantize":
-            types["FakeQuantize"] = 1
+            types.add("FakeQuantize")
         elif layer.type not in ("Constant", "Result"):
             for port in layer.outputs:
                 if port.element_type is not None and port.element_type.is_float:
-                    types[str(port.element_type)] = 1
+                    types.add(str(port.element_type))
     return ", ".join(sorted(types)) or "declared"
 
 

@@ -198,7 +198,7 @@ def _read_header(file: Any, value: TracedValue, element_type: ElementType) -> tu
     if element_type.kind == "string":
         is_expected = dtype.kind == "U" and dtype.itemsize > 0
     else:
-        empty = _encode(np.empty(0, element_type.dtype))
+        empty = _encode(np.array([], element_type.dtype))
         is_expected = dtype == empty.dtype
     if not is_expected:
         raise InputError(f"expected the type {value.type} for {value.key!r}, found {dtype}")

@@ -279,6 +279,7 @@ def test_clipping_is_measured_for_each_channel():
     assert quantize(x, one, np.float32([1, 2]), one, one + 1) == ["50.0% of the elements are clipped"]
     assert quantize(x, np.float32([[0], [2], [-1]]), np.float32([[2], [4], [1]]), one, one + 1) == []
     assert quantize(x[0, :1] + 7, one, one + 1, one, one + 1) == ["100.0% of the elements are clipped"]
+    assert quantize(one + 0.5, one + 0.5, one + 0.5, one, one + 1) == []
     low = np.float32([-0.5, 0])
     assert quantize(x[2:] * 0, low, -low, one, one + 1) == []
 
