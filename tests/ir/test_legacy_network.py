@@ -345,3 +345,20 @@ def test_upgraded_face_detector_runs_in_openvino(faces: Path, tmp_path: Path) ->
     assert expected.shape == actual.shape
     for row in expected:
         assert np.abs(actual - row).max(axis=1).min() < 1e-4
+
+
+@pytest.mark.parametrize("precision", ["FP64", "I64", "U8"])
+def test_values_of_one_type_are_not_converted(precision: str) -> None:
+    net = LegacyNetwork(7)
+    inputs = [net.add_input((3,), precision), net.add_input((3,), precision)]
+    net.add_layer("Eltwise", inputs, [(3,)], {"operation": "sum"})
+    (layer,) = net.read().graph.find_layers("Add")
+    assert str(layer.outputs[0].element_type) == precision.lower().replace("fp", "f")
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_inputs_have_one_output(count: int) -> None:
+    net = LegacyNetwork(7)
+    net.add_layer("Input", (), [(3,)] * count)
+    with pytest.raises(irrun.ModelError, match=f"an Input layer has {count} outputs, expected one"):
+        net.read()
