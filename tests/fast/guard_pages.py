@@ -18,7 +18,9 @@ from irrun.fast.compressed import CompressedWeights
 from irrun.fast.jit import (
     attention,
     bindings,
+    column_softmax,
     compressed,
+    concatenation,
     copies,
     group_normalization,
     interpolation,
@@ -114,6 +116,10 @@ def run_copies(length):
             copies.bind_contiguous(bindings.get_layout(view)).run([view])
     with contextlib.suppress(ValueError):
         copies.RotationKernel({1: 2})(draw(3, 5, length))
+    with contextlib.suppress(ValueError):
+        column_softmax.ColumnSoftmaxKernel(3, 0)(draw(5, 3, length).transpose(1, 0, 2))
+    for rows in (1, 3):
+        concatenation.bind_copy(rows, length, length + 5).run([draw(rows, length)])
 
 
 def draw_codes(*shape, dtype=np.uint8):
@@ -190,6 +196,8 @@ def run_convolutions(width, bias):
     pointwise = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0]}
     kernel = kernels.ConvolutionKernel(draw(1, 9, 4, 1, 1), pointwise, bias, [draw(1, 9, 1, 1), None])
     kernel(draw(2, 4, 7, width), draw(2, 9, 7, width))
+    kernel = kernels.ConvolutionKernel(draw(1, 9, 4, 1, 1), pointwise, bias[:1], [draw(1, 9, 1, 1)])
+    kernel(draw(2, 4, 7, width))
 
 
 def run_interpolations(length):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.jit.attention import AttentionKernel, convert_mask
+from irrun.fast.jit.column_softmax import MAX_LENGTH, ColumnSoftmaxKernel
 from irrun.fast.jit.conversion import WideningKernel, compile_widening
 from irrun.fast.jit.kernels import SoftmaxKernel
 from irrun.fast.jit.pooling import MaxPoolKernel
@@ -25,6 +26,8 @@ __all__ = ["replace_attention", "replace_conversion", "replace_single", "replace
 BOOLEAN, F16, F32 = (ELEMENT_TYPES[name] for name in ("boolean", "f16", "f32"))
 #: Elements of an input from which its conversion from f16 is compiled.
 MIN_WIDENED_SIZE = 1 << 14
+#: Columns from which the softmax of columns is compiled.
+MIN_COLUMNS = 64
 
 
 def replace_conversion(compilation: Compilation, number: int) -> None:
@@ -54,14 +57,24 @@ def replace_single(compilation: Compilation, number: int) -> None:
     instruction = compilation.instructions[number]
     shape = compilation.get_shape(instruction.outputs[0])
     slots = tuple(slot for slot in instruction.inputs if compilation.get_constant(slot) is None)
-    kernel: SoftmaxKernel | MaxPoolKernel
+    kernel: ColumnSoftmaxKernel | SoftmaxKernel | MaxPoolKernel
     if shape is None or not compilation.is_f32(instruction.outputs[0]) or ABSENT in slots:
         return
     if instruction.operation.type == "Softmax":
-        axis = instruction.attributes.get("axis", 1)
-        if not shape or axis not in (-1, len(shape) - 1) or len(slots) != 1 or shape[-1] == 1:
+        axis, rank = instruction.attributes.get("axis", 1), len(shape)
+        if not -rank <= axis < rank or len(slots) != 1:
             return
-        kernel = SoftmaxKernel(len(shape))
+        axis %= rank
+        if axis < rank - 1:
+            length, columns = shape[axis], math.prod(d or MIN_COLUMNS for d in shape[axis + 1 :])
+            if length is None or not 1 < length <= MAX_LENGTH or columns < MIN_COLUMNS:
+                return
+            kernel = ColumnSoftmaxKernel(rank, axis)
+        else:
+            if shape[-1] == 1:
+                return
+            kernel = SoftmaxKernel(rank)
+            kernel.prepare((), ())
     elif instruction.operation.type == "MaxPool":
         if len(slots) != 1 or len(shape) != 4 or len(instruction.outputs) != 1:
             return
@@ -74,8 +87,6 @@ def replace_single(compilation: Compilation, number: int) -> None:
             return
     else:
         return
-    if not isinstance(kernel, MaxPoolKernel):
-        kernel.prepare((), ())
     compilation.replacements[number] = replace(
         instruction,
         kernel=kernel,
