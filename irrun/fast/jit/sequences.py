@@ -202,6 +202,9 @@ class SequenceKernel:
         self._members = members
         self._inputs, self._outputs = inputs, outputs
         self._plans: dict[tuple[Shape, ...], _Plan | None] = {}
+        self._plan_count = 0
+        #: The shapes for which a plan was missing last.
+        self._latest: tuple[Shape, ...] = ()
 
     def __call__(self, *inputs: Array) -> Array | tuple[Array, ...]:
         """Compute the outputs.
@@ -212,11 +215,9 @@ class SequenceKernel:
         if not all(x.dtype == F32 for x in inputs):
             raise ValueError("expected f32")
         shapes = tuple([x.shape for x in inputs])
-        if shapes not in self._plans:
-            self._keep(shapes)
-        plan = self._plans.get(shapes)
+        plan = self._find_plan(shapes)
         if plan is None:
-            raise ValueError("expected shapes for which all members have kernels")
+            raise ValueError("expected shapes for which all members have kernels, and which do not change all the time")
         for shape in plan.results:
             check_allocation(shape, F32)
         held = [make_contiguous(x) for x in inputs]
@@ -233,8 +234,22 @@ class SequenceKernel:
             outputs.append(result)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
+    def _find_plan(self, shapes: tuple[Shape, ...]) -> _Plan | None:
+        """Return the plan for shapes, or None if there is none or it does not pay.
+
+        Making a plan takes longer than the single instructions. Once there have been several, shapes have to occur
+        twice in a row, which those of growing values do not.
+        """
+        if shapes not in self._plans:
+            is_repeated, self._latest = shapes == self._latest, shapes
+            if self._plan_count >= MAX_PLANS and not is_repeated:
+                return None
+            self._keep(shapes)
+        return self._plans[shapes]
+
     def _keep(self, shapes: tuple[Shape, ...]) -> None:
         """Make the plan for shapes, and keep it for later runs."""
+        self._plan_count += 1
         plan = None
         with contextlib.suppress(ArithmeticError, ValueError):  # a case without a kernel
             plan = _Planner(self._members, dict(zip(self._inputs, shapes, strict=True)), self._outputs).finish()
