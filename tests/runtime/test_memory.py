@@ -146,6 +146,22 @@ def test_results_after_a_large_one_are_checked_before_they_are_computed(checked_
     np.testing.assert_allclose(result, np.full(shape, np.sin(1)), rtol=1e-6)
 
 
+def test_results_of_large_inputs_are_checked_before_they_are_computed(checked_operations, tmp_path):
+    layers = [
+        layer(0, "Parameter", data='shape="?,2048" element_type="f32"', outputs=[port(0, (-1, 2048))]),
+        layer(1, "Sqrt", inputs=[port(0)], outputs=[port(1)]),
+        layer(2, "Sin", inputs=[port(0)], outputs=[port(1)]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    text = net(layers, [(0, 0, 1, 0), (1, 1, 2, 0), (2, 1, 3, 0)])
+    compiled = irrun.compile_model(write(tmp_path, text), optimize=False)
+    request = compiled.create_infer_request()
+    for rows, expected in ((2048, []), (2100, ["Sqrt", "Sin"]), (4, []), (2100, ["Sqrt", "Sin"])):
+        checked_operations.clear()
+        request.infer([draw("f32", (rows, 2048))])
+        assert checked_operations == expected
+
+
 def test_constants_without_elements_may_not_have_large_dimensions(tmp_path):
     for size in (3, 1 << 40):
         data = f'element_type="f32" shape="0,{size}" offset="0" size="0"'
