@@ -301,3 +301,15 @@ def test_loops_are_run_as_they_are(tmp_path):
     x = np.float32([[0.3, 0.7, -0.1], [0.2, 0.5, 0.9]])
     cure = find_cure(make_network(0), make_network(4), [x], 3)
     assert [(step.layer, step.sqnr_db) for step in cure.steps] == [("e", math.inf)]
+
+
+def test_kept_layers_have_their_own_inputs():
+    def make_network(levels, operands):
+        rows = [Row("x", "Parameter"), Row("z", "Parameter"), Row("s", "Subtract", operands)]
+        rows += [*make_quantizer("q1", "x", levels)] if levels else []
+        rows += [Row("w1", "Constant", value=W1), Row("m1", "MatMul", ["q1" if levels else "x", "w1"])]
+        return make_model(*rows, Row("y1", "Result", ["m1"]), Row("y2", "Result", ["s"]))
+
+    exact, quantized = make_network(0, ["x", "z"]), make_network(4, ["z", "x"])
+    cure = find_cure(exact, quantized, get_inputs(), 1)
+    assert cure.single_db == {"m1": pytest.approx(-20 * math.log10(2))}

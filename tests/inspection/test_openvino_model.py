@@ -86,7 +86,9 @@ def test_batches_that_move_outputs_are_divided(path, monkeypatch, small_batch, m
     check_values(path, spool)
 
 
-@pytest.mark.parametrize(("size", "sizes"), [(0, [1] * 5), (24, [1] * 5), (48, [2, 2, 1]), (72, [3, 2]), (120, [5])])
+@pytest.mark.parametrize(
+    ("size", "sizes"), [(0, [1] * 5), (24, [1] * 5), (47, [1] * 5), (48, [2, 2, 1]), (72, [3, 2]), (120, [5])]
+)
 def test_batches_fit_into_memory(path, monkeypatch, size, sizes):
     monkeypatch.setattr(openvino_model, "BATCH_BYTES", size)
     _, spool, _, compiled = run_model(path)

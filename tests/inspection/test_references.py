@@ -471,3 +471,16 @@ def test_layers_that_compute_constants_in_one_model_only_are_not_compared():
 
     result = compare(make("c", "1"), make("x", "2"), X)
     assert [(n.key, n.verdict) for n in result.layers] == [("p", "exact")]
+
+
+def test_constants_of_other_layers_are_not_the_reason():
+    def make(name, factor, other):
+        rows = [Row("x", "Parameter"), Row("c", "Constant", value=np.float32(factor)), Row("m", "Multiply", ["x", "c"])]
+        rows += [Row(name, "Constant", value=np.float32(other)), Row("p", "Add", ["m", name])]
+        return make_model(*rows, Row("y", "Result", ["p"]))
+
+    result = compare(make("d", 2, 3), make("e", 4, 5), X)
+    assert [(n.key, n.verdict, n.reason) for n in result.layers] == [
+        ("m", "adds", "constant 'c' differs in 1 of 1 elements"),
+        ("p", "adds", ""),
+    ]
