@@ -22,7 +22,7 @@ __all__ = ["apply_passes", "optimize"]
 
 def optimize(
     program: Program,
-    use_jit: bool = False,
+    use_jit: bool,
     packed_memory: int = DEFAULT_PACKED_BYTES,
     release: Callable[[np.ndarray[Any, Any] | None], None] | None = None,
     arranged_memory: int = 0,
