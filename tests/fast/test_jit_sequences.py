@@ -209,7 +209,7 @@ def test_shapes_that_change_all_the_time_have_no_plans(tmp_path):
         compiled(draw((1, 8, size, 12)))
     assert len(kernel._plans) == 4
     check(compiled, draw((1, 8, 19, 12)))
-    assert (1, 8, 19, 12) in {shape for shapes in kernel._plans for shape in shapes}
+    assert (1, 8, 19, 12) in {layout.shape for layouts in kernel._plans for layout in layouts}
 
 
 def test_long_sequences_are_divided(tmp_path, monkeypatch):
@@ -412,3 +412,27 @@ def test_slices_and_padding_by_nothing_are_views(tmp_path):
     assert operations.count("Slice") == 4
     assert operations.count("Pad") == 1
     check(compiled, draw((1, 8, 8, 32)))
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2), (1, 0, 2), (0, 2, 1), (2, 1, 0)])
+@pytest.mark.parametrize("has_view", [False, True])
+def test_inputs_may_be_views(axes, has_view):
+    """Outputs that are views of inputs require contiguous ones."""
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ExpressionKernel
+    from irrun.fast.jit.sequences import Computation, SequenceKernel, Views
+
+    kernel = ExpressionKernel(3, (Step("Multiply", (0, 0)),), [])
+    members = [
+        Views(0, (1,), lambda x: x.transpose(1, 0, 2)),
+        Computation((1,), 2, kernel.bind),
+        Computation((2,), 3, kernel.bind),
+    ]
+    sequence = SequenceKernel(members, [0], [3, *([1] if has_view else [])])
+    data = draw((20, 24, 28)).transpose(axes)
+    for _ in range(2):
+        results = sequence(data)
+        power, *views = results if has_view else (results,)
+        np.testing.assert_array_equal(power, ((data**2) ** 2).transpose(1, 0, 2))
+        for view in views:
+            np.testing.assert_array_equal(view, data.transpose(1, 0, 2))

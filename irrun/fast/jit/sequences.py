@@ -33,7 +33,7 @@ from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.schedules import ABSOLUTE, Schedule
 from irrun.fast.jit.tasks import Address, Task, align_size
 from irrun.limits import check_allocation, collect_values
-from irrun.threads import get_thread_count
+from irrun.threads import copy_unaligned, get_thread_count
 
 __all__ = ["Computation", "Concatenation", "Member", "SequenceKernel", "Views", "view_layout"]
 
@@ -163,6 +163,7 @@ class _Plan:
 
     Attributes:
         arena_size: Bytes of the values in between.
+        reads_views: Whether inputs may have other strides than contiguous ones.
         results: The shapes of the arrays that contain outputs.
         outputs: For each output, the number of its array of a run, its first byte there, and its layout.
         schedules: The schedules by number of threads.
@@ -172,6 +173,7 @@ class _Plan:
     """
 
     arena_size: int = 0
+    reads_views: bool = True
     results: list[Shape] = field(default_factory=list)
     outputs: list[tuple[int, int, Layout]] = field(default_factory=list)
     schedules: dict[int, Schedule] = field(default_factory=dict)
@@ -201,10 +203,10 @@ class SequenceKernel:
     def __init__(self, members: Sequence[Member], inputs: Sequence[int], outputs: Sequence[int]) -> None:
         self._members = members
         self._inputs, self._outputs = inputs, outputs
-        self._plans: dict[tuple[Shape, ...], _Plan | None] = {}
+        self._plans: dict[tuple[Layout, ...], _Plan | None] = {}
         self._plan_count = 0
-        #: The shapes for which a plan was missing last.
-        self._latest: tuple[Shape, ...] = ()
+        #: The layouts for which a plan was missing last.
+        self._latest: tuple[Layout, ...] = ()
 
     def __call__(self, *inputs: Array) -> Array | tuple[Array, ...]:
         """Compute the outputs.
@@ -214,13 +216,13 @@ class SequenceKernel:
         """
         if not all(x.dtype == F32 for x in inputs):
             raise ValueError("expected f32")
-        shapes = tuple([x.shape for x in inputs])
-        plan = self._find_plan(shapes)
+        layouts = tuple([get_layout(x) for x in inputs])
+        plan = self._find_plan(layouts)
         if plan is None:
             raise ValueError("expected shapes for which all members have kernels, and which do not change all the time")
         for shape in plan.results:
             check_allocation(shape, F32)
-        held = [make_contiguous(x) for x in inputs]
+        held = [copy_unaligned(x) if plan.reads_views else make_contiguous(x) for x in inputs]
         results = [np.empty(shape, F32) for shape in plan.results]
         with collect_values() as values:
             values.add(plan.arena_size)
@@ -234,44 +236,52 @@ class SequenceKernel:
             outputs.append(result)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _find_plan(self, shapes: tuple[Shape, ...]) -> _Plan | None:
-        """Return the plan for shapes, or None if there is none or it does not pay.
+    def _find_plan(self, layouts: tuple[Layout, ...]) -> _Plan | None:
+        """Return the plan for inputs of some layouts, or None if there is none or it does not pay.
 
-        Making a plan takes longer than the single instructions. Once there have been several, shapes have to occur
+        Making a plan takes longer than the single instructions. Once there have been several, layouts have to occur
         twice in a row, which those of growing values do not.
         """
-        if shapes not in self._plans:
-            is_repeated, self._latest = shapes == self._latest, shapes
+        if layouts not in self._plans:
+            is_repeated, self._latest = layouts == self._latest, layouts
             if self._plan_count >= MAX_PLANS and not is_repeated:
                 return None
-            self._keep(shapes)
-        return self._plans[shapes]
+            self._keep(layouts)
+        return self._plans[layouts]
 
-    def _keep(self, shapes: tuple[Shape, ...]) -> None:
-        """Make the plan for shapes, and keep it for later runs."""
+    def _keep(self, layouts: tuple[Layout, ...]) -> None:
+        """Make the plan for layouts, and keep it for later runs. Inputs are copied if there is no kernel for views."""
         self._plan_count += 1
         plan = None
-        with contextlib.suppress(ArithmeticError, ValueError):  # a case without a kernel
-            plan = _Planner(self._members, dict(zip(self._inputs, shapes, strict=True)), self._outputs).finish()
+        for reads_views in (True, False):
+            own = layouts if reads_views else [Layout(x.shape, get_strides(x.shape)) for x in layouts]
+            with contextlib.suppress(ArithmeticError, ValueError):  # a case without a kernel
+                plan = _Planner(self._members, dict(zip(self._inputs, own, strict=True)), self._outputs).finish()
+                plan.reads_views = reads_views
+                break
         if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
-        self._plans[shapes] = plan
+        self._plans[layouts] = plan
 
 
 class _Planner:
     """The making of a plan. Array 0 of a run is the arena, the inputs and those with outputs follow."""
 
-    def __init__(self, members: Sequence[Member], shapes: dict[int, Shape], outputs: Sequence[int]) -> None:
+    def __init__(self, members: Sequence[Member], layouts: dict[int, Layout], outputs: Sequence[int]) -> None:
         self._outputs = outputs
         self._values: dict[int, _Value] = {}
         self._blocks: list[_Block] = []
         self._steps: list[tuple[Binding, list[_Value], _Value, _Value | None]] = []
-        self._first_result = 1 + len(shapes)
+        self._first_result = 1 + len(layouts)
+        self._strided_inputs: set[_Block] = set()
         #: Contiguous copies of values.
         self._copies: dict[_Value, _Value] = {}
-        for number, (slot, shape) in enumerate(shapes.items(), 1):
-            size = F32.itemsize * math.prod(shape)
-            self._values[slot] = _Value(shape, _Block(size, 0, len(members), shape, Address(number)))
+        for number, (slot, layout) in enumerate(layouts.items(), 1):
+            shape = layout.shape
+            block = _Block(F32.itemsize * math.prod(shape), 0, len(members), shape, Address(number))
+            self._values[slot] = _Value(shape, block, strides=() if layout.is_contiguous else layout.strides)
+            if not layout.is_contiguous:
+                self._strided_inputs.add(block)
         for number, member in enumerate(members):
             if isinstance(member, Computation):
                 self._add_computation(number, member)
@@ -289,6 +299,8 @@ class _Planner:
             if block.place is None:
                 block.place = Address(self._first_result + len(plan.results))
                 plan.results.append(block.shape)
+            elif block in self._strided_inputs:
+                raise ValueError("expected outputs apart from inputs that are not contiguous")
             plan.outputs.append((block.place.base, offset + value.offset, value.layout))
         inner = [block for block in self._blocks if block.owner is None and block.place is None]
         plan.arena_size = place_blocks(inner)
