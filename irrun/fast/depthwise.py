@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.convolution_problem import Finish, Problem, split_range
-from irrun.fast.packing import allocate_weights
+from irrun.fast.packing import allocate_kept
 from irrun.fast.scratch import get_scratch
 from irrun.threads import divide_time, run_parallel
 
@@ -216,7 +216,7 @@ def make_bands(weights: Array, problem: Problem) -> Array:
     stride, dilation = windows.strides[1], windows.dilations[1]
     channels, kernel_height, kernel_width = weights.shape
     columns = np.arange(compute_segment_width(problem))
-    bands = allocate_weights((kernel_height, channels, count_band_rows(problem), columns.size))
+    bands = allocate_kept((kernel_height, channels, count_band_rows(problem), columns.size))
     for j in range(kernel_width):
         bands[:, :, columns * stride + j * dilation, columns] = weights[:, :, j].T[:, :, np.newaxis]
     return bands

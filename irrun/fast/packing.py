@@ -1,4 +1,4 @@
-"""The memory of weights that are kept in another form for speed."""
+"""The memory of what kernels keep between runs: weights in another form, and temporary memory."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["RELEASE_INTERVAL", "PackedMemory", "allocate_weights"]
+__all__ = ["RELEASE_INTERVAL", "PackedMemory", "allocate_kept"]
 
 Array = np.ndarray[Any, Any]
 
 #: Number of bytes of new weights after which the memory of their originals is released.
 RELEASE_INTERVAL = 1 << 24
-#: Weights of at least this many bytes have pages of their own, and huge ones where the system has them.
+#: Arrays of at least this many bytes have pages of their own, and huge pages where the system has them.
 MIN_OWN_PAGES, MIN_HUGE_PAGES = 1 << 16, 1 << 21
 
 
-def allocate_weights(shape: tuple[int, ...]) -> Array:
-    """Return zeros in f32 for weights that live as long as a kernel.
+def allocate_kept(shape: tuple[int, ...]) -> Array:
+    """Return zeros in f32 for what is kept between runs, such as prepared weights.
 
-    Large ones have pages of their own: among the values of a run they would divide the memory that is free between
+    Large arrays have pages of their own: among the values of a run they would divide the memory that is free between
     runs into pieces, so that later runs would need more of it.
     """
     size = 4 * math.prod(shape)
@@ -34,7 +34,7 @@ def allocate_weights(shape: tuple[int, ...]) -> Array:
     try:
         pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
-        raise MemoryError(f"cannot allocate {size} bytes for weights") from error
+        raise MemoryError(f"cannot allocate {size} bytes") from error
     if size >= MIN_HUGE_PAGES and hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # a system without them
             pages.madvise(mmap.MADV_HUGEPAGE)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.packing import allocate_kept
+
 __all__ = ["get_scratch"]
 
 Array = np.ndarray[Any, Any]
@@ -28,5 +30,7 @@ def get_scratch(purpose: str, *shape: int) -> Array:
         buffers = _local.buffers = {}
     buffer = buffers.get(purpose)
     if buffer is None or buffer.size < size:
-        buffer = buffers[purpose] = np.empty(size, np.float32)
+        buffer = None
+        buffers.pop(purpose, None)  # before more memory is requested
+        buffer = buffers[purpose] = allocate_kept((size,))
     return buffer[:size].reshape(shape)

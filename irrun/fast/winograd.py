@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.convolution_problem import Finish, Problem, count_products, split_range
-from irrun.fast.packing import allocate_weights
+from irrun.fast.packing import allocate_kept
 from irrun.fast.scratch import get_scratch
 from irrun.threads import run_parallel
 
@@ -40,7 +40,7 @@ def transform_filters(filters: Array) -> Array:
         Shape [16, C_OUT, C_IN], f32.
     """
     c_out, c_in = filters.shape[:2]
-    result = allocate_weights((16, c_out, c_in))
+    result = allocate_kept((16, c_out, c_in))
     both = np.kron(FILTER_MATRIX, FILTER_MATRIX)
     step = max(1, FILTER_BLOCK_SIZE // (c_in * 16))
     for start in range(0, c_out, step):

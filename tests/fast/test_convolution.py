@@ -13,7 +13,7 @@ from irrun.fast.convolution import METHODS, ConvolutionKernel
 from irrun.fast.convolution_problem import Problem
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.elementwise_functions import find_block_function
-from irrun.fast.packing import PackedMemory, allocate_weights
+from irrun.fast.packing import PackedMemory, allocate_kept
 from irrun.fast.winograd import WinogradMethod, transform_filters
 from irrun.ops._support.windows import create_windows
 from irrun.threads import use_threads
@@ -272,7 +272,7 @@ def test_bands_of_many_channels_have_half_the_width():
 @pytest.mark.skipif(not hasattr(mmap, "MAP_ANONYMOUS"), reason="requires anonymous mappings")
 def test_memory_of_large_weights_has_its_own_pages():
     for size in (0, 5, 1 << 14):
-        weights = allocate_weights((2, size))
+        weights = allocate_kept((2, size))
         assert weights.shape == (2, size)
         assert weights.flags.writeable
         assert not weights.any()
