@@ -275,6 +275,12 @@ REFUSED: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("Add-1", [ramp(2), ramp(1, 2)], {"auto_broadcast": "pdpd"}, "shape [1, 2] does not fit into [2]"),
     ("Add-1", [ramp(2, 2), ramp(2)], {"auto_broadcast": "pdpd", "auto_broadcast_axis": 2}, "does not fit into [2, 2]"),
     ("Add-1", [ramp(2, 2), ramp(2)], {"auto_broadcast": "pdpd", "auto_broadcast_axis": -2}, "does not fit into"),
+    (
+        "ConvertPromoteTypes-14",
+        [np.zeros(2, np.int8), np.array(1, np.uint32)],
+        {"pytorch_scalar_promotion": True},
+        "i8 and u32 cannot be safely promoted to a common type",
+    ),
     ("Clamp-1", [ramp(3)], {"min": 2.5, "max": 2.0}, "min 2.5 is greater than max 2.0"),
     ("Reshape-1", [ramp(4), i64(-1, -1)], {}, "shape [-1, -1] is invalid, expected at most one -1"),
     ("Reshape-1", [ramp(4), i64(-2, -2)], {}, "shape [-2, -2] is invalid, expected at most one -1"),
