@@ -125,7 +125,7 @@ def test_depthwise_rows_of_one_vector_agree_with_the_plain_kernel(columns, strid
 
 
 #: Steps after a bias (operand 1) and perhaps a residual (operand 2): values are the sum, the operands, and the steps.
-AFFINE_STEPS = {
+AFFINE_STEPS: dict[str, list[tuple[Any, ...]]] = {
     "bias": [("Add", (0, 1))],
     "bias, Relu": [("Add", (0, 1)), ("Relu", (2,))],
     "bias, Clamp": [("Add", (1, 0)), ("Clamp", (2,), (-0.5, 0.75))],
