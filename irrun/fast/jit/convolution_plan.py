@@ -191,6 +191,8 @@ class Plan:
         block_count = -(-height // count)
         if block_count >= self._part_count // 2:
             block_count = min(height, max(block_count, self._part_count))
+        elif self._row_tiles * block_count < self._part_count // 2:  # too few sections for all parts
+            block_count = min(height, -(-self._part_count // self._row_tiles))
         bounds = divide(height, block_count)
         self.blocks = []
         for first, last in bounds:

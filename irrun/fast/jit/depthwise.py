@@ -28,7 +28,7 @@ __all__ = ["MAX_TAPS", "DepthwiseConvolution", "prepare_loads"]
 Array = np.ndarray[Any, Any]
 
 #: Multiplications of a part that a thread computes at least, and parts at most.
-MIN_PART_WORK, MAX_PARTS = 1 << 17, 16
+MIN_PART_WORK, MAX_PARTS = 1 << 16, 16
 #: Elements of a filter at most: a kernel has one multiplication for each.
 MAX_TAPS = 128
 #: Elements of vectors at least.

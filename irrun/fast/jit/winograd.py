@@ -38,6 +38,11 @@ BLOCK_SIZE, MIN_BLOCK_TILES = 384 << 10, 16
 READING_TILES = 12
 #: Multiplications of a part that a thread computes at least, and parts of a block at most.
 MIN_PART_WORK, MAX_PARTS = 1 << 20, 8
+#: Multiplications that take as long as the transforms of an element of the data or of the result.
+TRANSFORM_WORK = 32
+#: Elements of transformed filters up to which maps of one block are divided into several, which all read them, and the
+#: number of these blocks at most.
+SMALL_FILTERS_SIZE, MAX_SMALL_BLOCKS = 128 << 10, 4
 
 
 def make_filter_matrix(size: int) -> Array:
@@ -209,6 +214,12 @@ class _Plan:
         self.padded_channels = in_channels + -in_channels % lanes
         rows, columns = (-(-n // size) for n in geometry.output)
         limit = max(MIN_BLOCK_TILES, BLOCK_SIZE // (positions * (self.padded_channels + out_channels)))
+        work = positions * rows * columns * in_channels * out_channels
+        self.part_count = max(1, min(MAX_PARTS, work // MIN_PART_WORK))
+        if positions * in_channels * out_channels <= SMALL_FILTERS_SIZE and rows * columns <= limit:
+            work += positions * rows * columns * (in_channels + out_channels) * TRANSFORM_WORK
+            block_rows = -(-rows // max(1, min(MAX_SMALL_BLOCKS, rows // 2, work // MIN_PART_WORK)))
+            self.part_count, limit = -(-rows // block_rows), block_rows * columns
         self.blocks = _divide_tiles(rows, columns, limit)
         data_sizes, scratch_sizes, block_sizes = [0], [0], [0]
         for block in self.blocks:
@@ -219,8 +230,6 @@ class _Plan:
         self.data_size = max(data_sizes)
         self.planes_offset = align_size(4 * max(scratch_sizes))
         self.products_offset = self.planes_offset + align_size(4 * max(block_sizes))
-        work = positions * rows * columns * in_channels * out_channels
-        self.part_count = max(1, min(MAX_PARTS, work // MIN_PART_WORK))
         count = max(1, self.part_count // len(self.blocks)) if len(self.blocks) < self.part_count else 1
         tile = get_tile()[1] * lanes
         step = -(-out_channels // count)
