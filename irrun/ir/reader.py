@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
@@ -17,8 +17,11 @@ from irrun.ir.graph import BackEdge, Body, Edge, Graph, Layer, Port, PortMapEntr
 from irrun.ir.model import Model
 from irrun.ir.structure import Finding, check_model, is_placeholder, raise_findings
 from irrun.ir.weights import Weights, WeightsSource
-from irrun.ir.xml import MAX_ATTRIBUTES, XmlElement, parse_bytes, parse_file
+from irrun.ir.xml import MAX_ATTRIBUTES, parse_bytes, parse_file
 from irrun.shapes import MAX_RANK, Dimension, PartialShape, parse_dimension, parse_shape
+
+if TYPE_CHECKING:
+    from lxml import etree
 
 __all__ = ["PORT_MAP_TAGS", "read_findings", "read_model"]
 
@@ -104,7 +107,7 @@ def _read_findings(
     return result, reader.findings
 
 
-def _read_version(root: XmlElement, path: Path | None) -> int:
+def _read_version(root: etree._Element, path: Path | None) -> int:
     text = root.get("version", "10")
     if not _is_integer(text) or not 2 <= int(text) <= 11:
         raise ModelError(f"expected an IR version from 2 to 11, found {text!r}", path=path, line=root.sourceline)
@@ -140,7 +143,7 @@ class _Reader:
                     graph.edges.append(edge)
                     graph.edge_lines.append(line)
             elif tag == "rt_info":
-                graph.rt_info = section.to_text()
+                graph.rt_info = _serialize(section)
         if root.find("layers") is None:
             self.add_finding(root, f"<{root.tag}> has no <layers>")
         return graph
@@ -197,13 +200,13 @@ class _Reader:
                 message = f"expected at most {MAX_ATTRIBUTES} attributes, found {len(child.attrib)}"
                 self.add_finding(child, message, layer)
             else:
-                layer.attributes = child.attrib
+                layer.attributes = dict(child.attrib)
         elif tag == "input":
             layer.inputs += self.read_ports(child, layer)
         elif tag == "output":
             layer.outputs += self.read_ports(child, layer)
         elif tag == "rt_info":
-            layer.rt_info = child.to_text()
+            layer.rt_info = _serialize(child)
 
     def read_ports(self, section: Any, layer: Layer) -> list[Port]:
         ports = []
@@ -238,7 +241,7 @@ class _Reader:
             elif tag == "rank":  # a dynamic rank is written as <rank>-1</rank> or <rank>?</rank>
                 return None
             elif tag == "rt_info":
-                port.rt_info = child.to_text()
+                port.rt_info = _serialize(child)
         if len(dimensions) > MAX_RANK:
             self.add_finding(element, f"expected at most {MAX_RANK} dimensions, found {len(dimensions)}", layer)
             return None
@@ -371,4 +374,10 @@ def _split_names(text: str) -> tuple[str, ...]:
 
 def _read_child_text(root: Any, tag: str) -> str | None:
     child = root.find(tag)
-    return None if child is None else child.to_text()
+    return None if child is None else _serialize(child)
+
+
+def _serialize(element: Any) -> str:
+    from lxml import etree
+
+    return str(etree.tostring(element, encoding="unicode", with_tail=False))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irrun.ir.structure import Finding
-from irrun.ir.xml import move_declaration_first, parse_bytes, read_bytes
+from irrun.ir.xml import parse_file
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -37,29 +37,14 @@ def find_schema_violations(path: Path) -> list[Finding]:
     Raises:
         ModelError: The file cannot be read, or is not well-formed XML.
     """
-    data = read_bytes(path)
-    root = parse_bytes(data, path)  # refuses what libxml2 might not
+    root = parse_file(path)
     version = root.get("version", "10").strip()
     if root.tag == "net" and version not in ("10", "11"):
         return []
     schema = _load_schema("11" if version == "11" else "10")
-    if schema.validate(_parse_for_validation(data)):
+    if schema.validate(root):
         return []
     return [Finding(entry.line, "", _reword(entry.message)) for entry in schema.error_log]
-
-
-def _parse_for_validation(data: bytes) -> etree._Element:
-    """Return the root element of a document without a DTD. The default namespace is removed, as by `parse_bytes`."""
-    from lxml import etree
-
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
-    root = etree.fromstring(move_declaration_first(data), parser)
-    namespace = root.nsmap.get(None)
-    if namespace:
-        for element in root.iter(f"{{{namespace}}}*"):
-            element.tag = etree.QName(element).localname
-        etree.cleanup_namespaces(root)
-    return root
 
 
 @lru_cache(maxsize=2)

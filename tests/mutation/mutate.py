@@ -61,7 +61,7 @@ FURTHER_TESTS = {
 FIRST_RUN, SECOND_RUN, THIRD_RUN, TIME_LIMIT = 60, 60, 120, 150
 
 #: Imported once, before the processes of the mutations are forked.
-PRELOADED = ["numpy", "ml_dtypes", "lxml.etree", "pyexpat", "pytest", "hypothesis", "PIL.Image", "openvino"]
+PRELOADED = ["numpy", "ml_dtypes", "lxml.etree", "defusedxml", "pytest", "hypothesis", "PIL.Image", "openvino"]
 
 Result = dict[str, Any]
 

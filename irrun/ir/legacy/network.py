@@ -353,7 +353,7 @@ class _IteratorReader:
     def _map_inputs(self) -> None:
         """Read the inputs of the port map, and add the Parameters of the body."""
         positions = {port.id: i for i, port in enumerate(self.element.layer.inputs)}
-        for child in find_children(self.element.element, "port_map", "input"):
+        for child in self.element.element.iterfind("port_map/input"):
             entry, port = read_port_map_entry(child)
             if entry.external_port_id not in positions:
                 raise self.layer.make_error(
@@ -376,7 +376,7 @@ class _IteratorReader:
     def _map_outputs(self, iterator: Layer) -> None:
         """Read the outputs of the port map, and set the types of the outputs of the converted layer."""
         port_ids = sorted(self.element.outputs)
-        for child in find_children(self.element.element, "port_map", "output"):
+        for child in self.element.element.iterfind("port_map/output"):
             entry, port = read_port_map_entry(child)
             if entry.external_port_id not in port_ids:
                 raise self.layer.make_error(
@@ -389,7 +389,7 @@ class _IteratorReader:
             self.body.outputs.append(entry)
 
     def _add_back_edges(self) -> None:
-        for edge in map(read_edge, find_children(self.element.element, "back_edges", "edge")):
+        for edge in map(read_edge, self.element.element.iterfind("back_edges/edge")):
             parameter = self.parameters.get((edge.to_layer, edge.to_port))
             if parameter is None:
                 raise self.layer.make_error(
@@ -406,4 +406,8 @@ class _IteratorReader:
 
 
 def _to_text(element: Any) -> str | None:
-    return None if element is None else element.to_text()
+    if element is None:
+        return None
+    from lxml import etree
+
+    return str(etree.tostring(element, encoding="unicode", with_tail=False))

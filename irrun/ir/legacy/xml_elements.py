@@ -94,8 +94,8 @@ class LayerElement:
         layer = Layer(layer_id, element.get("name", ""), layer_type, "legacy", line=element.sourceline or 0)
         layer.attributes = _read_attributes(element, layer_type)
         # In late files of IR v7 only ports and blobs have a precision.
-        ports = find_children(element, "output", "port")
-        port_precision = next((port.get("precision") for port in ports if "precision" in port.attrib), None)
+        port = element.find("output/port[@precision]")
+        port_precision = None if port is None else port.get("precision")
         result = LayerElement(element, layer, element.get("precision") or precision or port_precision)
         result._read_ports()
         return result
@@ -144,7 +144,7 @@ class LayerElement:
             precision = (port.get("precision") if port is not None else None) or precision
         blob_elements = [*element.iterchildren("biases"), *element.iterchildren("weights")]
         section = element.find("blobs")
-        blob_elements += [] if section is None else list(section)
+        blob_elements += [] if section is None else [child for child in section if isinstance(child.tag, str)]
         blobs = {}
         for blob in blob_elements:
             size, offset = (parse_int(blob, name, blob.get(name, "0")) for name in ("size", "offset"))
