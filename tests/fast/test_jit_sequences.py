@@ -263,13 +263,13 @@ def test_wrong_shapes_name_the_layer(tmp_path):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_blocks_in_use_at_the_same_time_are_apart(seed):
-    from irrun.fast.jit.sequences import _Block, place_blocks
+    from irrun.fast.jit.sequence_plans import Block, place_blocks
 
     rng = np.random.default_rng(seed)
     blocks = []
     for _ in range(30):
         first = int(rng.integers(20))
-        blocks.append(_Block(int(rng.integers(1, 500)), first, first + int(rng.integers(6))))
+        blocks.append(Block(int(rng.integers(1, 500)), first, first + int(rng.integers(6))))
     size = place_blocks(blocks)
     assert size <= sum(block.size + 63 for block in blocks)
     for i, a in enumerate(blocks):
@@ -420,7 +420,8 @@ def test_inputs_may_be_views(axes, has_view):
     """Outputs that are views of inputs require contiguous ones."""
     from irrun.fast.jit.expressions import Step
     from irrun.fast.jit.kernels import ExpressionKernel
-    from irrun.fast.jit.sequences import Computation, SequenceKernel, Views
+    from irrun.fast.jit.sequence_members import Computation, Views
+    from irrun.fast.jit.sequences import SequenceKernel
 
     kernel = ExpressionKernel(3, (Step("Multiply", (0, 0)),), [])
     members = [

@@ -1,41 +1,25 @@
 """Sequences of compiled kernels, which run without the interpreter in between.
 
-Calling a kernel from Python takes about ten microseconds, as long as a small layer. A sequence plans the memory of all
-values for certain shapes of its inputs: values in between are parts of one array, views share the memory of their
-input, and inputs of Concat are computed in its result where the layout allows it.
+Calling a kernel from Python takes about ten microseconds, as long as a small layer.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import (
-    BUFFER,
-    CONSTANT,
-    RESULT,
-    TABLE,
-    Binding,
-    Layout,
-    Shape,
-    get_layout,
-    get_strides,
-)
-from irrun.fast.jit.concatenation import bind_copy
-from irrun.fast.jit.copies import bind_contiguous
+from irrun.fast.jit.bindings import Layout, get_layout, get_strides
 from irrun.fast.jit.elementwise import make_contiguous
-from irrun.fast.jit.schedules import ABSOLUTE, Schedule
-from irrun.fast.jit.tasks import Address, Task, align_size
+from irrun.fast.jit.sequence_members import Member
+from irrun.fast.jit.sequence_plans import Plan, make_plan
 from irrun.limits import check_allocation, collect_values
-from irrun.threads import copy_unaligned, get_thread_count
+from irrun.threads import copy_unaligned
 
-__all__ = ["Computation", "Concatenation", "Member", "SequenceKernel", "Views", "view_layout"]
+__all__ = ["SequenceKernel"]
 
 Array = np.ndarray[Any, Any]
 
@@ -43,150 +27,6 @@ F32 = np.dtype(np.float32)
 
 #: Combinations of shapes for which a sequence keeps its plan.
 MAX_PLANS = 4
-
-
-@dataclass(frozen=True)
-class Computation:
-    """A member of a sequence that is a compiled kernel.
-
-    Attributes:
-        inputs: Slots of the inputs.
-        output: The slot of the output.
-        bind: Returns the kernel for the shapes of its inputs, which are contiguous.
-        bind_layouts: Returns the kernel for the layouts of its inputs, instead of `bind`.
-    """
-
-    inputs: tuple[int, ...]
-    output: int
-    bind: Callable[[Sequence[Shape]], Binding] | None = None
-    bind_layouts: Callable[[Sequence[Layout]], Binding] | None = None
-
-
-@dataclass(frozen=True)
-class Views:
-    """A member whose outputs are views of its input, or of a contiguous copy of it.
-
-    Attributes:
-        input: The slot of the input.
-        outputs: Slots of the outputs.
-        view: Returns the outputs for an input.
-    """
-
-    input: int
-    outputs: tuple[int, ...]
-    view: Callable[[Array], Any]
-
-
-@dataclass(frozen=True)
-class Concatenation:
-    """A member that concatenates its inputs.
-
-    Attributes:
-        inputs: Slots of the inputs.
-        output: The slot of the output.
-        axis: The axis, which may be negative.
-    """
-
-    inputs: tuple[int, ...]
-    output: int
-    axis: int
-
-
-Member = Computation | Views | Concatenation
-
-
-@dataclass(eq=False)
-class _Block:
-    """Memory of values.
-
-    Attributes:
-        size: Bytes.
-        first: The number of the first member that uses it.
-        last: The number of the last one.
-        shape: The shape of the value that it was made for.
-        place: Its address: relative to an array of the run, or None if it is not known.
-        owner: The block that it is a part of.
-        offset: Its first byte in that block.
-    """
-
-    size: int
-    first: int
-    last: int
-    shape: Shape = ()
-    place: Address | None = None
-    owner: _Block | None = None
-    offset: int = 0
-
-    def use(self, number: int) -> None:
-        """Keep the memory from or until a member."""
-        self.first, self.last = min(self.first, number), max(self.last, number)
-        if self.owner is not None:
-            self.owner.use(number)
-
-    def join(self, owner: _Block, offset: int) -> None:
-        """Become a part of another block."""
-        self.owner, self.offset = owner, offset
-        owner.use(self.first)
-        owner.use(self.last)
-
-    def find_owner(self) -> tuple[_Block, int]:
-        """Return the block that it is a part of directly or not, or itself, and its first byte there."""
-        block, offset = self, 0
-        while block.owner is not None:
-            block, offset = block.owner, offset + block.offset
-        return block, offset
-
-
-@dataclass(frozen=True)
-class _Value:
-    """A value in f32: its shape, its block, its first byte there, and its strides in bytes if it is not contiguous."""
-
-    shape: Shape
-    block: _Block
-    offset: int = 0
-    strides: Shape = ()
-
-    @property
-    def layout(self) -> Layout:
-        """The layout."""
-        return Layout(self.shape, self.strides or get_strides(self.shape))
-
-    @property
-    def size(self) -> int:
-        """The number of bytes."""
-        return F32.itemsize * math.prod(self.shape)
-
-
-@dataclass
-class _Plan:
-    """The plan of a sequence for certain shapes of its inputs.
-
-    Attributes:
-        arena_size: Bytes of the values in between.
-        reads_views: Whether inputs may have other strides than contiguous ones.
-        results: The shapes of the arrays that contain outputs.
-        outputs: For each output, the number of its array of a run, its first byte there, and its layout.
-        schedules: The schedules by number of threads.
-        tables: Tables of addresses.
-        tasks: The tasks with their arrays; see `Schedule`.
-        bindings: The kernels, which keep their constants in memory.
-    """
-
-    arena_size: int = 0
-    reads_views: bool = True
-    results: list[Shape] = field(default_factory=list)
-    outputs: list[tuple[int, int, Layout]] = field(default_factory=list)
-    schedules: dict[int, Schedule] = field(default_factory=dict)
-    tables: list[list[Address]] = field(default_factory=list)
-    tasks: list[tuple[Task, list[Address | int]]] = field(default_factory=list)
-    bindings: list[Binding] = field(default_factory=list)
-
-    def get_schedule(self) -> Schedule:
-        """Return the schedule for the number of threads of the current run."""
-        threads = get_thread_count()
-        if threads not in self.schedules:
-            self.schedules[threads] = Schedule(self.tables, self.tasks, threads)
-        return self.schedules[threads]
 
 
 class SequenceKernel:
@@ -203,7 +43,7 @@ class SequenceKernel:
     def __init__(self, members: Sequence[Member], inputs: Sequence[int], outputs: Sequence[int]) -> None:
         self._members = members
         self._inputs, self._outputs = inputs, outputs
-        self._plans: dict[tuple[Layout, ...], _Plan | None] = {}
+        self._plans: dict[tuple[Layout, ...], Plan | None] = {}
         self._plan_count = 0
         #: The layouts for which a plan was missing last.
         self._latest: tuple[Layout, ...] = ()
@@ -236,223 +76,29 @@ class SequenceKernel:
             outputs.append(result)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
-    def _find_plan(self, layouts: tuple[Layout, ...]) -> _Plan | None:
+    def _find_plan(self, layouts: tuple[Layout, ...]) -> Plan | None:
         """Return the plan for inputs of some layouts, or None if there is none or it does not pay.
 
         Making a plan takes longer than the single instructions. Once there have been several, layouts have to occur
         twice in a row, which those of growing values do not.
         """
-        if layouts not in self._plans:
-            is_repeated, self._latest = layouts == self._latest, layouts
-            if self._plan_count >= MAX_PLANS and not is_repeated:
-                return None
-            self._keep(layouts)
-        return self._plans[layouts]
-
-    def _keep(self, layouts: tuple[Layout, ...]) -> None:
-        """Make the plan for layouts, and keep it for later runs. Inputs are copied if there is no kernel for views."""
+        plans = self._plans  # other threads may replace it
+        if layouts in plans:
+            return plans[layouts]
+        is_repeated, self._latest = layouts == self._latest, layouts
+        if self._plan_count >= MAX_PLANS and not is_repeated:
+            return None
         self._plan_count += 1
-        plan = None
+        plan = self._make_plan(layouts)
+        self._plans = {**(plans if len(plans) < MAX_PLANS else {}), layouts: plan}
+        return plan
+
+    def _make_plan(self, layouts: tuple[Layout, ...]) -> Plan | None:
+        """Return the plan for layouts, if there is one. Inputs are copied if there is no kernel for views."""
         for reads_views in (True, False):
             own = layouts if reads_views else [Layout(x.shape, get_strides(x.shape)) for x in layouts]
             with contextlib.suppress(ArithmeticError, ValueError):  # a case without a kernel
-                plan = _Planner(self._members, dict(zip(self._inputs, own, strict=True)), self._outputs).finish()
+                plan = make_plan(self._members, dict(zip(self._inputs, own, strict=True)), self._outputs)
                 plan.reads_views = reads_views
-                break
-        if len(self._plans) >= MAX_PLANS:
-            self._plans.clear()
-        self._plans[layouts] = plan
-
-
-class _Planner:
-    """The making of a plan. Array 0 of a run is the arena, the inputs and those with outputs follow."""
-
-    def __init__(self, members: Sequence[Member], layouts: dict[int, Layout], outputs: Sequence[int]) -> None:
-        self._outputs = outputs
-        self._values: dict[int, _Value] = {}
-        self._blocks: list[_Block] = []
-        self._steps: list[tuple[Binding, list[_Value], _Value, _Value | None]] = []
-        self._first_result = 1 + len(layouts)
-        self._strided_inputs: set[_Block] = set()
-        #: Contiguous copies of values.
-        self._copies: dict[_Value, _Value] = {}
-        for number, (slot, layout) in enumerate(layouts.items(), 1):
-            shape = layout.shape
-            block = _Block(F32.itemsize * math.prod(shape), 0, len(members), shape, Address(number))
-            self._values[slot] = _Value(shape, block, strides=() if layout.is_contiguous else layout.strides)
-            if not layout.is_contiguous:
-                self._strided_inputs.add(block)
-        for number, member in enumerate(members):
-            if isinstance(member, Computation):
-                self._add_computation(number, member)
-            elif isinstance(member, Views):
-                self._add_views(number, member)
-            else:
-                self._add_concatenation(number, member)
-
-    def finish(self) -> _Plan:
-        """Return the plan."""
-        plan = _Plan(bindings=[binding for binding, *_ in self._steps])
-        for slot in self._outputs:
-            value = self._values[slot]
-            block, offset = value.block.find_owner()
-            if block.place is None:
-                block.place = Address(self._first_result + len(plan.results))
-                plan.results.append(block.shape)
-            elif block in self._strided_inputs:
-                raise ValueError("expected outputs apart from inputs that are not contiguous")
-            plan.outputs.append((block.place.base, offset + value.offset, value.layout))
-        inner = [block for block in self._blocks if block.owner is None and block.place is None]
-        plan.arena_size = place_blocks(inner)
-        for binding, inputs, result, buffer in self._steps:
-            self._schedule(plan, binding, inputs, result, buffer)
-        return plan
-
-    def _schedule(
-        self, plan: _Plan, binding: Binding, inputs: Sequence[_Value], result: _Value, buffer: _Value | None
-    ) -> None:
-        places = [_locate(value) for value in inputs]
-        bases: dict[int, Address | int] = dict(enumerate(places))
-        bases[RESULT] = _locate(result)
-        if buffer is not None:
-            bases[BUFFER] = _locate(buffer)
-        if TABLE in binding.bases:
-            bases[TABLE] = len(plan.tables)
-            plan.tables.append(
-                [
-                    Address(ABSOLUTE, offset) if number == CONSTANT else places[number].move(offset)
-                    for number, offset in binding.operands or ((CONSTANT, 0),)
-                ]
-            )
-        plan.tasks += [(task, [bases[number] for number in binding.bases]) for task in binding.tasks]
-
-    def _make_value(self, number: int, shape: Shape) -> _Value:
-        block = _Block(F32.itemsize * math.prod(shape), number, number, shape)
-        self._blocks.append(block)
-        return _Value(shape, block)
-
-    def _use(self, slots: Iterable[int], number: int) -> list[_Value]:
-        """Return the inputs of a member."""
-        values = [self._values[slot] for slot in slots]
-        for value in values:
-            value.block.use(number)
-        return values
-
-    def _make_contiguous(self, number: int, value: _Value) -> _Value:
-        """Return a value, or a copy if it is not contiguous."""
-        if not value.strides:
-            return value
-        if value not in self._copies:
-            binding = bind_contiguous(value.layout)
-            copy = self._copies[value] = self._make_value(number, value.shape)
-            self._steps.append((binding, [value], copy, None))
-        copy = self._copies[value]
-        copy.block.use(number)
-        return copy
-
-    def _add_computation(self, number: int, member: Computation) -> None:
-        inputs = self._use(member.inputs, number)
-        if member.bind_layouts is not None:
-            binding = member.bind_layouts([value.layout for value in inputs])
-        else:
-            assert member.bind is not None
-            inputs = [self._make_contiguous(number, value) for value in inputs]
-            binding = member.bind([value.shape for value in inputs])
-        result = self._make_value(number, binding.shape)
-        self._values[member.output] = replace(result, strides=binding.strides)
-        buffer = self._make_value(number, (binding.buffer_size,)) if binding.buffer_size else None
-        self._steps.append((binding, inputs, result, buffer))
-
-    def _add_views(self, number: int, member: Views) -> None:
-        value = self._values[member.input]
-        views = view_layout(member.view, value.layout)
-        if views is None:
-            value.block.use(number)
-            value = self._make_contiguous(number, value)
-            views = view_layout(member.view, value.layout)
-        if views is None:
-            raise ValueError("expected views")
-        for slot, (layout, offset) in zip(member.outputs, views, strict=True):
-            strides = () if layout.is_contiguous else layout.strides
-            self._values[slot] = _Value(layout.shape, value.block, value.offset + offset, strides)
-
-    def _add_concatenation(self, number: int, member: Concatenation) -> None:
-        inputs = [self._make_contiguous(number, value) for value in self._use(member.inputs, number)]
-        shapes = [value.shape for value in inputs]
-        axis = range(len(shapes[0]))[member.axis]
-        outer = shapes[0][:axis]
-        if len({(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}) != 1 or not all(map(math.prod, shapes)):
-            raise ValueError("expected inputs of the same shape apart from the axis")
-        shape = (*outer, sum(s[axis] for s in shapes), *shapes[0][axis + 1 :])
-        result = self._values[member.output] = self._make_value(number, shape)
-        rows = math.prod(outer)
-        row_size = result.size // rows
-        start = 0
-        parts = []
-        for value in inputs:
-            parts.append((start, value))
-            start += value.size // rows
-        placed = self._place_in_result(result.block, parts) if rows == 1 else set()
-        for start, value in parts:
-            if value.block not in placed:
-                binding = bind_copy(rows, value.size // rows // F32.itemsize, row_size // F32.itemsize)
-                target = _Value(value.shape, result.block, start)
-                self._steps.append((binding, [value], target, None))
-
-    def _place_in_result(self, result: _Block, parts: Sequence[tuple[int, _Value]]) -> set[_Block]:
-        """Make blocks a part of a concatenated result if all of their bytes are there, and return them."""
-        placed = set()
-        # What follows may compute in place in an output, so that no other output may share its memory.
-        outputs = {self._values[slot].block for slot in self._outputs if slot in self._values}
-        for block in {value.block for _, value in parts} - outputs:
-            own = [(start, value) for start, value in parts if value.block is block]
-            shifts = {start - value.offset for start, value in own}
-            is_free = block.place is None and block.owner is None
-            if is_free and len(shifts) == 1 and sum(value.size for _, value in own) == block.size:
-                block.join(result, shifts.pop())
-                placed.add(block)
-        return placed
-
-
-def view_layout(view: Callable[[Array], Any], layout: Layout) -> list[tuple[Layout, int]] | None:
-    """Return the layouts of views of a value, and their first bytes in it, or None if they are copies.
-
-    Raises:
-        ValueError: A view is empty or reversed.
-    """
-    size = F32.itemsize + sum((d - 1) * s for d, s in zip(layout.shape, layout.strides, strict=True))
-    if not math.prod(layout.shape) or min(layout.strides, default=0) < 0:
-        raise ValueError("expected elements in order")
-    data: Array = np.ndarray(layout.shape, F32, np.empty(size, np.uint8), 0, layout.strides)  # is not read
-    results = view(data)
-    views: Sequence[Array] = results if isinstance(results, (tuple, list)) else (results,)
-    if not all(x.size and min(x.strides, default=0) >= 0 for x in views):
-        raise ValueError("expected elements in order")
-    if not all(np.may_share_memory(x, data) for x in views):
+                return plan
         return None
-    return [(get_layout(x), get_address(x) - get_address(data)) for x in views]
-
-
-def _locate(value: _Value) -> Address:
-    block, offset = value.block.find_owner()
-    if block.place is None:
-        raise ValueError("expected a block with a place")
-    return block.place.move(offset + value.offset)
-
-
-def place_blocks(blocks: Sequence[_Block]) -> int:
-    """Place blocks in the arena, so that those in use at the same time are apart, and return its size in bytes."""
-    total = 0
-    placed: list[tuple[int, int, _Block]] = []
-    for block in sorted(blocks, key=lambda block: block.first):
-        placed = [item for item in placed if item[2].last >= block.first]
-        start = 0
-        for low, high, _ in sorted(placed, key=lambda item: item[0]):
-            if low - start >= block.size:
-                break
-            start = max(start, high)
-        stop = start + align_size(block.size)
-        block.place = Address(0, start)
-        placed.append((start, stop, block))
-        total = max(total, stop)
-    return total

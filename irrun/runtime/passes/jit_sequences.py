@@ -14,7 +14,8 @@ import numpy as np
 
 from irrun.fast.jit.bindings import Binding, Layout, Shape, get_strides
 from irrun.fast.jit.copies import bind_contiguous
-from irrun.fast.jit.sequences import Computation, Concatenation, Member, SequenceKernel, Views, view_layout
+from irrun.fast.jit.sequence_members import Computation, Concatenation, Member, Views, view_layout
+from irrun.fast.jit.sequences import SequenceKernel
 from irrun.ir.graph import Port
 from irrun.runtime.program import ABSENT, Instruction, Program
 

@@ -1,0 +1,88 @@
+"""Members of sequences of compiled kernels: kernels, views and concatenations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import Binding, Layout, Shape, get_layout
+
+__all__ = ["Computation", "Concatenation", "Member", "Views", "view_layout"]
+
+Array = np.ndarray[Any, Any]
+
+F32 = np.dtype(np.float32)
+
+
+@dataclass(frozen=True)
+class Computation:
+    """A member of a sequence that is a compiled kernel.
+
+    Attributes:
+        inputs: Slots of the inputs.
+        output: The slot of the output.
+        bind: Returns the kernel for the shapes of its inputs, which are contiguous.
+        bind_layouts: Returns the kernel for the layouts of its inputs, instead of `bind`.
+    """
+
+    inputs: tuple[int, ...]
+    output: int
+    bind: Callable[[Sequence[Shape]], Binding] | None = None
+    bind_layouts: Callable[[Sequence[Layout]], Binding] | None = None
+
+
+@dataclass(frozen=True)
+class Views:
+    """A member whose outputs are views of its input, or of a contiguous copy of it.
+
+    Attributes:
+        input: The slot of the input.
+        outputs: Slots of the outputs.
+        view: Returns the outputs for an input.
+    """
+
+    input: int
+    outputs: tuple[int, ...]
+    view: Callable[[Array], Any]
+
+
+@dataclass(frozen=True)
+class Concatenation:
+    """A member that concatenates its inputs.
+
+    Attributes:
+        inputs: Slots of the inputs.
+        output: The slot of the output.
+        axis: The axis, which may be negative.
+    """
+
+    inputs: tuple[int, ...]
+    output: int
+    axis: int
+
+
+Member = Computation | Views | Concatenation
+
+
+def view_layout(view: Callable[[Array], Any], layout: Layout) -> list[tuple[Layout, int]] | None:
+    """Return the layouts of views of a value, and their first bytes in it, or None if they are copies.
+
+    Raises:
+        ValueError: A view is empty or reversed.
+    """
+    size = F32.itemsize + sum((d - 1) * s for d, s in zip(layout.shape, layout.strides, strict=True))
+    if not math.prod(layout.shape) or min(layout.strides, default=0) < 0:
+        raise ValueError("expected elements in order")
+    data: Array = np.ndarray(layout.shape, F32, np.empty(size, np.uint8), 0, layout.strides)  # is not read
+    results = view(data)
+    views: Sequence[Array] = results if isinstance(results, (tuple, list)) else (results,)
+    if not all(x.size and min(x.strides, default=0) >= 0 for x in views):
+        raise ValueError("expected elements in order")
+    if not all(np.may_share_memory(x, data) for x in views):
+        return None
+    return [(get_layout(x), get_address(x) - get_address(data)) for x in views]
