@@ -140,7 +140,7 @@ PEERS: dict[str, tuple[Callable[[str, dict[str, np.ndarray]], Run], int]] = {
 def compare(name: str, repeats: int, peers: Sequence[str]) -> dict[str, float]:
     """Return the minimum seconds of a run by runtime, and the largest error of irrun relative to OpenVINO.
 
-    Runtimes that are not installed, or have no file of the network, are left out.
+    Runtimes that are not installed, have no file of the network, or cannot run it are left out.
     """
     inputs = load_inputs(name)
     runners: dict[str, Run] = {}
@@ -153,11 +153,18 @@ def compare(name: str, repeats: int, peers: Sequence[str]) -> dict[str, float]:
                 raise
     seconds: dict[str, list[float]] = defaultdict(list)
     for turn in range(repeats + 1):
-        for peer, run in runners.items():
+        for peer, run in list(runners.items()):
             if turn < PEERS[peer][1]:
                 time.sleep(PAUSE)
                 start = time.perf_counter()
-                outputs[peer] = run()
+                try:
+                    outputs[peer] = run()
+                except Exception as error:
+                    if peer in OURS:
+                        raise
+                    print(f"{peer} cannot run {name}: {error}", file=sys.stderr)
+                    del runners[peer]
+                    continue
                 seconds[peer].append(time.perf_counter() - start)
     result = {peer: min(times[1:] or times) for peer, times in seconds.items()}
     for peer in OURS:
