@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -87,11 +88,14 @@ def check_target(target: str | os.PathLike[str]) -> None:
         raise InputError(f"{expected} for the outputs, found {str(target)!r}")
     if path.suffix.lower() in (".npz", ".npy", ".json"):
         return
+    is_folder = exists = False
     try:
-        is_folder = path.is_dir()
-        exists = path.exists()
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+        is_folder = stat.S_ISDIR(path.stat().st_mode)
+        exists = True
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:  # a name that is too long, a folder that is not accessible, a null byte
+        raise InputError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from None
     if path.suffix and not is_folder and not str(target).endswith(("/", os.sep)):
         raise InputError(f"{expected} for the outputs, found {path}")
     if exists and not is_folder:
