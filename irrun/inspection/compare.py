@@ -281,8 +281,6 @@ class _Comparer:
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> None:
         """Measure the error of the outputs of a layer."""
-        if self.connections.is_constant(layer):
-            return
         errors = self.errors.get(self.table.get_key(layer, scope))
         if errors is None:
             return

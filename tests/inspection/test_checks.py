@@ -138,6 +138,13 @@ def test_channels_are_the_second_axis_of_images_and_the_last_of_others(tmp_path,
     assert messages == ([f"{channels} of {channels} channels are always zero over all inputs"] if channels else [])
 
 
+def test_vectors_have_no_channels(tmp_path):
+    path = write(tmp_path, chain("Relu", shape=(3,)))
+    report = check(path, input_sets=[np.zeros(3, np.float32)] * 20)
+    assert report.runs == 20
+    assert report.findings == []
+
+
 def test_inputs_may_have_different_numbers_of_channels(tmp_path):
     path = write(tmp_path, chain("Relu", shape=("?", "?")))
     report = check(path, input_sets=[np.zeros((8, 3), np.float32), np.ones((8, 4), np.float32)])

@@ -56,6 +56,7 @@ def test_different_shapes_are_incomparable():
     result = measure(np.zeros(3), np.zeros(4))
     assert not result.is_exact
     assert (result.same_shape, result.max_abs, result.over_tolerance) == (False, INF, 1)
+    assert result.differing == result.count == 1
 
 
 def test_integers_are_exact():
