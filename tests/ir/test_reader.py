@@ -7,10 +7,12 @@ import itertools
 
 import numpy as np
 import pytest
-from ir_text import chain, graph, layer, net, port, write
+from ir_text import chain, graph, layer, net, port, write, write_row_loop
 
 import irrun
 from irrun.errors import ModelError
+from irrun.ir.graph import Port, PortMapEntry
+from irrun.ir.reader import _replace_positions_by_ids
 from irrun.shapes import DynamicDimension, PartialShape, parse_dimension, parse_shape
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -278,3 +280,20 @@ def test_port_map_may_contain_positions_instead_of_port_ids(tmp_path, output_num
     for model, (cond, expected) in itertools.product(models, ((True, [relu, [1, 2]]), (False, [[1, 2], relu]))):
         result = model([np.array(cond), x])
         assert [result[i].tolist() for i in range(2)] == expected
+
+
+def test_layers_of_bodies_follow_the_layer_that_has_them(tmp_path):
+    layers = list(irrun.read_model(write_row_loop(tmp_path)).graph.walk())
+    assert [current.type for _, current in layers] == [
+        *("Parameter", "TensorIterator"),
+        *("Parameter", "Relu", "Result"),
+        "Result",
+    ]
+    (body,) = layers[1][1].bodies.values()
+    assert [current is body.graph for current, _ in layers] == [False, False, True, True, True, False]
+
+
+def test_positions_in_a_port_map_leave_entries_without_a_port():
+    entries = [PortMapEntry(n, 0) for n in (-1, 0, 1)]
+    _replace_positions_by_ids(entries, [Port(4), Port(5)])
+    assert [entry.external_port_id for entry in entries] == [-1, 4, 5]

@@ -130,7 +130,16 @@ def make_deformable_convolution():
     return [x, offsets], [y, ops.relu(y)]
 
 
+def make_diagonal_matrix():
+    x = make_parameter(2, 3)
+    shape = ops.shape_of(x)
+    rows, columns = (ops.gather(shape, make_constant(i), make_constant(0)) for i in range(2))
+    diagonal = ops.convert(ops.reduce_sum(x, make_constant([0, 1])), np.int64)  # is known in a run only
+    return [x], [ov.opset9.eye(rows, columns, diagonal, "f32")]
+
+
 CASES: dict[str, Any] = {
+    "diagonal matrix": (make_diagonal_matrix, [[(5, 7)]]),
     "elementwise": (make_elementwise, [[(4, 3, 5)] * 2, [(-1, 3, 4)] * 2]),
     "cells": (make_cells, [[(5, 3), (5, 4)], [(-1, 3), (-1, 4)]]),
     "deformable convolution": (make_deformable_convolution, [[(2, 3, 20, 12), (2, 18, 10, 6)]]),
