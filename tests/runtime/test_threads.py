@@ -301,6 +301,15 @@ def test_mismatching_operands_are_reported_as_by_numpy():
         multiply_matrices(np.ones((100, 600)), np.ones((601, 5000)))
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(40, 40), (64, 64), (70, 33), (33, 130)])
+def test_small_results_of_long_products_are_divided_into_whole_parts(rows: int, columns: int) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((rows, 30_000), np.float32), rng.standard_normal((30_000, columns), np.float32)
+    expected = a.astype(np.float64) @ b.astype(np.float64)
+    assert count_parts(min(rows, columns), max(rows, columns) * 30_000) > 1
+    np.testing.assert_allclose(multiply_matrices(a, b), expected, rtol=0, atol=30_000**0.5 * 1e-4)
+
+
 @pytest.mark.parametrize(("a", "b"), [((3, 4), (4,)), ((4,), (4, 2)), ((4,), (4,)), ((2, 3, 4), (4,))])
 def test_products_with_vectors_are_those_of_numpy(a, b):
     x, y = np.arange(24.0)[: np.prod(a)].reshape(a), np.arange(8.0)[: np.prod(b)].reshape(b)
