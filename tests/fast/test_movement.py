@@ -105,7 +105,7 @@ def test_element_of_a_list_of_texts_is_an_array():
 
 
 INDICES = [2, -1, 0, 3, 7, [0], [1, 2], [0, 2], [2, 1, 0], [-1], [-2, -1], [1, 1], [3, 9], [[0, 1], [2, -3]], [], [-9]]
-INDICES += [[0, 1, 2, 3], [[1, 2]], [-1, 0], [-2]]
+INDICES += [[0, 1, 2, 3], [0, 1, 3], [[1, 2]], [-1, 0], [-2]]
 
 
 @pytest.mark.parametrize("indices", INDICES, ids=str)
