@@ -291,3 +291,19 @@ def test_metrics_without_infinities_are_numbers_in_json():
     assert result.to_json() == {name: getattr(result, name) for name in names}
     incomparable = measure(np.zeros(2), np.zeros(3)).to_json()
     assert list(incomparable.values()) == ["inf", "inf", "inf", 0.0, "-inf", "inf", 1.0]
+
+
+def test_empty_arrays_have_the_metrics_of_no_difference():
+    assert measure(np.zeros(0, np.float32), np.zeros(0, np.float32)) == Metrics(
+        max_abs=0.0,
+        max_rel=0.0,
+        rms=0.0,
+        cosine=1.0,
+        sqnr_db=INF,
+        max_ulps=0.0,
+        over_tolerance=0.0,
+        differing=0,
+        count=0,
+        same_shape=True,
+    )
+    assert measure(np.zeros(0, np.float32), np.zeros(0, np.float32)) == Metrics()

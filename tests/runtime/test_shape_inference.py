@@ -138,7 +138,24 @@ def make_diagonal_matrix():
     return [x], [ov.opset9.eye(rows, columns, diagonal, "f32")]
 
 
+def make_shapes_from_constants():
+    x = make_parameter(8, 4, 6)
+    indices = ops.convert(ops.abs(x), np.int64)
+    zeros = make_constant([0, 0, 0])
+    results = [
+        ops.batch_to_space(x, make_constant([1, 2, 2]), zeros, make_constant([0, 1, 0])),
+        ops.space_to_batch(x, make_constant([1, 2, 3]), zeros, zeros),
+        ov.opset8.adaptive_avg_pool(x, make_constant([2])),
+        ops.one_hot(indices, make_constant(5), make_constant(1, F32), make_constant(0, F32), axis=-1),
+        ops.tile(x, make_constant([2, 1, 3])),
+        ops.reduce_max(x, make_constant([1]), False),
+        ops.variadic_split(x, make_constant(2), make_constant([1, 5])),
+    ]
+    return [x], results
+
+
 CASES: dict[str, Any] = {
+    "shapes from constants": (make_shapes_from_constants, [[(4, 8, 6)]]),
     "diagonal matrix": (make_diagonal_matrix, [[(5, 7)]]),
     "elementwise": (make_elementwise, [[(4, 3, 5)] * 2, [(-1, 3, 4)] * 2]),
     "cells": (make_cells, [[(5, 3), (5, 4)], [(-1, 3), (-1, 4)]]),
