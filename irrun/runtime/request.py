@@ -215,7 +215,8 @@ class CompiledModel:
         keep_freed_blocks()
         self._shape_cache: ShapeCache | None = None
         self._request: InferRequest | None = None
-        self._has_run = False
+        #: Whether the next run is the first one that reads weights from the file; compiled kernels have copies.
+        self._prefetches_weights = jit is not True
 
     def __repr__(self) -> str:
         return f"<CompiledModel: {self.model!r}>"
@@ -268,7 +269,7 @@ class CompiledModel:
 
     def _prefetch_weights(self, program: Program) -> None:
         """Map the weights into memory while the first run computes."""
-        self._has_run = True
+        self._prefetches_weights = False
         instructions = (i for instruction in program.instructions for i in instruction.plain or (instruction,))
         slots = [s for i in instructions if i.operation.type in READ_AS_A_WHOLE for s in i.inputs]
         constants = [program.initial[slot] for slot in dict.fromkeys(slots) if slot in program.constant_layers]
@@ -515,7 +516,7 @@ class InferRequest:
         if self._state.observers:
             return self._get_executor(compiled._get_plain_program()).run(arguments)
         program = compiled._get_fast_program()
-        if not compiled._has_run:
+        if compiled._prefetches_weights:
             compiled._prefetch_weights(program)
         cache = compiled._get_shape_cache(program)
         if not cache.pays or self._state.instrument is not None:  # which measures all layers

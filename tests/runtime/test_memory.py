@@ -185,7 +185,8 @@ def test_sizes_of_the_outputs_are_reported_if_they_cannot_be_copied(monkeypatch,
         compiled(np.zeros((2, 3), np.float32))
 
 
-def test_first_run_maps_the_weights_that_are_read_as_a_whole(tmp_path, monkeypatch):
+def write_lookup(folder, numbers):
+    """Write a model that looks up two rows of numbers[:12], [4, 3], and multiplies them by the others, [3, 4]."""
     constant = 'element_type="f32" shape="{}" offset="{}" size="48"'
     layers = [
         layer(0, "Parameter", data='element_type="i64" shape="2"', outputs=[port(0, (2,), "I64")]),
@@ -197,8 +198,12 @@ def test_first_run_maps_the_weights_that_are_read_as_a_whole(tmp_path, monkeypat
         layer(6, "Result", inputs=[port(0, (2, 4))]),
     ]
     edges = [(1, 0, 3, 0), (0, 0, 3, 1), (2, 0, 3, 2), (3, 3, 5, 0), (4, 0, 5, 1), (5, 2, 6, 0)]
+    return write(folder, net(layers, edges), numbers.tobytes() + bytes(8))
+
+
+def test_first_run_maps_the_weights_that_are_read_as_a_whole(tmp_path, monkeypatch):
     numbers = np.arange(24, dtype=np.float32)
-    path = write(tmp_path, net(layers, edges), numbers.tobytes() + bytes(8))
+    path = write_lookup(tmp_path, numbers)
     calls = []
     monkeypatch.setattr("irrun.ir.weights.Weights.prefetch", lambda _, arrays: calls.append(arrays))
     compiled = irrun.compile_model(path, jit=False)
@@ -208,3 +213,14 @@ def test_first_run_maps_the_weights_that_are_read_as_a_whole(tmp_path, monkeypat
         np.testing.assert_array_equal(result, numbers[:12].reshape(4, 3)[[1, 3]] @ numbers[12:].reshape(3, 4))
     ((weights,),) = calls
     np.testing.assert_array_equal(weights, numbers[12:].reshape(3, 4))
+
+
+def test_compiled_kernels_map_no_weights(tmp_path, monkeypatch):
+    pytest.importorskip("llvmlite")
+    monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path / "cache"))
+    calls = []
+    monkeypatch.setattr("irrun.ir.weights.Weights.prefetch", lambda _, arrays: calls.append(arrays))
+    compiled = irrun.compile_model(write_lookup(tmp_path, np.arange(24, dtype=np.float32)), jit=True)
+    for _ in range(2):
+        compiled(np.array([1, 3]))
+    assert not calls
