@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from irrun.ir.graph import Layer
+from irrun.ir.graph import Layer, Port
 from irrun.ops._support.context import BackEdgeDescription, InputDescription, OutputDescription
 from irrun.ops._support.operation import Operation
 
@@ -117,6 +117,15 @@ class Program:
             constant_layers=dict(self.constant_layers),
             sequences=None,
         )
+
+    def map_ports(self) -> dict[int, Port]:
+        """Return the output ports of the parameters and of all instructions by their slots."""
+        ports: dict[int, Port] = {}
+        for layer, slot in zip(self.parameter_layers, self.parameters, strict=False):
+            ports.update(zip((slot,), layer.outputs, strict=False))
+        for instruction in self.instructions:
+            ports.update(zip(instruction.outputs, instruction.layer.outputs, strict=False))
+        return ports
 
     def get_constant_results(self) -> dict[int, np.ndarray[Any, Any]]:
         """Return the values of the Results that are constant, by their index."""

@@ -136,11 +136,7 @@ class _Rewriter:
         self.program = program
         self.packed = packed
         self.producers = {slot: i for i in program.instructions for slot in i.outputs}
-        computed = [(i.layer, i.outputs) for i in program.instructions]
-        passed = [(layer, (slot,)) for layer, slot in zip(program.parameter_layers, program.parameters, strict=True)]
-        self.ports: dict[int, Port] = {}
-        for layer, slots in (*computed, *passed):
-            self.ports.update(zip(slots, layer.outputs, strict=False))
+        self.ports = program.map_ports()
         self.uses: dict[int, int] = defaultdict(int)
         for slot in (*program.results, *(slot for i in program.instructions for slot in i.inputs)):
             self.uses[slot] += 1

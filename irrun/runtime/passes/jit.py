@@ -23,7 +23,6 @@ from irrun.fast.jit.kernels import (
 from irrun.fast.jit.sites import SITES
 from irrun.fast.jit.steps import Translation, translate
 from irrun.fast.packing import PackedMemory
-from irrun.ir.graph import Port
 from irrun.runtime.passes.jit_groups import STARTS, Group, Kernel
 from irrun.runtime.passes.jit_singles import replace_attention, replace_conversion, replace_single, replace_site
 from irrun.runtime.program import ABSENT, Instruction, Program
@@ -63,14 +62,10 @@ class Compilation:
         self.packed = packed
         self.instructions = program.instructions
         self.consumers: dict[int, set[int]] = defaultdict(set)
-        self.ports: dict[int, Port] = {}
-        for layer, slot in zip(program.parameter_layers, program.parameters, strict=False):
-            if layer.outputs:
-                self.ports[slot] = layer.outputs[0]
+        self.ports = program.map_ports()
         for number, instruction in enumerate(self.instructions):
             for slot in instruction.inputs:
                 self.consumers[slot].add(number)
-            self.ports.update(zip(instruction.outputs, instruction.layer.outputs, strict=False))
         for slot in program.results:
             self.consumers[slot].add(len(self.instructions))
         self.taken: set[int] = set()

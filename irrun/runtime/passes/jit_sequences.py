@@ -106,7 +106,7 @@ class _MemberFactory:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.ports = _map_ports(program)
+        self.ports = program.map_ports()
         self.layouts: dict[int, Layout] = {}
 
     def make(self, instruction: Instruction) -> Member | None:
@@ -195,16 +195,6 @@ class _MemberFactory:
 
 def _call(kernel: Callable[..., Any], constants: Sequence[Any], attributes: dict[str, Any], data: Array) -> Any:
     return kernel(data, *constants, **attributes)
-
-
-def _map_ports(program: Program) -> dict[int, Port]:
-    """Return the ports of the parameters and of the outputs of all instructions by their slots."""
-    ports: dict[int, Port] = {}
-    for layer, slot in zip(program.parameter_layers, program.parameters, strict=False):
-        ports.update(zip((slot,), layer.outputs, strict=False))
-    for instruction in program.instructions:
-        ports.update(zip(instruction.outputs, instruction.layer.outputs, strict=False))
-    return ports
 
 
 def _is_f32(program: Program, port: Port | None) -> bool:
