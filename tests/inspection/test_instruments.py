@@ -23,20 +23,14 @@ from irrun.inspection.profile_layers import LayerProfiler
 X = np.ones((2, 3), np.float32)
 EXECUTOR = SimpleNamespace(owners=(), get_scope=lambda: ())
 
+pytestmark = pytest.mark.usefixtures("known_machine")
+
 
 @pytest.fixture
 def _clock(monkeypatch):
     """Replace the clock by one that advances by a second in each call."""
     seconds = itertools.count()
     monkeypatch.setattr(instruments, "perf_counter", lambda: float(next(seconds)))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _machine():
-    with pytest.MonkeyPatch.context() as patch:
-        module = importlib.import_module("irrun.inspection.profile")
-        patch.setattr(module, "measure_machine", lambda threads: Machine(threads, 1e11, 1e10))
-        yield
 
 
 def time_loop(folder):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import json
 import sys
@@ -27,14 +26,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples/date_translation/model.xml"
 LENGTH, ITERATIONS = 33, 11
 HOSTILE = "=[bold]</script><img src=x onerror=alert(1)>,\"'\n\u202e\U0001f600" + "x" * 500
 
-
-@pytest.fixture(scope="module", autouse=True)
-def _machine():
-    """Skip the measurement of the machine, which takes most of the time of a small profile."""
-    with pytest.MonkeyPatch.context() as patch:
-        module = importlib.import_module("irrun.inspection.profile")
-        patch.setattr(module, "measure_machine", lambda threads: Machine(threads, 1e11, 1e10))
-        yield
+pytestmark = pytest.mark.usefixtures("known_machine")
 
 
 @pytest.fixture(scope="module")
