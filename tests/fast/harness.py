@@ -6,6 +6,8 @@ inputs that are constant are constants of the program, so that the pass sees wha
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -66,6 +68,43 @@ def is_specialized(name: str, inputs: Sequence[Array | None], constants: Iterabl
     """Return whether the pass replaces the kernel."""
     _, fast = make_programs(find_operation(name), inputs, attributes, constants, 1)
     return bool(fast.instructions[0].plain)
+
+
+def calls_plain(
+    name: str,
+    inputs: Sequence[Array | None],
+    attributes: dict[str, Any] | None = None,
+    *,
+    constants: Iterable[int] = (),
+    outputs: int = 1,
+) -> bool:
+    """Return whether the plain kernel computes the inputs, after the runs in which a specialized one may learn from it.
+
+    Args:
+        name: The operation, such as "Gather-8".
+        inputs: See `check`.
+        attributes: See `check`.
+        constants: See `check`.
+        outputs: See `check`.
+    """
+    operation, calls = find_operation(name), []
+
+    @functools.wraps(operation.kernel)
+    def record(*arguments: Any, **options: Any) -> Any:
+        calls.append(name)
+        return operation.kernel(*arguments, **options)
+
+    recorded = dataclasses.replace(operation, kernel=record)
+    _, fast = make_programs(recorded, inputs, attributes or {}, constants, outputs)
+    (instruction,) = fast.instructions
+    arguments = [x for i, x in enumerate(inputs) if x is not None and i not in set(constants)]
+    if not instruction.plain:
+        return True
+    with np.errstate(all="ignore"):
+        for _ in range(3):
+            calls.clear()
+            instruction.kernel(*arguments)
+    return bool(calls)
 
 
 class _LenientExecutor(Executor):
