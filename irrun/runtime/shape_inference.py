@@ -20,7 +20,7 @@ from irrun.ir.structure import is_placeholder, sort_layers
 from irrun.ops._support import registry
 from irrun.ops._support.context import OutputCount
 from irrun.ops._support.operation import Operation
-from irrun.runtime.shape_rules import SHAPE_INPUTS, VALUE_DEPENDENT, Shapes, find_rule
+from irrun.runtime.shape_rules import SHAPE_INPUTS, SHAPED_BY_INPUT, VALUE_DEPENDENT, Shapes, find_rule
 from irrun.shapes import DynamicDimension, PartialShape
 
 __all__ = ["infer_shapes", "infer_static_shapes"]
@@ -289,6 +289,9 @@ class _GraphInference:
             attributes = operation.bind(layer.attributes)
             if operation.type in VALUE_DEPENDENT:
                 return VALUE_DEPENDENT[operation.type](shapes, self.sample.choose_count())
+            if operation.type in SHAPED_BY_INPUT:
+                target = inputs[SHAPED_BY_INPUT[operation.type]]
+                return [] if target is None or target.array is None else [_check_shape(target.array)]
             rule = find_rule(operation)
             if rule is not None:
                 return rule(shapes, attributes)
@@ -415,6 +418,11 @@ def _make_zeros(value: _Value | None, port: Port) -> Array | None:
         return value.array
     dtype = np.dtype(np.float32) if port.element_type is None else port.element_type.dtype
     return np.broadcast_to(np.zeros((), dtype), value.shape)
+
+
+def _check_shape(target: Array) -> Shape:
+    """Return the shape that an array contains. It raises ValueError if there is no array of this shape."""
+    return np.broadcast_to(np.zeros((), bool), target.reshape(-1).tolist()).shape
 
 
 def _run(operation: Operation, layer: Layer, inputs: Sequence[Array | None]) -> list[Array] | None:

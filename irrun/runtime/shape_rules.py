@@ -11,7 +11,7 @@ import numpy as np
 from irrun.ops._support.operation import Operation
 from irrun.ops._support.windows import create_windows
 
-__all__ = ["RULES", "SHAPE_INPUTS", "VALUE_DEPENDENT", "Rule", "Shape", "Shapes", "find_rule"]
+__all__ = ["RULES", "SHAPED_BY_INPUT", "SHAPE_INPUTS", "VALUE_DEPENDENT", "Rule", "Shape", "Shapes", "find_rule"]
 
 Shape = tuple[int, ...]
 #: The shapes of the outputs of a layer; None for unknown ones.
@@ -42,7 +42,6 @@ SHAPE_INPUTS = {
     "PriorBox": (0, 1),
     "PriorBoxClustered": (0, 1),
     "RDFT": (1, 2),
-    "RandomUniform": (0,),
     "Range": (0, 1, 2),
     "ReduceL1": (1,),
     "ReduceL2": (1,),
@@ -68,6 +67,10 @@ SHAPE_INPUTS = {
     "Unsqueeze": (1,),
     "VariadicSplit": (1, 2),
 }
+
+#: Operations whose output has the shape that an input contains, by the position of the input. They are those whose
+#: kernels cannot run without an infer request.
+SHAPED_BY_INPUT = {"RandomUniform": 0}
 
 #: Operations whose output has the shape of the first input.
 SAME_SHAPE = frozenset(

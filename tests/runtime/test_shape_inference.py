@@ -154,7 +154,35 @@ def make_shapes_from_constants():
     return [x], results
 
 
+def make_targets_from_shapes():
+    """Return operations whose output shapes are computed from the shape of a Parameter."""
+    x = make_parameter(2, 4, 6)
+    zero, one = make_constant(0, F32), make_constant(1, F32)
+    shape = ops.shape_of(x)
+    sizes = [ops.gather(shape, make_constant([i]), make_constant(0)) for i in range(3)]
+    sides = [ops.squeeze(size, make_constant([0])) for size in sizes]
+    random = ops.random_uniform(shape, zero, one, "f32", 1, 2)
+    low, high = (reduce(x, make_constant([0, 1, 2])) for reduce in (ops.reduce_min, ops.reduce_max))
+    image = ops.unsqueeze(x, make_constant(0))
+    enlarged = ops.multiply(ops.concat(sizes[1:], 0), make_constant([2, 3]))
+    results = [
+        random,
+        ops.add(random, x),
+        ops.random_uniform(ops.concat([sizes[2], make_constant([5]), sizes[0]], 0), low, high, "f32", 1, 2),
+        ops.broadcast(zero, ops.maximum(shape, make_constant([3, 3, 3]))),
+        ops.broadcast(ops.reduce_sum(x, make_constant([1]), True), shape, broadcast_spec="BIDIRECTIONAL"),
+        ops.tile(x, ops.concat([make_constant([1]), sizes[0], make_constant([1])], 0)),
+        ops.range(make_constant(0), sides[2], make_constant(1), "i64"),
+        ops.reshape(x, ops.concat([ops.multiply(sizes[0], sizes[1]), make_constant([-1])], 0), False),
+        ops.interpolate(image, enlarged, "nearest", "sizes", axes=make_constant([2, 3])),
+        ov.opset9.eye(sides[1], sides[2], make_constant(0), "f32"),
+        ops.topk(x, ops.minimum(sides[2], make_constant(5)), 2, "max", "value"),
+    ]
+    return [x], results
+
+
 CASES: dict[str, Any] = {
+    "targets from shapes": (make_targets_from_shapes, [[(3, 8, 10)], [(-1, 4, 6)], [(2, 4, -1)], [(2, -1, -1)]]),
     "shapes from constants": (make_shapes_from_constants, [[(4, 8, 6)]]),
     "diagonal matrix": (make_diagonal_matrix, [[(5, 7)]]),
     "elementwise": (make_elementwise, [[(4, 3, 5)] * 2, [(-1, 3, 4)] * 2]),
@@ -217,6 +245,24 @@ def test_shapes_after_reshape_match_openvino(name, shapes, tmp_path):
 def is_at_least_as_precise(shape, expected):
     """Return whether a shape has the rank and the static dimensions of the expected one."""
     return len(shape) == len(expected) and all(n in (-1, d) for d, n in zip(shape, expected, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("make_target", "expected"),
+    [
+        (lambda size: ops.subtract(size, make_constant([2])), [3]),
+        (lambda size: ops.subtract(make_constant([4]), size), None),
+        (lambda size: ops.broadcast(make_constant(1), ops.multiply(size, make_constant([13]))), None),
+    ],
+    ids=["size", "negative size", "too many dimensions"],
+)
+def test_shapes_that_no_array_has_are_not_inferred(make_target, expected, tmp_path):
+    x = make_parameter(4)
+    random = ops.random_uniform(make_target(ops.shape_of(x)), make_constant(0, F32), make_constant(1, F32), "f32")
+    ov.save_model(ov.Model([ops.relu(random)], [x], "m"), tmp_path / "m.xml", compress_to_fp16=False)
+    model = irrun.read_model(tmp_path / "m.xml")
+    model.reshape([5])
+    assert model.outputs[0].partial_shape == expected
 
 
 @pytest.mark.parametrize(("sizes", "expected"), [((4, 3), [4, 3]), ((-1, 3), [-1, 3])])
