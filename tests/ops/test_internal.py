@@ -212,13 +212,14 @@ def test_static_suppression_of_no_images_is_empty(kernel):
     assert (outputs.shape, indices.shape, counts.shape) == ((0, 6), (0, 1), (0,))
 
 
-@pytest.mark.parametrize(("limit", "length"), [(0, 0), (1, 4), (2, 8), (3, 12), (9, 12)])
+@pytest.mark.parametrize(("limit", "length"), [(0, 0), (1, 4), (2, 8), (3, 12), (9, 12), (-1, 12), (-7, 12)])
 def test_internal_suppression_pads_to_the_largest_number_of_boxes(limit, length):
     indices, scores, count = non_max_suppression_ie_internal(
         CORNERS, CONFIDENCES, np.array(limit), np.float32(0.5), np.float32(0.25), sort_result_descending=False
     )
     assert indices.shape == scores.shape == (length, 3)
-    per_image = [[0, 0], [0, 1], [0, 2]][:limit] + [[1, 0]][:limit]
+    kept = 3 if limit < 0 else limit  # the reference implementation reads a negative number as a huge one
+    per_image = [[0, 0], [0, 1], [0, 2]][:kept] + [[1, 0]][:kept]
     expected = [[image, *row] for image in (0, 1) for row in per_image]
     assert count.tolist() == [len(expected)]
     assert indices[: len(expected)].tolist() == expected

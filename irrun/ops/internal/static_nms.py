@@ -51,7 +51,8 @@ def non_max_suppression_ie_internal(
 
     Returns:
         The selected indices and scores, shape [min(boxes, max_output_boxes_per_class) * classes * batches, 3] each,
-        padded with -1, and their number, shape [1].
+        padded with -1, and their number, shape [1]. A negative number of boxes per class is no limit, as in the
+        reference implementation of NonMaxSuppression.
 
     Raises:
         InputError: As for NonMaxSuppression-9.
@@ -73,7 +74,8 @@ def non_max_suppression_ie_internal(
             box_encoding="center" if center_point_box else "corner",
             sort_result_descending=sort_result_descending,
         )
-    per_class = min(boxes.shape[1], max(int(to_scalar(max_output_boxes_per_class, "max_output_boxes_per_class")), 0))
+    limit = int(to_scalar(max_output_boxes_per_class, "max_output_boxes_per_class"))
+    per_class = boxes.shape[1] if limit < 0 else min(boxes.shape[1], limit)
     length = per_class * scores.shape[1] * scores.shape[0]
     return (
         _pad_rows(indices, length).astype(output_type.dtype),
