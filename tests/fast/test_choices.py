@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fast.harness import calls_plain
+from fast.harness import calls_plain, find_operation
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.convolution import ConvolutionKernel
+from irrun.fast.elementwise import ElementwiseChain, Operand, Step
+from irrun.fast.elementwise_functions import find_block_function
 from irrun.fast.packing import PackedMemory
+from irrun.fast.specialization import CallSite, specialize
 
 F32 = np.float32
 
@@ -151,10 +154,10 @@ CASES = [
     (False, "TopK-3", [zeros(2, 5), np.array(5)], TOP, (1,)),
     (False, "TopK-3", [zeros(2, 5), np.array(2)], {**TOP, "axis": 1}, (1,)),
     (True, "TopK-3", [zeros(5, 2), np.array(2)], {**TOP, "axis": 0}, (1,)),
-    (False, "Interpolate-11", [zeros(1, 2, 4096), ints(1, 4096), ints(1, 2)], RESIZE, (1, 2)),
+    (False, "Interpolate-11", [zeros(1, 2, 4096), ints(2, 2), ints(1, 2)], RESIZE, (1, 2)),
     (False, "Interpolate-11", [zeros(1, 2, 3), ints(3, 4096), ints(1, 2)], RESIZE, (1, 2)),
     (False, "Interpolate-11", [zeros(1, 2, 3), ints(4096, 3), ints(1, 2)], RESIZE, (1, 2)),
-    (True, "Interpolate-11", [zeros(1, 2, 4097), ints(1, 4097), ints(1, 2)], RESIZE, (1, 2)),
+    (True, "Interpolate-11", [zeros(1, 2, 4097), ints(2, 2), ints(1, 2)], RESIZE, (1, 2)),
     (True, "Interpolate-11", [zeros(1, 2, 3), ints(3, 4097), ints(1, 2)], RESIZE, (1, 2)),
     (True, "Interpolate-11", [zeros(1, 2, 3), ints(4097, 3), ints(1, 2)], RESIZE, (1, 2)),
     (False, "Interpolate-11", [zeros(2, 2, 3), ints(2, 4, 6)], RESIZE, (1,)),
@@ -201,3 +204,58 @@ def test_definition_checks_results_of_unknown_size(name, inputs, attributes, con
     for module in ("movement", "shape"):
         monkeypatch.setattr(f"irrun.fast.{module}.MAX_BYTES", 1023)
     assert calls_plain(name, inputs, attributes, constants=constants)
+
+
+@pytest.fixture
+def part_counts(monkeypatch):
+    """Return the numbers of parts that the kernels of the test compute."""
+    counts = []
+
+    def run(function, count, batch=1):
+        counts.append(count)
+        for part in range(count):
+            function(part)
+
+    modules = ("convolution_products", "depthwise", "dot_product_attention", "elementwise", "interpolate")
+    for module in (*modules, "normalization", "quantization", "support", "winograd"):
+        monkeypatch.setattr(f"irrun.fast.{module}.run_parallel", run)
+    return counts
+
+
+#: Parts, data, filters [GROUPS, C_OUT, C_IN, kernel...].
+PARTS = [
+    # positions: 35 multiplications per nanosecond, and parts of 250 microseconds
+    (1, (1, 32, 130, 131), (1, 32, 32, 1, 1)),
+    (2, (1, 32, 131, 131), (1, 32, 32, 1, 1)),
+    (4, (2, 32, 131, 131), (1, 32, 32, 1, 1)),
+    (2, (1, 32, 184, 185), (1, 32, 32, 1, 1)),
+    (4, (1, 32, 185, 185), (1, 32, 32, 1, 1)),
+    # channels, of which there is more than one for 64 positions: twice the time
+    (1, (1, 256, 22, 24), (1, 256, 256, 1, 1)),
+    (2, (1, 256, 23, 24), (1, 256, 256, 1, 1)),
+    (6, (3, 256, 23, 24), (1, 256, 256, 1, 1)),
+    # groups
+    (1, (1, 512, 16, 16), (4, 128, 128, 1, 1)),
+    (2, (1, 512, 22, 24), (4, 128, 128, 1, 1)),
+    (4, (1, 512, 22, 24), (4, 130, 128, 1, 1)),
+]
+
+
+@pytest.mark.parametrize(("parts", "data", "filters"), PARTS, ids=str)
+def test_products_are_divided_into_parts_of_the_documented_time(parts, data, filters, part_counts):
+    kernel = make_convolution(filters, len(data) - 2)
+    assert kernel.describe(data).startswith("product")
+    kernel(zeros(*data))
+    assert part_counts == [parts]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "size"), [(1, 262_143), (2, 262_144), (2, 524_288), (4, 524_289), (4, 1_048_576), (6, 1_048_577)]
+)
+def test_functions_are_computed_by_blocks_of_the_documented_size(blocks, size, part_counts):
+    site = CallSite(find_operation("Sigmoid-1"), {}, (None,), (False,), output_count=1)
+    specialize(site)(zeros(size))
+    assert part_counts == [blocks]
+    sigmoid = find_block_function("Sigmoid-1", {}, [None])
+    ElementwiseChain((Step("Sigmoid-1", (Operand("input", 0),), {}, sigmoid),))(zeros(size))
+    assert part_counts == [blocks, blocks]
