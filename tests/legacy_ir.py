@@ -13,9 +13,10 @@ from lxml import etree
 
 import irrun
 from irrun.element_types import ElementType
+from irrun.ir.graph import Layer
 from irrun.ir.writer import save_model
 
-__all__ = ["Case", "LegacyNetwork", "StoredInput", "compare", "make_random", "run_openvino"]
+__all__ = ["Case", "LegacyNetwork", "StoredInput", "check_declarations", "compare", "make_random", "run_openvino"]
 
 Array = np.ndarray
 
@@ -151,6 +152,35 @@ def run_openvino(model: Any, arrays: Sequence[Array]) -> list[Array]:
     return [np.array(results[i]) for i in range(len(compiled.outputs))]
 
 
+def check_declarations(model: irrun.Model, arrays: Sequence[Array], *, may_be_dynamic: bool = False) -> None:
+    """Check that the ports of all layers of an upgraded model declare the shapes and types of their values.
+
+    Args:
+        model: The model.
+        arrays: The inputs of the model.
+        may_be_dynamic: Whether ports may leave the shape open.
+    """
+
+    def check_ports(
+        layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Any
+    ) -> None:
+        values = [*zip(layer.inputs, inputs, strict=False), *zip(layer.outputs, outputs, strict=False)]
+        for port, value in values:
+            if value is None or (port.shape is None and may_be_dynamic):
+                continue
+            declared = f"{port.element_type}{'[...]' if port.shape is None else port.shape}"
+            actual = f"{ElementType.of(value.dtype)}{irrun.PartialShape(value.shape)}"
+            assert declared == actual, f"{layer.describe()}, port {port.id}"
+
+    irrun.compile_model(model, optimize=False)(list(arrays), observers=[check_ports])
+
+
+#: Types of layers some values of which have shapes that the file does not declare.
+DYNAMIC_TYPES = frozenset(
+    {"CTCGreedyDecoder", "ExperimentalDetectronROIFeatureExtractor", "NonMaxSuppression", "Unique"}
+)
+
+
 @dataclass
 class Case:
     """A legacy layer and the OpenVINO nodes that it is equivalent to.
@@ -209,7 +239,9 @@ class Case:
         actual = net.run(*arrays)
         compare(actual, expected, "irrun on the legacy file, OpenVINO on the reference")
 
-        path, _ = save_model(net.read(), directory / "upgraded.xml")
+        model = net.read()
+        check_declarations(model, arrays, may_be_dynamic=self.type in DYNAMIC_TYPES)
+        path, _ = save_model(model, directory / "upgraded.xml")
         compare(run_openvino(path, arrays), actual, "OpenVINO on the upgraded file, irrun on the legacy file")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from legacy_ir import Array, LegacyNetwork, compare, make_random, run_openvino
+from legacy_ir import Array, LegacyNetwork, check_declarations, compare, make_random, run_openvino
 from lxml import etree
 
 pytest.importorskip("openvino")
@@ -108,6 +108,7 @@ class VersionedNetwork(LegacyNetwork):
         expected = run_openvino(ov.Model(list(reference), list(parameters)), arrays)
         model = self.read()
         compare(self.run(*arrays), expected, "irrun on the legacy file, OpenVINO on the reference")
+        check_declarations(model, arrays, may_be_dynamic=True)  # of CTCGreedyDecoder
         upgraded, _ = save_model(model, path / "upgraded.xml")
         compare(run_openvino(upgraded, arrays), expected, "OpenVINO on the upgraded file")
         return model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from legacy_ir import Case, LegacyNetwork, compare, make_random, run_openvino
+from legacy_ir import Case, LegacyNetwork, check_declarations, compare, make_random, run_openvino
 from lxml import etree
 
 pytest.importorskip("openvino")
@@ -209,6 +209,7 @@ def test_tensor_iterator_matches_lstm_sequence(version: int, backward: bool, wit
     expected = run_openvino(model, arrays)
     net, _ = make_iterator(version, backward=backward, with_input_layer=with_input_layer)
     compare(net.run(*arrays), expected, "irrun on the legacy file, OpenVINO on LSTMSequence")
+    check_declarations(net.read(), arrays)
     path, _ = save_model(net.read(), tmp_path / "upgraded.xml")
     compare(run_openvino(path, arrays), expected, "OpenVINO on the upgraded file")
 
@@ -238,6 +239,7 @@ def test_tensor_iterator_stride_is_the_size_of_a_slice(tmp_path, shape, axis: in
         assert (entry.axis, entry.stride, entry.part_size) == (axis, stride, stride)
     expected = [(x.reshape(3, 4) + added).reshape(shape) * 2 + 1]
     compare(net.run(x), expected, "irrun on the legacy file")
+    check_declarations(net.read(), [x])
     path, _ = save_model(net.read(), tmp_path / "upgraded.xml")
     compare(run_openvino(path, [x]), expected, "OpenVINO on the upgraded file")
 
