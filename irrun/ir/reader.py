@@ -15,7 +15,7 @@ from irrun.garbage import pause_collection
 from irrun.ir.constant import Constant
 from irrun.ir.graph import BackEdge, Body, Edge, Graph, Layer, Port, PortMapEntry
 from irrun.ir.model import Model
-from irrun.ir.structure import Finding, check_model, is_placeholder, raise_findings
+from irrun.ir.structure import Finding, check_model, compare_shapes, compare_types, is_placeholder, raise_findings
 from irrun.ir.weights import Weights, WeightsSource
 from irrun.ir.xml import MAX_ATTRIBUTES, parse_bytes, parse_file
 from irrun.shapes import MAX_RANK, Dimension, PartialShape, parse_dimension, parse_shape
@@ -59,7 +59,11 @@ def read_model(
 
 
 def read_findings(
-    model: str | os.PathLike[str] | bytes, weights: WeightsSource | None = None, *, check: bool = True
+    model: str | os.PathLike[str] | bytes,
+    weights: WeightsSource | None = None,
+    *,
+    check: bool = True,
+    contradictions: list[Finding] | None = None,
 ) -> tuple[Model, list[Finding]]:
     """Read a model that may be invalid.
 
@@ -67,6 +71,8 @@ def read_findings(
         model: The path of the .xml, or its content as bytes.
         weights: A path, bytes or an array; by default the .bin next to the .xml.
         check: Whether to check the structure: edges, port maps and cycles, and that the weights exist.
+        contradictions: A list to extend by the ports whose declaration the attributes of their layer contradict.
+            Such models can run.
 
     Returns:
         The model without its invalid parts, and the errors that were found.
@@ -75,11 +81,14 @@ def read_findings(
         ModelError: A file cannot be read, or the .xml is not a model.
     """
     with pause_collection():
-        return _read_findings(model, weights, check=check)
+        return _read_findings(model, weights, check, contradictions)
 
 
 def _read_findings(
-    model: str | os.PathLike[str] | bytes, weights: WeightsSource | None, *, check: bool
+    model: str | os.PathLike[str] | bytes,
+    weights: WeightsSource | None,
+    check: bool,
+    contradictions: list[Finding] | None,
 ) -> tuple[Model, list[Finding]]:
     path = None if isinstance(model, bytes) else Path(model)
     root = parse_bytes(model) if isinstance(model, bytes) else parse_file(Path(model))
@@ -87,7 +96,7 @@ def _read_findings(
         raise ModelError(f"expected the root element <net>, found <{root.tag}>", path=path, line=root.sourceline)
     version = _read_version(root, path)
     opened_weights = Weights.open(weights, path)
-    reader = _Reader(opened_weights)
+    reader = _Reader(opened_weights, contradictions)
     if version < 10:
         from irrun.ir.legacy import read_legacy
 
@@ -119,13 +128,15 @@ class _Reader:
 
     Args:
         weights: The weights of the model.
+        contradictions: A list to extend by contradictory declarations, or None.
 
     Attributes:
         findings: The errors in elements, which are omitted from the model.
     """
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Weights, contradictions: list[Finding] | None = None) -> None:
         self.weights = weights
+        self.contradictions = contradictions
         self.findings: list[Finding] = []
 
     def read_graph(self, root: Any) -> Graph:
@@ -252,6 +263,7 @@ class _Reader:
         if not layer.outputs:
             layer.outputs = [Port(0)]
         port, attributes = layer.outputs[0], layer.attributes
+        declared = Port(port.id, port.element_type, port.shape)
         try:
             if attributes.get("element_type", "dynamic") not in ("dynamic", "undefined"):
                 port.element_type = ElementType.parse(attributes["element_type"])
@@ -259,6 +271,13 @@ class _Reader:
                 port.shape = parse_shape(attributes["shape"])
         except ValueError as error:
             self.add_finding(element, str(error), layer)
+            return
+        if self.contradictions is not None:
+            for on_port, in_data in (compare_types(declared, port), compare_shapes(declared, port)):
+                if on_port:
+                    message = f"its output port {port.id} declares {on_port}, its <data> declares {in_data}"
+                    line = element.find("output/port").sourceline or layer.line
+                    self.contradictions.append(Finding(line, layer.describe(), message))
 
     def read_constant(self, element: Any, layer: Layer) -> None:
         """Set the value of a Constant, and remove the attributes that describe it."""

@@ -8,11 +8,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from irrun.errors import ModelError
-from irrun.ir.graph import Body, Graph, Layer, PortMapEntry
+from irrun.ir.graph import Body, Graph, Layer, Port, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ir.weights import MissingWeightsError
 
-__all__ = ["Finding", "check_body_is_mapped", "check_model", "is_placeholder", "raise_findings", "sort_layers"]
+__all__ = [
+    "Finding",
+    "check_body_is_mapped",
+    "check_model",
+    "compare_shapes",
+    "compare_types",
+    "is_placeholder",
+    "raise_findings",
+    "sort_layers",
+]
 
 
 class Finding(NamedTuple):
@@ -75,6 +84,23 @@ def is_placeholder(layer: Layer) -> bool:
     port = layer.outputs[0]
     is_untyped = layer.attributes.get("element_type") in ("dynamic", "undefined")
     return is_untyped and port.element_type is None and (port.shape is None or 0 in port.shape)
+
+
+def compare_types(source: Port, target: Port) -> tuple[str, str]:
+    """Return the element types of two ports as text; empty if they agree or one is unknown."""
+    if source.element_type is None or target.element_type is None or source.element_type == target.element_type:
+        return "", ""
+    return str(source.element_type), str(target.element_type)
+
+
+def compare_shapes(source: Port, target: Port) -> tuple[str, str]:
+    """Return the shapes of two ports as text; empty if they agree as far as they are known."""
+    if not source.shape or not target.shape:  # a port of unknown rank has no dimensions, exactly like a scalar
+        return "", ""
+    is_same = len(source.shape) == len(target.shape) and all(
+        a == b or a.is_dynamic or b.is_dynamic for a, b in zip(source.shape, target.shape, strict=True)
+    )
+    return ("", "") if is_same else (f"the shape {source.shape}", f"the shape {target.shape}")
 
 
 def sort_layers(graph: Graph) -> list[Layer]:

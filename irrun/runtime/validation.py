@@ -13,7 +13,7 @@ from irrun.ir.graph import Graph, Layer, Port
 from irrun.ir.model import Model
 from irrun.ir.reader import read_findings
 from irrun.ir.schema import find_schema_violations
-from irrun.ir.structure import Finding, check_body_is_mapped, is_placeholder
+from irrun.ir.structure import Finding, check_body_is_mapped, compare_shapes, compare_types, is_placeholder
 from irrun.ir.weights import WeightsSource
 from irrun.ops._support import registry
 from irrun.ops._support.context import BodyRunner
@@ -43,10 +43,11 @@ def validate(
     findings = find_schema_violations(Path(path))
     lines = {finding.line for finding in findings if finding.line}
     try:
-        model, others = read_findings(path, weights)
+        contradictions: list[Finding] = []
+        model, others = read_findings(path, weights, contradictions=contradictions)
         others = [finding for finding in others if finding.line not in lines]  # the schema reports them already
         is_readable = not findings and not others
-        findings += others
+        findings += others + contradictions
         findings += check_operations(model, operations, check_shapes=is_readable)
     except ModelError as error:
         findings.append(Finding(error.line or 0, error.layer or "", error.message))
@@ -162,7 +163,7 @@ def _check_edges(graph: Graph, wrong_ports: set[tuple[int, int]]) -> Iterator[Fi
         target = inputs.get((edge.to_layer, edge.to_port))
         if source is None or target is None or (edge.from_layer, edge.from_port) in wrong_ports:
             continue
-        for found, expected in (_compare_types(source, target), _compare_shapes(source, target)):
+        for found, expected in (compare_types(source, target), compare_shapes(source, target)):
             if found:
                 producer = layers[edge.from_layer]
                 message = (
@@ -171,20 +172,3 @@ def _check_edges(graph: Graph, wrong_ports: set[tuple[int, int]]) -> Iterator[Fi
                 )
                 consumer = layers[edge.to_layer]
                 yield Finding(graph.get_edge_line(i) or consumer.line, consumer.describe(), message)
-
-
-def _compare_types(source: Port, target: Port) -> tuple[str, str]:
-    """Return the element types of two ports as text; empty if they agree or one is unknown."""
-    if source.element_type is None or target.element_type is None or source.element_type == target.element_type:
-        return "", ""
-    return str(source.element_type), str(target.element_type)
-
-
-def _compare_shapes(source: Port, target: Port) -> tuple[str, str]:
-    """Return the shapes of two ports as text; empty if they agree as far as they are known."""
-    if not source.shape or not target.shape:  # a port of unknown rank has no dimensions, exactly like a scalar
-        return "", ""
-    is_same = len(source.shape) == len(target.shape) and all(
-        a == b or a.is_dynamic or b.is_dynamic for a, b in zip(source.shape, target.shape, strict=True)
-    )
-    return ("", "") if is_same else (f"the shape {source.shape}", f"the shape {target.shape}")

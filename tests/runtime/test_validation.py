@@ -124,6 +124,20 @@ def test_types_of_both_ends_of_an_edge_are_compared(tmp_path):
     assert message.startswith("its input port 0 declares f16, but output port 0 of layer 0 'layer0'")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("<dim>4</dim>", "<dim>6</dim>", "declares the shape [1,2,6,4], its <data> declares the shape [1,2,4,4]"),
+        ('precision="FP32"', 'precision="FP16"', "declares f16, its <data> declares f32"),
+    ],
+)
+def test_port_of_parameter_is_compared_with_its_data(tmp_path, old, new, message):
+    """The model can run: the port has no effect."""
+    text = make_convolution().replace(old, new, 1)
+    assert find(tmp_path, text) == [(3, f"its output port 0 {message}")]
+    assert irrun.read_model(tmp_path / "model.xml").inputs[0].shape == (1, 2, 4, 4)
+
+
 def test_layers_in_bodies_are_checked(tmp_path):
     body = chain("Relu", "Clamp", shape=(1, 3)).partition("<net")[2].partition(">")[2].removesuffix("</net>")
     inner = (
