@@ -82,7 +82,7 @@ def split_range(length: int, count: int, multiple: int = 1) -> list[slice]:
 
     Args:
         length: Length of the range.
-        count: Number of slices.
+        count: Number of slices; 0 stands for 1.
         multiple: The slices begin at multiples of it.
     """
     step = -(-length // max(1, count))

@@ -132,7 +132,7 @@ class ColumnMethod:
         self.row_size = p.positions // output_shape[0]
         row_step = max(1, -(-MIN_BLOCK_POSITIONS // self.row_size), COLUMN_BLOCK // (self.length * self.row_size))
         row_blocks = -(-output_shape[0] // row_step)
-        rows = split_range(output_shape[0], 2 * round(row_blocks / 2) if row_blocks > 1 else 1)
+        rows = split_range(output_shape[0], 2 * round(row_blocks / 2))
         group_step = max(1, COLUMN_BLOCK // (self.length * p.positions)) if len(rows) == 1 else 1
         groups = split_range(p.groups, -(-p.groups // group_step))
         #: The image, the groups and the rows of windows of each block.

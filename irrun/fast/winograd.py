@@ -20,8 +20,8 @@ __all__ = ["WinogradMethod", "transform_filters"]
 
 Array = np.ndarray[Any, Any]
 
-#: Elements of the transformed data and results of a block, and tiles that it has at least for efficient products.
-BLOCK_SIZE, MIN_BLOCK_TILES = 1 << 18, 256
+#: Tiles of a block at least, for efficient products.
+MIN_BLOCK_TILES = 256
 #: Multiplications of a block at least, so that two threads rarely wait for the interpreter's lock.
 MIN_BLOCK_PRODUCTS = 1 << 24
 #: Elements of the transformed filters that are computed at a time, in the processor's cache.
@@ -65,10 +65,9 @@ class WinogradMethod:
         #: Length of a row of tiles, with one that is discarded.
         self.row = self.tile_columns + 1
         tile_rows = -(-height // 2)
-        per_tile = 16 * (p.c_in + p.c_out)
-        block_tiles = max(MIN_BLOCK_TILES, BLOCK_SIZE // per_tile, MIN_BLOCK_PRODUCTS // (16 * p.c_in * p.c_out))
+        block_tiles = max(MIN_BLOCK_TILES, MIN_BLOCK_PRODUCTS // (16 * p.c_in * p.c_out))
         count = -(-tile_rows * self.row // block_tiles)
-        self.rows = split_range(tile_rows, 2 * round(count / 2) if count > 1 else 1)
+        self.rows = split_range(tile_rows, 2 * round(count / 2))
         #: A single block is divided by its 16 products instead.
         is_single = len(self.rows) * p.batch == 1
         work = 16 * p.c_in * p.c_out * tile_rows * self.row

@@ -7,7 +7,8 @@ import pytest
 
 from fast.harness import calls_plain, find_operation
 from irrun.element_types import ELEMENT_TYPES
-from irrun.fast.convolution import ConvolutionKernel
+from irrun.fast.convolution import METHODS, ConvolutionKernel
+from irrun.fast.dot_product_attention import _divide
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.elementwise_functions import find_block_function
 from irrun.fast.packing import PackedMemory
@@ -31,7 +32,7 @@ def make_convolution(filters, rank, limit=1 << 28, **attributes):
 
 
 #: Method, data, filters [GROUPS, C_OUT, C_IN, kernel...], attributes.
-METHODS = [
+CONVOLUTIONS = [
     # at most 11 results in a row
     ("banded", (1, 2, 3, 13), (2, 1, 1, 3, 3), {}),
     ("taps", (1, 2, 3, 14), (2, 1, 1, 3, 3), {}),
@@ -96,7 +97,7 @@ METHODS = [
 ]
 
 
-@pytest.mark.parametrize(("method", "data", "filters", "attributes"), METHODS, ids=str)
+@pytest.mark.parametrize(("method", "data", "filters", "attributes"), CONVOLUTIONS, ids=str)
 def test_convolution_is_computed_by_the_documented_method(method, data, filters, attributes):
     assert make_convolution(filters, len(data) - 2, **attributes).describe(data).startswith(method)
 
@@ -247,6 +248,138 @@ def test_products_are_divided_into_parts_of_the_documented_time(parts, data, fil
     assert kernel.describe(data).startswith("product")
     kernel(zeros(*data))
     assert part_counts == [parts]
+
+
+def compute_blocks(method, data, filters, **attributes):
+    """Compute a convolution by a method and return the number of blocks of the result."""
+    entry = next(entry for entry in METHODS if entry.name.startswith(method))
+    problem = make_convolution(filters, len(data) - 2, **attributes)._make_problem(data)
+    blocks = []
+    result = np.empty((problem.batch, problem.groups * problem.c_out, problem.positions), F32)
+    compute = entry.create(entry.prepare(zeros(*filters), problem), problem)
+    compute(zeros(*data), result, lambda *place: blocks.append(place))
+    return len(blocks)
+
+
+#: Blocks, and parts in each nested computation, of a method, the data and the filters [GROUPS, C_OUT, C_IN, kernel...].
+BLOCKS = [
+    # Winograd: 256 tiles of 64 channels with one that is discarded in each row, or 16.8 million multiplications
+    (1, [1, 1], "Winograd", (1, 64, 34, 32), (1, 64, 64, 3, 3)),
+    (2, [2, 1, 1], "Winograd", (1, 64, 35, 32), (1, 64, 64, 3, 3)),
+    (4, [4, 1, 1, 1, 1], "Winograd", (1, 64, 67, 32), (1, 64, 64, 3, 3)),
+    (1, [1, 1], "Winograd", (1, 16, 130, 128), (1, 16, 16, 3, 3)),
+    (2, [2, 1, 1], "Winograd", (1, 16, 131, 128), (1, 16, 16, 3, 3)),
+    # a single block: its products
+    (1, [1, 2], "Winograd", (1, 64, 34, 32), (1, 72, 64, 3, 3)),
+    (1, [1, 4], "Winograd", (1, 128, 34, 32), (1, 128, 128, 3, 3)),
+    (2, [2, 1, 1], "Winograd", (2, 64, 34, 32), (1, 72, 64, 3, 3)),
+    # columns: 524,288 elements
+    (1, [1, 1], "columns", (1, 16, 35, 67), (1, 8, 16, 4, 4)),
+    (2, [2, 1, 1], "columns", (1, 16, 36, 67), (1, 8, 16, 4, 4)),
+    (4, [4, 1, 1, 1, 1], "columns", (1, 16, 100, 67), (1, 8, 16, 4, 4)),
+    # at least 64 windows
+    (2, [2, 1, 1], "columns", (1, 1 << 13, 35, 7), (1, 1, 1 << 13, 4, 4)),
+    # a single block: channels
+    (1, [1, 1], "columns", (1, 16, 35, 67), (1, 133, 16, 4, 4)),
+    (2, [2], "columns", (1, 16, 35, 67), (1, 134, 16, 4, 4)),
+    (2, [2, 1, 1], "columns", (2, 16, 35, 67), (1, 134, 16, 4, 4)),
+    # groups
+    (1, [1], "columns", (1, 64, 19, 35), (4, 1, 16, 4, 4)),
+    (2, [2], "columns", (1, 80, 19, 35), (5, 1, 16, 4, 4)),
+    (4, [4], "columns", (1, 32, 36, 67), (2, 1, 16, 4, 4)),
+    # banded products: 131,072 results, and 40 microseconds for each call of NumPy
+    (1, [1], "banded", (1, 128, 34, 34), (128, 1, 1, 3, 3)),
+    (2, [1], "banded", (1, 129, 34, 34), (129, 1, 1, 3, 3)),
+    (4, [1], "banded", (1, 390, 34, 34), (390, 1, 1, 3, 3)),
+    (4, [2], "banded", (1, 391, 34, 34), (391, 1, 1, 3, 3)),
+    # taps: 65,536 elements, and 3 products of elements in a nanosecond
+    (2, [1], "taps", (1, 32, 64, 64), (32, 1, 1, 3, 3)),
+    (3, [1], "taps", (1, 33, 64, 64), (33, 1, 1, 3, 3)),
+    (3, [1], "taps", (1, 43, 64, 64), (43, 1, 1, 3, 3)),
+    (3, [2], "taps", (1, 44, 64, 64), (44, 1, 1, 3, 3)),
+]
+
+
+@pytest.mark.parametrize(("blocks", "parts", "method", "data", "filters"), BLOCKS, ids=str)
+def test_convolution_is_divided_into_blocks_of_the_documented_size(blocks, parts, method, data, filters, part_counts):
+    assert compute_blocks(method, data, filters) == blocks
+    assert part_counts == parts
+
+
+@pytest.mark.parametrize(
+    ("blocks", "name", "inputs", "attributes", "constants"),
+    [
+        # rows with up to 65,536 elements
+        ([], "Softmax-8", [zeros(64, 1024)], {"axis": 1}, ()),
+        ([2], "Softmax-8", [zeros(65, 1024)], {"axis": 1}, ()),
+        ([3], "LogSoftmax-5", [zeros(129, 1024)], {"axis": -1}, ()),
+        ([], "Softmax-8", [zeros(65, 1024).T], {"axis": 0}, ()),
+        ([3], "Softmax-8", [zeros(3, 40, 1000)], {"axis": 1}, ()),
+        ([3], "Softmax-8", [zeros(3, 1, 65537)], {"axis": 2}, ()),
+        ([], "Softmax-8", [zeros(40, 3000)], {"axis": 0}, ()),
+        ([], "MVN-6", [zeros(64, 1024), ints(1)], NORMALIZE, (1,)),
+        ([2], "MVN-6", [zeros(65, 1024), ints(1)], NORMALIZE, (1,)),
+        ([2], "MVN-6", [zeros(13, 5, 1024), ints(-1)], NORMALIZE, (1,)),
+        ([3], "MVN-6", [zeros(3, 5, 8000), ints(1, 2)], NORMALIZE, (1,)),
+        ([], "MVN-6", [zeros(3, 5, 8000), ints(0, 2)], NORMALIZE, (1,)),
+        ([4], "GroupNormalization-12", [zeros(2, 4, 200, 300), zeros(4), zeros(4)],
+         {"num_groups": 2, "epsilon": 1e-5}, (1, 2)),
+        # channels with up to 65,536 elements
+        ([1], "FakeQuantize-1", [zeros(1, 64, 1024), *[np.full((64, 1), n, F32) for n in (0, 1, 0, 1)]],
+         {"levels": 256}, (1, 2, 3, 4)),
+        ([2], "FakeQuantize-1", [zeros(1, 65, 1024), *[np.full((65, 1), n, F32) for n in (0, 1, 0, 1)]],
+         {"levels": 256}, (1, 2, 3, 4)),
+        ([6], "FakeQuantize-1", [zeros(3, 65, 1024), *[np.full((65, 1), n, F32) for n in (0, 1, 0, 1)]],
+         {"levels": 256}, (1, 2, 3, 4)),
+        ([2], "FakeQuantize-1", [zeros(1, 2, 65537), *[np.full((2, 1), n, F32) for n in (0, 1, 0, 1)]],
+         {"levels": 256}, (1, 2, 3, 4)),
+        # 262,144 results
+        ([1], "Interpolate-11", [zeros(1, 4, 128, 128), ints(256, 256), ints(2, 3)], RESIZE, (1, 2)),
+        ([2], "Interpolate-11", [zeros(1, 5, 128, 128), ints(256, 256), ints(2, 3)], RESIZE, (1, 2)),
+        ([3], "Interpolate-11", [zeros(3, 3, 128, 128), ints(256, 256), ints(2, 3)], RESIZE, (1, 2)),
+    ],
+    ids=lambda v: str(v)[:30],
+)  # fmt: skip
+def test_other_operations_are_computed_by_blocks_of_the_documented_size(
+    blocks, name, inputs, attributes, constants, part_counts
+):
+    absent = (False,) * len(inputs)
+    values = tuple(x if i in constants else None for i, x in enumerate(inputs))
+    specialize(CallSite(find_operation(name), attributes, values, absent, output_count=1))(
+        *[x for i, x in enumerate(inputs) if i not in constants]
+    )
+    assert part_counts == blocks
+
+
+@pytest.mark.parametrize(
+    ("blocks", "query", "key_length", "value_size"),
+    [
+        # 262,144 scores
+        (1, (2, 512, 4), 256, 4),
+        (2, (3, 512, 4), 256, 4),
+        (4, (8, 512, 8), 256, 8),
+        (8, (8, 512, 8), 512, 8),
+        (2, (1, 513, 8), 512, 8),
+        # smaller ones for several parts of 12,582,912 multiplications
+        (1, (2, 512, 16), 192, 47),
+        (1, (1, 512, 64), 192, 64),
+        (2, (2, 512, 64), 192, 64),
+        (1, (2, 512, 64), 191, 64),
+    ],
+)  # fmt: skip
+def test_attention_is_computed_by_blocks_of_the_documented_size(blocks, query, key_length, value_size, part_counts):
+    key, value = zeros(*query[:-2], key_length, query[-1]), zeros(*query[:-2], key_length, value_size)
+    site = CallSite(find_operation("ScaledDotProductAttention-13"), {}, (None,) * 3, (False,) * 3, output_count=1)
+    specialize(site)(zeros(*query), key, value)
+    assert part_counts == [blocks]
+
+
+def test_attention_has_as_many_parts_as_documented():
+    """Up to 32 parts have at least the second number of multiplications."""
+    assert len(_divide((64, 512), 192, 128, 1 << 18, 3 << 22)) == 32
+    assert len(_divide((64, 512), 192, 128, 1 << 18, 1 << 30)) == 32
+    assert len(_divide((64, 512), 192, 128, 1 << 19, 1 << 30)) == 13  # five heads
+    assert len(_divide((64, 512), 192, 128, 1 << 19, 3 << 22)) == 32
 
 
 @pytest.mark.parametrize(
