@@ -10,6 +10,7 @@ import pytest
 from ir_text import layer, net, port, write
 
 import irrun
+from irrun.runtime.plan import list_plan
 
 F32 = np.float32
 
@@ -257,3 +258,189 @@ def test_type_of_a_converted_value_need_not_be_declared(tmp_path):
     assert [i.operation.type for i in instruction.plain] == ["Sigmoid", "Exp"]
     x = np.arange(6).reshape(shape)
     np.testing.assert_allclose(compiled(x)[0], irrun.compile_model(path, optimize=False)(x)[0], rtol=1e-6)
+
+
+def list_chains(compiled):
+    """Return the operations that each instruction computes, and the descriptions of the instructions."""
+    plan = list(list_plan(compiled._fast_program))
+    return [entry.operations for entry in plan], [entry.implementation for entry in plan]
+
+
+def check_plan(model, inputs, expected, precision=1e-5):
+    """Compare the operations of each instruction with the expected ones, and results with those of the plain program.
+
+    Returns:
+        The descriptions of the instructions.
+    """
+    compiled = irrun.compile_model(model, jit=False)
+    operations, descriptions = list_chains(compiled)
+    assert operations == expected
+    copies = [x.copy() for x in inputs]
+    plain = irrun.compile_model(model, optimize=False)(inputs).to_tuple()
+    for _ in range(2):
+        for actual, value in zip(compiled(inputs).to_tuple(), plain, strict=True):
+            np.testing.assert_allclose(actual, value, rtol=precision, atol=precision)
+    for x, copy in zip(inputs, copies, strict=True):
+        np.testing.assert_array_equal(x, copy)
+    return descriptions
+
+
+def draw(*shapes):
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape).astype(F32) for shape in shapes]
+
+
+def test_values_with_other_consumers_are_computed_separately(tmp_path):
+    shape = (2, 3)
+    builder = GraphBuilder()
+    x = builder.add_parameter(shape)
+    first = builder.add("Relu", [x], shape)
+    second = builder.add("Exp", [first], shape)
+    third = builder.add("Tanh", [second], shape)
+    model = builder.read(tmp_path, first, third)
+    check_plan(model, draw(shape), [("Relu",), ("Exp", "Tanh")])
+
+
+def test_operations_on_other_shapes_are_computed_separately(tmp_path):
+    builder = GraphBuilder()
+    x, y = builder.add_parameter((3,)), builder.add_parameter((2, 3))
+    row = builder.add("Exp", [builder.add("Relu", [x], (3,))], (3,))
+    total = builder.add("Tanh", [builder.add("Add", [row, y], (2, 3))], (2, 3))
+    check_plan(builder.read(tmp_path, total), draw((3,), (2, 3)), [("Relu", "Exp"), ("Add", "Tanh")])
+
+
+def test_smaller_values_that_are_computed_on_the_way_are_inputs(tmp_path):
+    """The mean depends on the first operation, so the last one cannot be computed together with it."""
+    shape = (2, 4, 3, 3)
+    builder = GraphBuilder()
+    x, gate = builder.add_parameter(shape), builder.add_parameter((2, 4, 1, 1))
+    value = builder.add("Relu", [x], shape)
+    mean = builder.add("MVN", [value], shape, 'normalize_variance="true" across_channels="false" eps="0.1"')
+    scaled = builder.add("Multiply", [builder.add("Exp", [value], shape), gate], shape)
+    total = builder.add("Add", [scaled, builder.add("Sqrt", [builder.add("Abs", [mean], shape)], shape)], shape)
+    model = builder.read(tmp_path, total)
+    compiled = irrun.compile_model(model, jit=False)
+    inputs = draw(shape, (2, 4, 1, 1))
+    expected = irrun.compile_model(model, optimize=False)(inputs)[0]
+    np.testing.assert_allclose(compiled(inputs)[0], expected, rtol=1e-5)
+    assert len(list_chains(compiled)[0]) < 6
+
+
+STATISTICS = [[1.0, 2.0, -1.0, 0.5], [0.5, 0.0, 1.0, 2.0], [0.1, 0.2, 0.3, 0.4], [1.0, 4.0, 0.5, 2.0]]
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (2, 4, 3), (1, 4, 3, 2)])
+def test_normalization_by_statistics_is_part_of_a_chain(shape, tmp_path):
+    builder = GraphBuilder()
+    value = builder.add("Relu", [builder.add_parameter(shape)], shape)
+    statistics = [builder.add_constant(s) for s in STATISTICS]
+    value = builder.add("BatchNormInference", [value, *statistics], shape, 'epsilon="0.01"', "opset5")
+    model = builder.read(tmp_path, builder.add("Exp", [value], shape))
+    (description,) = check_plan(model, draw(shape), [("Relu", "BatchNormInference", "Exp")])
+    assert description.startswith("chain of 4 operations")
+
+
+@pytest.mark.parametrize("replaced", [1, 3, 4])
+@pytest.mark.parametrize("kind", ["parameter", "not finite"])
+def test_normalization_by_other_statistics_is_computed_separately(replaced, kind, tmp_path):
+    shape = (2, 4, 3)
+    builder = GraphBuilder()
+    x = builder.add_parameter(shape)
+    parameter = builder.add_parameter((4,)) if kind == "parameter" else None
+    value = builder.add("Tanh", [builder.add("Relu", [x], shape)], shape)
+    values = [builder.add_constant(np.where(np.arange(4) == 2, np.inf, s)) for s in STATISTICS]
+    statistics = [builder.add_constant(s) for s in STATISTICS]
+    statistics[replaced - 1] = values[replaced - 1] if parameter is None else parameter
+    value = builder.add("BatchNormInference", [value, *statistics], shape, 'epsilon="0.01"', "opset5")
+    model = builder.read(tmp_path, builder.add("Sigmoid", [builder.add("Exp", [value], shape)], shape))
+    inputs = draw(shape) if parameter is None else [*draw(shape), np.float32([1, 2, 3, 4])]
+    if kind == "not finite" and replaced == 4:  # the scale is 0
+        check_plan(model, inputs, [("Relu", "Tanh", "BatchNormInference", "Exp", "Sigmoid")])
+    else:
+        check_plan(model, inputs, [("Relu", "Tanh"), ("BatchNormInference",), ("Exp", "Sigmoid")])
+
+
+@pytest.mark.parametrize(
+    ("shape", "slope", "is_fused"),
+    [
+        ((2, 4, 3), (4,), True),
+        ((2, 4), (4,), True),
+        ((4,), (4,), True),
+        ((4, 3, 4), (1,), True),
+        ((4, 3, 4), (), True),
+        ((2, 4, 3), (1, 4, 1), False),
+    ],
+)
+def test_slopes_of_prelu_belong_to_channels(shape, slope, is_fused, tmp_path):
+    builder = GraphBuilder()
+    value = builder.add("Tanh", [builder.add_parameter(shape)], shape)
+    values = (np.arange(np.prod(slope, dtype=int)) + 1) / 5
+    value = builder.add("PRelu", [value, builder.add_constant(values.reshape(slope))], shape)
+    model = builder.read(tmp_path, builder.add("Exp", [value], shape))
+    expected = [("Tanh", "PRelu", "Exp")] if is_fused else [("Tanh",), ("PRelu",), ("Exp",)]
+    check_plan(model, draw(shape), expected)
+
+
+@pytest.mark.parametrize(
+    ("limits", "data", "is_fused"),
+    [
+        (((4, 1), (4, 1), (4, 1), (4, 1)), "", True),
+        (((1, 4, 1), (), (1,), (4, 1)), "", True),
+        (((4, 1), (4, 1), (1, 1, 4, 1), (4, 1)), "", False),
+    ],
+)
+def test_quantization_per_channel_is_part_of_a_chain(limits, data, is_fused, tmp_path):
+    shape = (2, 4, 3)
+    builder = GraphBuilder()
+    value = builder.add("Tanh", [builder.add_parameter(shape)], shape)
+    numbers = [
+        np.broadcast_to(np.float32(n) * (1 + np.arange(4)[:, None] / 8 if 4 in limit else 1), limit)
+        for n, limit in zip((-0.5, 0.75, -1, 1.5), limits, strict=True)
+    ]
+    value = builder.add("FakeQuantize", [value, *map(builder.add_constant, numbers)], shape, f'levels="256" {data}')
+    model = builder.read(tmp_path, builder.add("Exp", [value], shape))
+    if is_fused:
+        check_plan(model, draw(shape), [("Tanh", "FakeQuantize", "Exp")])
+    else:
+        assert ("Tanh", "FakeQuantize", "Exp") not in list_chains(irrun.compile_model(model, jit=False))[0]
+
+
+@pytest.mark.parametrize("is_result", [False, True])
+def test_values_are_overwritten_if_nothing_else_reads_them(is_result, tmp_path):
+    """A chain follows a value of another shape, which it may replace unless it is a result."""
+    builder = GraphBuilder()
+    x, y = builder.add_parameter((2, 3)), builder.add_parameter((4, 1, 3))
+    total = builder.add("Add", [x, y], (4, 2, 3))
+    product = builder.add("Softmax", [total], (4, 2, 3), 'axis="1"')
+    transposed = builder.add("Squeeze", [builder.add("Exp", [builder.add("Relu", [x], (2, 3))], (2, 3))], (2, 3))
+    results = [builder.add("Tanh", [builder.add("Abs", [transposed], (2, 3))], (2, 3))]
+    results += [product] if is_result else []
+    results.append(builder.add("Exp", [builder.add("Sqrt", [product], (4, 2, 3))], (4, 2, 3)))
+    model = builder.read(tmp_path, *results)
+    compiled = irrun.compile_model(model, jit=False)
+    inputs = draw((2, 3), (4, 1, 3))
+    copies = [x.copy() for x in inputs]
+    for a, b in zip(
+        compiled(inputs).to_tuple(), irrun.compile_model(model, optimize=False)(inputs).to_tuple(), strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    for a, b in zip(inputs, copies, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_long_chains_are_divided_and_overwrite_their_input(tmp_path):
+    shape = (5, 7)
+    builder = GraphBuilder()
+    value, y = builder.add_parameter(shape), builder.add_parameter(shape)
+    for number in range(40):
+        value = builder.add("Add", [value, y], shape) if number % 2 else builder.add("Tanh", [value], shape)
+    model = builder.read(tmp_path, value)
+    compiled = irrun.compile_model(model, jit=False)
+    operations, descriptions = list_chains(compiled)
+    assert [name for names in operations for name in names] == ["Tanh", "Add"] * 20
+    first, second = descriptions
+    assert "in place" not in first  # it reads an input
+    assert second.endswith("by tiles, in place")
+    inputs = draw(shape, shape)
+    expected = irrun.compile_model(model, optimize=False)(inputs)[0]
+    np.testing.assert_allclose(compiled(inputs)[0], expected, rtol=1e-5)

@@ -340,3 +340,199 @@ def test_dimensions_within_bounds_stay_dynamic(declared, expected, position, tmp
     shape = model.outputs[0].partial_shape
     assert shape is not None
     assert [d if isinstance(d, int) else -1 for d in shape] == expected_sizes
+
+
+def write_iterator(folder, slicing, inner_shape=(1, 3), types=("Relu",), output='axis="0"', extra="", declared=(6, 3)):
+    """Write a TensorIterator over x, f32[6,3], with the attributes of the entries of its port map."""
+    body = chain(*types, shape=inner_shape).partition("<net")[2].partition(">")[2].removesuffix("</net>")
+    inner = (
+        f'<port_map><input external_port_id="0" internal_layer_id="0" {slicing}/>'
+        f'<output external_port_id="1" internal_layer_id="{len(types) + 1}" {output}/></port_map>'
+        f"<body>{body}</body>{extra}"
+    )
+    layers = [
+        layer(0, "Parameter", data='shape="6,3" element_type="f32"', outputs=[port(0, (6, 3), "FP32")], name="x"),
+        layer(1, "TensorIterator", inputs=[port(0, (6, 3))], outputs=[port(1, declared, "FP32")], inner=inner),
+        layer(2, "Abs", inputs=[port(0, declared)], outputs=[port(1, declared, "FP32")]),
+        layer(3, "Result", inputs=[port(0, declared)]),
+    ]
+    return write(folder, net(layers, [(0, 0, 1, 0), (1, 1, 2, 0), (2, 1, 3, 0)]))
+
+
+@pytest.mark.parametrize(
+    ("slicing", "inner_shape", "output", "size"),
+    [
+        ('axis="0"', (1, 3), 'axis="0"', (9, 3)),
+        ('axis="0"', (1, 3), 'axis="1"', (9, 3)),
+        ('axis="0"', (1, 3), 'axis="-1"', (9, 3)),
+        ('axis="1"', (6, 1), 'axis="0"', (6, 7)),
+        ('axis="-1"', (6, 1), 'axis="1"', (6, 7)),
+        ('axis="0" start="0" end="-1"', (1, 3), 'axis="0"', (9, 3)),
+        ('axis="0" start="2" end="-1"', (1, 3), 'axis="0"', (9, 3)),
+        ('axis="0" start="1" end="-3"', (1, 3), 'axis="0"', (9, 3)),
+        ('axis="0" start="1" end="4"', (1, 3), 'axis="0"', (9, 3)),
+        ('axis="0" start="-1" end="0" stride="-1"', (1, 3), 'axis="0"', (9, 3)),
+        ('axis="0" start="-2" end="1" stride="-1"', (1, 3), 'axis="0"', (9, 3)),
+        ('axis="0" stride="2" part_size="2"', (2, 3), 'axis="0"', (8, 3)),
+        ('axis="0" stride="3" part_size="3"', (3, 3), 'axis="1"', (9, 3)),
+        ('axis="0" start="-1" end="0" stride="-2" part_size="2"', (2, 3), 'axis="0"', (8, 3)),
+        ('axis="0"', (1, 3), "", (9, 3)),
+    ],
+)
+def test_shapes_of_iterated_slices_are_those_of_a_run(slicing, inner_shape, output, size, tmp_path):
+    model = irrun.read_model(write_iterator(tmp_path, slicing, inner_shape, output=output))
+    model.reshape(size)
+    assert model.outputs[0].partial_shape == irrun.compile_model(model)(np.ones(size, F32))[0].shape
+
+
+def test_declarations_in_bodies_are_discarded_where_inputs_changed(tmp_path):
+    path = write_iterator(tmp_path, 'axis="0"')
+    for size, is_discarded in (((6, 3), False), ((6, 5), True)):
+        model = irrun.read_model(path)
+        model.reshape(size)
+        (iterator,) = model.graph.find_layers("TensorIterator")
+        (body,) = iterator.bodies.values()
+        shapes = [p.shape for inner in body.graph.layers for p in (*inner.inputs, *inner.outputs)]
+        assert shapes == [None if is_discarded else (1, 3)] * 4
+        assert [p.shape for p in iterator.inputs] == [size]
+        irrun.save_model(model, tmp_path / "saved.xml")
+        x = np.full(size, -1, F32)
+        request = irrun.compile_model(tmp_path / "saved.xml", check=True).create_infer_request()
+        np.testing.assert_array_equal(request.infer(x)[0], np.zeros(size))
+        assert request.mismatches == []
+
+
+def test_shapes_that_back_edges_change_are_unknown(tmp_path):
+    """The state is as long as two slices; after the second iteration, it is as long as four."""
+    x = make_parameter(6, 3)
+    state, part = make_parameter(-1, 3), make_parameter(1, 3)
+    longer = ops.concat([state, part], 0)
+    iterator = ops.tensor_iterator()
+    iterator.set_body(ov.Model([ops.result(longer)], [state, part], "body"))
+    iterator.set_sliced_input(part, x.output(0), 0, 1, 1, -1, 0)
+    iterator.set_merged_input(state, ops.relu(x).output(0), longer.output(0))
+    output = iterator.get_iter_value(longer.output(0), -1)
+    ov.save_model(ov.Model([ops.abs(output)], [x], "m"), tmp_path / "m.xml", compress_to_fp16=False)
+    model = irrun.read_model(tmp_path / "m.xml")
+    model.reshape((4, 5))
+    assert model.outputs[0].partial_shape is None
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(3, (2, 15)), (0, (2, 0)), (-1, (2, -1)), ("computed", (2, -1)), (None, (2, -1))]
+)
+def test_trip_counts_of_loops_determine_shapes(count, expected, tmp_path):
+    """A loop that concatenates five columns in each iteration; a negative count means no limit."""
+    x, inner = make_parameter(2, 3), make_parameter(2, 3)
+    if count == "computed":
+        trip_count = ops.convert(ops.reduce_max(x, make_constant([0, 1])), np.int64)
+    else:
+        trip_count = make_constant(-1 if count is None else count)
+    value, running = ops.relu(inner), make_constant(True, bool)
+    condition = (
+        ops.less(ops.reduce_sum(inner, make_constant([0, 1])), make_constant(9, F32)) if count is None else running
+    )
+    loop = ops.loop(trip_count, running)
+    loop.set_function(ov.Model([value, condition], [inner], "body"))
+    loop.set_special_body_ports([-1, 1])
+    loop.set_merged_input(inner, x.output(0), value.output(0))
+    output = loop.get_concatenated_slices(value.output(0), 0, 1, 1, -1, 1)
+    last = loop.get_iter_value(value.output(0), -1)
+    ov.save_model(ov.Model([output, last], [x], "m"), tmp_path / "m.xml", compress_to_fp16=False)
+    model = irrun.read_model(tmp_path / "m.xml")
+    model.reshape([2, 5])
+    assert model.outputs[0].partial_shape == expected
+    assert model.outputs[1].partial_shape == (2, 5)
+
+
+def test_loops_that_may_run_no_iteration_have_unknown_shapes(tmp_path):
+    x, inner = make_parameter(2, 3), make_parameter(2, 3)
+    value = ops.relu(inner)
+    starts = ops.less(ops.reduce_sum(x, make_constant([0, 1])), make_constant(9, F32))
+    loop = ops.loop(make_constant(3), starts)
+    loop.set_function(ov.Model([value, make_constant(True, bool)], [inner], "body"))
+    loop.set_special_body_ports([-1, 1])
+    loop.set_merged_input(inner, x.output(0), value.output(0))
+    output = loop.get_concatenated_slices(value.output(0), 0, 1, 1, -1, 0)
+    ov.save_model(ov.Model([ops.abs(output)], [x], "m"), tmp_path / "m.xml", compress_to_fp16=False)
+    model = irrun.read_model(tmp_path / "m.xml")
+    model.reshape([2, 5])
+    assert model.outputs[0].partial_shape is None
+
+
+@pytest.mark.parametrize(("is_transposed", "expected"), [(False, (4, 5)), (True, None)])
+def test_branches_with_different_shapes_are_unknown(is_transposed, expected, tmp_path):
+    x, condition = make_parameter(3, 3), ops.parameter(ov.PartialShape([]), bool, name="c")
+    a, b = make_parameter(3, 3), make_parameter(3, 3)
+    branch = ops.if_op(condition)
+    then_result = ops.result(ops.relu(a))
+    else_result = ops.result(ops.transpose(b, make_constant([1, 0])) if is_transposed else ops.exp(b))
+    branch.set_then_body(ov.Model([then_result], [a], "then"))
+    branch.set_else_body(ov.Model([else_result], [b], "else"))
+    branch.set_input(x.output(0), a, b)
+    output = branch.set_output(then_result, else_result)
+    x.set_friendly_name("x")
+    ov.save_model(ov.Model([ops.abs(output)], [x, condition], "m"), tmp_path / "m.xml", compress_to_fp16=False)
+    model = irrun.read_model(tmp_path / "m.xml")
+    model.reshape({"x": (4, 5)})
+    assert model.outputs[0].partial_shape == expected
+
+
+def write_layer(folder, type, data, *shapes, constants=(), element_type="f32"):
+    """Write a model of one layer, all of whose inputs are parameters "0", "1", ..., and a Negative after it."""
+    layers, edges = [], []
+    for i, shape in enumerate(shapes):
+        attributes = f'shape="{",".join(map(str, shape))}" element_type="{element_type}"'
+        layers.append(layer(i, "Parameter", data=attributes, outputs=[port(0, shape, "FP32")], name=str(i)))
+        edges.append((i, 0, 90, i))
+    ports = [port(i, shape) for i, shape in enumerate(shapes)]
+    layers.append(layer(90, type, "opset1", data, ports, [port(9, (1, 2, 3), "FP32")]))
+    layers.append(layer(91, "Negative", inputs=[port(0)], outputs=[port(1, (1, 2, 3), "FP32")]))
+    layers.append(layer(92, "Result", inputs=[port(0)]))
+    return write(folder, net(layers, [*edges, (90, 9, 91, 0), (91, 1, 92, 0)]))
+
+
+CONVOLUTION = 'strides="1,1" dilations="1,1" pads_begin="0,0" pads_end="0,0"'
+
+
+@pytest.mark.parametrize(
+    ("type", "data", "declared", "shapes", "expected"),
+    [
+        ("MatMul", "", [(2, 3), (3, 4)], [(5, 3), (3, 7)], (5, 7)),
+        ("MatMul", "", [(2, 3), (3, 4)], [(2, 5), (3, 4)], None),
+        ("MatMul", "", [(2, 3), (3, 4)], [(3,), (3, 7)], (7,)),
+        ("MatMul", 'transpose_a="true"', [(2, 3), (3, 4)], [(3,), (3, 7)], (7,)),
+        ("MatMul", 'transpose_b="true"', [(2, 3), (4, 3)], [(5, 3), (3,)], (5,)),
+        ("MatMul", "", [(2, 3), (3, 4)], [(3,), (3,)], ()),
+        ("MatMul", 'transpose_a="true"', [(3, 2), (3, 4)], [(6, 3, 2), (1, 3, 4)], (6, 2, 4)),
+        ("MatMul", "", [(2, 3), (3, 4)], [(4, 2, 3), (5, 3, 4)], None),
+        ("Add", "", [(2, 3), (2, 3)], [(2, 3), (4, 3)], None),
+        ("Add", "", [(2, 3), (2, 3)], [(5, 1, 3), (4, 3)], (5, 4, 3)),
+        ("Convolution", CONVOLUTION, [(1, 2, 8, 8), (3, 2, 3, 3)], [(1, 2, 8), (3, 2, 3, 3)], None),
+        ("Convolution", CONVOLUTION, [(1, 2, 8, 8), (3, 2, 3, 3)], [(1, 2, 2, 2), (3, 2, 3, 3)], None),
+        ("Convolution", CONVOLUTION, [(1, 2, 8, 8), (3, 2, 3, 3)], [(4, 2, 9, 7), (5, 2, 3, 1)], (4, 5, 7, 7)),
+        (
+            "GroupConvolution",
+            CONVOLUTION,
+            [(1, 4, 8, 8), (2, 3, 2, 3, 3)],
+            [(1, 4, 9, 8), (2, 3, 2, 3, 1)],
+            (1, 6, 7, 8),
+        ),
+        ("Concat", 'axis="1"', [(2, 3), (2, 3)], [(2, 3), (2, 5)], (2, 8)),
+        ("Concat", 'axis="1"', [(2, 3), (2, 3)], [(2, 3), (4, 3)], None),
+        ("Unsupported", "", [(2, 3)], [(2, 4)], None),
+    ],
+)
+def test_shapes_that_do_not_fit_are_unknown(type, data, declared, shapes, expected, tmp_path):
+    model = irrun.read_model(write_layer(tmp_path, type, data, *declared))
+    model.reshape({str(i): shape for i, shape in enumerate(shapes)})
+    assert model.outputs[0].partial_shape == expected
+    ports = {p.id: p.shape for p in model.graph.layers[-2].inputs}
+    assert ports == {0: expected}
+
+
+def test_inputs_of_dynamic_rank_keep_it(tmp_path):
+    text = write_layer(tmp_path, "Add", "", (2, 3), (2, 3)).read_text()
+    model = irrun.read_model(write(tmp_path, text.replace('shape="2,3"', 'shape="..."', 1)))
+    model.reshape({"1": (4, 3)})
+    assert [spec.partial_shape for spec in (*model.inputs, *model.outputs)] == [None, (4, 3), None]

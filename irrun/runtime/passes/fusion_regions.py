@@ -14,7 +14,7 @@ from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.elementwise_functions import BlockFunction, find_block_function
 from irrun.fast.functions import QuantizationScales
 from irrun.ir.graph import Layer
-from irrun.runtime.program import ABSENT, Instruction, Program
+from irrun.runtime.program import Instruction, Program
 
 __all__ = ["Region", "RegionFinder"]
 
@@ -223,7 +223,7 @@ class _RegionGrower:
             return False
         if self.slots.keys().isdisjoint(instruction.inputs):
             return False
-        if finder.shapes.get(instruction.outputs[0]) != self.shape or ABSENT in instruction.inputs:
+        if finder.shapes.get(instruction.outputs[0]) != self.shape:
             return False
         saved = len(self.inputs), len(self.constants)
         steps = self._make_steps(instruction)
