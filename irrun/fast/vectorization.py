@@ -6,12 +6,14 @@ value of one iteration.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from irrun.fast.specialization import CallSite, specialize
+from irrun.fast.support import to_int_tuple
 from irrun.ops._support.axes import normalize_axis
 
 __all__ = ["NotVectorizableError", "get_kernel", "vectorize"]
@@ -155,12 +157,11 @@ def _vectorize_binary(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | No
     kernel = get_kernel(site)
     if len(is_stacked) == 1:
         constant = next(value for value in site.constants if value is not None)
-        rank, size = constant.ndim + 1, constant.size
+        rank = constant.ndim + 1
 
         def compute_with_constant(x: Array) -> Any:
             x = _add_axes(x, rank)
-            if size * len(x) > x.size:
-                _check_growth(x.shape, constant.shape)
+            _check_growth(x.shape, constant.shape)
             return kernel(x)
 
         return compute_with_constant
@@ -172,8 +173,7 @@ def _vectorize_binary(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | No
             a = _add_axes(a, rank)
         if b_is_stacked:
             b = _add_axes(b, rank)
-        if a.shape != b.shape:
-            _check_growth(a.shape, b.shape)
+        _check_growth(a.shape, b.shape)
         return kernel(a, b)
 
     return compute
@@ -190,9 +190,9 @@ def _check_growth(*shapes: tuple[int, ...]) -> None:
     Raises:
         NotVectorizableError: It does.
     """
-    size = np.prod(np.broadcast_shapes(*shapes), dtype=object)
+    size = math.prod(np.broadcast_shapes(*shapes))
     factor, minimum = GROWTH_LIMITS
-    if size > max(minimum, factor * max(int(np.prod(shape)) for shape in shapes)):
+    if size > max(minimum, factor * max(map(math.prod, shapes))):
         raise NotVectorizableError
 
 
@@ -211,7 +211,7 @@ def _vectorize_transpose(site: CallSite) -> Kernel | None:
     order = site.get_constant(1)
     if order is None or not _is_first_of_constants(site):
         return None
-    axes = [int(axis) + 1 for axis in order.reshape(-1)]
+    axes = [axis + 1 if axis >= 0 else axis for axis in to_int_tuple(order)]
 
     def compute(x: Array) -> Any:
         return x.transpose(0, *(axes or range(x.ndim - 1, 0, -1)))
