@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 def compare_bodies(
     model: Model, table: KeyTable, reference: OpenVinoReference, owner: Layer, factor: float | None
-) -> tuple[list[LayerComparison], set[int]]:
+) -> list[LayerComparison]:
     """Compare the layers in the bodies of a layer with OpenVINO.
 
     The layer is run on the inputs that the reference has. In each iteration, both sides start from the same
@@ -39,7 +39,7 @@ def compare_bodies(
         factor: The tolerance as a multiple of the rounding error, or None.
 
     Returns:
-        The comparisons in the order of execution, and the `id()` of the layers that were compared.
+        The comparisons in the order of execution; none if the reference does not have an input of the layer.
     """
     part, keys = isolate_layer(model, table, owner)
     arguments = []
@@ -48,12 +48,11 @@ def compare_bodies(
         port = int(key.rpartition(".")[2]) if len(producer.outputs) > 1 else 0
         value = reference.find_value(producer, port)
         if value is None:
-            return [], set()
+            return []
         arguments.append(value)
     collector = _ParameterCollector(table, owner)
     CompiledModel(part, optimize=False).create_infer_request().infer(arguments, observers=[collector])
     comparisons: list[LayerComparison] = []
-    executed: set[int] = set()
     bodies: dict[tuple[int, frozenset[int]], tuple[CompiledModel, OpenVinoBody]] = {}
     try:
         for (graph_id, iteration), values in sorted(collector.values.items(), key=lambda item: item[0][1]):
@@ -65,14 +64,13 @@ def compare_bodies(
             compiled, body = bodies[identity]
             inputs = [values[spec.layer.id] for spec in compiled.inputs]
             body.run(inputs)
-            layers, compared = compare_with(compiled, body, inputs, factor)
             prefix = f"{table.get_key(owner)}[{iteration}]/"
+            layers = compare_with(compiled, body, inputs, factor)
             comparisons += [replace(layer, key=prefix + layer.key) for layer in layers]
-            executed |= compared
     finally:
         for _, body in bodies.values():
             body.close()
-    return comparisons, executed
+    return comparisons
 
 
 class _ParameterCollector:

@@ -103,7 +103,7 @@ def compare(
 
 def compare_with(
     compiled: CompiledModel, reference: Reference, arguments: Sequence[Array], factor: float | None
-) -> tuple[list[LayerComparison], set[int]]:
+) -> list[LayerComparison]:
     """Compare the layers of a compiled model with an open reference.
 
     Args:
@@ -113,11 +113,10 @@ def compare_with(
         factor: The tolerance as a multiple of the rounding error, or None.
 
     Returns:
-        The comparisons in the order of execution, and the `id()` of the layers that were executed.
+        The comparisons in the order of execution.
     """
-    comparer = _Comparer(compiled, reference, arguments, factor, ())
-    layers, _ = comparer.compare_layers()
-    return layers, comparer.executed
+    layers, _ = _Comparer(compiled, reference, arguments, factor, ()).compare_layers()
+    return layers
 
 
 def open_reference(
@@ -333,11 +332,7 @@ class _Comparer:
             return []
         from irrun.inspection.bodies import compare_bodies
 
-        layers, executed = compare_bodies(
-            self.compiled.model, self.table, self.reference, errors.layer, self.default_factor
-        )
-        self.executed |= executed
-        return layers
+        return compare_bodies(self.compiled.model, self.table, self.reference, errors.layer, self.default_factor)
 
     def compare_outputs(self, outputs: Sequence[Array]) -> list[OutputComparison]:
         """Compare the outputs of the model. An error is explained if a layer has a verdict that accounts for it."""

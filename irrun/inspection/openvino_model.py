@@ -198,9 +198,7 @@ class OpenVinoModel:
         is_unique = "" not in names and len(names) == len(model.graph.layers)
         path = model.path
         if is_unique and path is not None and model.source_version >= 10 and _is_unchanged(model):
-            weights = model.weights.path or path.with_suffix(".bin")
-            source = self._core.read_model(str(path), str(weights)) if weights.exists() else self._core.read_model(path)
-            return {id(layer): layer.name for layer in model.graph.layers}, source
+            return {id(layer): layer.name for layer in model.graph.layers}, self._core.read_model(path)
         keys = {id(layer): self._table.get_key(layer) for layer in model.graph.layers}
         renamed = [replace(layer, name=keys[id(layer)]) for layer in model.graph.layers]
         graph = Graph(renamed, model.graph.edges, "model")
@@ -244,7 +242,7 @@ class _OpenVinoErrors:
 
 
 def _is_unchanged(model: Model) -> bool:
-    """Return whether the file of a model has the layers that the model has in memory."""
+    """Return whether the file of a model has the layers of the model in memory, which has the weights beside it."""
     from irrun.ir.reader import read_model
 
     assert model.path is not None

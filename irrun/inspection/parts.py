@@ -113,9 +113,9 @@ class Frame:
             The part. None if the run did not reach a value at its boundary, or the counterpart does not have it.
         """
         inputs = {address: self.get_key(address) for address in self._find_inputs(ids)}
-        arrays = {address: self._find_value(address) for address in inputs}
+        arrays = {address: value for address in inputs if (value := self._find_value(address)) is not None}
         targets = [(address, self.get_key(address)) for address in self._find_outputs(ids)]
-        if not targets or any(value is None for value in arrays.values()):
+        if not targets or len(arrays) < len(inputs):
             return None
         cuts = {a: key for a, key in inputs.items() if self.layers[a[0]].type != "Parameter"}
         source = Model(self.graph, self.model.weights)
@@ -125,9 +125,8 @@ class Frame:
             if layer.type == "Parameter":
                 is_original = layer.id in self.layers
                 address = (layer.id, layer.outputs[0].id) if is_original else addresses[layer.name]
-                value = arrays[address]
-                assert value is not None
-                value = _convert(value, layer.outputs[0].element_type)  # the kernel may have returned another type
+                # The kernel may have returned another type than the declared one.
+                value = _convert(arrays[address], layer.outputs[0].element_type)
                 part.model.graph.layers[i] = _declare(layer, value)
                 part.inputs.append(value)
         if self.counterpart is not None and not self._add_counterpart(part, arrays, [a for a, _ in targets]):
@@ -208,7 +207,7 @@ class Frame:
         return self.values.get(key)
 
     def _add_counterpart(
-        self, part: Part, arrays: Mapping[OutputAddress, Array | None], targets: Sequence[OutputAddress]
+        self, part: Part, arrays: Mapping[OutputAddress, Array], targets: Sequence[OutputAddress]
     ) -> bool:
         """Add the corresponding part of the other model, and return whether there is one."""
         assert self.counterpart is not None
@@ -216,7 +215,7 @@ class Frame:
         values: dict[str, Array] = {}
         for address, value in arrays.items():
             partner = self._find_partner(address)
-            if partner is None or value is None:
+            if partner is None:
                 return False
             name = self.get_key(address)
             cuts.setdefault(partner, name)

@@ -145,6 +145,14 @@ def test_vectors_have_no_channels(tmp_path):
     assert report.findings == []
 
 
+def test_only_channels_of_floating_point_values_of_some_operations_are_checked(tmp_path):
+    x = np.zeros((8, 3), np.float32)
+    assert check(write(tmp_path, chain("Abs", shape=(8, 3))), x).findings == []
+    model = make_model(Row("x", "Parameter", attributes={"element_type": "i32"}), Row("a", "Add", ["x", "x"]))
+    model.graph.add_result("y", (1, model.graph.layers[1].outputs[0].id))
+    assert check(model, x.astype(np.int32)).findings == []
+
+
 def test_inputs_may_have_different_numbers_of_channels(tmp_path):
     path = write(tmp_path, chain("Relu", shape=("?", "?")))
     report = check(path, input_sets=[np.zeros((8, 3), np.float32), np.ones((8, 4), np.float32)])

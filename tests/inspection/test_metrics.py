@@ -191,6 +191,11 @@ def test_cosine_is_between_minus_one_and_one():
     assert measure(np.float64([1, 0]), np.float64([0, 1])).cosine == 0
 
 
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_cosine_does_not_depend_on_the_magnitude(scale):
+    assert measure(scale * np.float64([3, 4]), scale * np.float64([4, 3])).cosine == pytest.approx(0.96)
+
+
 def test_differences_of_tiny_values_beside_infinities_are_measured():
     result = measure(np.float64([INF, 1e-200]), np.float64([INF, 2e-200]))
     assert (result.max_abs, result.differing) == (1e-200, 1)
@@ -306,4 +311,6 @@ def test_empty_arrays_have_the_metrics_of_no_difference():
         count=0,
         same_shape=True,
     )
-    assert measure(np.zeros(0, np.float32), np.zeros(0, np.float32)) == Metrics()
+    empty = measure(np.zeros(0, np.float32), np.zeros(0, np.float32))
+    zeros = dict.fromkeys(("max_abs", "max_rel", "rms", "max_ulps", "over_tolerance", "differing", "count"), 0)
+    assert vars(empty) == {**zeros, "cosine": 1, "sqnr_db": INF, "same_shape": True}

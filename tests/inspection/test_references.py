@@ -422,6 +422,28 @@ def test_outputs_are_matched_by_name_or_else_by_position():
     assert match_outputs(make_outputs("a", "b", "c"), make_outputs("d")) == [0, None, None]
 
 
+@pytest.mark.parametrize(
+    ("names", "other_names", "expected"),
+    [
+        (("a", "b"), ("b", "a"), [1, 0]),
+        (("a", "b"), ("b", "c"), [0, 1]),
+        (("a", "a"), ("b", "a"), [0, 1]),
+        (("a", "b"), ("b", "b"), [0, 1]),
+        (("a",), ("b", "a"), [1]),
+        (("b", "a"), ("a",), [0, None]),
+    ],
+)
+def test_names_count_only_if_they_identify_every_output(names, other_names, expected):
+    models = []
+    for tensors in (names, other_names):
+        model = make_outputs(*(f"layer{i}" for i in range(len(tensors))))
+        for spec, name in zip(model.outputs, tensors, strict=True):
+            spec.layer.name = ""
+            model.graph.layers[int(spec.layer.id) - len(tensors)].outputs[0].names = (name,)
+        models.append(model)
+    assert match_outputs(*models) == expected
+
+
 def test_precision_of_a_model_is_that_of_its_values():
     model = make_two_inputs("a", "b", kinds=("f16", "i32"))
     assert describe_precision(model) == "f16"

@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import struct
 import zipfile
 from pathlib import Path
 
@@ -312,6 +313,21 @@ def test_size_of_the_index_is_limited(tmp_path, monkeypatch):
     Trace.open(path).close()
     monkeypatch.setattr(trace_file, "MAX_INDEX", size - 1)
     with pytest.raises(irrun.InputError, match=f"expected an index.json of at most {size - 1} bytes, found {size}"):
+        Trace.open(path)
+
+
+@pytest.mark.parametrize(("excess", "message"), [(0, "Bad CRC-32"), (1, "at most 268435456 bytes, found 268435457")])
+def test_index_takes_at_most_256_mib(tmp_path, excess, message):
+    """The index consists of zeros, which take no space in the file, and its checksum is wrong."""
+    path, size = tmp_path / "run.trace", (256 << 20) + excess
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("index.json", b"")
+    header, directory, end = path.read_bytes()[:40], *path.read_bytes()[40:].split(b"PK\5\6")
+    sizes, offset = struct.pack("<II", size, size), struct.pack("<I", len(header) + size)
+    with path.open("r+b") as file:
+        file.seek(len(header) + size)
+        file.write(directory[:20] + sizes + directory[28:] + b"PK\5\6" + end[:12] + offset + end[16:])
+    with pytest.raises(irrun.InputError, match=message):
         Trace.open(path)
 
 
