@@ -159,6 +159,21 @@ def test_only_layers_that_compute_something_are_read(tmp_path):
     assert compare(model, "openvino", X).agrees
 
 
+def test_layers_with_other_outputs_than_those_of_openvino_are_not_read():
+    window = {"kernel": "2,2", "strides": "2,2", "dilations": "1,1", "pads_begin": "0,0", "pads_end": "0,0"}
+    model = make_model(
+        Row("x", "Parameter", shapes=[(1, 1, 4, 4)]),
+        Row("p", "MaxPool", ["x"], window, version="opset8", shapes=[(1, 1, 2, 2)]),  # without the indices
+        Row("a", "Exp", ["p"], shapes=[(1, 1, 2, 2)]),
+        Row("y", "Result", ["a"]),
+    )
+    x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    reference = OpenVinoReference("openvino", model, [x])
+    assert [reference.find_match(n) for n in model.graph.layers] == [None, None, "name", None]
+    np.testing.assert_allclose(reference.find_value(model.graph.layers[2], 0), np.exp([[[[5, 7], [13, 15]]]]), 1e-5)
+    reference.close()
+
+
 @pytest.mark.parametrize(
     ("shape", "element_type", "size"),
     [

@@ -54,7 +54,7 @@ FURTHER_TESTS = {
     "ops": ["tests/ops/test_registry.py", "tests/ops/test_flops.py", "tests/conformance/test_completeness.py"],
     "cli": ["tests/cli", "tests/examples"],
     "fast": ["tests/fast/test_functions.py"],
-    "inspection": ["tests/inspection/test_debugger.py", "tests/inspection/test_reduce.py"],
+    "inspection": [f"tests/inspection/test_{name}.py" for name in ("spool", "debugger", "reduce")],
 }
 
 #: Unit tests of the first run, conformance tests of the second, others of the third, and the processor time of each.
