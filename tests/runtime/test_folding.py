@@ -187,3 +187,127 @@ def test_values_of_parameters_are_not_folded(tmp_path):
 def test_values_above_the_budget_are_not_folded(tmp_path, memory, remaining):
     node = o.exp(ov.op.Constant(np.ones(1000, np.float32)))
     assert list_remaining(tmp_path, node, weights_memory=memory) == remaining
+
+
+def write_failing_graph(folder, kernel):
+    """Write x + f(exp(a)), x + abs(f(exp(a))) and x + exp(b), for constants a, b, and return it compiled."""
+    from ir_text import layer, net, port, write
+
+    data = 'element_type="f32" shape="2,4" offset="{}" size="32"'
+    shape = (2, 4)
+    layers = [
+        layer(0, "Parameter", data='shape="2,4" element_type="f32"', outputs=[port(0, shape, "FP32")], name="x"),
+        layer(1, "Const", data=data.format(0), outputs=[port(0, shape, "FP32")]),
+        layer(2, "Exp", inputs=[port(0)], outputs=[port(1, shape, "FP32")], name="first"),
+        layer(3, "Custom", "extension", inputs=[port(0)], outputs=[port(1, shape, "FP32")], name="custom"),
+        layer(4, "Abs", inputs=[port(0)], outputs=[port(1, shape, "FP32")], name="dependent"),
+        layer(5, "Const", data=data.format(32), outputs=[port(0, shape, "FP32")]),
+        layer(6, "Exp", inputs=[port(0)], outputs=[port(1, shape, "FP32")], name="independent"),
+        layer(7, "Multiply", inputs=[port(0), port(1)], outputs=[port(2, shape, "FP32")], name="both"),
+    ]
+    edges = [(1, 0, 2, 0), (2, 1, 3, 0), (3, 1, 4, 0), (5, 0, 6, 0), (4, 1, 7, 0), (6, 1, 7, 1)]
+    for number, (source, source_port) in enumerate([(7, 2), (3, 1), (4, 1), (6, 1)]):
+        total, result = 10 + 2 * number, 11 + 2 * number
+        layers.append(layer(total, "Add", inputs=[port(0), port(1)], outputs=[port(2, shape, "FP32")], name="sum"))
+        layers.append(layer(result, "Result", inputs=[port(0)]))
+        edges += [(0, 0, total, 0), (source, source_port, total, 1), (total, 2, result, 0)]
+    path = write(folder, net(layers, edges), np.arange(16, dtype=np.float32).tobytes())
+    operation = irrun.Operation.from_function(kernel, "Custom", opset="extension")
+    return irrun.compile_model(path, operations=[operation], optimize=False)
+
+
+def test_constants_that_depend_on_a_failing_layer_are_computed_when_the_program_runs(tmp_path):
+    calls = []
+
+    def fail_first(x):
+        calls.append(x.copy())
+        if len(calls) == 1:
+            raise KeyError("refused")
+        return -x
+
+    compiled = write_failing_graph(tmp_path, fail_first)
+    assert len(calls) == 1  # it is not tried again for each of its consumers
+    names = [i.layer.name for i in compiled._program.instructions]
+    assert {"custom", "dependent", "both"} < set(names)
+    assert names.count("sum") == 4
+    results = compiled(X).to_tuple()
+    a, b = np.exp(np.arange(16, dtype=np.float32)).reshape(2, 2, 4)
+    for result, constant in zip(results, [a * b, -a, a, b], strict=True):
+        np.testing.assert_allclose(result, X + constant, rtol=1e-6)
+
+
+def test_constants_that_do_not_depend_on_a_failing_layer_are_folded(tmp_path):
+    def fail(x):
+        raise KeyError("refused")
+
+    compiled = write_failing_graph(tmp_path, fail)
+    slots = {slot: layer.name for slot, layer in compiled._program.constant_layers.items()}
+    assert "independent" in slots.values()
+    with pytest.raises(irrun.ExecutionError, match=r"'custom'.*KeyError: 'refused'"):
+        compiled(X)
+
+
+def test_custom_operations_on_constants_are_folded(tmp_path):
+    calls = []
+
+    def negate(x):
+        calls.append(x)
+        return -x
+
+    compiled = write_failing_graph(tmp_path, negate)
+    assert [i.layer.name for i in compiled._program.instructions] == ["sum"] * 4
+    count = len(calls)
+    compiled(X)
+    assert len(calls) == count > 0
+
+
+def test_smallest_constants_are_folded_first(tmp_path):
+    large, small = (o.exp(ov.op.Constant(np.ones(n, np.float32))) for n in (1000, 100))
+    x = ov.op.Parameter(ov.Type.f32, ov.PartialShape([1]))
+    results = [ov.op.Result(o.add(x, value).output(0)) for value in (large, small)]
+    path = save_model(ov.Model(results, [x]), tmp_path)
+    for memory, remaining in ((4400, []), (4399, [(1000,)]), (4000, [(1000,)]), (399, [(100,), (1000,)])):
+        compiled = irrun.compile_model(path, weights_memory=memory, optimize=False)
+        shapes = [tuple(i.layer.outputs[0].shape) for i in compiled._program.instructions if i.operation.type == "Exp"]
+        assert sorted(shapes) == remaining
+        np.testing.assert_allclose(compiled(np.zeros(1, np.float32))[1], np.full(100, np.e), rtol=1e-6)
+
+
+def test_memory_of_a_large_constant_on_the_way_is_limited(tmp_path):
+    """The result is small, but what it is selected from would take 40 MB."""
+    tiled = o.tile(ov.op.Constant(np.ones(10, np.float32)), ov.op.Constant(np.array([1_000_000])))
+    node = o.gather(tiled, ov.op.Constant(np.array([3])), ov.op.Constant(np.array(0)))
+    assert list_remaining(tmp_path, node, weights_memory=1 << 20) == ["Tile", "Gather"]
+    assert list_remaining(tmp_path, node, weights_memory=1 << 27) == []
+
+
+@pytest.mark.parametrize(("base", "per_byte", "remaining"), [(0, 64, []), (0, 1, ["Exp"]), (1 << 20, 0, [])])
+def test_work_of_folding_grows_with_the_constants(base, per_byte, remaining, tmp_path, monkeypatch):
+    from irrun.runtime.passes import constant_folding
+
+    monkeypatch.setattr(constant_folding, "BASE_WORK", base)
+    monkeypatch.setattr(constant_folding, "WORK_PER_BYTE", per_byte)
+    assert list_remaining(tmp_path, o.exp(ov.op.Constant(np.ones(10_000, np.float32)))) == remaining
+
+
+def test_work_does_not_grow_with_constants_that_share_bytes(tmp_path, monkeypatch):
+    from ir_text import layer, net, port, write
+
+    from irrun.runtime.passes import constant_folding
+
+    monkeypatch.setattr(constant_folding, "BASE_WORK", 0)
+    monkeypatch.setattr(constant_folding, "WORK_PER_BYTE", 4)
+    counts = []
+    for offset in (0, 40_000):
+        layers, edges = [], []
+        for i in range(20):
+            shape = (1,) * i + (10_000,)
+            data = f'element_type="f32" shape="{",".join(map(str, shape))}" offset="{i * offset}" size="40000"'
+            layers.append(layer(3 * i, "Const", data=data, outputs=[port(0, shape, "FP32")]))
+            layers.append(layer(3 * i + 1, "Exp", inputs=[port(0)], outputs=[port(1, shape, "FP32")]))
+            layers.append(layer(3 * i + 2, "Result", inputs=[port(0)]))
+            edges += [(3 * i, 0, 3 * i + 1, 0), (3 * i + 1, 1, 3 * i + 2, 0)]
+        path = write(tmp_path, net(layers, edges), np.zeros(200_000, np.float32).tobytes())
+        counts.append(len(irrun.compile_model(path, optimize=False)._program.instructions))
+    assert counts[0] >= 18
+    assert counts[1] == 0

@@ -224,3 +224,85 @@ def test_compiled_kernels_map_no_weights(tmp_path, monkeypatch):
     for _ in range(2):
         compiled(np.array([1, 3]))
     assert not calls
+
+
+@pytest.mark.parametrize(
+    ("operation", "data", "shapes"),
+    [
+        ("MatMul-1", "", [(5000, 0), (0, 5000)]),
+        ("Einsum-7", 'equation="ij,jk,kl->il"', [(5000, 0), (0, 3), (3, 5000)]),
+    ],
+)
+def test_products_of_empty_matrices_are_refused_before_they_are_computed(operation, data, shapes, tmp_path):
+    compile_layer(tmp_path, operation, data, f32(*shapes))
+    arrays = [draw("f32", shape) for shape in shapes]
+    with pytest.raises(MemoryLimitError, match=re.escape("expected at most 48 MiB")):
+        irrun.compile_model(tmp_path / "model.xml", memory="48M")(arrays)
+    small = [x[tuple(slice(7) for _ in x.shape)] for x in arrays]
+    compiled = compile_layer(tmp_path, operation, data, f32(*(x.shape for x in small)))
+    np.testing.assert_array_equal(compiled(small)[0], np.zeros((7, 7)))
+
+
+def compile_with_constant(folder, type, data, constant, *shapes, constant_position=1):
+    """Compile a model of one layer with parameters of some shapes and a constant."""
+    value = np.ones(constant, np.float32)
+    attributes = f'element_type="f32" shape="{",".join(map(str, constant))}" offset="0" size="{value.nbytes}"'
+    layers = [layer(50, "Const", data=attributes, outputs=[port(0, constant, "FP32")])]
+    positions = [i for i in range(len(shapes) + 1) if i != constant_position]
+    edges = [(50, 0, 60, constant_position)]
+    for i, (position, shape) in enumerate(zip(positions, shapes, strict=True)):
+        attributes = (
+            f'shape="{",".join("?" * len(shape))}" element_type="{"boolean" if type == "Select" and i == 0 else "f32"}"'
+        )
+        layers.append(layer(i, "Parameter", data=attributes, outputs=[port(0, "?" * len(shape))], name=str(i)))
+        edges.append((i, 0, 60, position))
+    ports = [port(i) for i in range(len(shapes) + 1)]
+    layers.append(layer(60, type, "opset1", data, ports, [port(9)]))
+    layers.append(layer(61, "Result", inputs=[port(0)]))
+    return irrun.compile_model(write(folder, net(layers, [*edges, (60, 9, 61, 0)]), value), optimize=False)
+
+
+@pytest.mark.parametrize(
+    ("type", "constant", "shapes", "is_checked"),
+    [
+        ("Add", (1, 4096), [(4096, 1)], False),
+        ("Add", (1, 4096), [(4097, 1)], True),
+        ("Add", (64, 1, 1), [(1 << 18, 1)], False),
+        ("Add", (65, 1, 1), [(1 << 18, 1)], True),
+        ("MatMul", (1, 4096), [(4096, 1)], False),
+        ("MatMul", (1, 4097), [(4096, 1)], True),
+        ("Select", (2, 1, 1), [(2048, 1), (1, 4096)], False),
+        ("Select", (2, 1, 1), [(2049, 1), (1, 4096)], True),
+        ("Select", (1,), [(4096, 1), (1, 4096)], False),
+        ("Select", (1,), [(4096, 1), (1, 4097)], True),
+        ("Concat", (2, 1), [(3000, 1)], False),  # is no larger than its inputs
+    ],
+)
+def test_results_that_may_exceed_all_inputs_are_checked(
+    type, constant, shapes, is_checked, checked_operations, tmp_path
+):
+    position = {"Select": 2}.get(type, 1)
+    data = 'axis="0"' if type == "Concat" else ""
+    compiled = compile_with_constant(tmp_path, type, data, constant, *shapes, constant_position=position)
+    arrays = [draw("boolean" if type == "Select" and i == 0 else "f32", shape) for i, shape in enumerate(shapes)]
+    compiled(arrays)
+    assert checked_operations == [type] * is_checked
+
+
+def test_results_of_large_constants_are_checked_once_for_each_shape(checked_operations, tmp_path):
+    """Their products are small, so they need not be checked again."""
+    compiled = compile_with_constant(tmp_path, "MatMul", 'transpose_b="true"', (2, 2100 * 1024), (1, 2100 * 1024))
+    request = compiled.create_infer_request()
+    for rows, count in ((1, 1), (1, 1), (1, 1)):
+        request.infer(np.ones((rows, 2100 * 1024), np.float32))
+        assert len(checked_operations) == count
+    request.infer(np.ones((1, 1, 2100 * 1024), np.float32)[0])
+    assert len(checked_operations) == 1
+
+
+def test_large_constants_are_checked_for_small_inputs(checked_operations, tmp_path):
+    constant = (4200, 1024)
+    compiled = compile_with_constant(tmp_path, "Concat", 'axis="0"', constant, (1, 1024))
+    for rows in (1, 2):
+        compiled(np.ones((rows, 1024), np.float32))
+        assert checked_operations == ["Concat"] * rows

@@ -168,3 +168,33 @@ def test_custom_operations_are_checked_too(tmp_path):
     ):
         path = write(tmp_path, chain("Scale", versions=["extension"], data=[attributes]))
         assert [finding.message for finding in irrun.validate(path, operations=[operation])] == expected
+
+
+def make_iterator(port_map, body):
+    """Return a net of a TensorIterator, which is at line 4."""
+    inner = f"<port_map>{port_map}</port_map>{body}"
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")]),
+        layer(1, "TensorIterator", inputs=[port(0, (2, 3))], outputs=[port(1, (2, 3), "FP32")], inner=inner, name="it"),
+        layer(2, "Result", inputs=[port(0, (2, 3))]),
+    ]
+    return net(layers, [(0, 0, 1, 0), (1, 1, 2, 0)])
+
+
+INPUT = '<input axis="0" external_port_id="0" internal_layer_id="0"/>'
+OUTPUT = '<output axis="0" external_port_id="1" internal_layer_id="2"/>'
+BODY = "<body>" + chain("Relu", shape=(1, 3)).partition("<net")[2].partition(">")[2].removesuffix("</net>") + "</body>"
+
+
+@pytest.mark.parametrize(
+    ("port_map", "body", "messages"),
+    [
+        (INPUT + OUTPUT, BODY, []),
+        (INPUT, BODY, ["its port map has no entry for output port 1"]),
+        (OUTPUT, BODY, ["its port map has no input for layer 0 'x' (Parameter, opset1) of its body"]),
+        (INPUT + OUTPUT, "", ["TensorIterator-1 requires a <body>"]),
+    ],
+)
+def test_port_maps_of_bodies_are_checked(port_map, body, messages, tmp_path):
+    found = find(tmp_path, make_iterator(port_map, body))
+    assert [message for _, message in found if "Element" not in message] == messages, found
