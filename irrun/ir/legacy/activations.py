@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from irrun.ir.legacy.builder import CONVERSIONS, Builder, Conversion, convert_unknown, converts
+from irrun.ir.legacy.builder import CONVERSIONS, Builder, Conversion, Result, convert_unknown, converts
 from irrun.ir.legacy.layer import BOOLEAN, F32, LegacyLayer, Value
 
 __all__ = ["SIMPLE"]
@@ -48,7 +48,7 @@ _KEEPS_INTEGERS = frozenset({"Abs", "Ceil", "Ceiling", "Floor", "Neg", "Negative
 
 def _define_simple_conversion(name: str, operation: str, version: str) -> Conversion:
     def convert_simple(builder: Builder, layer: LegacyLayer) -> Value:
-        value = layer.get_input(0)
+        value = layer.get_input()
         value = value if name in _KEEPS_INTEGERS else builder.to_float(value)
         return builder.add_unary(operation, value, version=version)
 
@@ -62,7 +62,7 @@ for _name, (_operation, _version) in SIMPLE.items():
 @converts("ReLU")
 def convert_relu(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Relu, or to PRelu if `negative_slope` is not 0."""
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     slope = layer.get_float("negative_slope", default=0.0)
     if not slope:
         return builder.add_unary("Relu", value)
@@ -72,7 +72,7 @@ def convert_relu(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("PReLU")
 def convert_prelu(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to PRelu with one slope per channel, or one for all."""
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     if "weights" in layer.blobs:
         slope = builder.add_blob(layer, "weights", [layer.blobs["weights"].count])
     elif len(layer.inputs) > 1:
@@ -83,7 +83,7 @@ def convert_prelu(builder: Builder, layer: LegacyLayer) -> Value:
 
 
 def _clamp(builder: Builder, layer: LegacyLayer, minimum: float, maximum: float) -> Value:
-    return builder.add_unary("Clamp", builder.to_float(layer.get_input(0)), {"min": minimum, "max": maximum})
+    return builder.add_unary("Clamp", builder.to_float(layer.get_input()), {"min": minimum, "max": maximum})
 
 
 @converts("Clamp")
@@ -102,21 +102,21 @@ def convert_relu6(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_elu(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Elu."""
     return builder.add_unary(
-        "Elu", builder.to_float(layer.get_input(0)), {"alpha": layer.get_float("alpha", default=1.0)}
+        "Elu", builder.to_float(layer.get_input()), {"alpha": layer.get_float("alpha", default=1.0)}
     )
 
 
 @converts("GELU")
 def convert_gelu(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Gelu-2."""
-    return builder.add_unary("Gelu", builder.to_float(layer.get_input(0)), version="opset2")
+    return builder.add_unary("Gelu", builder.to_float(layer.get_input()), version="opset2")
 
 
 def _apply_with_scalars(
     builder: Builder, layer: LegacyLayer, operation: str, version: str, *parameters: tuple[str, float]
 ) -> Value:
     """Apply an operation that takes attributes of the layer as scalar inputs; `parameters` holds names and defaults."""
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     scalars = [builder.add_constant(layer.get_float(name, default=default), F32, name) for name, default in parameters]
     return builder.add_op(operation, [value, *scalars], shape=value.shape, version=version)
 
@@ -144,7 +144,7 @@ def convert_swish(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("Softsign")
 def convert_softsign(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to operations that compute x / (1 + |x|)."""
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     denominator = builder.add_binary("Add", builder.add_unary("Abs", value), builder.add_constant(1.0, F32, "one"))
     return builder.add_binary("Divide", value, denominator)
 
@@ -152,14 +152,14 @@ def convert_softsign(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("Reciprocal")
 def convert_reciprocal(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to a Power of -1."""
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     return builder.add_binary("Power", value, builder.add_constant(-1.0, F32, "exponent"))
 
 
 @converts("Square")
 def convert_square(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to a Multiply of the input by itself."""
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     return builder.add_binary("Multiply", value, value)
 
 
@@ -167,17 +167,17 @@ def convert_square(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_round(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Round."""
     mode = layer.get_text("mode", default="half_to_even")
-    return builder.add_unary("Round", builder.to_float(layer.get_input(0)), {"mode": mode}, version="opset5")
+    return builder.add_unary("Round", builder.to_float(layer.get_input()), {"mode": mode}, version="opset5")
 
 
 @converts("Not", "LogicalNot")
 def convert_logical_not(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to LogicalNot."""
-    return builder.add_unary("LogicalNot", builder.convert(layer.get_input(0), BOOLEAN))
+    return builder.add_unary("LogicalNot", builder.convert(layer.get_input(), BOOLEAN))
 
 
 @converts("Activation")
-def convert_activation(builder: Builder, layer: LegacyLayer) -> Value:
+def convert_activation(builder: Builder, layer: LegacyLayer) -> Result:
     """Convert as a layer of the type that the attribute `type` names, regardless of case.
 
     Three names of the attribute are not types of layers: "bounded_relu", "soft_relu" and "linear".
@@ -189,9 +189,8 @@ def convert_activation(builder: Builder, layer: LegacyLayer) -> Value:
     conversion = CONVERSIONS.get(kind.lower())
     if conversion is None or conversion is convert_activation:
         layer.type = f"Activation:{kind}"
-        return convert_unknown(builder, layer)[0]
-    result = conversion(builder, layer)
-    return result if isinstance(result, Value) else result[0]
+        return convert_unknown(builder, layer)
+    return conversion(builder, layer)
 
 
 def _convert_special_activation(builder: Builder, layer: LegacyLayer, kind: str) -> Value | None:
@@ -199,12 +198,12 @@ def _convert_special_activation(builder: Builder, layer: LegacyLayer, kind: str)
     if kind == "bounded_relu":
         return _clamp(builder, layer, 0.0, layer.get_float("alpha", default=0.0))
     if kind == "soft_relu":
-        return builder.add_unary("SoftPlus", builder.to_float(layer.get_input(0)), version="opset4")
+        return builder.add_unary("SoftPlus", builder.to_float(layer.get_input()), version="opset4")
     if kind == "linear":
         alpha = builder.add_constant(layer.get_float("alpha", default=1.0), F32, "alpha")
         beta = builder.add_constant(layer.get_float("beta", default=0.0), F32, "beta")
         return builder.add_binary(
-            "Add", builder.add_binary("Multiply", builder.to_float(layer.get_input(0)), alpha), beta
+            "Add", builder.add_binary("Multiply", builder.to_float(layer.get_input()), alpha), beta
         )
     return None
 
@@ -220,7 +219,7 @@ def convert_fake_quantize(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("Power")
 def convert_power(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to operations that compute (scale * x + shift) ** power, without those that have no effect."""
-    value = layer.get_input(0)
+    value = layer.get_input()
     scale, shift = layer.get_float("scale", default=1.0), layer.get_float("shift", default=0.0)
     power = layer.get_float("power", default=1.0)
     element_type = value.element_type
@@ -242,7 +241,7 @@ def convert_power_file(builder: Builder, layer: LegacyLayer) -> Value:
 
     The transform was built into the legacy plugins.
     """
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     shape = layer.get_input_shape()
     rows = builder.reshape(value, (math.prod(shape) // 6, 6))
     transform = builder.add_constant([1.0, 0.0, 0.0, 0.0, 1.0, 0.0], F32, "map")

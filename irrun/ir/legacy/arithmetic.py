@@ -76,7 +76,7 @@ def convert_eltwise(builder: Builder, layer: LegacyLayer) -> Value:
     if not layer.inputs:
         raise layer.make_error("has no inputs")
     if operation == "logical_not":
-        return builder.add_unary("LogicalNot", builder.convert(layer.get_input(0), BOOLEAN))
+        return builder.add_unary("LogicalNot", builder.convert(layer.get_input(), BOOLEAN))
     if operation in _LOGICAL:
         values = [builder.convert(value, BOOLEAN) for value in layer.inputs]
         return reduce(lambda a, b: builder.add_binary(_LOGICAL[operation], a, b), values)
@@ -117,7 +117,7 @@ def convert_scale_shift(builder: Builder, layer: LegacyLayer) -> Value:
 
     Both are blobs, or in IR v7 inputs, of one number per channel or one for all.
     """
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     rank = len(layer.get_input_shape())
     for operation, blob, position in (("Multiply", "weights", 1), ("Add", "biases", 2)):
         if blob in layer.blobs:
@@ -134,7 +134,7 @@ def convert_scale_shift(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("Select")
 def convert_select(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Select."""
-    condition = builder.convert(layer.get_input(0), BOOLEAN)
+    condition = builder.convert(layer.get_input(), BOOLEAN)
     then_value, else_value = builder.unify_types([layer.get_input(1), layer.get_input(2)])
     shape = broadcast_shapes(condition.shape, then_value.shape, else_value.shape)
     attributes = {"auto_broadcast": "numpy"}

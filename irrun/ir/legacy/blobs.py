@@ -11,7 +11,7 @@ from irrun.ir.legacy.layer import LegacyLayer, Value
 __all__ = ["add_biases", "get_channel_blob", "get_weights"]
 
 
-def add_biases(builder: Builder, layer: LegacyLayer, value: Value, shape: Sequence[int], position: int) -> Value:
+def add_biases(builder: Builder, layer: LegacyLayer, value: Value, shape: Sequence[int], position: int = 2) -> Value:
     """Add the biases of a layer to a value, if it has any.
 
     Args:

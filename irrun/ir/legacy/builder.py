@@ -15,7 +15,16 @@ from irrun.ir.structure import Finding
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
-__all__ = ["CONVERSIONS", "SPELLINGS", "Builder", "Conversion", "broadcast_shapes", "convert_unknown", "converts"]
+__all__ = [
+    "CONVERSIONS",
+    "SPELLINGS",
+    "Builder",
+    "Conversion",
+    "Result",
+    "broadcast_shapes",
+    "convert_unknown",
+    "converts",
+]
 
 Result = Value | Sequence[Value]
 Conversion = Callable[["Builder", LegacyLayer], Result]

@@ -13,7 +13,7 @@ from irrun.ir.legacy.window import Window
 __all__: list[str] = []
 
 
-def _add_channel_biases(builder: Builder, layer: LegacyLayer, value: Value, channels: int, position: int) -> Value:
+def _add_channel_biases(builder: Builder, layer: LegacyLayer, value: Value, channels: int, position: int = 2) -> Value:
     """Add one bias per output channel of a convolution."""
     shape = (1, channels, *[1] * (len(layer.get_input_shape()) - 2))
     return add_biases(builder, layer, value, shape, position)
@@ -38,11 +38,11 @@ def convert_convolution(builder: Builder, layer: LegacyLayer) -> Value:
         shape = [groups, out_channels // groups, *shape[1:]]
     value = builder.add_op(
         "GroupConvolution" if groups > 1 else "Convolution",
-        [builder.to_float(layer.get_input(0)), get_weights(builder, layer, shape)],
+        [builder.to_float(layer.get_input()), get_weights(builder, layer, shape)],
         window.attributes,
         shape=layer.get_output_shape(),
     )
-    return _add_channel_biases(builder, layer, value, out_channels, 2)
+    return _add_channel_biases(builder, layer, value, out_channels)
 
 
 @converts("Deconvolution")
@@ -80,11 +80,11 @@ def convert_deconvolution(builder: Builder, layer: LegacyLayer) -> Value:
     }
     value = builder.add_op(
         "GroupConvolutionBackpropData" if groups > 1 else "ConvolutionBackpropData",
-        [builder.to_float(layer.get_input(0)), get_weights(builder, layer, shape)],
+        [builder.to_float(layer.get_input()), get_weights(builder, layer, shape)],
         attributes,
         shape=layer.get_output_shape(),
     )
-    return _add_channel_biases(builder, layer, value, out_channels, 2)
+    return _add_channel_biases(builder, layer, value, out_channels)
 
 
 @converts("DeformableConvolution")
@@ -98,7 +98,7 @@ def convert_deformable_convolution(builder: Builder, layer: LegacyLayer) -> Valu
         "group": groups,
         "deformable_group": layer.get_int("deformable_group", default=1),
     }
-    inputs = [builder.to_float(layer.get_input(0)), builder.to_float(layer.get_input(1)), weights]
+    inputs = [builder.to_float(layer.get_input()), builder.to_float(layer.get_input(1)), weights]
     value = builder.add_op("DeformableConvolution", inputs, attributes, shape=layer.get_output_shape())
     return _add_channel_biases(builder, layer, value, out_channels, 3)
 
@@ -121,7 +121,7 @@ def convert_binary_convolution(builder: Builder, layer: LegacyLayer) -> Value:
         )
     weights = _get_binary_weights(builder, layer, (out_channels, in_channels, *window.kernel))
     two, minus_one = builder.add_constant(2.0, F32, "two"), builder.add_constant(-1.0, F32, "minus_one")
-    value = builder.add_binary("Multiply", builder.to_float(layer.get_input(0)), two)
+    value = builder.add_binary("Multiply", builder.to_float(layer.get_input()), two)
     value = builder.add_binary("Add", value, minus_one)
     pads_begin, pads_end = window.compute_pads(layer.get_input_shape()[2:], layer.get_output_shape()[2:])
     if any(pads_begin) or any(pads_end):
@@ -134,7 +134,7 @@ def convert_binary_convolution(builder: Builder, layer: LegacyLayer) -> Value:
     no_pads = [0] * len(window.kernel)
     attributes = {**window.attributes, "pads_begin": no_pads, "pads_end": no_pads, "auto_pad": "explicit"}
     value = builder.add_op("Convolution", [value, weights], attributes, shape=layer.get_output_shape())
-    return _add_channel_biases(builder, layer, value, out_channels, 2)
+    return _add_channel_biases(builder, layer, value, out_channels)
 
 
 def _get_binary_weights(builder: Builder, layer: LegacyLayer, shape: Sequence[int]) -> Value:

@@ -20,7 +20,7 @@ def _add_priors(
 
     Sizes that the inputs of the layer have are computed from them, so that the priors follow when a model is reshaped.
     """
-    inputs = [_add_spatial_size(builder, layer.get_input(0), layer.get_input_shape(0), "grid")]
+    inputs = [_add_spatial_size(builder, layer.get_input(), layer.get_input_shape(0), "grid")]
     if tuple(image_size) == tuple(layer.get_input_shape(1)[-2:]):
         inputs.append(_add_spatial_size(builder, layer.get_input(1), layer.get_input_shape(1), "image"))
     else:
@@ -137,24 +137,24 @@ def _read_code_type(layer: LegacyLayer) -> str:
 @converts("RegionYolo")
 def convert_region_yolo(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to RegionYolo."""
-    softmax = layer.get_bool("do_softmax", default=True)
+    coords, classes, num = (layer.get_int(name) for name in ("coords", "classes", "num"))
+    softmax, mask = layer.get_bool("do_softmax", default=True), layer.get_ints("mask", default=[])
     attributes = {
         "axis": layer.get_int("axis", default=1),
         "end_axis": layer.get_int("end_axis", default=3),
-        "coords": layer.get_int("coords"),
-        "classes": layer.get_int("classes"),
-        "num": layer.get_int("num"),
+        "coords": coords,
+        "classes": classes,
+        "num": num,
         "do_softmax": softmax,
-        "mask": layer.get_ints("mask", default=[]),
+        "mask": mask,
         "anchors": layer.get_floats("anchors", default=[]),
     }
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     in_shape = layer.get_input_shape()
     if softmax:
         shape: Sequence[int] = (in_shape[0], math.prod(in_shape[1:]))
     else:
-        channels_per_box = layer.get_int("coords") + layer.get_int("classes") + 1
-        shape = (in_shape[0], len(layer.get_ints("mask", default=[])) * channels_per_box, *in_shape[2:])
+        shape = (in_shape[0], len(mask) * (coords + classes + 1), *in_shape[2:])
     value = builder.add_op("RegionYolo", [value], attributes, shape=shape)
     return builder.reshape(value, layer.get_output_shape())
 
@@ -164,7 +164,7 @@ def convert_reorg_yolo(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ReorgYolo."""
     attributes = {"stride": [layer.get_int("stride")]}
     return builder.add_op(
-        "ReorgYolo", [layer.get_input(0)], attributes, shape=layer.get_output_shape(), version="opset2"
+        "ReorgYolo", [layer.get_input()], attributes, shape=layer.get_output_shape(), version="opset2"
     )
 
 
@@ -259,15 +259,14 @@ def convert_roi_pooling(builder: Builder, layer: LegacyLayer) -> Value:
     }
     data, rois = (builder.to_float(layer.get_input(i)) for i in (0, 1))
     shape = layer.get_input_shape(1)
-    if len(shape) > 2:
-        rois = builder.reshape(rois, (math.prod(shape[:-1]), shape[-1]))
+    rois = builder.reshape(rois, (math.prod(shape[:-1]), shape[-1]))
     return builder.add_op("ROIPooling", [data, rois], attributes, shape=layer.get_output_shape(), version="opset2")
 
 
 @converts("NonMaxSuppression")
 def convert_non_max_suppression(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to NonMaxSuppression, padded with rows of -1 to the number of rows that the output declares."""
-    boxes, scores = builder.to_float(layer.get_input(0)), builder.to_float(layer.get_input(1))
+    boxes, scores = builder.to_float(layer.get_input()), builder.to_float(layer.get_input(1))
     inputs = [boxes, scores]
     # Without these inputs all boxes may be selected, except those that another box covers entirely.
     for i, (name, default) in enumerate((("count", layer.get_input_shape()[1]), ("overlap", 1.0), ("score", 0.0))):
@@ -295,7 +294,7 @@ def convert_ctc_greedy_decoder(builder: Builder, layer: LegacyLayer) -> Value:
     Legacy kernels took the mask of Caffe, where a 0 marks the first step of a sequence, which ends before the next 0.
     The first step is therefore always included. Without a mask all steps are.
     """
-    logits = builder.to_float(layer.get_input(0))
+    logits = builder.to_float(layer.get_input())
     steps, batch = layer.get_input_shape()[:2]
     if len(layer.inputs) > 1:
         mask = builder.reshape(builder.convert(layer.inputs[1], logits.element_type or F32), (steps, batch))

@@ -16,7 +16,7 @@ def convert_gather(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Gather."""
     axis = builder.add_constant(layer.get_axis(len(layer.get_input_shape()), default=0), name="axis")
     return builder.add_op(
-        "Gather", [layer.get_input(0), builder.to_int(layer.get_input(1)), axis], shape=layer.get_output_shape()
+        "Gather", [layer.get_input(), builder.to_int(layer.get_input(1)), axis], shape=layer.get_output_shape()
     )
 
 
@@ -34,7 +34,7 @@ def _read_mask(layer: LegacyLayer, name: str, count: int) -> list[int]:
 @converts("StridedSlice")
 def convert_strided_slice(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to StridedSlice. An omitted end is the end of each axis."""
-    inputs = [layer.get_input(0), builder.to_int(layer.get_input(1))]
+    inputs = [layer.get_input(), builder.to_int(layer.get_input(1))]
     inputs += [builder.to_int(value) for value in layer.inputs[2:]]
     count = math.prod(layer.get_input_shape(1))
     attributes = {
@@ -59,7 +59,7 @@ def convert_one_hot(builder: Builder, layer: LegacyLayer) -> Value:
         return builder.add_constant(number if element_type.is_float else int(number), element_type, name)
 
     inputs = [
-        builder.to_int(layer.get_input(0)),
+        builder.to_int(layer.get_input()),
         builder.add_constant(layer.get_int("depth"), name="depth"),
         read_value("on_value", 1.0),
         read_value("off_value", 0.0),
@@ -87,7 +87,7 @@ def convert_top_k(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
         "sort": layer.get_text("sort", default="index"),
     }
     k = builder.to_scalar(builder.to_int(layer.get_input(1)))
-    values, indices = _add_top_k(builder, layer.get_input(0), k, attributes, layer.get_output_shape())
+    values, indices = _add_top_k(builder, layer.get_input(), k, attributes, layer.get_output_shape())
     if len(layer.outputs) == 1:
         return [values if layer.get_output_type().is_float else indices]
     return [values, indices]
@@ -100,7 +100,7 @@ def convert_arg_max(builder: Builder, layer: LegacyLayer) -> Value:
     The output holds the indices of the largest elements as floats, or with `out_max_val` their values. Without an
     axis the maxima are over all axes but the first, and `out_max_val` appends the values to the indices.
     """
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     has_axis, has_values = layer.has_attribute("axis"), layer.get_bool("out_max_val")
     shape, count = layer.get_input_shape(), layer.get_int("top_k", default=1)
     if has_axis:
@@ -131,7 +131,7 @@ def convert_scatter(builder: Builder, layer: LegacyLayer) -> Value:
     else:
         operation = "ScatterElementsUpdate"
         axis = builder.add_constant(layer.get_axis(len(layer.get_input_shape()), default=0), name="axis")
-    inputs = [layer.get_input(0), builder.to_int(layer.get_input(1)), layer.get_input(2), axis]
+    inputs = [layer.get_input(), builder.to_int(layer.get_input(1)), layer.get_input(2), axis]
     return builder.add_op(operation, inputs, shape=layer.get_output_shape(), version="opset3")
 
 
@@ -139,14 +139,14 @@ def convert_scatter(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_gather_nd(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to GatherND-5."""
     attributes = {"batch_dims": layer.get_int("batch_dims", default=0)}
-    inputs = [layer.get_input(0), builder.to_int(layer.get_input(1))]
+    inputs = [layer.get_input(), builder.to_int(layer.get_input(1))]
     return builder.add_op("GatherND", inputs, attributes, shape=layer.get_output_shape(), version="opset5")
 
 
 @converts("ScatterNDUpdate")
 def convert_scatter_nd_update(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ScatterNDUpdate."""
-    inputs = [layer.get_input(0), builder.to_int(layer.get_input(1)), layer.get_input(2)]
+    inputs = [layer.get_input(), builder.to_int(layer.get_input(1)), layer.get_input(2)]
     return builder.add_op("ScatterNDUpdate", inputs, shape=layer.get_output_shape(), version="opset4")
 
 
@@ -162,7 +162,7 @@ def convert_gather_tree(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_bucketize(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Bucketize."""
     attributes = {"output_type": I32, "with_right_bound": layer.get_bool("with_right_bound", default=True)}
-    inputs = [layer.get_input(0), layer.get_input(1)]
+    inputs = [layer.get_input(), layer.get_input(1)]
     return builder.add_op(
         "Bucketize", inputs, attributes, shape=layer.get_output_shape(), element_type=I32, version="opset3"
     )
@@ -176,7 +176,7 @@ def convert_cum_sum(builder: Builder, layer: LegacyLayer) -> Value:
         axis = builder.to_scalar(builder.to_int(layer.inputs[1]))
     attributes = {name: layer.get_bool(name) for name in ("exclusive", "reverse")}
     return builder.add_op(
-        "CumSum", [layer.get_input(0), axis], attributes, shape=layer.get_output_shape(), version="opset3"
+        "CumSum", [layer.get_input(), axis], attributes, shape=layer.get_output_shape(), version="opset3"
     )
 
 
@@ -201,7 +201,7 @@ def convert_embedding(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("NonZero")
 def convert_non_zero(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to NonZero."""
-    return builder.add_op("NonZero", [layer.get_input(0)], {"output_type": I32}, element_type=I32, version="opset3")
+    return builder.add_op("NonZero", [layer.get_input()], {"output_type": I32}, element_type=I32, version="opset3")
 
 
 def _pad_to(builder: Builder, value: Value, padding: Value, count: int) -> Value:
@@ -216,7 +216,7 @@ def convert_unique(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     The outputs are the values and, on request, the position of each element among them and the number of occurrences
     of each value, as floats. All are as long as the input: the last value is repeated, with a count of 0.
     """
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     (count,) = layer.get_input_shape()
     outputs = [(value.element_type, None), (I64, None), (I64, (count,)), (I64, None)]
     attributes = {"sorted": layer.get_bool("sorted"), "index_element_type": I64, "count_element_type": I64}
@@ -244,7 +244,7 @@ def convert_sparse_segment(builder: Builder, layer: LegacyLayer) -> Value:
 
     Segments without rows are zero.
     """
-    table = builder.to_float(layer.get_input(0))
+    table = builder.to_float(layer.get_input())
     rows, (segments, *_) = layer.get_input_shape()[0], layer.get_output_shape()
     indices = [
         builder.to_int(layer.get_input(1)),
@@ -266,7 +266,7 @@ def convert_sparse_segment(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("SparseToDense")
 def convert_sparse_to_dense(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to a ScatterNDUpdate of a tensor that is filled with the default value or zero."""
-    indices, values = builder.to_int(layer.get_input(0)), layer.get_input(2)
+    indices, values = builder.to_int(layer.get_input()), layer.get_input(2)
     element_type = values.element_type or F32
     if len(layer.inputs) > 3:
         default = builder.convert(builder.to_scalar(layer.inputs[3]), element_type)
@@ -283,7 +283,7 @@ def convert_sparse_weighted_sum(builder: Builder, layer: LegacyLayer) -> Value:
 
     A row of the matrix without values selects the default row of the table.
     """
-    indices, values = builder.to_int(layer.get_input(0)), builder.to_int(layer.get_input(1))
+    indices, values = builder.to_int(layer.get_input()), builder.to_int(layer.get_input(1))
     count = layer.get_input_shape()[0]
     segments = builder.reshape(builder.slice(indices, [1], [0], [1]), (count,))
     table = builder.to_float(layer.get_input(3))

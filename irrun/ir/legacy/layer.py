@@ -189,7 +189,7 @@ class LegacyLayer:
             raise self.make_error(f"axis {axis} is out of range [{-rank}, {rank - 1}]")
         return axis % rank
 
-    def get_input(self, position: int) -> Value:
+    def get_input(self, position: int = 0) -> Value:
         """Return the value of an input port.
 
         Raises:

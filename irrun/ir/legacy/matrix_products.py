@@ -17,7 +17,7 @@ def convert_fully_connected(builder: Builder, layer: LegacyLayer) -> Value:
 
     If both input and output have rank 3, the second axis is kept too.
     """
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     shape, out_features = layer.get_input_shape(), layer.get_int("out-size", "out_size")
     if not shape:
         raise layer.make_error("the input is a scalar, expected rank 1 or more")
@@ -30,7 +30,7 @@ def convert_fully_connected(builder: Builder, layer: LegacyLayer) -> Value:
     product_shape = (*shape[:2], out_features) if keeps_axis else (shape[0], out_features)
     attributes = {"transpose_a": False, "transpose_b": True}
     value = builder.add_op("MatMul", [value, weights], attributes, shape=product_shape)
-    value = add_biases(builder, layer, value, (*[1] * (len(product_shape) - 1), out_features), 2)
+    value = add_biases(builder, layer, value, (*[1] * (len(product_shape) - 1), out_features))
     return builder.reshape(value, layer.get_output_shape())
 
 

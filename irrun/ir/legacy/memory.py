@@ -52,7 +52,7 @@ class MemoryConverter:
                 "variable_shape": PartialShape(layer.get_output_shape()),
             }
         else:
-            value = layer.get_input(0)
+            value = layer.get_input()
         converted = builder.add_layer(
             "ReadValue" if is_reader else "Assign",
             [value],

@@ -23,7 +23,7 @@ def convert_const(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("Copy")
 def convert_copy(builder: Builder, layer: LegacyLayer) -> Value:
     """Return the input, which gets the name of the layer as a further name."""
-    return layer.get_input(0)
+    return layer.get_input()
 
 
 @converts("Convert")
@@ -34,7 +34,7 @@ def convert_convert(builder: Builder, layer: LegacyLayer) -> Value:
         element_type = ElementType.parse(precision) if precision else layer.get_output_type()
     except ValueError as error:
         raise layer.make_error(str(error)) from None
-    return builder.convert(layer.get_input(0), F32 if element_type.name == "f16" else element_type)
+    return builder.convert(layer.get_input(), F32 if element_type.name == "f16" else element_type)
 
 
 @converts("Concat")
@@ -50,13 +50,13 @@ def convert_concat(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_split(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     """Convert to VariadicSplit into the sizes that the outputs declare."""
     axis = layer.get_axis(len(layer.get_input_shape()), default=1)
-    return builder.split(layer.get_input(0), axis, [layer.get_output_shape(i)[axis] for i in range(len(layer.outputs))])
+    return builder.split(layer.get_input(), axis, [layer.get_output_shape(i)[axis] for i in range(len(layer.outputs))])
 
 
 @converts("Crop")
 def convert_crop(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Slice. The sizes are those of the second input, `crop_end`, `dim` or the output."""
-    value, shape = layer.get_input(0), layer.get_input_shape()
+    value, shape = layer.get_input(), layer.get_input_shape()
     axes = [axis % len(shape) for axis in layer.get_ints("axis") if -len(shape) <= axis < len(shape)]
     starts = layer.get_ints("crop_begin", "offset", default=[0] * len(axes))
     if len(axes) != len(layer.get_ints("axis")) or len(starts) != len(axes):
@@ -82,7 +82,7 @@ def convert_crop(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("Pad")
 def convert_pad(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Pad."""
-    value = layer.get_input(0)
+    value = layer.get_input()
     mode = layer.get_text("pad_mode", default="constant").lower()
     begin, end = (builder.add_constant(layer.get_ints(name), name=name) for name in ("pads_begin", "pads_end"))
     inputs = [value, begin, end]
@@ -96,7 +96,7 @@ def convert_pad(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("Permute")
 def convert_permute(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Transpose."""
-    return builder.transpose(layer.get_input(0), layer.get_ints("order"))
+    return builder.transpose(layer.get_input(), layer.get_ints("order"))
 
 
 def _resolve_shape(shape: Sequence[int], pattern: Sequence[int]) -> tuple[int, ...] | None:
@@ -122,9 +122,9 @@ def _reshape(builder: Builder, layer: LegacyLayer, pattern: Sequence[int]) -> Va
     """Reshape by a pattern if it yields the declared shape, or else to that shape."""
     shape = layer.get_output_shape()
     if _resolve_shape(layer.get_input_shape(), pattern) != shape:
-        return builder.reshape(layer.get_input(0), shape)
+        return builder.reshape(layer.get_input(), shape)
     target = builder.add_constant(list(pattern), name="shape")
-    return builder.add_op("Reshape", [layer.get_input(0), target], {"special_zero": True}, shape=shape)
+    return builder.add_op("Reshape", [layer.get_input(), target], {"special_zero": True}, shape=shape)
 
 
 @converts("Reshape")
@@ -136,7 +136,7 @@ def convert_reshape(builder: Builder, layer: LegacyLayer) -> Value:
     if len(layer.inputs) > 1:
         target = builder.get_target_shape(layer, 1)
         return builder.add_op(
-            "Reshape", [layer.get_input(0), target], {"special_zero": True}, shape=layer.get_output_shape()
+            "Reshape", [layer.get_input(), target], {"special_zero": True}, shape=layer.get_output_shape()
         )
     return _reshape(builder, layer, layer.get_ints("dim", default=list(layer.get_output_shape())))
 
@@ -148,17 +148,17 @@ def convert_flatten(builder: Builder, layer: LegacyLayer) -> Value:
     rank = len(layer.get_input_shape())
     if end_axis in (-1, rank - 1) and 0 <= axis < rank:
         return _reshape(builder, layer, [*[0] * axis, -1])
-    return builder.reshape(layer.get_input(0), layer.get_output_shape())
+    return builder.reshape(layer.get_input(), layer.get_output_shape())
 
 
 @converts("Squeeze", "Unsqueeze")
 def convert_squeeze(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to the operation of the same name, or to Reshape if the axes are omitted."""
     if len(layer.inputs) < 2:
-        return builder.reshape(layer.get_input(0), layer.get_output_shape())
+        return builder.reshape(layer.get_input(), layer.get_output_shape())
     axes = builder.to_int(layer.inputs[1])
     operation = "Squeeze" if layer.type.lower() == "squeeze" else "Unsqueeze"
-    return builder.add_op(operation, [layer.get_input(0), axes], shape=layer.get_output_shape())
+    return builder.add_op(operation, [layer.get_input(), axes], shape=layer.get_output_shape())
 
 
 @converts("Tile")
@@ -167,13 +167,13 @@ def convert_tile(builder: Builder, layer: LegacyLayer) -> Value:
     rank = len(layer.get_input_shape())
     axis, tiles = layer.get_axis(rank), layer.get_int("tiles")
     repeats = builder.add_constant([tiles if i == axis else 1 for i in range(rank)], name="repeats")
-    return builder.add_op("Tile", [layer.get_input(0), repeats], shape=layer.get_output_shape())
+    return builder.add_op("Tile", [layer.get_input(), repeats], shape=layer.get_output_shape())
 
 
 @converts("Broadcast")
 def convert_broadcast(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Broadcast."""
-    inputs = [layer.get_input(0), builder.get_target_shape(layer, 1)]
+    inputs = [layer.get_input(), builder.get_target_shape(layer, 1)]
     if len(layer.inputs) > 2:
         inputs.append(builder.to_int(layer.inputs[2]))
     attributes = {"mode": "explicit" if len(inputs) > 2 else "numpy"}
@@ -203,7 +203,7 @@ def convert_shape_of(builder: Builder, layer: LegacyLayer) -> Value:
     attributes = {"output_type": element_type}
     shape = layer.get_output_shape()
     return builder.add_op(
-        "ShapeOf", [layer.get_input(0)], attributes, shape=shape, element_type=element_type, version="opset3"
+        "ShapeOf", [layer.get_input()], attributes, shape=shape, element_type=element_type, version="opset3"
     )
 
 
@@ -214,7 +214,7 @@ def convert_reverse_sequence(builder: Builder, layer: LegacyLayer) -> Value:
         "seq_axis": layer.get_axis(len(layer.get_input_shape()), "seq_axis", default=1),
         "batch_axis": layer.get_axis(len(layer.get_input_shape()), "batch_axis", default=0),
     }
-    inputs = [layer.get_input(0), builder.to_int(layer.get_input(1))]
+    inputs = [layer.get_input(), builder.to_int(layer.get_input(1))]
     return builder.add_op("ReverseSequence", inputs, attributes, shape=layer.get_output_shape())
 
 
@@ -225,7 +225,7 @@ def convert_shuffle_channels(builder: Builder, layer: LegacyLayer) -> Value:
         "axis": layer.get_axis(len(layer.get_input_shape()), default=1),
         "group": layer.get_int("group", default=1),
     }
-    return builder.add_unary("ShuffleChannels", layer.get_input(0), attributes, version="opset3")
+    return builder.add_unary("ShuffleChannels", layer.get_input(), attributes, version="opset3")
 
 
 @converts("DepthToSpace", "SpaceToDepth")
@@ -235,13 +235,13 @@ def convert_depth_to_space(builder: Builder, layer: LegacyLayer) -> Value:
         "block_size": layer.get_int("block_size", default=1),
         "mode": layer.get_text("mode", default="blocks_first"),
     }
-    return builder.add_op(layer.type, [layer.get_input(0)], attributes, shape=layer.get_output_shape())
+    return builder.add_op(layer.type, [layer.get_input()], attributes, shape=layer.get_output_shape())
 
 
 @converts("SpaceToBatch", "BatchToSpace")
 def convert_space_to_batch(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to the operation of the same name."""
-    inputs = [layer.get_input(0), *(builder.to_int(layer.get_input(i)) for i in (1, 2, 3))]
+    inputs = [layer.get_input(), *(builder.to_int(layer.get_input(i)) for i in (1, 2, 3))]
     return builder.add_op(layer.type, inputs, shape=layer.get_output_shape(), version="opset2")
 
 
@@ -251,4 +251,4 @@ def convert_extract_image_patches(builder: Builder, layer: LegacyLayer) -> Value
     attributes: dict[str, object] = {name: layer.get_ints(name) for name in ("sizes", "strides", "rates")}
     attributes["auto_pad"] = layer.get_text("auto_pad")
     shape = layer.get_output_shape()
-    return builder.add_op("ExtractImagePatches", [layer.get_input(0)], attributes, shape=shape, version="opset3")
+    return builder.add_op("ExtractImagePatches", [layer.get_input()], attributes, shape=shape, version="opset3")

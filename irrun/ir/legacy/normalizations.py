@@ -12,7 +12,7 @@ __all__: list[str] = []
 @converts("BatchNormalization")
 def convert_batch_normalization(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to BatchNormInference; `weights` holds the variance and `biases` the mean."""
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     shape = layer.get_input_shape()
     channels = shape[1] if len(shape) > 1 else 1
     gamma, beta = (builder.fill(number, (channels,)) for number in (1, 0))
@@ -29,7 +29,7 @@ def convert_batch_normalization(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("Norm", "LRN")
 def convert_norm(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to LRN over channels (`region` "across") or over the axes of the image ("same")."""
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     rank = len(layer.get_input_shape())
     across = layer.get_text("region", default="across").lower() == "across"
     axes = [1] if across else list(range(2, rank))
@@ -45,7 +45,7 @@ def convert_norm(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("Normalize")
 def convert_normalize(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to NormalizeL2 over channels, or all axes but the first (`across_spatial`), and Multiply by weights."""
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     rank = len(layer.get_input_shape())
     axes = list(range(1, rank)) if layer.get_bool("across_spatial") else [1]
     attributes = {"eps": layer.get_float("eps", default=1e-10), "eps_mode": "add"}
@@ -60,9 +60,7 @@ def convert_normalize(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("GRN")
 def convert_grn(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to GRN."""
-    return builder.add_unary(
-        "GRN", builder.to_float(layer.get_input(0)), {"bias": layer.get_float("bias", default=0.0)}
-    )
+    return builder.add_unary("GRN", builder.to_float(layer.get_input()), {"bias": layer.get_float("bias", default=0.0)})
 
 
 @converts("MVN")
@@ -71,7 +69,7 @@ def convert_mvn(builder: Builder, layer: LegacyLayer) -> Value:
 
     The plugins of IR v2 and v3 added eps to the standard deviation, those of later versions to the variance.
     """
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     axes = list(range(1 if layer.get_bool("across_channels") else 2, len(layer.get_input_shape())))
     attributes = {
         "normalize_variance": layer.get_bool("normalize_variance", default=True),
@@ -86,11 +84,11 @@ def convert_mvn(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_softmax(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to SoftMax."""
     axis = layer.get_axis(len(layer.get_input_shape()), default=1 if len(layer.get_input_shape()) > 1 else 0)
-    return builder.add_unary("SoftMax", builder.to_float(layer.get_input(0)), {"axis": axis})
+    return builder.add_unary("SoftMax", builder.to_float(layer.get_input()), {"axis": axis})
 
 
 @converts("LogSoftmax")
 def convert_log_softmax(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to LogSoftmax."""
     axis = layer.get_axis(len(layer.get_input_shape()), default=-1)
-    return builder.add_unary("LogSoftmax", builder.to_float(layer.get_input(0)), {"axis": axis}, version="opset5")
+    return builder.add_unary("LogSoftmax", builder.to_float(layer.get_input()), {"axis": axis}, version="opset5")

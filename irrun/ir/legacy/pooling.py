@@ -19,7 +19,7 @@ def convert_pooling(builder: Builder, layer: LegacyLayer) -> Value:
     padding, its mean is over the part inside data and padding, as in Caffe.
     """
     window = Window.read(layer)
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     in_shape, out_shape = layer.get_input_shape()[2:], layer.get_output_shape()[2:]
     if len(in_shape) != len(window.kernel):
         raise layer.make_error(

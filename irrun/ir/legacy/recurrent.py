@@ -68,7 +68,7 @@ def convert_sequence(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     )
     if direction is None:
         raise layer.make_error(f"direction is {layer.get_text('direction')!r}, expected Forward or Backward")
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     time_first = layer.get_int("axis", default=1) == 0
     if time_first:
         value = builder.transpose(value, [1, 0, 2])

@@ -17,14 +17,14 @@ def _reduce(builder: Builder, layer: LegacyLayer, operation: str, value: Value, 
 
 def _define_reduction(operation: str) -> Conversion:
     def convert_reduction(builder: Builder, layer: LegacyLayer) -> Value:
-        return _reduce(builder, layer, operation, layer.get_input(0))
+        return _reduce(builder, layer, operation, layer.get_input())
 
     return convert_reduction
 
 
 def _define_logical_reduction(operation: str) -> Conversion:
     def convert_logical_reduction(builder: Builder, layer: LegacyLayer) -> Value:
-        return _reduce(builder, layer, operation, builder.convert(layer.get_input(0), BOOLEAN))
+        return _reduce(builder, layer, operation, builder.convert(layer.get_input(), BOOLEAN))
 
     return convert_logical_reduction
 
@@ -38,30 +38,30 @@ for _type, _operation in (("ReduceAnd", "ReduceLogicalAnd"), ("ReduceOr", "Reduc
 @converts("ReduceL1")
 def convert_reduce_l1(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ReduceL1."""
-    return _reduce(builder, layer, "ReduceL1", layer.get_input(0), "opset4")
+    return _reduce(builder, layer, "ReduceL1", layer.get_input(), "opset4")
 
 
 @converts("ReduceL2")
 def convert_reduce_l2(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ReduceL2."""
-    return _reduce(builder, layer, "ReduceL2", builder.to_float(layer.get_input(0)), "opset4")
+    return _reduce(builder, layer, "ReduceL2", builder.to_float(layer.get_input()), "opset4")
 
 
 @converts("ReduceSumSquare")
 def convert_reduce_sum_square(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to a ReduceSum of squares."""
-    value = layer.get_input(0)
+    value = layer.get_input()
     return _reduce(builder, layer, "ReduceSum", builder.add_binary("Multiply", value, value))
 
 
 @converts("ReduceLogSum")
 def convert_reduce_log_sum(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to ReduceSum and Log."""
-    return builder.add_unary("Log", _reduce(builder, layer, "ReduceSum", builder.to_float(layer.get_input(0))))
+    return builder.add_unary("Log", _reduce(builder, layer, "ReduceSum", builder.to_float(layer.get_input())))
 
 
 @converts("ReduceLogSumExp")
 def convert_reduce_log_sum_exp(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to Exp, ReduceSum and Log."""
-    value = builder.add_unary("Exp", builder.to_float(layer.get_input(0)))
+    value = builder.add_unary("Exp", builder.to_float(layer.get_input()))
     return builder.add_unary("Log", _reduce(builder, layer, "ReduceSum", value))

@@ -19,29 +19,19 @@ def _resize(builder: Builder, layer: LegacyLayer, value: Value, attributes: dict
             f"input {list(in_shape)} and output {list(out_shape)} have ranks {len(in_shape)} and {len(out_shape)}, "
             "expected images of the same rank"
         )
-    axes = list(range(2, len(out_shape)))
     inputs = [
         value,
-        builder.add_constant([out_shape[axis] for axis in axes], name="sizes"),
-        builder.add_constant([out_shape[axis] / max(in_shape[axis], 1) for axis in axes], F32, "scales"),
-        builder.add_constant(axes, name="axes"),
+        builder.add_constant(out_shape[2:], name="sizes"),
+        builder.add_constant(list(range(2, len(out_shape))), name="axes"),
     ]
-    attributes = {
-        "shape_calculation_mode": "sizes",
-        "antialias": False,
-        "nearest_mode": "floor",
-        "pads_begin": [0],
-        "pads_end": [0],
-        "cube_coeff": -0.75,
-        **attributes,
-    }
-    return builder.add_op("Interpolate", inputs, attributes, shape=out_shape, version="opset4")
+    attributes = {"shape_calculation_mode": "sizes", **attributes}
+    return builder.add_op("Interpolate", inputs, attributes, shape=out_shape, version="opset11")
 
 
 @converts("Interp")
 def convert_interp(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to a bilinear Interpolate. Negative pads crop the border first, positive ones extend it with zeros."""
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     begin, end = layer.get_int("pad_beg", default=0), layer.get_int("pad_end", default=0)
     shape = layer.get_input_shape()
     axes = list(range(2, len(shape)))
@@ -65,7 +55,7 @@ def convert_resample(builder: Builder, layer: LegacyLayer) -> Value:
     The nearest pixel is the one with the nearest center in the engines of IR v2 to v6. In most engines of IR v7 it is
     the one that begins at or before the output pixel. Both agree if the scale is an integer.
     """
-    value = builder.to_float(layer.get_input(0))
+    value = builder.to_float(layer.get_input())
     method = layer.get_text("type", "sample_type", default="nearest").rpartition(".")[2].lower()
     if method == "nearest":
         uses_centers = layer.version < 7
