@@ -346,3 +346,64 @@ def test_mismatching_attention_is_reported_by_the_plain_kernel(tmp_path):
     for optimize in (True, False):
         with pytest.raises(irrun.InputError, match="do not match"):
             irrun.compile_model(tmp_path / "m.xml", optimize=optimize)([*inputs, np.ones((1, 1, 5, 4), np.bool_)])
+
+
+@pytest.mark.parametrize("repeated", ["k", "v"])
+def test_attention_whose_keys_or_values_alone_are_repeated_is_not_grouped(tmp_path, repeated):
+    model = build_attention(mask=None)
+    q, k, v = (model.get_results()[0].input_value(0).get_node().input_value(i) for i in range(3))
+    own = o.parameter([-1, 6, -1, 8], F32, name="own")
+    arguments = (q, k, own) if repeated == "k" else (q, own, v)
+    parameters = [p for p in model.get_parameters() if p.get_friendly_name() in ("q", repeated)]
+    attended = o.scaled_dot_product_attention(*arguments)
+    other = ov.Model([o.result(attended)], [*parameters, own])
+    compare_attention(tmp_path, other, [RNG.normal(size=(3, n, m, 8)).astype(F32) for n, m in ((6, 5), (2, 7), (6, 7))])
+
+
+def test_attention_in_bodies_is_grouped(tmp_path):
+    inner = build_attention(mask=None)
+    outer = [o.parameter([4, heads, n, 8], F32) for heads, n in ((6, 5), (2, 7), (2, 7))]
+    iterator = o.tensor_iterator()
+    iterator.set_body(inner)
+    for parameter, value in zip(inner.get_parameters(), outer, strict=True):
+        iterator.set_sliced_input(parameter, value.output(0), 0, 1, 1, -1, 0)
+    output = iterator.get_concatenated_slices(inner.get_results()[0].output(0), 0, 1, 1, -1, 0)
+    ov.save_model(ov.Model([o.result(output)], outer), tmp_path / "model.xml", compress_to_fp16=False)
+    fast, plain = (irrun.compile_model(tmp_path / "model.xml", optimize=optimize) for optimize in (True, False))
+    assert attend_in_groups in [i.kernel for _, i in fast._fast_program.walk()]
+    inputs = [RNG.normal(size=p.get_shape()).astype(F32) for p in outer]
+    np.testing.assert_allclose(fast(inputs)[0], plain(inputs)[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("reordered", [False, True])
+@pytest.mark.parametrize("kind", ["append", "prepend", "three", "other variable", "columns"])
+def test_values_that_are_appended_to_their_variable_grow_in_place(tmp_path, reordered, kind):
+    """Other concatenations are computed by the plain kernel."""
+    x, order = o.parameter([-1, -1, 3], F32, name="x"), o.parameter([-1], np.int32, name="order")
+    variables = []
+    for name in "vw":
+        info = ov.op.util.VariableInfo()
+        info.data_shape, info.data_type, info.variable_id = ov.PartialShape([-1, -1, 3]), ov.Type.f32, name
+        variables.append(ov.op.util.Variable(info))
+    reads = [o.read_value(o.constant(np.ones((2, 1, 3), F32)), variable) for variable in variables]
+    axis = 1 if kind == "columns" else 0
+    past = o.gather(reads[0], order, o.constant(np.array(axis))) if reordered else reads[0]
+    parts = {"prepend": [x, past], "three": [past, x, x]}.get(kind, [past, x])
+    present = o.concat(parts, 1)
+    assigned = variables[::-1] if kind == "other variable" else variables
+    sinks = [o.assign(present, assigned[0]), o.assign(o.exp(reads[1]), assigned[1])]
+    results = [o.reduce_sum(present, o.constant(np.array([1]))), o.exp(reads[1])]
+    model = ov.Model([o.result(r) for r in results], sinks, [x, order])
+    ov.save_model(model, tmp_path / "model.xml", compress_to_fp16=False)
+    fast, plain = (irrun.compile_model(tmp_path / "model.xml", optimize=optimize) for optimize in (True, False))
+    kernel = append_to_reordered_variable if reordered else append_to_variable
+    grows = kind == "append" or (kind == "columns" and not reordered)
+    assert (kernel in list_kernels(fast)) == grows
+    requests = [model.create_infer_request() for model in (fast, plain)]
+    for count in (1, 2, 3):
+        inputs = {"x": RNG.normal(size=(2, count, 3)).astype(F32), "order": np.array([1, 0], np.int32)}
+        if kind == "columns":
+            inputs["order"] = np.arange(1, dtype=np.int32)
+        actual, expected = (request.infer(inputs).to_tuple() for request in requests)
+        for a, e in zip(actual, expected, strict=True):
+            np.testing.assert_allclose(a, e, rtol=1e-5)

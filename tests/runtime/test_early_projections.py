@@ -168,3 +168,112 @@ def test_padded_channels_stay():
     result = project(enlarge(x, pads_begin=[0, 8, 0, 0], pads_end=[0, 0, 0, 0]))
     assert get_convolved_sizes([x], result) == [[16, 24]]
     count_operations([x], result)  # compares the results
+
+
+def transform_rows(rows, shape=(1, OUT_CHANNELS, 4, 6)):
+    """Return the map of rows [1, 24, C]."""
+    return o.reshape(o.transpose(rows, [0, 2, 1]), list(shape), special_zero=False)
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_moved"),
+    [
+        ((1, 1, 96), True),
+        ((96,), True),
+        ((1, 96), True),
+        ((1,), False),
+        ((), False),
+        ((1, 24, 1), False),
+        ((24, 96), False),
+    ],
+)
+def test_offsets_of_channels_are_projected(shape, is_moved):
+    tokens = o.parameter([1, 24, 40], F32)
+    rows = o.add(o.matmul(tokens, constant(OUT_CHANNELS, 40, seed=1), False, True), constant(*shape, seed=2))
+    counts = count_operations([tokens], project(enlarge(transform_rows(rows))))
+    assert counts["Convolution"] == (not is_moved)
+
+
+@pytest.mark.parametrize(
+    ("compute_rows", "is_moved"),
+    [
+        (lambda tokens: o.matmul(tokens, constant(40, OUT_CHANNELS), False, False), True),
+        (lambda tokens: o.matmul(tokens, constant(1, 40, OUT_CHANNELS), False, False), False),
+        (lambda tokens: o.matmul(tokens, o.sqrt(o.abs(constant(40, OUT_CHANNELS))), False, False), True),  # is folded
+        (lambda tokens: o.matmul(tokens, o.transpose(o.reduce_sum(tokens, [0]), [1, 0]), False, False), False),
+        (lambda tokens: o.matmul(constant(96, 40), tokens, False, True), False),
+    ],
+)
+def test_products_with_constant_matrices_are_projected(compute_rows, is_moved):
+    tokens = o.parameter([1, 96, 40], F32)
+    rows = compute_rows(tokens)
+    counts = count_operations([tokens], project(enlarge(transform_rows(rows, (1, 96, *divmod_shape(rows))))))
+    assert counts["Convolution"] == (not is_moved)
+
+
+def divmod_shape(rows):
+    """Return the height and width of a map of rows [1, T, C]."""
+    length = rows.get_output_partial_shape(0)[1].get_length()
+    return 8, length // 8
+
+
+@pytest.mark.parametrize(
+    ("arrange", "is_moved"),
+    [
+        (lambda rows: o.transpose(o.reshape(rows, [1, 8, 12, 96], special_zero=False), [0, 3, 1, 2]), True),
+        (lambda rows: o.reshape(o.transpose(rows, [0, 2, 1]), [1, 96, 8, 12], special_zero=False), True),
+        (lambda rows: o.reshape(o.transpose(rows, [2, 0, 1]), [1, 96, 8, 12], special_zero=False), True),
+        (lambda rows: o.reshape(rows, [1, 96, 8, 12], special_zero=False), False),  # the channels are pixels
+        (lambda rows: o.reshape(o.transpose(rows, [0, 2, 1]), [1, 96, 96, 1], special_zero=False), True),
+        (lambda rows: o.reshape(o.transpose(rows, [0, 2, 1]), [1, 48, 16, 12], special_zero=False), False),
+    ],
+)
+def test_axes_of_channels_are_followed(arrange, is_moved):
+    tokens = o.parameter([1, 96, 40], F32)
+    image = arrange(o.matmul(tokens, constant(OUT_CHANNELS, 40, seed=1), False, True))
+    counts = count_operations([tokens], project(enlarge(image, (100, 50))))
+    assert counts["MatMul"] == 1
+    if image.get_output_partial_shape(0)[1].get_length() == OUT_CHANNELS:
+        assert counts["Convolution"] == (not is_moved)
+
+
+@pytest.mark.parametrize(
+    ("version", "axes", "is_moved"),
+    [(11, (2, 3), True), (11, (1, 2, 3), False), (4, (2, 3), True), (4, (3, 2), True), (4, (1, 2, 3), False)],
+)
+def test_axes_of_interpolation_are_compared_with_that_of_the_channels(version, axes, is_moved):
+    x = o.parameter([1, 128, 4, 6], F32)
+    sizes = [{1: 128, 2: 16, 3: 24}[axis % 4] for axis in axes]
+    if version == 11:
+        enlarged = enlarge(x, sizes, axes=axes)
+    else:
+        o10 = pytest.importorskip("openvino.opset10")
+        scales = o.constant(np.ones(len(axes), F32))
+        enlarged = o10.interpolate(x, sizes, scales, "linear", "sizes", axes=list(axes))
+    assert get_convolved_sizes([x], project(enlarged)) == ([[4, 6]] if is_moved else [[16, 24]])
+    count_operations([x], project(enlarged))
+
+
+def test_convolutions_in_bodies_are_moved(tmp_path):
+    x, part = o.parameter([3, 128, 4, 6], F32), o.parameter([1, 128, 4, 6], F32)
+    result = o.result(project(enlarge(part)))
+    iterator = o.tensor_iterator()
+    iterator.set_body(ov.Model([result], [part], "body"))
+    iterator.set_sliced_input(part, x.output(0), 0, 1, 1, -1, 0)
+    output = iterator.get_concatenated_slices(result.output(0), 0, 1, 1, -1, 0)
+    fast, plain = compile_results([x], [output]), compile_results([x], [output], optimize=False)
+    inner = [p for _, i in fast._fast_program.walk() for p in (i.plain or (i,)) if p.operation.type == "Convolution"]
+    assert [i.layer.outputs[0].shape.get_min_shape()[2:] for i in inner] == [(4, 6)]
+    values = np.random.default_rng(0).normal(size=(3, 128, 4, 6)).astype(F32)
+    expected = plain(values)[0]
+    np.testing.assert_allclose(fast(values)[0], expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+
+
+def test_rewritten_maps_are_freed(tmp_path):
+    """The enlarged values are freed after the sum, as the budget of memory shows."""
+    x = o.parameter([1, 128, 8, 8], F32)
+    value = project(enlarge(x, (256, 256)), 8)
+    for _ in range(6):
+        value = o.softmax(value, 1)
+    compiled = compile_results([x], [value], memory="7M")  # three values of 2 MiB
+    assert compiled(np.ones((1, 128, 8, 8), F32))[0].shape == (1, 8, 256, 256)
