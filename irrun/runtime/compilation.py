@@ -18,7 +18,14 @@ __all__ = ["JIT_PACKED_BYTES", "BackgroundCompilation", "Jit", "is_installed", "
 Jit: TypeAlias = bool | Literal["auto"] | None
 
 #: The values of the environment variable IRRUN_JIT.
-VALUES: dict[str, Jit] = {"": "auto", "auto": "auto", "0": False, "off": False, "1": True, "on": True}
+VALUES: dict[str, bool | Literal["auto"]] = {
+    "": "auto",
+    "auto": "auto",
+    "0": False,
+    "off": False,
+    "1": True,
+    "on": True,
+}
 #: Bytes of weights that compiled kernels keep in the order in which they read them, at most.
 JIT_PACKED_BYTES = 1 << 30
 #: Runs, and seconds that they take together, after which it pays to compile the kernels of a model.
@@ -40,7 +47,7 @@ def resolve_jit(jit: Jit) -> bool | Literal["auto"]:
         raise ValueError("compiled kernels require llvmlite: pip install irrun[jit]")
     if jit not in (True, False, "auto"):
         raise ValueError(f"jit is {jit!r}, expected True, False or 'auto'")
-    return "auto" if jit is None else jit
+    return jit
 
 
 def is_installed() -> bool:

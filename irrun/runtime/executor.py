@@ -330,10 +330,8 @@ class Executor:
         """Raise the exception of a kernel as an error that names its layer.
 
         Raises:
-            IrrunError: Always, unless an observer in a body raised the exception.
+            IrrunError: Always.
         """
-        if error is self._state.observer_error:
-            raise error
         if isinstance(error, IrrunError):
             _add_location(error, instruction.layer, self.get_scope())
             raise error

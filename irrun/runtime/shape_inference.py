@@ -234,8 +234,7 @@ class _GraphInference:
             return [_Value(array.shape, array, is_changed) for array in arrays]
         if not is_changed:
             return [_Value(self.sample.choose(port.shape)) for port in layer.outputs]
-        shapes = list(self.infer_outputs(layer, inputs))
-        shapes += [None] * (len(layer.outputs) - len(shapes))
+        shapes = self.infer_outputs(layer, inputs)
         # A value that was computed from a changed shape may have changed although its shape has not.
         has_changed_values = any(v is not None and v.is_changed and v.array is not None for v in inputs)
         return [
@@ -347,7 +346,7 @@ class _BodyInference:
         graph = _GraphInference(body.graph, self.parent.sample, {}, arguments)
         values = graph.infer()
         results = {
-            layer.id: values.get(graph.sources.get((layer.id, layer.inputs[0].id), (-1, -1)))
+            layer.id: values.get(graph.sources[layer.id, layer.inputs[0].id])
             for layer in body.graph.find_layers("Result")
         }
         self.has_condition = any(

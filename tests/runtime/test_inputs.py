@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -267,3 +269,54 @@ def test_unsupported_devices_are_reported(tmp_path, device):
     ):
         with pytest.raises(ValueError, match=f"device '{device}' is not supported, expected one of CPU, AUTO"):
             compile_it()
+
+
+def test_positions_of_inputs_start_at_0(relu):
+    for key in (-1, 1, np.int64(5), 0.0, None):
+        with pytest.raises(irrun.InputError, match=re.escape(f"unknown input {key!r}; the model has x")):
+            relu({key: X})
+    with pytest.raises(IndexError, match="unknown output -1; the model has 1: layer1"):
+        relu(X)[-1]
+
+
+def write_sum(folder):
+    parameter = 'shape="2,3" element_type="f32"'
+    layers = [
+        layer(0, "Parameter", data=parameter, outputs=[port(0, (2, 3), "FP32")], name="a"),
+        layer(1, "Parameter", data=parameter, outputs=[port(0, (2, 3), "FP32")], name="b"),
+        layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2, (2, 3), "FP32")]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    return write(folder, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]))
+
+
+def test_numbers_and_names_of_inputs_are_compared(tmp_path):
+    compiled = irrun.compile_model(write_sum(tmp_path))
+    for inputs in ([X, X], (X, X), {"a": X, "b": X}, {"a": X, 1: X}, {compiled.inputs[1]: X, 0: X}):
+        np.testing.assert_array_equal(compiled(inputs)[0], 2 * X)
+    for inputs, message in [
+        ([X, X, X], "3 inputs are passed, the model has 2"),
+        ([X], r"missing input b.*\[2,3\]"),
+        (X, r"missing input b.*\[2,3\]"),
+        ([], "missing input a.*, b"),
+        (None, "missing input a.*, b"),
+        ({"b": X}, "missing input a"),
+        ({"a": X, 0: X}, "input a.* is passed twice"),
+        ({"a": X, "c": X}, "unknown input 'c'; the model has a.*; b"),
+    ]:
+        with pytest.raises(irrun.InputError, match=message):
+            compiled(inputs)
+
+
+def test_models_without_inputs_accept_none(tmp_path):
+    layers = [
+        layer(0, "Const", data='element_type="f32" shape="2" offset="0" size="8"', outputs=[port(0, (2,), "FP32")]),
+        layer(1, "Result", inputs=[port(0)]),
+    ]
+    compiled = irrun.compile_model(write(tmp_path, net(layers, [(0, 0, 1, 0)]), bytes(8)))
+    for inputs in (None, [], (), {}):
+        assert compiled(inputs)[0].tolist() == [0, 0]
+    with pytest.raises(irrun.InputError, match="unknown input 'x'; the model has none"):
+        compiled({"x": X})
+    with pytest.raises(irrun.InputError, match="1 inputs are passed, the model has 0"):
+        compiled(X)

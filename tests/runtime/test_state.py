@@ -251,3 +251,56 @@ def test_two_threads_return_the_same_bits_as_one(running_sum):
     with ThreadPoolExecutor(2) as pool:
         for results in pool.map(run_all, range(2)):
             np.testing.assert_array_equal(results, expected)
+
+
+def test_inputs_that_become_variables_are_copied(tmp_path):
+    """The variable is the input itself, which the caller changes afterwards."""
+    request = compile_variable(tmp_path, 'variable_type="f32" variable_shape="1,2"', "1,2").create_infer_request()
+    x = np.ones((1, 2), F32)
+    request.infer(x)
+    x[:] = 9
+    result = request.infer(np.zeros((1, 2), F32))[0]
+    np.testing.assert_array_equal(result, [[1, 1]])
+    result[:] = 5
+    (variable,) = request.query_state()
+    np.testing.assert_array_equal(variable.state, [[0, 0]])
+
+
+def test_failing_runs_name_the_model_and_its_variables_are_those_of_before(tmp_path):
+    compiled = compile_variable(tmp_path, 'variable_type="f32" variable_shape="1,2..3"', "1,?")
+    with pytest.raises(irrun.InputError) as caught:
+        compiled(np.ones((1, 4), F32))
+    assert caught.value.path == tmp_path / "model.xml"
+
+
+def test_variables_that_are_only_assigned_are_listed(tmp_path):
+    data = 'shape="1,2" element_type="f32"'
+    layers = [
+        layer(0, "Parameter", data=data, outputs=[port(0, (1, 2), "FP32")], name="x"),
+        layer(1, "Result", inputs=[port(0)]),
+        layer(2, "Assign", "opset6", 'variable_id="v"', [port(0)], [port(1)]),
+    ]
+    compiled = irrun.compile_model(write(tmp_path, net(layers, [(0, 0, 1, 0), (0, 0, 2, 0)])))
+    request = compiled.create_infer_request()
+    assert [variable.name for variable in request.query_state()] == ["v"]
+    request.infer(np.full((1, 2), 3, F32))
+    np.testing.assert_array_equal(request.query_state()[0].state, [[3, 3]])
+
+
+@pytest.mark.parametrize(
+    ("output", "source", "expected"),
+    [("2,3", "4", (2, 3)), ("", "4", (4,)), ("2,?", "4", (2, 0)), ("", "", ())],
+)
+def test_shape_of_a_variable_is_that_of_the_port_that_declares_dimensions(output, source, expected, tmp_path):
+    """The initial value depends on an input, and files write no dimensions for scalars and dynamic ranks."""
+    shapes = [tuple(filter(None, text.split(","))) for text in (output, source)]
+    layers = [
+        layer(0, "Parameter", data='shape="..." element_type="f32"', outputs=[port(0)], name="x"),
+        layer(1, "ReadValue", "opset3", 'variable_id="v"', [port(0, shapes[1])], [port(1, shapes[0], "FP32")]),
+        layer(2, "Result", inputs=[port(0)]),
+        layer(3, "Assign", "opset3", 'variable_id="v"', [port(0)], [port(1)]),
+    ]
+    text = net(layers, [(0, 0, 1, 0), (1, 1, 2, 0), (1, 1, 3, 0)]).replace("<dim>?</dim>", "<dim>-1</dim>")
+    (variable,) = irrun.compile_model(write(tmp_path, text)).create_infer_request().query_state()
+    assert variable.state.shape == expected
+    assert variable.state.dtype == F32

@@ -198,3 +198,23 @@ BODY = "<body>" + chain("Relu", shape=(1, 3)).partition("<net")[2].partition(">"
 def test_port_maps_of_bodies_are_checked(port_map, body, messages, tmp_path):
     found = find(tmp_path, make_iterator(port_map, body))
     assert [message for _, message in found if "Element" not in message] == messages, found
+
+
+def test_wrong_shape_of_an_output_is_reported_once(tmp_path):
+    """The edge after it is not reported again, but edges in bodies are."""
+    text = make_convolution(result=(1, 3, 4, 5))
+    head, _, tail = text.rpartition("<dim>5</dim>")
+    ((line, message),) = find(tmp_path, head + "<dim>4</dim>" + tail)
+    assert line == 5
+    assert message.startswith("its output port 2 declares the shape [1,3,4,5]")
+    wrong = BODY.replace("<dim>1</dim><dim>3</dim>", "<dim>1</dim><dim>4</dim>", 3)
+    wrong = wrong[: wrong.rindex("<dim>4</dim>")] + "<dim>3</dim>" + wrong[wrong.rindex("<dim>4</dim>") + 12 :]
+    found = find(tmp_path, make_iterator(INPUT + OUTPUT, wrong))
+    assert any("declares the shape" in message for _, message in found), found
+
+
+def test_files_without_a_readable_graph_have_one_finding(tmp_path):
+    found = find(tmp_path, '<?xml version="1.0"?>\n<net name="x" version="11"><layers/></net>')
+    assert found
+    with pytest.raises(irrun.ModelError, match=r"model\.xml"):
+        find(tmp_path, "<net")
