@@ -8,10 +8,7 @@ that does not get a core delays nothing. The parts do not depend on the number o
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,9 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from irrun.blas import find_thread_functions
 from irrun.helper_threads import begin_tasks
 
 __all__ = [
+    "FinishPart",
     "copy_unaligned",
     "count_parts",
     "divide_time",
@@ -31,6 +30,7 @@ __all__ = [
     "map_parallel",
     "multiply_matrices",
     "run_parallel",
+    "split_range",
     "use_threads",
 ]
 
@@ -90,7 +90,7 @@ class _BlasLibrary:
             self._active += 1
             if self._active == 1:
                 if self._functions is None:
-                    self._functions = _find_blas_functions()
+                    self._functions = find_thread_functions()
                 self._previous = [get() for get, _ in self._functions]
                 for (_, set_count), previous in zip(self._functions, self._previous, strict=True):
                     if previous != 1:
@@ -103,43 +103,6 @@ class _BlasLibrary:
                 for (_, set_count), previous in zip(self._functions, self._previous, strict=True):
                     if previous != 1:
                         set_count(previous)
-
-
-def _find_blas_functions() -> list[tuple[Callable[[], int], Callable[[int], object]]]:
-    """Return the functions that read and set the thread count of each BLAS library.
-
-    NumPy's wheels contain OpenBLAS, which is found by the names of its functions. threadpoolctl finds other libraries,
-    but takes 4 milliseconds. Its own limits take 100 microseconds, the functions of OpenBLAS less than one.
-    """
-    with contextlib.suppress(Exception):
-        functions = _find_openblas_functions(ctypes.CDLL(sys.modules["numpy._core._multiarray_umath"].__file__))
-        if functions is not None:
-            return [functions]
-    try:
-        from threadpoolctl import ThreadpoolController
-
-        controllers = ThreadpoolController().select(user_api="blas").lib_controllers
-    except Exception:  # an unknown library: its thread count stays
-        return []
-    return [
-        (_find_openblas_functions(c.dynlib) if c.internal_api == "openblas" else None)
-        or (c.get_num_threads, c.set_num_threads)
-        for c in controllers
-    ]
-
-
-def _find_openblas_functions(library: Any) -> tuple[Callable[[], int], Callable[[int], object]] | None:
-    """Return the functions of OpenBLAS in a library or in those that it depends on, or None."""
-    for prefix in ("scipy_", "", "lib"):
-        for suffix in ("64_", "", "_64"):
-            try:
-                get_count = getattr(library, f"{prefix}openblas_get_num_threads{suffix}")
-                set_count = getattr(library, f"{prefix}openblas_set_num_threads{suffix}")
-            except AttributeError:
-                continue
-            get_count.restype, set_count.argtypes, set_count.restype = ctypes.c_int, [ctypes.c_int], None
-            return get_count, set_count
-    return None
 
 
 _blas = _BlasLibrary()
@@ -272,14 +235,15 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
         raise errors[0]
 
 
-def count_parts(rows: int, weights: int) -> int:
+def count_parts(rows: int, weights: int, rate: int = MULTIPLICATION_RATE) -> int:
     """Return the number of parts that a product is divided into, which does not depend on the number of threads.
 
     Args:
         rows: Number of rows that are multiplied by the weights.
         weights: Number of elements of the weights.
+        rate: Multiplications per nanosecond.
     """
-    return divide_time(max(rows * weights // MULTIPLICATION_RATE, weights // READING_RATE))
+    return divide_time(max(rows * weights // rate, weights // READING_RATE))
 
 
 def divide_time(time: int, calls: int = 1) -> int:
@@ -290,6 +254,19 @@ def divide_time(time: int, calls: int = 1) -> int:
         calls: The number of calls of NumPy in each part.
     """
     return max(1, min(MAX_PARTS, time // max(MIN_PART_TIME, calls * MIN_CALL_TIME)) // 2 * 2)
+
+
+def split_range(length: int, count: int, multiple: int = 1) -> list[slice]:
+    """Return at most `count` slices of about the same length that cover a range.
+
+    Args:
+        length: Length of the range.
+        count: Number of slices; 0 stands for 1.
+        multiple: The slices begin at multiples of it.
+    """
+    step = -(-length // max(1, count))
+    step += -step % multiple
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 
 def copy_unaligned(array: Array) -> Array:

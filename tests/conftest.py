@@ -43,3 +43,16 @@ def own_kernel_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture
+def without_panels(monkeypatch):
+    """Multiply as on processors for which BLAS has no kernels for small matrices."""
+    monkeypatch.setattr("irrun.fast.panels.has_small_kernels", lambda: False)
+
+
+@pytest.fixture(params=[False, True], ids=["whole products", "panels"])
+def any_products(request, monkeypatch):
+    """Multiply as on all processors, with and without kernels of BLAS for small matrices."""
+    monkeypatch.setattr("irrun.fast.panels.has_small_kernels", lambda: request.param)
+    monkeypatch.setattr("irrun.fast.panels._products", {})

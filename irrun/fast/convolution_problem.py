@@ -13,7 +13,7 @@ import numpy as np
 from irrun.ops._support.windows import Windows
 from irrun.threads import divide_time
 
-__all__ = ["Finish", "Method", "Problem", "count_products", "split_range"]
+__all__ = ["Finish", "Method", "Problem", "count_products"]
 
 Array = np.ndarray[Any, Any]
 
@@ -75,16 +75,3 @@ def count_products(multiplications: int) -> int:
         multiplications: The number of multiplications of all products.
     """
     return divide_time(multiplications // MULTIPLICATION_RATE)
-
-
-def split_range(length: int, count: int, multiple: int = 1) -> list[slice]:
-    """Return at most `count` slices of about the same length that cover a range.
-
-    Args:
-        length: Length of the range.
-        count: Number of slices; 0 stands for 1.
-        multiple: The slices begin at multiples of it.
-    """
-    step = -(-length // max(1, count))
-    step += -step % multiple
-    return [slice(start, min(start + step, length)) for start in range(0, length, step)]

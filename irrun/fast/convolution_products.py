@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.convolution_problem import MULTIPLICATION_RATE, Finish, Problem, count_products, split_range
+from irrun.fast.convolution_problem import MULTIPLICATION_RATE, Finish, Problem, count_products
 from irrun.fast.scratch import get_scratch
 from irrun.ops._support.windows import Windows
-from irrun.threads import divide_time, run_parallel
+from irrun.threads import divide_time, run_parallel, split_range
 
 __all__ = ["ColumnMethod", "PointwiseMethod", "VectorMethod", "suits_vectors"]
 

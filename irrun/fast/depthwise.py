@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.convolution_problem import Finish, Problem, split_range
+from irrun.fast.convolution_problem import Finish, Problem
 from irrun.fast.packing import allocate_kept
 from irrun.fast.scratch import get_scratch
-from irrun.threads import divide_time, run_parallel
+from irrun.threads import divide_time, run_parallel, split_range
 
 __all__ = [
     "BandedMethod",

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.convolution_problem import count_products, split_range
+from irrun.fast.convolution_problem import count_products
 from irrun.fast.scratch import get_scratch
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, Array, has_nan
 from irrun.limits import check_allocation
-from irrun.threads import run_parallel
+from irrun.threads import run_parallel, split_range
 
 __all__ = ["MAX_LENGTH", "Interpolation"]
 

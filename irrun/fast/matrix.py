@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy as np
 from irrun.fast.alignment import align
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
 from irrun.fast.fused import FusedKernel
+from irrun.fast.panels import PanelProduct, make_panel_product
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, TILE, Array, freeze
-from irrun.threads import PART_MULTIPLE, copy_unaligned, count_parts, multiply_matrices, run_parallel
+from irrun.threads import PART_MULTIPLE, FinishPart, copy_unaligned, count_parts, multiply_matrices, run_parallel
 
 __all__ = ["ProductKernel", "make_product_kernel"]
 
@@ -31,6 +33,9 @@ def specialize_matmul(site: CallSite) -> SpecializedKernel | None:
     if weights is not None:
         if not _has_weights(site, weights):
             return None
+        product = make_panel_product(weights.T if transpose_b else weights, site.packed)
+        if product is not None:
+            return PanelKernel(site, product)
         if weights.flags.aligned or not site.aligns_weights:
             return _multiply_by_weights(site, _prepare_weights(weights, transpose_b))
         return _multiply_by_unaligned_weights(site, weights, transpose_b)
@@ -50,42 +55,87 @@ def specialize_matmul(site: CallSite) -> SpecializedKernel | None:
     return compute
 
 
+class PanelKernel:
+    """A product with constant weights that is divided into panels.
+
+    Args:
+        site: The call site.
+        product: Multiplies by the weights.
+    """
+
+    def __init__(self, site: CallSite, product: PanelProduct) -> None:
+        self.call_plain, self.product = site.call_plain, product
+        self.inner, self.columns = product.shape
+
+    def __call__(self, a: Array) -> Any:
+        """Return the product of an array [..., K] and the weights [K, N]."""
+        if a.dtype is not F32 or a.ndim < 1 or a.shape[-1] != self.inner or not a.size:
+            return self.call_plain(a)
+        if a.ndim == 2:
+            return self.product.multiply(a)
+        return self.product.multiply(a.reshape(-1, self.inner)).reshape(*a.shape[:-1], self.columns)
+
+    def describe(self, shape: tuple[int, ...] | None) -> str:
+        """Return how products are computed."""
+        return f"panels of {self.product.width} columns: small products, for which BLAS does not copy its operands"
+
+
 class ProductKernel(FusedKernel):
     """A product with constant weights, and the elementwise operations that follow it, which are applied to its parts.
 
     Args:
         kernel: The product alone, for matrices that are not divided.
-        weights: Shape [K, N].
+        shape: The shape [K, N] of the weights.
         chain: The operations that follow.
+        multiply: Multiplies a matrix [M, K] by the weights, and applies a function to the parts of the result.
+        undivided_rows: Matrices of so many rows are not divided.
     """
 
-    def __init__(self, kernel: SpecializedKernel, weights: Array, chain: ElementwiseChain) -> None:
+    def __init__(
+        self,
+        kernel: SpecializedKernel,
+        shape: tuple[int, int],
+        chain: ElementwiseChain,
+        multiply: Callable[[Array, FinishPart], Array],
+        undivided_rows: int = 0,
+    ) -> None:
         super().__init__(kernel, 1, chain)
-        self.weights = weights
+        self.shape, self.multiply, self.undivided_rows = shape, multiply, undivided_rows
 
     def __call__(self, *inputs: Array) -> Array:
         """Compute the product and what follows; see `FusedKernel`."""
         a, operands = inputs[0], inputs[1:]
-        inner, columns = self.weights.shape
+        inner, columns = self.shape
         count = a.size // inner if inner else 0
         shape = (*a.shape[:-1], columns)
-        is_divided = count * columns > TILE and (self.weights.flags.c_contiguous or count > MAX_ROWS)
+        is_divided = count * columns > TILE and count > self.undivided_rows
         if not is_divided or a.shape[-1] != inner or not self.chain.keeps_shape(shape, operands):
             return super().__call__(*inputs)
         if any(x.dtype is not F32 for x in inputs):
             raise ValueError("expected f32")
         bound = BoundChain(self.chain, [None, *operands], shape, (count, columns))
-        product = multiply_matrices(a.reshape(count, inner), self.weights, finish=bound.apply_to_rows)
-        return product.reshape(shape)
+        return self.multiply(a.reshape(count, inner), bound.apply_to_rows).reshape(shape)
 
 
 def make_product_kernel(site: CallSite, chain: ElementwiseChain) -> ProductKernel | None:
     """Return the kernel of MatMul and what follows, or None if its weights are not a constant matrix of f32."""
     weights = site.get_constant(1)
-    if weights is None or not weights.flags.aligned or weights.dtype is not F32 or not _has_weights(site, weights):
+    if weights is None or weights.dtype is not F32 or not _has_weights(site, weights):
         return None
-    prepared = _prepare_weights(weights, site.attributes.get("transpose_b", False))
-    return ProductKernel(_multiply_by_weights(site, prepared), prepared, chain)
+    is_transposed = site.attributes.get("transpose_b", False)
+    product = make_panel_product(weights.T if is_transposed else weights, site.packed)
+    if product is not None:
+        return ProductKernel(PanelKernel(site, product), product.shape, chain, product.multiply)
+    if not weights.flags.aligned:
+        return None
+    prepared = _prepare_weights(weights, is_transposed)
+
+    def multiply(rows: Array, finish: FinishPart) -> Array:
+        return multiply_matrices(rows, prepared, finish=finish)
+
+    inner, columns = prepared.shape
+    undivided_rows = 0 if prepared.flags.c_contiguous else MAX_ROWS
+    return ProductKernel(_multiply_by_weights(site, prepared), (inner, columns), chain, multiply, undivided_rows)
 
 
 def _has_weights(site: CallSite, weights: Array) -> bool:

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.convolution_problem import split_range
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
 from irrun.fast.fused import FusedKernel
 from irrun.fast.reduction import is_short_axis
 from irrun.fast.softmax import MAX_PRODUCT_LENGTH, exponentiate_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, TILE, Array, call_by_rows, freeze, to_int_tuple
-from irrun.threads import run_parallel
+from irrun.threads import run_parallel, split_range
 
 __all__ = ["NormalizationKernel", "make_normalization_kernel"]
 
@@ -166,7 +165,7 @@ def _normalize_axes(axes: Axes, rank: int) -> Axes | None:
 def specialize_mvn(site: CallSite) -> SpecializedKernel | None:
     """Compute in place, with the inverse of the count computed once per shape."""
     constant = site.get_constant(1)
-    if constant is None or site.variable_inputs != (0,) or constant.dtype.kind not in "iu":
+    if constant is None or constant.dtype.kind not in "iu":
         return None
     axes = to_int_tuple(constant)
     is_inside = site.attributes.get("eps_mode") == "inside_sqrt"
@@ -325,7 +324,7 @@ def _create_mvn(
 def specialize_normalize_l2(site: CallSite) -> SpecializedKernel | None:
     """Compute in place."""
     constant = site.get_constant(1)
-    if constant is None or site.variable_inputs != (0,) or constant.dtype.kind not in "iu":
+    if constant is None or constant.dtype.kind not in "iu":
         return None
     axes, call_plain = to_int_tuple(constant), site.call_plain
     add_up: Any = np.add.reduce
@@ -350,7 +349,7 @@ def specialize_batch_norm(site: CallSite) -> SpecializedKernel | None:
     position = 0 if str(site.operation) == "BatchNormInference-5" else 2
     names = [i for i in range(5) if i != position]
     constants = [site.get_constant(i) for i in names]
-    if site.variable_inputs != (position,) or any(c is None or c.dtype != F32 or c.ndim != 1 for c in constants):
+    if any(c is None or c.dtype != F32 or c.ndim != 1 for c in constants):
         return None
     gamma, beta, mean, variance = [c for c in constants if c is not None]
     if len({c.shape for c in (gamma, beta, mean, variance)}) != 1:
@@ -384,7 +383,7 @@ def specialize_group_normalization(site: CallSite) -> SpecializedKernel | None:
         return None
     groups, call_plain = int(site.attributes["num_groups"]), site.call_plain
     epsilon = freeze(np.array(site.attributes["epsilon"], np.float32))
-    if scale.ndim != 1 or groups < 1 or len(scale) % groups or site.variable_inputs != (0,):
+    if scale.ndim != 1 or groups < 1 or len(scale) % groups:
         return None
     channels = len(scale)
 

@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["RELEASE_INTERVAL", "PackedMemory", "allocate_kept"]
+__all__ = ["MAX_PANEL_BYTES", "RELEASE_INTERVAL", "PackedMemory", "allocate_kept"]
 
 Array = np.ndarray[Any, Any]
 
 #: Number of bytes of new weights after which the memory of their originals is released.
 RELEASE_INTERVAL = 1 << 24
+#: Bytes of the weights of a model in panels at most; see `irrun.fast.panels`.
+MAX_PANEL_BYTES = 1 << 30
 #: Arrays of at least this many bytes have pages of their own, and huge pages where the system has them.
 MIN_OWN_PAGES, MIN_HUGE_PAGES = 1 << 16, 1 << 21
 
@@ -48,10 +50,17 @@ class PackedMemory:
         limit: The maximum number of bytes.
         release_originals: Releases the memory that a mapped file took when it was read, so that the originals do not
             stay in memory as well: that of an array, or of the whole file. Called repeatedly.
+        panel_limit: The maximum number of bytes of weights in panels, which are counted separately.
     """
 
-    def __init__(self, limit: int, release_originals: Callable[[Array | None], None] | None = None) -> None:
+    def __init__(
+        self,
+        limit: int,
+        release_originals: Callable[[Array | None], None] | None = None,
+        panel_limit: int | None = None,
+    ) -> None:
         self.limit = limit
+        self._unused_panels = limit if panel_limit is None else panel_limit
         self.used = 0
         self._release_originals = release_originals
         self._unreleased = 0
@@ -60,6 +69,14 @@ class PackedMemory:
     def fits(self, size: int) -> bool:
         """Return whether `size` more bytes are within the limit."""
         return self.used + size <= self.limit
+
+    def reserve_panels(self, size: int) -> bool:
+        """Count `size` bytes of weights in panels, and return whether they are within the limit."""
+        with self._lock:
+            if size > self._unused_panels:
+                return False
+            self._unused_panels -= size
+        return True
 
     def reserve(self, size: int, original: Array | None = None) -> None:
         """Count `size` more bytes.

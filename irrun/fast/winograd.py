@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.convolution_problem import Finish, Problem, count_products, split_range
+from irrun.fast.convolution_problem import Finish, Problem, count_products
 from irrun.fast.packing import allocate_kept
 from irrun.fast.scratch import get_scratch
-from irrun.threads import run_parallel
+from irrun.threads import run_parallel, split_range
 
 __all__ = ["WinogradMethod", "transform_filters"]
 

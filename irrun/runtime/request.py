@@ -13,6 +13,7 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, IrrunError
+from irrun.fast.packing import MAX_PANEL_BYTES
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES
 from irrun.garbage import pause_collection
 from irrun.ir.model import Model, TensorSpec, index_names, name_outputs
@@ -201,10 +202,11 @@ class CompiledModel:
                 packed_memory = min(weights_memory, JIT_PACKED_BYTES if jit is True else DEFAULT_PACKED_BYTES)
                 self._fast_program = self._program
                 if optimize:
-                    # Compiled kernels read compressed weights as they are stored.
+                    # Compiled kernels read compressed weights as they are stored, and have copies of others.
                     arranged_memory = 0 if jit and is_installed() else weights_memory
+                    panel_memory = min(arranged_memory, MAX_PANEL_BYTES)
                     self._fast_program = passes.optimize(
-                        self._program, jit is True, packed_memory, model.weights.release, arranged_memory
+                        self._program, jit is True, packed_memory, model.weights.release, arranged_memory, panel_memory
                     )
         self._compilation: BackgroundCompilation | None = None
         if optimize and jit == "auto":

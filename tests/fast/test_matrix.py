@@ -30,6 +30,7 @@ def compare_products(a, b, inputs):
     np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.usefixtures("any_products")
 @pytest.mark.parametrize("transpose_b", [False, True])
 @pytest.mark.parametrize("transpose_a", [False, True])
 @pytest.mark.parametrize(
@@ -66,6 +67,7 @@ def test_product_equals_plain_kernel(shapes, transpose_a, transpose_b):
         check("MatMul-1", [a.astype(np.int32), b.astype(np.int32)], attributes, constants=constants)
 
 
+@pytest.mark.usefixtures("any_products")
 @pytest.mark.parametrize("transpose_b", [False, True])
 @pytest.mark.parametrize("rows", [1, 2, 8, 64, 65])
 def test_product_with_large_weights_equals_plain_kernel(transpose_b, rows):
@@ -76,6 +78,7 @@ def test_product_with_large_weights_equals_plain_kernel(transpose_b, rows):
     assert is_specialized("MatMul-1", [x, weights], (1,), **attributes)
 
 
+@pytest.mark.usefixtures("any_products")
 def test_bits_do_not_depend_on_the_number_of_threads():
     calls = [
         ("Softmax-8", make_floats((300, 2000)), None, {"axis": -1}),
@@ -137,6 +140,7 @@ def make_epilogue(*constants):
     return ElementwiseChain(steps, 2, constants)
 
 
+@pytest.mark.usefixtures("any_products")
 @pytest.mark.parametrize(
     ("shape", "columns", "residual_shape"),
     [
@@ -170,6 +174,7 @@ def test_operations_after_a_product_are_applied_to_its_parts(shape, columns, res
     np.testing.assert_array_equal(results[2], results[0])
 
 
+@pytest.mark.usefixtures("any_products")
 def test_product_with_operations_refuses_other_inputs():
     weights = make_floats((64, 2000), 1) / F32(64)
     site = CallSite(find_operation("MatMul-1"), {}, (None, weights), (False, False), output_count=1)

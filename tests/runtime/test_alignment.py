@@ -44,6 +44,7 @@ def paths(request, tmp_path):
     return tmp_path / "aligned.xml", tmp_path / "unaligned.xml"
 
 
+@pytest.mark.usefixtures("any_products")
 @pytest.mark.parametrize("rows", [1, 3, 100, 700])
 def test_unaligned_weights_return_the_same_bits_in_every_run(paths, rows):
     x = np.random.default_rng(1).normal(size=(rows, INNER)).astype(np.float32)
@@ -70,6 +71,7 @@ def test_programs_without_specialized_kernels_do_not_postpone_copies(paths):
     assert all(value.flags.aligned for value in plain._program.initial if value is not None)
 
 
+@pytest.mark.usefixtures("without_panels")
 def test_weights_that_exceed_the_budget_are_never_copied_as_a_whole(paths):
     x = np.ones((2, INNER), np.float32)
     expected = irrun.compile_model(paths[0], jit=False)(x)[0]
@@ -116,6 +118,7 @@ def test_weights_in_bodies_are_aligned(tmp_path):
     assert all(value.flags.aligned for value in weights)
 
 
+@pytest.mark.usefixtures("without_panels")
 def test_unaligned_weights_are_copied_in_the_second_run(paths):
     x = np.ones((2, INNER), np.float32)
     compiled = irrun.compile_model(paths[1], jit=False)
@@ -127,6 +130,7 @@ def test_unaligned_weights_are_copied_in_the_second_run(paths):
     assert counts == [0, 1, 1]
 
 
+@pytest.mark.usefixtures("without_panels")
 @pytest.mark.parametrize("transpose_b", [False, True])
 def test_originals_of_weights_that_are_copied_are_released(transpose_b, monkeypatch):
     monkeypatch.setattr(CallSite, "call_plain", None)  # is not called

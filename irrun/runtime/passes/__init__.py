@@ -26,6 +26,7 @@ def optimize(
     packed_memory: int = DEFAULT_PACKED_BYTES,
     release: Callable[[np.ndarray[Any, Any] | None], None] | None = None,
     arranged_memory: int = 0,
+    panel_memory: int = 0,
 ) -> Program:
     """Return a faster program that computes the same outputs within stated bounds.
 
@@ -36,6 +37,7 @@ def optimize(
         release: Releases the memory of weights that were read, of one array or of all of them; called when copies were
             made.
         arranged_memory: Bytes that copies of compressed weights may take which are arranged for products.
+        panel_memory: Bytes that weights of products may take in panels.
     """
     fast = program.copy()
     programs = list(_walk(fast))
@@ -64,7 +66,7 @@ def optimize(
 
         convert_loops_to_sequences(fast)
         specialize_loops(fast)
-    packed = PackedMemory(packed_memory, release)
+    packed = PackedMemory(packed_memory, release, panel_memory)
     if {"Convolution", "Interpolate"}.issubset(instruction.operation.type for instruction in instructions):
         from irrun.runtime.passes.early_projections import project_before_interpolation
 

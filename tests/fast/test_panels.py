@@ -1,0 +1,223 @@
+"""Products with constant weights that are divided into panels, on all processors."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+from fast.harness import check, find_operation, make_floats
+from irrun import blas
+from irrun.fast import panels
+from irrun.fast.packing import PackedMemory
+from irrun.fast.panels import MAX_MULTIPLICATIONS, MAX_VIEWED_BYTES, make_panel_product
+from irrun.fast.specialization import CallSite, specialize
+from irrun.threads import use_threads
+
+#: Shapes [K, N] of weights: views and copies, with and without columns that fill no panel, wide and narrow panels.
+SHAPES = [
+    (1, 64),
+    (3, 65),
+    (96, 384),
+    (200, 1000),
+    (384, 768),
+    (600, 700),
+    (512, 513),
+    (3906, 70),
+    (3907, 80),
+    (7812, 40),
+]
+
+
+@pytest.fixture(autouse=True)
+def use_panels(monkeypatch):
+    """Divide products into panels whatever the processor is, and do not share those of other tests."""
+    monkeypatch.setattr(panels, "has_small_kernels", lambda: True)
+    monkeypatch.setattr(panels, "_products", {})
+
+
+def make_weights(shape, is_transposed=False):
+    """Return weights [K, N], stored as [N, K] if they are transposed."""
+    return make_floats(shape[::-1], 2, 0.05).T if is_transposed else make_floats(shape, 2, 0.05)
+
+
+def set_negatives_to_zero(part, *_):
+    np.maximum(part, 0, out=part)
+
+
+def assert_is_product(actual, rows, weights):
+    """Compare with the product in f64, within the rounding of sums of K terms in any order."""
+    exact = rows.astype(np.float64) @ weights.astype(np.float64)
+    bound = np.abs(rows).astype(np.float64) @ np.abs(weights).astype(np.float64)
+    assert actual.dtype == np.float32
+    assert actual.shape == exact.shape
+    assert (np.abs(actual - exact) <= (rows.shape[1] + 1) * 2.0**-23 * bound + 1e-30).all()
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_products_are_exact_within_rounding(shape, is_transposed):
+    weights = make_weights(shape, is_transposed)
+    product = make_panel_product(weights, PackedMemory(1 << 30))
+    assert product.shape == shape
+    for rows in (1, 2, 5, 49, 300):
+        values = make_floats((rows, shape[0]), rows)
+        assert_is_product(product.multiply(values), values, weights)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 40, 41, 170, 400, 2500])
+@pytest.mark.parametrize("shape", [(96, 200), (384, 700), (768, 384)], ids=str)
+def test_bits_do_not_depend_on_the_number_of_threads(shape, rows):
+    product = make_panel_product(make_weights(shape, True), PackedMemory(1 << 30))
+    values, results = make_floats((rows, shape[0]), 1), []
+    for count in (1, 2, 4):
+        with use_threads(count):
+            results += [product.multiply(values), product.multiply(values, set_negatives_to_zero)]
+    assert_is_product(results[0], values, make_weights(shape, True))
+    for number, result in enumerate(results[2:]):
+        np.testing.assert_array_equal(result, results[number % 2])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(
+    ("rows", "shape"), [(49, (768, 3072)), (3000, (96, 384)), (500, (300, 1000)), (1, (64, 64))], ids=str
+)
+def test_each_part_is_finished_once(rows, shape, count):
+    weights = make_weights(shape)
+    product = make_panel_product(weights, PackedMemory(1 << 30))
+    values, offset = make_floats((rows, shape[0]), 1), make_floats((rows, shape[1]), 3)
+
+    def add_offset(part, lines, columns):
+        part += offset[lines, columns]
+
+    with use_threads(count):
+        actual = product.multiply(values, add_offset)
+        np.testing.assert_array_equal(actual, product.multiply(values, lambda *_: None) + offset)
+
+
+@pytest.mark.parametrize("shape", [(600, 700), (96, 384)], ids=str)
+@pytest.mark.parametrize("rows", [2, 300])
+def test_layout_of_the_rows_does_not_matter(shape, rows):
+    product = make_panel_product(make_weights(shape), PackedMemory(1 << 30))
+    values = make_floats((rows, shape[0]), 1)
+    expected = product.multiply(values)
+    wide = np.zeros((rows, shape[0] + 3), np.float32)
+    wide[:, 2:-1] = values
+    reverse = np.ascontiguousarray(values[::-1, ::-1])[::-1, ::-1]
+    raw = np.empty(values.nbytes + 1, np.uint8)
+    unaligned = raw[1:].view(np.float32).reshape(values.shape)
+    unaligned[...] = values
+    for other in (wide[:, 2:-1], np.asfortranarray(values), reverse, unaligned):
+        assert_is_product(product.multiply(other), values, make_weights(shape))
+        if rows > 2:
+            np.testing.assert_array_equal(product.multiply(other), expected)
+
+
+def test_no_block_exceeds_what_blas_multiplies_without_copies(monkeypatch):
+    sizes = []
+    matmul = np.matmul
+
+    def count_multiplications(a, b, out):
+        sizes.append(a.shape[-2] * a.shape[-1] * b.shape[-1])
+        return matmul(a, b, out=out)
+
+    products = {shape: make_panel_product(make_weights(shape), PackedMemory(1 << 30)) for shape in SHAPES[2:]}
+    monkeypatch.setattr(np, "matmul", count_multiplications)
+    for shape, product in products.items():
+        for rows in (1, 17, 333):
+            product.multiply(make_floats((rows, shape[0])))
+    assert max(sizes) <= MAX_MULTIPLICATIONS
+    assert max(sizes) > MAX_MULTIPLICATIONS // 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "width"),
+    [((64, 64), 64), ((64, 63), None), ((3906, 64), 64), ((3907, 64), 32), ((3907, 32), 32), ((3907, 31), None),
+     ((7812, 32), 32), ((7813, 700), None), ((0, 64), None), ((1, 64), 64)],
+    ids=str,
+)  # fmt: skip
+def test_width_of_panels_depends_on_the_inner_dimension(shape, width):
+    product = make_panel_product(np.zeros(shape, np.float32), PackedMemory(1 << 30))
+    assert (product and product.width) == width
+
+
+def test_processors_without_small_kernels_use_other_methods(monkeypatch):
+    monkeypatch.setattr(panels, "has_small_kernels", lambda: False)
+    assert make_panel_product(make_weights((600, 700)), PackedMemory(1 << 30)) is None
+
+
+def test_small_weights_take_no_further_memory():
+    count = MAX_VIEWED_BYTES // 4 // 128
+    small, large = np.ones((128, count), np.float32), np.ones((129, count), np.float32)
+    assert make_panel_product(small, PackedMemory(0)) is not None
+    assert make_panel_product(large, PackedMemory(large.nbytes - 1)) is None
+    memory = PackedMemory(0, None, large.nbytes)
+    assert make_panel_product(large, memory) is not None
+    assert make_panel_product(large.copy(), memory) is None
+
+
+def test_originals_are_released_when_they_were_copied():
+    releases = []
+    weights = make_weights((600, 700), True)
+    product = make_panel_product(weights, PackedMemory(1 << 30, releases.append))
+    assert not releases
+    for _ in range(2):
+        product.multiply(np.ones((1, 600), np.float32))
+        assert len(releases) == 1
+    assert releases[0] is weights
+
+
+def test_products_with_the_same_weights_share_panels(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(panels, "has_small_kernels", lambda: True)
+    weights = make_weights((600, 700))
+    memory = PackedMemory(weights.nbytes)
+    products = [make_panel_product(weights, memory) for _ in range(2)]
+    assert products[0] is products[1]
+    assert make_panel_product(weights[:, ::-1], memory) is None
+    key = (weights.__array_interface__["data"][0], weights.shape, weights.strides)
+    assert key in panels._products
+    products.clear()
+    gc.collect()
+    assert key not in panels._products
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("shape", [(600, 700), (96, 384)], ids=str)
+def test_kernel_equals_definition(shape, transpose_b):
+    def compare_products(a, b, inputs):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+    weights = make_weights(shape[::-1] if transpose_b else shape)
+    attributes = {"transpose_b": transpose_b}
+    for x in ((3, shape[0]), (2, 5, shape[0]), (shape[0],), (0, shape[0]), (2, 0, shape[0]), (4, 2), ()):
+        check("MatMul-1", [make_floats(x), weights], attributes, constants=(1,), compare=compare_products)
+    site = CallSite(find_operation("MatMul-1"), attributes, (None, weights), (False, False), 1)
+    assert "panels of 64 columns" in specialize(site).describe(None)
+
+
+@pytest.mark.parametrize(
+    ("name", "has_kernels"),
+    [(b"SkylakeX", True), (b"Cooperlake", True), (b"SapphireRapids", True), (b"Haswell", False), (b"Zen", False),
+     (b"armv8", False)],
+)  # fmt: skip
+def test_processor_decides_whether_blas_has_small_kernels(name, has_kernels, monkeypatch):
+    class Function:
+        restype = None
+
+        def __call__(self):
+            return name
+
+    class Library:
+        scipy_openblas_get_corename64_ = Function()
+
+    monkeypatch.setattr(blas, "_load_numpy_library", Library)
+    assert blas.has_small_kernels.__wrapped__() is has_kernels
+
+
+def test_unknown_libraries_have_no_small_kernels(monkeypatch):
+    monkeypatch.setattr(blas, "_load_numpy_library", object)
+    assert not blas.has_small_kernels.__wrapped__()
+    monkeypatch.setattr(blas, "_load_numpy_library", None)
+    assert not blas.has_small_kernels.__wrapped__()
