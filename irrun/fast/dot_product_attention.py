@@ -166,7 +166,7 @@ def _allocate(query: Array, value_size: int) -> Array:
     """Return the array of the result, whose heads are stored as those of the query."""
     *lead, heads, length, _ = query.shape
     check_allocation((*lead, heads, length, value_size), F32)
-    is_side_by_side = query.strides[-2] > query.strides[-3] and heads > 1
+    is_side_by_side = query.strides[-2] > query.strides[-3]
     if not is_side_by_side:
         return np.empty((*lead, heads, length, value_size), F32)
     result = np.empty((*lead, length, heads, value_size), F32)

@@ -28,7 +28,7 @@ def index_axis(axis: int, index: Any) -> Index:
 def specialize_transpose(site: CallSite) -> SpecializedKernel | None:
     """Call `transpose` with a constant order."""
     constant = site.get_constant(1)
-    if constant is None or site.variable_inputs != (0,) or constant.dtype.kind not in "iu":
+    if constant is None or constant.dtype.kind not in "iu":
         return None
     order = to_int_tuple(constant)
     if not order:
@@ -70,7 +70,7 @@ def specialize_concat(site: CallSite) -> SpecializedKernel | None:
     parts: list[Any] = list(site.constants)
     constant_dtypes = {c.dtype for c in parts if c is not None}
     positions = site.variable_inputs
-    if len(constant_dtypes) != 1 or not positions:
+    if len(constant_dtypes) != 1:
         return None
     (common,) = constant_dtypes
 
@@ -121,7 +121,7 @@ def _specialize_division(site: CallSite, axis: int) -> SpecializedKernel:
 def specialize_split(site: CallSite) -> SpecializedKernel | None:
     """Index with ready slices."""
     axis = get_axis(site, 1)
-    return None if axis is None or site.variable_inputs != (0,) else _specialize_division(site, axis)
+    return None if axis is None else _specialize_division(site, axis)
 
 
 @specializes("VariadicSplit-1")
@@ -134,8 +134,6 @@ def specialize_variadic_split(site: CallSite) -> SpecializedKernel | None:
 @specializes("Slice-8")
 def specialize_slice(site: CallSite) -> SpecializedKernel | None:
     """Index with ready slices, which depend on the rank only if all steps are positive."""
-    if site.variable_inputs != (0,):
-        return None
     start, stop, step, axes = (site.get_constant(i) for i in range(1, 5))
     if start is None or stop is None or step is None or (axes is None and site.has_input(4)):
         return None
@@ -164,8 +162,6 @@ def _expand_mask(mask: list[int] | None, count: int) -> list[bool]:
 @specializes("StridedSlice-1")
 def specialize_strided_slice(site: CallSite) -> SpecializedKernel | None:
     """Index with one ready tuple, which NumPy checks against the rank and the sizes."""
-    if site.variable_inputs != (0,):
-        return None
     begin, end, stride = (site.get_constant(i) for i in range(1, 4))
     if begin is None or end is None or (stride is None and site.has_input(3)):
         return None
@@ -223,7 +219,7 @@ def specialize_gather(site: CallSite) -> SpecializedKernel | None:
     if site.attributes.get("batch_dims", 0) != 0:
         return _specialize_batched_gather(site, axis) if site.variable_inputs == (0, 1) else None
     if indices is not None:
-        return _specialize_constant_indices(site, axis, indices) if site.variable_inputs == (0,) else None
+        return _specialize_constant_indices(site, axis, indices)
     data = site.get_constant(0)
     call_plain = site.call_plain
     if data is not None:
@@ -237,8 +233,6 @@ def specialize_gather(site: CallSite) -> SpecializedKernel | None:
             return table.take(indices, axis)
 
         return compute_from_table
-    if site.variable_inputs != (0, 1):
-        return None
 
     def compute(data: Array, indices: Array) -> Any:
         if indices.size * data.nbytes > MAX_BYTES or indices.dtype.kind != "i" or not data.ndim:

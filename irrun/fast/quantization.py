@@ -19,7 +19,7 @@ __all__: list[str] = []
 def specialize_fake_quantize(site: CallSite) -> SpecializedKernel | None:
     """Compute in place with the limits of the whole array, or of each position of one axis."""
     limits = site.constants[1:]
-    if site.variable_inputs != (0,) or site.attributes.get("auto_broadcast", "numpy") != "numpy":
+    if site.attributes.get("auto_broadcast", "numpy") != "numpy":
         return None
     if len(limits) != 4 or any(value is None or value.dtype != F32 for value in limits):
         return None

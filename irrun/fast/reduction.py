@@ -26,7 +26,7 @@ Reduce = Callable[..., Any]
 def read_axes(site: CallSite) -> tuple[int, ...] | None:
     """Return the constant axes of a reduction without repetitions, or None."""
     axes = site.get_constant(1)
-    if axes is None or site.variable_inputs != (0,) or axes.dtype.kind not in "iu":
+    if axes is None or axes.dtype.kind not in "iu":
         return None
     return tuple(dict.fromkeys(to_int_tuple(axes)))
 

@@ -148,7 +148,7 @@ def _specialize_variable_broadcast(site: CallSite) -> SpecializedKernel:
 def specialize_tile(site: CallSite) -> SpecializedKernel | None:
     """Copy `data` into the repeats in one assignment, for constant repeats."""
     repeats = site.get_constant(1)
-    if repeats is None or site.variable_inputs != (0,) or repeats.dtype.kind not in "iu":
+    if repeats is None or repeats.dtype.kind not in "iu":
         return None
     counts = tuple(max(0, count) for count in to_int_tuple(repeats))
     call_plain = site.call_plain

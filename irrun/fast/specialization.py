@@ -77,6 +77,7 @@ class CallSite:
         return self.operation.kernel(*arguments, **self.attributes)
 
 
+#: Is called with sites that have at least one variable input.
 Specializer = Callable[[CallSite], SpecializedKernel | None]
 _specializers: dict[str, Specializer] = {}
 
@@ -104,11 +105,14 @@ def _load(module: str) -> None:
 def specialize(site: CallSite) -> SpecializedKernel | None:
     """Return a specialized kernel for a call site, or None where the plain kernel stays.
 
-    Operations that a user registered in place of irrun's own are never replaced.
+    Operations that a user registered in place of irrun's own are never replaced, nor are those of constants, which are
+    computed once unless they exceed the memory of weights.
     """
     name = str(site.operation)
     module = MODULES.get(site.operation.type)
     if module is None or not (site.operation.kernel.__module__ or "").startswith("irrun.ops."):
+        return None
+    if not site.variable_inputs:
         return None
     _load(module)
     specializer = _specializers.get(name)

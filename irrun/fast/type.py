@@ -20,16 +20,16 @@ MAX_SQUARES = 2.0**61
 
 @specializes("Convert-1")
 def specialize_convert(site: CallSite) -> SpecializedKernel | None:
-    """Convert to a known type. Constants that exceed the memory of weights are left to the plain kernel."""
+    """Convert to a known type."""
     target: ElementType = site.attributes["destination_type"]
-    return None if site.variable_inputs != (0,) else _specialize_conversion(site, target.dtype)
+    return _specialize_conversion(site, target.dtype)
 
 
 @specializes("ConvertLike-1")
 def specialize_convert_like(site: CallSite) -> SpecializedKernel | None:
     """Convert to a known type if `like` is constant."""
     like = site.get_constant(1)
-    return None if like is None or site.variable_inputs != (0,) else _specialize_conversion(site, like.dtype)
+    return None if like is None else _specialize_conversion(site, like.dtype)
 
 
 def _specialize_conversion(site: CallSite, target: Dtype) -> SpecializedKernel:

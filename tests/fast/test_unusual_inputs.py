@@ -68,7 +68,7 @@ def iterate_variants(inputs, position):
 )
 def test_unusual_inputs_agree_with_the_plain_kernel(name, inputs, constants, attributes, outputs):
     count = len(inputs)
-    for size in range(count):
+    for size in range(count + 1):
         for subset in itertools.combinations(range(count), size):
             if count <= 4 or size <= 1 or size >= count - 1:
                 check(name, inputs, attributes, constants=subset, outputs=outputs, compare=compare)
