@@ -376,3 +376,34 @@ def test_attention_and_softmax_are_compiled_in_f32(tmp_path, dtype, is_compiled)
 def test_softmax_of_a_value_without_a_known_rank_is_not_compiled(tmp_path):
     x = o.parameter(ov.PartialShape.dynamic(), F32)
     check(tmp_path, [x], [o.softmax(x, -1)], [], shapes=[(4, 40)])
+
+
+# Values that are left to other kernels
+
+SINGLE_OPERATIONS = {
+    "chain": lambda x, dtype: o.tanh(o.sigmoid(x)),
+    "chain of two values": lambda x, dtype: o.tanh(o.add(o.sigmoid(x), x)),
+    "product": lambda x, dtype: o.matmul(x, o.constant(draw((64, 32)).astype(dtype)), False, False),
+    "product of two values": lambda x, dtype: o.matmul(x, x, False, True),
+    "normalization": lambda x, dtype: o.mvn(x, o.constant(np.array([-1])), True, 1e-5, "INSIDE_SQRT"),
+    "softmax": lambda x, dtype: o.softmax(x, -1),
+    "softmax of columns": lambda x, dtype: o.softmax(x, -2),
+    "convolution": lambda x, dtype: o.convolution(
+        x, o.constant(draw((4, 3, 3, 3)).astype(dtype)), [1, 1], [0, 0], [0, 0], [1, 1]
+    ),
+    "maximum": lambda x, dtype: o.max_pool(x, [1, 1], [1, 1], [0, 0], [0, 0], [2, 2]).output(0),
+    "attention": lambda x, dtype: o.scaled_dot_product_attention(x, x, x),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE_OPERATIONS)
+@pytest.mark.parametrize("kind", ["another type", "an unknown rank"])
+def test_values_of_other_types_or_unknown_ranks_are_computed_by_numpy(tmp_path, name, kind):
+    dtype = np.float64 if kind == "another type" else F32
+    shape = ov.PartialShape([2, 3, 64, 64]) if kind == "another type" else ov.PartialShape.dynamic()
+    x = o.parameter(shape, dtype)
+    fast, plain = compile_results(tmp_path, [x], SINGLE_OPERATIONS[name](x, dtype))
+    is_compiled = kind == "an unknown rank" and name in ("convolution", "product", "maximum", "attention")
+    assert bool(list_groups(fast)) <= is_compiled
+    value = draw((2, 3, 64, 64)).astype(dtype)
+    np.testing.assert_allclose(fast(value)[0], plain(value)[0], rtol=1e-4, atol=1e-4)

@@ -125,3 +125,19 @@ def test_finished_programs_replace_those_without_compiled_kernels(tmp_path, monk
     assert compiled._compilation is None
     np.testing.assert_array_equal(compiled(x)[0], expected)
     compiled.finish_compilation()
+
+
+def test_compiled_kernels_require_llvm(monkeypatch):
+    monkeypatch.setattr(compilation, "is_installed", lambda: False)
+    assert resolve_jit("auto") == "auto"
+    assert resolve_jit(False) is False
+    with pytest.raises(ValueError, match=r"compiled kernels require llvmlite: pip install irrun\[jit\]"):
+        resolve_jit(True)
+    monkeypatch.setattr(compilation, "is_installed", lambda: True)
+    assert resolve_jit(True) is True
+    for value in ("on", 2, "f32"):
+        with pytest.raises(ValueError, match="expected True, False or 'auto'"):
+            resolve_jit(value)
+    monkeypatch.setenv("IRRUN_JIT", "yes")
+    with pytest.raises(ValueError, match="IRRUN_JIT is 'yes', expected one of auto, on, off, 1, 0"):
+        resolve_jit(None)

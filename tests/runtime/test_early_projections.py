@@ -277,3 +277,19 @@ def test_rewritten_maps_are_freed(tmp_path):
         value = o.softmax(value, 1)
     compiled = compile_results([x], [value], memory="7M")  # three values of 2 MiB
     assert compiled(np.ones((1, 128, 8, 8), F32))[0].shape == (1, 8, 256, 256)
+
+
+@pytest.mark.parametrize(("channels", "is_moved"), [(128, True), (126, False)])
+def test_half_of_the_multiplications_of_128_channels_is_enough(channels, is_moved):
+    x = o.parameter([1, channels, 4, 6], F32)
+    assert get_convolved_sizes([x], project(enlarge(x, (8, 6)))) == ([[4, 6]] if is_moved else [[8, 6]])
+
+
+def test_weights_of_several_convolutions_share_the_memory():
+    x, y = o.parameter([1, 128, 4, 6], F32), o.parameter([1, 128, 4, 6], F32)
+    results = [project(enlarge(x)), project(enlarge(y))]
+    size = 4 * 128 * OUT_CHANNELS
+    for memory, count in ((3 * size, 2), (2 * size - 1, 1), (size - 1, 0)):
+        instructions = list_instructions(compile_results([x, y], results, weights_memory=memory))
+        shapes = [i.layer.outputs[0].shape.get_min_shape() for i in instructions if i.operation.type == "Convolution"]
+        assert [shape[2:] for shape in shapes].count((4, 6)) == count

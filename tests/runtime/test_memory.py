@@ -306,3 +306,21 @@ def test_large_constants_are_checked_for_small_inputs(checked_operations, tmp_pa
     for rows in (1, 2):
         compiled(np.ones((rows, 1024), np.float32))
         assert checked_operations == ["Concat"] * rows
+
+
+@pytest.mark.parametrize("observers", [[], [lambda *_: None]])
+def test_values_that_are_alive_at_the_same_time_are_counted(observers, tmp_path):
+    """Five values of 4 MiB, which are all results."""
+    shape = (1024, 1024)
+    layers = [layer(0, "Parameter", data='shape="1024,1024" element_type="f32"', outputs=[port(0, shape, "FP32")])]
+    edges = []
+    for i, type in enumerate(["Negative", "Exp", "Abs", "Tanh", "Sqrt"]):
+        layers.append(layer(1 + i, type, inputs=[port(0, shape)], outputs=[port(1, shape, "FP32")]))
+        layers.append(layer(10 + i, "Result", inputs=[port(0, shape)]))
+        edges += [(0, 0, 1 + i, 0), (1 + i, 1, 10 + i, 0)]
+    path = write(tmp_path, net(layers, edges))
+    x = np.ones(shape, np.float32)
+    assert len(irrun.compile_model(path, memory="21M").create_infer_request().infer(x, observers=observers)) == 5
+    with pytest.raises(MemoryLimitError, match=re.escape("expected at most 18 MiB")) as caught:
+        irrun.compile_model(path, memory="18M").create_infer_request().infer(x, observers=observers)
+    assert "Sqrt" in caught.value.layer or "Tanh" in caught.value.layer

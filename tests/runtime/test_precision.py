@@ -217,3 +217,53 @@ def test_inputs_and_constants_can_be_outputs(tmp_path):
     assert [v.dtype for v in outputs] == [np.dtype(F16)] * 3
     np.testing.assert_array_equal(outputs[0].view(np.uint16), value.view(np.uint16))
     np.testing.assert_array_equal(outputs[1], np.array([1.5, 2.5], F16))
+
+
+def save_iterations(tmp_path):
+    """Save a loop over x whose body multiplies constants in f16 by its slices, and returns a constant."""
+    x, part = o.parameter([2, 3], F16), o.parameter([1, 3], F16)
+    products = o.multiply(make_f16(7), o.multiply(make_f16([[0.1, 0.3, 0.7]]), o.multiply(part, make_f16(0.3))))
+    body_results = [o.result(products), o.result(o.convert(o.multiply(o.convert(part, "f16"), make_f16(0.3)), "f16"))]
+    body_results.append(o.result(o.divide(make_f16([[1.0, 2.0, 3.0]]), make_f16(3))))
+    iterator = o.tensor_iterator()
+    iterator.set_body(ov.Model(body_results, [part], "body"))
+    iterator.set_sliced_input(part, x.output(0), 0, 1, 1, -1, 0)
+    outputs = [iterator.get_concatenated_slices(r.output(0), 0, 1, 1, -1, 0) for r in body_results]
+    results = [o.multiply(output, x) for output in outputs]
+    return save(tmp_path, results, [x])
+
+
+@pytest.mark.parametrize(("precision", "computed"), [("f32", F32), ("f64", np.float64), ("declared", F16)])
+def test_constants_and_results_of_bodies_are_computed_in_the_precision(tmp_path, precision, computed):
+    path = save_iterations(tmp_path)
+    x = np.array([[1.1, 2.3, 3.7], [0.1, 5.7, 9.9]], F16)
+    wide = x.astype(computed)
+    scale, third, seven, rows = (np.asarray(v, F16).astype(computed) for v in (0.3, 3, 7, [[0.1, 0.3, 0.7]]))
+    numbers = np.asarray([[1, 2, 3]] * 2, F16).astype(computed)
+    # Constants in f16 are folded as declared, except in f64.
+    quotients = numbers / third if computed != F32 else (numbers.astype(F16) / F16(3)).astype(F32)
+    expected = [seven * (rows * (wide * scale)) * wide, wide * scale * wide, quotients * wide]
+    for optimize in (True, False):
+        types = set()
+        compiled = irrun.compile_model(path, optimize=optimize, precision=precision)
+        actual = compiled(x).to_tuple()
+        for a, b in zip(actual, expected, strict=True):
+            assert a.dtype == F16
+            np.testing.assert_allclose(
+                a.astype(F32), b.astype(F16).astype(F32), rtol=2**-10 if precision != "declared" else 2**-8
+            )
+        compiled(x, observers=[lambda layer, i, outputs, *_, t=types: t.update((layer.type, o.dtype) for o in outputs)])
+        assert {dtype for type, dtype in types if type == "Multiply"} == {np.dtype(computed)}
+
+
+@pytest.mark.parametrize("stored", [np.float64, F32, np.int32, np.uint8, F16])
+def test_constants_of_wider_types_are_rounded_to_f16_before_they_are_computed_in_f64(tmp_path, stored):
+    x = o.parameter([4], F16)
+    values = np.array([1, 2049, 100, 255], np.float64) + (0.01 if np.dtype(stored).kind == "f" else 0)
+    constant = np.minimum(values, 255).astype(stored) if stored == np.uint8 else values.astype(stored)
+    path = save(tmp_path, [o.convert(o.multiply(o.convert(o.constant(constant), "f16"), x), "f64")], [x])
+    numbers = np.array([1.1, 2.2, 3.3, 4.4], F16)
+    expected = constant.astype(F16).astype(np.float64) * numbers.astype(np.float64)
+    for optimize in (True, False):
+        actual = irrun.compile_model(path, precision="f64", optimize=optimize)(numbers)[0]
+        np.testing.assert_array_equal(actual, expected)

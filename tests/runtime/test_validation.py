@@ -213,6 +213,13 @@ def test_wrong_shape_of_an_output_is_reported_once(tmp_path):
     assert any("declares the shape" in message for _, message in found), found
 
 
+@pytest.mark.parametrize("version", ["10", "11"])
+def test_shapes_of_all_supported_versions_are_inferred(version, tmp_path):
+    text = make_convolution(result=(1, 3, 4, 5)).replace('version="11"', f'version="{version}"', 1)
+    ((_, message),) = find(tmp_path, text)
+    assert message == "its output port 2 declares the shape [1,3,4,5], its inputs determine [1,3,4,4]"
+
+
 def test_files_without_a_readable_graph_have_one_finding(tmp_path):
     found = find(tmp_path, '<?xml version="1.0"?>\n<net name="x" version="11"><layers/></net>')
     assert found
