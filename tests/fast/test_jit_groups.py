@@ -396,6 +396,7 @@ SINGLE_OPERATIONS = {
 }
 
 
+@pytest.mark.falls_back
 @pytest.mark.parametrize("name", SINGLE_OPERATIONS)
 @pytest.mark.parametrize("kind", ["another type", "an unknown rank"])
 def test_values_of_other_types_or_unknown_ranks_are_computed_by_numpy(tmp_path, name, kind):
