@@ -16,7 +16,17 @@ from irrun.element_types import ElementType
 from irrun.ir.graph import Layer
 from irrun.ir.writer import save_model
 
-__all__ = ["Case", "LegacyNetwork", "StoredInput", "check_declarations", "compare", "make_random", "run_openvino"]
+__all__ = [
+    "Case",
+    "LegacyNetwork",
+    "StoredInput",
+    "build_layer",
+    "check_declarations",
+    "compare",
+    "make_random",
+    "run_layer",
+    "run_openvino",
+]
 
 Array = np.ndarray
 
@@ -173,6 +183,45 @@ def check_declarations(model: irrun.Model, arrays: Sequence[Array], *, may_be_dy
             assert declared == actual, f"{layer.describe()}, port {port.id}"
 
     irrun.compile_model(model, optimize=False)(list(arrays), observers=[check_ports])
+
+
+def build_layer(
+    type: str,
+    inputs: Sequence[Array | StoredInput],
+    outputs: Sequence[Sequence[int]],
+    data: Mapping[str, Any] | None = None,
+    blobs: Mapping[str, Array] | None = None,
+    *,
+    version: int = 7,
+    precisions: Sequence[str] | None = None,
+) -> LegacyNetwork:
+    """Return a network of one layer."""
+    net = LegacyNetwork(version)
+    sources = [
+        net.add_const(value.array)
+        if isinstance(value, StoredInput)
+        else net.add_input(value.shape, get_precision(value))
+        for value in inputs
+    ]
+    net.add_layer(type, sources, outputs, data, blobs, precisions=precisions, name="the layer")
+    return net
+
+
+def run_layer(
+    type: str,
+    inputs: Sequence[Array | StoredInput],
+    outputs: Sequence[Sequence[int]],
+    data: Mapping[str, Any] | None = None,
+    blobs: Mapping[str, Array] | None = None,
+    *,
+    may_be_dynamic: bool = False,
+    **keywords: Any,
+) -> list[Array]:
+    """Return the outputs of a network of one layer, whose declarations are checked."""
+    net = build_layer(type, inputs, outputs, data, blobs, **keywords)
+    arrays = [value for value in inputs if not isinstance(value, StoredInput)]
+    check_declarations(net.read(), arrays, may_be_dynamic=may_be_dynamic)
+    return net.run(*arrays)
 
 
 #: Types of layers some values of which have shapes that the file does not declare.

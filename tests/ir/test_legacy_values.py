@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import pytest
-from legacy_ir import Array, LegacyNetwork, StoredInput, check_declarations, get_precision, make_random
+from legacy_ir import LegacyNetwork, StoredInput, build_layer, check_declarations, make_random, run_layer
 
 import irrun
 from irrun.ir.legacy.activations import SIMPLE
-
-
-def build(
-    type: str,
-    inputs: Sequence[Array | StoredInput],
-    outputs: Sequence[Sequence[int]],
-    data: Mapping[str, Any] | None = None,
-    blobs: Mapping[str, Array] | None = None,
-    *,
-    version: int = 7,
-    precisions: Sequence[str] | None = None,
-) -> LegacyNetwork:
-    """Return a network of one layer."""
-    net = LegacyNetwork(version)
-    sources = [
-        net.add_const(value.array)
-        if isinstance(value, StoredInput)
-        else net.add_input(value.shape, get_precision(value))
-        for value in inputs
-    ]
-    net.add_layer(type, sources, outputs, data, blobs, precisions=precisions, name="the layer")
-    return net
-
-
-def run(type, inputs, outputs, data=None, blobs=None, *, is_dynamic=False, **keywords) -> list[Array]:
-    """Return the outputs of a network of one layer, whose declarations are checked."""
-    net = build(type, inputs, outputs, data, blobs, **keywords)
-    arrays = [value for value in inputs if not isinstance(value, StoredInput)]
-    check_declarations(net.read(), arrays, may_be_dynamic=is_dynamic)
-    return net.run(*arrays)
 
 
 def find_types(net: LegacyNetwork) -> list[str]:
@@ -60,7 +27,7 @@ STORED_I32 = StoredInput(np.int32([1]))
 @pytest.mark.parametrize("type", sorted(SIMPLE))
 def test_functions_of_integers_are_computed_in_f32_unless_they_keep_integers(type):
     keeps_integers = type in ("Abs", "Ceil", "Ceiling", "Floor", "Neg", "Negative", "Sign")
-    net = build(type, [INTEGERS], [INTEGERS.shape], version=6)
+    net = build_layer(type, [INTEGERS], [INTEGERS.shape], version=6)
     assert find_types(net) == [SIMPLE[type][0]] if keeps_integers else ["Convert", SIMPLE[type][0]]
     assert str(net.read().outputs[0].element_type) == ("i32" if keeps_integers else "f32")
 
@@ -80,15 +47,15 @@ def test_functions_of_integers_are_computed_in_f32_unless_they_keep_integers(typ
     ],
 )
 def test_power_of_integers_is_an_integer_if_all_parameters_are(data, element_type, expected):
-    (actual,) = run("Power", [INTEGERS], [(2, 3)], data, version=6)
+    (actual,) = run_layer("Power", [INTEGERS], [(2, 3)], data, version=6)
     assert actual.dtype == element_type
     np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 def test_power_without_effect_adds_no_layer():
-    assert find_types(build("Power", [X], [X.shape], {"scale": 1, "shift": 0, "power": 1})) == []
-    assert find_types(build("Power", [X], [X.shape], {"scale": 2})) == ["Multiply"]
-    assert find_types(build("Power", [X], [X.shape], {"shift": 2})) == ["Add"]
+    assert find_types(build_layer("Power", [X], [X.shape], {"scale": 1, "shift": 0, "power": 1})) == []
+    assert find_types(build_layer("Power", [X], [X.shape], {"scale": 2})) == ["Multiply"]
+    assert find_types(build_layer("Power", [X], [X.shape], {"shift": 2})) == ["Add"]
 
 
 @pytest.mark.parametrize(
@@ -105,13 +72,13 @@ def test_power_without_effect_adds_no_layer():
 )
 def test_joined_values_have_the_type_that_represents_all(types, expected):
     parts = [np.arange(1, 4).astype(type) for type in types]
-    (actual,) = run("Concat", parts, [(3 * len(parts),)], {"axis": 0}, version=6)
+    (actual,) = run_layer("Concat", parts, [(3 * len(parts),)], {"axis": 0}, version=6)
     assert actual.dtype == expected
     np.testing.assert_array_equal(actual, np.concatenate(parts))
 
 
 def test_mean_of_integers_is_a_float():
-    (actual,) = run("Eltwise", [INTEGERS, INTEGERS + 1], [(2, 3)], {"operation": "mean"}, version=6)
+    (actual,) = run_layer("Eltwise", [INTEGERS, INTEGERS + 1], [(2, 3)], {"operation": "mean"}, version=6)
     np.testing.assert_array_equal(actual, INTEGERS + np.float32(0.5))
 
 
@@ -119,7 +86,7 @@ def test_mean_of_integers_is_a_float():
 def test_sum_of_integers_is_a_float_only_with_coefficients(coefficients):
     a, b = (float(c) for c in coefficients.split(","))
     inputs = [INTEGERS, INTEGERS + 1]
-    (actual,) = run("Eltwise", inputs, [(2, 3)], {"operation": "sum", "coeff": coefficients}, version=6)
+    (actual,) = run_layer("Eltwise", inputs, [(2, 3)], {"operation": "sum", "coeff": coefficients}, version=6)
     assert actual.dtype == (np.int32 if coefficients == "1,1" else np.float32)
     np.testing.assert_allclose(actual, INTEGERS * a + (INTEGERS + 1) * b, rtol=1e-6)
 
@@ -130,7 +97,7 @@ def test_sum_of_integers_is_a_float_only_with_coefficients(coefficients):
 )
 def test_logical_operations_count_other_values_than_zero_as_true(operation, expected):
     inputs = [np.float32([0, 0, 2, -3]), np.int32([0, 5, 0, 7])]
-    (actual,) = run("Eltwise", inputs, [(4,)], {"operation": operation}, precisions=["FP32"])
+    (actual,) = run_layer("Eltwise", inputs, [(4,)], {"operation": operation}, precisions=["FP32"])
     assert actual.dtype == np.float32
     np.testing.assert_array_equal(actual, expected)
 
@@ -138,7 +105,7 @@ def test_logical_operations_count_other_values_than_zero_as_true(operation, expe
 @pytest.mark.parametrize("precision", ["I32", "I64", "FP32", "BOOL"])
 def test_comparisons_have_the_declared_type(precision):
     a, b = np.float32([1, 2, 3]), np.int32([1, 3, 2])
-    (actual,) = run("Eltwise", [a, b], [(3,)], {"operation": "less"}, precisions=[precision])
+    (actual,) = run_layer("Eltwise", [a, b], [(3,)], {"operation": "less"}, precisions=[precision])
     assert irrun.ElementType.of(actual.dtype).precision == precision
     assert actual.tolist() == [0, 1, 0]
 
@@ -147,7 +114,7 @@ def test_comparisons_have_the_declared_type(precision):
     ("precision", "expected"), [("I32", "i32"), ("I64", "i64"), ("FP32", "i32"), ("FP16", "i32"), ("U8", "i32")]
 )
 def test_shapes_are_computed_as_integers(precision, expected):
-    net = build("ShapeOf", [X], [(4,)], precisions=[precision])
+    net = build_layer("ShapeOf", [X], [(4,)], precisions=[precision])
     (layer,) = net.read().graph.find_layers("ShapeOf")
     assert str(layer.outputs[0].element_type) == str(layer.attributes["output_type"]) == expected
     np.testing.assert_array_equal(net.run(X)[0], X.shape)
@@ -157,7 +124,7 @@ def test_one_hot_values_have_the_declared_type():
     numbers = np.int32([0, 2, 5])
     for precision, on, off in (("FP32", 2.5, -0.5), ("I32", 2.0, -1.0), ("U8", "True", "False")):
         data = {"depth": 3, "on_value": on, "off_value": off}
-        (actual,) = run("OneHot", [numbers], [(3, 3)], data, precisions=[precision])
+        (actual,) = run_layer("OneHot", [numbers], [(3, 3)], data, precisions=[precision])
         on, off = ({"True": 1, "False": 0}.get(value, value) for value in (on, off))
         assert irrun.ElementType.of(actual.dtype).precision == precision
         np.testing.assert_array_equal(actual, [[on, off, off], [off, off, on], [off, off, off]])
@@ -167,13 +134,13 @@ def test_one_hot_values_have_the_declared_type():
 def test_padding_has_the_type_of_the_data(fill, dtype):
     x = np.arange(6).reshape(2, 3).astype(dtype)
     data = {"pads_begin": "0,1", "pads_end": "1,0", "pad_value": fill}
-    (actual,) = run("Pad", [x], [(3, 4)], data)
+    (actual,) = run_layer("Pad", [x], [(3, 4)], data)
     np.testing.assert_array_equal(actual, np.pad(x, ((0, 1), (1, 0)), constant_values=dtype(float(fill))))
 
 
 def test_select_converts_the_condition_and_unifies_the_values():
     condition, a, b = np.float32([[0], [2]]), np.int32([1, 2, 3]), np.float32([[0.5]])
-    (actual,) = run("Select", [condition, a, b], [(2, 3)])
+    (actual,) = run_layer("Select", [condition, a, b], [(2, 3)])
     np.testing.assert_array_equal(actual, np.where(condition != 0, a, b).astype(np.float32))
 
 
@@ -223,7 +190,7 @@ def test_scales_are_per_channel_per_element_or_for_all(shape, count):
     axis = 0 if len(shape) == 1 else 1
     target = [count if i == axis else 1 for i in range(len(shape))] if count == 3 else shape[1:]
     w, b = (values.reshape(target if count > 1 else ()) for values in (weights, biases))
-    (actual,) = run("ScaleShift", [x], [shape], {}, {"weights": weights, "biases": biases})
+    (actual,) = run_layer("ScaleShift", [x], [shape], {}, {"weights": weights, "biases": biases})
     assert actual.shape == shape
     np.testing.assert_allclose(actual, x * w + b, rtol=1e-6)
 
@@ -232,7 +199,7 @@ def test_scales_are_per_channel_per_element_or_for_all(shape, count):
     ("shape", "count", "channels"), [((3, 5), 3, 5), ((3,), 2, 3), ((), 2, 1), ((2, 3, 4), 8, 3), ((2, 3, 4), 24, 3)]
 )
 def test_scales_of_another_size_are_reported(shape, count, channels):
-    net = build("ScaleShift", [make_random(*shape)], [shape], {}, {"weights": make_random(count)})
+    net = build_layer("ScaleShift", [make_random(*shape)], [shape], {}, {"weights": make_random(count)})
     message = f"the blob weights has {count} numbers, but the input has {channels} channels"
     with pytest.raises(irrun.ModelError, match=message):
         net.read()
@@ -247,22 +214,22 @@ def test_scales_may_be_inputs(shape, weights_shape):
     w, b = weights, biases
     if weights_shape == (3,) and len(shape) == 3:
         w, b = weights.reshape(3, 1), biases.reshape(3, 1)
-    (actual,) = run("ScaleShift", [x, StoredInput(weights), StoredInput(biases)], [shape])
+    (actual,) = run_layer("ScaleShift", [x, StoredInput(weights), StoredInput(biases)], [shape])
     np.testing.assert_allclose(actual, x * w + b, rtol=1e-6)
-    (actual,) = run("ScaleShift", [x, StoredInput(weights)], [shape])
+    (actual,) = run_layer("ScaleShift", [x, StoredInput(weights)], [shape])
     np.testing.assert_allclose(actual, x * w, rtol=1e-6)
 
 
 def test_slopes_of_prelu_may_be_an_input():
     slopes = make_random(3, seed=1)
-    (actual,) = run("PReLU", [X, StoredInput(slopes)], [X.shape])
+    (actual,) = run_layer("PReLU", [X, StoredInput(slopes)], [X.shape])
     np.testing.assert_allclose(actual, np.where(X < 0, X * slopes.reshape(3, 1, 1), X), rtol=1e-6)
 
 
 def test_normalization_of_a_batch_without_channels_has_one():
     x = make_random(4)
     blobs = {"weights": np.float32([3]), "biases": np.float32([0.5])}
-    net = build("BatchNormalization", [x], [(4,)], {"epsilon": 1}, blobs)
+    net = build_layer("BatchNormalization", [x], [(4,)], {"epsilon": 1}, blobs)
     (layer,) = net.read().graph.find_layers("BatchNormInference")
     assert [str(port.shape) for port in layer.inputs[1:]] == ["[1]"] * 4
 
@@ -291,10 +258,10 @@ def test_dense_layers_are_over_all_axes_but_the_first(shape, output, data):
     flat = x if keeps_axis else x.reshape(shape[0], features)
     expected = (flat @ weights.T + biases).reshape(output)
     if features:
-        (actual,) = run("FullyConnected", [x], [output], data, blobs)
+        (actual,) = run_layer("FullyConnected", [x], [output], data, blobs)
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
     inputs = [x, StoredInput(weights) if features else weights, StoredInput(biases)]
-    (actual,) = run("FullyConnected", inputs, [output], data)
+    (actual,) = run_layer("FullyConnected", inputs, [output], data)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -302,10 +269,12 @@ def test_dense_layers_are_over_all_axes_but_the_first(shape, output, data):
 def test_factors_of_gemm_apply_to_their_terms(count):
     a, b, c = make_random(2, 3, 4), make_random(2, 5, 4, seed=1), make_random(1, 5, seed=2)
     data = {"transpose_b": "true", "alpha": 0.5, "beta": -2}
-    (actual,) = run("Gemm", [a, b, c][:count], [(2, 3, 5)], data)
+    (actual,) = run_layer("Gemm", [a, b, c][:count], [(2, 3, 5)], data)
     expected = 0.5 * (a @ b.transpose(0, 2, 1)) - (2 * c if count == 3 else 0)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
-    (actual,) = run("Gemm", [a.transpose(0, 2, 1).copy(), b.transpose(0, 2, 1).copy()], [(2, 3, 5)], {"transpose_a": 1})
+    (actual,) = run_layer(
+        "Gemm", [a.transpose(0, 2, 1).copy(), b.transpose(0, 2, 1).copy()], [(2, 3, 5)], {"transpose_a": 1}
+    )
     np.testing.assert_allclose(actual, a @ b.transpose(0, 2, 1), rtol=1e-5, atol=1e-6)
 
 
@@ -315,13 +284,13 @@ def test_factors_of_gemm_apply_to_their_terms(count):
 def test_further_targets_of_shapes_and_axes():
     row = make_random(3)
     shape, axes = StoredInput(np.int32([2, 3, 4])), StoredInput(np.float32([1]))
-    (actual,) = run("Broadcast", [row, shape, axes], [(2, 3, 4)])
+    (actual,) = run_layer("Broadcast", [row, shape, axes], [(2, 3, 4)])
     np.testing.assert_array_equal(actual, np.broadcast_to(row[:, None], (2, 3, 4)))
     thin = make_random(1, 3)
-    (actual,) = run("Unsqueeze", [thin], [(1, 3, 1)])
+    (actual,) = run_layer("Unsqueeze", [thin], [(1, 3, 1)])
     np.testing.assert_array_equal(actual, thin[:, :, None])
-    assert find_types(build("Squeeze", [thin, STORED_I32], [(1, 3)])) == ["Squeeze"]
-    (actual,) = run("squeeze", [thin, StoredInput(np.int32([0]))], [(3,)])
+    assert find_types(build_layer("Squeeze", [thin, STORED_I32], [(1, 3)])) == ["Squeeze"]
+    (actual,) = run_layer("squeeze", [thin, StoredInput(np.int32([0]))], [(3,)])
     np.testing.assert_array_equal(actual, thin[0])
 
 
@@ -346,7 +315,7 @@ def test_further_targets_of_shapes_and_axes():
 )
 def test_pattern_of_reshape_counts_if_it_yields_the_declared_shape(pattern, output, special):
     x = make_random(2, 3, 4)
-    net = build("Reshape", [x], [output], {"dim": pattern})
+    net = build_layer("Reshape", [x], [output], {"dim": pattern})
     np.testing.assert_array_equal(net.run(x)[0], x.reshape(output))
     check_declarations(net.read(), [x])
     layers = net.read().graph.find_layers("Reshape")
@@ -358,7 +327,7 @@ def test_pattern_of_reshape_counts_if_it_yields_the_declared_shape(pattern, outp
 def test_pattern_of_reshape_may_keep_empty_dimensions():
     x = np.zeros((0, 3), np.float32)
     for pattern, output in (("0,3,1", (0, 3, 1)), ("0,-1", (0, 3)), ("3,0", (3, 0))):
-        assert run("Reshape", [x], [output], {"dim": pattern})[0].shape == output
+        assert run_layer("Reshape", [x], [output], {"dim": pattern})[0].shape == output
 
 
 @pytest.mark.parametrize(
@@ -376,7 +345,7 @@ def test_pattern_of_reshape_may_keep_empty_dimensions():
     ],
 )
 def test_flattened_axes_are_those_between_the_stated_ones(data, output):
-    net = build("Flatten", [X], [output], data)
+    net = build_layer("Flatten", [X], [output], data)
     np.testing.assert_array_equal(net.run(X)[0], X.reshape(output))
     if (set(data) <= {"axis"} and 0 <= data.get("axis", 1) < 4) or data.get("end_axis") == 3:
         model = net.read()
@@ -397,23 +366,23 @@ def test_flattened_axes_are_those_between_the_stated_ones(data, output):
     ],
 )
 def test_cropped_ranges_are_stated_in_several_ways(data, expected):
-    (actual,) = run("Crop", [X], [expected.shape], data)
+    (actual,) = run_layer("Crop", [X], [expected.shape], data)
     np.testing.assert_array_equal(actual, expected)
 
 
 def test_sizes_of_a_crop_are_those_of_its_second_input():
     reference = np.zeros((9, 2, 9, 3), np.float32)
-    (actual,) = run("Crop", [X, StoredInput(reference)], [(2, 2, 4, 3)], {"axis": "1,3", "offset": "1,0"})
+    (actual,) = run_layer("Crop", [X, StoredInput(reference)], [(2, 2, 4, 3)], {"axis": "1,3", "offset": "1,0"})
     np.testing.assert_array_equal(actual, X[:, 1:3, :, :3])
 
 
 def test_copied_and_converted_values():
     for precision, expected in (("FP32", np.float32), ("FP16", np.float32), ("I64", np.int64)):
-        (actual,) = run("Convert", [INTEGERS], [(2, 3)], precisions=[precision])
+        (actual,) = run_layer("Convert", [INTEGERS], [(2, 3)], precisions=[precision])
         assert actual.dtype == expected
-        (actual,) = run("Convert", [INTEGERS], [(2, 3)], {"precision": precision}, version=6)
+        (actual,) = run_layer("Convert", [INTEGERS], [(2, 3)], {"precision": precision}, version=6)
         assert actual.dtype == expected
-    (actual,) = run("Convert", [X], [X.shape], {"precision": "I32"}, version=6)
+    (actual,) = run_layer("Convert", [X], [X.shape], {"precision": "I32"}, version=6)
     np.testing.assert_array_equal(actual, X.astype(np.int32))
 
 
@@ -427,7 +396,9 @@ def test_copied_and_converted_values():
 )
 def test_ranges_have_the_type_of_their_bounds(inputs, expected):
     first, *rest = inputs
-    (actual,) = run("Range", [np.asarray(first), *map(StoredInput, map(np.asarray, rest))], [expected.shape], version=6)
+    (actual,) = run_layer(
+        "Range", [np.asarray(first), *map(StoredInput, map(np.asarray, rest))], [expected.shape], version=6
+    )
     assert actual.dtype == expected.dtype
     np.testing.assert_array_equal(actual, expected)
 
@@ -436,9 +407,9 @@ def test_space_and_depth_are_rearranged_by_blocks():
     x = make_random(1, 8, 2, 3)
     for mode, axes in (("blocks_first", (0, 3, 4, 1, 5, 2)), ("depth_first", (0, 1, 4, 2, 5, 3))):
         expected = x.reshape(1, 2, 2, 2, 2, 3).transpose(axes).reshape(1, 2, 4, 6)
-        (actual,) = run("DepthToSpace", [x], [(1, 2, 4, 6)], {"block_size": 2, "mode": mode})
+        (actual,) = run_layer("DepthToSpace", [x], [(1, 2, 4, 6)], {"block_size": 2, "mode": mode})
         np.testing.assert_array_equal(actual, expected)
-        (back,) = run("SpaceToDepth", [actual], [x.shape], {"block_size": 2, "mode": mode})
+        (back,) = run_layer("SpaceToDepth", [actual], [x.shape], {"block_size": 2, "mode": mode})
         np.testing.assert_array_equal(back, x)
 
 
@@ -447,10 +418,10 @@ def test_space_and_depth_are_rearranged_by_blocks():
 
 def test_axis_of_a_cumulative_sum_may_be_omitted():
     for inputs, axis in (([X], 0), ([X, StoredInput(np.int32([2]))], 2), ([X, StoredInput(np.float32(-1))], -1)):
-        (actual,) = run("CumSum", inputs, [X.shape])
+        (actual,) = run_layer("CumSum", inputs, [X.shape])
         np.testing.assert_allclose(actual, np.cumsum(X, axis), rtol=1e-5, atol=1e-6)
     for name, expected in (("exclusive", [0, 1, 3]), ("reverse", [6, 5, 3])):
-        (actual,) = run("CumSum", [np.float32([1, 2, 3])], [(3,)], {name: 1})
+        (actual,) = run_layer("CumSum", [np.float32([1, 2, 3])], [(3,)], {name: 1})
         assert actual.tolist() == expected
 
 
@@ -459,7 +430,7 @@ def test_default_of_a_dense_tensor_is_zero():
     for more, default in (([], 0), ([StoredInput(np.float32([0.5]))], 0.5), ([StoredInput(np.int32(2))], 2)):
         expected = np.full((3, 4), default, np.float32)
         expected[[0, 2], [1, 2]] = 5, 6
-        (actual,) = run("SparseToDense", [indices, shape, values, *more], [(3, 4)])
+        (actual,) = run_layer("SparseToDense", [indices, shape, values, *more], [(3, 4)])
         np.testing.assert_array_equal(actual, expected)
 
 
@@ -473,7 +444,7 @@ def test_outputs_of_unique_are_those_on_request(names):
             "return_counts": [1, 1, 2, 0] if is_sorted else [2, 1, 1, 0],
         }
         data = {"sorted": is_sorted, **dict.fromkeys(names, 1)}
-        actual = run("Unique", [x], [(4,)] * (1 + len(names)), data, is_dynamic=True)
+        actual = run_layer("Unique", [x], [(4,)] * (1 + len(names)), data, may_be_dynamic=True)
         assert [value.tolist() for value in actual] == [expected[name] for name in ("", *names)]
 
 
@@ -491,7 +462,7 @@ def test_largest_elements_are_along_an_axis_or_in_an_image(axis, count, has_valu
         expected = values if has_values else chosen
     else:
         expected = np.stack([chosen, values] if has_values else [chosen], axis=1)
-    (actual,) = run("ArgMax", [x], [expected.shape], data)
+    (actual,) = run_layer("ArgMax", [x], [expected.shape], data)
     assert actual.dtype == np.float32
     np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
@@ -501,10 +472,10 @@ def test_single_output_of_top_k_holds_values_or_indices():
     order = np.argsort(-x, axis=1)[:, :2]
     for precision, expected in (("FP32", np.take_along_axis(x, order, 1)), ("I32", order)):
         data = {"axis": 1, "sort": "value"}
-        (actual,) = run("TopK", [x, k], [(2, 2)], data, precisions=[precision])
+        (actual,) = run_layer("TopK", [x, k], [(2, 2)], data, precisions=[precision])
         np.testing.assert_allclose(actual, expected, rtol=1e-6)
     for sort, is_stable in (("none", False), ("value", True), ("index", True)):
-        net = build("TopK", [x, k], [(2, 2), (2, 2)], {"sort": sort}, precisions=["FP32", "I32"])
+        net = build_layer("TopK", [x, k], [(2, 2), (2, 2)], {"sort": sort}, precisions=["FP32", "I32"])
         (layer,) = net.read().graph.find_layers("TopK")
         assert layer.attributes["stable"] == is_stable
 
@@ -516,14 +487,14 @@ def test_updates_are_scattered_along_the_axis():
         expected = x.copy()
         inside = places % 3 if expected_axis == 0 else places
         np.put_along_axis(expected[:2] if expected_axis else expected[:, :2], inside, updates, expected_axis)
-        (actual,) = run(type, [x, inside, updates], [(3, 4)], axis)
+        (actual,) = run_layer(type, [x, inside, updates], [(3, 4)], axis)
         np.testing.assert_array_equal(actual, expected)
 
 
 def test_tokens_of_a_tree_are_unified():
     steps, parents = np.float32([[[1, 2]], [[3, 4]]]), np.int32([[[0, 0]], [[1, 0]]])
     inputs = [steps, parents, np.int32([2]), StoredInput(np.int32([9]))]
-    (actual,) = run("GatherTree", inputs, [(2, 1, 2)])
+    (actual,) = run_layer("GatherTree", inputs, [(2, 1, 2)])
     assert actual.dtype == np.float32
     assert actual.tolist() == [[[2, 1]], [[3, 4]]]
 
@@ -546,10 +517,10 @@ def test_indices_of_embeddings_may_be_floats(dtype):
         ("EmbeddingBagOffsetsSum", [np.array([0, 2], dtype)], [TABLE[0] + TABLE[2], TABLE[4]]),
         ("EmbeddingSegmentsSum", [np.array([0, 0, 2], dtype), store(3)], [TABLE[0] + TABLE[2], zero, TABLE[4]]),
     ):
-        (actual,) = run(type, [TABLE, indices, *inputs], [(len(expected), 3)])
+        (actual,) = run_layer(type, [TABLE, indices, *inputs], [(len(expected), 3)])
         np.testing.assert_allclose(actual, expected, rtol=1e-6)
     packed, weights = np.array([[0, 2], [4, 1]], dtype), np.float32([[1, 2], [-1, 0]])
-    (actual,) = run("EmbeddingBagPackedSum", [TABLE, packed, weights], [(2, 3)])
+    (actual,) = run_layer("EmbeddingBagPackedSum", [TABLE, packed, weights], [(2, 3)])
     np.testing.assert_allclose(actual, [first, second], rtol=1e-6)
 
 
@@ -557,7 +528,7 @@ def test_indices_of_embeddings_may_be_floats(dtype):
 def test_segments_are_summed(type, divisors):
     table = make_random(6, 2, 3)
     indices, segments = np.float32([0, 2, 5, 1]), np.float32([0, 0, 0, 2])
-    (actual,) = run(f"SparseSegment{type}", [table, indices, segments], [(4, 2, 3)])
+    (actual,) = run_layer(f"SparseSegment{type}", [table, indices, segments], [(4, 2, 3)])
     expected = np.zeros((4, 2, 3), np.float32)
     expected[0] = (table[0] + table[2] + table[5]) / divisors[0]
     expected[2] = table[1] / divisors[1]
@@ -570,7 +541,7 @@ def test_rows_of_a_sparse_matrix_are_weighted():
     for more, factors in (([], (1, 1, 1)), ([weights], weights)):
         expected = [TABLE[0] * factors[0] + TABLE[2] * factors[1], TABLE[3], TABLE[4] * factors[2], TABLE[3]]
         inputs = [indices, values, shape, TABLE, default, *more]
-        (actual,) = run("ExperimentalSparseWeightedSum", inputs, [(4, 3)])
+        (actual,) = run_layer("ExperimentalSparseWeightedSum", inputs, [(4, 3)])
         np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
@@ -590,7 +561,7 @@ def test_rows_of_a_sparse_matrix_are_weighted():
 def test_strided_slices_have_inverted_masks(bounds, data, expected):
     x = make_random(2, 3, 4)
     inputs = [x, *(StoredInput(np.array(values, np.float32)) for values in bounds)]
-    (actual,) = run("StridedSlice", inputs, [x[expected].shape], data)
+    (actual,) = run_layer("StridedSlice", inputs, [x[expected].shape], data)
     np.testing.assert_array_equal(actual, x[expected])
 
 
@@ -614,7 +585,7 @@ def test_images_are_cropped_and_extended_before_interpolation(begin, end, types)
     rows, columns = 5 + begin + end, 6 + begin + end
     expected = np.pad(x, ((0, 0), (0, 0), *[(max(begin, 0), max(end, 0))] * 2))
     expected = expected[:, :, max(-begin, 0) :, max(-begin, 0) :][:, :, :rows, :columns]
-    net = build("Interp", [x], [(1, 2, rows, columns)], {"pad_beg": begin, "pad_end": end})
+    net = build_layer("Interp", [x], [(1, 2, rows, columns)], {"pad_beg": begin, "pad_end": end})
     assert find_types(net) == types
     check_declarations(net.read(), [x])
     np.testing.assert_allclose(net.run(x)[0], expected, rtol=1e-6)
@@ -626,7 +597,7 @@ def test_images_of_all_ranks_are_resampled(type, shape):
     x = make_random(*shape)
     output = (*shape[:2], *(2 * n for n in shape[2:]))
     for name in ("type", "sample_type"):
-        net = build("Resample", [x], [output], {name: type}, version=6)
+        net = build_layer("Resample", [x], [output], {name: type}, version=6)
         check_declarations(net.read(), [x])
         (layer,) = net.read().graph.find_layers("Interpolate")
         mode = type.lower().rpartition(".")[2].replace("bilinear", "linear")
@@ -641,7 +612,7 @@ def test_images_of_all_ranks_are_resampled(type, shape):
 def test_transformed_images_keep_their_size():
     """The identity, and a shift to the left by one pixel: coordinates are -1 at the first pixel, 1 after the last."""
     x = make_random(1, 2, 3, 4)
-    net = build("SpatialTransformer", [x, np.zeros((1, 6), np.float32)], [x.shape])
+    net = build_layer("SpatialTransformer", [x, np.zeros((1, 6), np.float32)], [x.shape])
     for shift, expected in ((0, x), (2 / 4, np.pad(x, ((0, 0), (0, 0), (0, 0), (0, 1)))[..., 1:])):
         theta = np.float32([[1, 0, 0, 0, 1, shift]])
         check_declarations(net.read(), [x, theta])
@@ -651,7 +622,7 @@ def test_transformed_images_keep_their_size():
 def test_largest_transformed_images_are_accepted(monkeypatch):
     monkeypatch.setattr("irrun.ir.legacy.resizing._LARGEST_GRID", 12)
     for shape, is_valid in (((1, 1, 3, 4), True), ((1, 1, 13, 1), False)):
-        net = build("SpatialTransformer", [np.zeros(shape, np.float32), np.zeros((1, 6), np.float32)], [shape])
+        net = build_layer("SpatialTransformer", [np.zeros(shape, np.float32), np.zeros((1, 6), np.float32)], [shape])
         if is_valid:
             assert net.read().outputs
         else:
@@ -677,7 +648,7 @@ def test_mean_and_variance_are_over_the_image(version, across, shape):
     x = make_random(*shape)
     axes = tuple(range(1 if across else 2, len(shape)))
     data = {"across_channels": across, "normalize_variance": 1, "eps": 0.5}
-    (actual,) = run("MVN", [x], [shape], data, version=version)
+    (actual,) = run_layer("MVN", [x], [shape], data, version=version)
     np.testing.assert_allclose(actual, normalize(x, axes, eps=0.5, outside=version < 4), rtol=1e-4, atol=1e-5)
 
 
@@ -688,9 +659,9 @@ def test_lengths_are_over_channels_or_samples(shape, across):
     axes = tuple(range(1, len(shape))) if across else (1,)
     expected = x / np.sqrt((x**2).sum(axis=axes, keepdims=True) + 0.1)
     data = {"across_spatial": across, "eps": 0.1}
-    (actual,) = run("Normalize", [x], [shape], data)
+    (actual,) = run_layer("Normalize", [x], [shape], data)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
-    (actual,) = run("Normalize", [x], [shape], data, {"weights": weights})
+    (actual,) = run_layer("Normalize", [x], [shape], data, {"weights": weights})
     np.testing.assert_allclose(actual, expected * weights.reshape(3, *[1] * (len(shape) - 2)), rtol=1e-5, atol=1e-6)
 
 
@@ -702,14 +673,14 @@ def test_local_responses_are_over_channels_or_the_image(names):
     same = sum(squares[:, 1:-1, i : i + 3, j : j + 3] for i in range(3) for j in range(3)) / 9
     for region, total in (("across", across), ("same", same), ("ACROSS", across)):
         data = {names[0]: 2, names[1]: 3, "alpha": 0.5, "beta": 0.75, "region": region}
-        (actual,) = run("Norm", [x], [x.shape], data)
+        (actual,) = run_layer("Norm", [x], [x.shape], data)
         np.testing.assert_allclose(actual, x / (2 + 0.5 * total) ** 0.75, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["epsilon", "eps"])
 def test_batch_normalization_divides_by_the_deviation(name):
     blobs = {"weights": np.float32([3, 0, 8]), "biases": np.float32([1, 2, 3])}
-    (actual,) = run("BatchNormalization", [X], [X.shape], {name: 1}, blobs)
+    (actual,) = run_layer("BatchNormalization", [X], [X.shape], {name: 1}, blobs)
     mean, variance = (blobs[key].reshape(3, 1, 1) for key in ("biases", "weights"))
     np.testing.assert_allclose(actual, (X - mean) / np.sqrt(variance + 1), rtol=1e-5, atol=1e-6)
 
@@ -726,7 +697,7 @@ def test_reductions_of_integers_are_integers(dtype):
         ("ReduceLogSumExp", np.log(np.exp(x).sum(1)).astype(np.float32)),
     ):
         for keeps in (True, False):
-            (actual,) = run(type, [x, axes], [(2, 1) if keeps else (2,)], {"keep_dims": keeps}, version=6)
+            (actual,) = run_layer(type, [x, axes], [(2, 1) if keeps else (2,)], {"keep_dims": keeps}, version=6)
             assert actual.dtype == expected.dtype
             np.testing.assert_allclose(actual.ravel(), expected, rtol=1e-5)
 
@@ -734,22 +705,22 @@ def test_reductions_of_integers_are_integers(dtype):
 def test_identity_is_added_to_each_row_of_six():
     x = make_random(2, 3, 4)
     expected = (x.reshape(4, 6) + np.float32([1, 0, 0, 0, 1, 0])).reshape(x.shape)
-    np.testing.assert_allclose(run("PowerFile", [x], [x.shape])[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(run_layer("PowerFile", [x], [x.shape])[0], expected, rtol=1e-6)
 
 
 def test_activation_of_an_activation_is_unsupported():
     for kind in ("activation", "Activation"):
         with pytest.raises(irrun.UnsupportedError, match=f"Activation:{kind}"):
-            irrun.compile_model(build("Activation", [X], [X.shape], {"type": kind}).read())
+            irrun.compile_model(build_layer("Activation", [X], [X.shape], {"type": kind}).read())
     with pytest.raises(irrun.ModelError, match="requires the attribute type"):
-        build("Activation", [X], [X.shape]).read()
+        build_layer("Activation", [X], [X.shape]).read()
 
 
 def test_names_of_layers_are_unique():
     """Names of added layers begin with that of the layer in the file."""
     blobs = {"weights": make_random(8, 5), "biases": make_random(8)}
     data = {"hidden_size": 2, "direction": "Forward"}
-    net = build("LSTMSequence", [make_random(1, 4, 3)], [(1, 4, 2), (1, 2), (1, 2)], data, blobs)
+    net = build_layer("LSTMSequence", [make_random(1, 4, 3)], [(1, 4, 2), (1, 2), (1, 2)], data, blobs)
     names = [layer.name for layer in net.read().graph.layers if layer.type != "Parameter"]
     assert len(set(names)) == len(names)
     assert all(name.startswith("the layer") for name in names)
