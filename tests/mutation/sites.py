@@ -265,7 +265,11 @@ class _Finder:
                 return
             self._visit_expression(node.func, scope)
             for argument in node.args:
-                self._visit_expression(argument, scope)
+                if _get_name(node.func) == "reshape" and ast.unparse(argument) == "-1":
+                    assert isinstance(argument, ast.UnaryOp)
+                    self._add("constant", self._span(argument.operand), "(0)", scope)  # -2 means the same to NumPy
+                else:
+                    self._visit_expression(argument, scope)
             for keyword in node.keywords:
                 if keyword.arg == "default":
                     self._mutate_default(keyword.value, None, scope)
