@@ -196,6 +196,14 @@ def test_cosine_does_not_depend_on_the_magnitude(scale):
     assert measure(scale * np.float64([3, 4]), scale * np.float64([4, 3])).cosine == pytest.approx(0.96)
 
 
+@pytest.mark.parametrize("other", [NAN, INF, -INF])
+def test_elements_that_are_not_finite_do_not_affect_the_cosine(other):
+    value, reference = np.float32([other, 3, 4]), np.float32([1, 4, 3])
+    for result in (measure(value, reference), measure(reference, value)):
+        assert result.cosine == pytest.approx(0.96)
+        assert (result.max_abs, result.rms, result.sqnr_db, result.differing) == (INF, INF, -INF, 3)
+
+
 def test_differences_of_tiny_values_beside_infinities_are_measured():
     result = measure(np.float64([INF, 1e-200]), np.float64([INF, 2e-200]))
     assert (result.max_abs, result.differing) == (1e-200, 1)
