@@ -452,3 +452,75 @@ def test_plan_names_each_layer_once(tmp_path):
     quantized = [e for e in entries if "of 8-bit codes to" in e.implementation]
     assert [e.operations for e in quantized][:2] == [("Convolution", "Add", "FakeQuantize")] * 2
     assert all(len(set(e.layers)) == len(e.layers) for e in entries)
+
+
+def multiply_by(weights, transpose_a=False):
+    """Return a function that appends the product of quantized data and weights [N, K]."""
+
+    def make(x):
+        return o.matmul(quantize(x, -1.51, 2.1), weights, transpose_a, True)
+
+    return make
+
+
+def scale_codes(*shape):
+    """Return weights of codes and a single scale."""
+    return o.constant(np.random.default_rng(0).integers(-127, 128, shape).astype(F32) / F32(512))
+
+
+def join(x, *limits):
+    return convolve(o.concat([quantize(x, *pair) for pair in limits], 1), (8, 8, 3, 3))
+
+
+def convolve_groups(x, groups, out_channels, in_channels):
+    filters = make_filters((groups, out_channels, in_channels, 3, 3))
+    return o.group_convolution(quantize(x, -2.0, 1.984375), filters, *[[1, 1]] * 4)
+
+
+def quantize_by(x, *shape):
+    """Quantize by limits of a shape."""
+    spread = np.linspace(1, 2, int(np.prod(shape)), dtype=F32).reshape(shape)
+    return quantize(x, -spread, spread)
+
+
+#: Name -> shape of the data, result, and whether it is computed on codes.
+CANDIDATES = {
+    "product": ([8, 32], multiply_by(scale_codes(52, 32)), True),
+    "product of batches": ([2, 8, 32], multiply_by(scale_codes(52, 32)), True),
+    "product of columns": ([32, 8], multiply_by(scale_codes(52, 32), True), False),
+    "product of 30 columns": ([8, 30], multiply_by(scale_codes(52, 30)), False),
+    "product with batches of weights": ([2, 8, 32], multiply_by(scale_codes(2, 52, 32)), False),
+    "product of other weights": ([8, 32], multiply_by(o.constant(RNG.normal(size=(52, 32)).astype(F32))), False),
+    "product of a vector": ([32], multiply_by(scale_codes(52, 32)), False),
+    "product of several formats": (
+        [8, 32],
+        lambda x: o.matmul(quantize_by(x, 32), scale_codes(52, 32), False, True),
+        False,
+    ),
+    "rows with limits": ([1, 4, 9, 9], lambda x: convolve(quantize_by(x, 9, 1), (8, 4, 3, 3)), False),
+    "values of one format": ([1, 4, 9, 9], lambda x: join(x, (-2.0, 1.984375), (-2.0, 1.984375)), True),
+    "values of two formats": ([1, 4, 9, 9], lambda x: join(x, (-2.0, 1.984375), (-1.0, 0.9921875)), False),
+    "values of one format and others": (
+        [1, 4, 9, 9],
+        lambda x: convolve(o.concat([quantize(x, -2.0, 1.984375), x], 1), (8, 8, 3, 3)),
+        False,
+    ),
+    "groups of 4 channels": ([1, 8, 9, 9], lambda x: convolve_groups(x, 2, 4, 4), True),
+    "groups with 6 results": ([1, 8, 9, 9], lambda x: convolve_groups(x, 2, 6, 4), False),
+    "groups of 6 channels": ([1, 12, 9, 9], lambda x: convolve_groups(x, 2, 4, 6), False),
+    "groups of single results": ([1, 8, 9, 9], lambda x: convolve_groups(x, 2, 1, 4), False),
+    "single channels with 4 results": ([1, 4, 9, 9], lambda x: convolve_groups(x, 4, 4, 1), False),
+}
+
+
+@pytest.mark.parametrize("name", CANDIDATES)
+def test_operations_on_codes_have_the_expected_form(name, tmp_path):
+    shape, make, is_on_codes = CANDIDATES[name]
+    x = o.parameter(shape, F32)
+    path = save(tmp_path, x, o.relu(make(x)))
+    fast, plain = irrun.compile_model(path, jit=True), irrun.compile_model(path, optimize=False)
+    assert count_codes(fast) == is_on_codes
+    value = np.random.default_rng(0).normal(size=shape).astype(F32)
+    error = np.abs(fast(value)[0] - plain(value)[0])
+    assert np.median(error) < 1e-4  # values between two levels may move to the other
+    assert count_codes(irrun.compile_model(path, jit=True, weights_memory=0)) == 0
