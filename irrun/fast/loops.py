@@ -132,7 +132,7 @@ class SequenceLoop:
             value = np.broadcast_to(value, (count, *value.shape))
         if value.ndim == 1:
             value = value[:, np.newaxis]
-        if entry.stride < 0:
+        if entry.stride <= 0:
             value = value[::-1]
         axis = normalize_axis(entry.axis, value.ndim - 1)
         shape = value.shape[1:]
@@ -219,12 +219,13 @@ def _iterate_with(
     collectors = [(output.entry.result, output.add) for output in outputs]
     edges = [(edge.result, edge.parameter) for edge in body.back_edges]
     run = body.run
-    limit = min((slicer.count for slicer in slicers), default=None)
+    shortest = min(slicers, key=lambda slicer: slicer.count, default=None)
     iteration = 0
     is_running = True
     while is_running:
-        if iteration == limit:
-            raise InputError(f"iteration {iteration} is out of range: a sliced input has {limit} slices")
+        if shortest is not None and iteration == shortest.count:
+            port = shortest.entry.port
+            raise InputError(f"iteration {iteration} is out of range: input {port} has {shortest.count} slices")
         for parameter, slices in sliced:
             arguments[parameter] = slices[iteration]
         results = run(arguments, iteration)
