@@ -71,6 +71,26 @@ def test_values_of_all_types_are_restored(tmp_path, value):
     assert np.array_equal(restored, value) or restored.tobytes() == value.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (np.float32([[1, -2]]), np.float32([[1, -2]])),
+        (np.array([1.5, -0.0], ml_dtypes.bfloat16), np.uint16([0x3FC0, 0x8000])),
+        (np.array(["a", "ü"], object), np.array(["a", "ü"])),
+    ],
+    ids=["native", "bits", "text"],
+)
+def test_members_are_arrays_that_numpy_reads(value, stored):
+    file = io.BytesIO()
+    with (writer := trace_file.TraceWriter(file)).archive:
+        writer.write("x.npy", value)
+    file.seek(0)
+    with np.load(file) as archive:
+        member = archive["x"]
+    assert member.dtype == stored.dtype
+    np.testing.assert_array_equal(member, stored)
+
+
 def test_trace_contains_bodies_and_any_layer_can_be_replayed(tmp_path):
     x = np.load(EXAMPLE / "input.npy")
     model = irrun.read_model(EXAMPLE / "model.xml")
