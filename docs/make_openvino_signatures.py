@@ -24,7 +24,7 @@ from __future__ import annotations
 __all__ = ["SIGNATURES"]
 
 #: By function: the first opset with this signature, the type of the operation, and its parameters. A default is listed
-#: where the specification has none.
+#: where the specification has none or another one.
 SIGNATURES: dict[str, tuple[tuple[int, str, str], ...]] = {
 '''
 #: Functions of different names than their operations.
@@ -34,13 +34,15 @@ LAST_OPSET = 17
 
 def describe(function: object, operation: object) -> str:
     """Return the parameters of a function, separated by spaces."""
-    required = {attribute.name for attribute in operation.attributes if attribute.required}
+    defaults = {a.name: None if a.required else str(a.default).lower() for a in operation.attributes}
     parts = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        has_default = parameter.name in required and isinstance(parameter.default, (bool, int, float, str))
-        parts.append(f"{parameter.name}={parameter.default}" if has_default else parameter.name)
+        default = parameter.default
+        is_value = isinstance(default, (bool, int, float, str)) and parameter.name in defaults
+        has_default = is_value and str(default).lower() != defaults[parameter.name]
+        parts.append(f"{parameter.name}={default}" if has_default else parameter.name)
     return " ".join(parts)
 
 

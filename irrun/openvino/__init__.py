@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from irrun.openvino import layout_helpers as layout_helpers
 from irrun.openvino.async_queue import AsyncInferQueue as AsyncInferQueue
+from irrun.openvino.batch import get_batch as get_batch
+from irrun.openvino.batch import set_batch as set_batch
 from irrun.openvino.compiled_model import CompiledModel as CompiledModel
 from irrun.openvino.core import Core as Core
 from irrun.openvino.core import compile_model as compile_model
@@ -24,8 +26,6 @@ from irrun.openvino.infer_request import ProfilingInfo as ProfilingInfo
 from irrun.openvino.infer_request import VariableState as VariableState
 from irrun.openvino.layout import Layout as Layout
 from irrun.openvino.model import Model as Model
-from irrun.openvino.model import get_batch as get_batch
-from irrun.openvino.model import set_batch as set_batch
 from irrun.openvino.node import ConstOutput as ConstOutput
 from irrun.openvino.node import DescriptorTensor as DescriptorTensor
 from irrun.openvino.node import DiscreteTypeInfo as DiscreteTypeInfo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -28,6 +29,7 @@ __all__ = [
     "make_assign",
     "make_binary",
     "make_constant",
+    "make_filled_constant",
     "make_parameter",
     "make_read_value",
     "make_result",
@@ -157,13 +159,13 @@ def make_constant(value: Any, dtype: Any = None, name: str | None = None, **keyw
 
     if isinstance(value, ElementType | Type):  # constant(type, shape, values)
         return make_constant(np.asarray(keywords.pop("value", 0)), value, name)
+    if value is None:
+        raise TypeError("a Constant requires a value, found None")
     source = value._to_values() if isinstance(value, Tensor) else np.asarray(value)
     if isinstance(value, Tensor) and dtype is None:
         dtype = value.element_type
-    if dtype is None and isinstance(value, float):
-        dtype = np.float32
     if isinstance(dtype, type) and dtype in (int, float):
-        dtype = np.int64 if dtype is int else np.float32
+        dtype = np.int32 if dtype is int else np.float32
     element_type = ElementType.of(source.dtype) if dtype is None else to_element_type(dtype)
     if element_type is None:
         raise RuntimeError("a Constant requires an element type")
@@ -193,6 +195,29 @@ def make_parameter(shape: Any, dtype: Any = np.float32, name: str | None = None)
     node = Node("Parameter", "opset1", name=name)
     node._declare(to_element_type(dtype), PartialShape(shape)._to_irrun())
     return node
+
+
+def make_filled_constant(element_type: Any, shape: Any, values: Any) -> Node:
+    """Create a Constant of a shape.
+
+    Args:
+        element_type: The element type.
+        shape: The shape.
+        values: The elements in order, or one value for all.
+
+    Raises:
+        RuntimeError: The number of values does not fit the shape.
+    """
+    lengths = tuple(PartialShape(shape).to_shape())
+    source = np.asarray(values)
+    if source.size == 1:
+        source = np.full(lengths, source.reshape(-1)[0], source.dtype)
+    elif source.size != math.prod(lengths):
+        raise RuntimeError(
+            f"Did not get the expected number of literals for a constant of shape {PartialShape(shape)} "
+            f"(got {source.size}, expected 1 or {math.prod(lengths)})."
+        )
+    return make_constant(source.reshape(lengths), element_type)
 
 
 def make_result(data: Any, name: str | None = None) -> Node:
@@ -320,12 +345,15 @@ def _make_factory(name: str, operation: Operation, declarations: Sequence[str]) 
             value = values.get(parameter)
             if parameter in _DICT_PARAMETERS and parameter not in attributes:
                 bound.update(value or {})
-            elif _RENAMED.get(parameter, parameter) in attributes:
-                bound[_RENAMED.get(parameter, parameter)] = value
+            elif parameter in attributes or _RENAMED.get(parameter) in attributes:
+                if value is not None:
+                    bound[parameter if parameter in attributes else _RENAMED[parameter]] = value
             elif isinstance(value, (list, tuple)) and any(isinstance(v, (Node, ConstOutput)) for v in value):
                 inputs.extend(value)
             else:
                 inputs.append(value)
+        if "dilations" in attributes and "strides" in bound:
+            bound.setdefault("dilations", [1] * len(bound["strides"]))
         return create_node(operation.type, f"opset{operation.since}", inputs, bound, friendly_name)
 
     factory.__name__ = factory.__qualname__ = name

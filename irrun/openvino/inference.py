@@ -21,6 +21,7 @@ from irrun.element_types import ElementType
 from irrun.errors import IrrunError
 from irrun.openvino.node import Node, Output, PortData
 from irrun.openvino.unknown_shapes import get_unknown_ranks
+from irrun.openvino.unknown_types import get_unknown_types
 from irrun.ops._support import registry
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
 from irrun.ops._support.operation import Operation
@@ -101,8 +102,8 @@ def infer_node(node: Node) -> None:
     for k in (0, 1):
         try:
             results.append(_sample_outputs(node, [None if i is None else i[k] for i in inputs], k, count))
-        except (IrrunError, ValueError, IndexError) as error:
-            if is_static and node._type in _STRICT:
+        except (IrrunError, ValueError, IndexError, TypeError) as error:
+            if is_static and k == 0 and _is_strict(node) and not isinstance(error, TypeError):
                 raise RuntimeError(_describe_failure(node, str(error))) from None
             results.append(_make_unknown(node, [None if i is None else i[k] for i in inputs], count))
         if is_static and not _depends_on_values(node, inputs):
@@ -117,8 +118,46 @@ def infer_node(node: Node) -> None:
         port.samples = (first, second)
 
 
-#: Operations that report inputs of wrong shapes.
-_STRICT = frozenset(RULES) | {"Reshape", "Concat", "Gather", "Transpose", "Add", "Subtract", "Multiply", "Divide"}
+#: Operations that report inputs of wrong shapes, in addition to elementwise ones. Whether the kernels of others fail
+#: may depend on values that are unknown.
+_STRICT = frozenset(RULES) | {
+    "BatchToSpace",
+    "Broadcast",
+    "Clamp",
+    "Concat",
+    "ConvolutionBackpropData",
+    "DepthToSpace",
+    "Gather",
+    "GatherElements",
+    "GatherND",
+    "GroupConvolutionBackpropData",
+    "Interpolate",
+    "LRN",
+    "LogSoftmax",
+    "Pad",
+    "Reshape",
+    "ShuffleChannels",
+    "Slice",
+    "Softmax",
+    "SpaceToBatch",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "StridedSlice",
+    "Transpose",
+    "Unsqueeze",
+    "VariadicSplit",
+}
+
+#: Operations that accept attributes that the kernels reject.
+_LENIENT = ("CumSum", "FakeQuantize")
+
+
+def _is_strict(node: Node) -> bool:
+    operation = find_operation(node)
+    is_elementwise = operation is not None and operation.folding == "elementwise"
+    is_reduction = node._type.startswith("Reduce")
+    return (is_elementwise or is_reduction or node._type in _STRICT) and node._type not in _LENIENT
 
 
 def _describe_failure(node: Node, message: str) -> str:
@@ -268,7 +307,7 @@ def _make_sample(array: Array, keep_value: bool) -> Sample:
 
 def _make_unknown(node: Node, inputs: Sequence[Sample | None], count: int) -> list[Sample]:
     """Return samples of unknown sizes, with the rank where it is known."""
-    element_type = _guess_element_type(node, inputs)
+    element_types = get_unknown_types(node._type, _bind_attributes(node), inputs, count)
     ranks = get_unknown_ranks(node._type, inputs)
     results = []
     for i in range(count):
@@ -276,20 +315,17 @@ def _make_unknown(node: Node, inputs: Sequence[Sample | None], count: int) -> li
         shape = None if rank is None else (1,) * rank
         unknown = frozenset(range(rank or 0))
         port = node._ports[i] if i < len(node._ports) else PortData()
-        results.append(Sample(port.element_type or element_type, shape, None, unknown))
+        results.append(Sample(port.element_type or element_types[i], shape, None, unknown))
     return results
 
 
-def _guess_element_type(node: Node, inputs: Sequence[Sample | None]) -> ElementType | None:
-    for name in ("destination_type", "output_type", "index_element_type"):
-        value = node._attributes.get(name)
-        if isinstance(value, ElementType):
-            return value
-        if isinstance(value, str):
-            return ElementType.parse(value)
-    if node._type in ("ShapeOf", "NonZero"):
-        return ElementType.parse("i64")
-    return inputs[0].element_type if inputs and inputs[0] is not None else None
+def _bind_attributes(node: Node) -> Mapping[str, Any]:
+    """Return the attributes of a node, with defaults where its operation is known."""
+    operation = find_operation(node)
+    try:
+        return node._attributes if operation is None else operation.bind(node._attributes)
+    except IrrunError:
+        return node._attributes
 
 
 def _sample_rule(

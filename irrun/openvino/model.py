@@ -11,12 +11,13 @@ from irrun.ir.weights import Weights
 from irrun.openvino import graph_conversion
 from irrun.openvino.element_type import Type
 from irrun.openvino.errors import translate_errors
+from irrun.openvino.fixed_shapes import relax_fixed_shapes
 from irrun.openvino.inference import infer_node
 from irrun.openvino.node import ConstOutput, Node, Output, PortData, as_output
 from irrun.openvino.runtime_info import OVAny, RTMap, parse_rt_info, unwrap
 from irrun.openvino.shape import PartialShape, Shape
 
-__all__ = ["Model", "find_port", "get_batch", "set_batch"]
+__all__ = ["Model", "find_port"]
 
 _RT_INFO_ERROR = "Cannot get runtime attribute. Path to runtime attribute is incorrect."
 
@@ -57,12 +58,15 @@ class Model:
         for node in self.get_ordered_ops():
             if node._type == "Parameter" and not any(node is p for p in self._parameters):
                 raise RuntimeError(f"Model references undeclared parameters: {node.get_friendly_name()}")
+        for node in (*self._parameters, *self._results):
+            _name_tensor(node)
 
     @staticmethod
     def _from_ir(ir: IrModel) -> Model:
         """Return the model for one of irrun."""
         parts = graph_conversion.read_graph(ir)
-        model = Model(parts.results, parts.sinks, parts.parameters, ir.name)
+        model = Model([], name=ir.name)
+        model._results, model._sinks, model._parameters = parts.results, parts.sinks, parts.parameters
         model._rt_info = parse_rt_info(ir.rt_info)
         model._weights = ir.weights
         model._path = ir.path
@@ -290,6 +294,7 @@ class Model:
             else:
                 result = _make_result(source)
                 self._results.append(result)
+            _name_tensor(result)
             added.append(Output(result, 0))
         return added
 
@@ -351,6 +356,8 @@ class Model:
     def reshape(self, partial_shape: Any, variables_shapes: Mapping[str, Any] | None = None) -> None:
         """Change the shapes of inputs, and infer all other shapes anew.
 
+        Targets of Reshapes that are constants are adapted as in OpenVINO; see `relax_fixed_shapes`.
+
         Args:
             partial_shape: The shape of the only input, or a mapping from inputs, their indices or tensor names to
                 shapes.
@@ -374,6 +381,7 @@ class Model:
                 f"Invoked with: {partial_shape!r}"
             )
         previous = [(node, node._ports[0].shape) for node, _ in new_shapes]
+        relax_fixed_shapes(self.get_ordered_ops())
         try:
             for node, shape in new_shapes:
                 node._declare(node._ports[0].element_type, shape._to_irrun())
@@ -415,7 +423,8 @@ class Model:
         def get(nodes: list[Node]) -> list[Node]:
             return [copies[node._id] for node in nodes]
 
-        model = Model(get(self._results), get(self._sinks), get(self._parameters), self._friendly_name or self._name)
+        model = Model([])
+        model._results, model._sinks, model._parameters = map(get, (self._results, self._sinks, self._parameters))
         model._friendly_name = self._friendly_name
         model._rt_info = _copy_values(self._rt_info)
         model._weights, model._path, model._source_version = self._weights, self._path, self._source_version
@@ -493,11 +502,14 @@ class Model:
 def _make_result(value: Any) -> Node:
     if isinstance(value, Node) and value._type == "Result":
         return value
-    output = as_output(value)
-    result = Node("Result", "opset1", [output], {})
-    producer = output._node.get_friendly_name()
-    result._friendly_name = f"{producer}/sink_port_{output._index}"
-    return result
+    return Node("Result", "opset1", [as_output(value)], {})
+
+
+def _name_tensor(node: Node) -> None:
+    """Name the tensor of a Parameter or Result after the node if it has no name."""
+    data = node._get_port(0)
+    if not data.names and not node._ports[0].names:
+        data.names = {node.get_friendly_name()}
 
 
 def _copy_node(node: Node, sources: Sequence[Output | None]) -> Node:
@@ -550,49 +562,3 @@ def find_port(ports: Sequence[Any], key: int | str | None, kind: str, call: str)
     if not 0 <= key < len(ports):
         raise IndexError(f"{kind} index {key} is out of range: this->size() is {len(ports)}")
     return ports[key]
-
-
-def _find_batch_inputs(model: Model) -> list[tuple[Node, int]]:
-    found = [(p, p.layout.get_index_by_name("N")) for p in model.parameters if p.layout.has_name("N")]
-    if not found:
-        names = "\n".join(
-            f"{i}: {{ name='{port.get_any_name() if port.names else ''}', shape={port.partial_shape}, "
-            f"layout={port.node.layout}, no batch specified }}"
-            for i, port in enumerate(model.inputs)
-        )
-        raise RuntimeError(
-            "Get original batch size fails due to batch is not set in any layout for any input. "
-            f"Available inputs:\n{names}\n---\nPlease use 'set_layout' API to set layout with batch dimension, e.g. "
-            '`Model->get_parameters()[index]->set_layout("NCHW");`'
-        )
-    return found
-
-
-def get_batch(model: Model) -> Any:
-    """Return the batch size as a `Dimension`, according to the layouts of the inputs.
-
-    Raises:
-        RuntimeError: No layout has a batch dimension.
-    """
-    node, axis = _find_batch_inputs(model)[0]
-    return node.partial_shape[axis]
-
-
-def set_batch(model: Model, batch_size: Any = -1) -> None:
-    """Set the batch size of all inputs whose layouts have a batch dimension.
-
-    Args:
-        model: The model.
-        batch_size: An integer or a `Dimension`.
-
-    Raises:
-        RuntimeError: No layout has a batch dimension.
-    """
-    from irrun.openvino.shape import Dimension
-
-    new_shapes = {}
-    for node, axis in _find_batch_inputs(model):
-        shape = node.partial_shape
-        shape[axis] = batch_size if isinstance(batch_size, Dimension) else Dimension(batch_size)
-        new_shapes[Output(node, 0)] = shape
-    model.reshape(new_shapes)

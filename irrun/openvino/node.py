@@ -11,6 +11,7 @@ from irrun import shapes
 from irrun.element_types import ElementType
 from irrun.ir.constant import Constant
 from irrun.ir.graph import Body
+from irrun.openvino.constant_value import ConstantValue
 from irrun.openvino.element_type import Type, to_element_type
 from irrun.openvino.layout import Layout, to_layout
 from irrun.openvino.ports import ConstOutput as ConstOutput
@@ -26,11 +27,11 @@ __all__ = ["ConstOutput", "DescriptorTensor", "DiscreteTypeInfo", "Input", "Node
 
 _counter = itertools.count()
 
-#: The C++ names of element types, which the representations of Parameters and Constants contain.
-_C_NAMES = {"f32": "float", "f64": "double", "boolean": "char", "f16": "float16", "bf16": "bfloat16"}
+#: The C++ names of element types, which the representations of Parameters contain. Integers are named as in `uint8_t`.
+_C_NAMES = {"f32": "float", "f64": "double", "boolean": "char", "f16": "float16", "bf16": "bfloat16", "nf4": "nfloat4"}
 
 
-class Node:
+class Node(ConstantValue):
     """An operation of a graph.
 
     Args:
@@ -87,9 +88,11 @@ class Node:
         name = self.get_friendly_name()
         ports = [self._get_port(i) for i in range(len(self._ports))]
         shown = [str(PartialShape._from_irrun(port.shape)) for port in ports]
-        if self._type in ("Parameter", "Constant"):
+        if self._type == "Parameter":
             element_type = ports[0].element_type.name if ports[0].element_type else "dynamic"
-            shown.append(_C_NAMES.get(element_type, element_type))
+            is_integer = element_type[1:].isdecimal() and element_type[0] in "iu"
+            c_integer = f"{'u' * (element_type[0] == 'u')}int{element_type[1:]}_t"
+            shown.append(c_integer if is_integer else _C_NAMES.get(element_type, element_type))
         return f"<{self._type}: '{name}' ({', '.join(shown)})>"
 
     # -- identity
@@ -247,6 +250,10 @@ class Node:
         """Set the element type of a Parameter."""
         self._declare(to_element_type(element_type), self._ports[0].shape)
 
+    def get_shape(self) -> Shape:
+        """Return the static shape of the only output."""
+        return self.shape
+
     @property
     def shape(self) -> Shape:
         """The static shape of the only output."""
@@ -332,29 +339,6 @@ class Node:
         for tensor, result in zip(output_values, results, strict=False):
             tensor._assign(result)
         return True
-
-    def get_data(self, **_: Any) -> Any:
-        """Return the value of a Constant as an array."""
-        return self.data
-
-    def get_vector(self) -> Any:
-        """Return the elements of a Constant as a flat array."""
-        return self.data.reshape(-1)
-
-    @property
-    def data(self) -> Any:
-        """The value of a Constant as an array."""
-        from irrun.openvino.tensor import Tensor
-
-        if self._constant is None:
-            raise AttributeError(f"{self!r} is not a Constant")
-        return Tensor._from_values(self._constant.to_array(), self._constant.element_type).data
-
-    def get_value_strides(self) -> Any:
-        """Return the distances of the elements of a Constant in bytes."""
-        from irrun.openvino.shape import Strides
-
-        return Strides(self.data.strides)
 
     # -- operators
 

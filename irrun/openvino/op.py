@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from irrun.openvino.factories import make_assign as assign
-from irrun.openvino.factories import make_constant, make_parameter
+from irrun.openvino.factories import make_constant, make_filled_constant, make_parameter
 from irrun.openvino.factories import make_read_value as read_value
 from irrun.openvino.node import Node
-from irrun.openvino.shape import PartialShape
 
 __all__ = ["Constant", "Parameter", "Result", "assign", "read_value"]
 
@@ -30,10 +29,7 @@ class Constant(metaclass=_NodeClass):
     def __new__(cls, *arguments: Any, **keywords: Any) -> Any:
         """Create the node; see the class."""
         if len(arguments) == 3:
-            import numpy as np
-
-            element_type, shape, values = arguments
-            return make_constant(np.asarray(values).reshape(list(PartialShape(shape).to_shape())), element_type)
+            return make_filled_constant(*arguments)
         keywords.pop("shared_memory", None)
         return make_constant(*arguments[:1], **keywords)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 __all__ = ["SIGNATURES"]
 
 #: By function: the first opset with this signature, the type of the operation, and its parameters. A default is listed
-#: where the specification has none.
+#: where the specification has none or another one.
 SIGNATURES: dict[str, tuple[tuple[int, str, str], ...]] = {
     "abs": ((1, "Abs", "node name"),),
     "absolute": ((1, "Abs", "node name"),),
@@ -288,7 +288,7 @@ SIGNATURES: dict[str, tuple[tuple[int, str, str], ...]] = {
     ),
     "multiply": ((1, "Multiply", "left_node right_node auto_broadcast name"),),
     "mvn": (
-        (2, "MVN", "data across_channels normalize_variance eps=1e-09 name"),
+        (2, "MVN", "data across_channels=False normalize_variance=False eps=1e-09 name"),
         (6, "MVN", "data axes normalize_variance eps eps_mode name"),
     ),
     "negative": ((1, "Negative", "node name"),),

@@ -27,6 +27,8 @@ CASES: dict[str, Any] = {
     "concat": lambda ops, x: ops.concat([x, x], 1),
     "convert": lambda ops, x: ops.convert(x, "i32"),
     "elu": lambda ops, x: ops.elu(x, 0.5),
+    "gather_elements": lambda ops, x: ops.gather_elements(x, np.zeros((1, 3, 4, 4), np.int64)),
+    "lrn": lambda ops, x: ops.lrn(x, np.array([1], np.int64)),
     "gather": lambda ops, x: ops.gather(x, np.array([0, 2], np.int32), np.array(2, np.int32)),
     "gelu": lambda ops, x: ops.gelu(x, "tanh"),
     "group_norm": lambda ops, x: ops.mvn(x, np.array([2, 3], np.int64), True, 1e-5, "inside_sqrt"),
@@ -132,3 +134,157 @@ def test_nodes_are_rewired(ov: Any) -> None:
     model.validate_nodes_and_infer_types()
     assert ov.compile_model(model, "CPU")(np.array([-1, 2], np.float32))[0].tolist() == [1, 2]
     assert [n.get_type_name() for n in model.get_ordered_ops()] == ["Parameter", "Negative", "Abs", "Result"]
+
+
+def test_defaults_of_functions_are_those_of_openvino(oracle: Any, irrun_ov: Any) -> None:
+    """Some differ from the defaults of the specification, or the specification has none."""
+    data = np.random.default_rng(0).random((2, 3, 4, 4), np.float32)
+
+    def compute(ov: Any, opset: int, function: Any, values: Any) -> Any:
+        ops = import_submodule(ov, f"opset{opset}")
+        x = ops.parameter(list(values.shape), np.float32)
+        outputs = function(ops, x).outputs()
+        config = {"INFERENCE_PRECISION_HINT": "f32"}
+        return ov.compile_model(ov.Model(outputs, [x], "model"), "CPU", config)(values).to_tuple()
+
+    filters = np.ones((3, 2, 3, 3), np.float32)
+    cases: list[tuple[int, Any, Any]] = [
+        (2, lambda ops, x: ops.mvn(x), data),
+        (8, lambda ops, x: ops.convolution_backprop_data(x, filters, [2, 2]), data),
+        (8, lambda ops, x: ops.ctc_greedy_decoder_seq_len(x, np.full(2, 3, np.int32), None, False), data[:, 0]),
+    ]
+    for case in cases:
+        for actual, expected in zip(compute(irrun_ov, *case), compute(oracle, *case), strict=True):
+            assert actual.dtype == expected.dtype
+            np.testing.assert_allclose(actual, expected, 1e-4, 1e-5)
+
+
+#: Results of inputs of unknown rank: f is f16, i is i32, n is i64.
+UNKNOWN: dict[str, Any] = {
+    "adaptive_max_pool": lambda ops, f, i, n: ops.adaptive_max_pool(f, n, "i32"),
+    "convert_like": lambda ops, f, i, n: ops.convert_like(i, f),
+    "ctc": lambda ops, f, i, n: ops.ctc_greedy_decoder_seq_len(f, i, None, True, "i32", "i64"),
+    "equal": lambda ops, f, i, n: ops.equal(f, f),
+    "generate_proposals": lambda ops, f, i, n: ops.generate_proposals(f, f, f, f, 0.5, 0.5, 9, 9, roi_num_type="i32"),
+    "is_nan": lambda ops, f, i, n: ops.is_nan(f),
+    "matrix_nms": lambda ops, f, i, n: ops.matrix_nms(f, f, output_type="i32"),
+    "multinomial": lambda ops, f, i, n: ops.multinomial(f, n, "i32", True, False),
+    "nms": lambda ops, f, i, n: ops.non_max_suppression(f, f, n),
+    "non_zero": lambda ops, f, i, n: ops.non_zero(f, "i32"),
+    "one_hot": lambda ops, f, i, n: ops.one_hot(i, 3, np.float16(1), np.float16(0), -1),
+    "prior_box_clustered": lambda ops, f, i, n: ops.prior_box_clustered(n, n, {"offset": 0.5}),
+    "relu": lambda ops, f, i, n: ops.relu(f),
+    "select": lambda ops, f, i, n: ops.select(ops.equal(f, f), i, i),
+    "shape_of": lambda ops, f, i, n: ops.shape_of(f, "i32"),
+    "topk": lambda ops, f, i, n: ops.topk(f, n, 0, "max", "value", "i64"),
+    "unique": lambda ops, f, i, n: ops.unique(f, index_element_type="i32", count_element_type="i64"),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_types_do_not_depend_on_shapes(name: str, oracle: Any, irrun_ov: Any) -> None:
+    def get_types(ov: Any) -> list[str]:
+        ops = import_submodule(ov, "opset13")
+        shape = ov.PartialShape.dynamic()
+        inputs = [ops.parameter(shape, dtype) for dtype in (np.float16, np.int32, np.int64)]
+        return [output.get_element_type().get_type_name() for output in UNKNOWN[name](ops, *inputs).outputs()]
+
+    assert get_types(irrun_ov) == get_types(oracle)
+
+
+#: Graphs that no input can run; x has shape [2,3].
+INVALID: dict[str, Any] = {
+    "broadcast": lambda ops, x: ops.broadcast(x, np.array([4, 4])),
+    "clamp": lambda ops, x: ops.clamp(x, 2.0, 1.0),
+    "maximum": lambda ops, x: ops.maximum(x, np.zeros((4, 5), np.float32)),
+    "pad": lambda ops, x: ops.pad(x, np.array([1]), np.array([1]), "constant"),
+    "reduce_sum": lambda ops, x: ops.reduce_sum(x, np.array(5)),
+    "softmax": lambda ops, x: ops.softmax(x, 2),
+    "split": lambda ops, x: ops.split(x, np.array(1), 2),
+    "unsqueeze": lambda ops, x: ops.unsqueeze(x, np.array(9)),
+    "variadic_split": lambda ops, x: ops.variadic_split(x, np.array(1), np.array([1, 1])),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_invalid_nodes_are_reported_when_they_are_created(name: str, oracle: Any, irrun_ov: Any) -> None:
+    for ov in (oracle, irrun_ov):
+        ops = import_submodule(ov, "opset13")
+        with pytest.raises(RuntimeError, match="While validating node"):
+            INVALID[name](ops, ops.parameter([2, 3], np.float32))
+
+
+def test_tensors_of_new_models_are_named_after_their_nodes(oracle: Any, irrun_ov: Any) -> None:
+    for ov in (oracle, irrun_ov):
+        ops = import_submodule(ov, "opset13")
+        x, y = (ops.parameter([2], np.float32, name=name) for name in "xy")
+        y.output(0).set_names({"z"})
+        inner = ops.relu(x, name="inner")
+        model = ov.Model([ops.result(ops.abs(inner), name="first"), ops.add(inner, y)], [x, y], "model")
+        assert [port.names for port in model.inputs] == [{"x"}, {"z"}]
+        second = model.get_results()[1].get_friendly_name()
+        assert second.startswith("Result_")
+        assert [port.names for port in model.outputs] == [{"first"}, {second}]
+        assert inner.output(0).names == set()
+        added = model.add_outputs(inner.output(0))[0]
+        assert added.names == {added.get_node().get_friendly_name()}
+        late = ops.exp(inner)
+        model.add_results([ops.result(late, name="late")])
+        assert model.outputs[3].names == model.clone().outputs[3].names == set()
+        results = ov.compile_model(model, "CPU")({"x": np.array([-1, 2], np.float32), "z": np.ones(2, np.float32)})
+        assert results["first"].tolist() == [0, 2]
+
+
+def test_constants_are_like_those_of_openvino(oracle: Any, irrun_ov: Any) -> None:
+    def describe(ov: Any) -> list[Any]:
+        ops = import_submodule(ov, "opset13")
+        floats = ov.op.Constant(ov.Type.f32, ov.Shape([2, 2]), [1 / 3])
+        nibbles = ops.constant([1, 2, 3], ov.Type.u4)
+        parameters = [ops.parameter([1], dtype, name="x") for dtype in (np.uint8, np.int64, bool, np.float16)]
+        named = ops.constant(1, name="one")
+        return [
+            [ops.constant(value).get_element_type().get_type_name() for value in (1.5, [1.5], 1, True, np.float32(1))],
+            [ops.constant([1], dtype).get_element_type().get_type_name() for dtype in (int, float)],
+            floats.data.tolist(),
+            floats.get_value_strings(),
+            floats.get_byte_size(),
+            list(floats.get_strides()),
+            floats.get_data(dtype=np.int8).tolist(),
+            [nibbles.get_data(dtype=dtype).tolist() for dtype in (np.uint8, np.float32)],
+            nibbles.get_byte_size(),
+            ops.constant([True, False]).get_value_strings(),
+            [repr(node) for node in (*parameters, named)],
+        ]
+
+    assert describe(irrun_ov) == describe(oracle)
+    for ov in (oracle, irrun_ov):
+        with pytest.raises(TypeError):
+            import_submodule(ov, "opset13").constant(None)
+        with pytest.raises(RuntimeError, match="Did not get the expected number of literals"):
+            ov.op.Constant(ov.Type.f32, ov.Shape([3]), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_fixed_batch_in_front_of_a_matrix_product_follows_the_input(
+    is_transposed: bool, oracle: Any, irrun_ov: Any
+) -> None:
+    """The sample that creates LeNet relies on it."""
+    weights = np.random.default_rng(0).random((5, 6), np.float32)
+
+    def compute(ov: Any, batch: int) -> Any:
+        ops = import_submodule(ov, "opset8")
+        x = ops.parameter([4, 2, 3], np.float32)
+        x.set_layout(ov.Layout("N..."))
+        matrix = ops.reshape(x, np.array([4, 6]), False)
+        if is_transposed:
+            product = ops.matmul(ops.constant(weights), matrix, False, True)
+        else:
+            product = ops.matmul(matrix, ops.constant(weights), False, True)
+        flat = ops.reshape(product, np.array([20]), False)
+        model = ov.Model([flat], [x], "model")
+        ov.set_batch(model, batch)
+        data = np.arange(batch * 6, dtype=np.float32).reshape(batch, 2, 3)
+        return ov.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(data)[0]
+
+    for batch in (3, 4):
+        np.testing.assert_allclose(compute(irrun_ov, batch), compute(oracle, batch), 1e-5)
