@@ -169,7 +169,7 @@ class _Reader:
                 attributes = {k: get(k) for k in ("from-layer", "from-port", "to-layer", "to-port")}
                 self.add_finding(element, f"expected four integers in an edge, found {attributes}")
                 continue
-            yield element.sourceline or 0, edge
+            yield element.sourceline, edge
 
     def read_layer(self, element: Any) -> Layer | None:
         get = element.get
@@ -179,9 +179,7 @@ class _Reader:
             self.add_finding(element, message)
             return None
         layer_type = STRUCTURAL_TYPES.get(layer_type.lower(), layer_type)
-        layer = Layer(
-            int(layer_id), get("name", ""), layer_type, get("version") or "opset1", line=element.sourceline or 0
-        )
+        layer = Layer(int(layer_id), get("name", ""), layer_type, get("version") or "opset1", line=element.sourceline)
         bodies: dict[str, Any] = {}
         for child in element:
             if child.tag in PORT_MAP_TAGS:
@@ -276,7 +274,7 @@ class _Reader:
             for on_port, in_data in (compare_types(declared, port), compare_shapes(declared, port)):
                 if on_port:
                     message = f"its output port {port.id} declares {on_port}, its <data> declares {in_data}"
-                    line = element.find("output/port").sourceline or layer.line
+                    line = element.find("output/port").sourceline
                     self.contradictions.append(Finding(line, layer.describe(), message))
 
     def read_constant(self, element: Any, layer: Layer) -> None:
@@ -323,7 +321,7 @@ class _Reader:
         for edge in back_edges if back_edges is not None else ():
             try:
                 body.back_edges.append(
-                    BackEdge(int(edge.get("from-layer")), int(edge.get("to-layer")), edge.sourceline or 0)
+                    BackEdge(int(edge.get("from-layer")), int(edge.get("to-layer")), edge.sourceline)
                 )
             except (TypeError, ValueError):
                 self.add_finding(edge, "expected integers as from-layer and to-layer of a back edge", layer)
@@ -346,10 +344,10 @@ class _Reader:
             self.add_finding(element, message, layer)
             return None
         purpose = element.get("purpose", "")
-        return PortMapEntry(**numbers, purpose=purpose, line=element.sourceline or 0)
+        return PortMapEntry(**numbers, purpose=purpose, line=element.sourceline)
 
     def add_finding(self, element: Any, message: str, layer: Layer | None = None) -> None:
-        self.findings.append(Finding(element.sourceline or 0, layer.describe() if layer else "", message))
+        self.findings.append(Finding(element.sourceline, layer.describe() if layer else "", message))
 
 
 def _replace_positions_by_ids(entries: list[PortMapEntry], ports: list[Port]) -> None:

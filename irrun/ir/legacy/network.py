@@ -180,7 +180,7 @@ class _GraphReader:
             for port, value in values.items()
         }
         name = select_input(element, {key: values[port] for key, (values, port) in places.items()})
-        self.builder.scope, self.builder.line = name, element.sourceline or 0
+        self.builder.scope, self.builder.line = name, element.sourceline
         values, port = places[name]
         values[port] = normalize_input(self.builder, element, values[port], self.precision)
 

@@ -91,7 +91,7 @@ class LayerElement:
         if not layer_type:
             raise create_error(element, "a layer requires the attribute type")
         layer_id = parse_int(element, "id", element.get("id"))
-        layer = Layer(layer_id, element.get("name", ""), layer_type, "legacy", line=element.sourceline or 0)
+        layer = Layer(layer_id, element.get("name", ""), layer_type, "legacy", line=element.sourceline)
         layer.attributes = _read_attributes(element, layer_type)
         # In late files of IR v7 only ports and blobs have a precision.
         port = element.find("output/port[@precision]")
@@ -205,7 +205,7 @@ def read_port_map_entry(element: Any) -> tuple[PortMapEntry, PortKey]:
         end=read_int("end", end),
         stride=stride,
         part_size=abs(stride),  # legacy plugins ignored the attribute part_size
-        line=element.sourceline or 0,
+        line=element.sourceline,
     )
     return entry, port
 
@@ -298,4 +298,4 @@ def create_error(element: Any, message: str) -> ModelError:
     Returns:
         The error.
     """
-    return ModelError(message, line=element.sourceline or None)
+    return ModelError(message, line=element.sourceline)
