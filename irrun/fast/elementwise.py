@@ -244,8 +244,8 @@ class BoundChain:
         inner = math.prod(self.shape)
         steps: list[int] = []
         for length in self.shape:
-            inner //= max(length, 1)
-            steps.append(max(1, min(length, size // max(1, inner))))
+            inner //= length
+            steps.append(max(1, min(length, size // inner)))
         # An axis is divided only if the axes before it are taken one by one.
         for position in range(len(steps) - 1):
             if steps[position] > 1:
