@@ -229,7 +229,7 @@ def load_input_sets(
     for spec in specs:
         position, _ = _split_name(spec, tensors)
         if position is None and spec.lower().endswith(".npz") and len(tensors) > 1:
-            position = -1 - len(groups[-1])  # a file of several inputs
+            position = -1  # a file of several inputs
         elif position is None:
             free = (i for i in range(len(tensors)) if i not in groups[-1])
             position = next(free, 0)

@@ -38,12 +38,11 @@ def format_columns(rows: Sequence[Sequence[str]]) -> str:
 
 def format_bytes(count: int) -> str:
     """Return a number of bytes with a decimal unit, such as "1.5 MB"."""
-    size = float(count)
-    for unit in ("B", "KB", "MB", "GB"):
-        if round(size, 1) < 1000 or unit == "GB":
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+    size, units = float(count), ["GB", "MB", "KB", "B"]
+    while round(size, 1) >= 1000 and len(units) > 1:
         size /= 1000
-    raise AssertionError
+        units.pop()
+    return f"{count} B" if units[-1] == "B" else f"{size:.1f} {units[-1]}"
 
 
 def _format_range(value: Array) -> str:

@@ -1,0 +1,281 @@
+"""What commands print for rare cases: files that cannot be written, several sets of inputs, errors of libraries."""
+
+from __future__ import annotations
+
+import importlib
+import io
+from types import SimpleNamespace
+
+import click
+import numpy as np
+import pytest
+from cli.test_output import Terminal, open_terminal
+from command_line import call
+from ir_text import chain, layer, net, port, write
+
+import irrun
+from irrun.cli.compare import describe_result
+from irrun.cli.inputs import load_input_sets
+from irrun.data.load import LoadOptions
+from irrun.errors import InputError
+from irrun.inspection.recording import record
+
+F32 = np.float32
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """A model of Relu and Negative, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    return write(tmp_path, chain("Relu", "Negative")).relative_to(tmp_path)
+
+
+def test_command_line_without_arguments_prints_its_help(capsys):
+    code, out, err = call(capsys)
+    assert (code, out) == (2, "")
+    assert err.startswith("Usage: irrun ")
+    assert "irrun model.xml --input x.npy" in err
+
+
+def test_errors_of_click_are_one_line(model, capsys, monkeypatch):
+    def fail(*arguments):
+        raise click.ClickException("it is\nbroken")
+
+    monkeypatch.setattr("irrun.ir.reader.read_findings", fail)
+    assert call(capsys, "info", model) == (2, "", "irrun: it is broken\n")
+
+
+def test_outputs_that_cannot_be_written_are_reported_before_the_run(model, capsys):
+    code, out, err = call(capsys, model, "-i", "ones", "-o", "out.txt")
+    assert (code, out) == (2, "")
+    assert "Invalid value for --output: expected" in err
+    assert err.endswith("found out.txt (see: irrun run --help)\n")
+
+
+def test_compiled_kernels_without_llvm_are_refused(model, capsys, monkeypatch):
+    monkeypatch.setattr("irrun.runtime.compilation.is_installed", lambda: False)
+    code, _, err = call(capsys, model, "-i", "ones", "--jit", "on")
+    assert code == 2
+    assert err == "irrun: compiled kernels require llvmlite: pip install irrun[jit] (see: irrun run --help)\n"
+    assert call(capsys, model, "-i", "ones", "--jit", "off")[0] == 0
+
+
+def test_upgrade_of_unsupported_models_writes_nothing(tmp_path, capsys):
+    path = write(tmp_path, chain("Foo"))
+    code, out, err = call(capsys, "upgrade", path, "-o", tmp_path / "new.xml")
+    assert (code, out) == (2, "")
+    assert "unsupported operations: Foo of opset1" in err
+    assert not (tmp_path / "new.xml").exists()
+
+
+# dump
+
+
+def test_folder_of_a_dump_that_cannot_be_created_is_reported(model, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    code, out, err = call(capsys, model, "-i", "ones", "--dump", "file/values")
+    assert (code, out) == (2, "")
+    assert err == "irrun: cannot create file/values: Not a directory\n"
+
+
+def test_value_of_a_dump_that_cannot_be_written_is_reported(model, tmp_path, capsys, monkeypatch):
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("irrun.cli.dump.atomic_write", fail)
+    code, out, err = call(capsys, model, "-i", "ones", "--dump", "values")
+    assert (code, out) == (2, "")
+    assert err.startswith("irrun: cannot write values/")
+    assert err.endswith(".npy: No space left on device\n")
+
+
+# debug
+
+
+def test_debugger_reads_no_inputs_from_stdin(model, capsys):
+    for text in ("-", "x=-"):
+        code, _, err = call(capsys, "debug", model, "-i", text)
+        assert code == 2
+        assert "--input: expected a file, since the debugger reads commands from stdin" in err
+
+
+def test_debugger_can_end_the_run(model, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    code, out, _ = call(capsys, "debug", model, "-i", "ones", "--break", "layer2")
+    assert code in (0, None)
+    assert "first values" not in out
+
+
+def test_debugger_opens_where_a_kernel_fails(model, tmp_path, capsys, monkeypatch):
+    path = write(tmp_path, chain("Custom", versions=["extension"]), name="custom")
+    (tmp_path / "ops.py").write_text(
+        "import irrun\n\n\n@irrun.op('Custom', opset='extension')\ndef custom(x):\n    raise KeyError('refused')\n"
+    )
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
+    code, out, err = call(capsys, "debug", path, "-i", "ones", "--break", "result", "--import", tmp_path / "ops.py")
+    assert code == 2
+    assert "KeyError: 'refused'" in err
+    assert "layer1" in out
+
+
+# replay and report
+
+
+def test_replay_of_a_trace_without_a_path_requires_a_model(model, capsys):
+    source = irrun.read_model(model)
+    source.path = None
+    with record(irrun.compile_model(source, optimize=False), np.ones((2, 3), F32), "run.trace"):
+        pass
+    code, out, err = call(capsys, "replay", "run.trace", "layer2")
+    assert (code, out) == (2, "")
+    assert err == "irrun: the trace does not name its model; pass --model\n"
+    code, out, _ = call(capsys, "replay", "run.trace", "layer2", "--model", model)
+    assert code == 0
+    assert "layer2 equals the recorded value" in out
+
+
+def test_report_that_cannot_be_written_is_reported(model, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    code, out, err = call(capsys, "report", model, "-i", "ones", "-o", "file/report.html")
+    assert (code, out) == (2, "")
+    assert err.startswith("irrun: cannot write file/report.html: ")
+    assert err.count("\n") == 1
+
+
+def test_report_does_not_overwrite_the_model(model, capsys):
+    before = model.read_bytes()
+    code, _, err = call(capsys, "report", model, "-i", "ones", "-o", model)
+    assert code == 2
+    assert "this would overwrite the input file model.xml" in err
+    assert model.read_bytes() == before
+
+
+# compare
+
+
+def test_first_line_of_a_comparison_names_the_layer_and_its_error():
+    own = SimpleNamespace(max_abs=0.25, sqnr_db=12.34, same_shape=True)
+    first = SimpleNamespace(key="conv1", type="Convolution", reason="", own=own)
+    result = SimpleNamespace(first=first, agrees=False)
+    text = "conv1 (Convolution) is the first layer that adds an error"
+    assert describe_result(result) == f"{text} (max abs 0.25, SQNR 12.3 dB)"
+    first.reason = "another axis"
+    assert describe_result(result) == f"{text} (max abs 0.25, SQNR 12.3 dB): another axis"
+    own.same_shape = False
+    assert describe_result(result) == f"{text} (another shape): another axis"
+    result.first = None
+    assert describe_result(result) == "no layer adds an error, but the outputs differ"
+    result.agrees = True
+    assert describe_result(result) == "no layer adds an error"
+
+
+def test_notes_of_a_comparison_are_printed(model, capsys, monkeypatch):
+    compare = importlib.import_module("irrun.inspection.compare")
+    original = compare.compare
+
+    def add_notes(*arguments, **options):
+        result = original(*arguments, **options)
+        result.notes.extend(["first\nnote", "second note"])
+        return result
+
+    monkeypatch.setattr(compare, "compare", add_notes)
+    code, out, _ = call(capsys, "compare", model, "f64", "-i", "ones")
+    assert code == 0
+    assert out.splitlines()[2:4] == ["first note", "second note"]
+
+
+# map
+
+
+@pytest.mark.parametrize("errors", [{}, {"a.npy": "is broken"}, {"a.npy": "is broken", "b.npy": "b.npy: is\nempty"}])
+def test_skipped_inputs_of_a_mapping_are_listed(errors, model, capsys, monkeypatch):
+    pytest.importorskip("dask")
+    calls = []
+
+    def map_inputs(*arguments, **keywords):
+        calls.append((*arguments, keywords))
+        return errors
+
+    monkeypatch.setattr("irrun.distributed.map_inputs", map_inputs)
+    options = ["--batch", 3, "--workers", 2, "--on-error", "skip", "--mean", "1,2,3", "--memory", "1G"]
+    code, out, err = call(capsys, "map", model, "*.npy", "-o", "r.zarr", *options)
+    assert code == (1 if errors else 0)
+    names = ["", ", 1 input was skipped", ", 2 inputs were skipped"]
+    assert out == f"wrote r.zarr{names[len(errors)]}\n"
+    assert err.splitlines() == ["skipped a.npy: is broken", "skipped b.npy: is empty"][: len(errors)]
+    ((_, inputs, _, passed, keywords),) = calls
+    assert inputs == ("*.npy",)
+    assert (passed.batch, passed.on_error, passed.memory) == (3, "skip", "1G")
+    assert passed.image.mean == (1, 2, 3)
+    assert keywords == {"scheduler": None, "workers": 2, "progress": None}
+
+
+def test_mapping_shows_its_progress_on_a_terminal(model, capsys, monkeypatch):
+    pytest.importorskip("dask")
+
+    def map_inputs(*arguments, progress, **keywords):
+        for finished in range(6):
+            progress(finished, 5)
+        return {}
+
+    monkeypatch.setattr("irrun.distributed.map_inputs", map_inputs)
+    stream: Terminal = open_terminal(monkeypatch)
+    code, out, _ = call(capsys, "map", model, "*.npy", "-o", "r.zarr")
+    assert (code, out) == (0, "wrote r.zarr\n")
+    assert "5/5" in stream.read_text()
+
+
+# Several sets of inputs
+
+
+@pytest.fixture
+def pair(tmp_path, monkeypatch):
+    """The inputs a and b of a model, and files whose only element is the number in their names."""
+    monkeypatch.chdir(tmp_path)
+    for number in range(1, 7):
+        np.save(f"{number}.npy", np.full(1, number, F32))
+    np.savez("12.npz", a=np.full(1, 1, F32), b=np.full(1, 2, F32))
+    with open("34.NPZ", "wb") as file:
+        np.savez(file, a=np.full(1, 3, F32), b=np.full(1, 4, F32))
+    parameter = 'shape="1" element_type="f32"'
+    layers = [
+        *(layer(i, "Parameter", data=parameter, outputs=[port(0, (1,), "FP32")], name="ab"[i]) for i in range(2)),
+        layer(2, "Add", inputs=[port(0), port(1)], outputs=[port(2, (1,), "FP32")]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    return irrun.read_model(write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (2, 2, 3, 0)]))).inputs
+
+
+@pytest.mark.parametrize(
+    ("specs", "expected"),
+    [
+        (["a=1.npy", "b=2.npy"], [(1, 2)]),
+        (["b=2.npy", "a=1.npy"], [(1, 2)]),
+        (["1.npy", "2.npy"], [(1, 2)]),
+        (["b=2.npy", "1.npy"], [(1, 2)]),
+        (["1.npy", "2.npy", "3.npy", "4.npy"], [(1, 2), (3, 4)]),
+        (["1.npy", "2.npy", "3.npy"], [(1, 2), (3, 2)]),
+        (["a=1.npy", "b=2.npy", "b=4.npy"], [(1, 2), (1, 4)]),
+        (["a=1.npy", "b=2.npy", "b=4.npy", "a=3.npy", "b=6.npy"], [(1, 2), (3, 4), (1, 6)]),
+        (["12.npz"], [(1, 2)]),
+        (["12.npz", "34.NPZ"], [(1, 2), (3, 4)]),
+        (["1.npy", "2.npy", "34.NPZ"], [(1, 2), (3, 4)]),
+    ],
+)
+def test_values_for_inputs_that_are_set_start_the_next_set(specs, expected, pair):
+    sets = load_input_sets(specs, pair, LoadOptions())
+    assert [tuple(float(value[0]) for value in values.values()) for values in sets] == expected
+    assert all(list(values) == list(sets[0]) for values in sets)
+
+
+def test_first_set_of_inputs_is_complete(pair):
+    with pytest.raises(InputError, match="missing input b"):
+        load_input_sets(["a=1.npy", "a=3.npy", "b=2.npy"], pair, LoadOptions())
+
+
+def test_ranges_of_traced_values_are_empty_without_numbers(tmp_path, capsys):
+    path = write(tmp_path, chain("Relu", "IsNaN", versions=["opset1", "opset10"]))
+    assert call(capsys, "trace", path, "-i", "ones", "-o", tmp_path / "run.trace")[0] == 0
+    rows = call(capsys, "trace", tmp_path / "run.trace")[1].splitlines()
+    (row,) = (row for row in rows if row.startswith("layer1"))
+    assert "1 to 1" in row
