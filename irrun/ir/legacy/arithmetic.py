@@ -125,8 +125,8 @@ def convert_scale_shift(builder: Builder, layer: LegacyLayer) -> Value:
         elif len(layer.inputs) > position:
             operand = builder.to_float(layer.inputs[position])
             shape = operand.shape or ()
-            if len(shape) == 1 and rank > 1 and shape[0] != 1:
-                operand = builder.reshape(operand, (1, shape[0], *[1] * (rank - 2)))
+            if len(shape) == 1:
+                operand = builder.reshape(operand, (*shape, *[1] * (rank - 2)))
             value = builder.add_binary(operation, value, operand)
     return value
 

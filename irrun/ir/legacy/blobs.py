@@ -59,10 +59,10 @@ def get_channel_blob(builder: Builder, layer: LegacyLayer, name: str) -> Value:
         The blob.
 
     Raises:
-        ModelError: The blob is missing or has another size.
+        ModelError: The blob has another size.
     """
     shape = layer.get_input_shape()
-    count = layer.blobs[name].count if name in layer.blobs else 0
+    count = layer.blobs[name].count
     axis = 0 if len(shape) == 1 else 1
     if count == 1:
         return builder.add_blob(layer, name, [1] * len(shape))
@@ -70,7 +70,5 @@ def get_channel_blob(builder: Builder, layer: LegacyLayer, name: str) -> Value:
         return builder.add_blob(layer, name, [count if i == axis else 1 for i in range(len(shape))])
     if count == math.prod(shape[1:]):
         return builder.add_blob(layer, name, (1, *shape[1:]))
-    if name not in layer.blobs:
-        raise layer.make_error(f"requires the blob {name}")
     channels = shape[axis] if shape else 1
     raise layer.make_error(f"the blob {name} has {count} numbers, but the input has {channels} channels")
