@@ -216,6 +216,8 @@ def transpose_convolution(x, weights, strides, dilations, begin, size):
         ({"strides": "2,3", "auto_pad": "same_upper"}, (6, 7), (0, 0)),
         ({"strides": "2,3", "auto_pad": "same_lower"}, (6, 7), (1, 1)),
         ({"strides": "2,3", "auto_pad": "same_upper"}, (4, 6), (1, 1)),
+        ({"strides": "2,3", "auto_pad": "same_upper"}, (8, 9), (0, 0)),
+        ({"strides": "2,3", "auto_pad": "same_lower"}, (8, 9), (0, 0)),
         ({"strides": "2,3", "auto_pad": "valid", "pads_begin": "1,1", "pads_end": "1,1"}, (7, 8), (0, 0)),
     ],
 )
@@ -228,17 +230,26 @@ def test_deconvolution_has_the_declared_size(data, size, begin):
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("auto_pad", "begin"), [("same_upper", (1, 0)), ("same_lower", (1, 1)), ("valid", (0, 0))])
-def test_binary_convolution_pads_as_stated(auto_pad, begin):
+@pytest.mark.parametrize(
+    ("data", "begin", "end"),
+    [
+        ({"auto_pad": "same_upper"}, (1, 0), (1, 1)),
+        ({"auto_pad": "same_lower"}, (1, 1), (1, 0)),
+        ({"auto_pad": "valid"}, (0, 0), (0, 0)),
+        ({"pads_begin": "0,2", "pads_end": "0,0"}, (0, 2), (0, 0)),
+        ({"pads_begin": "0,0", "pads_end": "1,0"}, (0, 0), (1, 0)),
+        ({"pads_begin": "2,1", "pads_end": "0,3"}, (2, 1), (0, 3)),
+    ],
+)
+def test_binary_convolution_pads_as_stated(data, begin, end):
     """Zeros of the padding count as -1 if `pad_value` is negative."""
     bits = np.random.default_rng(0).integers(0, 2, (3, 4, 3, 2)).astype(np.uint8)
     x = np.random.default_rng(1).integers(0, 2, (1, 4, 6, 5)).astype(np.float32)
-    size = (4, 4) if auto_pad == "valid" else (6, 5)
-    ends = [n + k - 1 - m - b for n, k, m, b in zip(size, (3, 2), (6, 5), begin, strict=True)]
-    padded = np.pad(x * 2 - 1, ((0, 0), (0, 0), (begin[0], ends[0]), (begin[1], ends[1])), constant_values=-1)
+    size = (4 + begin[0] + end[0], 4 + begin[1] + end[1])
+    padded = np.pad(x * 2 - 1, ((0, 0), (0, 0), (begin[0], end[0]), (begin[1], end[1])), constant_values=-1)
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 2), axis=(2, 3))
     expected = np.einsum("nchwij,ocij->nohw", windows, bits * 2.0 - 1)
-    data = {"kernel": "3,2", "output": 3, "auto_pad": auto_pad, "pad_value": -1.0}
+    data = {"kernel": "3,2", "output": 3, "pad_value": -1.0, **data}
     blobs = {"weights": np.packbits(bits.reshape(-1), bitorder="little"), "biases": np.float32([1, 2, 3])}
     actual, _ = run("BinaryConvolution", x, (1, 3, *size), data, blobs)
     np.testing.assert_array_equal(actual, expected + np.float32([1, 2, 3]).reshape(1, 3, 1, 1))
