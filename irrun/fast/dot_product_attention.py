@@ -52,14 +52,12 @@ def specialize_attention(site: CallSite) -> SpecializedKernel | None:
 def _is_supported(query: Array, key: Array, value: Array, mask: Array | None) -> bool:
     if not query.dtype is key.dtype is value.dtype is F32 or query.ndim < 3:
         return False
-    lead, length, size = query.shape[:-2], query.shape[-2], query.shape[-1]
-    if key.shape[:-2] != lead or value.shape[:-2] != lead or key.shape[-1] != size or 0 in query.shape:
-        return False
-    if key.shape[-2] != value.shape[-2] or not key.size or not value.size:
+    lead = query.shape[:-2]
+    if key.shape[:-2] != lead or value.shape[:-2] != lead or 0 in query.shape or not value.size:
         return False
     if mask is None:
         return True
-    shape = (*lead, length, key.shape[-2])
+    shape = (*query.shape[:-1], key.shape[-2])
     is_broadcast = mask.ndim <= len(shape) and all(
         n in (1, m) for n, m in zip(mask.shape[::-1], shape[::-1], strict=False)
     )

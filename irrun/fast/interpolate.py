@@ -141,7 +141,7 @@ def _make_axis(matrix: Array) -> _Axis:
     bands = []
     for part in split_range(target, -(-target // BAND_BLOCK)):
         used = np.flatnonzero(matrix[part].any(axis=0))
-        bands.append((part, slice(int(used[0]), int(used[-1]) + 1) if used.size else slice(0, 1)))
+        bands.append((part, slice(int(used[0]), int(used[-1]) + 1)))
     return _Axis(np.ascontiguousarray(matrix), tuple(bands), target)
 
 

@@ -174,7 +174,7 @@ def apply_in_tiles(function: Callable[[Array, Array], object], x: Array) -> Arra
             computed: Array = apply_in_tiles(function, contiguous).transpose(np.argsort(order))
             return computed
     result = np.empty(x.shape, F32)
-    if x.size <= TILE or not x.flags.c_contiguous:
+    if x.size < BLOCK or not x.flags.c_contiguous:
         function(x, result)
         return result
     source, target = x.reshape(-1), result.reshape(-1)
