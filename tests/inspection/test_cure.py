@@ -268,15 +268,32 @@ def test_models_are_read_from_files(tmp_path):
     assert cure.initial_db == pytest.approx(predict(make_perceptron(16, 8), make_perceptron()))
 
 
-def test_outputs_that_cannot_be_compared_are_left_out():
+@pytest.mark.parametrize("is_quantized", [False, True])
+def test_outputs_of_one_model_only_are_left_out(is_quantized):
     exact, quantized = make_perceptron(), make_perceptron(16, 8)
     expected = find_cure(exact, quantized, get_inputs(), 1)
-    exact.graph.layers.append(Layer(90, "last", "ShapeOf", "opset3", {"output_type": "i64"}, [Port(0)], [Port(1)]))
-    exact.graph.layers.append(Layer(91, "y3", "Result", inputs=[Port(0)]))
-    source = next(e for e in exact.graph.edges if exact.graph.layers[e.to_layer].name == "m1")
-    exact.graph.edges += [Edge(source.from_layer, source.from_port, 90, 0), Edge(90, 1, 91, 0)]
+    graph = (quantized if is_quantized else exact).graph
+    graph.layers.append(Layer(90, "last", "ShapeOf", "opset3", {"output_type": "i64"}, [Port(0)], [Port(1)]))
+    graph.layers.append(Layer(91, "y3", "Result", inputs=[Port(0)]))
+    source = next(e for e in graph.edges if graph.layers[e.to_layer].name == "m1")
+    graph.edges += [Edge(source.from_layer, source.from_port, 90, 0), Edge(90, 1, 91, 0)]
     assert find_cure(exact, quantized, get_inputs(), 1).initial_db == pytest.approx(expected.initial_db)
     assert find_cure(quantized, exact, get_inputs(), 1).initial_db == pytest.approx(expected.initial_db)
+
+
+@pytest.mark.parametrize("change", [lambda row: row._replace(value=W2[:, :1]), lambda row: row])
+def test_outputs_of_other_shapes_are_left_out(change):
+    rows = [Row("x", "Parameter"), Row("w1", "Constant", value=W1), Row("w2", "Constant", value=W2)]
+    rows += [Row("m1", "MatMul", ["x", "w1"]), Row("m2", "MatMul", ["x", "w2"])]
+    results = [Row("y1", "Result", ["m1"]), Row("y2", "Result", ["m2"])]
+    quantizer = make_quantizer("q", "x", 16)
+    exact = make_model(*rows[:2], change(rows[2]), *rows[3:], *results)
+    quantized = make_model(*rows[:3], *quantizer, rows[3]._replace(sources=["q", "w1"]), rows[4], *results)
+    cure = find_cure(exact, quantized, [SETS[0]], 1)
+    assert [step.layer for step in cure.steps] == ["m1"]
+    pairs = [irrun.compile_model(m, optimize=False)(SETS[0])[0].astype(np.float64) for m in (quantized, exact)]
+    noise, signal = np.sum((pairs[0] - pairs[1]) ** 2), np.sum(pairs[1] ** 2)
+    assert cure.initial_db == pytest.approx(10 * math.log10(signal / noise))
 
 
 def test_weights_behind_quantizers_are_quantized():

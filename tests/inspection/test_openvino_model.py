@@ -15,7 +15,7 @@ import irrun
 from inspection.graphs import Row, make_model
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import ExecutionError
-from irrun.inspection import compare, openvino_model
+from irrun.inspection import compare, openvino_model, spool
 from irrun.inspection.openvino_precision import (
     Target,
     count_precisions,
@@ -53,24 +53,24 @@ def run_model(path, x=X):
         add_batch(layers, *arguments)
 
     model._add_batch = spy
-    spool = Spool()
-    outputs = model.run([x], spool)
+    values = Spool()
+    outputs = model.run([x], values)
     model.close()
-    return model, spool, outputs, sizes
+    return model, values, outputs, sizes
 
 
-def check_values(path, spool, x=X):
+def check_values(path, values, x=X):
     for key, value in irrun.inspection.record(path, x).items():
         if key != "x":
-            np.testing.assert_allclose(spool.get(key), value, rtol=1e-4)
+            np.testing.assert_allclose(values.get(key), value, rtol=1e-4)
 
 
 def test_outputs_that_do_not_move_are_not_perturbed(path):
-    model, spool, outputs, sizes = run_model(path)
+    model, values, outputs, sizes = run_model(path)
     assert model.perturbed == set()
     assert len(outputs) == 1
     assert sizes == [5]
-    check_values(path, spool)
+    check_values(path, values)
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_batches_that_move_outputs_are_divided(path, monkeypatch, small_batch, m
     monkeypatch.setattr(openvino_model, "SMALL_BATCH", small_batch)
     monkeypatch.setattr(openvino_model, "_is_identical", lambda a, b: False)
     monkeypatch.setattr(OpenVinoModel, "_have_moved", lambda self, differences: moves)
-    model, spool, _, compiled = run_model(path)
+    model, values, _, compiled = run_model(path)
     assert compiled == sizes
     assert model.perturbed == set(KEYS)
-    check_values(path, spool)
+    check_values(path, values)
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_batches_that_move_outputs_are_divided(path, monkeypatch, small_batch, m
 )
 def test_batches_fit_into_memory(path, monkeypatch, size, sizes):
     monkeypatch.setattr(openvino_model, "BATCH_BYTES", size)
-    _, spool, _, compiled = run_model(path)
+    _, values, _, compiled = run_model(path)
     assert compiled == sizes
-    check_values(path, spool)
+    check_values(path, values)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_values_in_two_runs_are_those_of_their_inputs(path):
     model = OpenVinoModel(irrun.read_model(path), Target())
     model.keeps_batches = True
     for x in (X, 2 * X):
-        spool = Spool()
-        np.testing.assert_array_equal(model.run([x], spool)[0], model.infer([x])[0])
-        check_values(path, spool, x)
+        values = Spool()
+        np.testing.assert_array_equal(model.run([x], values)[0], model.infer([x])[0])
+        check_values(path, values, x)
     assert len(model._plans) == 1
     model.close()
     assert model._plans == []
@@ -245,7 +245,9 @@ def test_f16_inputs_of_version_10_are_read_as_openvino_declares_them(tmp_path):
     assert compare(path, "openvino", x).agrees
 
 
-def test_body_is_run_with_the_target_of_its_model(tmp_path):
+@pytest.mark.parametrize("memory", [0, 1 << 20])
+def test_body_is_run_with_the_target_of_its_model(tmp_path, monkeypatch, memory):
+    monkeypatch.setattr(spool, "MEMORY", memory)  # values beyond it are in a file, which each iteration replaces
     model = irrun.read_model(write_row_loop(tmp_path))
     reference = OpenVinoReference("openvino", model, [X])
     body = model.graph.layers[1].bodies["body"].graph
