@@ -22,6 +22,8 @@ class AsyncInferQueue:
     """
 
     def __init__(self, model: CompiledModel, jobs: int = 0) -> None:
+        if not hasattr(model, "create_infer_request"):
+            raise TypeError(f"AsyncInferQueue: expected a CompiledModel, found {type(model).__name__}")
         count = jobs or int(model.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
         self._requests = [model.create_infer_request() for _ in range(count)]
         self._idle = deque(range(count))

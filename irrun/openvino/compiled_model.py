@@ -183,17 +183,17 @@ class CompiledModel:
     def release_memory(self) -> None:
         """Do nothing: memory is freed after each run."""
 
-    def export_model(self, model_stream: Any = None) -> bytes | None:
+    def export_model(self, model_stream: Any = None) -> io.BytesIO | None:
         """Write the model to a stream that `Core.import_model` reads.
 
         Args:
-            model_stream: A binary stream; by default the bytes are returned.
+            model_stream: A binary stream; by default a new one is returned.
         """
         from irrun.openvino.serialization import pack_model
 
         data = pack_model(self._model)
         if model_stream is None:
-            return data
+            return io.BytesIO(data)
         model_stream.write(data)
         if isinstance(model_stream, io.BytesIO):
             model_stream.seek(0)

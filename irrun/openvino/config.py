@@ -290,7 +290,12 @@ class Config:
             return self.count_requests()
         if name not in CONFIG_PROPERTIES:
             raise RuntimeError(f"Unsupported property: {name}")
-        return self.get(name)
+        value = self.get(name)
+        if name == "PERF_COUNT":
+            return "YES" if value else "NO"
+        if name in ("PERFORMANCE_HINT", "PERFORMANCE_HINT_NUM_REQUESTS"):
+            return value.name if isinstance(value, Enum) else str(value)
+        return value
 
 
 def _iterate(properties: Any) -> Iterable[tuple[str, Any]]:

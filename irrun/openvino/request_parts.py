@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ class ProfilingInfo:
         status: `Status.EXECUTED`.
     """
 
-    class Status:
+    class Status(enum.Enum):
         """What happened to a layer."""
 
         NOT_RUN = 0

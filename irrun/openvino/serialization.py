@@ -25,7 +25,10 @@ def save_model(model: Model, output_model: str | os.PathLike[str], compress_to_f
 
     Raises:
         RuntimeError: A file cannot be written.
+        TypeError: The argument is not a model.
     """
+    if not isinstance(model, Model):
+        raise TypeError("Incompatible `model` argument. Please provide a valid openvino.Model instance.")
     path = Path(output_model)
     path.parent.mkdir(parents=True, exist_ok=True)
     if compress_to_fp16:
@@ -82,9 +85,12 @@ def unpack_model(stream: Any) -> Model:
 
     Raises:
         RuntimeError: The stream was written by another program.
+        TypeError: The argument is not a stream.
     """
     from irrun.ir.reader import read_model
 
+    if not isinstance(stream, bytes) and not hasattr(stream, "read"):
+        raise TypeError(f"`model_stream` must be an io.BytesIO object or bytes, found {type(stream).__name__}")
     data = stream if isinstance(stream, bytes) else bytes(stream.read())
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

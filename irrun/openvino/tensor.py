@@ -38,6 +38,11 @@ class Tensor:
         TypeError: The arguments have the wrong types.
     """
 
+    #: Whether the memory belongs to an array or to another tensor.
+    _is_shared = False
+    #: The current array and the memory that it is a part of, where a new shape made it smaller.
+    _resized: tuple[Array, Array] | None = None
+
     def __init__(
         self,
         source: Any = None,
@@ -84,6 +89,7 @@ class Tensor:
                 "SHARED MEMORY MODE FOR THIS TENSOR IS NOT APPLICABLE! Passed numpy array must be C contiguous."
             )
         self._set_values(values if shared_memory else np.array(values, order="C"), element_type)
+        self._is_shared = shared_memory
 
     def _init_packed(self, values: Array, shape: Any, element_type: Any) -> None:
         """Interpret the bytes of an array as elements of another type and shape."""
@@ -112,6 +118,7 @@ class Tensor:
             return
         region = tuple(slice(a, b) for a, b in zip(Coordinate(begin), Coordinate(end), strict=True))
         self._set_values(other._array[region], other._element_type)
+        self._is_shared = True
 
     def _allocate(self, element_type: ElementType, shape: Any) -> None:
         self._element_type, self._shape = element_type, tuple(Shape(shape))
@@ -239,12 +246,23 @@ class Tensor:
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Set the shape; the values are kept if the tensor does not grow."""
+        """Set the shape; the values are kept if the tensor does not become larger than ever before.
+
+        Raises:
+            RuntimeError: The memory belongs to an array or to another tensor, and is too small.
+        """
         lengths = tuple(Shape(shape))
         count = math.prod(lengths)
-        if count <= self._array.size and not self._element_type.is_packed and self._array.flags.c_contiguous:
-            self._array = self._array.reshape(-1)[:count].reshape(lengths)
+        memory = self._array
+        if self._resized is not None and self._resized[0] is memory:
+            memory = self._resized[1]
+        if count <= memory.size and not self._element_type.is_packed and memory.flags.c_contiguous:
+            self._array = memory.reshape(-1)[:count].reshape(lengths)
+            self._resized = (self._array, memory)
             self._shape = lengths
+        elif self._is_shared and lengths != self._shape:
+            message = f"Could set new shape: {Shape(lengths)}: the tensor shares memory of {memory.size} elements"
+            raise RuntimeError(message)
         else:
             self._allocate(self._element_type, lengths)
 

@@ -331,6 +331,12 @@ def test_compiled_model_is_exported_and_imported(ov: Any, classifier: Path, imag
     for source in (compiled.export_model(), stream):
         imported = core.import_model(source, "CPU")
         np.testing.assert_allclose(imported(image)[0], compiled(image)[0], rtol=1e-5)
+    with pytest.raises(TypeError):
+        core.import_model(None, "CPU")
+    with pytest.raises(TypeError):
+        ov.save_model(None, "model.xml")
+    with pytest.raises(TypeError):
+        ov.AsyncInferQueue(core.read_model(classifier))
 
 
 def test_properties_of_devices(ov: Any) -> None:
@@ -372,7 +378,8 @@ def test_properties_of_compiled_models(ov: Any, classifier: Path) -> None:
         dict([hint.performance_mode(hint.PerformanceMode.THROUGHPUT)]),
     ):
         compiled = ov.Core().compile_model(classifier, "CPU", config)
-        assert str(compiled.get_property("PERFORMANCE_HINT")).endswith("THROUGHPUT")
+        assert compiled.get_property("PERFORMANCE_HINT") == "THROUGHPUT"
+        assert compiled.get_property("PERF_COUNT") == "NO"
         assert compiled.get_property(ov.properties.optimal_number_of_infer_requests) >= 1
     assert compiled.get_property("NETWORK_NAME") == "classifier"
     assert compiled.get_property("EXECUTION_DEVICES") == ["CPU"]
@@ -415,3 +422,5 @@ def test_profiling_names_the_layers(ov: Any, classifier: Path, image: np.ndarray
     names = {info.node_type for info in request.profiling_info}
     assert {"Convolution", "Softmax"} & names
     assert all(info.real_time.total_seconds() >= 0 for info in request.get_profiling_info())
+    assert ov.ProfilingInfo.Status.EXECUTED in {info.status for info in request.profiling_info}
+    assert ov.ProfilingInfo.Status.EXECUTED.name == "EXECUTED"

@@ -59,6 +59,15 @@ def test_network_is_reshaped(network_path: Path, frame: np.ndarray) -> None:
     assert net.outputs["detection_out"].shape == [1, 1, 200, 7]
 
 
+def test_network_is_exported_and_imported(network_path: Path, frame: np.ndarray, tmp_path: Path) -> None:
+    core = IECore()
+    executable = core.load_network(core.read_network(network_path), "CPU")
+    executable.export(str(tmp_path / "network.blob"))
+    imported = core.import_network(str(tmp_path / "network.blob"))
+    expected, actual = (e.infer({"data": frame})["detection_out"] for e in (executable, imported))
+    np.testing.assert_array_equal(actual, expected)
+
+
 def test_requests_run_asynchronously(network_path: Path, frame: np.ndarray) -> None:
     core = IECore()
     executable = core.load_network(core.read_network(network_path), "CPU", num_requests=2)

@@ -299,3 +299,19 @@ def test_packed_data_matches_openvino(name: str, oracle: Any, irrun_ov: Any) -> 
     np.testing.assert_array_equal(*packed)
     unpacked = irrun_ov.helpers.unpack_data(packed[0], getattr(irrun_ov.Type, name), [24])
     np.testing.assert_array_equal(unpacked, values)
+
+
+def test_shape_of_a_tensor_changes_within_its_memory(ov: Any) -> None:
+    values = np.arange(4, dtype=np.float32)
+    tensor = ov.Tensor(values, shared_memory=True)
+    tensor.shape = [2]
+    tensor.data[0] = 9
+    tensor.shape = [2, 2]
+    assert tensor.data.tolist() == [[9, 1], [2, 3]]
+    assert values[0] == 9
+    for shared in (tensor, ov.Tensor(ov.Tensor(values), [1], [3])):
+        with pytest.raises(RuntimeError, match="et new shape"):
+            shared.shape = [9]
+    owner = ov.Tensor(values)
+    owner.shape = [9]
+    assert owner.data.shape == (9,)

@@ -305,9 +305,12 @@ class ExecutableNetwork:
 
     def export(self, model_file: str) -> None:
         """Write the network to a file."""
+        import io
         from pathlib import Path
 
-        Path(model_file).write_bytes(self._compiled.export_model() or b"")
+        stream = io.BytesIO()
+        self._compiled.export_model(stream)
+        Path(model_file).write_bytes(stream.getvalue())
 
     def get_exec_graph_info(self) -> IENetwork:
         """Return the network that is run."""
