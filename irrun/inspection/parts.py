@@ -229,7 +229,7 @@ class Frame:
         other = extract_between(source, cuts, pairs)
         for i, layer in enumerate(other.graph.layers):
             if layer.type == "Parameter":
-                if layer.name not in values or any(layer is original for original in self.counterpart.graph.layers):
+                if any(layer is original for original in self.counterpart.graph.layers):
                     return False  # it depends on an input that the part does not have
                 value = _convert(values[layer.name], layer.outputs[0].element_type)
                 other.graph.layers[i] = _declare(layer, value)

@@ -90,7 +90,6 @@ class ModelReference:
     ) -> None:
         self.name = name
         self.notes: list[str] = []
-        self.other = other
         self.matches: LayerMatches = match_layers(model.graph, other.graph)
         self.table = KeyTable(other)
         self._spool = Spool()

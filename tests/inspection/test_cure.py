@@ -11,7 +11,7 @@ from ir_text import write_row_loop
 import irrun
 from inspection import networks, planted
 from inspection.graphs import Row, make_model
-from irrun.inspection import find_cure
+from irrun.inspection import Cure, find_cure
 from irrun.ir.constant import Constant
 from irrun.ir.graph import Edge, Layer, Port
 from irrun.ir.model import Model
@@ -279,6 +279,13 @@ def test_outputs_of_one_model_only_are_left_out(is_quantized):
     graph.edges += [Edge(source.from_layer, source.from_port, 90, 0), Edge(90, 1, 91, 0)]
     assert find_cure(exact, quantized, get_inputs(), 1).initial_db == pytest.approx(expected.initial_db)
     assert find_cure(quantized, exact, get_inputs(), 1).initial_db == pytest.approx(expected.initial_db)
+
+
+def test_outputs_that_are_zero_are_left_out():
+    exact, quantized = make_perceptron(), make_perceptron(16, 8)  # whose levels do not include 0
+    assert find_cure(exact, quantized, [{"x": np.zeros((1, 2), np.float32), "z": np.zeros((1, 2), np.float32)}], 1) == (
+        Cure(math.inf, [], {"m1": math.inf, "m2": math.inf})
+    )
 
 
 @pytest.mark.parametrize("change", [lambda row: row._replace(value=W2[:, :1]), lambda row: row])

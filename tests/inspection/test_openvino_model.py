@@ -234,6 +234,17 @@ def test_layers_with_equal_names_have_keys(tmp_path):
     assert (result.agrees, [layer.key for layer in result.layers]) == (True, ["layer1", "layer2", "layer1#3"])
 
 
+@pytest.mark.parametrize("name", ["", "layer1"])
+def test_layers_without_a_name_of_their_own_have_values(tmp_path, name):
+    path = write(tmp_path, chain("Tanh", "Exp", "Relu").replace('name="layer2"', f'name="{name}"'))
+    model = irrun.read_model(path)
+    reference = OpenVinoReference("openvino", model, [X])
+    values = [reference.find_value(n, 0) for n in model.graph.layers[1:4]]
+    for value, expected in zip(values, (np.tanh(X), np.exp(np.tanh(X)), np.exp(np.tanh(X))), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-4)
+    reference.close()
+
+
 def test_f16_inputs_of_version_10_are_read_as_openvino_declares_them(tmp_path):
     text = (
         chain("Relu", shape=(2, 3))

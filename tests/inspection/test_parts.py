@@ -406,6 +406,23 @@ def make_part(factor, other=None, x=X):
     return part
 
 
+@pytest.mark.parametrize(
+    ("against", "condition", "expected"),
+    [
+        (None, "nan", None),
+        ("f64", "nan", "f64"),
+        ("f64", "error", None),
+        ("openvino:bf16", "sqnr<20", "openvino:bf16"),
+        ("openvino:bf16", "error", "openvino:bf16"),
+        ("openvino.xml", "error", None),
+        ("openvino.xml", "nan", None),
+    ],
+)
+def test_reference_is_a_runtime_unless_it_is_a_model(against, condition, expected):
+    other = make_model(*ROWS) if against is not None and against.endswith(".xml") else None
+    assert create_trial(against, other, parse_condition(condition), None).reference == expected
+
+
 def test_condition_must_hold_for_an_output_and_not_for_an_input():
     trial = create_trial(None, None, parse_condition("abs>3"), None)
     assert trial.fails(make_part(2))

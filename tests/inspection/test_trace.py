@@ -635,3 +635,11 @@ def test_replayed_layers_keep_their_constants_and_inputs():
     assert [n.name for n in part.graph.layers if n.type in ("Negative", "Parameter")] == ["input0", "a"]
     part, keys = isolate_layer(model, KeyTable(model), model.graph.layers[7])
     assert (keys, len(part.outputs)) == (["e"], 2)
+
+
+def test_isolated_layer_may_have_the_id_of_a_port():
+    rows = [Row("a", "Subtract", ["x", "c"]), Row("x", "Parameter"), Row("c", "Constant", value=np.float32([1]))]
+    model = make_model(*rows, Row("y", "Result", ["a"]))
+    part, keys = isolate_layer(model, KeyTable(model), model.graph.layers[0])
+    assert keys == ["x"]
+    assert [n.type for n in part.graph.layers] == ["Parameter", "Constant", "Subtract", "Result"]
