@@ -210,7 +210,7 @@ class Graph:
         Returns:
             The Result.
         """
-        result_id = max((layer.id for layer in self.layers), default=-1) + 1
+        result_id = max(layer.id for layer in self.layers) + 1
         producer = next(layer for layer in self.layers if layer.id == address[0])
         port = next(p for p in producer.outputs if p.id == address[1])
         result = Layer(result_id, f"{name}/result", "Result", inputs=[Port(0, port.element_type, port.shape)])

@@ -140,22 +140,22 @@ class Model:
         producer_ids = {layer_id for layer_id, _ in sources.values()}
         producers = {layer.id: layer for layer in self.graph.layers if layer.id in producer_ids}
         ports = {
-            (layer.id, port.id): (i, port)
+            (layer.id, port.id): (layer, i, port)
             for layer in producers.values()
             for i, port in reversed(list(enumerate(layer.outputs)))
         }
         specs = []
         for result in results:
             declared = result.inputs[0] if result.inputs else Port(0)
-            source = sources.get(result.id)
-            position, port = ports.get(source, (-1, None)) if source else (-1, None)
-            names = _remove_duplicates(result.name)
-            if source is not None and port is not None:
-                producer = producers[source[0]]
-                layer_name = producer.name if len(producer.outputs) == 1 else f"{producer.name}.{position}"
-                names = _remove_duplicates(*declared.names, *port.names, layer_name, result.name)
-                declared = port
-            specs.append(TensorSpec(names, declared.element_type, declared.shape, result, port))
+            place = ports.get(sources[result.id]) if result.id in sources else None
+            if place is None:
+                names = _remove_duplicates(result.name)
+                specs.append(TensorSpec(names, declared.element_type, declared.shape, result))
+                continue
+            producer, position, port = place
+            layer_name = producer.name if len(producer.outputs) == 1 else f"{producer.name}.{position}"
+            names = _remove_duplicates(*declared.names, *port.names, layer_name, result.name)
+            specs.append(TensorSpec(names, port.element_type, port.shape, result, port))
         return specs
 
     def input(self, key: int | str = 0) -> TensorSpec:
@@ -263,8 +263,8 @@ def _remove_duplicates(*names: str) -> tuple[str, ...]:
 
 
 def _get_tensor(tensors: list[TensorSpec], key: int | str, kind: str) -> TensorSpec:
-    position = key if isinstance(key, int) else index_names(tensors).get(key, -1)
-    if 0 <= position < len(tensors):
+    position = key if isinstance(key, int) else index_names(tensors).get(key)
+    if position is not None and 0 <= position < len(tensors):
         return tensors[position]
     raise ModelError(f"unknown {kind} {key!r}; the model has {_describe_tensors(tensors)}")
 

@@ -66,8 +66,7 @@ class Weights:
 
         Args:
             source: The weights; None or an empty path for the .bin next to the model. If that file is missing, the
-                weights are empty
-                and views of them raise MissingWeightsError.
+                weights are empty, and views of them raise MissingWeightsError.
             model_path: The path of the .xml; None for a model that was not read from a file.
 
         Raises:
@@ -150,13 +149,19 @@ class Weights:
         """
         if self._mapping is None or sys.platform != "linux":
             return
-        sections, total = [], 0
-        for start, stop in map(self._find, arrays):
-            total += stop - start
-            if stop - start >= MIN_PREFETCHED and total <= MAX_PREFETCHED:
-                sections.append((start, stop))
+        sections = self._choose_sections(arrays)
         if sections:
             threading.Thread(target=self._map_sections, args=(sections,), name="irrun-weights", daemon=True).start()
+
+    def _choose_sections(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[tuple[int, int]]:
+        """Return the positions of those arrays that are mapped in advance."""
+        sections, total = [], 0
+        for start, stop in map(self._find, arrays):
+            size = stop - start
+            total += size
+            if size >= MIN_PREFETCHED and total <= MAX_PREFETCHED:
+                sections.append((start, stop))
+        return sections
 
     def _map_sections(self, sections: Sequence[tuple[int, int]]) -> None:
         """Map sections of the file into memory, except for those that were released in the meantime."""
