@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.convolution_problem import MULTIPLICATION_RATE, Finish, Problem, count_products
+from irrun.fast.panels import multiply_in_blocks
 from irrun.fast.scratch import get_scratch
 from irrun.ops._support.windows import Windows
 from irrun.threads import divide_time, run_parallel, split_range
@@ -107,10 +108,10 @@ class PointwiseMethod:
         def compute_part(number: int) -> None:
             n, groups, channels, positions = self.parts[number]
             if p.groups == 1:
-                np.matmul(weights[0, channels], grouped[n, 0, :, positions], out=target[n, 0, channels, positions])
+                multiply_in_blocks(weights[0, channels], grouped[n, 0, :, positions], target[n, 0, channels, positions])
                 finish(n, channels, positions)
             else:
-                np.matmul(weights[groups], grouped[n, groups], out=target[n, groups])
+                multiply_in_blocks(weights[groups], grouped[n, groups], target[n, groups])
                 finish(n, slice(groups.start * p.c_out, groups.stop * p.c_out), positions)
 
         run_parallel(compute_part, len(self.parts))
@@ -168,11 +169,11 @@ class ColumnMethod:
             if p.groups == 1:
                 run_parallel(lambda k: multiply(n, self.channels[k], positions, columns[0]), len(self.channels))
                 return
-            np.matmul(self.weights[groups], columns, out=target[n, groups, :, positions])
+            multiply_in_blocks(self.weights[groups], columns, target[n, groups, :, positions])
             finish(n, slice(groups.start * p.c_out, groups.stop * p.c_out), positions)
 
         def multiply(n: int, channels: slice, positions: slice, columns: Array) -> None:
-            np.matmul(self.weights[0, channels], columns, out=target[n, 0, channels, positions])
+            multiply_in_blocks(self.weights[0, channels], columns, target[n, 0, channels, positions])
             finish(n, channels, positions)
 
         if len(self.channels) > 1:

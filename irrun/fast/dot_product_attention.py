@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.panels import multiply_in_blocks
 from irrun.fast.scratch import get_scratch
 from irrun.fast.softmax import exponentiate_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
@@ -103,7 +104,7 @@ def attend(query: Array, key: Array, value: Array, mask: Array | None, factor: f
         weights = get_scratch("weights", *shape)
         total = exponentiate_rows(scores.reshape(-1, key_length), weights.reshape(-1, key_length))
         target = result[place]
-        np.matmul(weights, value[place[:-1]], out=target)
+        multiply_in_blocks(weights, value[place[:-1]], target)
         np.divide(target, total.reshape(*shape[:-1], 1), target)
 
     run_parallel(compute_block, len(blocks))

@@ -10,7 +10,7 @@ import numpy as np
 from irrun.fast.alignment import align
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
 from irrun.fast.fused import FusedKernel
-from irrun.fast.panels import PanelProduct, make_panel_product
+from irrun.fast.panels import WIDTH, PanelProduct, make_panel_product
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, TILE, Array, freeze
 from irrun.threads import PART_MULTIPLE, FinishPart, copy_unaligned, count_parts, multiply_matrices, run_parallel
@@ -77,7 +77,7 @@ class PanelKernel:
 
     def describe(self, shape: tuple[int, ...] | None) -> str:
         """Return how products are computed."""
-        return f"panels of {self.product.width} columns: small products, for which BLAS does not copy its operands"
+        return f"panels of {WIDTH} columns: small products, for which BLAS does not copy its operands"
 
 
 class ProductKernel(FusedKernel):

@@ -1,9 +1,9 @@
-"""Products with constant weights by the kernels of OpenBLAS for small matrices.
+"""Matrix products by the kernels of OpenBLAS for small matrices.
 
 BLAS copies both matrices of a product to the order in which its kernels read them, which takes as long as to multiply
 a few dozen rows. On processors with AVX-512, OpenBLAS multiplies matrices without copies if there are at most a million
-multiplications. Products are therefore divided into blocks of so many: some rows, and a panel of a few columns of the
-weights. Large weights are kept in panels, whose elements are consecutive in memory.
+multiplications. Products are therefore divided into blocks of so many: some rows of the left matrix, and a panel of a
+few columns of the right one. Large constant weights are kept in panels, whose elements are consecutive in memory.
 """
 
 from __future__ import annotations
@@ -16,17 +16,20 @@ import numpy as np
 
 from irrun.blas import has_small_kernels
 from irrun.fast.packing import PackedMemory, allocate_kept
+from irrun.fast.scratch import get_scratch
 from irrun.fast.support import freeze
 from irrun.threads import FinishPart, count_parts, get_thread_count, map_parallel, run_parallel, split_range
 
-__all__ = ["PanelProduct", "make_panel_product"]
+__all__ = ["PanelProduct", "make_panel_product", "multiply_in_blocks"]
 
 Array = np.ndarray[Any, Any]
 
 #: Multiplications of a product without copies at most.
 MAX_MULTIPLICATIONS = 1_000_000
-#: Columns of a panel, the most efficient first. Rows are multiplied in groups of so many.
-WIDTHS, ROW_GROUP = (64, 32), 4
+#: Columns of a panel. Rows are multiplied in groups of so many.
+WIDTH, ROW_GROUP = 64, 4
+#: Elements of rows at most, so that the product of a group and a panel needs no copies. Longer ones are divided.
+MAX_INNER = MAX_MULTIPLICATIONS // (ROW_GROUP * WIDTH)
 #: Multiplications per nanosecond, for estimates.
 MULTIPLICATION_RATE = 50
 #: Weights of up to so many bytes are not copied to panels: their rows are read as fast from the cache.
@@ -53,8 +56,7 @@ def make_panel_product(weights: Array, memory: PackedMemory) -> PanelProduct | N
         weights: f32, shape [K, N], in any layout and alignment. They never change.
         memory: What panels may take.
     """
-    width = _choose_width(weights.shape[0])
-    if width is None or weights.shape[1] < width or not has_small_kernels():
+    if not weights.shape[0] or weights.shape[1] < WIDTH or not has_small_kernels():
         return None
     key = (weights.__array_interface__["data"][0], weights.shape, weights.strides)
     with _lock:
@@ -63,13 +65,69 @@ def make_panel_product(weights: Array, memory: PackedMemory) -> PanelProduct | N
             is_large = weights.nbytes > MAX_VIEWED_BYTES
             if is_large and not memory.reserve_panels(weights.nbytes):
                 return None
-            product = _products[key] = PanelProduct(weights, width, memory if is_large else None)
+            product = _products[key] = PanelProduct(weights, memory if is_large else None)
     return product
 
 
-def _choose_width(inner: int) -> int | None:
-    """Return the columns of panels whose products with a group of rows need no copies, or None."""
-    return next((width for width in WIDTHS if 0 < ROW_GROUP * width * inner <= MAX_MULTIPLICATIONS), None)
+def multiply_in_blocks(a: Array, b: Array, out: Array) -> None:
+    """Compute `np.matmul(a, b, out)` by small products, if BLAS has kernels for them.
+
+    Args:
+        a: f32, shape [..., M, K].
+        b: f32, shape [..., K, N]. Leading dimensions are those of `a`.
+        out: Array that the result is written to.
+    """
+    is_small = a.shape[-2] * b.shape[-2] * b.shape[-1] <= MAX_MULTIPLICATIONS
+    has_rows = a.strides[-1] == b.strides[-1] == out.strides[-1] == a.itemsize
+    if is_small or not has_rows or not has_small_kernels():
+        np.matmul(a, b, out=out)
+    else:
+        _multiply_by_panels(a, *_view_panels(b), out)
+
+
+def _view_panels(b: Array) -> tuple[Array, Array]:
+    """Return a view of matrices [..., K, N] as panels [..., panels, K, width], and the remaining columns."""
+    width = min(WIDTH, b.shape[-1])
+    count = b.shape[-1] // width
+    return b[..., : count * width].reshape(*b.shape[:-1], count, width).swapaxes(-2, -3), b[..., count * width :]
+
+
+def _multiply_by_panels(a: Array, panels: Array, tail: Array, out: Array) -> None:
+    """Multiply matrices [..., M, K] by panels [..., panels, K, width] and the remaining columns [..., K, columns]."""
+    inner = a.shape[-1]
+    first, *others = split_range(inner, -(-inner // MAX_INNER))
+    _multiply_section(a[..., first], panels[..., first, :], tail[..., first, :], out)
+    if others:
+        product = get_scratch("partial product", *out.shape)
+        for section in others:
+            _multiply_section(a[..., section], panels[..., section, :], tail[..., section, :], product)
+            np.add(out, product, out)
+
+
+def _multiply_section(a: Array, panels: Array, tail: Array, out: Array) -> None:
+    *batch, rows, inner = a.shape
+    count, _, width = panels.shape[-3:]
+    covered = count * width
+    if count:
+        block = _count_block_rows(inner, width)
+        full = rows // block * block if rows > block else 0
+        target = out[..., :covered].reshape(*batch, rows, count, width)
+        if full:
+            blocks = a[..., :full, :].reshape(*batch, 1, full // block, block, inner)
+            parts = target[..., :full, :, :].reshape(*batch, full // block, block, count, width)
+            np.matmul(blocks, panels[..., np.newaxis, :, :], out=np.moveaxis(parts, -2, -4))
+        if full < rows:
+            np.matmul(a[..., np.newaxis, full:, :], panels, out=target[..., full:, :, :].swapaxes(-2, -3))
+    if tail.size:
+        block = _count_block_rows(inner, tail.shape[-1])
+        for start in range(0, rows, block):
+            part = slice(start, start + block)
+            np.matmul(a[..., part, :], tail, out=out[..., part, covered:])
+
+
+def _count_block_rows(inner: int, width: int) -> int:
+    """Return the number of rows whose product with some columns needs no copies, a multiple of the groups."""
+    return MAX_MULTIPLICATIONS // (inner * width) // ROW_GROUP * ROW_GROUP
 
 
 class PanelProduct:
@@ -77,23 +135,19 @@ class PanelProduct:
 
     Args:
         weights: f32, shape [K, N].
-        width: Columns of a panel.
         memory: Counts the panels, which are copies of the weights that are made when they are first used. None: panels
             are views of the weights, which are few.
 
     Attributes:
         shape: The shape of the weights.
-        width: See above.
     """
 
-    def __init__(self, weights: Array, width: int, memory: PackedMemory | None) -> None:
-        self.shape, self.width = (weights.shape[0], weights.shape[1]), width
+    def __init__(self, weights: Array, memory: PackedMemory | None) -> None:
+        self.shape = (weights.shape[0], weights.shape[1])
         self._original, self._memory = weights, memory
-        inner, columns = self.shape
-        #: Rows of a block at most, a multiple of the groups.
-        self._block = MAX_MULTIPLICATIONS // (inner * width) // ROW_GROUP * ROW_GROUP
-        #: Rows that are multiplied by all panels, a multiple of the blocks.
-        self._row_step = max(1, MAX_ROW_ELEMENTS // inner // self._block) * self._block
+        #: Rows of a block, and rows that are multiplied by all panels before the next ones are.
+        self._block = _count_block_rows(min(self.shape[0], MAX_INNER), WIDTH)
+        self._row_step = max(1, MAX_ROW_ELEMENTS // self.shape[0] // self._block) * self._block
         self._lock = threading.Lock()
         #: The panels [panels, K, width] and the remaining columns [K, N % width].
         self._panels: tuple[Array, Array] | None = None
@@ -102,8 +156,7 @@ class PanelProduct:
         if memory is None:
             is_usable = weights.flags.c_contiguous and weights.flags.aligned
             self._viewed = viewed = weights if is_usable else freeze(weights.copy("C"))
-            covered = columns // width * width
-            self._panels = viewed[:, :covered].reshape(inner, -1, width).swapaxes(0, 1), viewed[:, covered:]
+            self._panels = _view_panels(viewed)
 
     def multiply(self, rows: Array, finish: FinishPart | None = None) -> Array:
         """Return the product [M, N].
@@ -120,7 +173,10 @@ class PanelProduct:
             return product
         result = np.empty((count, columns), rows.dtype)
         if is_small:
-            self._multiply_block(rows, panels, tail, result)
+            covered = len(panels) * WIDTH
+            np.matmul(rows, panels, out=result[:, :covered].reshape(count, -1, WIDTH).swapaxes(0, 1))
+            if tail.size:
+                np.matmul(rows, tail, out=result[:, covered:])
             return result
         rows = np.ascontiguousarray(rows)
         parts = self._divide(count, len(panels) + bool(tail.size))
@@ -132,7 +188,7 @@ class PanelProduct:
             for start in range(0, len(product), self._row_step):
                 target = product[start : start + self._row_step]
                 covered = slice(lines.start + start, lines.start + start + len(target))
-                self._multiply_blocks(rows[covered], panels[numbers], part_tail, target)
+                _multiply_by_panels(rows[covered], panels[numbers], part_tail, target)
                 if finish is not None:
                     finish(target, covered, section)
             return product
@@ -150,63 +206,40 @@ class PanelProduct:
     def _make_panels(self) -> tuple[Array, Array]:
         with self._lock:
             if self._panels is None:
-                self._panels = _copy_to_panels(self._original, self.width)
+                self._panels = _copy_to_panels(self._original)
                 if self._memory is not None:
                     self._memory.count_copy(self._original.nbytes, self._original)
         return self._panels
 
     def _divide(self, count: int, panel_count: int) -> list[tuple[slice, slice, slice]]:
         """Return the rows, the columns and the panels of each part; the tail counts as the last panel."""
-        (inner, columns), width = self.shape, self.width
+        inner, columns = self.shape
         parts = count_parts(count, inner * columns, MULTIPLICATION_RATE)
         if count > columns:
             rows = split_range(count, parts, self._block)
             return [(section, slice(0, columns), slice(0, panel_count)) for section in rows]
         panels = split_range(panel_count, parts)
-        return [(slice(0, count), slice(p.start * width, min(p.stop * width, columns)), p) for p in panels]
-
-    def _multiply_blocks(self, rows: Array, panels: Array, tail: Array, out: Array) -> None:
-        """Multiply rows by panels, block by block."""
-        full = len(rows) // self._block * self._block
-        covered = len(panels) * self.width
-        if full > self._block:
-            blocks = rows[:full].reshape(1, -1, self._block, rows.shape[1])
-            target = out[:full, :covered].reshape(*blocks.shape[1:3], len(panels), self.width)
-            np.matmul(blocks, panels[:, np.newaxis], out=target.transpose(2, 0, 1, 3))
-            for start in range(0, full if tail.size else 0, self._block):
-                np.matmul(rows[start : start + self._block], tail, out=out[start : start + self._block, covered:])
-        elif full:
-            self._multiply_block(rows[:full], panels, tail, out[:full])
-        if full < len(rows):
-            self._multiply_block(rows[full:], panels, tail, out[full:])
-
-    def _multiply_block(self, rows: Array, panels: Array, tail: Array, out: Array) -> None:
-        """Multiply the rows of one block by panels."""
-        covered = len(panels) * self.width
-        if covered:
-            np.matmul(rows, panels, out=out[:, :covered].reshape(len(rows), -1, self.width).swapaxes(0, 1))
-        if tail.size:
-            np.matmul(rows, tail, out=out[:, covered:])
+        return [(slice(0, count), slice(p.start * WIDTH, min(p.stop * WIDTH, columns)), p) for p in panels]
 
 
-def _copy_to_panels(weights: Array, width: int) -> tuple[Array, Array]:
+def _copy_to_panels(weights: Array) -> tuple[Array, Array]:
     """Return the panels of weights and the remaining columns, as consecutive parts of one array."""
     inner, columns = weights.shape
-    count = columns // width
+    count = columns // WIDTH
     values = allocate_kept((weights.size,))
-    panels = values[: count * inner * width].reshape(count, inner, width)
+    panels = values[: count * inner * WIDTH].reshape(count, inner, WIDTH)
     tail = values[panels.size :].reshape(inner, -1)
     if weights.strides[0] > weights.strides[1]:
-        np.copyto(panels, weights[:, : count * width].reshape(inner, count, width).swapaxes(0, 1))
+        np.copyto(panels, weights[:, : count * WIDTH].reshape(inner, count, WIDTH).swapaxes(0, 1))
     else:
         # Elements of a column are consecutive. Columns whose distance is a power of two would replace each other in
         # the cache, so they are copied to columns of another distance first.
-        buffer = np.empty((width, COPIED_ELEMENTS + 4), np.float32)
+        buffer = np.empty((WIDTH, COPIED_ELEMENTS + 4), np.float32)
         for number in range(count):
             for start in range(0, inner, COPIED_ELEMENTS):
                 lines = slice(start, min(start + COPIED_ELEMENTS, inner))
                 part = buffer[:, : lines.stop - start]
-                np.copyto(part, weights[lines, number * width : (number + 1) * width].T)
+                np.copyto(part, weights[lines, number * WIDTH : (number + 1) * WIDTH].T)
                 np.copyto(panels[number, lines], part.T)
-    np.copyto(tail, weights[:, count * width :])
+    np.copyto(tail, weights[:, count * WIDTH :])
     return panels, tail

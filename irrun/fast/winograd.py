@@ -13,6 +13,7 @@ import numpy as np
 
 from irrun.fast.convolution_problem import Finish, Problem, count_products
 from irrun.fast.packing import allocate_kept
+from irrun.fast.panels import multiply_in_blocks
 from irrun.fast.scratch import get_scratch
 from irrun.threads import run_parallel, split_range
 
@@ -116,7 +117,7 @@ class WinogradMethod:
 
         def multiply(number: int) -> None:
             part = self.products[number]
-            np.matmul(self.filters[part], tile_data[part], out=results[part])
+            multiply_in_blocks(self.filters[part], tile_data[part], results[part])
 
         run_parallel(multiply, len(self.products))
         sums = get_scratch("winograd sums", 2, 4, c_out, size)

@@ -10,8 +10,9 @@ import pytest
 from fast.harness import check, find_operation, make_floats
 from irrun import blas
 from irrun.fast import panels
+from irrun.fast.matrix import PanelKernel
 from irrun.fast.packing import PackedMemory
-from irrun.fast.panels import MAX_MULTIPLICATIONS, MAX_VIEWED_BYTES, make_panel_product
+from irrun.fast.panels import MAX_MULTIPLICATIONS, MAX_VIEWED_BYTES, make_panel_product, multiply_in_blocks
 from irrun.fast.specialization import CallSite, specialize
 from irrun.threads import use_threads
 
@@ -26,7 +27,7 @@ SHAPES = [
     (512, 513),
     (3906, 70),
     (3907, 80),
-    (7812, 40),
+    (7812, 70),
 ]
 
 
@@ -117,6 +118,7 @@ def test_layout_of_the_rows_does_not_matter(shape, rows):
 def test_no_block_exceeds_what_blas_multiplies_without_copies(monkeypatch):
     sizes = []
     matmul = np.matmul
+    left, right, out = make_floats((70, 4608)), make_floats((4608, 100)), np.empty((70, 100), np.float32)
 
     def count_multiplications(a, b, out):
         sizes.append(a.shape[-2] * a.shape[-1] * b.shape[-1])
@@ -127,19 +129,38 @@ def test_no_block_exceeds_what_blas_multiplies_without_copies(monkeypatch):
     for shape, product in products.items():
         for rows in (1, 17, 333):
             product.multiply(make_floats((rows, shape[0])))
+    multiply_in_blocks(left, right, out)
     assert max(sizes) <= MAX_MULTIPLICATIONS
     assert max(sizes) > MAX_MULTIPLICATIONS // 2
 
 
 @pytest.mark.parametrize(
-    ("shape", "width"),
-    [((64, 64), 64), ((64, 63), None), ((3906, 64), 64), ((3907, 64), 32), ((3907, 32), 32), ((3907, 31), None),
-     ((7812, 32), 32), ((7813, 700), None), ((0, 64), None), ((1, 64), 64)],
-    ids=str,
-)  # fmt: skip
-def test_width_of_panels_depends_on_the_inner_dimension(shape, width):
+    ("shape", "is_divided"),
+    [((64, 64), True), ((64, 63), False), ((9000, 64), True), ((1, 64), True), ((0, 64), False)],
+)
+def test_weights_with_fewer_columns_than_a_panel_are_not_divided(shape, is_divided):
     product = make_panel_product(np.zeros(shape, np.float32), PackedMemory(1 << 30))
-    assert (product and product.width) == width
+    assert (product is not None) is is_divided
+
+
+@pytest.mark.parametrize("batch", [(), (3,), (2, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"),
+    [
+        *[(1, 1, 1), (64, 64, 500), (130, 96, 200), (17, 576, 784), (200, 300, 49)],
+        *[(33, 3906, 65), (8, 4608, 49), (5, 7813, 64)],
+    ],
+)
+def test_products_in_blocks_are_exact_within_rounding(rows, inner, columns, batch):
+    a, b = make_floats((*batch, rows, inner), 1), make_floats((*batch, inner, columns + 3), 2)[..., :columns]
+    out = np.full((*batch, rows, columns + 1), np.nan, np.float32)[..., :columns]
+    multiply_in_blocks(a, b, out)
+    for index in np.ndindex(batch):
+        assert_is_product(out[index], a[index], b[index])
+    columns_first = np.full((*batch, columns, rows), np.nan, np.float32).swapaxes(-1, -2)
+    multiply_in_blocks(np.asfortranarray(a), np.asfortranarray(b), columns_first)
+    for index in np.ndindex(batch):
+        assert_is_product(columns_first[index], a[index], b[index])
 
 
 def test_processors_without_small_kernels_use_other_methods(monkeypatch):
@@ -194,7 +215,9 @@ def test_kernel_equals_definition(shape, transpose_b):
     for x in ((3, shape[0]), (2, 5, shape[0]), (shape[0],), (0, shape[0]), (2, 0, shape[0]), (4, 2), ()):
         check("MatMul-1", [make_floats(x), weights], attributes, constants=(1,), compare=compare_products)
     site = CallSite(find_operation("MatMul-1"), attributes, (None, weights), (False, False), 1)
-    assert "panels of 64 columns" in specialize(site).describe(None)
+    kernel = specialize(site)
+    assert isinstance(kernel, PanelKernel)
+    assert "panels of 64 columns" in kernel.describe(None)
 
 
 @pytest.mark.parametrize(
