@@ -40,7 +40,7 @@ def _specialize_per_channel(site: CallSite, values: list[Array], rank: int) -> S
     """Apply the limits of each position of one axis to blocks of positions."""
     shape = np.broadcast_shapes(*(value.shape for value in values))
     axes = [axis - rank for axis, length in enumerate(shape) if length > 1]
-    if len(axes) != 1:
+    if len(axes) != 1 or 0 in shape:
         return None
     axis, count = axes[0], shape[axes[0]]
     columns = [np.array(np.broadcast_to(value.reshape(-1), count))[:, np.newaxis] for value in values]

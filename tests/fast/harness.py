@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import IrrunError
+from irrun.fast.packing import PackedMemory
+from irrun.fast.specialization import specialize
 from irrun.ir.graph import Layer, Port
 from irrun.ops._support.operation import Operation
 from irrun.ops._support.registry import list_operations
 from irrun.runtime.executor import Executor, RequestState
-from irrun.runtime.passes.specialization import specialize_instructions
+from irrun.runtime.passes.specialization import make_site, specialize_instructions
 from irrun.runtime.program import Instruction, Program
 from irrun.threads import use_threads
 
@@ -60,6 +62,7 @@ def make_programs(
         [instruction], initial, parameters, results, [], [], dict.fromkeys((i + 1 for i in constants), layer)
     )
     fast = program.copy()
+    specialize(make_site(fast, instruction, PackedMemory(0)))  # the pass ignores exceptions
     specialize_instructions(fast)
     return program, fast
 
