@@ -150,10 +150,7 @@ def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     right = np.broadcast_to(np.eye(n, dtype=data.dtype), upper.shape).copy()
     matrices = np.arange(len(upper))
     for k in range(n):  # forward elimination, of all matrices at once
-        magnitude = np.abs(upper[:, k:, k])
-        magnitude = np.where(np.isnan(magnitude), -1, magnitude)
-        magnitude[:, 0] = np.abs(upper[:, k, k])  # a pivot of NaN stays: no value is greater
-        pivot = k + magnitude.argmax(axis=1)
+        pivot = k + np.abs(upper[:, k:, k]).argmax(axis=1)  # with NaN, all elements become NaN whatever the pivot is
         for x in (upper, right):
             x[matrices, k], x[matrices, pivot] = x[matrices, pivot], x[matrices, k]
         factor = upper[:, k + 1 :, k] / upper[:, k, k, np.newaxis]

@@ -35,6 +35,23 @@ def test_fake_quantize_pdpd_matches_leading_dimensions():
     np.testing.assert_allclose(result[1], 5, atol=9 / 255)
 
 
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        ((0, 1, 0, 1), [0, 0, 0.5, 1, 1]),
+        ((0, 1, 1, 0), [1, 1, 0.5, 0, 0]),
+        ((0.5, 0.5, 2, 3), [2, 2, 2, 3, 3]),
+        ((0, 1, 0, np.inf), [0, 0, np.inf, np.inf, np.inf]),
+        ((0, 1, 4, 4), [4, 4, 4, 4, 4]),
+    ],
+)
+def test_fake_quantize_maps_values_outside_of_the_range_to_its_limits(limits, expected):
+    data = np.float32([-1, 0, 0.5, 1, 2])
+    with np.errstate(all="ignore"):
+        result = fake_quantize_1(data, *make_limits(*limits), levels=3)
+    assert result.tolist() == expected
+
+
 def test_fake_quantize_rejects_invalid_limits_and_levels():
     with pytest.raises(InputError, match="broadcast"):
         fake_quantize_1(np.zeros((2, 3), np.float32), *[np.zeros((2,), np.float32)] * 4, levels=16)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from irrun.errors import InputError
+from irrun.limits import limit_allocations
 from irrun.ops.signals import dft_7, idft_7, irdft_9, istft_16, rdft_9, stft_15
 
 
@@ -103,3 +104,31 @@ def test_transform_of_empty_data_is_empty():
     single = irdft_9(np.ones((3, 1, 2), np.float32), axes)  # 2 * (1 - 1) elements
     assert single.shape == (3, 0)
     assert single.dtype == np.float32
+
+
+def test_elements_that_no_window_covers_are_zero():
+    spectrum = np.ones((3, 2, 2), np.float32)
+    for window in (np.float32([0, 0, 0, 0]), np.float32([0, 1, 1, 0])):
+        with np.errstate(invalid="ignore"):
+            result = istft_16(spectrum, window, np.array(4), np.array(4), center=False, normalized=False)
+        assert result.shape == (8,)
+        np.testing.assert_array_equal(result[np.tile(window, 2) == 0], 0)
+        assert np.isfinite(result).all()
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 2), (0, (1 << 43) + 1, 1, 2)])
+def test_memory_of_frames_is_limited(shape):
+    """The distance of frames and the size of frames of an empty batch do not depend on the memory that data takes."""
+    size, window = np.array(2 * (shape[-3] - 1)), np.ones(4, np.float32)
+    with pytest.raises(InputError, match=r"the result would take .* bytes, expected at most"):
+        istft_16(np.ones(shape, np.float32), window, size, np.array(1 << 44), center=False, normalized=False)
+
+
+def test_long_frames_take_memory_of_their_length():
+    size, step = 1 << 14, 1 << 13
+    window = np.ones(size, np.float32)
+    signal = create_random(3 * step).astype(np.float32)
+    frames = stft_15(signal, window, np.array(size), np.array(step), transpose_frames=True)
+    with limit_allocations(1 << 22):
+        result = istft_16(frames, window, np.array(size), np.array(step), center=False, normalized=False)
+    np.testing.assert_allclose(result, signal, atol=1e-5)

@@ -90,6 +90,16 @@ def test_adaptive_threshold_agrees_with_a_plain_loop():
     assert indices[:, 0].tolist() == kept
 
 
+def test_negative_numbers_of_boxes_of_an_image_count_as_none():
+    corners = np.float32([[0, 0, 1, 1], [5, 5, 6, 6], [8, 8, 9, 9]])
+    scores = np.float32([[0.9, 0.8, 0.7]])
+    for counts in ([0, 2, 1], [-3, 2, 1]):
+        outputs, indices, numbers = multiclass_nms_8(corners[None], scores, np.array(counts), iou_threshold=0.5)
+        assert numbers.tolist() == [0, 2, 1]
+        assert indices[:, 0].tolist() == [0, 1, 2]
+        np.testing.assert_array_equal(outputs[:, 1], scores[0])
+
+
 def test_mismatched_shapes_are_reported():
     with pytest.raises(InputError, match="expected"):
         non_max_suppression_5(BOXES[..., :3], SCORES)

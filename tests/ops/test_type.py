@@ -74,6 +74,61 @@ def test_scalar_is_promoted_to_the_type_of_a_tensor() -> None:
         kernels.convert_promote_types_14(np.array(1, np.int64), tensor, pytorch_scalar_promotion=True)
 
 
+@pytest.mark.parametrize(
+    ("scalar", "tensor", "is_safe"),
+    [
+        ("u8", "i8", True),
+        ("u8", "i16", True),
+        ("u16", "i8", True),
+        ("u32", "i8", False),
+        ("u64", "i32", True),
+        ("u64", "i16", False),
+        ("i8", "u8", False),
+        ("i8", "u64", False),
+        ("i16", "i16", True),
+        ("i16", "i8", False),
+        ("f32", "f16", False),
+        ("f16", "f32", True),
+    ],
+)
+def test_scalars_are_promoted_safely_to_types_that_can_hold_them(scalar: str, tensor: str, is_safe: bool) -> None:
+    values = np.ones((), ELEMENT_TYPES[scalar].dtype), np.ones(2, ELEMENT_TYPES[tensor].dtype)
+    for inputs in (values, values[::-1]):
+        results = kernels.convert_promote_types_14(*inputs, promote_unsafe=True, pytorch_scalar_promotion=True)
+        assert {x.dtype for x in results} == {values[1].dtype}
+        if is_safe:
+            results = kernels.convert_promote_types_14(*inputs, pytorch_scalar_promotion=True)
+            assert {x.dtype for x in results} == {values[1].dtype}
+        else:
+            with pytest.raises(InputError, match="safely"):
+                kernels.convert_promote_types_14(*inputs, pytorch_scalar_promotion=True)
+
+
+def test_values_are_converted_without_an_intermediate_type() -> None:
+    large = 2**40 + 1
+    assert convert(np.float64([large, -large]), ELEMENT_TYPES["i64"]).tolist() == [large, -large]
+    assert convert(np.int64([2**24 + 1]), ELEMENT_TYPES["i32"]).tolist() == [2**24 + 1]
+    assert convert(np.int64([2**24 + 1]), ELEMENT_TYPES["f64"]).tolist() == [2**24 + 1]
+    assert convert(np.float64([1e-300]), ELEMENT_TYPES["f64"]).tolist() == [1e-300]
+
+
+def test_powers_of_two_are_rounded_to_the_nearest_or_the_even_exponent() -> None:
+    below, above = np.nextafter(np.float32([1.5, 3]), 0), np.nextafter(np.float32([1.5, 3]), 4)
+    for values, expected in (
+        (below, [1, 2]),
+        (np.float32([1.5, 3]), [2, 2]),  # ties: the codes of 1 and 2 are 127 and 128
+        (above, [2, 4]),
+        (np.float32([1, 2]), [1, 2]),
+        (np.nextafter(np.float32([2, 4]), 0), [2, 4]),
+        (np.float32([2.0**-127, 1.5 * 2.0**-127]), [2.0**-127, 2.0**-127]),
+        (np.float32([1.625 * 2.0**-127, 2.0**-126]), [2.0**-126, 2.0**-126]),
+        (np.float32([0, -3]), [2.0**-127, 2.0**-127]),
+        (np.float32([np.finfo(np.float32).max, np.inf]), [2.0**127, 2.0**127]),
+    ):
+        result = convert(values, ELEMENT_TYPES["f8e8m0"])
+        assert result.astype(np.float64).tolist() == expected, values
+
+
 #: The specification's examples: both types (of a scalar if in brackets), promote_unsafe, common type.
 PROMOTIONS = [
     ("i8", "f32", False, "f32"),

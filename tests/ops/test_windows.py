@@ -45,6 +45,15 @@ def test_unpadded_data_is_not_copied() -> None:
     assert pad_spatial(x, (0, 1), (0, 0)).tolist() == [[0, 0, 1, 2], [0, 3, 4, 5]]
 
 
+def test_view_of_windows_is_read_only() -> None:
+    """Windows overlap, so that a change of an element of a window would change others."""
+    windows = create_windows((4,), (2,), (1,), (1,), (0,), (0,), "explicit", "floor")
+    view = windows.get_view(np.arange(4.0))
+    assert view.tolist() == [[0, 1], [1, 2], [2, 3]]
+    with pytest.raises(ValueError, match="read-only"):
+        view[0, 0] = 7
+
+
 #: Length, kernel, stride, dilation, padding before and after.
 AXES = [
     (n, k, s, d, b, e)
