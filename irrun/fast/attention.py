@@ -139,7 +139,7 @@ def _mask_scores(scores: Array, mask: Array | None, rows: slice, length: int) ->
     """Apply a mask to some rows of the scores, in place."""
     if mask is None:
         return
-    part = mask[..., rows, :] if mask.ndim > 1 and mask.shape[-2] == length else mask
+    part = mask[..., rows, :] if mask.shape[-2] == length else mask
     if part.dtype == np.bool_:
         np.copyto(scores, -np.inf, where=~part)
     else:
