@@ -225,7 +225,6 @@ def convert_unique(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
     last = builder.add_op(
         "Gather",
         [values, builder.add_constant([-1], name="last"), builder.add_constant(0, name="axis")],
-        {"batch_dims": 0},
         shape=(1,),
         version="opset8",
     )

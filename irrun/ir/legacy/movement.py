@@ -102,20 +102,14 @@ def convert_permute(builder: Builder, layer: LegacyLayer) -> Value:
 def _resolve_shape(shape: Sequence[int], pattern: Sequence[int]) -> tuple[int, ...] | None:
     """Return the shape that a pattern of Reshape denotes, in which 0 copies a dimension and -1 is inferred.
 
-    Return None if the pattern is invalid.
+    Return None if a dimension that it copies does not exist. Other invalid patterns yield shapes that no file declares.
     """
-    copies_missing = any(size == 0 and i >= len(shape) for i, size in enumerate(pattern))
-    if pattern.count(-1) > 1 or any(size < -1 for size in pattern) or copies_missing:
+    if any(size == 0 and i >= len(shape) for i, size in enumerate(pattern)):
         return None
     resolved = [shape[i] if size == 0 else size for i, size in enumerate(pattern)]
-    total, known = math.prod(shape), math.prod(size for size in resolved if size != -1)
-    if -1 in resolved:
-        if not known or total % known:
-            return None
-        resolved[resolved.index(-1)] = total // known
-    elif known != total:
-        return None
-    return tuple(resolved)
+    known = math.prod(size for size in resolved if size != -1)
+    inferred = math.prod(shape) // known if known else -1
+    return tuple(inferred if size == -1 else size for size in resolved)
 
 
 def _reshape(builder: Builder, layer: LegacyLayer, pattern: Sequence[int]) -> Value:

@@ -166,8 +166,9 @@ class _GraphReader:
         attributes = {"element_type": element_type, "shape": PartialShape(declared.shape)}
         outputs = [(element_type, declared.shape)]
         parameter = self.builder.add_layer("Parameter", [], outputs, attributes, name=name)
-        parameter.outputs[0].names = (name,)
-        return Value(parameter, parameter.outputs[0])
+        (port,) = parameter.outputs
+        port.names = (name,)
+        return Value(parameter, port)
 
     def normalize_input(self) -> None:
         """Normalize the input that the `pre-process` element names."""

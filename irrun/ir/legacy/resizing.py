@@ -13,7 +13,7 @@ _LARGEST_GRID = 1 << 24
 
 def _resize(builder: Builder, layer: LegacyLayer, value: Value, attributes: dict[str, object]) -> Value:
     """Add an Interpolate to the declared size; files state factors, sizes or both, with varying rounding."""
-    in_shape, out_shape = value.shape or layer.get_input_shape(), layer.get_output_shape()
+    in_shape, out_shape = layer.get_input_shape(), layer.get_output_shape()
     if len(in_shape) != len(out_shape) or len(out_shape) < 3:
         raise layer.make_error(
             f"input {list(in_shape)} and output {list(out_shape)} have ranks {len(in_shape)} and {len(out_shape)}, "
