@@ -41,8 +41,8 @@ def test_unsupported_layers_are_reported_together() -> None:
     model = net.read()
     mystery = next(layer for layer in model.graph.layers if layer.type == "Mystery")
     assert mystery.version == "legacy"
-    assert mystery.attributes["depth"] == "7"
-    assert mystery.attributes["weights-size"] == 20
+    weights = {"weights-precision": "FP32", "weights-offset": 0, "weights-size": 20}
+    assert mystery.attributes == {"depth": "7", **weights}
     assert [str(p.shape) for p in mystery.outputs] == ["[1,3]", "[1,3]"]
     with pytest.raises(irrun.UnsupportedError, match=r"Mystery of legacy.*'a'.*Enigma of legacy.*'b'"):
         irrun.compile_model(model)

@@ -307,6 +307,7 @@ def test_further_targets_of_shapes_and_axes():
         ("5,-1", (2, 12), False),
         ("0,0,0,0", (2, 12), False),
         ("0,0,4,0", (2, 3, 4), False),
+        ("0,0,4,0", (2, 3, 4, 1), False),
         ("-1,-1", (4, 6), False),
         ("-2,12", (2, 12), False),
         ("12,2", (2, 12), False),
@@ -430,8 +431,11 @@ def test_default_of_a_dense_tensor_is_zero():
     for more, default in (([], 0), ([StoredInput(np.float32([0.5]))], 0.5), ([StoredInput(np.int32(2))], 2)):
         expected = np.full((3, 4), default, np.float32)
         expected[[0, 2], [1, 2]] = 5, 6
-        (actual,) = run_layer("SparseToDense", [indices, shape, values, *more], [(3, 4)])
-        np.testing.assert_array_equal(actual, expected)
+        for dtype in (np.float32, np.int32) if default != 0.5 else (np.float32,):
+            inputs = [indices, shape, values.astype(dtype), *more]
+            (actual,) = run_layer("SparseToDense", inputs, [(3, 4)], version=6)
+            assert actual.dtype == dtype
+            np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("names", [(), ("return_inverse",), ("return_counts",), ("return_inverse", "return_counts")])

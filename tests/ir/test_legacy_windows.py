@@ -65,6 +65,12 @@ def test_window_is_read_in_all_spellings(attributes, kernel, strides, begin, end
     assert read_window(attributes) == Window(kernel, strides, begin, end, dilations, auto_pad)
 
 
+def test_windows_that_fit_are_not_padded():
+    for auto_pad in ("same_upper", "same_lower", "valid"):
+        window = Window([1, 2, 1], [2, 3, 1], [5, 5, 5], [5, 5, 5], [1, 1, 1], auto_pad)
+        assert window.compute_pads((5, 6, 4), (3, 2, 4)) == ([0, 0, 0], [0, 0, 0])
+
+
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
@@ -285,7 +291,8 @@ def test_biases_are_blobs_or_inputs(type):
     expected = plain + biases.reshape(1, 2, 1, 1)
     actual, _ = run(type, x, (1, 2, 4, 4), data, {"weights": weights, "biases": biases})
     np.testing.assert_allclose(actual, expected, rtol=1e-6)
-    net = LegacyNetwork(7)
-    sources = [net.add_input(x.shape), net.add_const(weights), net.add_const(biases)]
-    net.add_layer(type, sources, [(1, 2, 4, 4)], data)
-    np.testing.assert_allclose(net.run(x)[0], expected, rtol=1e-6)
+    for count, value in ((1, plain), (2, expected)):
+        net = LegacyNetwork(7)
+        sources = [net.add_input(x.shape), *map(net.add_const, (weights, biases)[:count])]
+        net.add_layer(type, sources, [(1, 2, 4, 4)], data)
+        np.testing.assert_allclose(net.run(x)[0], value, rtol=1e-6)

@@ -131,18 +131,18 @@ STRUCTURES = [
 ]
 
 
-@pytest.mark.parametrize(("layers", "edges", "expected"), STRUCTURES)
-def test_structure_is_checked(layers, edges, expected, tmp_path):
-    assert find_messages(tmp_path, net(layers, edges)) == expected
-    if expected:
-        with pytest.raises(irrun.ModelError) as info:
-            irrun.read_model(tmp_path / "model.xml")
-        line = re.match(r"line (\d+): ", expected[0])
-        place = f"{tmp_path / 'model.xml'}:{line[1]}: " if line else f"{tmp_path / 'model.xml'}: "
-        text = expected[0][line.end() :] if line else expected[0]
-        more = f" (and {len(expected) - 1} more, listed by irrun validate)" if len(expected) > 1 else ""
-        assert str(info.value) == place + text + more
-    assert irrun.read_model(tmp_path / "model.xml", check=False).graph.layers
+def test_structure_is_checked(tmp_path):
+    for layers, edges, expected in STRUCTURES:
+        assert find_messages(tmp_path, net(layers, edges)) == expected
+        if expected:
+            with pytest.raises(irrun.ModelError) as info:
+                irrun.read_model(tmp_path / "model.xml")
+            line = re.match(r"line (\d+): ", expected[0])
+            place = f"{tmp_path / 'model.xml'}:{line[1]}: " if line else f"{tmp_path / 'model.xml'}: "
+            text = expected[0][line.end() :] if line else expected[0]
+            more = f" (and {len(expected) - 1} more, listed by irrun validate)" if len(expected) > 1 else ""
+            assert str(info.value) == place + text + more
+        assert irrun.read_model(tmp_path / "model.xml", check=False).graph.layers
 
 
 def test_findings_of_graphs_without_lines_have_the_layer():
@@ -176,27 +176,27 @@ def make_graph(order: list[int], edges: list[tuple[int, int]]) -> Graph:
     return Graph([Layer(i, str(i), "Relu") for i in order], [Edge(a, 0, b, 0) for a, b in edges])
 
 
-@pytest.mark.parametrize(
-    ("order", "edges", "expected"),
-    [
-        ([0, 1, 2], [(0, 1), (1, 2)], [0, 1, 2]),
-        ([2, 1, 0], [(0, 1), (1, 2)], [0, 1, 2]),
-        ([2, 1, 0], [], [2, 1, 0]),
-        ([5, 3, 4], [(5, 3), (3, 4)], [5, 3, 4]),
-        # ids that precede positions, although the layers are not in order
-        ([0, 4, 3, 1, 2], [(0, 1), (1, 3), (3, 2)], [0, 4, 1, 3, 2]),
-        ([4, 2, 3, 1], [(1, 2)], [4, 3, 1, 2]),
-        ([0, 1, 2, 3], [(3, 0)], [1, 2, 3, 0]),
-        ([0, 1], [(0, 1), (0, 1), (1, 0)][:2], [0, 1]),
-        ([1, 0], [(0, 1), (0, 1)], [0, 1]),
-        # edges from or to layers that do not exist
-        ([1, 0], [(0, 1), (7, 0), (1, 8), (7, 8)], [0, 1]),
-        ([0, 1], [(0, 1), (7, 0)], [0, 1]),
-        ([0, 1], [(0, 1), (0, 8)], [0, 1]),
-    ],
-)
-def test_layers_are_sorted_close_to_the_order_of_the_file(order, edges, expected):
-    assert [current.id for current in sort_layers(make_graph(order, edges))] == expected
+ORDERS = [
+    ([0, 1, 2], [(0, 1), (1, 2)], [0, 1, 2]),
+    ([2, 1, 0], [(0, 1), (1, 2)], [0, 1, 2]),
+    ([2, 1, 0], [], [2, 1, 0]),
+    ([5, 3, 4], [(5, 3), (3, 4)], [5, 3, 4]),
+    # ids that precede positions, although the layers are not in order
+    ([0, 4, 3, 1, 2], [(0, 1), (1, 3), (3, 2)], [0, 4, 1, 3, 2]),
+    ([4, 2, 3, 1], [(1, 2)], [4, 3, 1, 2]),
+    ([0, 1, 2, 3], [(3, 0)], [1, 2, 3, 0]),
+    ([0, 1], [(0, 1), (0, 1), (1, 0)][:2], [0, 1]),
+    ([1, 0], [(0, 1), (0, 1)], [0, 1]),
+    # edges from or to layers that do not exist
+    ([1, 0], [(0, 1), (7, 0), (1, 8), (7, 8)], [0, 1]),
+    ([0, 1], [(0, 1), (7, 0)], [0, 1]),
+    ([0, 1], [(0, 1), (0, 8)], [0, 1]),
+]
+
+
+def test_layers_are_sorted_close_to_the_order_of_the_file():
+    for order, edges, expected in ORDERS:
+        assert [current.id for current in sort_layers(make_graph(order, edges))] == expected
 
 
 def test_cycles_name_their_first_layers():
@@ -211,21 +211,21 @@ def test_cycles_name_their_first_layers():
 F32 = ElementType.parse("f32")
 
 
-@pytest.mark.parametrize(
-    ("attributes", "element_type", "shape", "expected"),
-    [
-        ({"element_type": "dynamic"}, None, None, True),
-        ({"element_type": "undefined"}, None, [0], True),
-        ({"element_type": "dynamic"}, None, [2, 0], True),
-        ({"element_type": "dynamic"}, None, [2], False),
-        ({"element_type": "dynamic"}, F32, [0], False),
-        ({"element_type": "f32"}, None, [0], False),
-        ({}, None, None, False),
-    ],
-)
-def test_placeholders_are_constants_without_type_and_elements(attributes, element_type, shape, expected):
-    output = Port(0, element_type, None if shape is None else PartialShape(shape))
-    assert is_placeholder(Layer(0, "c", "Constant", attributes=attributes, outputs=[output])) == expected
+PLACEHOLDERS = [
+    ({"element_type": "dynamic"}, None, None, True),
+    ({"element_type": "undefined"}, None, [0], True),
+    ({"element_type": "dynamic"}, None, [2, 0], True),
+    ({"element_type": "dynamic"}, None, [2], False),
+    ({"element_type": "dynamic"}, F32, [0], False),
+    ({"element_type": "f32"}, None, [0], False),
+    ({}, None, None, False),
+]
+
+
+def test_placeholders_are_constants_without_type_and_elements():
+    for attributes, element_type, shape, expected in PLACEHOLDERS:
+        output = Port(0, element_type, None if shape is None else PartialShape(shape))
+        assert is_placeholder(Layer(0, "c", "Constant", attributes=attributes, outputs=[output])) == expected
 
 
 def make_body(inputs=((0, 0),), outputs=((1, 1),), back_edges=()) -> Body:
@@ -240,49 +240,46 @@ ITERATOR = "layer 1 'it' (TensorIterator, opset1)"
 INNER = f"{ITERATOR}: its port map refers to layer"
 
 
-@pytest.mark.parametrize(
-    ("keywords", "expected"),
-    [
-        ({}, []),
-        ({"inputs": [(-1, 0)], "outputs": [(-1, 1)]}, []),
-        (
-            {"inputs": [(0, 1)]},
-            [f"line 20: {INNER} 1 of its body, which is a Result, expected a Parameter"],
-        ),
-        (
-            {"inputs": [(0, 7)]},
-            [f"line 20: {INNER} 7 of its body, which does not exist, expected a "
-             "Parameter"],
-        ),
-        (
-            {"outputs": [(1, 0)]},
-            [f"line 21: {INNER} 0 of its body, which is a Parameter, expected a Result"],
-        ),
-        ({"inputs": [(1, 0)]}, [f"line 21: {ITERATOR}: its port map refers to input port 1, which does not exist"]),
-        ({"outputs": [(0, 1)]}, [f"line 20: {ITERATOR}: its port map refers to output port 0, which does not exist"]),
-        ({"back_edges": [(1, 0)]}, []),
-        (
-            {"back_edges": [(0, 1)]},
-            [
-                f"line 30: {ITERATOR}: a back edge refers to layer 0 of its body, which is a Parameter, expected a "
-                "Result",
-                f"line 30: {ITERATOR}: a back edge refers to layer 1 of its body, which is a Result, expected a "
-                "Parameter",
-            ],
-        ),
-    ],
-)  # fmt: skip
-def test_port_maps_are_checked(keywords, expected):
-    iterator = Layer(1, "it", "TensorIterator", inputs=[Port(0)], outputs=[Port(1)], line=5)
-    iterator.bodies["body"] = make_body(**keywords)
-    layers = [Layer(0, "x", "Parameter", outputs=[Port(0)]), iterator, Layer(2, "y", "Result", inputs=[Port(0)])]
-    model = Model(Graph(layers, [Edge(0, 0, 1, 0), Edge(1, 1, 2, 0)]), Weights())
-    assert [str(finding) for finding in check_model(model)] == expected
-    body = iterator.bodies["body"]
-    for entry in (*body.inputs, *body.outputs, *body.back_edges):
-        entry.line = 0
-    lines = {finding.line for finding in check_model(model)}
-    assert lines == ({5} if expected else set())
+PORT_MAPS = [
+    ({}, []),
+    ({"inputs": [(-1, 0)], "outputs": [(-1, 1)]}, []),
+    (
+        {"inputs": [(0, 1)]},
+        [f"line 20: {INNER} 1 of its body, which is a Result, expected a Parameter"],
+    ),
+    (
+        {"inputs": [(0, 7)]},
+        [f"line 20: {INNER} 7 of its body, which does not exist, expected a Parameter"],
+    ),
+    (
+        {"outputs": [(1, 0)]},
+        [f"line 21: {INNER} 0 of its body, which is a Parameter, expected a Result"],
+    ),
+    ({"inputs": [(1, 0)]}, [f"line 21: {ITERATOR}: its port map refers to input port 1, which does not exist"]),
+    ({"outputs": [(0, 1)]}, [f"line 20: {ITERATOR}: its port map refers to output port 0, which does not exist"]),
+    ({"back_edges": [(1, 0)]}, []),
+    (
+        {"back_edges": [(0, 1)]},
+        [
+            f"line 30: {ITERATOR}: a back edge refers to layer 0 of its body, which is a Parameter, expected a Result",
+            f"line 30: {ITERATOR}: a back edge refers to layer 1 of its body, which is a Result, expected a Parameter",
+        ],
+    ),
+]
+
+
+def test_port_maps_are_checked():
+    for keywords, expected in PORT_MAPS:
+        iterator = Layer(1, "it", "TensorIterator", inputs=[Port(0)], outputs=[Port(1)], line=5)
+        iterator.bodies["body"] = make_body(**keywords)
+        layers = [Layer(0, "x", "Parameter", outputs=[Port(0)]), iterator, Layer(2, "y", "Result", inputs=[Port(0)])]
+        model = Model(Graph(layers, [Edge(0, 0, 1, 0), Edge(1, 1, 2, 0)]), Weights())
+        assert [str(finding) for finding in check_model(model)] == expected
+        body = iterator.bodies["body"]
+        for entry in (*body.inputs, *body.outputs, *body.back_edges):
+            entry.line = 0
+        lines = {finding.line for finding in check_model(model)}
+        assert lines == ({5} if expected else set())
 
 
 def test_bodies_are_checked_too():
@@ -310,19 +307,19 @@ def test_values_that_have_a_consumer_are_mapped():
     check_body_is_mapped(owner, body, {1})
 
 
-@pytest.mark.parametrize("count", [1, 2, 3])
-def test_missing_weights_are_one_finding(count, tmp_path):
-    data = 'element_type="f32" shape="2" offset="0" size="8"'
-    layers = [layer(i, "Const", data=data, outputs=[port(0, (2,), "FP32")]) for i in range(count)]
-    layers += [layer(9 + i, "Result", inputs=[port(0)]) for i in range(count)]
-    path = write(tmp_path, net(layers, [(i, 0, 9 + i, 0) for i in range(count)]), None)
-    (finding,) = read_findings(path)[1]
-    verb = "1 constant requires it" if count == 1 else f"{count} constants require it"
-    assert (finding.line, finding.layer) == (0, "")
-    assert finding.message == (
-        f"the weights file {tmp_path / 'model.bin'} is missing; if it is elsewhere, pass its path as weights "
-        f"(--weights); {verb}"
-    )
+def test_missing_weights_are_one_finding(tmp_path):
+    for count in [1, 2, 3]:
+        data = 'element_type="f32" shape="2" offset="0" size="8"'
+        layers = [layer(i, "Const", data=data, outputs=[port(0, (2,), "FP32")]) for i in range(count)]
+        layers += [layer(9 + i, "Result", inputs=[port(0)]) for i in range(count)]
+        path = write(tmp_path, net(layers, [(i, 0, 9 + i, 0) for i in range(count)]), None)
+        (finding,) = read_findings(path)[1]
+        verb = "1 constant requires it" if count == 1 else f"{count} constants require it"
+        assert (finding.line, finding.layer) == (0, "")
+        assert finding.message == (
+            f"the weights file {tmp_path / 'model.bin'} is missing; if it is elsewhere, pass its path as weights "
+            f"(--weights); {verb}"
+        )
 
 
 # What the reader finds in elements
@@ -331,30 +328,45 @@ LAYERS = [PARAMETER, RELU, RESULT]
 GOOD = net(LAYERS, EDGES)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        ('to-layer="9"', 'to-layer="x"', "line 7: expected four integers in an edge, found {'from-layer': '1', "
-         "'from-port': '1', 'to-layer': 'x', 'to-port': '0'}"),
-        ('<layer id="1"', '<layer id="one"', "line 4: expected a layer with a type and an integer id, found "
-         "type='Relu' id='one'"),
-        ('<layer id="1"', "<layer", "line 4: expected a layer with a type and an integer id, found "
-         "type='Relu' id=None"),
-        (' type="Relu"', "", "line 4: expected a layer with a type and an integer id, found type=None id='1'"),
-        ('<port id="1"', "<port", "line 4: layer 1 'layer1' (Relu, opset1): expected a port with an integer id, found "
-         "None"),
-        ('<port id="1"', '<port id="1.0"', "line 4: layer 1 'layer1' (Relu, opset1): expected a port with an integer "
-         "id, found '1.0'"),
-        ("<layers>", "<others>", "line 2: <net> has no <layers>"),
-        ('<port id="1" precision="FP32">', '<port id="1" precision="FP31">', "line 4: layer 1 'layer1' (Relu, opset1):"
-         " unknown element type 'FP31'"),
-    ],
-)  # fmt: skip
-def test_elements_are_checked(old, new, expected, tmp_path):
-    text = GOOD.replace(old, new)
-    if new == "<others>":
-        text = text.replace("</layers>", "</others>")
-    assert find_messages(tmp_path, text)[0].startswith(expected)
+ELEMENTS = [
+    (
+        'to-layer="9"',
+        'to-layer="x"',
+        "line 7: expected four integers in an edge, found {'from-layer': '1', "
+        "'from-port': '1', 'to-layer': 'x', 'to-port': '0'}",
+    ),
+    (
+        '<layer id="1"',
+        '<layer id="one"',
+        "line 4: expected a layer with a type and an integer id, found type='Relu' id='one'",
+    ),
+    ('<layer id="1"', "<layer", "line 4: expected a layer with a type and an integer id, found type='Relu' id=None"),
+    (' type="Relu"', "", "line 4: expected a layer with a type and an integer id, found type=None id='1'"),
+    (
+        '<port id="1"',
+        "<port",
+        "line 4: layer 1 'layer1' (Relu, opset1): expected a port with an integer id, found None",
+    ),
+    (
+        '<port id="1"',
+        '<port id="1.0"',
+        "line 4: layer 1 'layer1' (Relu, opset1): expected a port with an integer id, found '1.0'",
+    ),
+    ("<layers>", "<others>", "line 2: <net> has no <layers>"),
+    (
+        '<port id="1" precision="FP32">',
+        '<port id="1" precision="FP31">',
+        "line 4: layer 1 'layer1' (Relu, opset1): unknown element type 'FP31'",
+    ),
+]
+
+
+def test_elements_are_checked(tmp_path):
+    for old, new, expected in ELEMENTS:
+        text = GOOD.replace(old, new)
+        if new == "<others>":
+            text = text.replace("</layers>", "</others>")
+        assert find_messages(tmp_path, text)[0].startswith(expected)
 
 
 ITEMS = 'external_port_id="0" internal_layer_id="0" axis="0"'
@@ -375,31 +387,31 @@ def make_iterator(entry=ITEMS, more="", maps=1, bodies=1, shape=(1,)) -> str:
     return net([PARAMETER, iterator, RESULT], EDGES)
 
 
-@pytest.mark.parametrize(
-    ("keywords", "expected"),
-    [
-        ({}, None),
-        ({"bodies": 2}, "expected one <body>, found another"),
-        ({"entry": 'internal_layer_id="0"'}, "expected external_port_id and internal_layer_id in a port map entry"),
-        ({"entry": 'external_port_id="0"'}, "expected external_port_id and internal_layer_id in a port map entry"),
-        ({"entry": f'{ITEMS} start="x"'}, "expected an integer as start of a port map, found 'x'"),
-        ({"entry": f'{ITEMS} stride="1.0"'}, "expected an integer as stride of a port map, found '1.0'"),
-        (
-            {"more": '<back_edges><edge from-layer="1"/></back_edges>'},
-            "expected integers as from-layer and to-layer of a back edge",
-        ),
-        (
-            {"more": '<back_edges><edge from-layer="1" to-layer="x"/></back_edges>'},
-            "expected integers as from-layer and to-layer of a back edge",
-        ),
-    ],
-)
-def test_elements_of_bodies_are_checked(keywords, expected, tmp_path):
-    messages = find_messages(tmp_path, make_iterator(**keywords))
-    if expected is None:
-        assert messages == []
-        return
-    assert re.fullmatch(rf"line \d+: {re.escape(ITERATOR)}: {re.escape(expected)}", messages[0])
+BODIES = [
+    ({}, None),
+    ({"bodies": 2}, "expected one <body>, found another"),
+    ({"entry": 'internal_layer_id="0"'}, "expected external_port_id and internal_layer_id in a port map entry"),
+    ({"entry": 'external_port_id="0"'}, "expected external_port_id and internal_layer_id in a port map entry"),
+    ({"entry": f'{ITEMS} start="x"'}, "expected an integer as start of a port map, found 'x'"),
+    ({"entry": f'{ITEMS} stride="1.0"'}, "expected an integer as stride of a port map, found '1.0'"),
+    (
+        {"more": '<back_edges><edge from-layer="1"/></back_edges>'},
+        "expected integers as from-layer and to-layer of a back edge",
+    ),
+    (
+        {"more": '<back_edges><edge from-layer="1" to-layer="x"/></back_edges>'},
+        "expected integers as from-layer and to-layer of a back edge",
+    ),
+]
+
+
+def test_elements_of_bodies_are_checked(tmp_path):
+    for keywords, expected in BODIES:
+        messages = find_messages(tmp_path, make_iterator(**keywords))
+        if expected is None:
+            assert messages == []
+            continue
+        assert re.fullmatch(rf"line \d+: {re.escape(ITERATOR)}: {re.escape(expected)}", messages[0])
 
 
 def test_lines_of_bodies_are_those_of_the_file(tmp_path):
@@ -416,30 +428,30 @@ def test_lines_of_bodies_are_those_of_the_file(tmp_path):
     assert [model.graph.get_edge_line(i) for i in (0, 1, 2)] == [6, 7, 0]
 
 
-@pytest.mark.parametrize(
-    ("shape", "axis", "stride", "expected"),
-    [
-        ((2,), 0, 2, 2),
-        ((2,), 0, -2, 2),
-        ((3,), 0, 2, 1),
-        ((1,), 0, 1, 1),
-        ((3, 2), 1, 2, 2),
-        ((3, 2), -1, 2, 2),
-        ((3, 2), -2, 3, 3),
-        ((3, 2), 0, 2, 1),
-        ((2,), 1, 2, 1),
-        ((2,), -2, 2, 1),
-        ((), 0, 2, 1),
-    ],
-)
-def test_omitted_part_size_is_the_stride_if_the_body_declares_it(shape, axis, stride, expected, tmp_path):
-    entry = f'external_port_id="0" internal_layer_id="0" axis="{axis}" stride="{stride}"'
-    path = write(tmp_path, make_iterator(entry, shape=shape))
-    (body,) = irrun.read_model(path).graph.layers[1].bodies.values()
-    assert body.inputs[0].part_size == expected
-    path = write(tmp_path, make_iterator(f'{entry} part_size="5"', shape=shape))
-    (body,) = irrun.read_model(path).graph.layers[1].bodies.values()
-    assert body.inputs[0].part_size == 5
+PART_SIZES = [
+    ((2,), 0, 2, 2),
+    ((2,), 0, -2, 2),
+    ((3,), 0, 2, 1),
+    ((1,), 0, 1, 1),
+    ((3, 2), 1, 2, 2),
+    ((3, 2), -1, 2, 2),
+    ((3, 2), -2, 3, 3),
+    ((3, 2), 0, 2, 1),
+    ((2,), 1, 2, 1),
+    ((2,), -2, 2, 1),
+    ((), 0, 2, 1),
+]
+
+
+def test_omitted_part_size_is_the_stride_if_the_body_declares_it(tmp_path):
+    for shape, axis, stride, expected in PART_SIZES:
+        entry = f'external_port_id="0" internal_layer_id="0" axis="{axis}" stride="{stride}"'
+        path = write(tmp_path, make_iterator(entry, shape=shape))
+        (body,) = irrun.read_model(path).graph.layers[1].bodies.values()
+        assert body.inputs[0].part_size == expected
+        path = write(tmp_path, make_iterator(f'{entry} part_size="5"', shape=shape))
+        (body,) = irrun.read_model(path).graph.layers[1].bodies.values()
+        assert body.inputs[0].part_size == 5
 
 
 def test_information_of_layers_and_ports_is_kept(tmp_path):
@@ -489,24 +501,24 @@ def test_versions_are_checked(version, tmp_path):
         irrun.read_model(path)
 
 
-@pytest.mark.parametrize(
-    ("data", "out", "message"),
-    [
-        ('shape="2" offset="0" size="8"', port(0, (2,)), "found no type[2]"),
-        ('element_type="f32" shape="?" offset="0" size="8"', port(0, (2,)), "found f32[?]"),
-        ('element_type="f32" shape="..." offset="0" size="8"', port(0, (2,)), "found f32[...]"),
-        ('element_type="f32" shape="2" offset="a" size="8"', port(0, (2,)), "expected integers as offset and size"),
-        ('element_type="f32" shape="2" offset="0" size="b"', port(0, (2,)), "expected integers as offset and size"),
-        ('element_type="f32" shape="2" offset="0" size="7"', port(0, (2,)), "expected at least 8 bytes for f32[2]"),
-        ('element_type="f32" shape="2" offset="4" size="8"', port(0, (2,)), "requires bytes 4 to 12 of "),
-        ('element_type="f32" shape="2,x" offset="4" size="8"', port(0, (2,)), "x"),
-    ],
-)
-def test_constants_are_checked(data, out, message, tmp_path):
-    text = net([layer(0, "Const", data=data, outputs=[out]), RESULT], [(0, 0, 9, 0)])
-    (finding, *_) = read_findings(write(tmp_path, text, bytes(8)))[1]
-    assert (finding.line, finding.layer) == (3, "layer 0 'layer0' (Constant, opset1)")
-    assert message in finding.message
+CONSTANTS = [
+    ('shape="2" offset="0" size="8"', port(0, (2,)), "found no type[2]"),
+    ('element_type="f32" shape="?" offset="0" size="8"', port(0, (2,)), "found f32[?]"),
+    ('element_type="f32" shape="..." offset="0" size="8"', port(0, (2,)), "found f32[...]"),
+    ('element_type="f32" shape="2" offset="a" size="8"', port(0, (2,)), "expected integers as offset and size"),
+    ('element_type="f32" shape="2" offset="0" size="b"', port(0, (2,)), "expected integers as offset and size"),
+    ('element_type="f32" shape="2" offset="0" size="7"', port(0, (2,)), "expected at least 8 bytes for f32[2]"),
+    ('element_type="f32" shape="2" offset="4" size="8"', port(0, (2,)), "requires bytes 4 to 12 of "),
+    ('element_type="f32" shape="2,x" offset="4" size="8"', port(0, (2,)), "x"),
+]
+
+
+def test_constants_are_checked(tmp_path):
+    for data, out, message in CONSTANTS:
+        text = net([layer(0, "Const", data=data, outputs=[out]), RESULT], [(0, 0, 9, 0)])
+        (finding, *_) = read_findings(write(tmp_path, text, bytes(8)))[1]
+        assert (finding.line, finding.layer) == (3, "layer 0 'layer0' (Constant, opset1)")
+        assert message in finding.message
 
 
 def test_offset_and_size_of_a_constant_may_be_omitted(tmp_path):

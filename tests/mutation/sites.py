@@ -89,6 +89,9 @@ COMMUTATIVE = frozenset(
         "isclose",
         "union",
         "specializes",
+        "converts",
+        "has_attribute",
+        "find_layers",
     }
 )
 
