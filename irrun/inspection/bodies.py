@@ -92,7 +92,7 @@ class _ParameterCollector:
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> None:
         """Collect the inputs of a layer that are Parameters of the body."""
-        if len(scope) != 1 or id(layer) not in self._sources:
+        if id(layer) not in self._sources:
             return
         graph_id, positions = self._sources[id(layer)]
         values = self.values.setdefault((graph_id, scope[0][1]), {})

@@ -123,6 +123,8 @@ def test_top_k_compares_rows():
     assert measure_top_k(actual, reference, 1) == 0.5
     assert measure_top_k(actual, reference, 2) == 0.5
     assert measure_top_k(actual, reference, 99) == 1
+    assert measure_top_k(np.arange(12), -np.arange(12)) == 0
+    assert measure_top_k(np.arange(12), np.arange(12) - 12 * (np.arange(12) == 7)) == 0.8  # 5 by default
     assert measure_top_k(np.float32(3), np.float32(3)) == 1
     assert measure_top_k(np.zeros((0, 3)), np.zeros((0, 3))) == 1
     assert measure_top_k(np.zeros(3), np.zeros(4)) == 0
