@@ -267,3 +267,52 @@ def test_constants_of_wider_types_are_rounded_to_f16_before_they_are_computed_in
     for optimize in (True, False):
         actual = irrun.compile_model(path, precision="f64", optimize=optimize)(numbers)[0]
         np.testing.assert_array_equal(actual, expected)
+
+
+def test_promoted_types_are_computed_in_f32(tmp_path):
+    promote = pytest.importorskip("openvino.opset14").convert_promote_types
+    x, y = o.parameter([3], F16), o.parameter([3], F16)
+    outputs = promote(x, y).outputs()
+    third = make_f16(3)
+    path = save(tmp_path, [o.divide(o.divide(output, third), third) for output in outputs], [x, y])
+    inputs = [np.array([1.1, 5.3, 900], F16), np.array([0.1, 7.7, 3], F16)]
+    for optimize in (True, False):
+        for actual, value in zip(irrun.compile_model(path, optimize=optimize)(inputs).to_tuple(), inputs, strict=True):
+            np.testing.assert_array_equal(actual, (value.astype(F32) / 3 / 3).astype(F16))
+
+
+@pytest.mark.parametrize("element_type", ["f16", "f32", "f64", "i32"])
+@pytest.mark.parametrize("is_computed", [False, True])
+def test_random_numbers_are_the_same_in_f64(tmp_path, element_type, is_computed):
+    """Their bits depend on the type, and so does whether they are indices."""
+    x = o.parameter([4], F32)
+    bounds = [o.constant(np.array(value, irrun.ElementType.parse(element_type).dtype)) for value in (0, 3)]
+    if is_computed:
+        bounds[1] = o.convert(o.reduce_max(x, o.constant(np.array([0]))), element_type)
+    numbers = o.random_uniform(o.constant(np.array([4])), *bounds, element_type, 1, 2)
+    result = o.gather(x, numbers, o.constant(np.array(0))) if element_type == "i32" else o.convert(numbers, "f32")
+    path = save(tmp_path, [o.divide(result, x)], [x])
+    values = np.array([3, 1, 2, 0.5], F32)
+    expected = irrun.compile_model(path)(values)[0]
+    for optimize in (True, False):
+        compiled = irrun.compile_model(path, precision="f64", optimize=optimize)
+        types = []
+        observer = lambda layer, i, outputs, *_, t=types: t.append((layer.type, outputs[0].dtype))  # noqa: E731
+        np.testing.assert_allclose(compiled(values)[0], expected, rtol=1e-6)
+        compiled(values, observers=[observer])
+        assert ("Divide", np.float64) in types
+
+
+def test_promoted_integers_stay_integers(tmp_path):
+    promote = pytest.importorskip("openvino.opset14").convert_promote_types
+    x, n = o.parameter([3], F16), o.parameter([3], np.int32)
+    integers, others = promote(n, o.constant(np.array([1, 2, 3], np.int64))).outputs()
+    floats, halves = promote(x, n, promote_unsafe=True).outputs()
+    path = save(tmp_path, [o.add(integers, others), o.divide(floats, make_f16(3)), halves], [x, n])
+    inputs = [np.array([1.1, 5.3, 900], F16), np.array([4, 5, 6], np.int32)]
+    for precision in ("f32", "f64", "declared"):
+        first, second, third = irrun.compile_model(path, precision=precision)(inputs).to_tuple()
+        np.testing.assert_array_equal(first, [5, 7, 9])
+        np.testing.assert_allclose(second, inputs[0].astype(F32) / 3, rtol=2**-10)
+        np.testing.assert_array_equal(third, inputs[1])
+        assert (first.dtype, second.dtype, third.dtype) == (np.int64, F16, F16)

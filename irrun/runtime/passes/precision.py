@@ -145,7 +145,6 @@ class _Converter:
     def change_instruction(self, instruction: Instruction) -> None:
         """Replace the types in the attributes and the inputs."""
         instruction.inputs = tuple(self.get_slot(slot) for slot in instruction.inputs)
-        self.instructions.append(instruction)
         if isinstance(instruction.kernel, GuardedKernel):
             instruction.kernel = instruction.kernel.with_types(self.types)
         attributes = instruction.attributes
@@ -154,9 +153,12 @@ class _Converter:
         replaced = {name: types[v] for name, v in attributes.items() if type(v) is ElementType and v in types}
         if replaced:
             instruction.attributes = {**attributes, **replaced}
-        promotes = instruction.operation.type == "ConvertPromoteTypes"
-        if promotes or (is_random and self.types.get(F32) == F64):
-            self.widen_output(instruction)
+        keeps_type = is_random and self.types.get(F32) == F64
+        if keeps_type:
+            self.narrow_bounds(instruction)
+        self.instructions.append(instruction)
+        if keeps_type or instruction.operation.type == "ConvertPromoteTypes":
+            self.widen_outputs(instruction)
 
     def change_convert(self, instruction: Instruction) -> None:
         """Replace the type that a Convert converts to; see the module for rounding that stays."""
@@ -173,13 +175,25 @@ class _Converter:
         instruction.inputs = (source if source in self.constants else self.get_slot(source),)
         self.instructions.append(instruction)
 
-    def widen_output(self, instruction: Instruction) -> None:
-        """Convert the output of an instruction whose own type stays."""
-        (slot,) = instruction.outputs
-        narrow = self.add_slot()
-        instruction.outputs = (narrow,)
-        target = self.types[F16]
-        self.instructions.append(self.make_convert(narrow, slot, target, instruction.layer))
+    def narrow_bounds(self, instruction: Instruction) -> None:
+        """Convert the bounds of random numbers to the type of the numbers."""
+        shape, *bounds = instruction.inputs
+        element_type = instruction.attributes["output_type"]
+        if element_type.is_float:
+            bounds = [self.add_convert(slot, element_type, instruction.layer) for slot in bounds]
+        instruction.inputs = (shape, *bounds)
+
+    def widen_outputs(self, instruction: Instruction) -> None:
+        """Convert the outputs of an instruction whose own types stay."""
+        outputs = []
+        for slot in instruction.outputs:
+            declared = _find_declared_type(instruction, slot)
+            if declared is not None and declared in self.types:
+                outputs.append(self.add_slot())
+                self.instructions.append(self.make_convert(outputs[-1], slot, self.types[declared], instruction.layer))
+            else:
+                outputs.append(slot)
+        instruction.outputs = tuple(outputs)
 
     def get_slot(self, slot: int) -> int:
         """Return the slot of a value in the new type, which is the same for values that are computed in it."""
