@@ -408,3 +408,26 @@ def test_values_of_other_types_or_unknown_ranks_are_computed_by_numpy(tmp_path, 
     assert bool(list_groups(fast)) <= is_compiled
     value = draw((2, 3, 64, 64)).astype(dtype)
     np.testing.assert_allclose(fast(value)[0], plain(value)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_nothing_is_compiled_without_memory_for_weights(tmp_path):
+    x, image = o.parameter([8, 64], F32), o.parameter([1, 3, 9, 9], F32)
+    results = [o.matmul(x, constant(64, 32), False, False), convolve(image, 4, 3, 3, 3)]
+    for memory, expected in (
+        (0, []),
+        (64 * 32 * 4 - 1, [("Convolution",)]),
+        (1 << 20, [("Convolution",), ("MatMul",)]),
+    ):
+        fast, plain = compile_results(tmp_path, [x, image], *results, weights_memory=memory)
+        assert sorted(list_groups(fast)) == expected
+        inputs = [draw((8, 64)), draw((1, 3, 9, 9))]
+        for actual, value in zip(fast(inputs).to_tuple(), plain(inputs).to_tuple(), strict=True):
+            np.testing.assert_allclose(actual, value, rtol=1e-4, atol=1e-4)
+
+
+def test_normalizations_of_the_first_version_are_not_compiled(tmp_path):
+    x = o.parameter([2, 3, 64, 64], F32)
+    fast, plain = compile_results(tmp_path, [x], ov.opset2.mvn(x, False, True, 1e-5))
+    assert list_groups(fast) == []
+    value = draw((2, 3, 64, 64))
+    np.testing.assert_allclose(fast(value)[0], plain(value)[0], rtol=1e-4, atol=1e-4)

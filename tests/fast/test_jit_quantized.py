@@ -524,3 +524,23 @@ def test_operations_on_codes_have_the_expected_form(name, tmp_path):
     error = np.abs(fast(value)[0] - plain(value)[0])
     assert np.median(error) < 1e-4  # values between two levels may move to the other
     assert count_codes(irrun.compile_model(path, jit=True, weights_memory=0)) == 0
+
+
+def test_convolutions_without_a_kernel_on_codes_are_computed_otherwise(tmp_path, monkeypatch):
+    """The others of the same network stay on codes."""
+    from irrun.runtime.passes import jit_quantized
+
+    class Kernel(jit_quantized.QuantizedConvolutionKernel):
+        def prepare(self, shape, operands):
+            if shape[1] == 16:
+                raise ValueError("no kernel")
+            super().prepare(shape, operands)
+
+    x = o.parameter([1, 6, 21, 19], F32)
+    path = save(tmp_path, x, make_block(x))
+    monkeypatch.setattr(jit_quantized, "QuantizedConvolutionKernel", Kernel)
+    fast, plain = irrun.compile_model(path, jit=True), irrun.compile_model(path, optimize=False)
+    assert count_codes(fast) == 5
+    error = np.abs(fast(IMAGE)[0] - plain(IMAGE)[0])
+    assert np.median(error) < 1e-5
+    assert error.max() < 0.1

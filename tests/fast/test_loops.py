@@ -435,3 +435,47 @@ def test_rows_of_a_table_are_looked_up_at_once(tmp_path, axis, is_sequence):
     output = iterator.get_concatenated_slices(y.output(0), 0, 1, 1, -1, 0)
     model = ov.Model([ops.result(output)], [data])
     compare(tmp_path, model, [rng.integers(0, 4, (5, 2))], sequence=is_sequence)
+
+
+def build_iteration(kind):
+    """Return a model that computes something of each row of x, f32[3,4]."""
+    x, bias = ops.parameter([3, 4], np.float32), ops.parameter([1, 4], np.float32)
+    row, inner_bias, state = (ops.parameter([1, 4], np.float32) for _ in range(3))
+    value = ops.exp(ops.add(row, inner_bias))
+    if kind == "state":
+        value = ops.add(value, state)
+    elif kind == "two outputs":
+        value = ops.add(
+            *(ops.tanh(part) for part in ops.split(ops.add(row, inner_bias), ops.constant(np.array(1)), 2).outputs())
+        )
+    result = ops.result(ops.concat([value, value], 1) if kind == "two outputs" else value)
+    results = [result]
+    parameters = [row, inner_bias]
+    iterator = ops.tensor_iterator()
+    if kind in ("state", "unused state"):
+        parameters.append(state)
+        if kind == "unused state":
+            results.append(ops.result(ops.relu(row)))
+    iterator.set_body(ov.Model(results, parameters, "body"))
+    iterator.set_sliced_input(row, x.output(0), 0, 1, 1, -1, 0)
+    iterator.set_invariant_input(inner_bias, bias.output(0))
+    if state in parameters:
+        iterator.set_merged_input(state, bias.output(0), results[-1].output(0))
+    if kind == "last":
+        output = iterator.get_iter_value(result.output(0), -1)
+    else:
+        output = iterator.get_concatenated_slices(result.output(0), 0, 1, 1, -1, 0)
+    return ov.Model([ops.result(output)], [x, bias])
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_sequence"),
+    [("rows", True), ("last", True), ("state", False), ("unused state", True), ("two outputs", False)],
+)
+def test_iterations_that_do_not_depend_on_each_other_are_computed_at_once(kind, is_sequence, tmp_path):
+    ov.save_model(build_iteration(kind), tmp_path / "m.xml", compress_to_fp16=False)
+    fast, plain = (irrun.compile_model(tmp_path / "m.xml", optimize=optimize) for optimize in (True, False))
+    assert any(isinstance(i.kernel, SequenceLoop) for i in fast._fast_program.instructions) == is_sequence
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=shape).astype(np.float32) for shape in ((3, 4), (1, 4))]
+    np.testing.assert_allclose(fast(inputs)[0], plain(inputs)[0], rtol=1e-5)

@@ -444,3 +444,29 @@ def test_long_chains_are_divided_and_overwrite_their_input(tmp_path):
     inputs = draw(shape, shape)
     expected = irrun.compile_model(model, optimize=False)(inputs)[0]
     np.testing.assert_allclose(compiled(inputs)[0], expected, rtol=1e-5)
+
+
+def test_factors_that_are_not_finite_stay_out_of_the_filters(tmp_path):
+    shape = (1, 4, 8, 8)
+    builder = GraphBuilder()
+    filters = builder.add_constant(draw((4, 4, 3, 3))[0])
+    value = builder.add("Convolution", [builder.add_parameter(shape), filters], shape, CONVOLUTION)
+    factor = np.array([1, np.inf, 2, 3], F32).reshape(4, 1, 1)
+    model = builder.read(tmp_path, builder.add("Multiply", [value, builder.add_constant(factor)], shape))
+    x = np.abs(draw(shape)[0])
+    expected = irrun.compile_model(model, optimize=False)(x)[0]
+    assert np.isinf(expected).any()
+    np.testing.assert_allclose(irrun.compile_model(model, jit=False)(x)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.5, np.inf), (0.5, 0.5), (1.0, -1.0)])
+def test_quantization_by_unusual_limits_agrees_with_the_plain_kernel(low, high, tmp_path):
+    shape = (2, 4, 3)
+    builder = GraphBuilder()
+    value = builder.add("Tanh", [builder.add_parameter(shape)], shape)
+    limits = [v + np.array([[0.0], [0.0], [0.0], [0.1]]) for v in (low, high)] * 2
+    value = builder.add("FakeQuantize", [value, *map(builder.add_constant, limits)], shape, 'levels="16"')
+    model = builder.read(tmp_path, builder.add("Exp", [value], shape))
+    (x,) = draw(shape)
+    expected = irrun.compile_model(model, optimize=False)(x)[0]
+    np.testing.assert_allclose(irrun.compile_model(model, jit=False)(x)[0], expected, rtol=1e-5)

@@ -112,3 +112,31 @@ def test_constants_have_a_single_output(tmp_path):
                 irrun.compile_model(path)
         else:
             assert irrun.compile_model(path)()[0] == 0
+
+
+def test_constants_without_a_type_stand_for_omitted_inputs(tmp_path):
+    """OpenVINO writes them for inputs in the middle that are omitted."""
+    received = []
+
+    def compute(x, y=None, z=None):
+        received.append(y)
+        return x + z
+
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")], name="x"),
+        layer(1, "Const", data='element_type="dynamic" shape="0" offset="0" size="0"', outputs=[port(0, (0,))]),
+        layer(2, "Custom", "extension", "", [port(i) for i in range(3)], [port(3, (2, 3), "FP32")]),
+        layer(3, "Result", inputs=[port(0)]),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 2, 1), (0, 0, 2, 2), (2, 3, 3, 0)]))
+    operation = irrun.Operation.from_function(compute, "Custom", opset="extension")
+    result = irrun.compile_model(path, operations=[operation])(np.ones((2, 3), F32))[0]
+    np.testing.assert_array_equal(result, np.full((2, 3), 2))
+    assert received == [None]
+
+
+def test_constants_that_were_removed_are_reported(tmp_path):
+    model = irrun.read_model(write_constants(tmp_path, "f32", (4,), 16, 1, bytes(16)))
+    model.graph.find_layers("Constant")[0].constant = None
+    with pytest.raises(irrun.ModelError, match=r"layer 0 'c0' .*: the layer has no constant"):
+        irrun.compile_model(model)

@@ -324,3 +324,21 @@ def test_values_that_are_alive_at_the_same_time_are_counted(observers, tmp_path)
     with pytest.raises(MemoryLimitError, match=re.escape("expected at most 18 MiB")) as caught:
         irrun.compile_model(path, memory="18M").create_infer_request().infer(x, observers=observers)
     assert "Sqrt" in caught.value.layer or "Tanh" in caught.value.layer
+
+
+def test_products_that_do_not_fit_have_no_estimate(tmp_path):
+    (instruction,) = compile_layer(tmp_path, "MatMul-1", "", f32((2, 2, 3), (2, 3, 4)))._program.instructions
+    assert estimate_result(instruction, [draw("f32", shape) for shape in ((2, 2, 3), (3, 3, 4))]) == 0
+    assert estimate_result(instruction, [draw("f32", (2, 3)), None]) == 0
+    assert estimate_result(instruction, [draw("f32", ()), draw("f32", (3, 4))]) == 0
+    assert estimate_result(instruction, []) == 0
+
+
+def test_mismatching_declared_types_are_reported(tmp_path):
+    text = chain("Relu", "Abs").replace('precision="FP32"><dim>2', 'precision="I32"><dim>2', 2)
+    text = text.replace('precision="I32"', 'precision="FP32"', 1)
+    request = irrun.compile_model(write(tmp_path, text), check=True).create_infer_request()
+    request.infer(np.ones((2, 3), np.float32))
+    assert [str(m) for m in request.mismatches] == [
+        "layer 2 'layer2' (Abs, opset1), output 0: declared i32[2,3], actual f32[2,3]"
+    ]

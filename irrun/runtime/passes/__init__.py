@@ -112,7 +112,7 @@ def apply_passes(
     from irrun.runtime.passes.constant_folding import fold_constants
     from irrun.runtime.passes.decompression import upcast_decompression
 
-    budget = Budget(weights_memory, release=release)
+    budget = Budget(weights_memory, release)
     upcast_decompression(program)
     if keeps_compressed:
         find_compressed_weights(program)

@@ -11,23 +11,19 @@ __all__ = ["Budget"]
 RELEASE_INTERVAL = 1 << 24
 
 
-def _do_nothing() -> None:
-    pass
-
-
 @dataclass(eq=False, repr=False)
 class Budget:
     """The memory and work that passes may still use.
 
     Attributes:
         memory: Number of bytes of new constants.
-        work: Number of bytes that may be read and written to compute them.
         release: Releases the memory that a mapped file took when it was read.
+        work: Number of bytes that may be read and written to compute them.
     """
 
     memory: int
+    release: Callable[[], None]
     work: int = 0
-    release: Callable[[], None] = _do_nothing
     _unreleased: int = 0
 
     def spend_memory(self, size: int) -> None:

@@ -262,8 +262,6 @@ class _Finder:
         instruction = self.producers.get(slot)
         if instruction is None or instruction.operation.type != operation:
             return None
-        if instruction.attributes.get("auto_broadcast", "numpy") != "numpy":
-            return None
         value = self.compute_constant(instruction.inputs[1])
         return None if value is None or value.dtype != F32 else (instruction.inputs[0], value)
 

@@ -129,11 +129,7 @@ class _Folder:
     def estimate_size(self, slot: int) -> float:
         """Return the number of bytes of a value according to its declaration; 0 if it is unknown."""
         producer = self.get_producer(slot)
-        ports = producer.layer.outputs
-        position = self.positions[slot]
-        if position >= len(ports):
-            return 0
-        port = ports[position]
+        port = producer.layer.outputs[self.positions[slot]]
         if port.shape is None or not port.shape.is_static or port.element_type is None:
             return 0
         return math.prod(int(d) for d in port.shape if isinstance(d, int)) * port.element_type.dtype.itemsize

@@ -1,0 +1,78 @@
+"""The plan of a compiled model: what it says about each instruction."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ir_text import chain, write, write_row_loop
+
+import irrun
+from irrun.runtime.executor import Executor, RequestState
+from irrun.runtime.plan import list_plan
+
+
+def multiply_fast(x):
+    """Multiply in the fastest way.
+
+    The second paragraph is not shown.
+    """
+    return x
+
+
+class FastKernel:
+    """The kernel of an object."""
+
+    def __call__(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    ("kernel", "description", "expected"),
+    [
+        (multiply_fast, "", "multiply in the fastest way"),
+        (functools.partial(multiply_fast, x=1), "", "multiply in the fastest way"),
+        (functools.partial(functools.partial(multiply_fast), x=1), "", "multiply in the fastest way"),
+        (FastKernel(), "", "the kernel of an object"),
+        (lambda x: x, "", "specialized"),
+        (multiply_fast, "columns: all others", "columns: all others"),
+    ],
+)
+def test_implementations_are_described_by_their_summaries(kernel, description, expected, tmp_path):
+    program = irrun.compile_model(write(tmp_path, chain("Relu")), optimize=False)._program
+    (plain,) = program.instructions
+    ((entry),) = list_plan(program)
+    assert (entry.layers, entry.operations, entry.implementation, entry.depth) == (("layer1",), ("Relu",), "plain", 0)
+    program.instructions = [replace(plain, kernel=kernel, plain=(plain,), description=description)]
+    (entry,) = list_plan(program)
+    assert entry.implementation == expected
+
+
+def test_instructions_of_bodies_are_indented(tmp_path):
+    entries = list(list_plan(irrun.compile_model(write_row_loop(tmp_path), optimize=False)._program))
+    assert [(entry.layers, entry.operations, entry.depth) for entry in entries] == [
+        (("it",), ("TensorIterator",), 0),
+        (("layer1",), ("Relu",), 1),
+    ]
+
+
+@pytest.mark.falls_back
+def test_specialized_kernels_may_replace_specialized_kernels(tmp_path):
+    """If all of them fail, the plain kernel computes the result."""
+
+    def fail(*_):
+        raise ValueError
+
+    program = irrun.compile_model(write(tmp_path, chain("Negative", "Abs")), optimize=False)._program
+    first, second = program.instructions
+    inner = replace(first, kernel=fail, plain=(first,))
+    program.instructions = [replace(first, kernel=fail, plain=(inner,)), replace(second, kernel=fail, plain=(second,))]
+    x = np.full((2, 3), 2, np.float32)
+    (result,) = Executor(program, RequestState()).run([x])
+    np.testing.assert_array_equal(result, x)
+    broken = replace(first, kernel=fail)
+    program.instructions[0] = replace(first, kernel=fail, plain=(replace(inner, plain=(broken,)),))
+    with pytest.raises(irrun.ExecutionError, match="'layer1'"):
+        Executor(program, RequestState()).run([x])
