@@ -21,6 +21,7 @@ from irrun.fast.compressed import (
     get_buffer,
     to_rows,
 )
+from irrun.fast.panels import multiply_in_blocks
 from irrun.limits import check_allocation
 from irrun.threads import count_parts, map_parallel, run_parallel
 
@@ -176,10 +177,12 @@ def _multiply_codes(grouped: Array, block: _Block, weights: ArrangedWeights, out
 def _multiply_values(rows: Array, block: _Block, weights: ArrangedWeights, out: Array) -> None:
     """Multiply rows, shape [M, K], by decompressed weights."""
     size = rows.shape[1] // weights.groups
+    product = np.empty_like(out)
     for groups, tile in _iterate_tiles(block, weights, SMALL_TILE_SIZE):
         np.multiply(tile, block.scale[groups, np.newaxis], tile)
         columns = rows[:, groups.start * size : groups.stop * size]
         if not groups.start:
-            np.matmul(columns, tile.reshape(-1, tile.shape[2]), out=out)
+            multiply_in_blocks(columns, tile.reshape(-1, tile.shape[2]), out)
         else:
-            out += np.matmul(columns, tile.reshape(-1, tile.shape[2]))
+            multiply_in_blocks(columns, tile.reshape(-1, tile.shape[2]), product)
+            out += product

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
+from irrun.fast.panels import multiply_in_blocks
 from irrun.limits import check_allocation
 from irrun.ops._support.conversion import convert
 from irrun.threads import count_parts, map_parallel, run_parallel
@@ -36,7 +37,7 @@ F32 = np.dtype(np.float32)
 #: Elements of a tile for products of few rows, 4 MiB as f32: threads seldom need the interpreter's lock.
 TILE_SIZE = 1 << 20
 #: The same for products of more rows, which take longer.
-SMALL_TILE_SIZE = 1 << 19
+SMALL_TILE_SIZE = 1 << 18
 #: For so many rows at most, the products of the groups are scaled instead of the weights.
 MAX_SCALED_ROWS = 8
 #: Types that NumPy converts to f32 fast.
@@ -232,13 +233,13 @@ def _choose_method(rows: Array, weights: CompressedWeights) -> Any:
     def multiply_decompressed(section: slice, out: Array) -> None:
         tile = get_buffer(len(out) * inner).reshape(len(out), inner)
         weights.decompress_rows(section, tile)
-        np.matmul(tile, columns, out=out)
+        multiply_in_blocks(tile, columns, out)
 
     def multiply_codes(section: slice, out: Array) -> None:
         """Apply zero points and scales to the product: one group."""
         tile = get_buffer(len(out) * inner).reshape(len(out), inner)
         decode(weights.codes[section], tile)
-        np.matmul(tile, columns, out=out)
+        multiply_in_blocks(tile, columns, out)
         if zero_point is not None:
             out -= _select_rows(zero_point, section) * sums
         if scale is not None:
