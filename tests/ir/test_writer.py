@@ -9,10 +9,13 @@ import pytest
 from ir_text import chain, layer, net, port, write
 
 import irrun
+from irrun.element_types import ElementType
+from irrun.ir.constant import Constant
 from irrun.ir.extract import extract
-from irrun.ir.graph import Graph, Layer, Port
+from irrun.ir.graph import BackEdge, Body, Edge, Graph, Layer, Port, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ir.weights import Weights
+from irrun.shapes import PartialShape
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
@@ -171,3 +174,151 @@ def test_ports_without_names_have_no_names_attribute(tmp_path):
     model = irrun.read_model(write(tmp_path, chain("Relu")))
     path, _ = irrun.save_model(model, tmp_path / "saved.xml")
     assert path.read_text().count('names="x"') == 1
+
+
+U8 = ElementType.parse("u8")
+
+
+def make_constants(constants) -> Graph:
+    """Return a graph of Constants, each with a Result."""
+    graph = Graph([Layer(i, f"c{i}", "Constant", constant=c, outputs=[Port(0, U8)]) for i, c in enumerate(constants)])
+    for i in range(len(constants)):
+        graph.add_result(f"c{i}", (i, 0))
+    return graph
+
+
+def view_weights(weights: Weights, offset: int, size: int) -> Constant:
+    return Constant.from_weights(weights, U8, (size,), offset, size)
+
+
+def test_writer_aligns_constants_and_writes_equal_ones_once(tmp_path):
+    weights = Weights(bytes(range(200)))
+    made = Constant.from_array(np.full(3, 7, np.uint8), U8)
+    constants = [
+        view_weights(weights, 5, 70),
+        made,
+        Constant.from_array(np.full(3, 7, np.uint8), U8),
+        view_weights(weights, 5, 70),
+        view_weights(weights, 5, 10),
+        view_weights(weights, 0, 0),
+    ]
+    model = Model(make_constants(constants), weights)
+    xml, binary = irrun.save_model(model, tmp_path / "copy.xml", tmp_path / "other.weights")
+    assert (xml, binary) == (tmp_path / "copy.xml", tmp_path / "other.weights")
+    assert xml.read_bytes().startswith(b"<?xml version='1.0' encoding='UTF-8'?>\n<net ")
+    copies = irrun.read_model(xml, binary).graph.find_layers("Constant")
+    assert [(c.constant.offset, c.constant.size) for c in copies[:5]] == [
+        (0, 70),
+        (128, 3),
+        (128, 3),
+        (0, 70),
+        (192, 10),
+    ]
+    data = binary.read_bytes()
+    assert data == bytes(range(5, 75)) + bytes(58) + b"\7\7\7" + bytes(61) + bytes(range(5, 15)) + bytes(54) + b"\0"
+    assert copies[5].constant.size == 0
+
+
+def test_writer_limits_how_much_constants_overlap(tmp_path, monkeypatch):
+    monkeypatch.setattr("irrun.ir.writer.OVERLAP_ALLOWANCE", 3)
+    monkeypatch.setattr("irrun.ir.writer.OVERLAP_FACTOR", 2)
+    weights = Weights(bytes(10))
+    made = Constant.from_array(np.zeros(50, np.uint8), U8)
+    for sizes, is_valid in (((10, 9, 4), True), ((10, 9, 5), False), ((10, 10, 10), True)):
+        model = Model(make_constants([made, *(view_weights(weights, 0, size) for size in sizes)]), weights)
+        model.graph.layers[3].line = 7
+        if is_valid:
+            irrun.save_model(model, tmp_path / "copy.xml")
+            continue
+        message = (
+            r"^line 7: layer 3 'c3' \(Constant, opset1\): constants overlap: they take more than 2 times the 10 bytes"
+        )
+        with pytest.raises(irrun.ModelError, match=message):
+            irrun.save_model(model, tmp_path / "copy.xml")
+
+
+def test_writer_reports_constants_without_value_and_other_suffixes(tmp_path):
+    model = Model(make_constants([None]), Weights())
+    model.graph.layers[0].line = 3
+    message = r"^line 3: layer 0 'c0' \(Constant, opset1\): the constant has no valid value$"
+    with pytest.raises(irrun.ModelError, match=message):
+        irrun.save_model(model, tmp_path / "copy.xml")
+    model = irrun.read_model(write(tmp_path, chain("Relu")))
+    with pytest.raises(irrun.ModelError, match=r"expected a path that ends in \.xml, found .*copy\.txt"):
+        irrun.save_model(model, tmp_path / "copy.txt")
+    xml, binary = irrun.save_model(model, str(tmp_path / "UPPER.XML"))
+    assert (xml.name, binary.name) == ("UPPER.XML", "UPPER.bin")
+
+
+def test_writer_formats_attributes(tmp_path):
+    attributes = {
+        "flag": True,
+        "other": False,
+        "number": 3,
+        "fraction": 0.5,
+        "list": [1, 2],
+        "tuple": (0.5, True),
+        "empty": [],
+        "type": U8,
+        "text": "a<b",
+        "shape": PartialShape([1, -1]),
+    }
+    layers = [Layer(0, "x", "Parameter", outputs=[Port(0, U8)]), Layer(1, "y", "Relu", "opset4", inputs=[Port(0)])]
+    layers[1].outputs = [Port(1, U8)]
+    layers[1].attributes = attributes
+    graph = Graph(layers, [Edge(0, 0, 1, 0)])
+    graph.add_result("y", (1, 1))
+    xml, _ = irrun.save_model(Model(graph, Weights()), tmp_path / "copy.xml")
+    copy = irrun.read_model(xml).graph.layers[1]
+    assert copy.version == "opset4"
+    assert copy.attributes == {
+        "flag": "true",
+        "other": "false",
+        "number": "3",
+        "fraction": "0.5",
+        "list": "1,2",
+        "tuple": "0.5,true",
+        "empty": "",
+        "type": "u8",
+        "text": "a<b",
+        "shape": "1,?",
+    }
+    assert xml.read_text().count("<data") == 2
+
+
+def test_writer_numbers_the_ports_of_owners_of_bodies_by_position(tmp_path):
+    body = Graph([Layer(0, "in", "Parameter", outputs=[Port(0, U8)])], name="inner")
+    body.add_result("in", (0, 0))
+    owner = Layer(1, "it", "TensorIterator", inputs=[Port(7), Port(4)], outputs=[Port(3, U8), Port(9, U8)])
+    entries = [PortMapEntry(4, 0, 1, 2, 3, -4, 5, "current_iteration"), PortMapEntry(-1, 0), PortMapEntry(7, 0)]
+    owner.bodies["body"] = Body(body, entries, [PortMapEntry(9, 1, 0), PortMapEntry(8, 1)], [BackEdge(1, 0)])
+    other = Layer(2, "other", "Relu", inputs=[Port(5)], outputs=[Port(6, U8)])
+    layers = [Layer(0, "x", "Parameter", outputs=[Port(8, U8)]), owner, other]
+    edges = [Edge(0, 8, 1, 7), Edge(0, 8, 1, 4), Edge(1, 9, 2, 5), Edge(1, 3, 3, 0), Edge(2, 6, 4, 0)]
+    layers += [Layer(i, f"r{i}", "Result", inputs=[Port(0)]) for i in (3, 4)]
+    xml, _ = irrun.save_model(Model(Graph(layers, edges), Weights()), tmp_path / "copy.xml")
+    copy = irrun.read_model(xml, check=False).graph
+    assert copy.edges == [Edge(0, 8, 1, 0), Edge(0, 8, 1, 1), Edge(1, 3, 2, 5), Edge(1, 2, 3, 0), Edge(2, 6, 4, 0)]
+    iterator = copy.layers[1]
+    assert [port.id for port in (*iterator.inputs, *iterator.outputs)] == [0, 1, 2, 3]
+    copied = iterator.bodies["body"]
+    for entry in (*copied.inputs, *copied.outputs, *copied.back_edges):
+        entry.line = 0
+    assert copied.inputs == [
+        PortMapEntry(1, 0, 1, 2, 3, -4, 5, "current_iteration"),
+        PortMapEntry(-1, 0),
+        PortMapEntry(0, 0),
+    ]
+    assert copied.outputs == [PortMapEntry(3, 1, 0), PortMapEntry(-1, 1)]
+    assert copied.back_edges == [BackEdge(1, 0)]
+    assert [port.id for port in (*owner.inputs, *owner.outputs)] == [7, 4, 3, 9]
+
+
+def test_writer_keeps_names_of_results(tmp_path):
+    graph = Graph([Layer(0, "x", "Parameter", outputs=[Port(0, U8, None, ("a,b", "c"))])])
+    result = graph.add_result("x", (0, 0))
+    result.inputs[0].names = ("out,1", "out2")
+    xml, _ = irrun.save_model(Model(graph, Weights()), tmp_path / "copy.xml")
+    assert irrun.read_model(xml).outputs[0].names == ("out,1", "out2", "a,b", "c", "x", "x/result")
+    assert irrun.read_model(xml).inputs[0].names == ("a,b", "c", "x")
+    assert xml.read_text().count("names=") == 2

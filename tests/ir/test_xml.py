@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from ir_text import chain, write
 
@@ -45,6 +48,55 @@ def test_nesting_is_limited():
 def test_documents_that_are_not_well_formed_are_refused(text):
     with pytest.raises(ModelError, match="not well-formed XML"):
         parse_bytes(text.encode())
+
+
+def test_lines_are_those_of_the_file():
+    for text, line in (
+        ("<net/>", 1),
+        ("\n\n<net/>", 3),
+        ('<?xml version="1.0"?>\n<net/>', 2),
+        ('\n \n<?xml version="1.0"?>\n<net/>', 4),
+        ('<?xml version="1.0"?><!-- ' + "x" * 100_000 + "\n" * 1000 + " -->\n<net/>", 1002),
+    ):
+        assert parse_bytes(text.encode()).sourceline == line
+    with pytest.raises(ModelError, match=r"^line 3: not well-formed XML: "):
+        parse_bytes(b"\n\n<net")
+    for text in (
+        b"a<?xml version='1.0'?><net/>",
+        b" a<?xml version='1.0'?><net/>",
+        b" <!-- --><?xml version='1.0'?><net/>",
+    ):
+        with pytest.raises(ModelError, match="not well-formed XML"):
+            parse_bytes(text)
+
+
+def test_dtd_is_refused_wherever_it_is():
+    for text in ("<!DOCTYPE net><net/>", " <!DOCTYPE net [<!ENTITY a 'b'>]><net/>", "<!-- a --><!DOCTYPE net><net/>"):
+        with pytest.raises(ModelError, match=r"^line 1: DTDs are not allowed in model files, found <!DOCTYPE net>$"):
+            parse_bytes(text.encode())
+
+
+def test_files_of_any_size_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("irrun.ir.xml.CHUNK_SIZE", 16)
+    for length in (0, 1, 15, 16, 17, 100, 1000):
+        path = tmp_path / "model.xml"
+        path.write_text("<net><!-- " + "x" * length + " --><layers/></net>")
+        assert [element.tag for element in parse_file(path)] == ["layers"]
+        path.write_text("<!-- " + "x" * length + " --><net><layers/></net>")
+        assert [element.tag for element in parse_file(path)] == ["layers"]
+
+
+def test_pipes_of_a_shell_are_read():
+    if not os.path.isdir("/dev/fd"):
+        pytest.skip("requires /dev/fd")
+    for prefix in ("/dev/fd", "/proc/self/fd"):
+        if not os.path.isdir(prefix):
+            continue
+        reader, writer = os.pipe()
+        os.write(writer, b"<net/>")
+        os.close(writer)
+        assert parse_file(Path(f"{prefix}/{reader}")).tag == "net"
+        os.close(reader)
 
 
 def test_whitespace_before_the_declaration_is_ignored(tmp_path):
