@@ -406,6 +406,15 @@ def make_part(factor, other=None, x=X):
     return part
 
 
+@pytest.mark.parametrize(("size", "fails"), [(3, True), (4, False)])
+def test_errors_of_openvino_may_depend_on_the_inputs(size, fails):
+    pytest.importorskip("openvino")
+    rows = [Row("x", "Parameter", attributes={"shape": "?"}), Row("shape", "Constant", value=np.int64([2, 2]))]
+    rows += [Row("a", "Reshape", ["x", "shape"], {"special_zero": "false"}), Row("y", "Result", ["a"])]
+    trial = create_trial("openvino", None, parse_condition("error"), None)
+    assert trial.fails(Part(make_model(*rows), [np.ones(size, np.float32)])) is fails
+
+
 @pytest.mark.parametrize(
     ("against", "condition", "expected"),
     [
