@@ -235,15 +235,14 @@ def map_parallel(compute: Callable[[int], Array], store: Callable[[int, Array], 
         raise errors[0]
 
 
-def count_parts(rows: int, weights: int, rate: int = MULTIPLICATION_RATE) -> int:
+def count_parts(rows: int, weights: int) -> int:
     """Return the number of parts that a product is divided into, which does not depend on the number of threads.
 
     Args:
         rows: Number of rows that are multiplied by the weights.
         weights: Number of elements of the weights.
-        rate: Multiplications per nanosecond.
     """
-    return divide_time(max(rows * weights // rate, weights // READING_RATE))
+    return divide_time(max(rows * weights // MULTIPLICATION_RATE, weights // READING_RATE))
 
 
 def divide_time(time: int, calls: int = 1) -> int:

@@ -30,8 +30,6 @@ MAX_MULTIPLICATIONS = 1_000_000
 WIDTH, ROW_GROUP = 64, 4
 #: Elements of rows at most, so that the product of a group and a panel needs no copies. Longer ones are divided.
 MAX_INNER = MAX_MULTIPLICATIONS // (ROW_GROUP * WIDTH)
-#: Multiplications per nanosecond, for estimates.
-MULTIPLICATION_RATE = 50
 #: Weights of up to so many bytes are not copied to panels: their rows are read as fast from the cache.
 MAX_VIEWED_BYTES = 1 << 20
 #: Elements of the rows that are multiplied by all panels before the next rows are, so that they stay in the cache.
@@ -214,7 +212,7 @@ class PanelProduct:
     def _divide(self, count: int, panel_count: int) -> list[tuple[slice, slice, slice]]:
         """Return the rows, the columns and the panels of each part; the tail counts as the last panel."""
         inner, columns = self.shape
-        parts = count_parts(count, inner * columns, MULTIPLICATION_RATE)
+        parts = count_parts(count, inner * columns)
         if count > columns:
             rows = split_range(count, parts, self._block)
             return [(section, slice(0, columns), slice(0, panel_count)) for section in rows]
