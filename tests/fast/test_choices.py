@@ -10,6 +10,7 @@ from irrun.element_types import ELEMENT_TYPES
 from irrun.fast import support
 from irrun.fast.arithmetic import specialize_ufunc
 from irrun.fast.convolution import METHODS, ConvolutionKernel
+from irrun.fast.convolution_products import view_windows
 from irrun.fast.dot_product_attention import _divide
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.elementwise_functions import find_block_function
@@ -342,6 +343,29 @@ BLOCKS = [
 def test_convolution_is_divided_into_blocks_of_the_documented_size(blocks, parts, method, data, filters, part_counts):
     assert compute_blocks(method, data, filters) == blocks
     assert part_counts == parts
+
+
+@pytest.mark.parametrize(
+    ("data", "filters", "is_padded_at_once"),
+    [
+        ((1, 32, 128, 128), (2, 1, 16, 3, 3), True),
+        ((1, 32, 129, 128), (2, 1, 16, 3, 3), False),
+        ((2, 32, 128, 128), (1, 1, 32, 3, 3), True),
+        ((1, 33, 128, 128), (1, 1, 33, 3, 3), False),
+    ],
+)
+def test_small_data_is_padded_at_once(data, filters, is_padded_at_once, monkeypatch):
+    """Up to 524,288 elements of an image; else the rows of each block are padded."""
+    calls = []
+
+    def record(*arguments):
+        calls.append(arguments)
+        return view_windows(*arguments)
+
+    monkeypatch.setattr("irrun.fast.convolution_products.view_windows", record)
+    blocks = compute_blocks("columns", data, filters)
+    assert blocks > 1
+    assert len(calls) == (1 if is_padded_at_once else blocks)
 
 
 @pytest.mark.parametrize(
