@@ -170,6 +170,8 @@ class ConvolutionKernel:
             if len(self._methods) >= MAX_SHAPES:
                 self._methods.clear()
                 self._bound.clear()
+                self._packed.release(sum(filters.nbytes for filters in self._prepared.values()))
+                self._prepared.clear()
             entry = self._methods[data.shape] = self._prepare(data.shape)
         problem, method = entry
         if type(method) is VectorMethod:
@@ -231,25 +233,27 @@ class ConvolutionKernel:
         for entry in METHODS[:-1]:
             if entry.applies(problem):
                 size = entry.count_bytes(problem)
-                if not size or self._packed.fits(size):
+                if not size or _make_key(entry, problem) in self._prepared or self._packed.fits(size):
                     return entry
         return METHODS[-1]
 
     def _prepare(self, shape: tuple[int, ...]) -> tuple[Problem, Method]:
         problem = self._make_problem(shape)
         entry = self._choose(problem)
-        key = (entry.name, compute_segment_width(problem) if entry.create is BandedMethod else None)
+        key = _make_key(entry, problem)
         filters = self._prepared.get(key)
         if filters is None:
-            size = entry.count_bytes(problem)
-            if size and self._prepared:  # of another shape of the data
-                self._packed.release(sum(value.nbytes for value in self._prepared.values()))
-                self._prepared.clear()
             filters = entry.prepare(self.filters, problem)
+            size = entry.count_bytes(problem)
             if size:
                 self._packed.reserve(size, self.filters)
                 self._prepared[key] = filters
         return problem, entry.create(filters, problem)
+
+
+def _make_key(entry: MethodEntry, problem: Problem) -> tuple[str, int | None]:
+    """Return the name of a method and what its prepared filters depend on."""
+    return entry.name, compute_segment_width(problem) if entry.create is BandedMethod else None
 
 
 def _do_nothing(image: int, channels: slice, positions: slice) -> None:

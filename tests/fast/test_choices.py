@@ -455,3 +455,77 @@ def test_functions_are_computed_by_blocks_of_the_documented_size(blocks, size, p
     sigmoid = find_block_function("Sigmoid-1", {}, [None])
     ElementwiseChain((Step("Sigmoid-1", (Operand("input", 0),), {}, sigmoid),))(zeros(size))
     assert part_counts == [blocks]
+
+
+def make_resizing_kernel():
+    operation, constants = find_operation("Interpolate-11"), (None, np.array([2.0, 2.0], F32), ints(2, 3))
+    attributes = {"mode": "linear_onnx", "shape_calculation_mode": "scales"}
+    return specialize(CallSite(operation, attributes, constants, (False,) * 3, output_count=1))
+
+
+def make_doubling_chain():
+    add = find_block_function("Add-1", {}, [None] * 2)
+    return ElementwiseChain((Step("Add-1", (Operand("input", 0), Operand("input", 0)), {}, add),))
+
+
+@pytest.mark.parametrize(
+    ("create", "kept", "prepare", "limit"),
+    [
+        (lambda: make_convolution((1, 2, 3, 3, 3), 2), "_methods", "_prepare", 16),
+        (make_resizing_kernel, "resizers", "make_resizer", 16),
+        (make_doubling_chain, "_checked_shapes", None, 64),
+    ],
+    ids=["convolution", "resizing", "chains"],
+)
+def test_what_is_prepared_is_kept_for_a_limited_number_of_shapes(create, kept, prepare, limit, monkeypatch):
+    kernel, calls = create(), []
+    if prepare is not None:
+        original = getattr(kernel, prepare)
+        monkeypatch.setattr(kernel, prepare, lambda *arguments: calls.append(arguments) or original(*arguments))
+    for count in range(limit):
+        for _ in range(2):
+            kernel(zeros(1, 3, 3 + count, 4))
+        assert len(getattr(kernel, kept)) == count + 1
+    assert len(calls) in (0, limit)
+    kernel(zeros(1, 3, 3 + limit, 4))
+    assert len(getattr(kernel, kept)) == 1
+    assert len(calls) in (0, limit + 1)
+
+
+def test_epilogues_with_operands_are_computed_with_those_of_each_call():
+    """Chains of large results without operands are bound to a shape once."""
+    data, filters = zeros(1, 3, 80, 80), zeros(1, 16, 3, 3, 3)
+    chain, add = make_doubling_chain(), find_block_function("Add-1", {}, [None] * 2)
+    attributes = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
+    kernel = ConvolutionKernel(filters, attributes, PackedMemory(0), chain)
+    for _ in range(2):
+        np.testing.assert_array_equal(kernel(data), zeros(1, 16, 80, 80))
+    chain = ElementwiseChain((Step("Add-1", (Operand("input", 0), Operand("input", 1)), {}, add),), 2)
+    kernel = ConvolutionKernel(filters, attributes, PackedMemory(0), chain)
+    for value in (1, 2):
+        operand = np.full((1, 16, 80, 80), value, F32)
+        np.testing.assert_array_equal(kernel(data, operand), operand)
+    with pytest.raises(ValueError, match="expected f32"):
+        kernel(data.astype(float), operand)
+    with pytest.raises(ValueError, match="expected f32"):
+        kernel(data, operand.astype(float))
+    larger = np.ones((2, 16, 80, 80), F32)
+    np.testing.assert_array_equal(kernel(data, larger), larger)
+
+
+def test_bands_of_all_widths_count():
+    """They are kept as long as the methods of the shapes."""
+    memory = PackedMemory(1 << 28)
+    kernel = ConvolutionKernel(
+        zeros(2, 1, 1, 3, 3), {"strides": [], "dilations": [], "pads_begin": [], "pads_end": []}, memory
+    )
+    wide, narrow = 4 * 2 * 3 * 18 * 16, 4 * 2 * 3 * 12 * 10
+    for width, used in ((18, wide), (12, wide + narrow), (18, wide + narrow)):
+        kernel(zeros(1, 2, 8, width))
+        assert memory.used == used
+    memory.limit = memory.used
+    assert kernel.describe((1, 2, 9, 18)).startswith("banded")
+    assert kernel.describe((1, 2, 9, 19)).startswith("taps")
+    for height in range(9, 9 + 15):
+        kernel(zeros(1, 2, height, 12))
+    assert memory.used == narrow
