@@ -238,7 +238,7 @@ class _Reader:
         return ports
 
     def read_dimensions(self, element: Any, port: Port, layer: Layer) -> PartialShape | None:
-        dimensions = []
+        dimensions, is_valid = [], True
         for child in element:
             tag, text = child.tag, child.text
             if tag == "dim":
@@ -247,6 +247,7 @@ class _Reader:
                     dimensions.append(int(text) if is_plain else parse_dimension(text or ""))
                 except ValueError as error:
                     self.add_finding(child, str(error), layer)
+                    is_valid = False
             elif tag == "rank":  # a dynamic rank is written as <rank>-1</rank> or <rank>?</rank>
                 return None
             elif tag == "rt_info":
@@ -254,7 +255,7 @@ class _Reader:
         if len(dimensions) > MAX_RANK:
             self.add_finding(element, f"expected at most {MAX_RANK} dimensions, found {len(dimensions)}", layer)
             return None
-        return _make_shape(tuple(dimensions))
+        return _make_shape(tuple(dimensions)) if is_valid else None
 
     def read_declaration(self, element: Any, layer: Layer) -> None:
         """Copy the attributes `element_type` and `shape` to the output port, whose declaration they override."""

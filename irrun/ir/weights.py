@@ -77,7 +77,7 @@ class Weights:
             if model_path is None:
                 return Weights()
             path = model_path.with_suffix(".bin")
-            return _map_file(path) if path.is_file() else Weights(missing=path)
+            return _map_file(path) if path.exists() else Weights(missing=path)
         if isinstance(source, (str, os.PathLike)):
             return _map_file(Path(source))
         if isinstance(source, (bytes, bytearray, memoryview)):

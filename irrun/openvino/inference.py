@@ -25,7 +25,7 @@ from irrun.openvino.unknown_types import get_unknown_types
 from irrun.ops._support import registry
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
 from irrun.ops._support.operation import Operation
-from irrun.runtime.shape_rules import RULES, SHAPE_INPUTS, VALUE_DEPENDENT, Rule, find_rule
+from irrun.runtime.shape_rules import SHAPE_INPUTS, VALUE_DEPENDENT, Rule, fails_for_shapes_only, find_rule
 
 __all__ = ["Sample", "compute_node", "count_outputs", "get_known_value", "infer_node"]
 
@@ -118,46 +118,9 @@ def infer_node(node: Node) -> None:
         port.samples = (first, second)
 
 
-#: Operations that report inputs of wrong shapes, in addition to elementwise ones. Whether the kernels of others fail
-#: may depend on values that are unknown.
-_STRICT = frozenset(RULES) | {
-    "BatchToSpace",
-    "Broadcast",
-    "Clamp",
-    "Concat",
-    "ConvolutionBackpropData",
-    "DepthToSpace",
-    "Gather",
-    "GatherElements",
-    "GatherND",
-    "GroupConvolutionBackpropData",
-    "Interpolate",
-    "LRN",
-    "LogSoftmax",
-    "Pad",
-    "Reshape",
-    "ShuffleChannels",
-    "Slice",
-    "Softmax",
-    "SpaceToBatch",
-    "SpaceToDepth",
-    "Split",
-    "Squeeze",
-    "StridedSlice",
-    "Transpose",
-    "Unsqueeze",
-    "VariadicSplit",
-}
-
-#: Operations that accept attributes that the kernels reject.
-_LENIENT = ("CumSum", "FakeQuantize")
-
-
 def _is_strict(node: Node) -> bool:
     operation = find_operation(node)
-    is_elementwise = operation is not None and operation.folding == "elementwise"
-    is_reduction = node._type.startswith("Reduce")
-    return (is_elementwise or is_reduction or node._type in _STRICT) and node._type not in _LENIENT
+    return operation is not None and fails_for_shapes_only(operation)
 
 
 def _describe_failure(node: Node, message: str) -> str:

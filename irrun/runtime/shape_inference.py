@@ -14,13 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from irrun.errors import IrrunError
+from irrun.errors import InputError, IrrunError
 from irrun.ir.graph import Body, Graph, Layer, Port, PortMapEntry
 from irrun.ir.structure import is_placeholder, sort_layers
 from irrun.ops._support import registry
 from irrun.ops._support.context import OutputCount
 from irrun.ops._support.operation import Operation
-from irrun.runtime.shape_rules import SHAPE_INPUTS, SHAPED_BY_INPUT, VALUE_DEPENDENT, Shapes, find_rule
+from irrun.runtime.shape_rules import (
+    SHAPE_INPUTS,
+    SHAPED_BY_INPUT,
+    VALUE_DEPENDENT,
+    Shapes,
+    fails_for_shapes_only,
+    find_rule,
+)
 from irrun.shapes import DynamicDimension, PartialShape
 
 __all__ = ["infer_shapes", "infer_static_shapes"]
@@ -125,11 +132,12 @@ def infer_shapes(graph: Graph, shapes: Mapping[int, PartialShape | None]) -> Non
     _store_shapes(graph, inferred, changed)
 
 
-def infer_static_shapes(graph: Graph) -> dict[tuple[int, int], Shape]:
+def infer_static_shapes(graph: Graph, failures: list[tuple[Layer, str]] | None = None) -> dict[tuple[int, int], Shape]:
     """Infer the shapes of output ports from the inputs of a graph alone.
 
     Args:
         graph: The graph.
+        failures: A list to extend by the layers that fail for all inputs of these shapes, and the messages.
 
     Returns:
         The layer id and the port id -> shape, without shapes that are unknown. Empty if a dimension is dynamic.
@@ -140,9 +148,12 @@ def infer_static_shapes(graph: Graph) -> dict[tuple[int, int], Shape]:
         for layer in graph.find_layers("Parameter")
         if layer.outputs
     }
-    values = {} if sample.is_used else _GraphInference(graph, sample, {}, arguments).infer()
+    inference = _GraphInference(graph, sample, {}, arguments)
+    values = {} if sample.is_used else inference.infer()
     if sample.is_used:
         return {}
+    if failures is not None:
+        failures.extend(inference.failures)
     return {key: value.shape for key, value in values.items() if value.shape is not None}
 
 
@@ -204,6 +215,8 @@ class _GraphInference:
         self.arguments = arguments or {}
         self.sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges}
         self.values: dict[tuple[int, int], _Value] = {}
+        #: Layers that fail for all values of their inputs, and the messages.
+        self.failures: list[tuple[Layer, str]] = []
 
     def infer(self) -> dict[tuple[int, int], _Value]:
         """Return what is known about the value of each output port."""
@@ -272,7 +285,7 @@ class _GraphInference:
         sizes = [port.shape for port in layer.outputs if port.shape is not None and port.shape.is_static]
         if any(math.prod(shape.get_min_shape()) > VALUE_LIMIT for shape in sizes):
             return None
-        return _run(operation, layer, [None if value is None else value.array for value in inputs])
+        return self.run(operation, layer, [None if value is None else value.array for value in inputs], True)
 
     def infer_outputs(self, layer: Layer, inputs: Sequence[_Value | None]) -> Shapes:
         """Return the shapes of the outputs of a layer whose inputs have changed."""
@@ -294,14 +307,43 @@ class _GraphInference:
             rule = find_rule(operation)
             if rule is not None:
                 return rule(shapes, attributes)
-        except (IrrunError, ArithmeticError, LookupError, ValueError):
+        except (IrrunError, ArithmeticError, LookupError, ValueError) as error:
+            if isinstance(error, (IrrunError, ValueError)) and fails_for_shapes_only(operation):
+                self.failures.append((layer, str(error)))
             return []
         required = SHAPE_INPUTS.get(operation.type, ())
         for position, value in enumerate(inputs):
             if position in required and value is not None and value.array is None:
                 return []
-        outputs = _run(operation, layer, [_make_zeros(v, p) for v, p in zip(inputs, layer.inputs, strict=False)])
+        arrays = [_make_zeros(v, p) for v, p in zip(inputs, layer.inputs, strict=False)]
+        outputs = self.run(operation, layer, arrays, fails_for_shapes_only(operation))
         return [] if outputs is None else [output.shape for output in outputs]
+
+    def run(
+        self, operation: Operation, layer: Layer, inputs: Sequence[Array | None], is_conclusive: bool
+    ) -> list[Array] | None:
+        """Return the outputs of the kernel of an operation; None if it fails or requires more than inputs.
+
+        Args:
+            operation: The operation.
+            layer: The layer.
+            inputs: The inputs.
+            is_conclusive: Whether a failure means that the layer fails for all values of the inputs.
+        """
+        if any(kind is not OutputCount for kind in operation.provided.values()):
+            return None
+        try:
+            attributes = operation.bind(layer.attributes)
+            attributes.update({name: OutputCount(len(layer.outputs)) for name in operation.provided})
+            with np.errstate(all="ignore"):
+                result = operation.kernel(*inputs, **attributes)
+        except InputError as error:
+            if is_conclusive:
+                self.failures.append((layer, str(error)))
+            return None
+        except Exception:  # whatever is wrong is reported when the model runs
+            return None
+        return [np.asarray(array) for array in (result if isinstance(result, (tuple, list)) else (result,))]
 
     def infer_variable(self, operation: Operation, layer: Layer, inputs: Sequence[_Value | None]) -> Shape | None:
         """Return the shape of a variable: that of its declaration if it is dynamic, or that of its initial value."""
@@ -422,17 +464,3 @@ def _make_zeros(value: _Value | None, port: Port) -> Array | None:
 def _check_shape(target: Array) -> Shape:
     """Return the shape that an array contains. It raises ValueError if there is no array of this shape."""
     return np.broadcast_to(np.zeros((), bool), target.reshape(-1).tolist()).shape
-
-
-def _run(operation: Operation, layer: Layer, inputs: Sequence[Array | None]) -> list[Array] | None:
-    """Return the outputs of the kernel of an operation; None if it fails or requires more than inputs."""
-    if any(kind is not OutputCount for kind in operation.provided.values()):
-        return None
-    try:
-        attributes = operation.bind(layer.attributes)
-        attributes.update({name: OutputCount(len(layer.outputs)) for name in operation.provided})
-        with np.errstate(all="ignore"):
-            result = operation.kernel(*inputs, **attributes)
-    except Exception:  # whatever is wrong is reported when the model runs
-        return None
-    return [np.asarray(array) for array in (result if isinstance(result, (tuple, list)) else (result,))]

@@ -11,7 +11,17 @@ import numpy as np
 from irrun.ops._support.operation import Operation
 from irrun.ops._support.windows import create_windows
 
-__all__ = ["RULES", "SHAPED_BY_INPUT", "SHAPE_INPUTS", "VALUE_DEPENDENT", "Rule", "Shape", "Shapes", "find_rule"]
+__all__ = [
+    "RULES",
+    "SHAPED_BY_INPUT",
+    "SHAPE_INPUTS",
+    "VALUE_DEPENDENT",
+    "Rule",
+    "Shape",
+    "Shapes",
+    "fails_for_shapes_only",
+    "find_rule",
+]
 
 Shape = tuple[int, ...]
 #: The shapes of the outputs of a layer; None for unknown ones.
@@ -103,6 +113,42 @@ SAME_SHAPE = frozenset(
     }
 )
 
+#: Operations whose kernels fail for wrong shapes, attributes and values of `SHAPE_INPUTS`, and for nothing else, in
+#: addition to reductions, elementwise operations and those with rules.
+FAIL_FOR_SHAPES_ONLY = frozenset(
+    {
+        "BatchToSpace",
+        "Broadcast",
+        "Clamp",
+        "Concat",
+        "ConvolutionBackpropData",
+        "DepthToSpace",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "GroupConvolutionBackpropData",
+        "Interpolate",
+        "LRN",
+        "LogSoftmax",
+        "Pad",
+        "Reshape",
+        "ShuffleChannels",
+        "Slice",
+        "Softmax",
+        "SpaceToBatch",
+        "SpaceToDepth",
+        "Split",
+        "Squeeze",
+        "StridedSlice",
+        "Transpose",
+        "Unsqueeze",
+        "VariadicSplit",
+    }
+)
+
+#: Operations that are declared elementwise, whose kernels reject attributes that OpenVINO accepts.
+STRICTER_THAN_OPENVINO = frozenset({"CumSum", "FakeQuantize"})
+
 #: Operations that are declared elementwise, but whose output has another shape.
 NOT_ELEMENTWISE = frozenset({"SegmentMax"})
 
@@ -116,6 +162,14 @@ def find_rule(operation: Operation) -> Rule | None:
     if operation.folding == "elementwise" and operation.type not in NOT_ELEMENTWISE:
         return _broadcast_operands if operation.type != "Select" else _broadcast_branches
     return None
+
+
+def fails_for_shapes_only(operation: Operation) -> bool:
+    """Return whether the failure of a kernel or rule on arbitrary values means that it fails on all values."""
+    if operation.type in STRICTER_THAN_OPENVINO:
+        return False
+    is_listed = operation.type in FAIL_FOR_SHAPES_ONLY or operation.type in RULES
+    return is_listed or operation.folding == "elementwise" or operation.type.startswith("Reduce")
 
 
 def _keep_first_shape(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from irrun.errors import IrrunError, ModelError
@@ -70,14 +70,21 @@ def check_operations(
         The findings.
     """
     checkers: dict[int, _GraphChecker] = {}
+    invalid: set[int] = set()
     for graph, layer in model.graph.walk():
         if id(graph) not in checkers:
             checkers[id(graph)] = _GraphChecker(graph, operations)
         for message in checkers[id(graph)].check_layer(layer):
+            invalid.add(id(layer))
             yield Finding(layer.line, layer.describe(), message)
     wrong_ports: set[tuple[int, int]] = set()
     if check_shapes and model.source_version >= 10:
-        for layer, port, shape in _find_wrong_shapes(model.graph):
+        failures: list[tuple[Layer, str]] = []
+        inferred = infer_static_shapes(model.graph, failures)
+        for layer, message in failures:
+            if id(layer) not in invalid:
+                yield Finding(layer.line, layer.describe(), message)
+        for layer, port, shape in _find_wrong_shapes(model.graph, inferred):
             wrong_ports.add((layer.id, port.id))
             message = f"its output port {port.id} declares the shape {port.shape}, its inputs determine {shape}"
             yield Finding(layer.line, layer.describe(), message)
@@ -138,9 +145,10 @@ def _get_operation_types() -> tuple[str, ...]:
     return tuple(sorted({operation.type for operation in registry.list_operations()}))
 
 
-def _find_wrong_shapes(graph: Graph) -> Iterator[tuple[Layer, Port, PartialShape]]:
-    """Yield each output port whose declared static shape does not follow from the inputs of its layer."""
-    inferred = infer_static_shapes(graph)
+def _find_wrong_shapes(
+    graph: Graph, inferred: Mapping[tuple[int, int], tuple[int, ...]]
+) -> Iterator[tuple[Layer, Port, PartialShape]]:
+    """Yield each output port whose declared static shape differs from the one that was inferred."""
     for layer in graph.layers:
         for port in layer.outputs:
             shape = inferred.get((layer.id, port.id))

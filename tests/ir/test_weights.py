@@ -47,6 +47,12 @@ def test_weights_are_read_from_memory(source):
     assert bytes(weights.view(1, 2)) == b"\2\3"
 
 
+def test_folder_in_place_of_the_weights_is_reported(tmp_path):
+    (tmp_path / "model.bin").mkdir()
+    with pytest.raises(ModelError, match="cannot read the weights: expected a regular file, found a folder"):
+        Weights.open(None, tmp_path / "model.xml")
+
+
 def test_weights_are_next_to_the_model_by_default(tmp_path):
     path = tmp_path / "model.xml"
     for source in (None, ""):

@@ -53,6 +53,18 @@ def test_valid_file_has_no_findings(tmp_path):
             [(5, "attribute strides='1,x' of Convolution-1")],
         ),
         (
+            make_convolution(CONVOLUTION.replace('strides="1,1"', 'strides="0,1"')),
+            [(5, "strides [0, 1] has a value below 1")],
+        ),
+        (
+            make_convolution(CONVOLUTION.replace('strides="1,1"', 'strides="1,1,1"')),
+            [(5, "strides [1, 1, 1] has 3 values, expected one for each of 2 spatial axes")],
+        ),
+        (
+            make_convolution().replace("<dim>3</dim>", "<dim>3.5</dim>", 1),
+            [(4, "element 'dim': [facet 'pattern'] The value '3.5' is not accepted")],
+        ),
+        (
             make_convolution(type="Convolutoin"),
             [(5, "unsupported operation Convolutoin of opset1; did you mean Convolution")],
         ),
@@ -91,6 +103,24 @@ def test_each_error_is_found_once_with_its_line(tmp_path, text, expected):
     assert len(found) == len(expected), found
     for line, message in expected:
         assert any(line == other and message in text for other, text in found), found
+
+
+def test_layers_that_fail_for_all_values_are_found(tmp_path):
+    """The kernel of Concat runs on zeros. Whether Gather finds its indices depends on their values."""
+    x, y = (
+        layer(i, "Parameter", data=f'element_type="i64" shape="{size},3"', outputs=[port(0, [size, 3], "I64")])
+        for i, size in enumerate((1, 2))
+    )
+    concat = layer(
+        2, "Concat", data='axis="1"', inputs=[port(0, [1, 3], "I64"), port(1, [2, 3], "I64")], outputs=[port(2)]
+    )
+    axis = layer(3, "Parameter", data='element_type="i64" shape=""', outputs=[port(0, [], "I64")])
+    gather = layer(
+        4, "Gather", "opset8", 'batch_dims="0"', [port(i) for i in range(3)], [port(3, [2, 3, 3])], name="gather"
+    )
+    layers = [x, y, concat, axis, gather, layer(5, "Result", inputs=[port(0)]), layer(6, "Result", inputs=[port(0)])]
+    edges = [(0, 0, 2, 0), (1, 0, 2, 1), (0, 0, 4, 0), (1, 0, 4, 1), (3, 0, 4, 2), (2, 2, 5, 0), (4, 3, 6, 0)]
+    assert find(tmp_path, net(layers, edges)) == [(5, "input 1 is int64[2, 3], expected int64[1, 3] except for axis 1")]
 
 
 def test_all_of_any_number_of_inputs_are_required(tmp_path):
@@ -225,3 +255,9 @@ def test_files_without_a_readable_graph_have_one_finding(tmp_path):
     assert found
     with pytest.raises(irrun.ModelError, match=r"model\.xml"):
         find(tmp_path, "<net")
+
+
+def test_up_to_three_similar_operations_are_suggested(tmp_path):
+    ((_, message),) = find(tmp_path, chain("ReduceM", data=['keep_dims="true"']))
+    assert message.startswith("unsupported operation ReduceM of opset1; did you mean ")
+    assert len(message.rpartition("mean ")[2].split(", ")) == 3
