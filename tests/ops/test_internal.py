@@ -48,6 +48,12 @@ def test_relaxed_output_is_rounded_toward_zero():
     np.testing.assert_array_equal(result, [1, 0, 3])
 
 
+def test_inputs_without_a_relaxed_type_keep_theirs():
+    x = np.array([3, 5], np.int64)
+    result = run_relaxed("Equal", {"input_data_types": "i64", "output_data_types": "f32"}, x, np.array([3, 4]))
+    assert (result.dtype, result.tolist()) == (np.float32, [1, 0])
+
+
 def test_relaxed_version_is_selected_by_attributes():
     operation = registry.find("Softmax", RELAXED)
     assert isinstance(operation, RelaxedOperation)

@@ -481,16 +481,28 @@ class TestGatherTree:
             gather_tree_1(parent * 0, parent, np.array([2], np.float32), np.array(0, np.float32))
 
     @pytest.mark.parametrize(
-        ("step", "parent", "lengths", "end"),
+        ("step", "parent", "lengths", "end", "message"),
         [
-            ((2, 3), (2, 3), (3,), ()),
-            ((2, 1, 3), (2, 1, 2), (1,), ()),
-            ((2, 1, 3), (2, 1, 3), (2,), ()),
-            ((2, 1, 3), (2, 1, 3), (1,), (2,)),
+            (
+                (2, 3),
+                (2, 3),
+                (3,),
+                (),
+                r"and \[2, 3\], expected the same shape \[MAX_TIME, BATCH, BEAM\]",
+            ),
+            (
+                (2, 1, 3),
+                (2, 1, 2),
+                (1,),
+                (),
+                r"parent_ids have shapes \[2, 1, 3\] and \[2, 1, 2\]",
+            ),
+            ((2, 1, 3), (2, 1, 3), (2,), (), r"max_seq_len has shape \[2\], expected \[1\]"),
+            ((2, 1, 3), (2, 1, 3), (1,), (2,), r"end_token has shape \[2\], expected a scalar"),
         ],
     )
-    def test_mismatched_shapes_are_reported(self, step, parent, lengths, end):
-        with pytest.raises(InputError, match="expected"):
+    def test_mismatched_shapes_are_reported(self, step, parent, lengths, end, message):
+        with pytest.raises(InputError, match=message):
             gather_tree_1(*(np.zeros(s, np.int32) for s in (step, parent, lengths, end)))
 
 
