@@ -13,7 +13,16 @@ from irrun.element_types import ElementType
 from irrun.ir.graph import BackEdge, Body, Edge, Graph, Layer, Port, PortMapEntry
 from irrun.ir.model import Model
 from irrun.ir.reader import read_findings
-from irrun.ir.structure import Finding, check_body_is_mapped, check_model, is_placeholder, raise_findings, sort_layers
+from irrun.ir.structure import (
+    Finding,
+    check_body_is_mapped,
+    check_model,
+    compare_shapes,
+    compare_types,
+    is_placeholder,
+    raise_findings,
+    sort_layers,
+)
 from irrun.ir.weights import Weights
 from irrun.shapes import PartialShape
 
@@ -527,3 +536,80 @@ def test_offset_and_size_of_a_constant_may_be_omitted(tmp_path):
         (constant,) = irrun.read_model(write(tmp_path, text, np.float32([3, 4]))).graph.find_layers("Constant")
         assert constant.constant.to_array().tolist() == [3, 4]
         assert constant.attributes == {}
+
+
+def test_structure_of_all_current_versions_is_read(tmp_path):
+    for version in ("10", "11", ""):
+        text = GOOD.replace(' version="11"', f' version="{version}"' if version else "", 1)
+        model = irrun.read_model(write(tmp_path, text))
+        assert (model.version, model.source_version) == ((11, 11) if version == "11" else (10, 10))
+        assert model.path == tmp_path / "model.xml"
+    assert irrun.read_model(text.encode()).path is None
+
+
+def test_structure_of_results_is_read(tmp_path):
+    for inputs, expected in (((port(0),), ("a", "b,c")), ((), None)):
+        text = net([PARAMETER, layer(9, "Result", inputs=inputs)], [(0, 0, 9, 0)][: len(inputs)])
+        text = text.replace('type="Result"', r'type="result" output_names="a,b\,c,"')
+        model, findings = read_findings(write(tmp_path, text))
+        (result,) = model.graph.find_layers("Result")
+        assert [port.names for port in result.inputs] == ([expected] if expected else [])
+        assert len(findings) == (0 if expected else 1)
+
+
+def make_port(element_type=None, shape=None) -> Port:
+    return Port(0, element_type and ElementType.parse(element_type), None if shape is None else PartialShape(shape))
+
+
+def test_structure_compares_declarations_of_ports():
+    for a, b, expected in (
+        ("f32", "f32", ("", "")),
+        ("f32", "f16", ("f32", "f16")),
+        (None, "f16", ("", "")),
+        ("f32", None, ("", "")),
+    ):
+        assert compare_types(make_port(a), make_port(b)) == expected
+    for a, b, is_same in (
+        ([1, 2], [1, 2], True),
+        ([1, 2], [1, 3], False),
+        ([1, 2], [3, 2], False),
+        ([1, -1], [1, 3], True),
+        ([1, 3], [1, -1], True),
+        ([-1, 2], [1, 3], False),
+        ([1, 2], [1, 2, 3], False),
+        ([1, 2], [1], False),
+        ([], [1], True),
+        ([1], [], True),
+        (None, [1], True),
+        ([1], None, True),
+    ):
+        texts = ("", "") if is_same else tuple(f"the shape {PartialShape(shape)}" for shape in (a, b))
+        assert compare_shapes(make_port(shape=a), make_port(shape=b)) == texts
+
+
+def test_structure_of_data_and_ports_may_differ(tmp_path):
+    """The attributes count, and the contradictions can be listed."""
+    for data, out, expected in (
+        ('shape="2" element_type="f32"', port(0, (2,), "FP32"), []),
+        ('shape="2" element_type="f32"', port(0, (3,), "FP32"), [("the shape [3]", "the shape [2]")]),
+        ('shape="2" element_type="f32"', port(0, (2,), "I32"), [("i32", "f32")]),
+        ('shape="2" element_type="f32"', port(0, (3,), "I32"), [("i32", "f32"), ("the shape [3]", "the shape [2]")]),
+        ('shape="2" element_type="dynamic"', port(0, (2,), "FP32"), []),
+        ('element_type="f32"', port(0, (2,)), []),
+    ):
+        text = net([layer(0, "Parameter", data=data, outputs=[f"\n{out}"], name="x"), RESULT], [(0, 0, 9, 0)])
+        contradictions: list[Finding] = []
+        model, findings = read_findings(write(tmp_path, text), contradictions=contradictions)
+        assert findings == []
+        assert [str(finding) for finding in contradictions] == [
+            f"line 4: layer 0 'x' (Parameter, opset1): its output port 0 declares {a}, its <data> declares {b}"
+            for a, b in expected
+        ]
+        (parameter,) = model.graph.find_layers("Parameter")
+        assert str(parameter.outputs[0].element_type) == "f32"
+        assert str(parameter.outputs[0].shape) == "[2]"
+        assert irrun.read_model(tmp_path / "model.xml").graph.layers[0].outputs == parameter.outputs
+    data, contradictions = 'shape="2,x" element_type="f32"', []
+    text = net([layer(0, "Parameter", data=data, outputs=[port(0, (2,), "I32")]), RESULT], [(0, 0, 9, 0)])
+    _, findings = read_findings(write(tmp_path, text), contradictions=contradictions)
+    assert (len(findings), contradictions) == (1, [])

@@ -102,3 +102,10 @@ def test_pipes_of_a_shell_are_read():
 def test_whitespace_before_the_declaration_is_ignored(tmp_path):
     text = chain("Relu", "Exp")
     assert len(parse_file(write(tmp_path, "\n " + text))) == len(parse_bytes(text.encode()))
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="requires /dev/zero")
+def test_endless_files_are_refused_after_their_first_bytes(monkeypatch):
+    monkeypatch.setattr("irrun.ir.xml.MAX_SIZE", 1 << 20)
+    with pytest.raises(ModelError, match=r"^/dev/zero:1: not well-formed XML: "):
+        parse_file(Path("/dev/zero"))
