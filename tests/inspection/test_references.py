@@ -506,3 +506,15 @@ def test_constants_of_other_layers_are_not_the_reason():
         ("m", "adds", "constant 'c' differs in 1 of 1 elements"),
         ("p", "adds", ""),
     ]
+
+
+def test_constants_behind_many_layers_are_searched_once():
+    def make_ladder(value):
+        rows = [Row("x", "Parameter", shapes=[(2,)]), Row("c", "Constant", value=np.float32([value]))]
+        rows += [Row(f"d{i}", "Maximum", [f"d{i - 1}" if i else "c"] * 2) for i in range(50)]
+        return make_model(*rows, Row("a", "Add", ["x", "d49"]), Row("y", "Result", ["a"]))
+
+    first = compare(make_ladder(1), make_ladder(2), X).first
+    assert first is not None
+    assert (first.key, first.verdict) == ("a", "adds")
+    assert first.reason.startswith("constant 'c' differs in 1 of 1 elements")
