@@ -209,8 +209,6 @@ class MemoryBudget:
         """
         self.limit = self._stated
         self.used = 0
-        self.sources = []
-        self.collections = []
         arguments = list(arguments)
         for value in arguments:
             if not value.size:

@@ -45,3 +45,13 @@ def test_input_error_of_untyped_input_is_reported_unchanged(tmp_path):
     model = irrun.compile_model(write(tmp_path, net(layers, [(0, 0, 1, 0)]), None))
     with pytest.raises(InputError, match="a int among its strings"):
         model([np.array(["a", 1], dtype=object)])
+
+
+def test_texts_of_the_greatest_length_are_not_shortened():
+    from irrun.errors import MAX_LENGTH, to_one_line
+
+    text = ("word " * MAX_LENGTH)[: MAX_LENGTH - 2] + "ab"
+    assert to_one_line(text) == text
+    longer = to_one_line(text + "c")
+    assert " ... " in longer
+    assert longer.endswith("abc")

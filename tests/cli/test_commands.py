@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
 from types import SimpleNamespace
 
 import click
@@ -14,6 +15,7 @@ from command_line import call
 from ir_text import chain, layer, net, port, write
 
 import irrun
+import irrun.runtime.request  # before its functions are replaced
 from irrun.cli.compare import describe_result
 from irrun.cli.inputs import load_input_sets
 from irrun.data.load import LoadOptions
@@ -41,8 +43,8 @@ def test_errors_of_click_are_one_line(model, capsys, monkeypatch):
     def fail(*arguments):
         raise click.ClickException("it is\nbroken")
 
-    monkeypatch.setattr("irrun.ir.reader.read_findings", fail)
-    assert call(capsys, "info", model) == (2, "", "irrun: it is broken\n")
+    monkeypatch.setattr(irrun, "read_model", fail)
+    assert call(capsys, model, "-i", "ones") == (2, "", "irrun: it is broken\n")
 
 
 def test_outputs_that_cannot_be_written_are_reported_before_the_run(model, capsys):
@@ -198,6 +200,7 @@ def test_skipped_inputs_of_a_mapping_are_listed(errors, model, capsys, monkeypat
 
     monkeypatch.setattr("irrun.distributed.map_inputs", map_inputs)
     options = ["--batch", 3, "--workers", 2, "--on-error", "skip", "--mean", "1,2,3", "--memory", "1G"]
+    options += ["--layout", "NHWC", "--channels", "rgb", "--scale", "255"]
     code, out, err = call(capsys, "map", model, "*.npy", "-o", "r.zarr", *options)
     assert code == (1 if errors else 0)
     names = ["", ", 1 input was skipped", ", 2 inputs were skipped"]
@@ -206,7 +209,8 @@ def test_skipped_inputs_of_a_mapping_are_listed(errors, model, capsys, monkeypat
     ((_, inputs, _, passed, keywords),) = calls
     assert inputs == ("*.npy",)
     assert (passed.batch, passed.on_error, passed.memory) == (3, "skip", "1G")
-    assert passed.image.mean == (1, 2, 3)
+    image = passed.image
+    assert (image.layout, image.channels, image.mean, image.scale) == ("NHWC", "RGB", (1, 2, 3), (255,))
     assert keywords == {"scheduler": None, "workers": 2, "progress": None}
 
 
@@ -279,3 +283,42 @@ def test_ranges_of_traced_values_are_empty_without_numbers(tmp_path, capsys):
     rows = call(capsys, "trace", tmp_path / "run.trace")[1].splitlines()
     (row,) = (row for row in rows if row.startswith("layer1"))
     assert "1 to 1" in row
+
+
+def test_broken_installations_are_not_reported_as_interrupts(model, capsys, monkeypatch):
+    def fail(*arguments):
+        raise ImportError("no module")
+
+    monkeypatch.setattr(irrun, "read_model", fail)
+    with pytest.raises(ImportError, match="no module"):
+        call(capsys, model, "-i", "ones")
+
+
+def test_info_counts_the_bytes_of_constants(tmp_path, capsys):
+    data = 'element_type="{}" shape="3" offset="{}" size="{}"'
+    layers = [
+        layer(0, "Const", data=data.format("f32", 0, 12), outputs=[port(0, (3,), "FP32")]),
+        layer(1, "Const", data=data.format("i64", 16, 24), outputs=[port(0, (3,), "I64")]),
+        *(layer(2 + i, "Result", inputs=[port(0, (3,))]) for i in range(2)),
+    ]
+    path = write(tmp_path, net(layers, [(0, 0, 2, 0), (1, 0, 3, 0)]), bytes(40))
+    weights = json.loads(call(capsys, "info", path, "--json")[1])["weights"]
+    assert weights == {"file_bytes": 40, "bytes": 36, "constants": 2, "types": {"f32": 1, "i64": 1}}
+    assert "weights: 36 B in 2 constants\n  1 f32, 1 i64\n" in call(capsys, "info", path)[1]
+
+
+def test_validate_prints_the_layer_of_each_finding(tmp_path, capsys):
+    path = write(tmp_path, chain("Relu", "Clamp"))
+    code, out, _ = call(capsys, "validate", path)
+    assert code == 1
+    assert "layer 2 'layer2' (Clamp, opset1): Clamp-1 requires the attribute max, min" in out
+    path.write_text(path.read_text().replace("<edges>", "<edges><other/>"))
+    lines = call(capsys, "validate", path)[1].splitlines()
+    assert any("other" in line and "layer 2" not in line and "None" not in line for line in lines)
+
+
+def test_written_files_of_a_reduction_are_listed(model, capsys):
+    code, out, _ = call(capsys, "reduce", model, "-i", "ones", "--fails", "max<0.5", "-o", "part")
+    assert code == 0
+    written = [line.removeprefix("wrote ") for line in out.splitlines() if line.startswith("wrote ")]
+    assert "part/model.xml" in written

@@ -9,6 +9,7 @@ import pytest
 from ir_text import chain, write
 
 import irrun
+import irrun.runtime.request  # before its functions are replaced
 from irrun.runtime import compilation
 from irrun.runtime.compilation import BackgroundCompilation, resolve_jit
 

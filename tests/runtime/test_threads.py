@@ -207,7 +207,7 @@ def test_parts_of_a_thread_without_a_core_are_computed_again():
     """Block the helper until the call has returned."""
     is_returned, is_blocked = threading.Event(), threading.Event()
     caller = threading.current_thread()
-    stored = []
+    stored, computed = [], set()
 
     def compute(part):
         if threading.current_thread() is not caller:
@@ -215,11 +215,13 @@ def test_parts_of_a_thread_without_a_core_are_computed_again():
             is_returned.wait(30)
         else:
             is_blocked.wait(30)
+            computed.add(part)
         return np.array(part)
 
     with use_threads(2):
         map_parallel(compute, lambda part, value: stored.append((part, int(value))), 4)
     assert sorted(stored) == [(part, part) for part in range(4)]
+    assert computed == set(range(4))
     is_returned.set()
     with use_threads(2):
         map_parallel(lambda part: np.array(part), lambda part, value: None, 4)
@@ -315,3 +317,19 @@ def test_products_with_vectors_are_those_of_numpy(a, b):
     x, y = np.arange(24.0)[: np.prod(a)].reshape(a), np.arange(8.0)[: np.prod(b)].reshape(b)
     with use_threads(2):
         np.testing.assert_array_equal(multiply_matrices(x, y), np.matmul(x, y))
+
+
+@pytest.mark.parametrize(
+    ("a_shape", "b_shape"),
+    [((3, 4), (4, 5)), ((1, 600), (600, 5000)), ((5000, 600), (600, 40)), ((300, 30), (30, 4000))],
+)
+def test_parts_of_products_are_finished_where_they_are(a_shape, b_shape):
+    a, b = RNG.normal(size=a_shape), RNG.normal(size=b_shape)
+    bias = RNG.normal(size=(a_shape[0], b_shape[1]))
+
+    def add_bias(product, rows, columns):
+        product += bias[rows, columns]
+
+    for count in (1, 2):
+        with use_threads(count):
+            np.testing.assert_allclose(multiply_matrices(a, b, finish=add_bias), a @ b + bias, rtol=1e-9, atol=1e-9)

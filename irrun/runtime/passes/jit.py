@@ -167,7 +167,7 @@ class Compilation:
         shape = self.get_shape(value)
         if shape is None or not self.is_f32(value):
             return None
-        group = Group(number, value, shape, None, (value,))
+        group = Group(value, shape, None, (value,))
         if not self.add_member(group, number):
             return None
         self.extend(group)
@@ -272,7 +272,7 @@ class Compilation:
     def make_group(self, number: int, inputs: tuple[int, ...]) -> Group:
         """Return a group that starts with an instruction whose result has a known rank."""
         value = self.instructions[number].outputs[0]
-        return Group(number, value, self.get_shape(value) or (), None, inputs, [number], {value: ("value", 0)})
+        return Group(value, self.get_shape(value) or (), None, inputs, [number], {value: ("value", 0)})
 
     def number_steps(self, group: Group) -> tuple[Step, ...]:
         """Return the steps of a group, whose operands are numbered as in `Expression`."""

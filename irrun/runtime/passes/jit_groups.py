@@ -33,7 +33,6 @@ class Group:
     """Instructions that one kernel computes.
 
     Attributes:
-        first: The number of the first instruction.
         value: The slot of the running value: the result of a convolution, or the input of an expression.
         shape: The declared shape of all its values.
         create: Creates the kernel of the convolution from the steps and the constants and kinds of the operands.
@@ -47,7 +46,6 @@ class Group:
         accepts: Whether the kernel has a form for an operand of a shape.
     """
 
-    first: int
     value: int
     shape: tuple[Any, ...]
     create: Callable[[tuple[Step, ...], Sequence[Array | None]], Kernel] | None
@@ -86,7 +84,7 @@ def start_convolution(compilation: Compilation, number: int) -> Group | None:
     def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
         return ConvolutionKernel(grouped, instruction.attributes, steps, operands, compilation.packed)
 
-    group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+    group = Group(value, shape, create, (data,), [number], {value: ("value", 0)})
     compilation.extend(group)
     return group
 
@@ -119,7 +117,7 @@ def start_product(compilation: Compilation, number: int) -> Group | None:
         compilation.packed.reserve(weights.nbytes)
         return ProductKernel(rank, matrix, steps, operands, transposes)
 
-    group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+    group = Group(value, shape, create, (data,), [number], {value: ("value", 0)})
     group.accepts = functools.partial(is_row_or_full, shape)
     compilation.extend(group)
     return group
@@ -143,7 +141,7 @@ def start_variable_product(compilation: Compilation, number: int) -> Group | Non
     def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
         return VariableProductKernel((transposes[0], transposes[1]), steps, operands)
 
-    group = Group(number, value, shapes[0] or (), create, instruction.inputs, [number], {value: ("value", 0)})
+    group = Group(value, shapes[0] or (), create, instruction.inputs, [number], {value: ("value", 0)})
     group.accepts = lambda operand: is_row_or_full((rows, columns), operand[-2:])
     compilation.extend(group)
     return group
@@ -166,7 +164,7 @@ def start_normalization(compilation: Compilation, number: int) -> Group | None:
     def create(steps: tuple[Step, ...], operands: Sequence[Array | None]) -> Kernel:
         return NormalizationKernel(rank, count, instruction.attributes, steps, operands)
 
-    group = Group(number, value, shape, create, (data,), [number], {value: ("value", 0)})
+    group = Group(value, shape, create, (data,), [number], {value: ("value", 0)})
     group.accepts = functools.partial(is_row_or_full, shape) if count == 1 else lambda operand: False
     compilation.extend(group)
     return group

@@ -28,8 +28,6 @@ def remove_limits_before_quantization(program: Program) -> None:
         readers = consumers[instruction.outputs[0]]
         if readers and all(_is_quantized_within(program, reader, instruction.outputs[0], limits) for reader in readers):
             sources[instruction.outputs[0]] = sources.get(instruction.inputs[0], instruction.inputs[0])
-    if not sources:
-        return
     program.instructions = [i for i in program.instructions if i.outputs[0] not in sources]
     for instruction in program.instructions:
         instruction.inputs = tuple(sources.get(slot, slot) for slot in instruction.inputs)

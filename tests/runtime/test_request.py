@@ -1,0 +1,106 @@
+"""Compiled models and requests: which program a run uses, and what belongs to the caller."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ir_text import chain, layer, net, port, write
+
+import irrun
+import irrun.runtime.request  # before its functions are replaced
+from irrun.runtime import compilation
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 3
+
+
+def test_compiled_program_replaces_the_fast_program_when_it_is_complete(tmp_path, monkeypatch):
+    """Until then, runs use the program without compiled kernels."""
+    monkeypatch.setattr(compilation, "is_installed", lambda: True)
+    path = write(tmp_path, chain("Relu", "Exp"))
+    compiled = irrun.compile_model(path, jit="auto")
+    other = irrun.compile_model(path, jit=False)._fast_program
+    compiled._compilation._compile = lambda: other
+    expected = compiled(X)[0].copy()
+    assert compiled._fast_program is not other
+    assert compiled._compilation is not None
+    compiled.finish_compilation()
+    assert compiled._fast_program is other
+    assert compiled._compilation is None
+    np.testing.assert_array_equal(compiled(X)[0], expected)
+
+
+def write_shape_computation(folder):
+    """Write x as a vector, whose length several layers compute."""
+    shape = (2, 3)
+    layers = [
+        layer(0, "Parameter", data='shape="?,3" element_type="f32"', outputs=[port(0, ("?", 3), "FP32")], name="x"),
+        layer(1, "ShapeOf", "opset3", 'output_type="i64"', [port(0, shape)], [port(1, (2,), "I64")]),
+        layer(2, "Const", data='element_type="i64" shape="1" offset="0" size="8"', outputs=[port(0, (1,), "I64")]),
+        layer(3, "ReduceProd", "opset1", 'keep_dims="true"', [port(0), port(1)], [port(2, (1,), "I64")]),
+        layer(4, "Abs", inputs=[port(0)], outputs=[port(1, (1,), "I64")]),
+        layer(5, "Negative", inputs=[port(0)], outputs=[port(1, (1,), "I64")]),
+        layer(6, "Abs", inputs=[port(0)], outputs=[port(1, (1,), "I64")]),
+        layer(7, "Reshape", "opset1", 'special_zero="false"', [port(0), port(1)], [port(2, ("?",), "FP32")]),
+        layer(8, "Result", inputs=[port(0)]),
+    ]
+    edges = [(0, 0, 1, 0), (1, 1, 3, 0), (2, 0, 3, 1), (3, 2, 4, 0), (4, 1, 5, 0), (5, 1, 6, 0), (0, 0, 7, 0)]
+    edges += [(6, 1, 7, 1), (7, 2, 8, 0)]
+    return write(folder, net(layers, edges), np.int64(0).tobytes())
+
+
+class CountingInstrument:
+    """An instrument that collects the layers that run."""
+
+    def __init__(self):
+        self.layers = []
+
+    def wrap(self, kernel, instruction, executor):
+        def run(*arguments):
+            self.layers.extend(instruction.layers)
+            return kernel(*arguments)
+
+        return run
+
+
+def test_instruments_measure_all_layers_in_every_run(tmp_path):
+    """Other runs compute what depends on the shapes of the inputs once."""
+    compiled = irrun.compile_model(write_shape_computation(tmp_path), jit=False)
+    for _ in range(4):
+        np.testing.assert_array_equal(compiled(X)[0], X.ravel())
+    instrument = CountingInstrument()
+    request = compiled.create_infer_request(instrument)
+    counts = []
+    for _ in range(4):
+        instrument.layers.clear()
+        np.testing.assert_array_equal(request.infer(X)[0], X.ravel())
+        counts.append(len(instrument.layers))
+    assert counts == [6] * 4
+
+
+@pytest.mark.parametrize("optimize", [False, True])
+def test_results_belong_to_the_caller(optimize, tmp_path):
+    """An input, a view of it and a constant that are results are copied, and so are results that are passed twice."""
+    constant = 'element_type="f32" shape="2,3" offset="0" size="24"'
+    layers = [
+        layer(0, "Parameter", data='shape="2,3" element_type="f32"', outputs=[port(0, (2, 3), "FP32")], name="x"),
+        layer(1, "Const", data=constant, outputs=[port(0, (2, 3), "FP32")]),
+        layer(2, "Relu", inputs=[port(0)], outputs=[port(1, (2, 3), "FP32")]),
+        *(layer(3 + i, "Result", inputs=[port(0)]) for i in range(4)),
+    ]
+    edges = [(0, 0, 2, 0), (0, 0, 3, 0), (1, 0, 4, 0), (2, 1, 5, 0), (2, 1, 6, 0)]
+    compiled = irrun.compile_model(write(tmp_path, net(layers, edges), X.tobytes()), optimize=optimize)
+    x = X.copy()
+    for _ in range(2):
+        results = compiled(x).to_tuple()
+        for result, expected in zip(results, (X, X, np.maximum(X, 0), np.maximum(X, 0)), strict=True):
+            np.testing.assert_array_equal(result, expected)
+            result[:] = 7
+        np.testing.assert_array_equal(x, X)
+
+
+def test_errors_of_runs_name_the_model(tmp_path):
+    compiled = irrun.compile_model(write(tmp_path, chain("Relu", shape=("?", 3))))
+    with pytest.raises(irrun.IrrunError) as caught:
+        compiled(np.ones((2, 3), np.float32), timeout=0)
+    assert caught.value.path == tmp_path / "model.xml"
+    np.testing.assert_array_equal(compiled(X)[0], np.maximum(X, 0))
