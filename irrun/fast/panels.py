@@ -133,8 +133,9 @@ class PanelProduct:
 
     Args:
         weights: f32, shape [K, N].
-        memory: Counts the panels, which are copies of the weights that are made when they are first used. None: panels
-            are views of the weights, which are few.
+        memory: Counts the panels, which are copies of the weights that are made in the second call. The first one
+            copies them one by one into the cache, since new memory takes longer than the product of a few rows. None:
+            panels are views of the weights, which are few.
 
     Attributes:
         shape: The shape of the weights.
@@ -147,6 +148,7 @@ class PanelProduct:
         self._block = _count_block_rows(min(self.shape[0], MAX_INNER), WIDTH)
         self._row_step = max(1, MAX_ROW_ELEMENTS // self.shape[0] // self._block) * self._block
         self._lock = threading.Lock()
+        self._is_used = False
         #: The panels [panels, K, width] and the remaining columns [K, N % width].
         self._panels: tuple[Array, Array] | None = None
         #: The weights, contiguous, if panels are views of them.
@@ -163,43 +165,57 @@ class PanelProduct:
             rows: f32, shape [M, K].
             finish: What is applied to parts of the product.
         """
-        panels, tail = self._panels or self._make_panels()
+        panels = self._panels
+        if panels is None and self._is_used:
+            panels = self._make_panels()
+        self._is_used = True
         count, (inner, columns) = rows.shape[0], self.shape
         is_small = finish is None and count * inner * columns <= MAX_MULTIPLICATIONS
         if is_small and self._viewed is not None:
             product: Array = rows.dot(self._viewed)
             return product
         result = np.empty((count, columns), rows.dtype)
-        if is_small:
-            covered = len(panels) * WIDTH
-            np.matmul(rows, panels, out=result[:, :covered].reshape(count, -1, WIDTH).swapaxes(0, 1))
-            if tail.size:
-                np.matmul(rows, tail, out=result[:, covered:])
+        if is_small and panels is not None and inner <= MAX_INNER:
+            _multiply_small(rows, *panels, result)
             return result
         rows = np.ascontiguousarray(rows)
-        parts = self._divide(count, len(panels) + bool(tail.size))
+        parts = self._divide(count, panels is None)
+        step = count if panels is None else self._row_step
 
         def multiply_part(part: int, out: Array | None = None) -> Array:
-            lines, section, numbers = parts[part]
+            lines, section = parts[part]
             product = np.empty(result[lines, section].shape, rows.dtype) if out is None else out
-            part_tail = tail if numbers.stop > len(panels) else tail[:, :0]
-            for start in range(0, len(product), self._row_step):
-                target = product[start : start + self._row_step]
+            for start in range(0, len(product), step):
+                target = product[start : start + step]
                 covered = slice(lines.start + start, lines.start + start + len(target))
-                _multiply_by_panels(rows[covered], panels[numbers], part_tail, target)
+                if panels is None:
+                    self._multiply_by_copies(rows[covered], section, target)
+                else:
+                    numbers = slice(section.start // WIDTH, section.stop // WIDTH)
+                    tail = panels[1] if section.stop == columns else panels[1][:, :0]
+                    _multiply_by_panels(rows[covered], panels[0][numbers], tail, target)
                 if finish is not None:
                     finish(target, covered, section)
             return product
 
         def store_part(part: int, product: Array) -> None:
-            lines, section, _ = parts[part]
-            result[lines, section] = product
+            result[parts[part]] = product
 
         if inner < MIN_COPIED_INNER or get_thread_count() == 1:
-            run_parallel(lambda part: multiply_part(part, result[parts[part][:2]]), len(parts))
+            run_parallel(lambda part: multiply_part(part, result[parts[part]]), len(parts))
         else:
             map_parallel(multiply_part, store_part, len(parts))
         return result
+
+    def _multiply_by_copies(self, rows: Array, columns: slice, out: Array) -> None:
+        """Multiply rows by some columns, whose panels are copied one by one."""
+        inner = self.shape[0]
+        for start in range(columns.start, columns.stop, WIDTH):
+            section = slice(start, min(start + WIDTH, columns.stop))
+            panel = get_scratch("panel", inner, section.stop - start)
+            _copy_columns(self._original[:, section], panel)
+            target = out[:, start - columns.start : section.stop - columns.start]
+            _multiply_by_panels(rows, panel[np.newaxis], panel[:, :0], target)
 
     def _make_panels(self) -> tuple[Array, Array]:
         with self._lock:
@@ -209,15 +225,21 @@ class PanelProduct:
                     self._memory.count_copy(self._original.nbytes, self._original)
         return self._panels
 
-    def _divide(self, count: int, panel_count: int) -> list[tuple[slice, slice, slice]]:
-        """Return the rows, the columns and the panels of each part; the tail counts as the last panel."""
+    def _divide(self, count: int, by_columns: bool) -> list[tuple[slice, slice]]:
+        """Return the rows and the columns of each part."""
         inner, columns = self.shape
         parts = count_parts(count, inner * columns)
-        if count > columns:
-            rows = split_range(count, parts, self._block)
-            return [(section, slice(0, columns), slice(0, panel_count)) for section in rows]
-        panels = split_range(panel_count, parts)
-        return [(slice(0, count), slice(p.start * WIDTH, min(p.stop * WIDTH, columns)), p) for p in panels]
+        if count > columns and not by_columns:
+            return [(rows, slice(0, columns)) for rows in split_range(count, parts, self._block)]
+        return [(slice(0, count), section) for section in split_range(columns, parts, WIDTH)]
+
+
+def _multiply_small(rows: Array, panels: Array, tail: Array, out: Array) -> None:
+    """Multiply few rows by panels, in as few calls as possible."""
+    covered = len(panels) * WIDTH
+    np.matmul(rows, panels, out=out[:, :covered].reshape(len(rows), -1, WIDTH).swapaxes(0, 1))
+    if tail.size:
+        np.matmul(rows, tail, out=out[:, covered:])
 
 
 def _copy_to_panels(weights: Array) -> tuple[Array, Array]:
@@ -227,17 +249,22 @@ def _copy_to_panels(weights: Array) -> tuple[Array, Array]:
     values = allocate_kept((weights.size,))
     panels = values[: count * inner * WIDTH].reshape(count, inner, WIDTH)
     tail = values[panels.size :].reshape(inner, -1)
-    if weights.strides[0] > weights.strides[1]:
-        np.copyto(panels, weights[:, : count * WIDTH].reshape(inner, count, WIDTH).swapaxes(0, 1))
-    else:
-        # Elements of a column are consecutive. Columns whose distance is a power of two would replace each other in
-        # the cache, so they are copied to columns of another distance first.
-        buffer = np.empty((WIDTH, COPIED_ELEMENTS + 4), np.float32)
-        for number in range(count):
-            for start in range(0, inner, COPIED_ELEMENTS):
-                lines = slice(start, min(start + COPIED_ELEMENTS, inner))
-                part = buffer[:, : lines.stop - start]
-                np.copyto(part, weights[lines, number * WIDTH : (number + 1) * WIDTH].T)
-                np.copyto(panels[number, lines], part.T)
+    for number, panel in enumerate(panels):
+        _copy_columns(weights[:, number * WIDTH : (number + 1) * WIDTH], panel)
     np.copyto(tail, weights[:, count * WIDTH :])
     return panels, tail
+
+
+def _copy_columns(weights: Array, panel: Array) -> None:
+    """Copy some columns of weights to a panel."""
+    if weights.strides[0] > weights.strides[1]:
+        np.copyto(panel, weights)
+        return
+    # Elements of a column are consecutive. Columns whose distance is a power of two would replace each other in the
+    # cache, so they are copied to columns of another distance first.
+    buffer = get_scratch("columns of a panel", weights.shape[1], COPIED_ELEMENTS + 4)
+    for start in range(0, len(weights), COPIED_ELEMENTS):
+        lines = slice(start, min(start + COPIED_ELEMENTS, len(weights)))
+        part = buffer[:, : lines.stop - start]
+        np.copyto(part, weights[lines].T)
+        np.copyto(panel[lines], part.T)

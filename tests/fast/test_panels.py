@@ -178,15 +178,30 @@ def test_small_weights_take_no_further_memory():
     assert make_panel_product(large.copy(), memory) is None
 
 
-def test_originals_are_released_when_they_were_copied():
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_weights_are_copied_in_the_second_call(is_transposed):
     releases = []
-    weights = make_weights((600, 700), True)
+    weights = make_weights((600, 700), is_transposed)
     product = make_panel_product(weights, PackedMemory(1 << 30, releases.append))
-    assert not releases
-    for _ in range(2):
+    for count in (0, 1, 1):
         product.multiply(np.ones((1, 600), np.float32))
-        assert len(releases) == 1
+        assert len(releases) == count
     assert releases[0] is weights
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("rows", [1, 5, 170, 1000])
+@pytest.mark.parametrize("shape", [(600, 700), (384, 768), (4608, 100), (3000, 130)], ids=str)
+def test_all_calls_return_the_same_bits(shape, rows, count):
+    for is_transposed in (False, True):
+        product = make_panel_product(make_weights(shape, is_transposed).copy("K"), PackedMemory(1 << 30))
+        values = make_floats((rows, shape[0]), 1)
+        with use_threads(count):
+            results = [product.multiply(values, set_negatives_to_zero) for _ in range(3)]
+            np.testing.assert_array_equal(product.multiply(values).clip(0), results[0])
+        np.testing.assert_array_equal(results[1], results[0])
+        np.testing.assert_array_equal(results[2], results[0])
+        panels._products.clear()
 
 
 def test_products_with_the_same_weights_share_panels(monkeypatch):
