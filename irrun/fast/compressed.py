@@ -104,7 +104,7 @@ class CompressedWeights:
             out: f32, shape [number of rows, K], contiguous.
         """
         decode(self.codes[rows], out)
-        grouped = out.reshape(out.shape[0], self.groups, -1)
+        grouped = out.reshape(out.shape[0], self.groups, out.shape[1] // self.groups)
         if self.zero_point is not None:
             grouped -= _select_rows(self.zero_point, rows)[:, :, np.newaxis]
         if self.scale is not None:
