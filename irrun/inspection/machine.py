@@ -13,11 +13,12 @@ from irrun.threads import multiply_matrices, run_parallel, use_threads
 
 __all__ = ["Machine", "measure_machine"]
 
-#: Rows and columns of the matrices that are multiplied.
-MATRIX_SIZE = 1024
+#: Rows and columns of the matrices that are multiplied: large ones, and stacks of small ones, for which BLAS has other
+#: kernels on some processors.
+MATRIX_SIZE, SMALL_SIZE, STACK_SIZE = 1024, 96, 16
 #: Bytes of each of the arrays that are copied, more than the caches of most processors.
 COPY_SIZE = 64 << 20
-#: Number of parts of the copy.
+#: Number of parts of the copy, and number of stacks.
 PARTS = 16
 REPEATS = 5
 
@@ -28,7 +29,7 @@ class Machine:
 
     Attributes:
         threads: The number of threads.
-        flops_per_second: Operations per second of a product of two large matrices in f32, two per multiply-add.
+        flops_per_second: Operations per second of products of matrices in f32, two per multiply-add.
         bytes_per_second: Bytes per second that are read and written when a large array is copied.
     """
 
@@ -61,13 +62,21 @@ def measure_machine(threads: int) -> Machine:
     source = np.zeros((PARTS, COPY_SIZE // PARTS), np.uint8)
     target = np.ones_like(source)
 
+    small = rng.standard_normal((PARTS, STACK_SIZE, SMALL_SIZE, SMALL_SIZE), np.float32)
+    products = np.empty_like(small)
+
+    def multiply(part: int) -> None:
+        np.matmul(small[part], small[part], out=products[part])
+
     def copy(part: int) -> None:
         np.copyto(target[part], source[part])
 
     with use_threads(threads):
         product_time = _measure(lambda: multiply_matrices(a, b))
+        stacks_time = _measure(lambda: run_parallel(multiply, PARTS))
         copy_time = _measure(lambda: run_parallel(copy, PARTS))
-    return Machine(threads, 2 * MATRIX_SIZE**3 / product_time, 2 * COPY_SIZE / copy_time)
+    flops_per_second = max(2 * MATRIX_SIZE**3 / product_time, 2 * PARTS * STACK_SIZE * SMALL_SIZE**3 / stacks_time)
+    return Machine(threads, flops_per_second, 2 * COPY_SIZE / copy_time)
 
 
 def _measure(run: Callable[[], Any]) -> float:

@@ -263,6 +263,10 @@ def test_bound_of_the_machine_is_measured(monkeypatch):
 
     monkeypatch.setattr(machine, "_measure", lambda run: 0.5)
     assert measure_machine(1) == Machine(1, 2 * 1024**3 / 0.5, 2 * (64 << 20) / 0.5)
+    stacks = iter([1.0, 0.125, 0.5])
+    monkeypatch.setattr(machine, "_measure", lambda run: next(stacks))
+    assert measure_machine(1).flops_per_second == 2 * 16 * 16 * 96**3 / 0.125
+    monkeypatch.undo()
     times = iter([0, 5, 10, 12, 20, 23, 30, 39, 40, 48])
     monkeypatch.undo()
     monkeypatch.setattr(machine, "perf_counter", lambda: float(next(times)))
@@ -285,19 +289,24 @@ def test_types_that_are_not_element_types_are_named_by_numpy():
     assert (row.seconds, row.calls, row.bytes, row.alive, row.bound, row.flops) == (2.0, 4, 8, 9, 2.0, 0)
 
 
-def test_copies_of_the_machine_move_all_bytes(monkeypatch):
+def test_machine_is_measured_with_all_products_and_bytes(monkeypatch):
     from irrun.inspection import machine
 
-    copies = []
+    copies, products = [], []
 
-    def copy_all(copy, parts):
-        arrays = inspect.getclosurevars(copy).nonlocals
+    def run_all(function, parts):
+        arrays = inspect.getclosurevars(function).nonlocals
         for part in range(parts):
-            copy(part)
-        copies.append((parts, arrays["source"].nbytes, bool(arrays["target"].any())))
+            function(part)
+        if "target" in arrays:
+            copies.append((parts, arrays["source"].nbytes, bool(arrays["target"].any())))
+        else:
+            np.testing.assert_allclose(arrays["products"], arrays["small"] @ arrays["small"], atol=1e-4)
+            products.append(arrays["small"].shape)
 
     monkeypatch.setattr(machine, "COPY_SIZE", 64)
-    monkeypatch.setattr(machine, "run_parallel", copy_all)
+    monkeypatch.setattr(machine, "run_parallel", run_all)
     monkeypatch.setattr(machine, "multiply_matrices", lambda a, b: (a.shape, b.shape))
     machine.measure_machine(1)
+    assert products == [(16, 16, 96, 96)] * 5
     assert copies == [(16, 64, False)] * 5
