@@ -322,3 +322,27 @@ def test_written_files_of_a_reduction_are_listed(model, capsys):
     assert code == 0
     written = [line.removeprefix("wrote ") for line in out.splitlines() if line.startswith("wrote ")]
     assert "part/model.xml" in written
+
+
+def test_pages_of_operations_describe_what_the_runtime_passes(capsys):
+    lines = call(capsys, "ops", "If")[1].splitlines()
+    start = lines.index("  Arguments from the runtime:")
+    assert lines[start + 1 : start + 5] == [
+        "    then_body",
+        "        The body that runs if `cond` is true.",
+        "    else_body",
+        "        The body that runs if `cond` is false.",
+    ]
+
+
+def test_report_does_not_overwrite_the_weights(model, capsys):
+    code, _, err = call(capsys, "report", model, "-i", "ones", "-o", model.with_suffix(".bin"))
+    assert code == 2
+    assert "this would overwrite the input file model.bin" in err
+
+
+def test_layers_to_trace_are_checked_before_the_run(model, capsys):
+    code, out, err = call(capsys, model, "-i", "ones", "--trace", "conv*", "--dump", "values")
+    assert (code, out) == (2, "")
+    assert "conv*" in err
+    assert "no executed layer" not in err

@@ -320,3 +320,32 @@ def test_models_without_inputs_accept_none(tmp_path):
         compiled({"x": X})
     with pytest.raises(irrun.InputError, match="1 inputs are passed, the model has 0"):
         compiled(X)
+
+
+@pytest.mark.parametrize(
+    ("element_type", "size", "is_accepted"),
+    [
+        ("bf16", 2, True),
+        ("f16", 2, False),
+        ("f32", 4, False),
+        ("u8", 1, False),
+        ("f8e4m3", 1, True),
+        ("bf16", 4, False),
+    ],
+)
+def test_bits_of_types_that_numpy_lacks_are_accepted(element_type, size, is_accepted, tmp_path):
+    """np.save writes them as bytes without a meaning, which other types are not."""
+    text = net(
+        [
+            layer(0, "Parameter", data=f'shape="3" element_type="{element_type}"', outputs=[port(0, (3,))], name="x"),
+            layer(1, "Result", inputs=[port(0, (3,))]),
+        ],
+        [(0, 0, 1, 0)],
+    )
+    compiled = irrun.compile_model(write(tmp_path, text))
+    value = np.zeros(3, f"V{size}")
+    if is_accepted:
+        assert compiled(value)[0].dtype == irrun.ElementType.parse(element_type).dtype
+    else:
+        with pytest.raises(irrun.InputError, match="does not accept"):
+            compiled(value)
