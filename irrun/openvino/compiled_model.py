@@ -10,6 +10,7 @@ from typing import Any
 
 from irrun.errors import IrrunError
 from irrun.openvino.config import Config
+from irrun.openvino.custom_operation import make_operations
 from irrun.openvino.infer_request import InferRequest
 from irrun.openvino.model import Model, find_port
 from irrun.openvino.node import ConstOutput
@@ -36,6 +37,8 @@ class CompiledModel:
 
         self._model: Model = model.clone()
         self._config = config or Config()
+        custom_nodes = [node for node in self._model.get_ordered_ops() if node._implementation is not None]
+        operations = [*make_operations(custom_nodes), *operations]
         try:
             threads = int(self._config.get("INFERENCE_NUM_THREADS") or 0) or None
             self._irrun = IrrunCompiledModel(
@@ -43,6 +46,9 @@ class CompiledModel:
             )
         except IrrunError as error:
             raise RuntimeError(str(error)) from error
+        finally:
+            for node in custom_nodes:
+                node._version = "extension"
         self._inputs = [ConstOutput(node, 0) for node in self._model._parameters]
         self._outputs = [ConstOutput(node, 0) for node in self._model._results]
         #: Names of the ports of the model that was compiled, which requests accept too.

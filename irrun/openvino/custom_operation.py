@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from irrun.openvino.node import DiscreteTypeInfo, Node, Output, PortData, as_out
 from irrun.openvino.tensor import Tensor
 from irrun.ops._support.operation import Operation
 
-__all__ = ["Extension", "Op", "OpExtension", "make_operation"]
+__all__ = ["Extension", "Op", "OpExtension", "make_operation", "make_operations"]
 
 
 class Extension:
@@ -42,6 +44,7 @@ class Op(Node):
 
     def __init__(self, py_obj: Any = None, inputs: Any = None) -> None:
         super().__init__(type(self).__name__, "extension")
+        self._implementation = self
         if isinstance(inputs, tuple):
             inputs = list(inputs[0]) if len(inputs) == 1 and isinstance(inputs[0], list) else list(inputs) or None
         if inputs is not None:
@@ -82,33 +85,6 @@ class Op(Node):
         return type(self).evaluate is not Node.evaluate
 
 
-class _AttributeReader:
-    """A visitor that assigns attributes of a file to a node.
-
-    Args:
-        attributes: The attributes by name, as texts.
-    """
-
-    def __init__(self, attributes: dict[str, Any]) -> None:
-        self.attributes = attributes
-
-    def on_attributes(self, values: dict[str, Any]) -> None:
-        """Replace the values by those of the file, in the same types."""
-        for name, value in values.items():
-            if name in self.attributes:
-                values[name] = _parse_like(self.attributes[name], value)
-
-
-def _parse_like(text: Any, example: Any) -> Any:
-    if not isinstance(text, str) or isinstance(example, str):
-        return text
-    if isinstance(example, bool):
-        return text.lower() in ("true", "1")
-    if isinstance(example, (list, tuple)):
-        return [_parse_like(part.strip(), example[0] if example else 0.0) for part in text.split(",") if part.strip()]
-    return type(example)(text)
-
-
 def make_operation(extension: Any) -> Operation:
     """Return the operation of an extension.
 
@@ -125,11 +101,43 @@ def make_operation(extension: Any) -> Operation:
             "class derived from openvino.Op or an irrun.Operation"
         )
     operation_class: Any = extension
+    name = getattr(getattr(operation_class, "class_type_info", None), "name", None)
+    name = operation_class.__name__ if name in (None, "Op") else name
+    return _make_operation(name, "extension", operation_class)
+
+
+def make_operations(nodes: Iterable[Node]) -> list[Operation]:
+    """Return an operation for each node that was created from a class derived from `Op`.
+
+    The versions of these nodes are replaced, so that each node runs the `evaluate` of its own instance.
+
+    Args:
+        nodes: The nodes of a model.
+    """
+    operations: list[Operation] = []
+    for node in nodes:
+        if node._implementation is not None:
+            node._version = f"extension{len(operations)}"
+            operations.append(_make_operation(node._type, node._version, None, node._implementation))
+    return operations
+
+
+def _make_operation(
+    name: str, version: str, operation_class: Callable[[], Any] | None, instance: Any = None
+) -> Operation:
+    """Return an operation that runs the `evaluate` of a class derived from `Op`.
+
+    Args:
+        name: The type of the operation.
+        version: Its version.
+        operation_class: The class, of which each run uses an instance of its own.
+        instance: The instance that all runs use, in place of a class.
+    """
 
     def run(*inputs: Any) -> Any:
-        """Compute the operation with the class's `evaluate`."""
-        node = operation_class.__new__(operation_class)
-        Node.__init__(node, operation_class.__name__, "extension")
+        """Compute the operation with `evaluate`."""
+        node = copy.copy(instance) if operation_class is None else operation_class()
+        node._sources, node._ports = [], [PortData() for _ in node._ports]
         parameters = [_make_input(value) for value in inputs]
         node.set_arguments([Output(parameter, 0) for parameter in parameters])
         node.validate_and_infer_types()
@@ -138,13 +146,11 @@ def make_operation(extension: Any) -> Operation:
             shape = port.partial_shape
             outputs.append(Tensor(port.element_type, shape.to_shape() if shape.is_static else [0]))
         tensors = [Tensor(np.asarray(value), shared_memory=value.flags.c_contiguous) for value in inputs]
-        if not node.evaluate(outputs, tensors):
-            raise RuntimeError(f"evaluate() of {operation_class.__name__} failed")
+        if not (node if instance is None else instance).evaluate(outputs, tensors):
+            raise RuntimeError(f"evaluate() of {name} failed")
         return tuple(tensor._to_values() for tensor in outputs)
 
-    name = getattr(getattr(operation_class, "class_type_info", None), "name", None)
-    name = operation_class.__name__ if name in (None, "Op") else name
-    return Operation.from_function(run, name, opset="extension")
+    return Operation.from_function(run, name, opset=version)
 
 
 def _make_input(value: Any) -> Node:

@@ -523,7 +523,7 @@ def _copy_node(node: Node, sources: Sequence[Output | None]) -> Node:
     copied._bodies, copied._constant = node._bodies, node._constant
     copied._rt_info, copied._rt_info_text = dict(node._rt_info), node._rt_info_text
     copied._layout, copied._line = node._layout, node._line
-    copied._body_port_ids = node._body_port_ids
+    copied._body_port_ids, copied._implementation = node._body_port_ids, node._implementation
     return copied
 
 

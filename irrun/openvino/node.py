@@ -67,6 +67,8 @@ class Node(ConstantValue):
         self._rt_info_text: str | None = None
         self._layout = Layout()
         self._line = 0
+        #: The instance of a class derived from `Op` that computes the node.
+        self._implementation: Any = None
         self._consumers: weakref.WeakValueDictionary[int, Node] = weakref.WeakValueDictionary()
         self._sources: list[Output | None] = []
         for argument in arguments:

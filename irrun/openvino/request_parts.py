@@ -6,6 +6,7 @@ import enum
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from irrun.openvino.errors import translate_errors
 from irrun.openvino.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class VariableState:
         return Tensor._from_values(value, self._declared._element_type)
 
     @state.setter
+    @translate_errors
     def state(self, state: Any) -> None:
         tensor = state if isinstance(state, Tensor) else Tensor(state)
         self._variable.state = tensor._to_values()

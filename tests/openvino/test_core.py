@@ -424,3 +424,45 @@ def test_profiling_names_the_layers(ov: Any, classifier: Path, image: np.ndarray
     assert all(info.real_time.total_seconds() >= 0 for info in request.get_profiling_info())
     assert ov.ProfilingInfo.Status.EXECUTED in {info.status for info in request.profiling_info}
     assert ov.ProfilingInfo.Status.EXECUTED.name == "EXECUTED"
+
+
+def test_operation_in_python_runs_with_its_own_attributes(ov: Any, tmp_path: Path) -> None:
+    """In a model that a program builds, it need not be registered. In a file, each run has an instance of its own."""
+
+    class Scale(ov.Op):
+        def __init__(self, inputs: Any = None, factor: float = 5.0) -> None:
+            super().__init__(self, inputs)
+            self.factor = factor
+
+        def validate_and_infer_types(self) -> None:
+            self.set_output_type(0, self.get_input_element_type(0), self.get_input_partial_shape(0))
+
+        def clone_with_new_inputs(self, new_inputs: Any) -> Any:
+            return Scale(new_inputs, self.factor)
+
+        def evaluate(self, outputs: Any, inputs: Any, *_: Any) -> bool:
+            outputs[0].data[:] = inputs[0].data * self.factor
+            return True
+
+        def has_evaluate(self) -> bool:
+            return True
+
+    x = ov.opset8.parameter([2], np.float32, name="x")
+    inner = Scale([x.output(0)], 2.0)
+    model = ov.Model([inner.output(0), Scale([inner.output(0)], 3.0).output(0)], [x], "model")
+    core = ov.Core()
+    first, second = core.compile_model(model, "CPU")(np.array([1, -2], np.float32)).to_tuple()
+    assert (first.tolist(), second.tolist()) == ([2, -4], [6, -12])
+    core.add_extension(Scale)
+    ov.save_model(model, tmp_path / "model.xml")
+    assert core.compile_model(tmp_path / "model.xml", "CPU")(np.array([1, 1], np.float32))[1].tolist() == [25, 25]
+
+
+def test_state_of_a_wrong_shape_is_a_runtime_error(ov: Any) -> None:
+    ops = ov.opset8
+    x = ops.parameter([1, 3], np.float32)
+    value = ov.opset6.read_value(x, "v", np.float32, ov.PartialShape([1, 3]))
+    model = ov.Model([value.output(0)], [ov.opset6.assign(value, "v")], [x], "model")
+    request = ov.compile_model(model, "CPU").create_infer_request()
+    with pytest.raises(RuntimeError):
+        request.query_state()[0].state = ov.Tensor(np.zeros((1, 4), np.float32))
