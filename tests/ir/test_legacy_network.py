@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-from legacy_ir import LegacyNetwork, compare, make_random, run_openvino
+from legacy_ir import LegacyNetwork, build_layer, compare, make_random, run_openvino
 from lxml import etree
 
 import irrun
@@ -362,3 +363,164 @@ def test_inputs_have_one_output(count: int) -> None:
     net.add_layer("Input", (), [(3,)] * count)
     with pytest.raises(irrun.ModelError, match=f"an Input layer has {count} outputs, expected one"):
         net.read()
+
+
+def save(net: LegacyNetwork, folder):
+    path = folder / "old.xml"
+    path.write_bytes(net.to_xml())
+    path.with_suffix(".bin").write_bytes(bytes(net.weights))
+    return path
+
+
+def find_line(path, text: str) -> int:
+    """Return the line of the first element that contains a text."""
+    return next(i for i, line in enumerate(path.read_text().splitlines(), 1) if text in line)
+
+
+def test_layers_have_the_line_of_the_layer_in_the_file(tmp_path):
+    net = LegacyNetwork(3)
+    x = net.add_input((1, 2, 3, 4), name="x")
+    first = net.add_layer("Power", [x], [(1, 2, 3, 4)], {"scale": 2, "shift": 1}, name="first"), 1
+    net.add_layer("Eltwise", [first, [1, 2, 3, 4]], [(1, 2, 3, 4)], {}, name="second")
+    weights = np.float32([1, 2])
+    net.add_layer("ScaleShift", [first], [(1, 2, 3, 4)], {}, {"weights": weights}, name="third")
+    element = etree.SubElement(net.root, "pre-process", {"reference-layer-name": "x"})
+    for _ in range(2):
+        etree.SubElement(etree.SubElement(element, "channel"), "mean", value="1")
+    path = save(net, tmp_path)
+    lines = {name: find_line(path, f'name="{name}"') for name in ("x", "first", "second", "third")}
+    lines["x/"] = find_line(path, "<pre-process")
+    model = irrun.read_model(path)
+    for layer in model.graph.layers:
+        owner = max((name for name in lines if layer.name.startswith(name)), key=len)
+        if layer.type != "Parameter" and owner == "x":
+            owner = "x/"
+        assert layer.line == lines[owner], layer
+    assert {layer.name for layer in model.graph.find_layers("Subtract", "Divide")} == {"x/subtract"}
+    assert [layer.name for layer in model.graph.find_layers("Result")] == ["second/sink_port_0", "third/sink_port_0"]
+
+
+def test_outputs_have_the_name_of_the_layer_and_their_number():
+    net = LegacyNetwork(7)
+    x = net.add_input((2, 4), name="x")
+    net.add_layer("Split", [x], [(2, 1), (2, 3)], {"axis": 1}, name="parts")
+    k = net.add_const(np.int32(2))
+    net.add_layer("TopK", [x, k], [(2, 2)], {"axis": 1, "sort": "value"}, name="values", precisions=["FP32"])
+    net.add_layer("Clamp", [x], [(2, 4)], {"min": 0, "max": 1}, name="clamp")
+    net.add_layer("Split", [x], [(2, 4)], {"axis": 1}, name="whole")
+    graph = net.read().graph
+    names = {layer.name: [port.names for port in layer.outputs] for layer in graph.layers if layer.outputs}
+    assert names["parts"] == [("parts.0",), ("parts.1",)]
+    assert names["values"] == [("values",), ()]
+    assert names["clamp"] == [("clamp",)]
+    assert names["whole"] == [("whole",)]
+    assert names["x"] == [("x",)]
+    assert [t.any_name for t in net.read().outputs] == ["parts.0", "parts.1", "values", "clamp", "whole"]
+
+
+def test_open_shapes_are_those_that_the_file_declares():
+    for declared, expected in (((2, 6), "[2,6]"), ((), "None")):
+        net = build_layer("NonZero", [make_random(2, 3)], [declared], precisions=["I32"])
+        (layer,) = net.read().graph.find_layers("NonZero")
+        assert str(layer.outputs[0].shape) == expected
+
+
+def test_known_shapes_are_those_of_the_operation():
+    net = build_layer("ReLU", [make_random(2, 3)], [(3, 2)])
+    (layer,) = net.read().graph.find_layers("Relu")
+    assert str(layer.outputs[0].shape) == "[2,3]"
+
+
+@pytest.mark.parametrize("type", ["relu", "RELU", "ReLU"])
+def test_case_of_types_is_ignored(type):
+    x = make_random(2, 3)
+    np.testing.assert_array_equal(build_layer(type, [x], [x.shape]).run(x)[0], np.maximum(x, 0))
+    net = build_layer(type, [x], [x.shape])
+    net.layers[0].set("type", "INPUT")
+    np.testing.assert_array_equal(net.run(x)[0], np.maximum(x, 0))
+
+
+DAMAGES = [
+    (lambda net: net.layers[1].set("id", "x"), '"x"', "id 'x' of <layer> is not an integer"),
+    (lambda net: net.layers[1].set("id", "0"), 'name="clamp"', "two layers have the id 0"),
+    (lambda net: net.edges[0].set("from-layer", "9"), "<net", "an edge refers to layer 9, which does not exist"),
+    (
+        lambda net: net.edges[0].set("from-port", "9"),
+        'name="input0"',
+        "layer 0 'input0' (Input, legacy): an edge refers to port 9, which is not one of its outputs",
+    ),
+    (
+        lambda net: net.layers[1].find("data").set("min", "x"),
+        'name="clamp"',
+        "layer 'clamp' (Clamp, legacy): attribute min='x' is not a number",
+    ),
+    (
+        lambda net: net.layers[1].append(etree.fromstring("<output><port/></output>")),
+        None,
+        "",
+    ),
+    (
+        lambda net: net.layers[1].find("output").append(etree.fromstring('<port id="7"/>')),
+        'name="clamp"',
+        "layer 'clamp' (Clamp, legacy): has 2 outputs, expected 1",
+    ),
+    (lambda net: net.layers[0].set("type", "Clamp"), 'name="input0"', "layer 'input0' (Clamp, legacy): "),
+    (
+        lambda net: net.layers[1].set("type", "TensorIterator"),
+        'name="clamp"',
+        "layer 'clamp' (TensorIterator, legacy): requires the element <body>",
+    ),
+]
+
+
+def test_errors_have_the_file_and_the_line(tmp_path):
+    for damage, place, message in DAMAGES:
+        net = LegacyNetwork(6)
+        net.add_layer("Clamp", [net.add_input((1, 3))], [(1, 3)], {"min": 0, "max": 1}, name="clamp")
+        damage(net)
+        path = save(net, tmp_path)
+        if place is None:
+            assert irrun.read_model(path).outputs
+            continue
+        line = find_line(path, place)
+        with pytest.raises(irrun.ModelError, match="^" + re.escape(f"{path}:{line}: {message}")):
+            irrun.read_model(path)
+        with pytest.raises(irrun.ModelError, match="^" + re.escape(f"line {line}: {message}")):
+            irrun.read_model(path.read_bytes(), b"")
+
+
+def test_inconsistent_layers_are_reported():
+    """A Split along an axis that one of its outputs does not have."""
+    net = LegacyNetwork(6)
+    net.add_layer("Split", [net.add_input((2, 4))], [(2, 2), (2,)], {"axis": 1}, name="split")
+    with pytest.raises(
+        irrun.ModelError, match=r"layer 'split' \(Split, legacy\): ports, blobs and attributes are inconsistent: "
+    ):
+        net.read()
+
+
+def test_constants_outside_of_the_weights_are_findings(tmp_path):
+    net = LegacyNetwork(6)
+    blobs = {"weights": make_random(2, 3), "biases": make_random(2)}
+    net.add_layer("FullyConnected", [net.add_input((1, 3))], [(1, 2)], {"out-size": 2}, blobs, name="dense")
+    path = save(net, tmp_path)
+    path.with_suffix(".bin").write_bytes(bytes(16))
+    model, findings = read_findings(path)
+    (line,) = {layer.line for layer in model.graph.layers if layer.name.startswith("dense")}
+    assert [finding.line for finding in findings] == [line, line]
+    assert [(f.layer.partition("'")[2].partition("'")[0], f.message) for f in findings] == [
+        ("dense/weights", f"requires bytes 0 to 24 of {path.with_suffix('.bin')}, found 16 bytes"),
+        ("dense/biases", f"requires bytes 24 to 32 of {path.with_suffix('.bin')}, found 16 bytes"),
+    ]
+
+
+def test_meta_data_and_the_version_of_the_file_are_kept(tmp_path):
+    net = LegacyNetwork(4)
+    net.add_layer("ReLU", [net.add_input((1, 3))], [(1, 3)])
+    assert net.read().meta_data is None
+    net.root.append(etree.fromstring('<meta_data><version value="2018"/></meta_data>'))
+    path = tmp_path / "old.xml"
+    path.write_bytes(etree.tostring(net.root).replace(b"</meta_data>", b"</meta_data>\n\n"))
+    model = irrun.read_model(path)
+    assert model.meta_data == '<meta_data><version value="2018"/></meta_data>'
+    assert (model.version, model.source_version, model.path, model.name) == (11, 4, path, "net")
