@@ -311,7 +311,7 @@ def specialize_pad(site: CallSite) -> SpecializedKernel | None:
     if begin.dtype.kind not in "iu" or end.dtype.kind not in "iu":
         return None
     begins, ends, value = to_int_tuple(begin), to_int_tuple(end), site.get_constant(3)
-    if len(begins) != len(ends) or min((*begins, *ends), default=0) < 0 or (value is not None and value.size != 1):
+    if len(begins) != len(ends) or any(n < 0 for n in (*begins, *ends)) or (value is not None and value.size != 1):
         return None
     scalar = value.reshape(()) if value is not None and value.tobytes().strip(b"\0") else None
     expected = None if value is None else value.dtype

@@ -42,12 +42,10 @@ def specialize_reshape(site: CallSite) -> SpecializedKernel | None:
     pattern = site.get_constant(1)
     if site.variable_inputs == (0, 1):
         return _specialize_variable_reshape(site)
-    if pattern is None:
+    if pattern is None or pattern.dtype.kind not in "iu":
         return None
-    if pattern.dtype.kind not in "iu":
-        return specialize_view(site)
-    target = to_int_tuple(pattern) if pattern.ndim else ()
-    if 0 in target or -1 in target or min(target, default=0) < 0:
+    target = to_int_tuple(pattern)
+    if not pattern.ndim or any(n < 1 for n in target):
         return specialize_view(site)
 
     def compute(data: Array) -> Array:

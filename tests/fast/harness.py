@@ -80,6 +80,7 @@ def calls_plain(
     *,
     constants: Iterable[int] = (),
     outputs: int = 1,
+    runs: int = 3,
 ) -> bool:
     """Return whether the plain kernel computes the inputs, after the runs in which a specialized one may learn from it.
 
@@ -89,6 +90,7 @@ def calls_plain(
         attributes: See `check`.
         constants: See `check`.
         outputs: See `check`.
+        runs: The run that counts.
     """
     operation, calls = find_operation(name), []
 
@@ -104,7 +106,7 @@ def calls_plain(
     if not instruction.plain:
         return True
     with np.errstate(all="ignore"):
-        for _ in range(3):
+        for _ in range(runs):
             calls.clear()
             instruction.kernel(*arguments)
     return bool(calls)

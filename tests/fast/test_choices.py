@@ -529,3 +529,31 @@ def test_bands_of_all_widths_count():
     for height in range(9, 9 + 15):
         kernel(zeros(1, 2, height, 12))
     assert memory.used == narrow
+
+
+@pytest.mark.parametrize(
+    ("is_plain", "name", "inputs", "attributes"),
+    [
+        (False, "Reshape-1", [zeros(4, 6), ints(3, 8)], {"special_zero": False}),
+        (False, "Reshape-1", [zeros(1), ints()], {"special_zero": False}),
+        (True, "Reshape-1", [zeros(4, 6), ints(3, -1)], {"special_zero": False}),
+        (True, "Reshape-1", [zeros(4, 6), ints(0, 6)], {"special_zero": True}),
+        (True, "Reshape-1", [zeros(1), np.array(4)], {"special_zero": False}),
+        (True, "Squeeze-1", [zeros(4, 1), ints(1)], {}),
+        (True, "Split-1", [zeros(4, 1), np.array(0)], {"num_splits": 2}),
+        (False, "Slice-8", [zeros(4, 1), ints(1), ints(3), ints(1)], {}),
+        (False, "Tile-1", [zeros(4, 1), ints(2, 2)], {}),
+        (False, "Pad-1", [zeros(4, 1), ints(1, 1), ints(1, 1)], {"pad_mode": "constant"}),
+        (True, "Pad-1", [zeros(4, 1), ints(0, 0), ints(0, 0)], {"pad_mode": "constant"}),
+        (True, "Broadcast-3", [zeros(4, 1), ints(4, 4)], {"mode": "numpy"}),
+        (False, "ReduceMean-1", [zeros(4, 5), ints(1)], {"keep_dims": True}),
+    ],
+    ids=str,
+)
+def test_results_of_a_new_shape_are_learned_from_the_definition(is_plain, name, inputs, attributes):
+    """Where they depend on it; all others are computed at once."""
+    outputs = 2 if name == "Split-1" else 1
+    constants = range(1, len(inputs))
+    assert calls_plain(name, inputs, attributes, constants=constants, outputs=outputs, runs=1) == is_plain
+    if name != "Pad-1":
+        assert not calls_plain(name, inputs, attributes, constants=constants, outputs=outputs)

@@ -7,6 +7,7 @@ import pytest
 from ir_text import layer, net, port, write
 
 import irrun
+from fast.harness import calls_plain, check
 
 
 def write_model(folder, type):
@@ -52,3 +53,73 @@ def test_invalid_parents_matter_only_on_the_path_of_a_beam(tmp_path):
         fast(inputs)
     inputs[2] = np.array([1, 3], np.int32)  # the first sequence ends before
     np.testing.assert_array_equal(fast(inputs)[0], plain(inputs)[0])
+
+
+def make_beams(seed, shape=(6, 3, 4), dtype=np.int32):
+    rng = np.random.default_rng(seed)
+    time, batch, beams = shape
+    return [
+        rng.integers(1, 9, shape).astype(dtype),
+        rng.integers(0, beams, shape).astype(dtype),
+        rng.integers(0, time + 2, batch).astype(dtype),
+        np.array(0, dtype),
+    ]
+
+
+def change(inputs, position, value):
+    return [value if i == position else x for i, x in enumerate(inputs)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_paths_of_beams_equal_those_of_the_plain_kernel(seed):
+    """Steps after the length of a sequence, and after its end token, are end tokens."""
+    inputs = make_beams(seed)
+    parents, time = inputs[1], len(inputs[0])
+    invalid = parents.copy()
+    invalid[0] = 99
+    past_end = parents.copy()
+    past_end[3:, 0], past_end[4:, 1] = -1, 99
+    repeat = [
+        change(inputs, 2, np.full(3, time, np.int32)),
+        change(inputs, 2, np.array([0, 1, time - 1], np.int32)),
+        change(inputs, 3, np.array(5, np.int32)),
+        change(inputs, 3, np.array([5], np.int32)),
+        change(change(inputs, 3, np.array(5, np.int32)), 2, np.full(3, time, np.int32)),
+        change(inputs, 1, invalid),
+        change(change(inputs, 1, past_end), 2, np.array([3, 4, 6], np.int32)),
+        make_beams(seed, (1, 2, 3)),
+        make_beams(seed, (2, 1, 1)),
+        make_beams(seed, dtype=np.uint8),
+        make_beams(seed, dtype=np.float32),
+    ]
+    check("GatherTree-1", inputs, repeat=repeat)
+    check("GatherTree-1", inputs, constants=(1, 3))
+
+
+@pytest.mark.parametrize("row", range(6))
+def test_parents_out_of_range_are_left_to_the_plain_kernel(row):
+    """They are errors where the sequence has not ended, in all steps but the first."""
+    inputs = make_beams(1)
+    inputs[2] = np.array([6, 3, 6], np.int32)
+    for value in (-1, 4):
+        for batch in range(3):
+            parents = inputs[1].copy()
+            parents[row, batch, 2] = value
+            check("GatherTree-1", change(inputs, 1, parents))
+    assert calls_plain("GatherTree-1", inputs) is False
+
+
+def test_other_beams_are_left_to_the_plain_kernel():
+    inputs = make_beams(1)
+    for position, value in (
+        (0, inputs[0].astype(np.int64)),
+        (1, inputs[1].astype(np.int64)),
+        (2, inputs[2].astype(np.int64)),
+        (3, inputs[3].astype(np.int64)),
+        (1, inputs[1][:5]),
+        (2, inputs[2][:2]),
+        (2, inputs[2][:, np.newaxis]),
+        (3, np.zeros(2, np.int32)),
+    ):
+        check("GatherTree-1", change(inputs, position, value))
+    check("GatherTree-1", [inputs[0][0], inputs[1][0], *inputs[2:]])
