@@ -8,6 +8,8 @@ import pytest
 
 import irrun.fast.compressed as module
 from fast.harness import make_floats
+from irrun.fast import arranged_weights
+from irrun.fast.arranged_weights import ArrangedWeights, multiply_by_arranged_weights
 from irrun.fast.compressed import CompressedWeights, gather_rows, get_buffer, is_compressed_type, multiply_by_weights
 from irrun.threads import use_threads
 
@@ -118,3 +120,52 @@ def test_buffer_of_a_thread_grows():
     larger = get_buffer(size)
     assert larger.size == size
     assert np.shares_memory(larger, get_buffer(10))
+
+
+@pytest.mark.parametrize(
+    ("method", "rows", "zero_point", "scale", "groups"),
+    [
+        ("multiply_groups", 8, "groups", "groups", 4),
+        ("multiply_decompressed", 9, "groups", "groups", 4),
+        ("multiply_groups", 1, "none", "groups", 4),
+        ("multiply_groups", 1, "one", "none", 4),
+        ("multiply_decompressed", 1, "none", "none", 4),
+        ("multiply_codes", 8, "one", "groups", 1),
+        ("multiply_codes", 9, "none", "groups", 1),
+        ("multiply_codes", 9, "one", "none", 1),
+        ("multiply_decompressed", 9, "none", "none", 1),
+    ],
+)
+def test_products_are_scaled_instead_of_weights(method, rows, zero_point, scale, groups):
+    """Those of up to 8 rows, or of weights without groups, if the rows are finite."""
+    weights = make_weights(zero_point, scale, groups)
+    x = np.ones((rows, COLUMNS), F32)
+    assert module._choose_method(x, weights).__name__ == method
+    x[-1, 3] = np.inf
+    assert module._choose_method(x, weights).__name__ == "multiply_decompressed"
+
+
+@pytest.mark.parametrize(("rows", "value", "is_scaled"), [(8, 1, True), (9, 1, False), (8, np.inf, False)])
+def test_products_of_arranged_groups_are_scaled_for_few_finite_rows(rows, value, is_scaled, monkeypatch):
+    calls = []
+    for name in ("_multiply_codes", "_multiply_values"):
+        original = getattr(arranged_weights, name)
+        monkeypatch.setattr(
+            arranged_weights, name, lambda *a, name=name, original=original: calls.append(name) or original(*a)
+        )
+    x = np.ones((rows, COLUMNS), F32)
+    x[-1, 3] = value
+    weights = ArrangedWeights(make_weights("none", "groups", 4))
+    with np.errstate(invalid="ignore"):
+        multiply_by_arranged_weights(x, weights=weights)
+    assert set(calls) == {"_multiply_codes" if is_scaled else "_multiply_values"}
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(1024, [1024]), (1025, [576, 449]), (64, [64]), (65, [65])])
+def test_blocks_of_arranged_weights_have_the_documented_size(rows, blocks):
+    """At most 1,024 rows, and multiples of 64 but for the last one."""
+    weights = CompressedWeights(np.zeros((rows, 4), np.int8), None, np.ones((rows, 2), F32), 2)
+    sections = [block.rows for block in ArrangedWeights(weights).blocks]
+    assert [section.stop - section.start for section in sections] == blocks
+    assert sections[0].start == 0
+    assert sections[-1].stop == rows
