@@ -33,7 +33,7 @@ class LayerPair:
     """Layers that irrun and OpenVINO run, each in one or several kernels.
 
     Attributes:
-        key: The key of the layer with the most time in irrun, or the name of OpenVINO's node.
+        key: The key of the layer with the most operations in irrun, or the name of OpenVINO's node.
         type: The types of the layers of irrun, or that of OpenVINO's node.
         layers: The keys of the layers.
         seconds: The seconds of irrun; None if it has no such layer.
@@ -254,17 +254,17 @@ def _join(layers: Sequence[LayerProfile], nodes: Sequence[_Node]) -> Iterable[La
 
 
 def _make_pair(layers: Sequence[LayerProfile], nodes: Sequence[_Node]) -> LayerPair:
-    slowest = max(layers, key=lambda layer: layer.flops or 0)
+    main = max(layers, key=lambda layer: layer.flops or 0)
     counts = [layer.flops for layer in layers if layer.flops is not None]
     return LayerPair(
-        key=_get_outermost(slowest.key),
+        key=_get_outermost(main.key),
         type="+".join(dict.fromkeys(name for layer in layers for name in layer.types)),
         layers=tuple(dict.fromkeys(_get_outermost(name) for layer in layers for name in layer.layers)),
         seconds=sum(layer.seconds for layer in layers),
         openvino_seconds=sum(node.seconds for node in nodes) if nodes else None,
         kernels=tuple(dict.fromkeys(node.kernel for node in nodes if node.seconds)),
         flops=sum(counts) if counts else None,
-        module=slowest.module,
+        module=main.module,
     )
 
 
