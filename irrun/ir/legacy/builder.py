@@ -159,7 +159,8 @@ class Builder:
         if element_type is None and inputs and inputs[0] is not None:
             element_type = inputs[0].element_type
         layer = self.add_layer(layer_type, inputs, [(element_type, shape)], attributes, version=version, name=name)
-        return Value(layer, layer.outputs[0])
+        (port,) = layer.outputs
+        return Value(layer, port)
 
     def add_constant(self, value: Any, element_type: ElementType = I64, name: str = "constant") -> Value:
         """Add a Constant that is created in memory.
@@ -175,7 +176,8 @@ class Builder:
             array = np.asarray(value, element_type.dtype if not element_type.is_packed else None)
         layer = self.add_layer("Constant", [], [(element_type, array.shape)], name=self.make_name(name))
         layer.constant = Constant.from_array(array, element_type)
-        return Value(layer, layer.outputs[0])
+        (port,) = layer.outputs
+        return Value(layer, port)
 
     def add_blob(self, layer: LegacyLayer, name: str, shape: Sequence[int]) -> Value:
         """Add a blob of a layer as a Constant.
@@ -220,7 +222,8 @@ class Builder:
             )
         except ModelError as error:
             self.findings.append(Finding(layer.line, layer.describe(), error.message))
-        value = Value(layer, layer.outputs[0])
+        (port,) = layer.outputs
+        value = Value(layer, port)
         if blob.element_type.name == "f16":
             value = self.convert(value, F32)
             self.f16_layers.add(value.layer.id)
@@ -330,7 +333,7 @@ class Builder:
         values = self.unify_types(values)
         shapes = [v.shape for v in values]
         shape = None
-        first = shapes[0]
+        first, *_ = shapes
         if first is not None and all(s is not None for s in shapes):
             total = sum(s[axis] for s in shapes if s is not None)
             shape = (*first[:axis], total, *first[axis + 1 :])

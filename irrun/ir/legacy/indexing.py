@@ -153,9 +153,9 @@ def convert_scatter_nd_update(builder: Builder, layer: LegacyLayer) -> Value:
 @converts("GatherTree")
 def convert_gather_tree(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to GatherTree."""
-    inputs = builder.unify_types([layer.get_input(i) for i in range(3)])
-    end_token = builder.convert(builder.to_scalar(layer.get_input(3)), inputs[0].element_type or I32)
-    return builder.add_op("GatherTree", [*inputs, end_token], shape=layer.get_output_shape())
+    steps, parents, lengths = builder.unify_types([layer.get_input(i) for i in range(3)])
+    end_token = builder.convert(builder.to_scalar(layer.get_input(3)), steps.element_type or I32)
+    return builder.add_op("GatherTree", [steps, parents, lengths, end_token], shape=layer.get_output_shape())
 
 
 @converts("Bucketize")

@@ -61,7 +61,7 @@ class MemoryConverter:
             version="opset6",
             name=layer.name,
         )
-        return [Value(converted, converted.outputs[0])] if is_reader else []
+        return [Value(converted, port) for port in converted.outputs] if is_reader else []
 
     def check_pairs(self) -> None:
         """Check that each variable is both read and assigned.

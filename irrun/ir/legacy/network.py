@@ -385,7 +385,8 @@ class _IteratorReader:
                 )
             output = iterator.outputs[port_ids.index(entry.external_port_id)]
             result = self._get_result(port)
-            output.element_type = result.inputs[0].element_type
+            (declared,) = result.inputs
+            output.element_type = declared.element_type
             entry.external_port_id, entry.internal_layer_id = output.id, result.id
             self.body.outputs.append(entry)
 

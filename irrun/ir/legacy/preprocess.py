@@ -128,7 +128,8 @@ def _get_mean_image(
     shape = [1] * (len(input_shape) - 2) + [height, width]
     if all(b.offset == a.offset + a.size for a, b in pairwise(images)):
         shape[axis] = len(images)
-        blob = Blob(images[0].element_type, images[0].offset, sum(image.size for image in images))
+        first = images[0]
+        blob = Blob(first.element_type, first.offset, sum(image.size for image in images))
         return builder.add_stored_constant(blob, shape, "mean")
     return builder.concat(
         [builder.add_stored_constant(image, shape, f"mean.{i}") for i, image in enumerate(images)], axis
