@@ -218,8 +218,9 @@ def test_outputs_are_named_by_result_port_and_producer():
     shape = PartialShape([2])
     layers = [
         Layer(0, "x", "Parameter"),
+        Layer(9, "two", "Parameter", outputs=[Port(0, F32), Port(1, I64)]),
         Layer(1, "parts", "Split", outputs=[Port(1, F32, shape), Port(2, I64, shape, ("tensor",))]),
-        Layer(2, "r0", "Result", inputs=[Port(0, I64, None, ("named",))]),
+        Layer(2, "r0", "Result", inputs=[Port(0, I64, None, ("named",)), Port(1, F32, None, ("more",))]),
         Layer(3, "r1", "Result", inputs=[Port(0)]),
         Layer(4, "r2", "Result", inputs=[Port(0, I64, shape, ("unused",))]),
         Layer(5, "r3", "Result"),
@@ -238,7 +239,8 @@ def test_outputs_are_named_by_result_port_and_producer():
         (("twice.0", "r5"), F32, None),
     ]
     assert [spec.port for spec in model.outputs][2:5] == [None] * 3
-    (spec,) = model.inputs
+    spec, other = model.inputs
+    assert (other.names, other.element_type) == (("two",), F32)
     assert (spec.names, spec.element_type, spec.partial_shape, spec.port) == (("x",), None, None, Port(0))
 
 

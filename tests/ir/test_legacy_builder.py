@@ -68,3 +68,24 @@ def test_names_of_layers_are_unique():
     assert all(name.startswith("the layer") for name in names)
     constants = [name for name in names if name.startswith("the layer/shape")]
     assert constants == ["the layer/shape", *(f"the layer/shape.{i}" for i in range(1, len(constants)))]
+
+
+def test_types_that_the_file_leaves_open_are_those_of_the_values():
+    a, b = np.float32([1, 2, 3]), np.float32([1, 3, 2])
+    net = build_layer("Eltwise", [a, b], [(3,)], {"operation": "less"}, precisions=["UNSPECIFIED"])
+    for element in net.layers[2].iter("layer", "port"):
+        element.attrib.pop("precision", None)
+    (actual,) = net.run(a, b)
+    assert actual.dtype == np.bool_
+    net = LegacyNetwork(7, precision="UNSPECIFIED")
+    source = net.add_layer("Mystery", [net.add_input((3,), "FP32")], [(3,)]), 1
+    net.add_layer("ReLU", [source], [(3,)], precisions=["FP32"])
+    (layer,) = net.read().graph.find_layers("Relu")
+    assert layer.outputs[0].element_type is None
+
+
+def test_single_value_is_joined_to_itself():
+    x = make_random(2, 3)
+    for axis in (0, 1):
+        (actual,) = run_layer("Concat", [x], [(2, 3)], {"axis": axis})
+        np.testing.assert_array_equal(actual, x)

@@ -378,6 +378,10 @@ def test_mean_images_have_the_size_of_the_input(shape, gap):
         ((1, 3), ['<channel id="-1"/>'], "<pre-process> refers to channel -1 of 3"),
         ((1, 3), ['<channel id="2"/>', "<channel/>"], "<pre-process> refers to channel 3 of 3"),
         ((1, 3), ['<channel id="x"/>'], "channel id 'x' of <channel> is not an integer"),
+        ((1, 3), ['<channel><mean size="x"/></channel>'], "size 'x' of <mean> is not an integer"),
+        ((1, 3), ['<channel><mean size="1" offset="x"/></channel>'], "offset 'x' of <mean> is not an integer"),
+        ((1, 3), ['<channel><mean value="x"/></channel>'], "'x' of <mean> is not a number"),
+        ((1, 3), ['<channel><scale value="x"/></channel>'], "'x' of <scale> is not a number"),
         ((1, 3), ['<channel id="1"><mean value="1"/></channel>'], "has mean values for the channels [1] of 3"),
         (
             (1, 1, 2, 3),

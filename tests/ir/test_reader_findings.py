@@ -260,6 +260,26 @@ def test_names_of_results_are_read(tmp_path):
         assert len(findings) == (0 if expected else 1)
 
 
+def test_first_port_of_parameters_constants_and_results_counts(tmp_path):
+    layers = [
+        layer(0, "Parameter", data=DATA, outputs=[port(0, (3,)), port(1, (4,), "I32")]),
+        layer(
+            1, "Const", data='element_type="f32" shape="2" offset="0"', outputs=[port(0, (2,)), port(1, (9,), "I32")]
+        ),
+        layer(2, "Result", inputs=[port(0), port(1)]),
+    ]
+    text = net(layers, [(0, 0, 2, 0)]).replace('type="Result"', 'type="Result" output_names="a"')
+    model = irrun.read_model(write(tmp_path, text, np.float32([1, 2])), check=False)
+    for _ in range(2):
+        parameter, constant, result = model.graph.layers
+        assert [str(p.shape) for p in parameter.outputs] == ["[2]", "[4]"]
+        assert [str(p.element_type) for p in parameter.outputs] == ["f32", "i32"]
+        assert constant.constant.to_array().tolist() == [1, 2]
+        assert [p.names for p in result.inputs] == [("a",), ()]
+        del parameter.attributes["shape"], parameter.attributes["element_type"]
+        model = irrun.read_model(irrun.save_model(model, tmp_path / "copy.xml")[0], check=False)
+
+
 def test_data_and_ports_may_differ(tmp_path):
     """The attributes count, and the contradictions can be listed."""
     for data, out, expected in (

@@ -233,7 +233,9 @@ PLACEHOLDERS = [
 def test_placeholders_are_constants_without_type_and_elements():
     for attributes, element_type, shape, expected in PLACEHOLDERS:
         output = Port(0, element_type, None if shape is None else PartialShape(shape))
-        assert is_placeholder(Layer(0, "c", "Constant", attributes=attributes, outputs=[output])) == expected
+        for more in ([], [Port(1, F32, PartialShape([2]))], [Port(1)]):
+            constant = Layer(0, "c", "Constant", attributes=attributes, outputs=[output, *more])
+            assert is_placeholder(constant) == expected
 
 
 def make_body(inputs=((0, 0),), outputs=((1, 1),), back_edges=()) -> Body:
