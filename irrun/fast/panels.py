@@ -80,52 +80,58 @@ def multiply_in_blocks(a: Array, b: Array, out: Array) -> None:
     if is_small or not has_rows or not has_small_kernels():
         np.matmul(a, b, out=out)
     else:
-        _multiply_by_panels(a, *_view_panels(b), out)
+        _multiply_by_panels(a, *_view_panels(b, min(WIDTH, b.shape[-1])), out)
 
 
-def _view_panels(b: Array) -> tuple[Array, Array]:
+def _view_panels(b: Array, width: int) -> tuple[Array, Array]:
     """Return a view of matrices [..., K, N] as panels [..., panels, K, width], and the remaining columns."""
-    width = min(WIDTH, b.shape[-1])
     count = b.shape[-1] // width
     return b[..., : count * width].reshape(*b.shape[:-1], count, width).swapaxes(-2, -3), b[..., count * width :]
 
 
 def _multiply_by_panels(a: Array, panels: Array, tail: Array, out: Array) -> None:
     """Multiply matrices [..., M, K] by panels [..., panels, K, width] and the remaining columns [..., K, columns]."""
-    inner = a.shape[-1]
-    first, *others = split_range(inner, -(-inner // MAX_INNER))
-    _multiply_section(a[..., first], panels[..., first, :], tail[..., first, :], out)
+    inner, width = a.shape[-1], panels.shape[-1]
+    covered = panels.shape[-3] * width
+    block = _count_block_rows(inner, width)
+
+    def multiply_section(section: slice, out: Array) -> None:
+        if covered:
+            _multiply_blocks(a[..., section], panels[..., section, :], out[..., :covered], block)
+        if tail.size:
+            _multiply_blocks(a[..., section], tail[..., np.newaxis, section, :], out[..., covered:], block)
+
+    first, *others = _divide_inner(inner)
+    multiply_section(first, out)
     if others:
         product = get_scratch("partial product", *out.shape)
         for section in others:
-            _multiply_section(a[..., section], panels[..., section, :], tail[..., section, :], product)
+            multiply_section(section, product)
             np.add(out, product, out)
 
 
-def _multiply_section(a: Array, panels: Array, tail: Array, out: Array) -> None:
+def _multiply_blocks(a: Array, panels: Array, out: Array, block: int) -> None:
+    """Multiply matrices by panels, with blocks of so many rows. The last block may have fewer."""
     *batch, rows, inner = a.shape
     count, _, width = panels.shape[-3:]
-    covered = count * width
-    if count:
-        block = _count_block_rows(inner, width)
-        full = rows // block * block if rows > block else 0
-        target = out[..., :covered].reshape(*batch, rows, count, width)
-        if full:
-            blocks = a[..., :full, :].reshape(*batch, 1, full // block, block, inner)
-            parts = target[..., :full, :, :].reshape(*batch, full // block, block, count, width)
-            np.matmul(blocks, panels[..., np.newaxis, :, :], out=np.moveaxis(parts, -2, -4))
-        if full < rows:
-            np.matmul(a[..., np.newaxis, full:, :], panels, out=target[..., full:, :, :].swapaxes(-2, -3))
-    if tail.size:
-        block = _count_block_rows(inner, tail.shape[-1])
-        for start in range(0, rows, block):
-            part = slice(start, start + block)
-            np.matmul(a[..., part, :], tail, out=out[..., part, covered:])
+    full = rows // block * block if rows > block else 0
+    target = out.reshape(*batch, rows, count, width)
+    if full:
+        blocks = a[..., :full, :].reshape(*batch, 1, full // block, block, inner)
+        parts = target[..., :full, :, :].reshape(*batch, full // block, block, count, width)
+        np.matmul(blocks, panels[..., np.newaxis, :, :], out=np.moveaxis(parts, -2, -4))
+    if full < rows:
+        np.matmul(a[..., np.newaxis, full:, :], panels, out=target[..., full:, :, :].swapaxes(-2, -3))
+
+
+def _divide_inner(inner: int) -> list[slice]:
+    return split_range(inner, -(-inner // MAX_INNER))
 
 
 def _count_block_rows(inner: int, width: int) -> int:
     """Return the number of rows whose product with some columns needs no copies, a multiple of the groups."""
-    return MAX_MULTIPLICATIONS // (inner * width) // ROW_GROUP * ROW_GROUP
+    longest: int = _divide_inner(inner)[0].stop
+    return MAX_MULTIPLICATIONS // (longest * width) // ROW_GROUP * ROW_GROUP
 
 
 class PanelProduct:
@@ -142,11 +148,12 @@ class PanelProduct:
     """
 
     def __init__(self, weights: Array, memory: PackedMemory | None) -> None:
-        self.shape = (weights.shape[0], weights.shape[1])
+        inner, columns = weights.shape
+        self.shape = (inner, columns)
         self._original, self._memory = weights, memory
         #: Rows of a block, and rows that are multiplied by all panels before the next ones are.
-        self._block = _count_block_rows(min(self.shape[0], MAX_INNER), WIDTH)
-        self._row_step = max(1, MAX_ROW_ELEMENTS // self.shape[0] // self._block) * self._block
+        self._block = _count_block_rows(inner, WIDTH)
+        self._row_step = max(1, MAX_ROW_ELEMENTS // inner // self._block) * self._block
         self._lock = threading.Lock()
         self._is_used = False
         #: The panels [panels, K, width] and the remaining columns [K, N % width].
@@ -156,7 +163,7 @@ class PanelProduct:
         if memory is None:
             is_usable = weights.flags.c_contiguous and weights.flags.aligned
             self._viewed = viewed = weights if is_usable else freeze(weights.copy("C"))
-            self._panels = _view_panels(viewed)
+            self._panels = _view_panels(viewed, WIDTH)
 
     def multiply(self, rows: Array, finish: FinishPart | None = None) -> Array:
         """Return the product [M, N].
@@ -175,7 +182,7 @@ class PanelProduct:
             product: Array = rows.dot(self._viewed)
             return product
         result = np.empty((count, columns), rows.dtype)
-        if is_small and panels is not None and inner <= MAX_INNER:
+        if is_small and panels is not None and count <= self._block and inner <= MAX_INNER:
             _multiply_small(rows, *panels, result)
             return result
         rows = np.ascontiguousarray(rows)
@@ -215,7 +222,8 @@ class PanelProduct:
             panel = get_scratch("panel", inner, section.stop - start)
             _copy_columns(self._original[:, section], panel)
             target = out[:, start - columns.start : section.stop - columns.start]
-            _multiply_by_panels(rows, panel[np.newaxis], panel[:, :0], target)
+            # The last columns may be fewer than those of a panel. Their blocks have as many rows as others.
+            _multiply_by_panels(rows, *_view_panels(panel, WIDTH), target)
 
     def _make_panels(self) -> tuple[Array, Array]:
         with self._lock:
