@@ -172,3 +172,28 @@ def test_originals_of_packed_weights_are_released():
     packed.count_copy(RELEASE_INTERVAL)
     assert len(releases) == 2
     assert packed.used == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "kind", "count"),
+    [(520, 600, "f32", 1), (64, 64, "f32", 0), (520, 600, "f64", 0), (520, 600, "result", 0), (520, 600, "sum", 0)],
+)
+def test_copies_of_large_weights_in_f32_are_postponed(rows, columns, kind, count, tmp_path):
+    """They must be factors only, and of more than a megabyte."""
+    dtype = np.float64 if kind == "f64" else np.float32
+    x = ov.op.Parameter(ov.Type.f64 if kind == "f64" else ov.Type.f32, ov.PartialShape([2, rows]))
+    values = np.random.default_rng(0).normal(size=(rows, columns)).astype(dtype)
+    weights = ov.op.Constant(values)
+    outputs = [o.matmul(x, weights, False, False)]
+    if kind == "result":
+        outputs.append(weights)
+    elif kind == "sum":
+        outputs.append(o.add(weights, o.reduce_sum(x, np.array([0, 1]))))
+    ov.serialize(ov.Model([ov.op.Result(output.output(0)) for output in outputs], [x]), tmp_path / "m.xml")
+    text = re.sub(r' offset="(\d+)"', lambda match: f' offset="{int(match[1]) + 1}"', (tmp_path / "m.xml").read_text())
+    (tmp_path / "m.xml").write_text(text)
+    (tmp_path / "m.bin").write_bytes(b"\0" + (tmp_path / "m.bin").read_bytes())
+    compiled = irrun.compile_model(tmp_path / "m.xml", jit=False)
+    assert len(compiled._program.unaligned) == count
+    data = np.ones((2, rows), dtype)
+    np.testing.assert_allclose(compiled(data)[0], data @ values, rtol=1e-3, atol=1e-3)

@@ -470,3 +470,25 @@ def test_quantization_by_unusual_limits_agrees_with_the_plain_kernel(low, high, 
     (x,) = draw(shape)
     expected = irrun.compile_model(model, optimize=False)(x)[0]
     np.testing.assert_allclose(irrun.compile_model(model, jit=False)(x)[0], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("axes", "is_row"), [([-1], True), ([1, 2], False), ([1], True)])
+def test_normalization_and_what_follows_are_one_kernel(axes, is_row, tmp_path):
+    """The rows of a single axis are scaled and shifted while they are in the cache."""
+    from irrun.fast.fused import FusedKernel
+    from irrun.fast.normalization import NormalizationKernel
+
+    ov = pytest.importorskip("openvino")
+    o = pytest.importorskip("openvino.opset13")
+    x = o.parameter([2, 8, 64], F32)
+    scale, shift = (o.constant(value) for value in draw((64,), (8, 1)))
+    value = o.mvn(x, o.constant(np.array(axes)), True, 1e-3, "INSIDE_SQRT")
+    ov.save_model(
+        ov.Model([o.result(o.add(o.multiply(value, scale), shift))], [x]), tmp_path / "m.xml", compress_to_fp16=False
+    )
+    compiled = irrun.compile_model(tmp_path / "m.xml", jit=False)
+    (instruction,) = compiled._fast_program.instructions
+    assert isinstance(instruction.kernel, NormalizationKernel if is_row else FusedKernel)
+    (data,) = draw((2, 8, 64))
+    expected = irrun.compile_model(tmp_path / "m.xml", optimize=False)(data)[0]
+    np.testing.assert_allclose(compiled(data)[0], expected, rtol=1e-4, atol=1e-5)

@@ -89,7 +89,6 @@ class Compilation:
                     instruction, kernel=kernel, attributes={}, description=kernel.description
                 )
                 self.taken.add(number)
-                continue
             start = STARTS.get(instruction.operation.type)
             if start is not None and self.is_replaceable(number):
                 group = start(self, number)
