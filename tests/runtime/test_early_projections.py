@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import irrun
+from irrun.runtime.plan import list_plan
 
 ov = pytest.importorskip("openvino")
 o = pytest.importorskip("openvino.opset13")
@@ -293,3 +294,13 @@ def test_weights_of_several_convolutions_share_the_memory():
         instructions = list_instructions(compile_results([x, y], results, weights_memory=memory))
         shapes = [i.layer.outputs[0].shape.get_min_shape() for i in instructions if i.operation.type == "Convolution"]
         assert [shape[2:] for shape in shapes].count((4, 6)) == count
+
+
+def test_moved_convolutions_use_the_kernels_of_their_shapes():
+    """Their weights are constants as those of other convolutions."""
+    x = o.parameter([1, 160, 4, 6], F32)
+    descriptions = []
+    for result in (project(x), project(enlarge(x))):
+        plan = list_plan(compile_results([x], [result])._fast_program)
+        descriptions.append([e.implementation for e in plan if e.operations == ("Convolution",)])
+    assert descriptions[0] == descriptions[1] != ["plain"]
