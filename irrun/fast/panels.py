@@ -8,6 +8,7 @@ few columns of the right one. Large constant weights are kept in panels, whose e
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from typing import Any
@@ -26,6 +27,8 @@ Array = np.ndarray[Any, Any]
 
 #: Multiplications of a product without copies at most.
 MAX_MULTIPLICATIONS = 1_000_000
+#: Multiplications of a product of two variable matrices that is divided: the calls of NumPy for fewer take too long.
+MIN_DIVIDED = 6_000_000
 #: Columns of a panel. Rows are multiplied in groups of so many.
 WIDTH, ROW_GROUP = 64, 4
 #: Elements of rows at most, so that the product of a group and a panel needs no copies. Longer ones are divided.
@@ -75,7 +78,8 @@ def multiply_in_blocks(a: Array, b: Array, out: Array) -> None:
         b: f32, shape [..., K, N]. Leading dimensions are those of `a`.
         out: Array that the result is written to.
     """
-    is_small = a.shape[-2] * b.shape[-2] * b.shape[-1] <= MAX_MULTIPLICATIONS
+    work = a.shape[-2] * b.shape[-2] * b.shape[-1]
+    is_small = work <= MAX_MULTIPLICATIONS or work * math.prod(a.shape[:-2]) < MIN_DIVIDED
     has_rows = a.strides[-1] == b.strides[-1] == out.strides[-1] == a.itemsize
     if is_small or not has_rows or not has_small_kernels():
         np.matmul(a, b, out=out)
