@@ -11,7 +11,8 @@ from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.elementwise_functions import find_block_function
 from irrun.fast.normalization import make_normalization_kernel
-from irrun.fast.specialization import CallSite
+from irrun.fast.softmax import exponentiate_rows, sum_rows
+from irrun.fast.specialization import CallSite, specialize
 from irrun.fast.support import TILE
 from irrun.threads import use_threads
 
@@ -209,3 +210,75 @@ def test_mvn_with_operations_leaves_other_inputs_to_the_kernel():
     np.testing.assert_allclose(kernel(x.T.copy().T, F32(2).reshape(1, 1)), 2 * expected, rtol=1e-4, atol=1e-5)
     both = CallSite(operation, attributes, (None, np.array([0, 1])), (False, False), output_count=1)
     assert make_normalization_kernel(both, chain) is None
+
+
+@pytest.mark.parametrize(
+    ("is_product", "shape", "axes"),
+    [
+        (True, (1, 2, 8, 4), [2, 3]),
+        (True, (1, 2, 8, 4), [-1, -2]),
+        (True, (2, 1, 32, 1), [3, 2]),
+        (True, (2, 4, 4, 2), [1, 2, 3]),
+        (True, (2, 1, 4, 4, 2), [2, 3, -1]),
+        (False, (1, 1, 8, 4), [2, 3]),
+        (False, (1, 2, 31, 1), [2, 3]),
+        (False, (2, 8, 8, 4), [1, 2]),
+        (False, (2, 8, 8, 4), [1, 3]),
+        (False, (2, 8, 8, 4), [0, 1, 2, 3]),
+        (False, (2, 3, 40), [2]),
+        (False, (40, 40), [0, 1]),
+    ],
+    ids=str,
+)
+def test_mean_over_spatial_axes_is_a_product(is_product, shape, axes, monkeypatch):
+    """That of at least two rows of at least 32 elements with a vector of ones."""
+    calls = []
+
+    def record(rows):
+        calls.append(rows.shape)
+        return sum_rows(rows)
+
+    monkeypatch.setattr("irrun.fast.reduction.sum_rows", record)
+    for keep_dims in (True, False):
+        x, attributes = make_floats(shape), {"keep_dims": keep_dims}
+        values, operation = (None, np.array(axes)), find_operation("ReduceMean-1")
+        kernel = specialize(CallSite(operation, attributes, values, (False, False), output_count=1))
+        calls.clear()
+        np.testing.assert_allclose(kernel(x), operation.kernel(x, np.array(axes), **attributes), rtol=1e-5, atol=1e-6)
+        assert bool(calls) == is_product
+        if is_product:
+            assert calls[0][1] >= 32
+            kernel(np.asfortranarray(x))
+            assert len(calls) == 1  # not contiguous
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_shifted"),
+    [
+        ([[32.0, -99.0]], False),
+        ([[32.5, 0.0]], True),
+        ([[-32.0, -32.0]], False),
+        ([[-32.5, -33.0]], True),
+        ([[0.0, 0.0], [-42.0, -42.0]], False),
+        ([[0.0, 0.0], [-43.0, -43.0]], True),
+        ([[-np.inf, 1.0], [1.0, 2.0]], False),
+    ],
+    ids=str,
+)
+def test_exponents_are_shifted_if_that_is_necessary(rows, is_shifted):
+    """Where exponentials would overflow, or those of a row would vanish."""
+    x = np.array(rows, F32)
+    out = np.empty_like(x)
+    total = exponentiate_rows(x, out)
+    expected = np.exp(x - x.max(axis=1, keepdims=True)) if is_shifted else np.exp(x)
+    np.testing.assert_array_equal(out, expected)
+    np.testing.assert_allclose(total, expected.sum(axis=1, keepdims=True), rtol=1e-6)
+    assert total.shape == (len(x), 1)
+
+
+@pytest.mark.parametrize(("length", "is_product"), [(1, True), (4096, True), (4097, False)])
+def test_long_rows_are_not_summed_up_by_products(length, is_product):
+    """NumPy's sums of them are more precise."""
+    x = make_floats((3, length))
+    expected = x.dot(np.ones((length, 1), F32)) if is_product else np.add.reduce(x, axis=1, keepdims=True)
+    np.testing.assert_array_equal(sum_rows(x), expected)
