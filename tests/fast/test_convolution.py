@@ -122,6 +122,7 @@ def test_maps_of_one_element_are_multiplied_as_vectors(batch):
         ((20,), (5,)),
         ((9, 12), (3, 3)),
         ((9, 12), (1, 1)),
+        ((9, 11), (1, 1)),
         ((6, 7, 8), (2, 3, 1)),
         ((1, 3000), (1, 3)),
         ((90, 80), (3, 3)),
@@ -137,6 +138,27 @@ def test_columns_and_products_equal_plain_kernel(groups, shape, kernel):
         for method in ("columns", "product") if max(kernel) == 1 else ("columns",):
             actual, expected = compute(method, data, filters, **attributes)
             np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "pads", [([1, 0], [-1, 0]), ([-1, 0], [1, 0]), ([0, 2], [0, -2]), ([-1, -1], [-1, 0])], ids=str
+)
+@pytest.mark.parametrize("groups", [1, 2])
+def test_products_of_shifted_data_equal_plain_kernel(pads, groups):
+    """The result has as many elements as the data, or fewer, but begins in the padding or after the first element."""
+    data, filters = make_floats((2, 3 * groups, 6, 7), 1), make_floats((groups, 4, 3, 1, 1), 2)
+    actual, expected = compute("product", data, filters, pads_begin=pads[0], pads_end=pads[1])
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"strides": [2]}, {"pads_begin": [2], "pads_end": [1]}, {"dilations": [2]}])
+def test_attributes_of_sequences_may_be_empty(attributes):
+    data, filters = make_floats((2, 6, 30), 1), make_floats((6, 1, 1, 5), 2)
+    options = {name: attributes.get(name, []) for name in ATTRIBUTES}
+    check("GroupConvolution-1", [data, filters], options, constants=(1,), compare=compare_sums)
+    assert (
+        ConvolutionKernel(filters, options, PackedMemory(1 << 20)).describe(data.shape).startswith(("banded", "taps"))
+    )
 
 
 @pytest.mark.parametrize(
