@@ -318,3 +318,48 @@ def test_gather_by_batches_agrees_with_plain_kernel(data_shape, index_shape, bat
     assert falls_back == (limit > 0)
     check("Gather-8", inputs, {"batch_dims": batch_dims}, constants=(2,), falls_back=falls_back)
     assert is_specialized("Gather-8", inputs, (2,), batch_dims=batch_dims)
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "strides", "attributes"),
+    [
+        ([1, 1], [3, 3], [1, 1], {"begin_mask": [1], "end_mask": [0]}),
+        ([1, 1], [3, 3], [1, 1], {"begin_mask": [0], "end_mask": [1]}),
+        ([1, 1], [3, 3], [1, 1], {"begin_mask": [0, 1, 1], "end_mask": [1, 0, 1]}),
+        ([1, 1], [3, 3], [1, 1], {"begin_mask": [], "end_mask": [], "shrink_axis_mask": [0, 1]}),
+        ([1, 1], [3, 3], [1, 1], {"begin_mask": [], "end_mask": [], "new_axis_mask": [0, 1]}),
+        ([1, 1], [3, 3], [1, 1], {"begin_mask": [], "end_mask": [], "ellipsis_mask": [0, 1]}),
+        ([1, 0], [3, 1], [1, 0], {"begin_mask": [], "end_mask": [], "shrink_axis_mask": [0, 1]}),
+        ([-1, -2], [-4, -4], [-1, -1], {"begin_mask": [], "end_mask": []}),
+        ([3, 2], [0, 0], [-1, -2], {"begin_mask": [], "end_mask": []}),
+    ],
+    ids=str,
+)
+def test_masks_may_have_any_length(begin, end, strides, attributes):
+    """Elements that a mask omits are 0."""
+    for shape in ((4, 5), (4, 5, 6), (1, 1)):
+        inputs = [make_data(shape), ints(*begin), ints(*end), ints(*strides)]
+        check("StridedSlice-1", inputs, attributes, constants=(1, 2, 3))
+
+
+@pytest.mark.parametrize(("batch_dims", "axis"), [(1, 2), (-1, -1), (1, -1), (1, 1), (2, 2), (0, 1)])
+def test_gather_by_batches_along_other_axes_equals_plain_kernel(batch_dims, axis):
+    data, indices = make_data((2, 3, 4, 3)), np.array([[0, 2, 1], [1, 1, 0]])
+    check("Gather-8", [data, indices, np.array(axis)], {"batch_dims": batch_dims}, constants=(2,))
+    other = make_data((3, 3, 4, 3))  # the batches differ
+    check("Gather-8", [other, indices, np.array(axis)], {"batch_dims": batch_dims}, constants=(2,))
+    repeat = [[make_data((2, 3, 5, 3)), indices, np.array(axis)], [data[:1], indices[:1], np.array(axis)]]
+    check("Gather-8", [data, indices, np.array(axis)], {"batch_dims": batch_dims}, constants=(2,), repeat=repeat)
+    check("Gather-8", [data, indices.astype(np.uint8), np.array(axis)], {"batch_dims": batch_dims}, constants=(2,))
+
+
+@pytest.mark.parametrize("value", [None, 0.0, -0.0, 2.5])
+def test_pads_of_changing_shapes_and_types_equal_plain_kernel(value):
+    begins, ends = ints(1, 0, 2), ints(0, 0, 1)
+    pad = None if value is None else np.array(value, np.float32)
+    inputs = [make_data((2, 3, 4)), begins, ends, pad]
+    shapes = ((2, 3, 4), (3, 1, 1), (0, 2, 2), (2, 3))
+    repeat = [[make_data(shape), *inputs[1:]] for shape in shapes]
+    repeat += [[make_data((2, 3, 4), np.int64), *inputs[1:]], [make_data((2, 3, 4), np.float64), *inputs[1:]]]
+    constants = (1, 2) if pad is None else (1, 2, 3)
+    check("Pad-12", inputs, {"pad_mode": "constant"}, constants=constants, repeat=repeat)
