@@ -173,6 +173,20 @@ def test_weights_in_groups_are_arranged_within_the_memory(tmp_path, monkeypatch,
     np.testing.assert_array_equal(results[0][1], results[1][1])
 
 
+@pytest.mark.parametrize(
+    ("jit", "is_installed", "kernel"),
+    [
+        (False, True, multiply_by_arranged_weights),
+        ("auto", False, multiply_by_arranged_weights),
+        ("auto", True, multiply_by_weights),
+    ],
+)
+def test_weights_are_arranged_unless_compiled_kernels_read_them(tmp_path, monkeypatch, jit, is_installed, kernel):
+    monkeypatch.setattr("irrun.runtime.request.is_installed", lambda: is_installed)
+    compiled = irrun.compile_model(save_model(tmp_path / "model.xml", make_weights("u4", GROUPS)), jit=jit)
+    assert [i.kernel for i in compiled._fast_program.instructions] == [kernel]
+
+
 def test_f16_with_infinities_is_not_kept_compressed(tmp_path):
     values = RNG.normal(size=(ROWS, COLUMNS)).astype(np.float16)
     values[3, 4] = np.inf

@@ -304,3 +304,28 @@ def test_shape_of_a_variable_is_that_of_the_port_that_declares_dimensions(output
     (variable,) = irrun.compile_model(write(tmp_path, text)).create_infer_request().query_state()
     assert variable.state.shape == expected
     assert variable.state.dtype == F32
+
+
+def test_variables_that_are_assigned_twice_are_not_extended_in_place(tmp_path):
+    """Both assigned values extend the variable; the results are those of the plain program."""
+    parameter = 'shape="?,2" element_type="f32"'
+    variable = 'variable_id="v" variable_type="f32" variable_shape="?,2"'
+    layers = [
+        layer(0, "Parameter", data=parameter, outputs=[port(0, ("?", 2), "FP32")], name="a"),
+        layer(1, "Parameter", data=parameter, outputs=[port(0, ("?", 2), "FP32")], name="b"),
+        layer(2, "ReadValue", "opset6", variable, [], [port(1, ("?", 2), "FP32")]),
+    ]
+    edges = []
+    for i in range(2):
+        concat, assign, result = 10 + i, 20 + i, 30 + i
+        layers.append(layer(concat, "Concat", data='axis="0"', inputs=[port(0), port(1)], outputs=[port(2)]))
+        layers.append(layer(assign, "Assign", "opset6", 'variable_id="v"', [port(0)], [port(1)]))
+        layers.append(layer(result, "Result", inputs=[port(0)]))
+        edges += [(2, 1, concat, 0), (i, 0, concat, 1), (concat, 2, assign, 0), (concat, 2, result, 0)]
+    path = write(tmp_path, net(layers, edges))
+    requests = [irrun.compile_model(path, optimize=flag).create_infer_request() for flag in (True, False)]
+    for count in (1, 2, 3):
+        inputs = [np.full((count, 2), 10 * count + i, F32) for i in range(2)]
+        fast, plain = (request.infer(inputs).to_tuple() for request in requests)
+        for a, b in zip(fast, plain, strict=True):
+            np.testing.assert_array_equal(a, b)
