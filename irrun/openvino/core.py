@@ -14,6 +14,7 @@ from irrun.errors import IrrunError
 from irrun.openvino.compiled_model import CompiledModel
 from irrun.openvino.config import CONFIG_PROPERTIES, Config, get_device_property, parse_device
 from irrun.openvino.model import Model
+from irrun.openvino.old_types import use_old_types
 from irrun.openvino.tensor import Tensor
 from irrun.openvino.version import VERSION, Version
 
@@ -64,9 +65,10 @@ class Core:
         Config(config)
         source = _to_model_source(model)
         try:
-            return Model._from_ir(read_model(source, _to_weights_source(weights)))
+            model = Model._from_ir(read_model(source, _to_weights_source(weights)))
         except IrrunError as error:
             raise RuntimeError(str(error)) from error
+        return use_old_types(model) if model._source_version == 10 else model
 
     def compile_model(
         self,

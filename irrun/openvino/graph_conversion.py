@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -103,13 +104,14 @@ def _name_tensors(parts: GraphParts) -> None:
 
 
 def _read_layout(node: Node) -> None:
-    """Read the layout from the `rt_info` element of a Parameter or Result."""
-    if node._rt_info_text and "layout" in node._rt_info_text:
-        from irrun.ir.xml import parse_bytes
+    """Read the layout of a Parameter or Result from the `rt_info` element of the layer or the port of its tensor."""
+    for text in (node._rt_info_text, node._get_port(0).rt_info_text):
+        if text and "layout" in text:
+            from irrun.ir.xml import parse_bytes
 
-        for attribute in parse_bytes(node._rt_info_text.encode()).iter("attribute"):
-            if attribute.get("name") == "layout" and attribute.get("layout"):
-                node.layout = attribute.get("layout")
+            for attribute in parse_bytes(text.encode()).iter("attribute"):
+                if attribute.get("name") == "layout" and attribute.get("layout"):
+                    node.layout = attribute.get("layout")
 
 
 def sort_nodes(roots: Iterable[Node], parameters: Iterable[Node] = ()) -> list[Node]:
@@ -173,6 +175,12 @@ def make_ir(
             producer = source._node
             port = len(producer._sources) + source._index
             graph.edges.append(Edge(known[producer._id], port, i, index))
+    for node in parameters:
+        _write_layout(node, graph.layers[known[node._id]].outputs[0])
+    for node in results:
+        source = node._sources[0]
+        if source is not None:
+            _write_layout(node, graph.layers[known[source._node._id]].outputs[source._index])
     return IrModel(graph, weights or Weights(), path=path, rt_info=format_rt_info(rt_info or {}))
 
 
@@ -202,7 +210,7 @@ def make_layer(node: Node, layer_id: int) -> Layer:
         outputs,
         bodies=_renumber_bodies(node, first),
         constant=node._constant,
-        rt_info=_format_layout(node),
+        rt_info=node._rt_info_text,
         line=node._line,
     )
     if node._type == "Parameter":
@@ -243,7 +251,11 @@ def _number_body_ports(node: Node) -> tuple[dict[int, int], dict[int, int]]:
     return {i: i for i in range(count)}, {count + i: i for i in range(len(node._ports))}
 
 
-def _format_layout(node: Node) -> str | None:
-    if node._type in ("Parameter", "Result") and not node._layout.empty:
-        return f'<rt_info><attribute name="layout" version="0" layout="{node._layout}" /></rt_info>'
-    return node._rt_info_text
+def _write_layout(node: Node, port: Port) -> None:
+    """Add the layout of a Parameter or Result to the `rt_info` element of the port of its tensor."""
+    if not node._layout.empty:
+        text = re.sub(r'<attribute [^>]*name="layout"[^>]*/>', "", port.rt_info or "")
+        if "</rt_info>" not in text:
+            text = "<rt_info></rt_info>"
+        attribute = f'<attribute name="layout" version="0" layout="{node._layout}" />'
+        port.rt_info = text.replace("</rt_info>", f"{attribute}</rt_info>")

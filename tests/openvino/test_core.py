@@ -466,3 +466,41 @@ def test_state_of_a_wrong_shape_is_a_runtime_error(ov: Any) -> None:
     request = ov.compile_model(model, "CPU").create_infer_request()
     with pytest.raises(RuntimeError):
         request.query_state()[0].state = ov.Tensor(np.zeros((1, 4), np.float32))
+
+
+def test_types_of_inputs_and_outputs_of_ir_v10_are_those_of_openvino(
+    oracle: Any, irrun_ov: Any, tmp_path: Path
+) -> None:
+    ops = oracle.opset8
+    dtypes = [np.float16, np.float64, np.int64, np.int32, np.uint8, bool, np.uint32, np.float32]
+    inputs = [ops.parameter([2], dtype, name=f"x{i}") for i, dtype in enumerate(dtypes)]
+    model = oracle.Model([ops.concat([x, x], 0) for x in inputs], inputs, "model")
+    oracle.serialize(model, tmp_path / "model.xml")
+    text = (tmp_path / "model.xml").read_text()
+    (tmp_path / "model.xml").write_text(text.replace('version="11"', 'version="10"'))
+    models = [ov.Core().read_model(tmp_path / "model.xml") for ov in (oracle, irrun_ov)]
+    for expected, actual in zip(*([*m.inputs, *m.outputs] for m in models), strict=True):
+        assert actual.element_type.to_string() == expected.element_type.to_string()
+        assert actual.names == expected.names
+    assert len({port.element_type.to_string() for port in models[1].outputs}) == 2
+    outputs = irrun_ov.compile_model(models[1], "CPU")(
+        [np.array([0, 1], port.element_type.to_dtype()) for port in models[1].inputs]
+    )
+    assert [value.tolist() for value in outputs.values()] == [[0, 1, 0, 1]] * len(dtypes)
+
+
+def test_layouts_are_exchanged_with_openvino(oracle: Any, irrun_ov: Any, tmp_path: Path) -> None:
+    for writer, reader in ((oracle, irrun_ov), (irrun_ov, oracle), (irrun_ov, irrun_ov)):
+        x = writer.opset8.parameter([1, 3, 2, 2], np.float32)
+        x.set_layout(writer.Layout("NCHW"))
+        result = writer.opset8.result(writer.opset8.relu(x))
+        result.set_layout(writer.Layout("N..."))
+        writer.save_model(writer.Model([result], [x], "model"), tmp_path / "model.xml")
+        model = reader.Core().read_model(tmp_path / "model.xml")
+        assert str(model.get_parameters()[0].layout) == "[N,C,H,W]"
+        assert str(model.get_results()[0].layout) == "[N,...]"
+        if reader is irrun_ov:  # a new layout replaces the one in the file
+            model.get_parameters()[0].set_layout(reader.Layout("NHWC"))
+            reader.save_model(model, tmp_path / "changed.xml")
+            changed = oracle.Core().read_model(tmp_path / "changed.xml")
+            assert str(changed.get_parameters()[0].layout) == "[N,H,W,C]"
