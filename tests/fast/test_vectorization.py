@@ -68,6 +68,8 @@ CASES = [
     ("Relu-1", [stack()], {}),
     ("Clamp-1", [stack(4)], {"min": -0.5, "max": 0.5}),
     ("Convert-1", [stack(2, 3)], TO_I32),
+    ("Atan-1", [stack(2, 3)], {}),
+    ("BitwiseAnd-13", [INDICES, np.array([1, 2])], {}),
     ("Selu-1", [stack(2, 3), np.array([1.5], F32), np.array(0.5, F32)], {}),
     ("Add-1", [stack(2, 3), stack(2, 3, seed=2)], {}),
     ("Subtract-1", [stack(2, 3), stack(3, seed=2)], {}),
