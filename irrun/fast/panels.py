@@ -243,6 +243,8 @@ class PanelProduct:
         parts = count_parts(count, inner * columns)
         if count > columns and not by_columns:
             return [(rows, slice(0, columns)) for rows in split_range(count, parts, self._block)]
+        # What follows takes less time for long rows. The blocks, and with them the results, are those of any division.
+        parts = min(parts, get_thread_count())
         return [(slice(0, count), section) for section in split_range(columns, parts, WIDTH)]
 
 
