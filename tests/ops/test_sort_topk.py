@@ -27,6 +27,14 @@ def test_selection_agrees_with_a_stable_sort(mode, length):
         np.testing.assert_array_equal(by_index, np.sort(expected, axis=1))
 
 
+def test_many_of_many_elements_are_selected():
+    """Neighbors of the position at which long rows are partitioned are not in order."""
+    data = np.random.default_rng(0).integers(0, 4000, (24, 20_000))
+    for k in (1999, 2000):
+        _, indices = topk_11(data, np.array(k), axis=1, mode="min", sort="value", stable=True)
+        np.testing.assert_array_equal(indices, np.argsort(data, axis=1, kind="stable")[:, :k])
+
+
 def test_nan_comes_last():
     data = np.array([1, np.nan, 3, 2], np.float32)
     for mode, order in (("max", [2, 3, 0, 1]), ("min", [0, 3, 2, 1])):
