@@ -175,6 +175,16 @@ CASES = [
     *[(is_plain, "Range-4", [np.array(v) for v in bounds], {"output_type": ELEMENT_TYPES["i64"]}, (0,))
       for is_plain, *bounds in ((False, 0, (1 << 20) - 1, 1), (True, 0, 1 << 20, 1),
                                 (False, 5, 6 - (1 << 20), -2), (True, 5, 5 - (1 << 20), -2))],
+    (False, "Convert-1", [np.full(1, 2.0**30, F32)], {"destination_type": ELEMENT_TYPES["i32"]}, ()),
+    (False, "Convert-1", [np.full(1, 2.0**30, F32)], {"destination_type": ELEMENT_TYPES["i64"]}, ()),
+    (True, "Convert-1", [np.full(2, 2.0**30, F32)], {"destination_type": ELEMENT_TYPES["i32"]}, ()),
+    (True, "Convert-1", [np.full(1, np.nan, F32)], {"destination_type": ELEMENT_TYPES["i32"]}, ()),
+    *[(True, "Convert-1", [zeros(3)], {"destination_type": ELEMENT_TYPES[name]}, ())
+      for name in ("i8", "i16", "u32", "u64", "f16")],
+    *[(False, "Convert-1", [ints(3)], {"destination_type": ELEMENT_TYPES[name]}, ())
+      for name in ("i8", "u32", "i64", "f32", "f64", "boolean")],
+    *[(False, "Convert-1", [np.ones(3, bool)], {"destination_type": ELEMENT_TYPES[name]}, ())
+      for name in ("i8", "u32", "f32", "f64", "boolean")],
     (False, "Gather-8", [zeros(9, 1), np.resize([1, 0], 1 << 16), np.array(0)], {}, (1, 2)),
     (True, "Gather-8", [zeros(9, 1), np.resize([1, 0], (1 << 16) + 1), np.array(0)], {}, (1, 2)),
 ]  # fmt: skip
@@ -442,6 +452,12 @@ def test_attention_has_as_many_parts_as_documented():
     assert len(_divide((64, 512), 192, 128, 1 << 18, 1 << 30)) == 32
     assert len(_divide((64, 512), 192, 128, 1 << 19, 1 << 30)) == 13  # five heads
     assert len(_divide((64, 512), 192, 128, 1 << 19, 3 << 22)) == 32
+
+
+@pytest.mark.parametrize(("is_divided", "size"), [(False, 65_536), (True, 65_537)])
+def test_small_chains_are_computed_at_once(is_divided, size, part_counts):
+    make_doubling_chain()(zeros(size))
+    assert part_counts == ([1] if is_divided else [])
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_contiguous_order_is_that_of_memory():
     assert find_contiguous_order(np.ones((3, 1, 4)))[0] == (0, 1, 2)
 
 
-@pytest.mark.parametrize("shape", [(40, 50), (300, 500), (2, 700, 900), (0, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(40, 50), (256, 256), (257, 256), (2, 700, 900), (0, 3)], ids=str)
 def test_functions_of_tiles_keep_the_layout(shape):
     """Large arrays are computed in the order of their elements in memory."""
     x = make_floats(shape)
@@ -112,7 +112,7 @@ def test_functions_of_tiles_keep_the_layout(shape):
         result = apply_in_tiles(negate, data)
         np.testing.assert_array_equal(result, -x)
         assert sum(blocks) == x.size
-        is_large = x.size > support.TILE and find_contiguous_order(data) is not None
+        is_large = x.size > 65_536 and find_contiguous_order(data) is not None
         assert result.strides == (data.strides if is_large else np.empty(shape, F32).strides)
 
 
@@ -172,6 +172,21 @@ def test_large_arrays_have_pages_of_their_own(size, has_pages, monkeypatch):
     assert not values.any()
     values[...] = 1
     assert mappings == ([4 * size] if has_pages else [])
+
+
+@pytest.mark.skipif(not hasattr(mmap, "MADV_HUGEPAGE"), reason="the system has no huge pages")
+@pytest.mark.parametrize(("size", "is_huge"), [(1 << 19, True), ((1 << 19) - 1, False)])
+def test_arrays_of_2_mib_have_huge_pages(size, is_huge, monkeypatch):
+    advice = []
+
+    class Pages(mmap.mmap):
+        def madvise(self, *arguments):
+            advice.append(arguments)
+            raise OSError("a system without them")
+
+    monkeypatch.setattr(packing.mmap, "mmap", Pages)
+    assert allocate_kept((size,)).size == size
+    assert advice == ([(mmap.MADV_HUGEPAGE,)] if is_huge else [])
 
 
 def test_arrays_that_do_not_fit_are_refused(monkeypatch):
