@@ -260,3 +260,21 @@ def test_unknown_libraries_have_no_small_kernels(monkeypatch):
     assert not blas.has_small_kernels.__wrapped__()
     monkeypatch.setattr(blas, "_load_numpy_library", None)
     assert not blas.has_small_kernels.__wrapped__()
+
+
+@pytest.mark.parametrize("layout", ["usable", "transposed", "unaligned"])
+def test_few_weights_are_copied_only_if_they_are_not_usable(layout):
+    weights = make_weights((96, 384), layout == "transposed")
+    if layout == "unaligned":
+        raw = np.empty(weights.nbytes + 1, np.uint8)
+        unaligned = raw[1:].view(np.float32).reshape(weights.shape)
+        unaligned[...] = weights
+        weights = unaligned
+    memory = PackedMemory(0)
+    product = make_panel_product(weights, memory)
+    viewed = product._viewed
+    assert viewed.flags.c_contiguous
+    assert viewed.flags.aligned
+    assert np.shares_memory(viewed, weights) == (layout == "usable")
+    assert viewed.flags.writeable == (layout == "usable")
+    np.testing.assert_array_equal(viewed, weights)
