@@ -93,3 +93,50 @@ def test_bits_do_not_depend_on_the_number_of_threads(monkeypatch):
             results.append(attend(query, key, value, None, 0.2, False))
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize(
+    ("mask", "has_effect"),
+    [
+        (np.zeros((), np.float32), False),
+        (np.zeros((1, 1), np.float32), False),
+        (np.ones((2, 3), bool), False),
+        (np.array(True), False),
+        (np.array(False), True),
+        (np.ones((), np.float32), True),
+        (np.array(-np.inf, np.float32), True),
+        (np.array([[True, True, False]]), True),
+        (make_floats((2, 1)), True),
+    ],
+    ids=str,
+)
+def test_masks_without_effect_are_not_added(mask, has_effect):
+    converted = dot_product_attention._convert_mask(mask, (4, 2, 3))
+    assert (converted is not None) == has_effect
+    if converted is not None:
+        assert converted.shape == (4, 2, 3)
+        assert converted.dtype == np.float32
+        expected = np.where(mask, 0, -np.inf) if mask.dtype == bool else mask
+        np.testing.assert_array_equal(converted, np.broadcast_to(expected, (4, 2, 3)))
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_heads_of_the_result_are_stored_as_those_of_the_query(heads):
+    query, key, value = (make_floats((2, heads, n, 8), n) for n in (4, 5, 5))
+    assert attend(query, key, value, None, 0.5, False).flags.c_contiguous
+    side_by_side = query.swapaxes(1, 2).copy().swapaxes(1, 2)
+    result = attend(side_by_side, key, value, None, 0.5, False)
+    assert result.swapaxes(1, 2).flags.c_contiguous
+    compare(result, attend(query, key, value, None, 0.5, False), None)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_other_shapes_equal_plain_kernel(position, axis):
+    """One input is shorter along an axis, empty, or has a leading axis of length 1."""
+    inputs = [make_floats((2, 5, 4), n) for n in range(3)]
+    for length in (0, 1, 2):
+        varied = [x[(slice(None),) * axis + (slice(length),)] if i == position else x for i, x in enumerate(inputs)]
+        check(NAME, varied, compare=compare, falls_back=True)
+        check(NAME, varied, {"causal": True}, compare=compare, falls_back=True)
+    check(NAME, [*inputs, None, np.array([0.3, 0.4], np.float32)], compare=compare, falls_back=True)
