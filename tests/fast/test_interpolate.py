@@ -79,3 +79,58 @@ def test_bits_do_not_depend_on_the_number_of_threads():
             results.append(kernel(x))
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+OPTIONS = {"mode": "linear_onnx", "shape_calculation_mode": "sizes"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "axes"),
+    [
+        ((2, 3, 4, 5), [2, 3, 8, 10], None),
+        ((2, 3, 4, 5), [2, 3, 4, 5], None),
+        ((2, 3, 4, 5), [2, 6, 4, 5], None),
+        ((2, 3, 4, 5), [2, 3, 8], None),
+        ((2, 3, 4, 5), [3, 8], [1, 2]),
+        ((2, 3, 4, 5), [6, 8], [1, 2]),
+        ((2, 3, 4, 5), [10, 8], [3, 2]),
+        ((2, 3, 4, 5), [10], [-1]),
+        ((2, 3, 4, 5), [8], [2]),
+        ((2, 3, 4, 5), [3, 4, 200], [1, 2, 3]),
+        ((2, 3, 4, 5), [2, 200], [0, 3]),
+        ((2, 3, 4, 5), [1, 1], [2, 3]),
+        ((1, 4, 5), [8, 10], [1, 2]),
+        ((4, 5), [8, 10], [0, 1]),
+        ((2, 0, 4, 5), [8, 10], [2, 3]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("mode", ["linear_onnx", "nearest"])
+def test_axes_may_be_in_any_order(shape, sizes, axes, mode):
+    inputs = [make_floats(shape, 1), np.array(sizes)]
+    if axes is not None:
+        inputs.append(np.array(axes))
+    for data in (inputs[0], np.asfortranarray(inputs[0])):
+        options = {**OPTIONS, "mode": mode}
+        check("Interpolate-11", [data, *inputs[1:]], options, compare=compare, falls_back=True)
+        scales = np.array(sizes) / np.array([shape[a] for a in axes or range(len(sizes))])
+        if np.isfinite(scales).all():
+            options["shape_calculation_mode"] = "scales"
+            values = [data, scales.astype(np.float32), *inputs[2:]]
+            check("Interpolate-11", values, options, constants=range(1, len(values)), compare=compare, falls_back=True)
+
+
+def test_sizes_and_axes_of_each_call_are_used():
+    x = make_floats((2, 3, 4, 5), 1)
+    inputs = [x, np.array([8, 10]), np.array([2, 3])]
+    repeat = [[x, np.array([8, 9]), inputs[2]], [x, inputs[1], np.array([3, 2])], [x[:, :, :3], *inputs[1:]]]
+    check("Interpolate-11", inputs, OPTIONS, compare=compare, repeat=repeat)
+
+
+def test_infinite_elements_equal_plain_kernel():
+    """Products with weights of 0 would make them NaN."""
+    x = make_floats((1, 2, 6, 6), 1)
+    x[0, 0, 2, 3] = np.inf
+    for mode in ("linear_onnx", "nearest"):
+        inputs = [x, np.array([12, 12]), np.array([2, 3])]
+        check("Interpolate-11", inputs, {**OPTIONS, "mode": mode}, compare=compare)
