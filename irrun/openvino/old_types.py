@@ -19,11 +19,13 @@ def use_old_types(model: Model) -> Model:
     """
     from irrun.openvino.preprocess import PrePostProcessor
 
-    processor, is_changed = PrePostProcessor(model), False
+    is_changed = any(port.element_type == Type.f16 for port in model.inputs)
+    if is_changed:  # outputs that are declared as f32 may be f16, the type that OpenVINO infers
+        model.validate_nodes_and_infer_types()
+    processor = PrePostProcessor(model)
     for i, port in enumerate(model.inputs):
         if port.element_type == Type.f16:
             processor.input(i).tensor().set_element_type(Type.f32)
-            is_changed = True
     for i, port in enumerate(model.outputs):
         is_integer = port.element_type in (Type.i32, Type.i64, Type.u32, Type.u64)
         old_type = Type.i32 if is_integer else Type.f32
