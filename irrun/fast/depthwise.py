@@ -246,8 +246,7 @@ class BandedMethod(_DepthwiseMethod):
         for i in range(windows.kernel[0]):
             offset = i * windows.dilations[0] - windows.pads_begin[0]
             rows, source_rows = _find_section(offset, windows.strides[0], height, problem.spatial[0])
-            if rows.stop > rows.start:
-                self.rows.append((i, rows, source_rows))
+            self.rows.append((i, rows, source_rows))
         #: For each segment: the columns of the result and of the data, and the rows and columns of the band.
         self.segments: list[tuple[slice, slice, slice, slice]] = []
         for columns in split_range(width, -(-width // bands.shape[3])):
@@ -259,8 +258,6 @@ class BandedMethod(_DepthwiseMethod):
 
     def _compute_channels(self, data: Array, result: Array, channels: slice) -> None:
         product = get_scratch("banded product", *result.shape)
-        if not self.rows:
-            result[...] = 0
         for number, (i, rows, source_rows) in enumerate(self.rows):
             out = product if number else result
             # A sum over the whole block is faster than one over these rows of each channel.
