@@ -34,7 +34,9 @@ EDGES = [(0, 0, 1, 0), (1, 1, 9, 0)]
 
 def find_messages(tmp_path, text, weights=b"") -> list[str]:
     """Return the findings of a file as text; layers begin in line 3, one per line, and edges follow them."""
-    return [str(finding) for finding in read_findings(write(tmp_path, text, weights))[1]]
+    findings = read_findings(write(tmp_path, text, weights))[1]
+    assert all(isinstance(finding.line, int) and isinstance(finding.layer, str) for finding in findings)
+    return [str(finding) for finding in findings]
 
 
 def make_concat(count: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import re
 import sys
@@ -126,6 +127,9 @@ def record_advice(weights, arrays, monkeypatch, results=(), on_call=lambda: None
     for thread in module.threading.enumerate():
         if thread.name == "irrun-weights":
             thread.join()
+    if library.calls:  # addresses and sizes do not fit into the default, an int
+        types = library.madvise.argtypes
+        assert [ctypes.sizeof(type) for type in types[:2]] == [ctypes.sizeof(ctypes.c_void_p)] * 2
     return library.calls
 
 
