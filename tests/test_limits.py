@@ -178,9 +178,8 @@ def test_limit_of_a_run_is_what_is_left_when_it_exceeds_the_quota(monkeypatch):
         budget.check(901)
 
 
-@pytest.mark.parametrize(
-    ("limit", "count", "size"),
-    [
+def test_values_that_are_not_counted_take_a_quarter_of_the_limit_at_most():
+    for limit, count, size in (
         (None, 1, MAX_UNCOUNTED),
         (None, 1 << 10, QUOTA >> 10),
         (None, 0, MAX_UNCOUNTED),
@@ -188,10 +187,8 @@ def test_limit_of_a_run_is_what_is_left_when_it_exceeds_the_quota(monkeypatch):
         (1 << 20, 1 << 8, 1 << 10),
         (1 << 40, 1 << 10, QUOTA >> 10),
         (1 << 10, 1000, 64),
-    ],
-)
-def test_values_that_are_not_counted_take_a_quarter_of_the_limit_at_most(limit, count, size):
-    assert MemoryBudget(limit).get_counted_size(count) == size
+    ):
+        assert MemoryBudget(limit).get_counted_size(count) == size
 
 
 def test_collections_are_checked_after_each_mebibyte():
