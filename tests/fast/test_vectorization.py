@@ -164,7 +164,8 @@ def test_other_operations_are_not_computed_at_once(name, inputs, attributes):
         ("Add-1", [stack(8), stack(6, 1, seed=2)], 6),
         ("MatMul-1", [stack(2, 8), constant(8, 48)], 6),
     ],
-    ids=str,
+    ids=["Add-1 " + text for text in ("constant", "constant first", "variable", "variable first", "stacked")]
+    + ["MatMul-1"],
 )
 def test_values_that_grow_too_much_are_left_to_the_loop(name, inputs, size, monkeypatch):
     kernel, arguments = create(name, inputs, {})
