@@ -60,7 +60,7 @@ class Region:
     anchor: Instruction | None
     inputs: tuple[int, ...]
     chain: ElementwiseChain
-    may_overwrite: bool = False
+    may_overwrite: bool
 
 
 class RegionFinder:
