@@ -57,7 +57,7 @@ class PortDeclaration:
 
     element_type: ElementType | None
     shape: tuple[int, ...]
-    explicit: bool = False
+    explicit: bool
 
 
 @dataclass(frozen=True)

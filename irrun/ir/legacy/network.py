@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -281,7 +282,7 @@ class _GraphReader:
                 self.root, f"a port map refers to port {port[1]} of layer {port[0]}, which is not an input of the body"
             )
         name = element.layer.name if is_input else f"{element.layer.name}/{port[1]}"
-        declared = PortDeclaration(element_type or declared.element_type, declared.shape)
+        declared = replace(declared, element_type=element_type or declared.element_type)
         value = self._add_parameter(name, declared, element.layer.line)
         (self.values if is_input else self.unconnected)[port] = value
         return value.layer
