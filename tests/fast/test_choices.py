@@ -499,7 +499,12 @@ def test_what_is_prepared_is_kept_for_a_limited_number_of_shapes(create, kept, p
     kernel, calls = create(), []
     if prepare is not None:
         original = getattr(kernel, prepare)
-        monkeypatch.setattr(kernel, prepare, lambda *arguments: calls.append(arguments) or original(*arguments))
+
+        def record(*arguments):
+            calls.append(arguments)
+            return original(*arguments)
+
+        monkeypatch.setattr(kernel, prepare, record)
     for count in range(limit):
         for _ in range(2):
             kernel(zeros(1, 3, 3 + count, 4))

@@ -68,9 +68,9 @@ def test_products_and_rows_agree_with_f64(zero_point, scale, groups):
             assert actual.shape == (*x.shape[:-1], ROWS)
             assert (np.abs(actual - x @ exact.T) <= bound).all()
     indices = np.array([[3, -1, 0], [ROWS - 1, -ROWS, 7]])
-    rows = gather_rows(indices, weights=weights)
-    assert rows.shape == (2, 3, COLUMNS)
-    np.testing.assert_array_equal(rows, weights.decompress()[indices])
+    gathered = gather_rows(indices, weights=weights)
+    assert gathered.shape == (2, 3, COLUMNS)
+    np.testing.assert_array_equal(gathered, weights.decompress()[indices])
     np.testing.assert_array_equal(gather_rows(np.array(5, np.uint8), weights=weights), weights.decompress()[5])
     assert gather_rows(np.zeros((0, 2), np.int32), weights=weights).shape == (0, 2, COLUMNS)
 
@@ -148,11 +148,18 @@ def test_products_are_scaled_instead_of_weights(method, rows, zero_point, scale,
 @pytest.mark.parametrize(("rows", "value", "is_scaled"), [(8, 1, True), (9, 1, False), (8, np.inf, False)])
 def test_products_of_arranged_groups_are_scaled_for_few_finite_rows(rows, value, is_scaled, monkeypatch):
     calls = []
-    for name in ("_multiply_codes", "_multiply_values"):
+
+    def record(name):
         original = getattr(arranged_weights, name)
-        monkeypatch.setattr(
-            arranged_weights, name, lambda *a, name=name, original=original: calls.append(name) or original(*a)
-        )
+
+        def call(*arguments):
+            calls.append(name)
+            return original(*arguments)
+
+        monkeypatch.setattr(arranged_weights, name, call)
+
+    record("_multiply_codes")
+    record("_multiply_values")
     x = np.ones((rows, COLUMNS), F32)
     x[-1, 3] = value
     weights = ArrangedWeights(make_weights("none", "groups", 4))

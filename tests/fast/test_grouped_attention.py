@@ -63,11 +63,11 @@ def test_other_shapes_are_refused(shape, broadcast, target):
 
 def attend(query, key, value, mask=None, scale=None, *, groups=2, causal=False):
     count = key.shape[1] * groups
-    repeat = [ints(1, 1, groups, 1, 1), ints(0, count, -1, key.shape[3])]
-    repeat_value = [ints(1, 1, groups, 1, 1), ints(0, count, -1, value.shape[3])]
+    broadcast = ints(1, 1, groups, 1, 1)
+    target, value_target = (ints(0, count, -1, x.shape[3]) for x in (key, value))
     return attend_in_groups(
-        query, key, *repeat, value, *repeat_value, mask, scale, causal=causal, key_special_zero=True,
-        value_special_zero=True,
+        query, key, broadcast, target, value, broadcast, value_target, mask, scale, causal=causal,
+        key_special_zero=True, value_special_zero=True,
     )  # fmt: skip
 
 

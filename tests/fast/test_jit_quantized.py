@@ -528,9 +528,10 @@ def test_operations_on_codes_have_the_expected_form(name, tmp_path):
 
 def test_convolutions_without_a_kernel_on_codes_are_computed_otherwise(tmp_path, monkeypatch):
     """The others of the same network stay on codes."""
+    from irrun.fast.jit.quantized_kernels import QuantizedConvolutionKernel
     from irrun.runtime.passes import jit_quantized
 
-    class Kernel(jit_quantized.QuantizedConvolutionKernel):
+    class Kernel(QuantizedConvolutionKernel):
         def prepare(self, shape, operands):
             if shape[1] == 16:
                 raise ValueError("no kernel")

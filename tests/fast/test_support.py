@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import mmap
+import sys
 import threading
 
 import numpy as np
 import pytest
 
 from fast.harness import find_operation, make_floats
-from irrun.fast import alignment, packing, support
+from irrun.fast import alignment, support
 from irrun.fast.alignment import align
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.elementwise_functions import find_block_function
@@ -165,8 +166,8 @@ def test_large_arrays_have_pages_of_their_own(size, has_pages, monkeypatch):
         mappings.append(arguments[1])
         return create(*arguments, **options)
 
-    monkeypatch.setattr(packing.mmap, "mmap", record)
-    if packing.sys.platform == "win32":
+    monkeypatch.setattr(mmap, "mmap", record)
+    if sys.platform == "win32":
         pytest.skip("arrays are allocated by the C library")
     values = allocate_kept((2, size // 2)) if size % 2 == 0 else allocate_kept((size,))
     assert not values.any()
@@ -184,7 +185,7 @@ def test_arrays_of_2_mib_have_huge_pages(size, is_huge, monkeypatch):
             advice.append(arguments)
             raise OSError("a system without them")
 
-    monkeypatch.setattr(packing.mmap, "mmap", Pages)
+    monkeypatch.setattr(mmap, "mmap", Pages)
     assert allocate_kept((size,)).size == size
     assert advice == ([(mmap.MADV_HUGEPAGE,)] if is_huge else [])
 
@@ -193,8 +194,8 @@ def test_arrays_that_do_not_fit_are_refused(monkeypatch):
     def fail(*_, **__):
         raise OSError("no memory")
 
-    monkeypatch.setattr(packing.mmap, "mmap", fail)
-    if packing.sys.platform != "win32":
+    monkeypatch.setattr(mmap, "mmap", fail)
+    if sys.platform != "win32":
         with pytest.raises(MemoryError, match=str(4 << 20)):
             allocate_kept((1 << 20,))
 

@@ -6,6 +6,7 @@ import runpy
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -429,7 +430,8 @@ def test_errors_of_openvino_may_depend_on_the_inputs(size, fails):
 )
 def test_reference_is_a_runtime_unless_it_is_a_model(against, condition, expected):
     other = make_model(*ROWS) if against is not None and against.endswith(".xml") else None
-    assert create_trial(against, other, parse_condition(condition), None).reference == expected
+    trial: Any = create_trial(against, other, parse_condition(condition), None)
+    assert trial.reference == expected
 
 
 def test_condition_must_hold_for_an_output_and_not_for_an_input():

@@ -342,7 +342,8 @@ def test_index_takes_at_most_256_mib(tmp_path, excess, message):
     path, size = tmp_path / "run.trace", (256 << 20) + excess
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("index.json", b"")
-    header, directory, end = path.read_bytes()[:40], *path.read_bytes()[40:].split(b"PK\5\6")
+    content = path.read_bytes()
+    header, (directory, end) = content[:40], content[40:].split(b"PK\5\6")
     sizes, offset = struct.pack("<II", size, size), struct.pack("<I", len(header) + size)
     with path.open("r+b") as file:
         file.seek(len(header) + size)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from legacy_ir import LegacyNetwork, build_layer, make_random
@@ -42,7 +44,7 @@ def test_attributes_are_in_elements_of_several_names():
                 net.read()
 
 
-CROPS = [
+CROPS: list[Any] = [
     ([{"axis": 1, "offset": 1, "dim": 2}, {"axis": 2, "offset": 0, "dim": 3}], np.s_[:, 1:3, :3]),
     ([{"axis": 1, "dim": 2}, {"axis": 2, "offset": 1, "dim": 3}], np.s_[:, :2, 1:4]),
     ([{"axis": 1, "offset": 1, "dim": 2}, {"axis": 2, "offset": 2}], np.s_[:, 1:4, 2:5]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from ir_text import layer, net, port, write
@@ -244,8 +245,10 @@ def make_body(inputs=((0, 0),), outputs=((1, 1),), back_edges=()) -> Body:
     """Return a body of a Parameter 0 and a Result 1; entries are (external port, inner layer)."""
     inner = Graph([Layer(0, "in", "Parameter", outputs=[Port(0)]), Layer(1, "out", "Result", inputs=[Port(0)])])
     inner.edges = [Edge(0, 0, 1, 0)]
-    entries = ([PortMapEntry(port, layer_id, line=20 + port) for port, layer_id in side] for side in (inputs, outputs))
-    return Body(inner, *entries, [BackEdge(a, b, line=30) for a, b in back_edges])
+    sources, targets = (
+        [PortMapEntry(port, layer, line=20 + port) for port, layer in side] for side in (inputs, outputs)
+    )
+    return Body(inner, sources, targets, [BackEdge(a, b, line=30) for a, b in back_edges])
 
 
 ITERATOR = "layer 1 'it' (TensorIterator, opset1)"
@@ -288,7 +291,8 @@ def test_port_maps_are_checked():
         model = Model(Graph(layers, [Edge(0, 0, 1, 0), Edge(1, 1, 2, 0)]), Weights())
         assert [str(finding) for finding in check_model(model)] == expected
         body = iterator.bodies["body"]
-        for entry in (*body.inputs, *body.outputs, *body.back_edges):
+        entries: list[Any] = [*body.inputs, *body.outputs, *body.back_edges]
+        for entry in entries:
             entry.line = 0
         lines = {finding.line for finding in check_model(model)}
         assert lines == ({5} if expected else set())

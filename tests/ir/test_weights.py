@@ -6,6 +6,8 @@ import ctypes
 import mmap
 import re
 import sys
+import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,7 +117,7 @@ class FakeLibrary:
             on_call()
             return results.pop() if results else 0
 
-        self.madvise = madvise
+        self.madvise: Any = madvise
 
 
 def record_advice(weights, arrays, monkeypatch, results=(), on_call=lambda: None):
@@ -124,7 +126,7 @@ def record_advice(weights, arrays, monkeypatch, results=(), on_call=lambda: None
     library.start = np.frombuffer(weights._mapping, np.uint8, 1).ctypes.data
     monkeypatch.setattr("irrun.ir.weights.ctypes.CDLL", lambda name: library)
     weights.prefetch(arrays)
-    for thread in module.threading.enumerate():
+    for thread in threading.enumerate():
         if thread.name == "irrun-weights":
             thread.join()
     if library.calls:  # addresses and sizes do not fit into the default, an int
@@ -192,14 +194,14 @@ def test_released_arrays_are_not_mapped_again(mapped, monkeypatch):
     ]
     # released while its first part is being mapped
     monkeypatch.setattr(module, "MAPPED_AT_ONCE", 8 * PAGE)
-    monkeypatch.setattr(mapped, "_lock", module.threading.RLock())
+    monkeypatch.setattr(mapped, "_lock", threading.RLock())
     calls = record_advice(mapped, [second, third], monkeypatch, on_call=lambda: mapped.release(second))
     assert calls == [(20 * PAGE, 8 * PAGE), *((40 * PAGE + n * PAGE, s * PAGE) for n, s in ((0, 8), (8, 8), (16, 4)))]
 
 
 @requires_linux
 def test_other_systems_map_nothing_in_advance(mapped, monkeypatch):
-    monkeypatch.setattr(module.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     assert record_advice(mapped, [view(mapped, 0, 20 * PAGE)], monkeypatch) == []
     memory = Weights(bytes(20 * PAGE))
     memory.prefetch([view(memory, 0, 20 * PAGE)])

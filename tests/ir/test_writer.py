@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -302,7 +303,8 @@ def test_writer_numbers_the_ports_of_owners_of_bodies_by_position(tmp_path):
     iterator = copy.layers[1]
     assert [port.id for port in (*iterator.inputs, *iterator.outputs)] == [0, 1, 2, 3]
     copied = iterator.bodies["body"]
-    for entry in (*copied.inputs, *copied.outputs, *copied.back_edges):
+    copies: list[Any] = [*copied.inputs, *copied.outputs, *copied.back_edges]
+    for entry in copies:
         entry.line = 0
     assert copied.inputs == [
         PortMapEntry(1, 0, 1, 2, 3, -4, 5, "current_iteration"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -309,7 +311,7 @@ def test_promoted_integers_stay_integers(tmp_path):
     integers, others = promote(n, o.constant(np.array([1, 2, 3], np.int64))).outputs()
     floats, halves = promote(x, n, promote_unsafe=True).outputs()
     path = save(tmp_path, [o.add(integers, others), o.divide(floats, make_f16(3)), halves], [x, n])
-    inputs = [np.array([1.1, 5.3, 900], F16), np.array([4, 5, 6], np.int32)]
+    inputs: list[Any] = [np.array([1.1, 5.3, 900], F16), np.array([4, 5, 6], np.int32)]
     for precision in ("f32", "f64", "declared"):
         first, second, third = irrun.compile_model(path, precision=precision)(inputs).to_tuple()
         np.testing.assert_array_equal(first, [5, 7, 9])
