@@ -50,7 +50,8 @@ class PackedMemory:
         limit: The maximum number of bytes.
         release_originals: Releases the memory that a mapped file took when it was read, so that the originals do not
             stay in memory as well: that of an array, or of the whole file. Called repeatedly.
-        panel_limit: The maximum number of bytes of weights in panels, which are counted separately.
+        panel_limit: The maximum number of bytes of panels that replace the weights of a mapped file.
+        is_mapped: Returns whether an array is part of a mapped file. By default, all are.
     """
 
     def __init__(
@@ -58,9 +59,12 @@ class PackedMemory:
         limit: int,
         release_originals: Callable[[Array | None], None] | None = None,
         panel_limit: int | None = None,
+        is_mapped: Callable[[Array], bool] = lambda weights: True,
     ) -> None:
         self.limit = limit
-        self._unused_panels = limit if panel_limit is None else panel_limit
+        self._panel_limit = limit if panel_limit is None else panel_limit
+        self._panel_bytes = 0
+        self._is_mapped = is_mapped
         self.used = 0
         self._release_originals = release_originals
         self._unreleased = 0
@@ -70,13 +74,20 @@ class PackedMemory:
         """Return whether `size` more bytes are within the limit."""
         return self.used + size <= self.limit
 
-    def reserve_panels(self, size: int) -> bool:
-        """Count `size` bytes of weights in panels, and return whether they are within the limit."""
+    def reserve_panels(self, weights: Array) -> bool:
+        """Count the panels of weights, and return whether they are within the limits.
+
+        Those of weights that no mapped file contains, such as decompressed ones, are kept in addition to them, and
+        count as others. If there may be no panels at all, there are none of these either.
+        """
         with self._lock:
-            if size > self._unused_panels:
-                return False
-            self._unused_panels -= size
-        return True
+            if self._is_mapped(weights):
+                is_reserved = self._panel_bytes + weights.nbytes <= self._panel_limit
+                self._panel_bytes += weights.nbytes if is_reserved else 0
+            else:
+                is_reserved = self._panel_limit > 0 and self.fits(weights.nbytes)
+                self.used += weights.nbytes if is_reserved else 0
+        return is_reserved
 
     def reserve(self, size: int, original: Array | None = None) -> None:
         """Count `size` more bytes.

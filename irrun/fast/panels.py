@@ -64,7 +64,7 @@ def make_panel_product(weights: Array, memory: PackedMemory) -> PanelProduct | N
         product = _products.get(key)
         if product is None:
             is_large = weights.nbytes > MAX_VIEWED_BYTES
-            if is_large and not memory.reserve_panels(weights.nbytes):
+            if is_large and not memory.reserve_panels(weights):
                 return None
             product = _products[key] = PanelProduct(weights, memory if is_large else None)
     return product

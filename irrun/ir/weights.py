@@ -138,6 +138,10 @@ class Weights:
                 self._released.add(start)
                 self._mapping.madvise(mmap.MADV_DONTNEED, first * mmap.PAGESIZE, (stop - first) * mmap.PAGESIZE)
 
+    def contains(self, array: np.ndarray[Any, Any]) -> bool:
+        """Return whether an array is a contiguous view of a mapped file, whose memory can be released."""
+        return self._find(array) != (0, 0)
+
     def prefetch(self, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
         """Start to map arrays into memory in another thread, where the system can do that.
 

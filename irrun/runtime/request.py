@@ -205,8 +205,15 @@ class CompiledModel:
                     # Compiled kernels read compressed weights as they are stored, and have copies of others.
                     arranged_memory = 0 if jit and is_installed() else weights_memory
                     panel_memory = min(arranged_memory, MAX_PANEL_BYTES)
+                    weights = model.weights
                     self._fast_program = passes.optimize(
-                        self._program, jit is True, packed_memory, model.weights.release, arranged_memory, panel_memory
+                        self._program,
+                        jit is True,
+                        packed_memory,
+                        weights.release,
+                        arranged_memory,
+                        panel_memory,
+                        weights.contains,
                     )
         self._compilation: BackgroundCompilation | None = None
         if optimize and jit == "auto":

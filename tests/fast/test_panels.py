@@ -179,6 +179,21 @@ def test_small_weights_take_no_further_memory():
     assert make_panel_product(large.copy(), memory) is None
 
 
+def test_panels_of_weights_that_stay_in_memory_count_as_other_copies():
+    weights = [make_weights((600, 700)).copy() for _ in range(4)]
+    size = weights[0].nbytes
+    memory = PackedMemory(2 * size - 1, None, size, lambda x: x is weights[0])
+    assert make_panel_product(weights[1], memory) is not None
+    assert memory.used == size
+    assert make_panel_product(weights[2], memory) is None
+    assert make_panel_product(weights[0], memory) is not None
+    assert memory.used == size
+    memory.release(size)
+    assert make_panel_product(weights[2], memory) is not None
+    memory = PackedMemory(2 * size, None, 0, lambda x: False)
+    assert make_panel_product(weights[3], memory) is None
+
+
 @pytest.mark.parametrize("is_transposed", [False, True])
 def test_weights_are_copied_in_the_second_call(is_transposed):
     releases = []

@@ -243,3 +243,13 @@ def test_pages_without_other_data_are_released(mapped, offset, size, expected, m
     assert fake.calls == expected
     mapped.release()
     assert fake.calls[-1] == ()
+
+
+def test_arrays_of_a_mapped_file_are_recognized(mapped):
+    array = view(mapped, 8, 24).reshape(4, 6)
+    assert mapped.contains(array)
+    assert mapped.contains(array.T)
+    assert not mapped.contains(array[:, 1:])
+    assert not mapped.contains(array.copy())
+    memory = Weights(bytes(24))
+    assert not memory.contains(view(memory, 0, 24))

@@ -27,6 +27,7 @@ def optimize(
     release: Callable[[np.ndarray[Any, Any] | None], None] | None = None,
     arranged_memory: int = 0,
     panel_memory: int = 0,
+    is_mapped: Callable[[np.ndarray[Any, Any]], bool] = lambda weights: True,
 ) -> Program:
     """Return a faster program that computes the same outputs within stated bounds.
 
@@ -38,6 +39,7 @@ def optimize(
             made.
         arranged_memory: Bytes that copies of compressed weights may take which are arranged for products.
         panel_memory: Bytes that weights of products may take in panels.
+        is_mapped: Returns whether an array is part of a mapped file.
     """
     fast = program.copy()
     programs = list(_walk(fast))
@@ -66,7 +68,7 @@ def optimize(
 
         convert_loops_to_sequences(fast)
         specialize_loops(fast)
-    packed = PackedMemory(packed_memory, release, panel_memory)
+    packed = PackedMemory(packed_memory, release, panel_memory, is_mapped)
     if {"Convolution", "Interpolate"}.issubset(instruction.operation.type for instruction in instructions):
         from irrun.runtime.passes.early_projections import project_before_interpolation
 
