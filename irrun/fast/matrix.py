@@ -97,7 +97,7 @@ class ProductKernel(FusedKernel):
         shape: tuple[int, int],
         chain: ElementwiseChain,
         multiply: Callable[[Array, FinishPart], Array],
-        undivided_rows: int = 0,
+        undivided_rows: int,
     ) -> None:
         super().__init__(kernel, 1, chain)
         self.shape, self.multiply, self.undivided_rows = shape, multiply, undivided_rows
@@ -125,7 +125,7 @@ def make_product_kernel(site: CallSite, chain: ElementwiseChain) -> ProductKerne
     is_transposed = site.attributes.get("transpose_b", False)
     product = make_panel_product(weights.T if is_transposed else weights, site.packed)
     if product is not None:
-        return ProductKernel(PanelKernel(site, product), product.shape, chain, product.multiply)
+        return ProductKernel(PanelKernel(site, product), product.shape, chain, product.multiply, 0)
     if not weights.flags.aligned:
         return None
     prepared = _prepare_weights(weights, is_transposed)

@@ -8,6 +8,7 @@ import pytest
 
 from fast.harness import (
     INTEGERS,
+    calls_plain,
     check,
     compare_with_exact,
     is_specialized,
@@ -132,6 +133,13 @@ def test_select_equals_plain_kernel(shapes):
         for constants in iterate_constants(3):
             check("Select-1", [cond, a, b], constants=constants)
             check("Select-1", [cond.astype(np.uint8), a, b], constants=constants)
+
+
+@pytest.mark.parametrize("constants", [(), (1,), (2,), (1, 2)], ids=str)
+def test_select_by_booleans_is_specialized(constants):
+    x = make_floats((2, 3))
+    assert not calls_plain("Select-1", [x > 0, x, -x], constants=constants)
+    assert calls_plain("Select-1", [(x > 0).astype(np.uint8), x, -x], constants=constants)
 
 
 def test_operands_of_known_types_are_specialized():
