@@ -169,6 +169,9 @@ def test_limit_of_a_run_is_what_is_left_when_it_exceeds_the_quota(monkeypatch):
     budget.start([])
     budget.check(QUOTA)
     assert budget.limit is None
+    budget.used = 1  # of a value that is not alive any more
+    budget.check(QUOTA)
+    assert budget.limit is None
     budget.sources = [([np.zeros(5000, np.uint8)], None)]
     with pytest.raises(MemoryLimitError):
         budget.check(QUOTA + 1)
@@ -240,6 +243,7 @@ def describe_group(limit, used, *stat: str, version: int = 2) -> dict[str, str]:
     [
         ("0::/job/step\n", {"groups/job/step": describe_group(40960, 8192)}, 32768),
         ("0::/job/step\n", {"groups/job/step": describe_group("max", 1), "groups/job": describe_group(9000, 0)}, 9000),
+        ("0::/user:1/step\n", {"groups/user:1/step": describe_group(40960, 8192)}, 32768),
         ("0::/elsewhere\n", {"groups": describe_group(5000, 4000)}, 1000),
         (
             "0::/job\n",

@@ -46,7 +46,7 @@ def _get_limits(instruction: Instruction) -> tuple[float, float] | None:
 
 def _is_quantized_within(program: Program, reader: Instruction, slot: int, limits: tuple[float, float]) -> bool:
     """Return whether an instruction quantizes a value to a range within limits."""
-    if str(reader.operation) != "FakeQuantize-1" or reader.inputs.index(slot) or slot in reader.inputs[1:]:
+    if str(reader.operation) != "FakeQuantize-1" or reader.inputs.index(slot) or slot in reader.inputs[3:]:
         return False
     low, high = (program.initial[s] if s in program.constant_layers else None for s in reader.inputs[1:3])
     if low is None or high is None or low.shape != high.shape:
