@@ -199,6 +199,8 @@ def test_skipped_inputs_of_a_mapping_are_listed(errors, model, capsys, monkeypat
         return errors
 
     monkeypatch.setattr("irrun.distributed.map_inputs", map_inputs)
+    assert call(capsys, "map", model, "*.npy", "-o", "r.zarr", "--batch", 0)[0] == 2
+    assert not calls
     options = ["--batch", 3, "--workers", 2, "--on-error", "skip", "--mean", "1,2,3", "--memory", "1G"]
     options += ["--layout", "NHWC", "--channels", "rgb", "--scale", "255"]
     code, out, err = call(capsys, "map", model, "*.npy", "-o", "r.zarr", *options)

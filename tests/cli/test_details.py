@@ -135,6 +135,7 @@ def test_replay_states_whether_the_model_is_the_recorded_one(model, tmp_path, ca
     trace, other = tmp_path / "run.trace", write(tmp_path, chain("Relu", "Abs", "Abs"), name="other")
     assert call(capsys, "trace", model, "--input", model.parent / "x.npy", "-o", trace)[0] == 0
     code, out, _ = call(capsys, "replay", trace, "layer2")
+    assert ["layer2", "f32", "[2,3]"] in [line.split()[:3] for line in out.splitlines()]
     assert code == 0
     assert "the model is not the one that was recorded" not in out
     assert "layer2 equals the recorded value" in out

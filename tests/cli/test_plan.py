@@ -24,6 +24,7 @@ def test_plan_lists_fused_layers_and_implementations(tmp_path, capsys):
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["layers", "operations", "implementation"]
     assert table[1].startswith("layer2 and 1 more  Relu+Sigmoid  chain of 2 operations")
+    assert table[2].startswith("layer3             ShapeOf       return the same array")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("llvmlite") is None, reason="llvmlite is not installed")

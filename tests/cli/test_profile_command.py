@@ -40,6 +40,21 @@ def test_table_names_layers_executor_and_total(capsys):
     assert lines[header + 8].endswith("more rows; --all prints them")
 
 
+def test_table_has_the_30_rows_that_take_most_time(tmp_path, capsys):
+    path = write(tmp_path, chain(*["Relu", "Sigmoid"] * 16, shape=(64, 64)))
+    code, out, _ = call(capsys, "profile", path, "--input", "random", "--plain", "--runs", "1")
+    assert code == 0
+    lines = out.splitlines()
+    header = next(i for i, line in enumerate(lines) if line.startswith("layer "))
+    rows = lines[header + 1 : header + 31]
+    assert all(row.startswith("layer") for row in rows)
+    assert lines[header + 31].startswith("executor")
+    assert "2 more rows; --all prints them" in lines
+    times = [float(row.split()[3]) for row in rows]
+    assert times == sorted(times, reverse=True)
+    assert "Print the first N rows.  [default: 30]" in " ".join(call(capsys, "profile", "--help")[1].split("\n"))
+
+
 def test_plain_program_is_measured_on_request(capsys):
     _, out, _ = call(capsys, *RUN, "--plain", "--by", "type")
     assert "plain program" in out.splitlines()[0]

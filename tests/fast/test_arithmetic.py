@@ -142,6 +142,13 @@ def test_select_by_booleans_is_specialized(constants):
     assert calls_plain("Select-1", [(x > 0).astype(np.uint8), x, -x], constants=constants)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+def test_sums_of_native_types_are_specialized(dtype):
+    x = np.ones((2, 3), dtype)
+    assert not calls_plain("Add-1", [x, x])
+    assert calls_plain("Add-1", [x.astype(np.float16), x.astype(np.float16)])
+
+
 def test_operands_of_known_types_are_specialized():
     x = make_floats((2, 3))
     assert is_specialized("Add-1", [x, x])
