@@ -276,6 +276,7 @@ def test_info_shows_operations_and_unsupported_ones(tmp_path, capsys):
     code, out, _ = call(capsys, "info", path, "--json")
     facts = json.loads(out)
     assert facts["operations"]["Relu-1"] == 1
+    assert facts["operations"]["Foo (opset1)"] == 1
     assert facts["inputs"][0]["shape"] == "[2,3]"
 
 

@@ -46,3 +46,14 @@ def test_no_column_disappears_on_a_narrow_terminal(monkeypatch):
     lines = re.sub(r"\x1b\[\d*m", "", terminal.getvalue()).splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert lines[2].split()[:5] == ["encoder.layer.3/attention", "MatMul", "f32", "0.12", "ms"]
+
+
+def test_numbers_are_aligned_on_the_right_of_terminals(monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stdout", terminal)
+    print_table(("layer", "max abs"), [("a", "1"), ("longer", "100")], right=("max abs",))
+    title, _, first, second = re.sub(r"\x1b\[\d*m", "", terminal.getvalue()).splitlines()
+    assert re.split(r"\s{2,}", title.strip()) == ["layer", "max abs"]
+    assert first.startswith("a ")
+    assert first.rstrip().endswith(" 1")
+    assert len(first.rstrip()) == len(second.rstrip()) == len(title.rstrip())
