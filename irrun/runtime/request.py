@@ -13,7 +13,6 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, IrrunError
-from irrun.fast.packing import MAX_PANEL_BYTES
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES
 from irrun.garbage import pause_collection
 from irrun.ir.model import Model, TensorSpec, index_names, name_outputs
@@ -204,7 +203,6 @@ class CompiledModel:
                 if optimize:
                     # Compiled kernels read compressed weights as they are stored, and have copies of others.
                     arranged_memory = 0 if jit and is_installed() else weights_memory
-                    panel_memory = min(arranged_memory, MAX_PANEL_BYTES)
                     weights = model.weights
                     self._fast_program = passes.optimize(
                         self._program,
@@ -212,7 +210,6 @@ class CompiledModel:
                         packed_memory,
                         weights.release,
                         arranged_memory,
-                        panel_memory,
                         weights.contains,
                     )
         self._compilation: BackgroundCompilation | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.packing import PackedMemory
+from irrun.fast.packing import MAX_PANEL_BYTES, PackedMemory
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES
 from irrun.ops._support.context import Variables
 from irrun.runtime.passes.fusion import fuse_elementwise_operations
@@ -26,7 +26,6 @@ def optimize(
     packed_memory: int = DEFAULT_PACKED_BYTES,
     release: Callable[[np.ndarray[Any, Any] | None], None] | None = None,
     arranged_memory: int = 0,
-    panel_memory: int = 0,
     is_mapped: Callable[[np.ndarray[Any, Any]], bool] = lambda weights: True,
 ) -> Program:
     """Return a faster program that computes the same outputs within stated bounds.
@@ -37,8 +36,8 @@ def optimize(
         packed_memory: Bytes that weights may take that are kept in another form in addition.
         release: Releases the memory of weights that were read, of one array or of all of them; called when copies were
             made.
-        arranged_memory: Bytes that copies of compressed weights may take which are arranged for products.
-        panel_memory: Bytes that weights of products may take in panels.
+        arranged_memory: Bytes that copies of compressed weights may take which are arranged for products, and at most
+            those of other weights in panels.
         is_mapped: Returns whether an array is part of a mapped file.
     """
     fast = program.copy()
@@ -68,7 +67,7 @@ def optimize(
 
         convert_loops_to_sequences(fast)
         specialize_loops(fast)
-    packed = PackedMemory(packed_memory, release, panel_memory, is_mapped)
+    packed = PackedMemory(packed_memory, release, min(arranged_memory, MAX_PANEL_BYTES), is_mapped)
     if {"Convolution", "Interpolate"}.issubset(instruction.operation.type for instruction in instructions):
         from irrun.runtime.passes.early_projections import project_before_interpolation
 
