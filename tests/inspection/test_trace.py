@@ -159,7 +159,7 @@ def test_values_are_looked_up_by_key(tmp_path):
 def test_replay_of_a_file_requires_inputs_and_iterations(tmp_path):
     path = write(tmp_path, chain("Exp", "Relu", "Relu"))
     record(path, np.ones((2, 3), np.float32), path=tmp_path / "run.trace", layers=["layer1"])
-    np.testing.assert_allclose(replay(tmp_path / "run.trace", path, "layer1")["layer1"], np.e, rtol=1e-6)
+    np.testing.assert_allclose(replay(tmp_path / "run.trace", path, "layer1")["layer1"], np.exp(1), rtol=1e-6)
     with pytest.raises(irrun.InputError, match="the trace does not contain 'layer2', an input of 'layer3'"):
         replay(tmp_path / "run.trace", path, "layer3")
     loop = write_row_loop(tmp_path)

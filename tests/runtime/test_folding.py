@@ -270,7 +270,7 @@ def test_smallest_constants_are_folded_first(tmp_path):
         compiled = irrun.compile_model(path, weights_memory=memory, optimize=False)
         shapes = [tuple(i.layer.outputs[0].shape) for i in compiled._program.instructions if i.operation.type == "Exp"]
         assert sorted(shapes) == remaining
-        np.testing.assert_allclose(compiled(np.zeros(1, np.float32))[1], np.full(100, np.e), rtol=1e-6)
+        np.testing.assert_allclose(compiled(np.zeros(1, np.float32))[1], np.full(100, np.exp(1)), rtol=1e-6)
 
 
 def test_memory_of_a_large_constant_on_the_way_is_limited(tmp_path):
