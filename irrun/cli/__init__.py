@@ -102,7 +102,7 @@ class _CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             import difflib
 
             similar = difflib.get_close_matches(args[0], COMMANDS, 1)
@@ -113,7 +113,10 @@ class _CommandGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete commands, and the files of models in the short form."""
-        return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=COMMANDS[name]) for name in names]
+        items += click.Command.shell_complete(self, ctx, incomplete)  # options
+        return items if incomplete.startswith("-") else [*items, CompletionItem(incomplete, type="file", suffix=".xml")]
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         try:
@@ -185,6 +188,8 @@ def main(args: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names may not be encodable in the terminal's encoding
+    if "_IRRUN_COMPLETE" in os.environ:  # a shell asks for completions
+        importlib.import_module("irrun.cli.completion")
     with _record_interrupts() as interrupts:
         code = _run_group(args, interrupts)
     if code:
