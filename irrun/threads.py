@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from irrun.blas import find_thread_functions
+from irrun.errors import InputError
 from irrun.helper_threads import begin_tasks
 
 __all__ = [
@@ -60,11 +61,18 @@ _count: ContextVar[int] = ContextVar("thread_count", default=1)
 
 
 def get_default_thread_count() -> int:
-    """Return the number of threads of a run: that of an environment variable, or of the cores."""
+    """Return the number of threads of a run: that of an environment variable, or of the cores.
+
+    Raises:
+        InputError: IRRUN_NUM_THREADS is not a positive number. Other variables belong to other programs, so they are
+            ignored if irrun does not understand them.
+    """
     for name in VARIABLES:
         value = os.environ.get(name, "").split(",")[0].strip()
-        if value.isdigit() and int(value) > 0:
+        if value.isdecimal() and len(value) < 10 and int(value) > 0:
             return int(value)
+        if value and name == VARIABLES[0]:
+            raise InputError(f"{name} is {os.environ[name]!r}, expected a positive number of threads")
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:

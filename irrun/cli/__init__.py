@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from irrun import __version__
 from irrun.errors import IrrunError, to_one_line
 
-__all__ = ["ExampleCommand", "check_not_overwriting", "main"]
+__all__ = ["ExampleCommand", "InputOption", "RunOption", "check_not_overwriting", "main"]
 
 #: Command -> description, in the order of the help. Each command lives in the module of its name.
 COMMANDS = {
@@ -49,8 +49,20 @@ EXAMPLES = (
 )
 
 
+class InputOption(click.Option):
+    """An option about the inputs of a model, which several commands share."""
+
+    section = "Options of inputs"
+
+
+class RunOption(click.Option):
+    """An option about the runs of a model, which several commands share."""
+
+    section = "Options of runs"
+
+
 class ExampleCommand(click.Command):
-    """A command whose help ends with examples.
+    """A command whose help shows shared options after its own ones, and ends with examples.
 
     Args:
         examples: Command lines.
@@ -70,6 +82,18 @@ class ExampleCommand(click.Command):
             if "unexpected extra argument" in error.message and any(p.name == "inputs" for p in self.params):
                 raise click.UsageError(f"{error.message}; inputs are passed with --input", ctx) from None
             raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options to the help: those of the command, then those that several commands share."""
+        sections: dict[str, list[tuple[str, str]]] = {"Options": [], InputOption.section: [], RunOption.section: []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                sections[getattr(parameter, "section", "Options")].append(record)
+        for title, records in sections.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples to the help."""

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, input_options, precision_option
+from irrun.cli.options import RunOptions, run_options
 
 __all__ = ["command"]
 
@@ -23,16 +22,13 @@ __all__ = ["command"]
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@input_options
+@run_options(is_plain=True)
 @click.option("--as", "target_type", type=click.Choice(["f16", "bf16"]), help="Report what this type cannot represent.")
-@precision_option
-@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
-    inputs: InputOptions,
+    options: RunOptions,
     target_type: str | None,
-    precision: str,
     as_json: bool,
 ) -> None:
     """Run MODEL and check the values of all layers.
@@ -42,17 +38,16 @@ def command(
     FakeQuantize layers that clip values, and channels that are zero or constant over all inputs. An input that is
     passed again starts another run. The exit code is 1 if there are errors.
     """
-    import irrun
     from irrun.cli.progress import show_progress
     from irrun.cli.tables import print_table
     from irrun.errors import to_one_line
     from irrun.inspection.checks import check
 
-    source = irrun.read_model(model, inputs.weights)
-    compiled = irrun.compile_model(source, optimize=False, precision=precision)
-    sets = inputs.load_sets(source.inputs)
+    source = options.read_model(model)
+    compiled = options.compile(source, optimize=False)
+    sets = options.load_input_sets(source)
     with show_progress(model.name) as observers:
-        report = check(compiled, input_sets=sets, target_type=target_type, observers=observers)
+        report = check(compiled, input_sets=sets, target_type=target_type, observers=observers, timeout=options.timeout)
     if as_json:
         click.echo(json.dumps(report.to_json()))
     elif not report.findings:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, complete_files, input_options
+from irrun.cli.inputs import complete_files
+from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
     from irrun.inspection.comparison import Comparison
+    from irrun.ir.model import Model
+    from irrun.runtime.inputs import Inputs
 
 __all__ = ["command"]
 
@@ -33,7 +36,7 @@ MAX_ROWS = 25
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @click.argument("reference", metavar="WITH", shell_complete=complete_files)
-@input_options
+@run_options(is_plain=True)
 @click.option("--layers", multiple=True, metavar="GLOB", help="Print these layers only.")
 @click.option("--all", "show_all", is_flag=True, help="Print all layers, also those that agree.")
 @click.option(
@@ -46,12 +49,11 @@ MAX_ROWS = 25
     help="Tolerance of a layer as a multiple of its own rounding error.  [default: 64; 2 for another IR]",
 )
 @click.option("--cure", type=click.IntRange(min=1), metavar="N", help="Find the N layers to keep in floating point.")
-@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
     reference: str,
-    inputs: InputOptions,
+    options: RunOptions,
     layers: tuple[str, ...],
     show_all: bool,
     sort: str,
@@ -68,33 +70,38 @@ def command(
     ordinary run. With --cure, an input that is passed again is part of another run. The exit code is 0 if the model
     agrees, 1 if it differs, and 2 after an error.
     """
-    import irrun
     from irrun.cli.progress import show_progress
     from irrun.inspection.compare import compare
 
     if cure is not None and not reference.lower().endswith(".xml"):
         raise click.BadParameter(f"--cure requires another IR (other.xml), found {reference!r}", param_hint="WITH")
-    source = irrun.read_model(model, inputs.weights)
-    sets = inputs.load_sets(source.inputs)
+    source = options.read_model(model)
+    sets = options.load_input_sets(source)
     with show_progress(model.name) as observers:
-        result = compare(source, reference, sets[0], factor=tolerance, observers=observers)
+        result = compare(source, reference, sets[0], factor=tolerance, observers=observers, **options.keywords)
     if as_json and cure is None:
         click.echo(json.dumps(result.to_json()))
     elif not as_json:
         _print_comparison(result, model, layers, show_all, sort)
     if cure is not None:
-        _cure(source, reference, sets, cure, result, as_json)
+        _cure(source, reference, sets, cure, result, as_json, options)
     if not result.agrees:
         raise click.exceptions.Exit(1)
 
 
-def _cure(source: object, reference: str, sets: object, count: int, result: Comparison, as_json: bool) -> None:
-    from typing import Any, cast
-
+def _cure(
+    source: Model,
+    reference: str,
+    sets: Sequence[Inputs],
+    count: int,
+    result: Comparison,
+    as_json: bool,
+    options: RunOptions,
+) -> None:
     from irrun.errors import escape_unprintable
     from irrun.inspection.cure import find_cure
 
-    cure = find_cure(cast(Any, source), reference, cast(Any, sets), count)
+    cure = find_cure(source, reference, sets, count, **options.keywords)
     if as_json:
         click.echo(json.dumps({**result.to_json(), "cure": cure.to_json()}))
         return

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, input_options, output_option, precision_option
+from irrun.cli.inputs import output_option
+from irrun.cli.options import RunOptions, run_options
 
 __all__ = ["command"]
 
@@ -24,7 +24,7 @@ __all__ = ["command"]
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@input_options
+@run_options(is_plain=True)
 @click.option("--break", "globs", multiple=True, metavar="GLOB", help="Stop at these layers.  [default: all]")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Stop at layers of this type.")
 @click.option(
@@ -35,16 +35,13 @@ __all__ = ["command"]
     "std, zeros). Alternatives are separated by 'or'.",
 )
 @output_option
-@precision_option
-@import_option
 def command(
     model: Path,
-    inputs: InputOptions,
+    options: RunOptions,
     globs: tuple[str, ...],
     types: tuple[str, ...],
     condition: str | None,
     output: str | None,
-    precision: str,
 ) -> None:
     """Run MODEL and stop after layers in pdb, the Python debugger.
 
@@ -59,14 +56,14 @@ def command(
     from irrun.errors import to_one_line
     from irrun.inspection.debugger import Breakpoint
 
-    if any(spec == "-" or spec.endswith("=-") for spec in inputs.specs):
+    if any(spec == "-" or spec.endswith("=-") for spec in options.inputs.specs):
         raise click.BadParameter("expected a file, since the debugger reads commands from stdin", param_hint="--input")
-    source = irrun.read_model(model, inputs.weights)
-    compiled = irrun.compile_model(source, optimize=False, precision=precision)
-    arrays = inputs.load(compiled.inputs)
+    source = options.read_model(model)
+    compiled = options.compile(source, optimize=False)
+    arrays = options.load_inputs(source)
     observer = Breakpoint(compiled, globs, types=types, condition=condition)
     try:
-        outputs = compiled.create_infer_request().infer(arrays, observers=[observer]).to_dict()
+        outputs = compiled.create_infer_request().infer(arrays, observers=[observer], timeout=options.timeout).to_dict()
     except bdb.BdbQuit:
         return
     except irrun.IrrunError as error:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand, check_not_overwriting
+from irrun.cli.imports import import_option
+from irrun.cli.inputs import ShapeOptions, shape_options, weights_option
 
 if TYPE_CHECKING:
     from irrun.ir.model import Model
@@ -26,8 +28,17 @@ __all__ = ["command"]
 @click.option("--inputs", "-i", multiple=True, metavar="NAME[,NAME]", help="Values that become inputs.")
 @click.option("--outputs", multiple=True, metavar="NAME[,NAME]", help="Values that become outputs.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml file to write.")
-@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
-def command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], output: Path, weights: Path | None) -> None:
+@weights_option
+@shape_options
+@import_option
+def command(
+    model: Path,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    output: Path,
+    weights: Path | None,
+    shapes: ShapeOptions,
+) -> None:
     """Write the part of MODEL between two sets of values as a separate model with its weights.
 
     A value is specified by a tensor name, by the name of the layer that produces it, or as layer.port.
@@ -39,6 +50,7 @@ def command(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], outp
 
     check_not_overwriting(model, weights, output)
     whole = read_model(model, weights)
+    shapes.apply(whole)
     part = extract(whole, _split_names("--inputs", inputs, whole), _split_names("--outputs", outputs, whole))
     xml, binary = save_model(part, output)
     count = f"{len(part.graph.layers)} of {len(whole.graph.layers)} layers"

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from irrun.cli import RunOption
+
 __all__ = ["import_and_pass_option", "import_option"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -27,6 +29,7 @@ def _create_option(remark: str, is_passed: bool) -> Callable[[Command], Command]
     return click.option(
         "--import",
         "files",
+        cls=RunOption,
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="FILE.py",

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.imports import import_option
+from irrun.cli.inputs import ShapeOptions, shape_options, weights_option
+from irrun.cli.options import setting_options
 
 if TYPE_CHECKING:
     from irrun.ir.graph import Layer, Port
     from irrun.ir.model import Model, TensorSpec
+    from irrun.runtime.options import RunSettings
 
 __all__ = ["command"]
 
@@ -39,7 +41,9 @@ PROBLEMS = {
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
+@weights_option
+@shape_options
+@setting_options(is_run=False)
 @click.option(
     "--layers",
     "pattern",
@@ -51,24 +55,35 @@ PROBLEMS = {
 @click.option(
     "--plan", "shows_plan", is_flag=True, help="Show which implementation was chosen for each layer, and why."
 )
-@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(model: Path, weights: Path | None, pattern: str | None, shows_plan: bool, as_json: bool) -> None:
+def command(
+    model: Path,
+    weights: Path | None,
+    shapes: ShapeOptions,
+    settings: RunSettings,
+    pattern: str | None,
+    shows_plan: bool,
+    as_json: bool,
+) -> None:
     """Show the inputs, outputs, operations and weights of MODEL, and what prevents it from running.
 
-    The model is not executed, and the .bin file may be missing, except with --plan. The exit code is 1 if the model
-    cannot run.
+    The model is not executed, and the .bin file may be missing, except with --plan. Options of runs change the plan
+    only. The exit code is 1 if the model cannot run.
     """
     from irrun.ir.reader import read_findings
+    from irrun.runtime.options import DEFAULT_SETTINGS
     from irrun.runtime.validation import check_operations
 
+    if settings != DEFAULT_SETTINGS and not shows_plan:
+        raise click.UsageError("--precision, --jit, --threads, --memory and --weights-memory require --plan")
     if shows_plan:
         if pattern is not None:
             raise click.UsageError("--plan cannot be combined with --layers")
-        plan = _list_plan(model, weights)
+        plan = _list_plan(model, weights, shapes, settings)
         click.echo(json.dumps({"plan": plan}) if as_json else _format_plan(plan))
         return
     source, findings = read_findings(model, weights)
+    shapes.apply(source)
     others = [f for f in check_operations(source, check_shapes=False) if "unsupported operation" not in f.message]
     facts = _collect_facts(source, [*findings, *others])
     if pattern is not None:
@@ -84,12 +99,14 @@ def command(model: Path, weights: Path | None, pattern: str | None, shows_plan: 
         raise click.exceptions.Exit(1)
 
 
-def _list_plan(model: Path, weights: Path | None) -> list[dict[str, Any]]:
+def _list_plan(model: Path, weights: Path | None, shapes: ShapeOptions, settings: RunSettings) -> list[dict[str, Any]]:
     """Return what a compiled model runs, in order."""
+    from irrun.ir.reader import read_model
     from irrun.runtime.plan import list_plan
-    from irrun.runtime.request import compile_model
 
-    compiled = compile_model(model, weights)
+    source = read_model(model, weights)
+    shapes.apply(source)
+    compiled = settings.compile(source)
     return [asdict(entry) for entry in list_plan(compiled._fast_program)]
 
 

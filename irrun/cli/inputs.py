@@ -1,4 +1,4 @@
-"""Options that several commands share: the inputs of a run, its precision and its threads."""
+"""Options that several commands share: the inputs of a run and their shapes, its precision and its threads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from irrun.cli import InputOption, RunOption
+
 if TYPE_CHECKING:
     import numpy as np
 
     from irrun.data.load import LoadOptions
-    from irrun.ir.model import TensorSpec
+    from irrun.ir.model import Model, TensorSpec
 
 __all__ = [
     "InputOptions",
+    "ShapeOptions",
     "complete_files",
     "image_options",
     "input_options",
@@ -28,7 +31,9 @@ __all__ = [
     "parse_numbers",
     "parse_size",
     "precision_option",
+    "shape_options",
     "threads_option",
+    "weights_option",
 ]
 
 
@@ -59,8 +64,18 @@ output_option = click.option(
     help="Save the outputs to an .npz, .npy or .json file or a folder.",
 )
 
+weights_option = click.option(
+    "-w",
+    "--weights",
+    cls=InputOption,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The .bin file, if not next to the model.",
+)
+
 precision_option = click.option(
     "--precision",
+    cls=RunOption,
     type=click.Choice(["f32", "declared", "f64"]),
     default="f32",
     show_default=True,
@@ -69,6 +84,7 @@ precision_option = click.option(
 
 threads_option = click.option(
     "--threads",
+    cls=RunOption,
     type=click.IntRange(min=1),
     metavar="N",
     help="Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]",
@@ -136,6 +152,40 @@ class InputOptions:
         return LoadOptions(self.seed, ImageOptions(self.layout, self.channels, mean, scale))
 
 
+@dataclass(frozen=True)
+class ShapeOptions:
+    """The shapes of inputs as the command line states them.
+
+    Attributes:
+        shapes: Texts of the form `[name=]1,3,224,224`.
+        batch: The size of the batch, or None.
+    """
+
+    shapes: tuple[str, ...] = ()
+    batch: int | None = None
+
+    def apply(self, model: Model) -> None:
+        """Change the shapes of a model.
+
+        Args:
+            model: The model.
+
+        Raises:
+            click.BadParameter: A text is not a shape, or does not fit the model.
+        """
+        from irrun.data.shapes import apply_batch, apply_shapes
+        from irrun.errors import IrrunError
+
+        option = "--shape"
+        try:
+            apply_shapes(model, self.shapes)
+            option = "--batch"
+            if self.batch is not None:
+                apply_batch(model, self.batch)
+        except IrrunError as error:
+            raise click.BadParameter(str(error), param_hint=option) from None
+
+
 def add_options(options: Sequence[Callable[..., Any]], command: Callable[..., Any]) -> Callable[..., Any]:
     """Add options to a command, in this order and before those that it has."""
     for option in reversed(options):
@@ -147,18 +197,31 @@ def image_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options `--layout`, `--channels`, `--mean` and `--scale`."""
     options = [
         click.option(
-            "--layout", default="auto", show_default=True, metavar="NCHW|NHWC|...", help="Layout of image inputs."
+            "--layout",
+            cls=InputOption,
+            default="auto",
+            show_default=True,
+            metavar="NCHW|NHWC|...",
+            help="Layout of image inputs.",
         ),
         click.option(
             "--channels",
+            cls=InputOption,
             type=click.Choice(["BGR", "RGB"], case_sensitive=False),
             metavar="BGR|RGB",
             default="BGR",
             show_default=True,
             help="Channel order of image inputs.",
         ),
-        click.option("--mean", metavar="M[,M,M]", help="Subtract this mean from image pixels (0 to 255)."),
-        click.option("--scale", metavar="S[,S,S]", help="Divide image pixels by this after subtracting the mean."),
+        click.option(
+            "--mean", cls=InputOption, metavar="M[,M,M]", help="Subtract this mean from image pixels (0 to 255)."
+        ),
+        click.option(
+            "--scale",
+            cls=InputOption,
+            metavar="S[,S,S]",
+            help="Divide image pixels by this after subtracting the mean.",
+        ),
     ]
     return add_options(options, command)
 
@@ -188,6 +251,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "-i",
             "--input",
             "inputs",
+            cls=InputOption,
             multiple=True,
             metavar="[NAME=]VALUE",
             shell_complete=complete_files,
@@ -195,14 +259,48 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "stdin; JSON text such as 'ids=[[1,2,3]]'; or random, zeros, ones (random:1,3,224,224 if the shape is "
             "dynamic). Without NAME: the next input.",
         ),
+        weights_option,
         click.option(
-            "-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model."
-        ),
-        click.option(
-            "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed for random inputs."
+            "--seed",
+            cls=InputOption,
+            type=click.IntRange(min=0),
+            default=0,
+            show_default=True,
+            help="Seed for random inputs.",
         ),
     ]
     return add_options(options, image_options(run))
+
+
+def shape_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options `--shape` and `--batch`.
+
+    Args:
+        command: A function with a parameter `shapes`, which is passed a `ShapeOptions`.
+    """
+
+    @functools.wraps(command)
+    def run(shapes: tuple[str, ...], batch: int | None, **others: Any) -> Any:
+        return command(shapes=ShapeOptions(shapes, batch), **others)
+
+    options = [
+        click.option(
+            "--shape",
+            "shapes",
+            cls=InputOption,
+            multiple=True,
+            metavar="[NAME=]1,3,224,224",
+            help="Reshape an input before the model is used. ? or -1 is a dynamic dimension, 1..8 one with bounds.",
+        ),
+        click.option(
+            "--batch",
+            cls=InputOption,
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Reshape all inputs to this batch size.",
+        ),
+    ]
+    return add_options(options, run)
 
 
 def load_input_sets(

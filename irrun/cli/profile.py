@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, input_options, precision_option, threads_option
+from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
     from irrun.inspection.profile import Grouping, Profile
@@ -37,7 +36,7 @@ MAX_ROWS = 30
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@input_options
+@run_options()
 @click.option(
     "--runs", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Measure this many runs, after one."
 )
@@ -63,15 +62,12 @@ MAX_ROWS = 30
 @click.option("--all", "show_all", is_flag=True, help="Print all rows.")
 @click.option("--against", type=click.Choice(["openvino"]), help="Show OpenVINO's time of each layer beside irrun's.")
 @click.option("--plain", is_flag=True, help="Measure the plain kernels, which runs with observers use.")
-@threads_option
 @click.option(
     "--chrome",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write the calls of the last run as .json for Perfetto (ui.perfetto.dev) and speedscope.",
 )
-@precision_option
-@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option(
@@ -79,7 +75,7 @@ MAX_ROWS = 30
 )
 def command(
     model: Path,
-    inputs: InputOptions,
+    options: RunOptions,
     runs: int,
     by: Grouping,
     depth: int | None,
@@ -88,9 +84,7 @@ def command(
     show_all: bool,
     against: str | None,
     plain: bool,
-    threads: int | None,
     chrome: Path | None,
-    precision: str,
     as_json: bool,
     as_csv: bool,
     output: Path | None,
@@ -103,7 +97,6 @@ def command(
 
     Without --json and --csv, -o writes CSV if the file ends in .csv, else JSON.
     """
-    import irrun
     from irrun.errors import to_one_line
     from irrun.inspection.profile import profile
 
@@ -114,12 +107,12 @@ def command(
     if output is not None and not (as_json or as_csv):
         as_csv = output.suffix.lower() == ".csv"
         as_json = not as_csv
-    source = irrun.read_model(model, inputs.weights)
-    _check_outputs([p for p in (chrome, output) if p], [model, inputs.weights or model.with_suffix(".bin")])
-    compiled = irrun.compile_model(source, optimize=not plain, threads=threads, precision=precision)
-    arrays = inputs.load(compiled.inputs)
+    source = options.read_model(model)
+    _check_outputs([p for p in (chrome, output) if p], [model, options.weights or model.with_suffix(".bin")])
+    compiled = options.compile(source, optimize=not plain)
+    arrays = options.load_inputs(source)
     with _show_progress(model.name) as progress:
-        result = profile(compiled, arrays, runs=runs, against=against, progress=progress)
+        result = profile(compiled, arrays, runs=runs, against=against, progress=progress, timeout=options.timeout)
     if chrome is not None:
         result.save_chrome(chrome)
     if as_json or as_csv:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, input_options
+from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
     from irrun.inspection.reduction_search import Progress
@@ -33,7 +32,7 @@ __all__ = ["command"]
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@input_options
+@run_options(is_plain=True)
 @click.option(
     "--against", metavar="WITH", help="openvino, openvino:PRECISION, openvino:DEVICE:PRECISION, f64, or another .xml."
 )
@@ -52,11 +51,10 @@ __all__ = ["command"]
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER", help="Write there.")
 @click.option("--max-trials", type=click.IntRange(min=1), metavar="N", help="Test at most N parts.")
-@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
-    inputs: InputOptions,
+    options: RunOptions,
     against: str | None,
     fails: str | None,
     test: str | None,
@@ -72,15 +70,21 @@ def command(
 
     The exit code is 0 if the model was reduced, 1 if it does not fail, and 2 after an error.
     """
-    import irrun
     from irrun.errors import to_one_line
     from irrun.inspection.reduce import reduce
 
-    source = irrun.read_model(model, inputs.weights)
-    arrays = inputs.load(source.inputs)
+    source = options.read_model(model)
+    arrays = options.load_inputs(source)
     with _show_progress(model.name) as progress:
         result = reduce(
-            source, arrays, against=against, fails=fails, test=test, max_trials=max_trials, progress=progress
+            source,
+            arrays,
+            against=against,
+            fails=fails,
+            test=test,
+            max_trials=max_trials,
+            progress=progress,
+            **options.keywords,
         )
     if result is None:
         if as_json:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.imports import import_option
-from irrun.cli.inputs import output_option
+from irrun.cli.inputs import output_option, weights_option
+from irrun.cli.options import get_keywords, setting_options
+
+if TYPE_CHECKING:
+    from irrun.runtime.options import RunSettings
 
 __all__ = ["command"]
 
@@ -25,12 +29,18 @@ __all__ = ["command"]
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.argument("layer")
 @click.option("-m", "--model", type=click.Path(path_type=Path), help="The model, if not the one that was recorded.")
-@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
 @output_option
-@import_option
+@weights_option
+@setting_options(is_plain=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
-    trace: Path, layer: str, model: Path | None, weights: Path | None, output: str | None, as_json: bool
+    trace: Path,
+    layer: str,
+    model: Path | None,
+    weights: Path | None,
+    settings: RunSettings,
+    output: str | None,
+    as_json: bool,
 ) -> None:
     """Run LAYER on the inputs that TRACE contains, and compare its outputs with the recorded ones.
 
@@ -51,7 +61,7 @@ def command(
             raise InputError("the trace does not name its model; pass --model")
         source = read_model(model or Path(str(recorded)), weights)
         is_same_model = hash_model(source) == opened.model_hash
-        outputs = replay(opened, source, layer)
+        outputs = replay(opened, source, layer, **get_keywords(settings))
         metrics = {key: measure(value, opened[key]) for key, value in outputs.items() if opened.has_data(key)}
     written = save_outputs(outputs, output) if output else []
     if as_json:

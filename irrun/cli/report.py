@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, input_options
+from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
     from irrun.inspection.report.data import Report
@@ -31,7 +30,7 @@ FORMATS = ("html", "model-explorer")
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@input_options
+@run_options(is_plain=True)
 @click.option(
     "-o",
     "--output",
@@ -41,10 +40,9 @@ FORMATS = ("html", "model-explorer")
 )
 @click.option("--compare", "reference", metavar="WITH", help="Show errors too; WITH is that of irrun compare.")
 @click.option("--format", "kind", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Format.")
-@import_option
 def command(
     model: Path,
-    inputs: InputOptions,
+    options: RunOptions,
     output: Path | None,
     reference: str | None,
     kind: str,
@@ -56,17 +54,21 @@ def command(
 
     If the run fails, the file contains the values before the failure, and the exit code is 2.
     """
-    import irrun
     from irrun.cli.progress import show_progress
     from irrun.inspection.report.data import collect_report
 
-    source = irrun.read_model(model, inputs.weights)
+    source = options.read_model(model)
     output = output or Path(f"{model.stem}.html" if kind == "html" else f"{model.stem}.graph.json")
-    _check_output(output, [model, inputs.weights or model.with_suffix(".bin")])
-    arrays = inputs.load(source.inputs)
+    _check_output(output, [model, options.weights or model.with_suffix(".bin")])
+    arrays = options.load_inputs(source)
     with show_progress(model.name) as observers:
         report = collect_report(
-            source, arrays, reference=reference, channels=inputs.channels.upper(), observers=observers
+            source,
+            arrays,
+            reference=reference,
+            channels=options.inputs.channels.upper(),
+            observers=observers,
+            **options.keywords,
         )
     if kind == "html":
         _write_page(report, output)

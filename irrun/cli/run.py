@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, input_options, output_option, parse_size, precision_option, threads_option
+from irrun.cli.inputs import output_option
+from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
     from irrun.inspection.keys import KeyTable, Selection
     from irrun.ir.graph import Layer
-    from irrun.runtime.compilation import Jit
     from irrun.runtime.executor import Observer, Scope
 
 __all__ = ["command"]
@@ -57,7 +56,7 @@ class _RunCommand(ExampleCommand):
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@input_options
+@run_options()
 @output_option
 @click.option("--dump", metavar="FOLDER", help="Write all values, in bodies too, to .npy files in a folder.")
 @click.option(
@@ -74,75 +73,39 @@ class _RunCommand(ExampleCommand):
 )
 @click.option("--trace-layers", multiple=True, hidden=True)
 @click.option("--check", is_flag=True, help="Report wrong declared types and shapes; exit with 1 if there are any.")
-@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="End the run after this time.")
-@click.option(
-    "--memory",
-    metavar="SIZE",
-    help="Memory that the values of the run may take, such as 800M or 2G.  [default: what the machine has left]",
-)
-@click.option(
-    "--weights-memory",
-    metavar="SIZE",
-    help="Memory that decompressed weights may take, such as 800M or 2G, or 0 to decompress them while the model "
-    "runs.  [default: half of what the machine has left]",
-)
-@threads_option
-@click.option(
-    "--jit",
-    type=click.Choice(["auto", "on", "off"]),
-    help="Whether kernels are compiled for the processor, which requires the extra jit.  [default: IRRUN_JIT, or auto]",
-)
-@precision_option
-@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
-    inputs: InputOptions,
+    options: RunOptions,
     output: str | None,
     dump: str | None,
     show: tuple[str, ...],
     trace: bool,
     trace_layers: tuple[str, ...],
     check: bool,
-    timeout: float | None,
-    memory: str | None,
-    weights_memory: str | None,
-    threads: int | None,
-    jit: str | None,
-    precision: str,
     as_json: bool,
 ) -> None:
     """Run MODEL, an OpenVINO .xml file, and print or save its outputs."""
-    import irrun
     from irrun.cli.dump import ValueDump
     from irrun.cli.patterns import UnmatchedPatterns, add_output
     from irrun.cli.progress import show_progress
     from irrun.cli.tables import print_table
-    from irrun.data.load import load_inputs
     from irrun.data.save import save_outputs
     from irrun.errors import escape_unprintable
     from irrun.inspection.keys import KeyTable, Selection
 
-    load_options = inputs.create_load_options()
-    source = irrun.read_model(model, inputs.weights)
+    source = options.read_model(model)
     is_glob = {name: any(c in name for c in "*?") or "]/" in name for name in show}
     table = KeyTable(source)
     for name in show:
         if not is_glob[name]:
             add_output(source, name, table)
-    compiled = irrun.compile_model(
-        source,
-        check=check,
-        precision=precision,
-        memory=parse_size(memory, "--memory"),
-        weights_memory=0
-        if dump and weights_memory is None
-        else parse_size(weights_memory, "--weights-memory", accepts_zero=True),
-        threads=threads,
-        jit=_parse_jit(jit),
-    )
+    weights_memory = options.settings.weights_memory
+    if dump and weights_memory is None:
+        weights_memory = 0  # so that all values are computed in the run
+    compiled = options.compile(source, check=check, weights_memory=weights_memory)
     request = compiled.create_infer_request()
-    arrays = load_inputs(inputs.specs, compiled.inputs, load_options)
+    arrays = options.load_inputs(source)
     traced: list[Any] = []
     checked: set[int] = set()
     shown: dict[str, Any] = {}
@@ -162,7 +125,7 @@ def command(
             ]
             observers = [*observers, *([tracer] if trace else []), *([viewer] if any(is_glob.values()) else [])]
             observers += [unmatched] if unmatched.patterns else []
-            outputs = request.infer(arrays, observers=observers, timeout=timeout).to_dict()
+            outputs = request.infer(arrays, observers=observers, timeout=options.timeout).to_dict()
     finally:  # the trace of a failed run ends at the layer that failed
         dumped = value_dump.finish() if value_dump else ""
         if traced and not as_json:
@@ -254,17 +217,3 @@ def _create_viewer(shown: dict[str, Any], table: KeyTable, selection: Selection)
             shown[table.get_value_key(layer, i, scope)] = outputs[i].copy()
 
     return observe
-
-
-def _parse_jit(text: str | None) -> Jit:
-    """Return the value of the option --jit.
-
-    Raises:
-        UsageError: llvmlite is not installed.
-    """
-    from irrun.runtime.compilation import VALUES, resolve_jit
-
-    try:
-        return resolve_jit(None if text is None else VALUES[text])
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None

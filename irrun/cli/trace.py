@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.imports import import_option
-from irrun.cli.inputs import InputOptions, input_options, parse_size, precision_option
+from irrun.cli.inputs import parse_size
+from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
     from irrun.inspection.trace import Trace, TracedValue
@@ -32,7 +32,7 @@ SORT_KEYS = ("order", "time", "size", "max", "name")
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@input_options
+@run_options(is_plain=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="The .trace file to write.")
 @click.option("--layers", multiple=True, metavar="GLOB", help="Record these layers or values, such as 'loop[*]/lstm'.")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Record layers of this type.")
@@ -40,12 +40,10 @@ SORT_KEYS = ("order", "time", "size", "max", "name")
 @click.option("--max-bytes", metavar="SIZE", help="Beyond this size (800M, 2G), record statistics only.")
 @click.option("--sort", type=click.Choice(SORT_KEYS), default="order", show_default=True, help="Order of the table.")
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Print the first N rows only.")
-@precision_option
-@import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
-    inputs: InputOptions,
+    options: RunOptions,
     output: Path | None,
     layers: tuple[str, ...],
     types: tuple[str, ...],
@@ -53,11 +51,9 @@ def command(
     max_bytes: str | None,
     sort: str,
     top: int | None,
-    precision: str,
     as_json: bool,
 ) -> None:
     """Run MODEL and record the outputs of its layers, in bodies too, or print the .trace file MODEL."""
-    import irrun
     from irrun.cli.progress import show_progress
     from irrun.errors import escape_unprintable
     from irrun.inspection.recording import record
@@ -68,13 +64,22 @@ def command(
         with Trace.open(model) as trace:
             print_trace(trace, layers, types, modules, sort, top, as_json)
         return
-    compiled = irrun.compile_model(irrun.read_model(model, inputs.weights), optimize=False, precision=precision)
-    arrays = inputs.load(compiled.inputs)
+    source = options.read_model(model)
+    compiled = options.compile(source, optimize=False)
+    arrays = options.load_inputs(source)
     if output is None:
         limit = 0  # the table requires statistics only
     with show_progress(model.name) as observers:
         trace = record(
-            compiled, arrays, output, layers=layers, types=types, modules=modules, max_bytes=limit, observers=observers
+            compiled,
+            arrays,
+            output,
+            layers=layers,
+            types=types,
+            modules=modules,
+            max_bytes=limit,
+            observers=observers,
+            timeout=options.timeout,
         )
     with trace:
         print_trace(trace, (), (), (), sort, top, as_json)

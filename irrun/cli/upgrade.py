@@ -8,6 +8,7 @@ import click
 
 from irrun.cli import ExampleCommand, check_not_overwriting
 from irrun.cli.imports import import_option
+from irrun.cli.inputs import ShapeOptions, shape_options, weights_option
 
 __all__ = ["command"]
 
@@ -21,9 +22,10 @@ __all__ = ["command"]
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml file to write.")
-@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
+@weights_option
+@shape_options
 @import_option
-def command(model: Path, output: Path, weights: Path | None) -> None:
+def command(model: Path, output: Path, weights: Path | None, shapes: ShapeOptions) -> None:
     """Convert MODEL, an IR of any version, to IR v11, which current OpenVINO releases read."""
     from irrun.errors import escape_unprintable
     from irrun.ir.reader import read_model
@@ -32,6 +34,7 @@ def command(model: Path, output: Path, weights: Path | None) -> None:
 
     check_not_overwriting(model, weights, output)
     source = read_model(model, weights)
+    shapes.apply(source)
     error = make_unsupported_error(source)
     if error is not None:
         raise error

@@ -16,6 +16,7 @@ from irrun.inspection.replay import isolate_layer
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
 from irrun.runtime.executor import Scope
+from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
 from irrun.runtime.request import CompiledModel
 
 __all__ = ["compare_bodies"]
@@ -24,7 +25,12 @@ Array = np.ndarray[Any, Any]
 
 
 def compare_bodies(
-    model: Model, table: KeyTable, reference: OpenVinoReference, owner: Layer, factor: float | None
+    model: Model,
+    table: KeyTable,
+    reference: OpenVinoReference,
+    owner: Layer,
+    factor: float | None,
+    settings: RunSettings = DEFAULT_SETTINGS,
 ) -> list[LayerComparison]:
     """Compare the layers in the bodies of a layer with OpenVINO.
 
@@ -37,6 +43,7 @@ def compare_bodies(
         reference: The reference of the model.
         owner: The layer that owns the bodies.
         factor: The tolerance as a multiple of the rounding error, or None.
+        settings: How the bodies are compiled and run.
 
     Returns:
         The comparisons in the order of execution; none if the reference does not have an input of the layer.
@@ -51,7 +58,7 @@ def compare_bodies(
             return []
         arguments.append(value)
     collector = _ParameterCollector(table, owner)
-    CompiledModel(part, optimize=False).create_infer_request().infer(arguments, observers=[collector])
+    settings.infer(settings.compile(part, optimize=False), arguments, [collector])
     comparisons: list[LayerComparison] = []
     bodies: dict[tuple[int, frozenset[int]], tuple[CompiledModel, OpenVinoBody]] = {}
     try:
@@ -60,12 +67,13 @@ def compare_bodies(
             identity = (graph_id, frozenset(values))
             if identity not in bodies:
                 body_model = _make_body_model(model, graph, values)
-                bodies[identity] = (CompiledModel(body_model, optimize=False), OpenVinoBody(body_model, reference))
+                compiled_body = settings.compile(body_model, optimize=False)
+                bodies[identity] = (compiled_body, OpenVinoBody(body_model, reference))
             compiled, body = bodies[identity]
             inputs = [values[spec.layer.id] for spec in compiled.inputs]
             body.run(inputs)
             prefix = f"{table.get_key(owner)}[{iteration}]/"
-            layers = compare_with(compiled, body, inputs, factor)
+            layers = compare_with(compiled, body, inputs, factor, settings)
             comparisons += [replace(layer, key=prefix + layer.key) for layer in layers]
     finally:
         for _, body in bodies.values():

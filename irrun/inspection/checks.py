@@ -23,6 +23,7 @@ from irrun.ir.reader import read_model
 from irrun.runtime.declaration_check import DeclarationCheck
 from irrun.runtime.executor import Observer, Scope
 from irrun.runtime.inputs import Inputs
+from irrun.runtime.options import RunSettings
 from irrun.runtime.request import CompiledModel
 
 __all__ = ["CheckFinding", "CheckReport", "check"]
@@ -142,6 +143,11 @@ def check(
     input_sets: Sequence[Inputs] = (),
     target_type: str | None = None,
     observers: Sequence[Observer] = (),
+    precision: str = "f32",
+    threads: int | None = None,
+    memory: int | str | None = None,
+    weights_memory: int | str | None = None,
+    timeout: float | None = None,
 ) -> CheckReport:
     """Run a model and check the values of all layers, in bodies too.
 
@@ -151,25 +157,32 @@ def check(
         input_sets: The inputs of several runs, instead of `inputs`.
         target_type: "f16" or "bf16": report values that overflow or vanish in this type.
         observers: Observers that are called first.
+        precision: As for `compile_model`, like the following; not used for a compiled model.
+        threads: Number of threads.
+        memory: Memory of the values of a run.
+        weights_memory: Memory of decompressed weights.
+        timeout: Seconds that each run may take.
 
     Returns:
         The findings.
 
     Raises:
         InputError: The inputs do not match the model, or `target_type` is unknown.
-        ExecutionError: A kernel failed.
+        ExecutionError: A kernel failed, or a run exceeded its time limit.
     """
     if target_type is not None and target_type not in TARGET_TYPES:
         raise InputError(f"expected one of the types {', '.join(TARGET_TYPES)}, found {target_type!r}")
     if isinstance(model, CompiledModel):
         compiled = model
     else:
-        compiled = CompiledModel(model if isinstance(model, Model) else read_model(model), optimize=False)
+        settings = RunSettings(precision, threads, memory, weights_memory)
+        compiled = settings.compile(model if isinstance(model, Model) else read_model(model), optimize=False)
     checker = _Checker(compiled.model, target_type)
     declarations = DeclarationCheck(compiled.computed_types)
     sets = list(input_sets) or [inputs]
     for arguments in sets:
-        compiled.create_infer_request().infer(arguments, observers=[*observers, checker, declarations])
+        request = compiled.create_infer_request()
+        request.infer(arguments, observers=[*observers, checker, declarations], timeout=timeout)
     findings = checker.list_findings()
     table = checker.table
     findings += [

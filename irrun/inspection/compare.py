@@ -48,6 +48,7 @@ from irrun.ir.model import Model, name_outputs
 from irrun.ir.reader import read_model
 from irrun.runtime.executor import Observer, Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
+from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
 from irrun.runtime.request import CompiledModel
 
 __all__ = ["compare", "compare_with", "open_reference"]
@@ -71,6 +72,11 @@ def compare(
     *,
     factor: float | None = None,
     observers: Sequence[Observer] = (),
+    precision: str = "f32",
+    threads: int | None = None,
+    memory: int | str | None = None,
+    weights_memory: int | str | None = None,
+    timeout: float | None = None,
 ) -> Comparison:
     """Compare a model with a reference, layer by layer.
 
@@ -83,26 +89,37 @@ def compare(
         factor: The tolerance of a layer as a multiple of its own rounding error, which is measured in f64. By default
             64, or 2 if irrun computes the reference.
         observers: Observers that are called first, in all runs of the model.
+        precision: As for `compile_model`, like the following. They apply to a reference that irrun runs, too.
+        threads: Number of threads.
+        memory: Memory of the values of a run.
+        weights_memory: Memory of decompressed weights.
+        timeout: Seconds that each run may take.
 
     Returns:
         The comparison.
 
     Raises:
         InputError: The inputs do not match the model, or the reference does not exist.
+        TimeLimitError: A run took longer than `timeout`.
         IrrunError: The model or the reference failed.
     """
+    settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
     source = model if isinstance(model, Model) else read_model(model)
-    compiled = CompiledModel(source, optimize=False)
+    compiled = settings.compile(source, optimize=False)
     arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
-    opened = open_reference(source, reference, arguments)
+    opened = open_reference(source, reference, arguments, settings)
     try:
-        return _Comparer(compiled, opened, arguments, factor, observers).run()
+        return _Comparer(compiled, opened, arguments, factor, observers, settings).run()
     finally:
         opened.close()
 
 
 def compare_with(
-    compiled: CompiledModel, reference: Reference, arguments: Sequence[Array], factor: float | None
+    compiled: CompiledModel,
+    reference: Reference,
+    arguments: Sequence[Array],
+    factor: float | None,
+    settings: RunSettings = DEFAULT_SETTINGS,
 ) -> list[LayerComparison]:
     """Compare the layers of a compiled model with an open reference.
 
@@ -111,16 +128,20 @@ def compare_with(
         reference: The reference.
         arguments: The inputs of the model.
         factor: The tolerance as a multiple of the rounding error, or None.
+        settings: How the model is run.
 
     Returns:
         The comparisons in the order of execution.
     """
-    layers, _ = _Comparer(compiled, reference, arguments, factor, ()).compare_layers()
+    layers, _ = _Comparer(compiled, reference, arguments, factor, (), settings).compare_layers()
     return layers
 
 
 def open_reference(
-    model: Model, reference: Model | str | os.PathLike[str] | Mapping[str, Array], arguments: Sequence[Array]
+    model: Model,
+    reference: Model | str | os.PathLike[str] | Mapping[str, Array],
+    arguments: Sequence[Array],
+    settings: RunSettings = DEFAULT_SETTINGS,
 ) -> Reference:
     """Run or open a reference.
 
@@ -128,23 +149,24 @@ def open_reference(
         model: The model that is compared.
         reference: The reference, as for `compare`.
         arguments: The inputs of the model, in the order of the Parameters.
+        settings: How a reference that irrun runs is compiled and run.
 
     Raises:
         InputError: The reference does not exist, or its inputs differ from those of the model.
     """
     if isinstance(reference, Model):
-        return ModelReference(str(reference.path or reference.name), model, reference, arguments)
+        return ModelReference(str(reference.path or reference.name), model, reference, arguments, settings)
     if isinstance(reference, Mapping):
         return make_mapping_reference(model, reference)
     text = os.fspath(reference)
     if text == "f64":
-        return make_f64_reference(model, arguments)
+        return make_f64_reference(model, arguments, settings)
     if text == "openvino" or text.startswith("openvino:"):
         from irrun.inspection.openvino_reference import OpenVinoReference
 
         return OpenVinoReference(text, model, arguments)
     if text.lower().endswith(".xml"):
-        return ModelReference(text, model, read_model(text), arguments)
+        return ModelReference(text, model, read_model(text), arguments, settings)
     return load_arrays(Path(text), model)
 
 
@@ -158,11 +180,13 @@ class _Comparer:
         arguments: Sequence[Array],
         factor: float | None,
         observers: Sequence[Observer],
+        settings: RunSettings,
     ) -> None:
         self.compiled = compiled
         self.reference = reference
         self.arguments = arguments
         self.observers = observers
+        self.settings = settings
         self.table = KeyTable(compiled.model)
         self.is_f64 = reference.name == "f64"
         self.default_factor = factor
@@ -197,8 +221,7 @@ class _Comparer:
         return layers, outputs
 
     def infer(self, observer: Observer) -> list[Array]:
-        request = self.compiled.create_infer_request()
-        outputs = request.infer(list(self.arguments), observers=[*self.observers, observer])
+        outputs = self.settings.infer(self.compiled, list(self.arguments), [*self.observers, observer])
         return list(outputs.to_tuple())
 
     def get_factor(self, layer: Layer, outputs: Sequence[Array], references: Sequence[Array | None]) -> float:
@@ -332,7 +355,9 @@ class _Comparer:
             return []
         from irrun.inspection.bodies import compare_bodies
 
-        return compare_bodies(self.compiled.model, self.table, self.reference, errors.layer, self.default_factor)
+        return compare_bodies(
+            self.compiled.model, self.table, self.reference, errors.layer, self.default_factor, self.settings
+        )
 
     def compare_outputs(self, outputs: Sequence[Array]) -> list[OutputComparison]:
         """Compare the outputs of the model. An error is explained if a layer has a verdict that accounts for it."""

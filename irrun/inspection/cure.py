@@ -25,12 +25,12 @@ from irrun.inspection.metrics import widen
 from irrun.inspection.references import convert_arguments, match_outputs
 from irrun.inspection.replay import isolate_layer
 from irrun.ir.graph import Layer
-from irrun.ir.model import Model
+from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.structure import sort_layers
 from irrun.runtime.executor import Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
-from irrun.runtime.request import CompiledModel
+from irrun.runtime.options import RunSettings
 
 __all__ = ["Cure", "CureStep", "find_cure"]
 
@@ -104,6 +104,12 @@ def find_cure(
     other: Model | str | os.PathLike[str],
     input_sets: Sequence[Inputs],
     count: int,
+    *,
+    precision: str = "f32",
+    threads: int | None = None,
+    memory: int | str | None = None,
+    weights_memory: int | str | None = None,
+    timeout: float | None = None,
 ) -> Cure:
     """Find the layers of a quantized model to keep in floating point.
 
@@ -112,6 +118,11 @@ def find_cure(
         other: The other one of them.
         input_sets: The inputs of one or more runs, over which the SQNR is computed.
         count: The number of layers to find.
+        precision: As for `compile_model`, like the following.
+        threads: Number of threads.
+        memory: Memory of the values of a run.
+        weights_memory: Memory of decompressed weights.
+        timeout: Seconds that each run may take.
 
     Returns:
         The layers, best first. There are fewer than `count` if no other layer improves the outputs.
@@ -123,10 +134,11 @@ def find_cure(
     counts = [sum(layer.type in QUANTIZERS for _, layer in m.graph.walk()) for m in models]
     if counts[0] == counts[1]:
         raise InputError(f"expected a quantized model and one that is not, found {counts[0]} FakeQuantize in both")
-    first = CompiledModel(models[0], optimize=False)
-    sets = [collect_inputs(inputs, first.inputs, first._input_names) for inputs in input_sets]
+    settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    specs = models[0].inputs
+    sets = [collect_inputs(inputs, specs, index_names(specs)) for inputs in input_sets]
     quantized, exact = (models[1], models[0]) if counts[1] > counts[0] else (models[0], models[1])
-    search = _Search(quantized, exact, models[0], sets)
+    search = _Search(quantized, exact, models[0], sets, settings)
     initial = search.measure(())
     candidates = search.find_candidates()
     single = {layer.name: search.measure((layer,)) for layer in candidates}
@@ -161,21 +173,29 @@ def _read(model: Model | str | os.PathLike[str]) -> Model:
 class _Search:
     """Runs the quantized model with some layers computed as in the floating-point model."""
 
-    def __init__(self, quantized: Model, exact: Model, declared: Model, sets: Sequence[Sequence[Array]]) -> None:
-        self.quantized = CompiledModel(quantized, optimize=False)
+    def __init__(
+        self,
+        quantized: Model,
+        exact: Model,
+        declared: Model,
+        sets: Sequence[Sequence[Array]],
+        settings: RunSettings,
+    ) -> None:
+        self.settings = settings
+        self.quantized = settings.compile(quantized, optimize=False)
         self.exact = exact
         self.table = KeyTable(quantized)
         self.connections = Connections(quantized.graph)
         self.exact_table = KeyTable(exact)
         self.matches = match_layers(quantized.graph, exact.graph)
         self.isolated: dict[int, _IsolatedLayer] = {}
-        compiled = CompiledModel(exact, optimize=False)
+        compiled = settings.compile(exact, optimize=False)
         self.sets = [convert_arguments(declared, self.quantized, arguments) for arguments in sets]
         positions = match_outputs(quantized, exact)
         self.positions = positions
         self.references = []
         for arguments in sets:
-            outputs = compiled.create_infer_request().infer(convert_arguments(declared, compiled, arguments))
+            outputs = settings.infer(compiled, convert_arguments(declared, compiled, arguments))
             self.references.append([None if i is None else outputs[i] for i in positions])
 
     def find_candidates(self) -> list[Layer]:
@@ -204,7 +224,7 @@ class _Search:
         signal: dict[int, float] = {}
         for arguments, references in zip(self.sets, self.references, strict=True):
             observer = _Replacer({id(layer): self._get_isolated(layer) for layer in kept}, self.table, arguments)
-            outputs = self.quantized.create_infer_request().infer(arguments, observers=[observer])
+            outputs = self.settings.infer(self.quantized, arguments, [observer])
             for i, reference in enumerate(references):
                 value = outputs[i]
                 if reference is None or value.dtype.kind in "OUST" or value.shape != reference.shape:
@@ -220,7 +240,7 @@ class _Search:
             match = self.matches.find(layer)
             assert match is not None
             self.isolated[id(layer)] = _IsolatedLayer(
-                self.connections, self.exact, self.exact_table, layer, match.layer
+                self.connections, self.exact, self.exact_table, layer, match.layer, self.settings
             )
         return self.isolated[id(layer)]
 
@@ -246,9 +266,17 @@ class _IsolatedLayer:
     Layers that move the inputs of the layer belong to it, since quantizers may stand before them.
     """
 
-    def __init__(self, quantized: Connections, exact: Model, exact_table: KeyTable, layer: Layer, match: Layer) -> None:
+    def __init__(
+        self,
+        quantized: Connections,
+        exact: Model,
+        exact_table: KeyTable,
+        layer: Layer,
+        match: Layer,
+        settings: RunSettings,
+    ) -> None:
         part, keys = isolate_layer(exact, exact_table, match, MOVEMENT)
-        self.compiled = CompiledModel(part, optimize=False)
+        self.compiled = settings.compile(part, optimize=False)
         self.quantized = quantized
         names = Counter(n.name for n in quantized.graph.layers)
         counterparts = {n.name: n for n in quantized.graph.layers if names[n.name] == 1}

@@ -29,8 +29,11 @@ from irrun.inspection.machine import Machine, measure_machine
 from irrun.inspection.modules import choose_depth, format_module
 from irrun.inspection.profile_layers import LayerProfile, LayerProfiler, merge_profiles
 from irrun.ir.model import Model
+from irrun.ir.reader import read_model
+from irrun.runtime.compilation import Jit
 from irrun.runtime.inputs import Inputs
-from irrun.runtime.request import CompiledModel, InferRequest, compile_model
+from irrun.runtime.options import RunSettings
+from irrun.runtime.request import CompiledModel, InferRequest
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -212,9 +215,14 @@ def profile(
     *,
     runs: int = 10,
     optimize: bool = True,
-    threads: int | None = None,
     against: str | None = None,
     progress: Callable[[str], None] | None = None,
+    precision: str = "f32",
+    jit: Jit = None,
+    threads: int | None = None,
+    memory: int | str | None = None,
+    weights_memory: int | str | None = None,
+    timeout: float | None = None,
 ) -> Profile:
     """Measure where the time of a run goes.
 
@@ -223,13 +231,18 @@ def profile(
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
         runs: The number of runs that are measured after a warm-up. As many runs without timers take turns with them.
         optimize: Whether the optimized program runs, as in ordinary runs. Not used for a compiled model.
-        threads: As for `compile_model`. Not used for a compiled model.
         against: "openvino" to measure OpenVINO too, in f32 with as many threads.
         progress: Called with a description of each step.
+        precision: As for `compile_model`, like the following; not used for a compiled model.
+        jit: Whether kernels are compiled.
+        threads: Number of threads.
+        memory: Memory of the values of a run.
+        weights_memory: Memory of decompressed weights.
+        timeout: Seconds that each run may take.
 
     Raises:
         InputError: The inputs do not match the model, or OpenVINO is not installed.
-        ExecutionError: A kernel failed.
+        ExecutionError: A kernel failed, or a run exceeded its time limit.
         ValueError: `runs` is not positive, or `against` is neither None nor "openvino".
     """
     if runs < 1:
@@ -243,21 +256,23 @@ def profile(
     report = progress or (lambda _: None)
     compiled = model
     if not isinstance(compiled, CompiledModel):
-        compiled = compile_model(compiled, optimize=optimize, threads=threads)
+        settings = RunSettings(precision, threads, memory, weights_memory, jit)
+        source = compiled if isinstance(compiled, Model) else read_model(compiled)
+        compiled = settings.compile(source, optimize=optimize)
     report("compilation")
     compiled.finish_compilation()
     table = KeyTable(compiled.model)
     report("operations and memory")
     counter = FlopCounter(table)
-    compiled.create_infer_request(counter).infer(inputs, observers=[counter])
+    compiled.create_infer_request(counter).infer(inputs, observers=[counter], timeout=timeout)
     meter = MemoryMeter()
     request = compiled.create_infer_request(meter)
     for _ in range(2):
         request.reset_state()
         meter.start_run()
-        request.infer(inputs)
+        request.infer(inputs, timeout=timeout)
     timer = KernelTimer()
-    untimed = _measure_runs(compiled, inputs, timer, runs, report)
+    untimed = _measure_runs(compiled, inputs, timer, runs, report, timeout)
     machine = measure_machine(compiled.threads)
     layers = LayerProfiler(compiled.model, table, counter).describe(timer.records, meter, machine)
     events = [(layers[id(event.instruction)], event) for event in timer.events if id(event.instruction) in layers]
@@ -284,7 +299,12 @@ def profile(
 
 
 def _measure_runs(
-    compiled: CompiledModel, inputs: Inputs, timer: KernelTimer, runs: int, report: Callable[[str], None]
+    compiled: CompiledModel,
+    inputs: Inputs,
+    timer: KernelTimer,
+    runs: int,
+    report: Callable[[str], None],
+    timeout: float | None,
 ) -> float:
     """Measure runs with timers, and return the median of the seconds of as many runs without them."""
     timed, plain = compiled.create_infer_request(timer), compiled.create_infer_request()
@@ -292,18 +312,18 @@ def _measure_runs(
     for number in range(runs + 1):
         report(f"run {number} of {runs}" if number else "warm-up")
         timer.start_run()
-        timer.finish_run(_measure_run(timed, inputs), is_counted=number > 0)
-        seconds = _measure_run(plain, inputs)
+        timer.finish_run(_measure_run(timed, inputs, timeout), is_counted=number > 0)
+        seconds = _measure_run(plain, inputs, timeout)
         if number:
             untimed.append(seconds)
     return statistics.median(untimed)
 
 
-def _measure_run(request: InferRequest, inputs: Inputs) -> float:
+def _measure_run(request: InferRequest, inputs: Inputs, timeout: float | None) -> float:
     """Return the seconds of a run that starts with the initial state."""
     request.reset_state()
     start = perf_counter()
-    request.infer(inputs)
+    request.infer(inputs, timeout=timeout)
     return perf_counter() - start
 
 

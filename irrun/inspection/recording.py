@@ -22,9 +22,11 @@ from irrun.inspection.trace import Trace, TracedValue
 from irrun.inspection.trace_file import FORMAT, VERSION, TraceWriter
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, name_outputs
+from irrun.ir.reader import read_model
 from irrun.runtime.executor import Observer, Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
-from irrun.runtime.request import CompiledModel, compile_model
+from irrun.runtime.options import RunSettings
+from irrun.runtime.request import CompiledModel
 
 __all__ = ["Recorder", "record"]
 
@@ -148,8 +150,13 @@ def record(
     modules: Sequence[str] = (),
     max_bytes: int | None = None,
     with_inputs: bool = True,
-    precision: str | None = None,
+    recorded_precision: str | None = None,
     observers: Sequence[Observer] = (),
+    precision: str = "f32",
+    threads: int | None = None,
+    memory: int | str | None = None,
+    weights_memory: int | str | None = None,
+    timeout: float | None = None,
 ) -> Trace:
     """Run a model once and record the outputs of its layers, in bodies too.
 
@@ -162,18 +169,27 @@ def record(
         modules: Prefixes of the keys of the layers to record.
         max_bytes: Bytes that all recorded values may take. Beyond them, only statistics are recorded.
         with_inputs: Whether the inputs of selected layers are recorded too, so that the layers can be replayed.
-        precision: What the trace states as its precision; by default that of the compiled model, or "declared" where
-            it makes no difference.
+        recorded_precision: What the trace states as its precision; by default that of the compiled model, or
+            "declared" where it makes no difference.
         observers: Observers that are called before the values are recorded.
+        precision: As for `compile_model`, like the following; not used for a compiled model.
+        threads: Number of threads.
+        memory: Memory of the values of a run.
+        weights_memory: Memory of decompressed weights.
+        timeout: Seconds that each run may take.
 
     Returns:
         The trace.
 
     Raises:
         InputError: The inputs do not match the model, nothing is selected, or the file cannot be written.
-        ExecutionError: A kernel failed. The file contains the values before the failure and the message.
+        ExecutionError: A kernel failed, or the run exceeded its time limit. The file contains the values before the
+            failure and the message.
     """
-    compiled = _compile(model)
+    compiled = model
+    if not isinstance(compiled, CompiledModel):
+        settings = RunSettings(precision, threads, memory, weights_memory)
+        compiled = settings.compile(compiled if isinstance(compiled, Model) else read_model(compiled), optimize=False)
     table = KeyTable(compiled.model)
     selection = Selection(layers, types, modules)
     selection.check(table)
@@ -187,7 +203,7 @@ def record(
             "path": str(compiled.model.path) if compiled.model.path else None,
         },
         "versions": {"irrun": irrun.__version__, "numpy": np.__version__, "python": platform.python_version()},
-        "precision": precision or (compiled.precision if compiled.computed_types else "declared"),
+        "precision": recorded_precision or (compiled.precision if compiled.computed_types else "declared"),
         "inputs": [table.get_key(spec.layer) for spec in compiled.inputs],
         "outputs": _find_output_keys(compiled.model, table),
         "error": None,
@@ -199,7 +215,7 @@ def record(
             copied = value.copy() if path is None else value
             recorder.add(spec.layer, 0, copied, is_selected=bool(selection.select_ports(spec.layer, spec.layer.name)))
         try:
-            compiled.create_infer_request().infer(arguments, observers=[*observers, recorder])
+            compiled.create_infer_request().infer(arguments, observers=[*observers, recorder], timeout=timeout)
         except IrrunError as error:
             index["error"] = str(error)
             return recorder, error
@@ -235,10 +251,6 @@ class _MemoryStore:
 
     def read(self, value: TracedValue) -> Array:
         return self.arrays[str(value.member)]
-
-
-def _compile(model: Model | CompiledModel | str | os.PathLike[str]) -> CompiledModel:
-    return model if isinstance(model, CompiledModel) else compile_model(model, optimize=False)
 
 
 def _find_output_keys(model: Model, table: KeyTable) -> dict[str, str]:

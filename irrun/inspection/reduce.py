@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.errors import InputError, IrrunError
+from irrun.errors import InputError, IrrunError, TimeLimitError
 from irrun.inspection.conditions import Condition, parse_condition
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.matching import match_layers
@@ -31,7 +31,7 @@ from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.structure import sort_layers
 from irrun.runtime.inputs import Inputs, collect_inputs
-from irrun.runtime.request import CompiledModel
+from irrun.runtime.options import RunSettings
 
 __all__ = ["Reduction", "reduce"]
 
@@ -119,6 +119,11 @@ def reduce(
     test: str | Sequence[str] | None = None,
     max_trials: int | None = None,
     progress: Progress | None = None,
+    precision: str = "f32",
+    threads: int | None = None,
+    memory: int | str | None = None,
+    weights_memory: int | str | None = None,
+    timeout: float | None = None,
 ) -> Reduction | None:
     """Find the smallest part of a model that still fails.
 
@@ -137,27 +142,34 @@ def reduce(
             them, the paths of the .xml and the .npz are appended. It is not run by a shell.
         max_trials: The largest number of parts to test; None for no limit.
         progress: Called after each trial.
+        precision: As for `compile_model`, like the following. They apply to a reference that irrun runs, too.
+        threads: Number of threads.
+        memory: Memory of the values of a run.
+        weights_memory: Memory of decompressed weights.
+        timeout: Seconds that each run may take. A run that takes longer ends the search with an error.
 
     Returns:
         The smallest part; None if the model does not fail.
 
     Raises:
         InputError: The inputs do not match the model, or the condition is invalid or requires a reference.
+        TimeLimitError: A run took longer than `timeout`.
         IrrunError: The run of the model or of the reference raised an error, and `fails` is not "error".
     """
+    settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
     source = model if isinstance(model, Model) else read_model(model)
     specs = source.inputs
     arguments = collect_inputs(inputs, specs, index_names(specs))
     condition = parse_condition(fails) if isinstance(fails, str) else fails
     other = _read_other(against)
-    trial = create_trial(against, other, condition, test)
+    trial = create_trial(against, other, condition, test, settings)
     whole = _make_whole(source, other, arguments)
     if not trial.fails(whole):
         return None
     counterpart = None if other is None else Counterpart(other, other.graph, match_layers(source.graph, other.graph))
     with (
         tempfile.TemporaryDirectory(prefix="irrun-") as folder,
-        _record_values(source, arguments, Path(folder) / "values.trace", trial.is_error) as values,
+        _record_values(source, arguments, Path(folder) / "values.trace", trial.is_error, settings) as values,
     ):
         frame = Frame(source, source.graph, KeyTable(source), values, "", counterpart)
         whole.keys = frame.get_keys(frame.layers)
@@ -185,12 +197,12 @@ def _make_whole(model: Model, other: Model | None, arguments: list[Array]) -> Pa
     part = Part(model, arguments)
     if other is not None:
         part.counterpart = other
-        part.counterpart_inputs = convert_arguments(model, CompiledModel(other, optimize=False), arguments)
+        part.counterpart_inputs = convert_arguments(model, other, arguments)
         part.positions = match_outputs(model, other)
     return part
 
 
-def _record_values(model: Model, arguments: list[Array], path: Path, with_probes: bool) -> Trace:
+def _record_values(model: Model, arguments: list[Array], path: Path, with_probes: bool, settings: RunSettings) -> Trace:
     """Record the values of a run, as far as it gets.
 
     If the model cannot be compiled, the layers that prevent it and those that depend on them are left out.
@@ -199,7 +211,10 @@ def _record_values(model: Model, arguments: list[Array], path: Path, with_probes
     while True:
         part, inputs = _remove_layers(model, excluded, arguments)
         try:
-            return record(add_probes(part) if with_probes else part, inputs, path)
+            compiled = settings.compile(add_probes(part) if with_probes else part, optimize=False)
+            return record(compiled, inputs, path, timeout=settings.timeout)
+        except TimeLimitError:
+            raise
         except IrrunError as error:
             if path.exists():
                 return Trace.open(path)

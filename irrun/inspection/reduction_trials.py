@@ -8,12 +8,13 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from irrun.errors import InputError, IrrunError, UnsupportedError
+from irrun.errors import InputError, IrrunError, TimeLimitError, UnsupportedError
 from irrun.inspection.conditions import Condition, parse_condition
 from irrun.inspection.metrics import Metrics, measure
 from irrun.inspection.openvino_model import OpenVinoModel
@@ -25,7 +26,7 @@ from irrun.inspection.verdicts import OUTPUT_SQNR, get_output_sqnr
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.runtime.lowering import find_unsupported
-from irrun.runtime.request import CompiledModel
+from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
 
 __all__ = ["CANNOT_TEST", "Trial", "create_trial", "find_failing_layers", "run_command"]
 
@@ -73,6 +74,7 @@ def create_trial(
     other: Model | None,
     condition: Condition | None,
     test: str | Sequence[str] | None,
+    settings: RunSettings = DEFAULT_SETTINGS,
 ) -> Trial:
     """Return what decides whether a part fails.
 
@@ -81,6 +83,7 @@ def create_trial(
         other: The other model if the reference is one.
         condition: The condition of failure, or None.
         test: The test command, or None.
+        settings: How parts are compiled and run.
 
     Raises:
         InputError: The combination is invalid.
@@ -95,10 +98,10 @@ def create_trial(
     if condition is not None and condition.is_error:
         if len(condition.terms) > 1:
             raise InputError(f"'error' cannot be combined with other conditions, found {condition.text!r}")
-        return _ErrorTrial(reference if reference is not None and reference.startswith("openvino") else None)
+        return _ErrorTrial(reference if reference is not None and reference.startswith("openvino") else None, settings)
     if condition is not None and condition.requires_reference and against is None:
         raise InputError(f"the condition {condition.text!r} requires a reference")
-    return _ValueTrial(reference, other is not None, condition)
+    return _ValueTrial(reference, other is not None, condition, settings)
 
 
 class _ValueTrial:
@@ -107,7 +110,10 @@ class _ValueTrial:
     is_error = False
     command_text = ""
 
-    def __init__(self, reference: str | None, has_counterpart: bool, condition: Condition | None) -> None:
+    def __init__(
+        self, reference: str | None, has_counterpart: bool, condition: Condition | None, settings: RunSettings
+    ) -> None:
+        self.settings = settings
         self.reference = reference
         self.has_counterpart = has_counterpart
         self.condition = condition
@@ -118,7 +124,7 @@ class _ValueTrial:
         return "" if self.condition is None else self.condition.text
 
     def fails(self, part: Part) -> bool:
-        outputs = _run(part.model, part.inputs)
+        outputs = _run(part.model, part.inputs, self.settings)
         expected = self.run_reference(part)
         if self.condition is None:
             self.condition = parse_condition(f"sqnr<{self.choose_limit(part):g}")
@@ -153,14 +159,13 @@ class _ValueTrial:
         """Return the reference of each output; None if it does not have the output."""
         if self.has_counterpart:
             assert part.counterpart is not None
-            values = _run(part.counterpart, part.counterpart_inputs)
+            values = _run(part.counterpart, part.counterpart_inputs, self.settings)
             return [None if i is None else values[i] for i in part.positions]
         if self.reference == "f64":
-            compiled = CompiledModel(
-                part.model, optimize=False, weights_memory=0, precision="f64", keeps_output_types=False
-            )
+            exact = replace(self.settings, precision="f64", weights_memory=0)
+            compiled = exact.compile(part.model, optimize=False, keeps_output_types=False)
             arguments = convert_arguments(part.model, compiled, part.inputs)
-            return compiled.create_infer_request().infer(list(arguments)).to_tuple()
+            return exact.infer(compiled, list(arguments)).to_tuple()
         if self.reference is None:
             return []
         openvino = OpenVinoModel(part.model, parse_target(self.reference))
@@ -178,13 +183,15 @@ class _ErrorTrial:
 
     Args:
         reference: The device and precision of OpenVINO, or None for irrun.
+        settings: How parts are compiled and run.
     """
 
     is_error = True
     condition_text = "error"
     command_text = ""
 
-    def __init__(self, reference: str | None) -> None:
+    def __init__(self, reference: str | None, settings: RunSettings) -> None:
+        self.settings = settings
         self.reference = reference
         self.message = ""
         self.error: IrrunError | None = None
@@ -203,13 +210,15 @@ class _ErrorTrial:
     def run(self, part: Part) -> IrrunError | None:
         try:
             if self.reference is None:
-                _run(part.model, part.inputs)
+                _run(part.model, part.inputs, self.settings)
             else:
                 openvino = OpenVinoModel(part.model, parse_target(self.reference))
                 try:
                     openvino.infer(part.inputs)
                 finally:
                     openvino.close()
+        except TimeLimitError:
+            raise  # the limit of the user is not a failure of the model
         except IrrunError as error:
             if isinstance(error, InputError) and error.layer is None and self.reference is not None:
                 raise  # OpenVINO is not installed
@@ -288,9 +297,8 @@ def _walk(layer: Layer) -> list[Layer]:
     return [layer, *(inner for body in layer.bodies.values() for _, inner in body.graph.walk())]
 
 
-def _run(model: Model, arguments: list[Array]) -> tuple[Array, ...]:
-    compiled = CompiledModel(model, optimize=False)
-    return compiled.create_infer_request().infer(list(arguments)).to_tuple()
+def _run(model: Model, arguments: list[Array], settings: RunSettings) -> tuple[Array, ...]:
+    return settings.infer(settings.compile(model, optimize=False), list(arguments)).to_tuple()
 
 
 def _describe_difference(metrics: Metrics) -> str:

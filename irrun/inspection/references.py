@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from irrun.ir.model import Model
 from irrun.limits import check_allocation
 from irrun.runtime.executor import Scope
 from irrun.runtime.inputs import convert_input
+from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
 from irrun.runtime.request import CompiledModel
 
 __all__ = ["ArrayReference", "ModelReference", "Reference", "load_arrays", "make_f64_reference"]
@@ -69,8 +71,8 @@ class ModelReference:
         model: The model that is compared.
         other: The model that is the reference.
         arguments: The inputs of the model, in the order of its Parameters.
-        precision: "f64" to compute the reference in f64; by default it is computed in f32.
-        weights_memory: As for `compile_model`.
+        settings: How the reference is compiled and run.
+        is_f64: Whether it is computed in f64, and so are its outputs.
 
     Attributes:
         matches: The layers of the reference by those of the model.
@@ -85,24 +87,19 @@ class ModelReference:
         model: Model,
         other: Model,
         arguments: Sequence[Array],
-        precision: str = "",
-        weights_memory: int | None = None,
+        settings: RunSettings = DEFAULT_SETTINGS,
+        is_f64: bool = False,
     ) -> None:
         self.name = name
         self.notes: list[str] = []
         self.matches: LayerMatches = match_layers(model.graph, other.graph)
         self.table = KeyTable(other)
         self._spool = Spool()
-        is_f64 = precision == "f64"
-        compiled = CompiledModel(
-            other,
-            optimize=False,
-            weights_memory=weights_memory,
-            precision="f64" if is_f64 else "f32",
-            keeps_output_types=not is_f64,
-        )
+        if is_f64:
+            settings = replace(settings, precision="f64", weights_memory=0)
+        compiled = settings.compile(other, optimize=False, keeps_output_types=not is_f64)
         self.arguments = convert_arguments(model, compiled, arguments)
-        self.precision = precision or describe_precision(other)
+        self.precision = "f64" if is_f64 else describe_precision(other)
         wanted = {id(match.layer) for match in self.matches.matches.values()}
 
         def store(layer: Layer, inputs: Any, outputs: Sequence[Array], seconds: float, scope: Scope) -> None:
@@ -110,7 +107,7 @@ class ModelReference:
                 for port, value in enumerate(outputs):
                     self._spool.put(self.table.get_value_key(layer, port, scope), value)
 
-        outputs = compiled.create_infer_request().infer(self.arguments, observers=[store])
+        outputs = settings.infer(compiled, self.arguments, [store])
         positions = match_outputs(model, other)
         self._outputs = [None if i is None else outputs[i] for i in positions]
 
@@ -142,14 +139,15 @@ class ModelReference:
         self._spool.close()
 
 
-def make_f64_reference(model: Model, arguments: Sequence[Array]) -> ModelReference:
+def make_f64_reference(model: Model, arguments: Sequence[Array], settings: RunSettings) -> ModelReference:
     """Return a reference that computes the same model in f64.
 
     Args:
         model: The model.
         arguments: Its inputs, in the order of the Parameters.
+        settings: How it is run.
     """
-    return ModelReference("f64", model, model, arguments, "f64", weights_memory=0)
+    return ModelReference("f64", model, model, arguments, settings, is_f64=True)
 
 
 class ArrayReference:
@@ -317,7 +315,7 @@ def _open_safetensors(path: Path, model: Model) -> ArrayReference:
     return ArrayReference(str(path), model, names, read)
 
 
-def convert_arguments(model: Model, other: CompiledModel, arguments: Sequence[Array]) -> list[Array]:
+def convert_arguments(model: Model, other: Model | CompiledModel, arguments: Sequence[Array]) -> list[Array]:
     """Return the inputs of a model for another model, whose inputs may have another order and other types.
 
     Args:
@@ -328,13 +326,13 @@ def convert_arguments(model: Model, other: CompiledModel, arguments: Sequence[Ar
     Raises:
         InputError: The models have different inputs.
     """
-    specs = model.inputs
-    if len(specs) != len(other.inputs):
-        raise InputError(f"the models have {len(specs)} and {len(other.inputs)} inputs, expected equal inputs")
+    specs, inputs = model.inputs, other.inputs
+    if len(specs) != len(inputs):
+        raise InputError(f"the models have {len(specs)} and {len(inputs)} inputs, expected equal inputs")
     by_name = {name: value for spec, value in zip(specs, arguments, strict=True) for name in spec.names}
-    has_names = all(any(name in by_name for name in spec.names) for spec in other.inputs)
+    has_names = all(any(name in by_name for name in spec.names) for spec in inputs)
     converted = []
-    for i, spec in enumerate(other.inputs):
+    for i, spec in enumerate(inputs):
         value = next(by_name[name] for name in spec.names if name in by_name) if has_names else arguments[i]
         is_float = spec.element_type is not None and spec.element_type.is_float
         if is_float and spec.element_type is not None and value.dtype.kind in "fV":

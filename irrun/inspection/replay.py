@@ -16,7 +16,8 @@ from irrun.ir.graph import Edge, Graph, Layer, Port
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
 from irrun.ir.structure import is_placeholder, sort_layers
-from irrun.runtime.request import CompiledModel, compile_model
+from irrun.runtime.options import RunSettings
+from irrun.runtime.request import CompiledModel
 
 __all__ = ["isolate_layer", "replay"]
 
@@ -24,7 +25,15 @@ Array = np.ndarray[Any, Any]
 
 
 def replay(
-    trace: Trace | str | os.PathLike[str], model: Model | CompiledModel | str | os.PathLike[str], layer: str
+    trace: Trace | str | os.PathLike[str],
+    model: Model | CompiledModel | str | os.PathLike[str],
+    layer: str,
+    *,
+    precision: str = "f32",
+    threads: int | None = None,
+    memory: int | str | None = None,
+    weights_memory: int | str | None = None,
+    timeout: float | None = None,
 ) -> dict[str, Array]:
     """Run one layer on its recorded inputs.
 
@@ -32,6 +41,11 @@ def replay(
         trace: The trace, or the path of its file.
         model: The model, or the path of its .xml file. It may differ from the one that was recorded.
         layer: The key of the layer, such as "conv1" or "loop[3]/lstm".
+        precision: As for `compile_model`, like the following.
+        threads: Number of threads.
+        memory: Memory of the values of the run.
+        weights_memory: Memory of decompressed weights.
+        timeout: Seconds that the run may take.
 
     Returns:
         The outputs by key.
@@ -40,9 +54,16 @@ def replay(
         InputError: The layer does not exist, or the trace does not contain one of its inputs.
         ExecutionError: The kernel failed.
     """
+    settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
     if not isinstance(trace, Trace):
         with Trace.open(trace) as opened:
-            return replay(opened, model, layer)
+            return _replay(opened, model, layer, settings)
+    return _replay(trace, model, layer, settings)
+
+
+def _replay(
+    trace: Trace, model: Model | CompiledModel | str | os.PathLike[str], layer: str, settings: RunSettings
+) -> dict[str, Array]:
     source = model.model if isinstance(model, CompiledModel) else model
     source = source if isinstance(source, Model) else read_model(source)
     table = KeyTable(source)
@@ -57,7 +78,7 @@ def replay(
         if prefix + key not in trace:
             raise InputError(f"the trace does not contain {prefix + key!r}, an input of {layer!r}")
         arguments.append(trace[prefix + key])
-    outputs = compile_model(part, optimize=False)(arguments).to_tuple()
+    outputs = settings.infer(settings.compile(part, optimize=False), arguments).to_tuple()
     return {prefix + table.get_value_key(target, i): value for i, value in enumerate(outputs)}
 
 

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from irrun.errors import InputError
 from irrun.runtime.program import Program
 
 __all__ = ["JIT_PACKED_BYTES", "BackgroundCompilation", "Jit", "is_installed", "resolve_jit"]
@@ -36,17 +37,19 @@ def resolve_jit(jit: Jit) -> bool | Literal["auto"]:
     """Return the option of a model: None stands for the environment variable IRRUN_JIT, or "auto".
 
     Raises:
-        ValueError: The value is unknown, or kernels cannot be compiled because llvmlite is not installed.
+        InputError: The value is unknown, or kernels cannot be compiled because llvmlite is not installed.
     """
+    is_from_environment = jit is None
     if jit is None:
         text = os.environ.get("IRRUN_JIT", "").strip().lower()
         if text not in VALUES:
-            raise ValueError(f"IRRUN_JIT is {text!r}, expected one of auto, on, off, 1, 0")
+            raise InputError(f"IRRUN_JIT is {text!r}, expected one of auto, on, off, 1, 0")
         jit = VALUES[text]
     if jit is True and not is_installed():
-        raise ValueError("compiled kernels require llvmlite: pip install irrun[jit]")
+        cause = "IRRUN_JIT is on; " if is_from_environment else ""
+        raise InputError(f"{cause}compiled kernels require llvmlite: pip install 'irrun[jit]'")
     if jit not in (True, False, "auto"):
-        raise ValueError(f"jit is {jit!r}, expected True, False or 'auto'")
+        raise InputError(f"jit is {jit!r}, expected True, False or 'auto'")
     return jit
 
 

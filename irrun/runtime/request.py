@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from irrun.element_types import ElementType
-from irrun.errors import ExecutionError, IrrunError
+from irrun.errors import ExecutionError, InputError, IrrunError
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES
 from irrun.garbage import pause_collection
 from irrun.ir.model import Model, TensorSpec, index_names, name_outputs
@@ -60,7 +60,7 @@ def compile_model(
     *,
     device_name: str = "CPU",
     check: bool = False,
-    weights_memory: int | None = None,
+    weights_memory: int | str | None = None,
     threads: int | None = None,
     operations: Sequence[Operation] = (),
     optimize: bool = True,
@@ -77,11 +77,11 @@ def compile_model(
         config: Properties of an OpenVINO device, which irrun does not have: None or empty.
         device_name: "CPU" or "AUTO", which have the same effect.
         check: Whether runs compare declared types and shapes with actual ones; see `InferRequest.mismatches`.
-        weights_memory: Maximum number of bytes of folded constants, most of which are decompressed weights. None
-            selects half of `memory`, or half of the memory that is available to the process. Values beyond the limit
-            are computed in each run and freed after their last use. 0 disables constant folding, and methods of
-            convolution that keep their filters in another form, up to 256 MiB in all. Integer weights of large
-            matrix products always stay compressed, because products of few rows are faster with them.
+        weights_memory: Maximum number of bytes of folded constants, most of which are decompressed weights, or a text
+            such as "2G". None selects half of `memory`, or half of the memory that is available to the process.
+            Values beyond the limit are computed in each run and freed after their last use. 0 disables constant
+            folding, and methods of convolution that keep their filters in another form, up to 256 MiB in all. Integer
+            weights of large matrix products always stay compressed, because products of few rows are faster with them.
         threads: Number of threads of a run; None for the value of the environment variable IRRUN_NUM_THREADS, or the
             number of cores. Results do not depend on it.
         operations: Custom operations for this model; they take precedence over registered ones.
@@ -104,26 +104,25 @@ def compile_model(
     Raises:
         UnsupportedError: The model has unsupported operations; the message lists all of them.
         ModelError: The file is invalid.
-        ValueError: `device_name` is not supported, `config` has properties, weights are passed for a model that was
-            read already, `threads` is not positive, `memory` is not a positive size, or `precision` is unknown.
+        InputError: `device_name` is not supported, `config` has properties, weights are passed for a model that was
+            read already, `threads` is not positive, `memory` is not a positive size, `precision` is unknown, or `jit`
+            is True and llvmlite is not installed. It is a `ValueError`.
     """
     if isinstance(weights, str) and _is_device(weights):
         device_name, weights = weights, None
     if isinstance(weights, Mapping):
         weights, config = None, weights
     if config:
-        raise ValueError(
+        raise InputError(
             f"properties of devices are not supported, found {', '.join(map(str, config))}; "
             "the options of irrun are the keyword arguments of compile_model"
         )
     if device_name not in DEVICES:
-        raise ValueError(f"device {device_name!r} is not supported, expected one of {', '.join(DEVICES)}")
-    if threads is not None and threads < 1:
-        raise ValueError(f"expected at least one thread, found {threads}")
+        raise InputError(f"device {device_name!r} is not supported, expected one of {', '.join(DEVICES)}")
     if not isinstance(model, Model):
         model = read_model(model, weights)
     elif weights is not None:
-        raise ValueError("weights can be passed with the path of a model only; pass them to read_model")
+        raise InputError("weights can be passed with the path of a model only; pass them to read_model")
     return CompiledModel(
         model,
         check=check,
@@ -168,7 +167,7 @@ class CompiledModel:
         model: Model,
         *,
         check: bool = False,
-        weights_memory: int | None = None,
+        weights_memory: int | str | None = None,
         threads: int | None = None,
         operations: Sequence[Operation] = (),
         optimize: bool = True,
@@ -178,9 +177,12 @@ class CompiledModel:
         keeps_output_types: bool = True,
     ) -> None:
         if precision not in PRECISIONS:
-            raise ValueError(f"unknown precision {precision!r}, expected one of {', '.join(PRECISIONS)}")
+            raise InputError(f"unknown precision {precision!r}, expected one of {', '.join(PRECISIONS)}")
         self.precision = precision
-        self.memory = None if memory is None else parse_size(str(memory))
+        self.memory = None if memory is None else _resolve_size("memory", memory)
+        if weights_memory is not None:
+            weights_memory = _resolve_size("weights_memory", weights_memory, accepts_zero=True)
+        self.threads = _resolve_threads(threads)
         self.model = model
         self.inputs = model.inputs
         self.outputs = model.outputs
@@ -190,7 +192,6 @@ class CompiledModel:
         self._output_names = index_names(self.outputs)
         if weights_memory is None:
             weights_memory = (get_available_memory() if self.memory is None else self.memory) // 2
-        self.threads = get_default_thread_count() if threads is None else threads
         jit = resolve_jit(jit)
         with use_threads(self.threads):
             with pause_collection():
@@ -467,6 +468,8 @@ class InferRequest:
             ExecutionError: A kernel failed. The variables keep the values from before the run.
             TimeLimitError: The run took longer than `timeout`. It is an `ExecutionError`.
         """
+        if timeout is not None and not timeout >= 0:
+            raise InputError(f"timeout is {timeout!r}, expected a number of seconds")
         state = self._state
         state.timeout = timeout
         start = perf_counter()
@@ -566,6 +569,31 @@ class InferRequest:
                 f"out of memory; sizes of the outputs in bytes: {sizes}", path=compiled.model.path
             ) from None
         return owned
+
+
+def _resolve_size(name: str, size: int | str, *, accepts_zero: bool = False) -> int:
+    """Return a number of bytes.
+
+    Raises:
+        InputError: It is not a positive size, nor 0 where that is accepted.
+    """
+    try:
+        return 0 if accepts_zero and str(size) == "0" else parse_size(str(size))
+    except ValueError:
+        raise InputError(f"{name} is {size!r}, expected a number of bytes or a size such as '800M' or '2G'") from None
+
+
+def _resolve_threads(threads: int | None) -> int:
+    """Return the number of threads of runs.
+
+    Raises:
+        InputError: It is not a positive integer.
+    """
+    if threads is None:
+        return get_default_thread_count()
+    if not isinstance(threads, (int, np.integer)) or isinstance(threads, bool) or threads < 1:
+        raise InputError(f"threads is {threads!r}, expected at least one thread")
+    return int(threads)
 
 
 def _declare_variable(program: Program, instruction: Instruction) -> tuple[Declaration, Array | None]:

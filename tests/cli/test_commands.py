@@ -58,7 +58,7 @@ def test_compiled_kernels_without_llvm_are_refused(model, capsys, monkeypatch):
     monkeypatch.setattr("irrun.runtime.compilation.is_installed", lambda: False)
     code, _, err = call(capsys, model, "-i", "ones", "--jit", "on")
     assert code == 2
-    assert err == "irrun: compiled kernels require llvmlite: pip install irrun[jit] (see: irrun run --help)\n"
+    assert err == "irrun: compiled kernels require llvmlite: pip install 'irrun[jit]' (see: irrun run --help)\n"
     assert call(capsys, model, "-i", "ones", "--jit", "off")[0] == 0
 
 

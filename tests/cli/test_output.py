@@ -196,13 +196,13 @@ def test_run_states_the_written_files_the_trace_and_the_declarations(folder, cap
 
 def test_weights_memory_and_jit_are_passed_to_the_model(folder, capsys, monkeypatch):
     options = []
-    compile_model = irrun.compile_model
+    compiled_model = irrun.CompiledModel
 
     def record(*arguments, **keywords):
         options.append(keywords["weights_memory"])
-        return compile_model(*arguments, **keywords)
+        return compiled_model(*arguments, **keywords)
 
-    monkeypatch.setattr(irrun, "compile_model", record)
+    monkeypatch.setattr("irrun.runtime.request.CompiledModel", record)
     dump = ("--dump", "new/values")
     for arguments in (
         (),

@@ -317,7 +317,7 @@ def test_output_that_a_reference_does_not_have_is_missing():
 def test_precision_and_source_of_traces_are_stated(tmp_path):
     path = write(tmp_path, chain("Relu", "Exp"))
     x = np.ones((2, 3), np.float32)
-    trace = record(path, x, tmp_path / "run.trace", max_bytes=48, precision="bf16")
+    trace = record(path, x, tmp_path / "run.trace", max_bytes=48, recorded_precision="bf16")
     for reference in (trace, tmp_path / "run.trace"):
         result = compare(path, reference, x)
         assert result.reference == str(tmp_path / "run.trace")

@@ -541,7 +541,7 @@ def test_index_describes_the_run(tmp_path):
     model = irrun.read_model(path)
     model.path = None
     assert record(model, X).index["model"]["path"] is None
-    assert record(path, X, precision="bf16").precision == "bf16"
+    assert record(path, X, recorded_precision="bf16").precision == "bf16"
     wide = irrun.compile_model(path, optimize=False, precision="f64")
     assert record(wide, X).precision == "f64"
     trace = record(path, X)

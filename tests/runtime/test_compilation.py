@@ -132,7 +132,7 @@ def test_compiled_kernels_require_llvm(monkeypatch):
     monkeypatch.setattr(compilation, "is_installed", lambda: False)
     assert resolve_jit("auto") == "auto"
     assert resolve_jit(False) is False
-    with pytest.raises(ValueError, match=r"compiled kernels require llvmlite: pip install irrun\[jit\]"):
+    with pytest.raises(ValueError, match=r"^compiled kernels require llvmlite: pip install 'irrun\[jit\]'"):
         resolve_jit(True)
     monkeypatch.setattr(compilation, "is_installed", lambda: True)
     assert resolve_jit(True) is True

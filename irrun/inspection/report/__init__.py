@@ -28,6 +28,11 @@ def make_report(
     comparison: Comparison | None = None,
     channels: str = "BGR",
     observers: Sequence[Observer] = (),
+    precision: str = "f32",
+    threads: int | None = None,
+    memory: int | str | None = None,
+    weights_memory: int | str | None = None,
+    timeout: float | None = None,
 ) -> str:
     """Run a model and return a report: a self-contained page that shows its layers and their values.
 
@@ -39,6 +44,11 @@ def make_report(
         comparison: The comparison, if it exists already.
         channels: The order of the channels of images: "BGR" or "RGB".
         observers: Observers that are called first, in all runs.
+        precision: As for `compile_model`, like the following; not used for a compiled model.
+        threads: Number of threads.
+        memory: Memory of the values of a run.
+        weights_memory: Memory of decompressed weights.
+        timeout: Seconds that each run may take.
 
     Returns:
         The page as HTML. If the run failed, it shows the error and the values before it.
@@ -58,5 +68,10 @@ def make_report(
         comparison=comparison,
         channels=channels,
         observers=observers,
+        precision=precision,
+        threads=threads,
+        memory=memory,
+        weights_memory=weights_memory,
+        timeout=timeout,
     )
     return render_page(report.to_json(), report.title)

@@ -24,6 +24,7 @@ from irrun.ir.model import Model
 from irrun.ir.reader import read_model
 from irrun.runtime.executor import Observer
 from irrun.runtime.inputs import Inputs, collect_inputs
+from irrun.runtime.options import RunSettings
 from irrun.runtime.request import CompiledModel
 
 __all__ = ["Report", "Source", "collect_report"]
@@ -134,6 +135,11 @@ def collect_report(
     comparison: Comparison | None = None,
     channels: str = "BGR",
     observers: Sequence[Observer] = (),
+    precision: str = "f32",
+    threads: int | None = None,
+    memory: int | str | None = None,
+    weights_memory: int | str | None = None,
+    timeout: float | None = None,
 ) -> Report:
     """Run a model and collect the data of a report.
 
@@ -145,6 +151,11 @@ def collect_report(
         comparison: The comparison, if it exists already.
         channels: The order of the channels of images: "BGR" or "RGB".
         observers: Observers that are called first, in all runs.
+        precision: As for `compile_model`, like the following; not used for a compiled model.
+        threads: Number of threads.
+        memory: Memory of the values of a run.
+        weights_memory: Memory of decompressed weights.
+        timeout: Seconds that each run may take.
 
     Returns:
         The data. If the run failed, they contain the error and the values before it.
@@ -153,7 +164,8 @@ def collect_report(
         InputError: The inputs do not match the model, or the reference does not exist.
         IrrunError: The model is invalid, or the comparison failed.
     """
-    compiled, source = _compile(model)
+    settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    compiled, source = _compile(model, settings)
     structure = Structure(source)
     collector = Collector(structure)
     report = Report(structure, collector, channels=channels, comparison=comparison)
@@ -164,22 +176,38 @@ def collect_report(
             report.error = IrrunError(trace.error)
     else:
         arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
-        _run(report, compiled, arguments, observers)
+        _run(report, compiled, arguments, observers, settings)
     top_level = [collector.records.get(structure.numbers.get(id(n), -1), {}).get("") for n in source.graph.layers]
     report.seconds = sum(record.get("seconds", 0.0) for record in top_level if record)
     if reference is not None and report.error is None:
         arguments = arguments if arguments is not None or trace is None else trace.get_inputs()
-        report.comparison = compare(source, reference, arguments, observers=observers)
+        report.comparison = compare(
+            source,
+            reference,
+            arguments,
+            observers=observers,
+            precision=precision,
+            threads=threads,
+            memory=memory,
+            weights_memory=weights_memory,
+            timeout=timeout,
+        )
     return report
 
 
-def _run(report: Report, compiled: CompiledModel, arguments: Sequence[Array], observers: Sequence[Observer]) -> None:
+def _run(
+    report: Report,
+    compiled: CompiledModel,
+    arguments: Sequence[Array],
+    observers: Sequence[Observer],
+    settings: RunSettings,
+) -> None:
     collector = report.collector
     for spec, value in zip(compiled.inputs, arguments, strict=True):
         collector.add(spec.layer, [value])
     start = perf_counter()
     try:
-        compiled.create_infer_request().infer(list(arguments), observers=[*observers, collector])
+        settings.infer(compiled, list(arguments), [*observers, collector])
     except IrrunError as error:
         report.error = error
         return
@@ -187,15 +215,15 @@ def _run(report: Report, compiled: CompiledModel, arguments: Sequence[Array], ob
         report.notes.append("Times are those of one run in which all values were collected.")
         return
     timer = Timer(report.structure)
-    compiled.create_infer_request().infer(list(arguments), observers=[*observers, timer])
+    settings.infer(compiled, list(arguments), [*observers, timer])
     timer.apply(collector.records)
 
 
-def _compile(model: Source) -> tuple[CompiledModel, Model]:
+def _compile(model: Source, settings: RunSettings) -> tuple[CompiledModel, Model]:
     if isinstance(model, CompiledModel):
         return model, model.model
     source = model if isinstance(model, Model) else read_model(model)
-    return CompiledModel(source, optimize=False), source
+    return settings.compile(source, optimize=False), source
 
 
 def _describe_reference(comparison: Comparison) -> dict[str, Any]:

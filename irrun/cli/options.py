@@ -1,0 +1,248 @@
+"""The options of all commands that run a model: its files, inputs, shapes and the settings of runs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from irrun.cli import RunOption
+from irrun.cli.imports import import_option
+from irrun.cli.inputs import (
+    InputOptions,
+    ShapeOptions,
+    add_options,
+    input_options,
+    parse_size,
+    precision_option,
+    shape_options,
+    threads_option,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from irrun.ir.model import Model
+    from irrun.runtime.options import RunSettings
+    from irrun.runtime.request import CompiledModel
+
+__all__ = ["RunOptions", "get_keywords", "run_options", "setting_options"]
+
+PLAIN_HELP = "auto or off: this command always computes values with the plain kernels."
+JIT_HELP = (
+    "Whether kernels are compiled for the processor, which requires the extra jit.  [default: IRRUN_JIT, or auto]"
+)
+
+timeout_option = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="End each run of the model after this time, with an error.",
+    cls=RunOption,
+)
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the command line says about the runs of a model.
+
+    Attributes:
+        inputs: The inputs and the weights.
+        shapes: The shapes of inputs.
+        settings: How the model is compiled and run.
+    """
+
+    inputs: InputOptions
+    shapes: ShapeOptions
+    settings: RunSettings
+
+    @property
+    def weights(self) -> Path | None:
+        """The .bin file, or None for the one next to the model."""
+        return self.inputs.weights
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that each run may take, or None."""
+        return self.settings.timeout
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The settings as keyword arguments of functions such as `irrun.inspection.compare`."""
+        return get_keywords(self.settings)
+
+    def read_model(self, path: Path) -> Model:
+        """Read a model and apply `--shape` and `--batch`.
+
+        Args:
+            path: The .xml file.
+
+        Raises:
+            click.BadParameter: A shape does not fit the model.
+            IrrunError: See `irrun.read_model`.
+        """
+        import irrun
+
+        self.inputs.create_load_options()  # reports mistakes before a large file is read
+        model = irrun.read_model(path, self.inputs.weights)
+        self.shapes.apply(model)
+        return model
+
+    def compile(self, model: Model, *, optimize: bool = True, **others: Any) -> CompiledModel:
+        """Compile a model.
+
+        Args:
+            model: The model.
+            optimize: Whether runs without observers use specialized kernels.
+            others: More arguments of `CompiledModel`.
+
+        Raises:
+            IrrunError: See `compile_model`.
+        """
+        return self.settings.compile(model, optimize=optimize, **others)
+
+    def load_inputs(self, model: Model) -> dict[str | int, np.ndarray[Any, Any]]:
+        """Load the inputs of one run.
+
+        Args:
+            model: The model.
+
+        Raises:
+            InputError: A name is unknown, a value cannot be read, or an input is missing.
+        """
+        return self.inputs.load(model.inputs)
+
+    def load_input_sets(self, model: Model) -> list[dict[str | int, np.ndarray[Any, Any]]]:
+        """Load the inputs of several runs: an input that is passed again starts the next one.
+
+        Args:
+            model: The model.
+
+        Raises:
+            InputError: A name is unknown, a value cannot be read, or an input is missing.
+        """
+        return self.inputs.load_sets(model.inputs)
+
+
+def get_keywords(settings: RunSettings) -> dict[str, Any]:
+    """Return settings as keyword arguments of functions that run the plain kernels, such as `compare`.
+
+    Args:
+        settings: The settings.
+    """
+    return {name: value for name, value in vars(settings).items() if name != "jit"}
+
+
+def run_options(*, is_plain: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options that all commands which run a model share.
+
+    These are `--input`, `--weights`, `--seed`, `--layout`, `--channels`, `--mean`, `--scale`, `--shape`, `--batch`,
+    `--precision`, `--jit`, `--threads`, `--memory`, `--weights-memory`, `--timeout` and `--import`.
+
+    Args:
+        is_plain: Whether the command shows intermediate values, which the plain kernels compute.
+
+    Returns:
+        A decorator of a function with a parameter `options`, which is passed a `RunOptions`.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def run(inputs: InputOptions, shapes: ShapeOptions, settings: RunSettings, **others: Any) -> Any:
+            return command(options=RunOptions(inputs, shapes, settings), **others)
+
+        return input_options(shape_options(setting_options(is_plain=is_plain)(run)))
+
+    return decorate
+
+
+def setting_options(
+    *, is_plain: bool = False, is_run: bool = True
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of runs.
+
+    These are `--precision`, `--jit`, `--threads`, `--memory`, `--weights-memory`, `--timeout` and `--import`.
+
+    Args:
+        is_plain: Whether the command shows intermediate values, which the plain kernels compute.
+        is_run: Whether the command runs the model. Otherwise, there is no `--timeout`.
+
+    Returns:
+        A decorator of a function with a parameter `settings`, which is passed a `RunSettings`.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def run(
+            precision: str,
+            jit: str | None,
+            threads: int | None,
+            memory: str | None,
+            weights_memory: str | None,
+            timeout: float | None = None,
+            **others: Any,
+        ) -> Any:
+            from irrun.runtime.options import RunSettings
+
+            settings = RunSettings(
+                precision,
+                threads,
+                parse_size(memory, "--memory"),
+                parse_size(weights_memory, "--weights-memory", accepts_zero=True),
+                _parse_jit(jit, is_plain),
+                timeout,
+            )
+            return command(settings=settings, **others)
+
+        options = [
+            precision_option,
+            click.option(
+                "--jit",
+                type=click.Choice(["auto", "on", "off"]),
+                help=PLAIN_HELP if is_plain else JIT_HELP,
+                cls=RunOption,
+            ),
+            threads_option,
+            click.option(
+                "--memory",
+                metavar="SIZE",
+                help="Memory that the values of a run may take, such as 800M or 2G.  [default: what the machine has "
+                "left]",
+                cls=RunOption,
+            ),
+            click.option(
+                "--weights-memory",
+                metavar="SIZE",
+                help="Memory that decompressed weights may take, such as 800M or 2G, or 0 to decompress them while the "
+                "model runs.  [default: half of what the machine has left]",
+                cls=RunOption,
+            ),
+            *([timeout_option] if is_run else []),
+            import_option,
+        ]
+        return add_options(options, run)
+
+    return decorate
+
+
+def _parse_jit(text: str | None, is_plain: bool) -> Any:
+    """Return the value of the option --jit.
+
+    Raises:
+        click.UsageError: The value does not apply, or llvmlite is not installed.
+    """
+    from irrun.errors import InputError
+    from irrun.runtime.compilation import VALUES, resolve_jit
+
+    if is_plain and text == "on":
+        raise click.UsageError("--jit on does not apply: this command computes values with the plain kernels")
+    if text is None:
+        return None
+    try:
+        return resolve_jit(VALUES[text])
+    except InputError as error:
+        raise click.UsageError(str(error)) from None

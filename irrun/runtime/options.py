@@ -1,0 +1,75 @@
+"""How models are compiled and run: the options that all functions which run a model share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from irrun.ir.model import Model
+    from irrun.runtime.compilation import Jit
+    from irrun.runtime.executor import Observer
+    from irrun.runtime.inputs import Inputs
+    from irrun.runtime.request import CompiledModel, Outputs
+
+__all__ = ["DEFAULT_SETTINGS", "RunSettings"]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How models are compiled and run. The names and meanings are those of `compile_model` and `InferRequest.infer`.
+
+    Attributes:
+        precision: Precision of computations.
+        threads: Threads of a run.
+        memory: Memory of the values of a run.
+        weights_memory: Memory of decompressed weights.
+        jit: Whether kernels are compiled for the processor.
+        timeout: Seconds that each run may take.
+    """
+
+    precision: str = "f32"
+    threads: int | None = None
+    memory: int | str | None = None
+    weights_memory: int | str | None = None
+    jit: Jit = None
+    timeout: float | None = None
+
+    def compile(self, model: Model, *, optimize: bool = True, **others: Any) -> CompiledModel:
+        """Compile a model.
+
+        Args:
+            model: The model.
+            optimize: Whether runs without observers use specialized kernels.
+            others: More arguments of `CompiledModel`; they replace what is set here.
+
+        Raises:
+            IrrunError: See `compile_model`.
+        """
+        from irrun.runtime.request import CompiledModel
+
+        arguments: dict[str, Any] = {
+            "precision": self.precision,
+            "threads": self.threads,
+            "memory": self.memory,
+            "weights_memory": self.weights_memory,
+            "jit": self.jit if optimize else False,
+        }
+        return CompiledModel(model, optimize=optimize, **(arguments | others))
+
+    def infer(self, compiled: CompiledModel, inputs: Inputs, observers: Sequence[Observer] = ()) -> Outputs:
+        """Run a compiled model once, with new variables.
+
+        Args:
+            compiled: The model.
+            inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
+            observers: Called after each instruction.
+
+        Raises:
+            IrrunError: See `InferRequest.infer`.
+        """
+        return compiled.create_infer_request().infer(inputs, observers=observers, timeout=self.timeout)
+
+
+DEFAULT_SETTINGS = RunSettings()
