@@ -64,15 +64,15 @@ def get_default_thread_count() -> int:
     """Return the number of threads of a run: that of an environment variable, or of the cores.
 
     Raises:
-        InputError: IRRUN_NUM_THREADS is not a positive number. Other variables belong to other programs, so they are
+        InputError: IRRUN_NUM_THREADS is not a number. 0 is the same as no value. Other variables belong to other programs, so they are
             ignored if irrun does not understand them.
     """
     for name in VARIABLES:
         value = os.environ.get(name, "").split(",")[0].strip()
         if value.isdecimal() and len(value) < 10 and int(value) > 0:
             return int(value)
-        if value and name == VARIABLES[0]:
-            raise InputError(f"{name} is {os.environ[name]!r}, expected a positive number of threads")
+        if value.strip("0") and name == VARIABLES[0]:
+            raise InputError(f"{name} is {os.environ[name]!r}, expected a number of threads")
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:

@@ -592,7 +592,7 @@ def _resolve_threads(threads: int | None) -> int:
     if threads is None:
         return get_default_thread_count()
     if not isinstance(threads, (int, np.integer)) or isinstance(threads, bool) or threads < 1:
-        raise InputError(f"threads is {threads!r}, expected at least one thread")
+        raise InputError(f"threads: expected at least one thread, found {threads!r}")
     return int(threads)
 
 
