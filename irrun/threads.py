@@ -64,7 +64,7 @@ def get_default_thread_count() -> int:
     """Return the number of threads of a run: that of an environment variable, or of the cores.
 
     Raises:
-        InputError: IRRUN_NUM_THREADS is not a number. 0 is the same as no value. Other variables belong to other programs, so they are
+        InputError: IRRUN_NUM_THREADS is not a number. 0 is the same as no value. Variables of other programs are
             ignored if irrun does not understand them.
     """
     for name in VARIABLES:
