@@ -3,14 +3,50 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from skips import count_reasons, describe_skips
 
 # Compiled kernels round differently. Tests that compare bits run without them, unless the variable is set.
 os.environ.setdefault("IRRUN_JIT", "off")
 
 SHARED = Path(__file__).parents[2] / "shared"
+#: The number of deselected tests that are marked as slow.
+SLOW = pytest.StashKey[int]()
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    """Count slow tests that are not run since the options do not ask for them."""
+    if items and not items[0].config.option.keyword and items[0].config.option.markexpr == "not slow":
+        stash = items[0].config.stash
+        stash[SLOW] = stash.get(SLOW, 0) + sum(item.get_closest_marker("slow") is not None for item in items)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Tell the process that prints how many slow tests this worker did not run."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["slow"] = session.config.stash.get(SLOW, 0)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Note how many slow tests a worker did not run; all workers collect the same tests."""
+    node.config.stash[SLOW] = getattr(node, "workeroutput", {}).get("slow", 0)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> Iterator[None]:
+    """End with what was skipped, and how to run it."""
+    yield
+    reasons = count_reasons(terminalreporter.stats.get("skipped", []))
+    lines = describe_skips(reasons, config.stash.get(SLOW, 0))
+    if lines:
+        terminalreporter.ensure_newline()
+        terminalreporter.write_line("\n".join(lines), yellow=True)
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +54,7 @@ def data() -> Path:
     """Return the folder of real models next to the checkout; skip the test if it is missing."""
     folder = SHARED / "data"
     if not folder.is_dir():
-        pytest.skip("the real models are not available")
+        pytest.skip("the real models are not in ../shared/data")
     return folder
 
 

@@ -17,7 +17,7 @@ def network_path(data: Path) -> Path:
     """Return a detector of IR v3."""
     path = data / "face-detection-retail-0004" / "ir3" / "model.xml"
     if not path.is_file():
-        pytest.skip("the real models are not available")
+        pytest.skip("the real models are not in ../shared/data")
     return path
 
 
