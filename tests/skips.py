@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -33,6 +34,8 @@ INSTALLATION = {
 #: Packages of the extra `test` itself.
 TESTS = ("hypothesis", "ipykernel", "mpmath", "mypy", "nbclient", "nbformat", "onnx")
 INSTALLATION |= dict.fromkeys(TESTS, ("packages of the tests", "pip install -e '.[test]'"))
+if sys.version_info < (3, 11):
+    INSTALLATION["zarr"] = ("Zarr 3", "install Python 3.11 or later")
 
 _PACKAGE = re.compile(r"could not import '([\w.]+)'|\b(\w+) is not installed$|requires (\w+)$")
 

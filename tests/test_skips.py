@@ -28,7 +28,7 @@ def test_packages_of_one_extra_share_a_line():
             ("test", "llvmlite is not installed"): 1040,
             ("file", "could not import 'llvmlite.binding': No module named 'llvmlite'"): 2,
             ("test", "could not import 'dask': No module named 'dask'"): 1,
-            ("file", "could not import 'zarr': No module named 'zarr'"): 2,
+            ("file", "could not import 'distributed': No module named 'distributed'"): 2,
             ("test", "ResNet-50 is not built, and building it requires torch"): 1,
             ("test", "requires Linux 5.14"): 2,
         }

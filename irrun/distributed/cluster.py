@@ -10,6 +10,7 @@ import base64
 import importlib.util
 import os
 import pickle
+import platform
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,6 +28,8 @@ PRELOADED_JOB = "IRRUN_PRELOADED_JOB"
 def check_is_installed() -> None:
     """Raise an InputError if Dask or Zarr is not installed."""
     missing = [name for name in ("dask", "distributed", "zarr") if importlib.util.find_spec(name) is None]
+    if missing == ["zarr"] and sys.version_info < (3, 11):
+        raise InputError(f"mapping requires Zarr 3 and Python 3.11 or later, found Python {platform.python_version()}")
     if missing:
         raise InputError(f"mapping requires {', '.join(missing)}: pip install 'irrun[dask]'")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -218,14 +219,22 @@ def test_size_of_zero_is_refused_where_it_means_nothing(model, capsys):
     assert call(capsys, model, "-i", "ones", "--weights-memory", "0")[0] == 0
 
 
-def test_mapping_without_its_libraries_is_reported(model, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        ((3, 11, 0), "mapping requires zarr: pip install 'irrun[dask]'"),
+        ((3, 10, 9), "mapping requires Zarr 3 and Python 3.11 or later, found Python "),
+    ],
+)
+def test_mapping_without_its_libraries_is_reported(version, message, model, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("distributed")
     np.save(tmp_path / "x.npy", np.ones((4, 2, 3), np.float32))
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "zarr" else find_spec(name, *a))
+    monkeypatch.setattr("irrun.distributed.cluster.sys", SimpleNamespace(version_info=version))
     code, _, err = call(capsys, "map", model, tmp_path / "x.npy", "-o", tmp_path / "r.zarr")
     assert (code, err.count("\n")) == (2, 1)
-    assert "mapping requires" in err
-    assert "zarr: pip install 'irrun[dask]'" in err
+    assert message in err
     assert not (tmp_path / "r.zarr").exists()
 
 

@@ -53,7 +53,9 @@ def test_special_values_and_other_cases_are_left_to_the_plain_kernel():
     sizes, axes = np.array([6, 6]), np.array([2, 3])
     x = make_floats((1, 2, 4, 4), special=True)
     check("Interpolate-11", [x, sizes, axes], options, compare=compare)
-    check("Interpolate-11", [x.astype(np.float16), sizes, axes], options)
+    with np.errstate(over="ignore"):
+        rounded = x.astype(np.float16)
+    check("Interpolate-11", [rounded, sizes, axes], options)
     check("Interpolate-11", [make_floats((1, 2, 4, 4)), sizes, np.array([1, 3])], options, compare=compare)
     check("Interpolate-11", [make_floats((1, 2, 4, 4)), np.array([0, 6]), axes], options, compare=compare)
     check("Interpolate-11", [make_floats((1, 2, 4, 4)), sizes[:1], axes], options, compare=compare)

@@ -172,6 +172,7 @@ def test_scattered_elements_are_reduced_in_order(axis, use_init_val, dtype, redu
     np.testing.assert_allclose(result, expected.astype(dtype), rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # runs ignore them
 @pytest.mark.parametrize(("reduction", "best"), [("min", 1.0), ("max", 7.0)])
 def test_nan_is_ignored_in_the_operand_of_the_reference(reduction, best) -> None:
     data, indices = np.array([np.nan, 1, 7], F32), np.array([0, 0, 1, 2])
@@ -494,6 +495,7 @@ def test_intersections_of_rotated_boxes_are_polygons(shift: tuple[float, float])
 # Small functions
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # runs ignore them
 @pytest.mark.parametrize(
     ("source", "value", "expected"),
     [

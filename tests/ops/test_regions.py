@@ -193,6 +193,7 @@ def test_size_of_the_result_may_be_in_a_list() -> None:
     np.testing.assert_array_equal(given, expected)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # runs ignore them
 @pytest.mark.parametrize("scale", [1.0, 0.6])
 def test_position_sensitive_average_takes_a_channel_per_bin(scale: float) -> None:
     inverted = np.array([[1, 5, 5, 2, 1], [0, 5, 1, 2, 4]], F32)
@@ -243,6 +244,7 @@ def test_position_sensitive_samples_take_a_channel_per_sub_bin(size: int) -> Non
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # runs ignore them
 @pytest.mark.parametrize("classes", [0, 1, 2])
 def test_deformable_pooling_moves_its_bins(classes: int) -> None:
     rng = np.random.default_rng(2)
