@@ -38,16 +38,17 @@ def command(
     FakeQuantize layers that clip values, and channels that are zero or constant over all inputs. An input that is
     passed again starts another run. The exit code is 1 if there are errors.
     """
-    from irrun.cli.progress import show_progress
+    from irrun.cli.progress import ProgressLine
     from irrun.cli.tables import print_table
     from irrun.errors import to_one_line
     from irrun.inspection.checks import check
 
+    progress = ProgressLine(model.name)
     source = options.read_model(model)
     compiled = options.compile(source, optimize=False)
     sets = options.load_input_sets(source)
-    with show_progress(model.name) as observers:
-        report = check(compiled, input_sets=sets, target_type=target_type, observers=observers, timeout=options.timeout)
+    with progress:
+        report = check(compiled, input_sets=sets, target_type=target_type, timeout=options.timeout)
     if as_json:
         click.echo(json.dumps(report.to_json()))
     elif not report.findings:

@@ -70,21 +70,22 @@ def command(
     ordinary run. With --cure, an input that is passed again is part of another run. The exit code is 0 if the model
     agrees, 1 if it differs, and 2 after an error.
     """
-    from irrun.cli.progress import show_progress
+    from irrun.cli.progress import ProgressLine
     from irrun.inspection.compare import compare
 
     if cure is not None and not reference.lower().endswith(".xml"):
         raise click.BadParameter(f"--cure requires another IR (other.xml), found {reference!r}", param_hint="WITH")
+    progress = ProgressLine(model.name)
     source = options.read_model(model)
     sets = options.load_input_sets(source)
-    with show_progress(model.name) as observers:
-        result = compare(source, reference, sets[0], factor=tolerance, observers=observers, **options.keywords)
+    with progress:
+        result = compare(source, reference, sets[0], factor=tolerance, **options.keywords)
     if as_json and cure is None:
         click.echo(json.dumps(result.to_json()))
     elif not as_json:
         _print_comparison(result, model, layers, show_all, sort)
     if cure is not None:
-        _cure(source, reference, sets, cure, result, as_json, options)
+        _cure(source, reference, sets, cure, result, as_json, options, model.name)
     if not result.agrees:
         raise click.exceptions.Exit(1)
 
@@ -97,11 +98,14 @@ def _cure(
     result: Comparison,
     as_json: bool,
     options: RunOptions,
+    title: str,
 ) -> None:
+    from irrun.cli.progress import ProgressLine
     from irrun.errors import escape_unprintable
     from irrun.inspection.cure import find_cure
 
-    cure = find_cure(source, reference, sets, count, **options.keywords)
+    with ProgressLine(title):
+        cure = find_cure(source, reference, sets, count, **options.keywords)
     if as_json:
         click.echo(json.dumps({**result.to_json(), "cure": cure.to_json()}))
         return

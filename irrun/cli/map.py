@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import deque
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
@@ -15,9 +14,13 @@ from irrun.cli.imports import import_and_pass_option
 from irrun.cli.inputs import complete_files, image_options, parse_numbers, parse_size, precision_option
 
 if TYPE_CHECKING:
+    from irrun.cli.progress import ProgressLine
     from irrun.distributed import Progress
 
 __all__ = ["command"]
+
+#: Seconds over which the speed is measured.
+WINDOW = 30.0
 
 
 @click.command(
@@ -69,6 +72,7 @@ def command(
     INPUTS is a folder or a pattern of images, .npy and .npz files, or an array (.npy, .zarr) whose first axis counts
     samples. A run that was stopped continues where it was.
     """
+    from irrun.cli.progress import ProgressLine
     from irrun.data.image import ImageOptions
     from irrun.distributed import MapOptions, map_inputs
     from irrun.errors import to_one_line
@@ -84,10 +88,10 @@ def command(
         precision=precision,
         imports=tuple(map(str, files)),
     )
-    with _show_progress() as progress:
+    with ProgressLine(model.name) as line:
         errors = map_inputs(
-            model, inputs, output, options, scheduler=scheduler, workers=workers, progress=progress
-        )  # fmt: skip
+            model, inputs, output, options, scheduler=scheduler, workers=workers, progress=_show_inputs(line)
+        )
     for name, message in errors.items():
         shown = message if message.startswith(name) else f"{name}: {message}"
         click.echo(f"skipped {to_one_line(shown)}", err=True)
@@ -97,21 +101,20 @@ def command(
         raise click.exceptions.Exit(1)
 
 
-@contextmanager
-def _show_progress() -> Iterator[Progress | None]:
-    """Yield what shows a progress bar with rate and time left on a terminal, or None."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def _show_inputs(line: ProgressLine) -> Progress:
+    """Return a function that shows the number of inputs, how many of them take a second, and the time left."""
+    from irrun.cli.progress import format_duration
 
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=None, rate="")
+    history: deque[tuple[float, int]] = deque()
 
-        def update(finished: int, count: int) -> None:
-            speed = bar.tasks[0].speed
-            bar.update(task, completed=finished, total=count, rate=f"{speed:.1f}/s" if speed else "")
+    def update(finished: int, count: int) -> None:
+        now = monotonic()
+        history.append((now, finished))
+        while history[0][0] < now - WINDOW and len(history) > 2:
+            history.popleft()
+        start, first = history[0]
+        speed = (finished - first) / (now - start) if finished > first else 0.0
+        left = f", {format_duration((count - finished) / speed)} left" if speed and finished < count else ""
+        line.update(f"{speed:.1f}/s{left}" if speed else "", finished, count, "inputs")
 
-        yield update
+    return update

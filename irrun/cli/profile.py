@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,6 +95,7 @@ def command(
 
     Without --json and --csv, -o writes CSV if the file ends in .csv, else JSON.
     """
+    from irrun.cli.progress import ProgressLine
     from irrun.errors import to_one_line
     from irrun.inspection.profile import profile
 
@@ -107,12 +106,15 @@ def command(
     if output is not None and not (as_json or as_csv):
         as_csv = output.suffix.lower() == ".csv"
         as_json = not as_csv
+    progress = ProgressLine(model.name)
     source = options.read_model(model)
     _check_outputs([p for p in (chrome, output) if p], [model, options.weights or model.with_suffix(".bin")])
     compiled = options.compile(source, optimize=not plain)
     arrays = options.load_inputs(source)
-    with _show_progress(model.name) as progress:
-        result = profile(compiled, arrays, runs=runs, against=against, progress=progress, timeout=options.timeout)
+    with progress:
+        result = profile(
+            compiled, arrays, runs=runs, against=against, progress=progress.update, timeout=options.timeout
+        )
     if chrome is not None:
         result.save_chrome(chrome)
     if as_json or as_csv:
@@ -182,18 +184,3 @@ def _write(path: Path, text: str) -> None:
             file.write(text.encode("utf-8", "surrogatepass"))
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-@contextmanager
-def _show_progress(title: str) -> Iterator[Callable[[str], None] | None]:
-    """Yield a function that shows the current step on stderr; None if stderr is not a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.text import Text
-
-    from irrun.errors import to_one_line
-
-    with Console(stderr=True).status("") as status:
-        yield lambda step: status.update(Text(to_one_line(f"{title}: {step}"), no_wrap=True, overflow="ellipsis"))

@@ -1,66 +1,230 @@
-"""A progress line for long runs on a terminal."""
+"""A line on the terminal that shows how far a long command is.
+
+Another thread draws it a few times per second, from what `irrun.activity` says. What runs is the same as without it.
+It consists of printable characters and carriage returns only, so that a terminal is left as it was found, however the
+process ends.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, TextIO
 
+import click
+
+from irrun.activity import Step, find_step
+from irrun.cli.terminal import can_encode, find_width, measure_width, shorten_middle
 from irrun.errors import to_one_line
-from irrun.ir.graph import Layer
-from irrun.runtime.executor import Observer, Scope
 
-__all__ = ["show_progress"]
+__all__ = ["ProgressLine", "format_duration", "format_step"]
 
-#: Seconds after which the progress line appears.
-DELAY = 0.7
+#: Seconds after which the line appears, and between two drawings.
+DELAY, INTERVAL = 0.7, 0.2
+#: Characters of the bar by the least width of the line, the widest first.
+BAR_WIDTHS = {100: 20, 60: 10}
+#: Columns that stay free, for the characters ^C that a terminal adds.
+MARGIN = 3
+#: Characters that the title and names keep at least.
+MIN_NAME = 8
 
 
-@contextmanager
-def show_progress(title: str) -> Iterator[list[Observer]]:
-    """Yield the observers that show a progress line on stderr; none if stderr is not a terminal.
+class ProgressLine:
+    """A progress line on stderr, from its creation until it is closed.
+
+    Nothing is drawn if stderr is not a terminal, if the terminal cannot move the cursor (TERM=dumb), or if NO_COLOR
+    asks for plain text. The line is also closed with the context of the command, before an error is reported.
 
     Args:
-        title: Text at the start of the line.
+        title: The text at the start of the line.
     """
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield []
-        return
-    line = _ProgressLine(title)
-    try:
-        yield [line]
-    finally:
-        line.close()
-
-
-class _ProgressLine:
-    """An observer that shows the number of executed layers and the last of them."""
 
     def __init__(self, title: str) -> None:
-        self.title = title
-        self.count = 0
-        self.start = monotonic()
-        self.status: Any = None
+        self.is_enabled = _is_drawable(sys.stderr)
+        self._title = title
+        self._start = monotonic()
+        self._own: Step | None = None
+        self._drawn = ""
+        self._stands_in_text = False
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
+        self._stream: TextIO = sys.stderr
+        self._guards: list[tuple[str, _GuardedStream]] = []
+        if not self.is_enabled:
+            self._closed.set()
+            return
+        context = click.get_current_context(silent=True)
+        if context is not None:
+            context.call_on_close(self.close)
+        threading.Thread(target=self._run, name="irrun-progress", daemon=True).start()
 
-    def __call__(
-        self, layer: Layer, inputs: Sequence[Any], outputs: Sequence[Any], seconds: float, scope: Scope
-    ) -> None:
-        self.count += 1
-        if self.status is None:
-            if monotonic() - self.start < DELAY:
-                return
-            from rich.console import Console
+    def __enter__(self) -> ProgressLine:
+        return self
 
-            self.status = Console(stderr=True).status("")
-            self.status.start()
-        from rich.text import Text
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
-        iteration = f", iteration {scope[0][1]} of {scope[0][0].name}" if scope else ""
-        text = f"{self.title}: {self.count} layers executed, {layer.type} {layer.name}{iteration}"
-        self.status.update(Text(to_one_line(text), no_wrap=True, overflow="ellipsis"))  # a name is not rich markup
+    def update(self, text: str, done: int = 0, total: int = 0, unit: str = "") -> None:
+        """Show a step of the command instead of what the process announces.
+
+        Args:
+            text: What is done.
+            done: The number of parts that are done.
+            total: The number of all parts; 0 if it is not known.
+            unit: What the parts are.
+        """
+        self._own = Step(text, done=done, total=total, unit=unit)
 
     def close(self) -> None:
-        if self.status is not None:
-            self.status.stop()
+        """Erase the line. Nothing is drawn afterwards."""
+        if self._closed.is_set():
+            return
+        with self._lock:
+            self._closed.set()
+            with contextlib.suppress(OSError, ValueError):
+                self._erase()
+            for name, guard in self._guards:
+                if getattr(sys, name) is guard:
+                    setattr(sys, name, guard.stream)
+
+    def write(self, stream: TextIO, text: str) -> int:
+        """Write what something else prints on the terminal meanwhile, in place of the line.
+
+        Args:
+            stream: The stream that it is printed to.
+            text: The text.
+        """
+        with self._lock:
+            self._erase()
+            count = stream.write(text)
+            stream.flush()
+            if text:
+                self._stands_in_text = not text.endswith("\n")
+            return count
+
+    def _run(self) -> None:
+        is_closed = self._closed.wait(DELAY)
+        while not is_closed:
+            try:
+                self._draw()
+            except (OSError, ValueError):  # the terminal is gone
+                return
+            is_closed = self._closed.wait(INTERVAL)
+
+    def _draw(self) -> None:
+        step = self._own or find_step()
+        text = ""
+        if step is not None:
+            width = find_width(self._stream) - MARGIN
+            text = format_step(self._title, step, monotonic() - self._start, width, can_encode(self._stream))
+        with self._lock:
+            if self._closed.is_set() or self._stands_in_text or text == self._drawn:
+                return
+            if not self._guards:
+                self._guard_streams()
+            padding = " " * (measure_width(self._drawn) - measure_width(text))
+            self._stream.write(f"\r{text}{padding}")
+            self._stream.flush()
+            self._drawn = text
+
+    def _erase(self) -> None:
+        if self._drawn:
+            blank = " " * min(measure_width(self._drawn) + MARGIN - 1, find_width(self._stream) - 1)
+            self._stream.write(f"\r{blank}\r")
+            self._stream.flush()
+            self._drawn = ""
+
+    def _guard_streams(self) -> None:
+        """Pass what is printed to the terminal through the line, so that neither destroys the other."""
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if stream is not None and stream.isatty():
+                guard = _GuardedStream(stream, self)
+                self._guards.append((name, guard))
+                setattr(sys, name, guard)
+
+
+class _GuardedStream:
+    """A stream to the terminal on which a progress line stands."""
+
+    def __init__(self, stream: TextIO, line: ProgressLine) -> None:
+        self.stream = stream
+        self._line = line
+
+    def write(self, text: str) -> int:
+        return self._line.write(self.stream, text)
+
+    def writelines(self, lines: Sequence[str]) -> None:
+        self.write("".join(lines))
+
+    def fileno(self) -> int:
+        raise OSError("the stream shares its terminal with a progress line")  # `input` then writes its prompt here
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def format_step(title: str, step: Step, seconds: float, width: int, has_symbols: bool = True) -> str:
+    """Return the line that shows a step. Names are shortened where it would be too long, numbers are not.
+
+    Args:
+        title: The text at its start.
+        step: The step.
+        seconds: The time since the command started.
+        width: The columns that the line may take.
+        has_symbols: Whether characters outside ASCII may be used.
+    """
+    ellipsis = "…" if has_symbols else "..."
+    length = next((length for least, length in BAR_WIDTHS.items() if width >= least), 0)
+    bar = _format_bar(step.done / step.total, length, has_symbols) if step.total else ""
+    time = format_duration(seconds)
+    shortest = step._replace(text="" if step.total else step.text, name="", detail="", owner="")
+    layouts = [(bar, step, time), ("", step, time)]
+    layouts += [("", step._replace(text="", name=""), time)] if step.detail else []
+    layouts += [("", shortest, time), ("", shortest, "")]
+    for bar, part, time in layouts:
+        names = [to_one_line(name) for name in (title, part.name, part.owner)]
+        rest = measure_width(_join(part, ["x" if name else "" for name in names], bar, time)) - sum(map(bool, names))
+        line = _join(part, _fit_names(names, width - rest, ellipsis), bar, time)
+        if measure_width(line) <= width:
+            return line
+    return shorten_middle(line, width, ellipsis)
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time as minutes and seconds, such as "1:05", or with hours before them."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def _join(step: Step, names: Sequence[str], bar: str, time: str) -> str:
+    title, name, owner = names
+    count = f"{step.done}/{step.total} {step.unit}".rstrip() if step.total else ""
+    what = ", ".join(filter(None, (f"{step.text} {name}".strip(), f"{step.detail} {owner}".strip())))
+    return "  ".join(filter(None, (title, bar, count, what, time)))
+
+
+def _fit_names(names: Sequence[str], room: int, ellipsis: str) -> list[str]:
+    """Return names that take at most some columns together: the longest are shortened."""
+    widths = [measure_width(name) for name in names]
+    limit = max(widths)
+    while limit > MIN_NAME and sum(min(width, limit) for width in widths) > room:
+        limit -= 1
+    return [shorten_middle(name, limit, ellipsis) for name in names]
+
+
+def _format_bar(share: float, length: int, has_symbols: bool) -> str:
+    full, half, empty = ("━", "╸", "─") if has_symbols else ("#", "#", "-")
+    halves = int(min(max(share, 0), 1) * 2 * length)
+    return (full * (halves // 2) + half * (halves % 2)).ljust(length, empty)
+
+
+def _is_drawable(stream: TextIO | None) -> bool:
+    """Return whether a line can be drawn on a stream and erased again."""
+    if stream is None or not stream.isatty():
+        return False
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "") not in ("dumb", "unknown")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +12,7 @@ from irrun.cli import ExampleCommand
 from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
+    from irrun.cli.progress import ProgressLine
     from irrun.inspection.reduction_search import Progress
 
 __all__ = ["command"]
@@ -70,12 +68,14 @@ def command(
 
     The exit code is 0 if the model was reduced, 1 if it does not fail, and 2 after an error.
     """
+    from irrun.cli.progress import ProgressLine
     from irrun.errors import to_one_line
     from irrun.inspection.reduce import reduce
 
+    line = ProgressLine(model.name)
     source = options.read_model(model)
     arrays = options.load_inputs(source)
-    with _show_progress(model.name) as progress:
+    with line:
         result = reduce(
             source,
             arrays,
@@ -83,7 +83,7 @@ def command(
             fails=fails,
             test=test,
             max_trials=max_trials,
-            progress=progress,
+            progress=_show_trials(line),
             **options.keywords,
         )
     if result is None:
@@ -108,25 +108,10 @@ def command(
         click.echo(to_one_line(f"wrote {path}"))
 
 
-@contextmanager
-def _show_progress(title: str) -> Iterator[Progress | None]:
-    """Yield a function that shows a progress bar on stderr; None if stderr is not a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bar
+def _show_trials(line: ProgressLine) -> Progress:
+    """Return a function that shows the state of a search."""
 
-    from irrun.errors import to_one_line
+    def update(remaining: int, total: int, trials: int) -> None:
+        line.update(f"{remaining} left, {trials} trials", max(total - remaining, 0), total, "layers removed")
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[status]}"), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(escape(to_one_line(title)), total=None, status="running the model")
-
-        def update(remaining: int, total: int, trials: int) -> None:
-            status = f"{remaining} of {total} layers left, {trials} trials"
-            bar.update(task, total=total, completed=max(total - remaining, 0), status=status)
-
-        yield update
+    return update

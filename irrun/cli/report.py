@@ -54,20 +54,20 @@ def command(
 
     If the run fails, the file contains the values before the failure, and the exit code is 2.
     """
-    from irrun.cli.progress import show_progress
+    from irrun.cli.progress import ProgressLine
     from irrun.inspection.report.data import collect_report
 
+    progress = ProgressLine(model.name)
     source = options.read_model(model)
     output = output or Path(f"{model.stem}.html" if kind == "html" else f"{model.stem}.graph.json")
     _check_output(output, [model, options.weights or model.with_suffix(".bin")])
     arrays = options.load_inputs(source)
-    with show_progress(model.name) as observers:
+    with progress:
         report = collect_report(
             source,
             arrays,
             reference=reference,
             channels=options.inputs.channels.upper(),
-            observers=observers,
             **options.keywords,
         )
     if kind == "html":

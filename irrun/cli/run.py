@@ -88,12 +88,13 @@ def command(
     """Run MODEL, an OpenVINO .xml file, and print or save its outputs."""
     from irrun.cli.dump import ValueDump
     from irrun.cli.patterns import UnmatchedPatterns, add_output
-    from irrun.cli.progress import show_progress
+    from irrun.cli.progress import ProgressLine
     from irrun.cli.tables import print_table
     from irrun.data.save import save_outputs
     from irrun.errors import escape_unprintable
     from irrun.inspection.keys import KeyTable, Selection
 
+    progress = ProgressLine(model.name)
     source = options.read_model(model)
     is_glob = {name: any(c in name for c in "*?") or "]/" in name for name in show}
     table = KeyTable(source)
@@ -117,13 +118,10 @@ def command(
     if value_dump:
         value_dump.write_inputs(arrays)
     try:
-        with show_progress(model.name) as observers:
-            observers = [
-                *observers,
-                *([value_dump] if value_dump else []),
-                *([_create_counter(checked)] if check else []),
-            ]
-            observers = [*observers, *([tracer] if trace else []), *([viewer] if any(is_glob.values()) else [])]
+        with progress:
+            observers: list[Observer] = [value_dump] if value_dump else []
+            observers += [_create_counter(checked)] if check else []
+            observers += [*([tracer] if trace else []), *([viewer] if any(is_glob.values()) else [])]
             observers += [unmatched] if unmatched.patterns else []
             outputs = request.infer(arrays, observers=observers, timeout=options.timeout).to_dict()
     finally:  # the trace of a failed run ends at the layer that failed

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import click
 
 from irrun.cli.show import format_columns
+from irrun.cli.terminal import shorten_middle
 
-__all__ = ["fit_widths", "format_seconds", "print_table", "shorten_middle"]
+__all__ = ["fit_widths", "format_seconds", "print_table"]
 
 #: Characters between two columns.
 GAP = 3
@@ -68,19 +69,6 @@ def fit_widths(natural: Sequence[int], available: int) -> list[int]:
         limit -= 1
     others = [min(width, limit) for width in natural[1:]]
     return [max(min(natural[0], available - sum(others)), first), *others]
-
-
-def shorten_middle(text: str, length: int) -> str:
-    """Return a text without its middle, since the ends of a key are the most distinctive.
-
-    Args:
-        text: The text.
-        length: The maximum length of the result.
-    """
-    if len(text) <= length:
-        return text
-    end = (length - 1) // 2
-    return f"{text[: length - 1 - end]}…{text[len(text) - end :]}"
 
 
 def format_seconds(seconds: float) -> str:

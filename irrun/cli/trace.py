@@ -54,7 +54,7 @@ def command(
     as_json: bool,
 ) -> None:
     """Run MODEL and record the outputs of its layers, in bodies too, or print the .trace file MODEL."""
-    from irrun.cli.progress import show_progress
+    from irrun.cli.progress import ProgressLine
     from irrun.errors import escape_unprintable
     from irrun.inspection.recording import record
     from irrun.inspection.trace import Trace
@@ -64,12 +64,13 @@ def command(
         with Trace.open(model) as trace:
             print_trace(trace, layers, types, modules, sort, top, as_json)
         return
+    progress = ProgressLine(model.name)
     source = options.read_model(model)
     compiled = options.compile(source, optimize=False)
     arrays = options.load_inputs(source)
     if output is None:
         limit = 0  # the table requires statistics only
-    with show_progress(model.name) as observers:
+    with progress:
         trace = record(
             compiled,
             arrays,
@@ -78,7 +79,6 @@ def command(
             types=types,
             modules=modules,
             max_bytes=limit,
-            observers=observers,
             timeout=options.timeout,
         )
     with trace:

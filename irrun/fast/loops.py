@@ -209,6 +209,7 @@ def _iterate_with(
         value = body.constant_results[condition]
         if value.size == 1:
             condition, count = None, count if value.item() else 1
+    body.expect_iterations(count if condition is None else None)
     sliced = [(slicer.entry.parameter, slicer.to_array(slicer.count)) for slicer in slicers]
     counter = _Counter.create(body, arguments)
     outputs = [

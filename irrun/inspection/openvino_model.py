@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.activity import announce
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError
 from irrun.inspection.keys import KeyTable, find_constant_layers
@@ -81,7 +82,7 @@ class OpenVinoModel:
         self._config: dict[str, Any] = {"INFERENCE_PRECISION_HINT": target.precision} if target.precision else {}
         self._folder = tempfile.TemporaryDirectory(prefix="irrun-")
         self._plans: list[tuple[list[Layer], Any, dict[tuple[str, int], int]]] = []
-        with self._report_errors():
+        with self._report_errors(), announce("running OpenVINO"):
             self._names, self._source = self._read()
             self._base = self._compile(self._source)
             self.precision = get_precision(self._base)
@@ -101,7 +102,7 @@ class OpenVinoModel:
         Args:
             arguments: The inputs, in the order of the Parameters.
         """
-        with self._report_errors():
+        with self._report_errors(), announce("running OpenVINO"):
             return self._infer(self._base, arguments)
 
     def run(self, arguments: Sequence[Array], spool: Spool) -> list[Array]:
@@ -114,7 +115,7 @@ class OpenVinoModel:
         Returns:
             The outputs.
         """
-        with self._report_errors():
+        with self._report_errors(), announce("running OpenVINO"):
             values = self._infer(self._base, arguments)
             if not self.keeps_batches:
                 self._base = None  # its weights take as much memory as those of a batch

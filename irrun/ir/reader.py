@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from irrun.activity import announce
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.garbage import pause_collection
@@ -80,7 +81,7 @@ def read_findings(
     Raises:
         ModelError: A file cannot be read, or the .xml is not a model.
     """
-    with pause_collection():
+    with pause_collection(), announce("reading", "" if isinstance(model, bytes) else os.path.basename(model)):
         return _read_findings(model, weights, check, contradictions)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import itemgetter
+from operator import itemgetter, length_hint
 from time import perf_counter
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from irrun.activity import Step
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, IrrunError, TimeLimitError
 from irrun.ir.graph import Layer, Port
@@ -24,6 +26,8 @@ __all__ = ["Executor", "Instrument", "Observer", "RequestState", "Scope"]
 
 Array = np.ndarray[Any, Any]
 
+#: Loops with at least this many iterations are written as endless ones.
+ENDLESS = 1 << 31
 #: Where an instruction runs: the layers whose bodies contain it, outermost first, each with its iteration.
 Scope = tuple[tuple[Layer, int], ...]
 
@@ -83,6 +87,7 @@ class RequestState:
         memory: What the values of a run may take.
         deadline: When the current run must end, as `perf_counter` counts; None for no limit.
         timeout: Its seconds, for the message.
+        running: The executors that are running, each in a body of the one before.
     """
 
     def __init__(self, memory: int | None = None, instrument: Instrument | None = None) -> None:
@@ -94,6 +99,18 @@ class RequestState:
         self.layer_states: dict[tuple[int, str], State] = {}
         self.observers: list[Observer] = []
         self.observer_error: Exception | None = None
+        self.running: list[Executor] = []
+
+    def describe_step(self) -> Step | None:
+        """Return the layer that the current run has reached, or None before the first one. Any thread may call it."""
+        running = self.running.copy()
+        places = [(executor, instruction) for executor in running if (instruction := executor.find_instruction())]
+        if not places or places[0][0] is not running[0]:
+            return None
+        innermost, instruction = places[-1]
+        done, total = running[0].count_layers()
+        layer = instruction.find_first_layer()
+        return Step(layer.type, layer.name, *innermost.describe_iteration(), done, total)
 
     def reset(self) -> None:
         """Discard all data that the request keeps between runs."""
@@ -106,6 +123,26 @@ class RequestState:
 _Step = tuple[
     Callable[..., Any], Callable[[list[Any]], Sequence[Any]], tuple[int, ...], tuple[int, ...], Instruction, Any
 ]
+
+
+class _Cursor:
+    """A walk through steps that another thread can locate.
+
+    The iterator of a list knows how many elements are left, so that the walk itself pays nothing for it.
+
+    Args:
+        steps: The steps.
+    """
+
+    __slots__ = ("remaining", "steps")
+
+    def __init__(self, steps: list[_Step]) -> None:
+        self.steps = steps
+        self.remaining: Iterator[_Step] = iter(steps)
+
+    def find_position(self) -> int:
+        """Return the position of the step that is running: -1 before the first one."""
+        return len(self.steps) - length_hint(self.remaining) - 1
 
 
 class Executor:
@@ -126,6 +163,7 @@ class Executor:
         self._parent = parent
         self._owner = owner
         self._iteration = 0
+        self._trip_count: int | None = None
         is_measured = state.instrument is not None
         instructions = program.instructions if is_measured or program.sequences is None else program.sequences
         self._steps: list[_Step] = [
@@ -147,6 +185,8 @@ class Executor:
         self._invariant_values: list[Any] = program.initial
         self._parameters = tuple(program.parameters)
         self._get_results = _make_getter(program.results)
+        self._cursor: _Cursor | None = None
+        self._layer_counts: list[int] = []
 
     def run(self, arguments: Sequence[Array | None], iteration: int = 0) -> list[Array]:
         """Run the program.
@@ -172,6 +212,8 @@ class Executor:
             self._raise_if_late()
         sources = self._state.memory.sources
         sources.append((values, self._computed_slots))
+        running = self._state.running
+        running.append(self)
         try:
             if self._state.observers:
                 self._run_observed(values)
@@ -181,6 +223,7 @@ class Executor:
                     self._invariant_values = values.copy()
                 self._run_steps(self._variant_steps, values)
         finally:
+            running.pop()
             sources.pop()
         return list(self._get_results(values))
 
@@ -205,11 +248,49 @@ class Executor:
             return ()
         return (*self._parent.get_scope(), (self._owner, self._iteration))
 
-    def _run_steps(self, steps: Sequence[_Step], values: list[Any]) -> None:
+    def find_instruction(self) -> Instruction | None:
+        """Return the instruction that is running, or None if none is. Any thread may call it."""
+        cursor = self._cursor
+        position = -1 if cursor is None else cursor.find_position()
+        return None if cursor is None or position < 0 else cursor.steps[position][4]
+
+    def count_layers(self) -> tuple[int, int]:
+        """Return the numbers of layers that were computed in the current run, and of all. Any thread may call it."""
+        if not self._layer_counts:
+            self._layer_counts = [0, *itertools.accumulate(step[4].count_layers() for step in self._steps)]
+        cursor = self._cursor
+        counts = self._layer_counts
+        if cursor is None:
+            return 0, counts[-1]
+        first = len(self._steps) - len(cursor.steps) if cursor.steps is self._variant_steps else 0
+        return counts[first + max(cursor.find_position(), 0)], counts[-1]
+
+    def describe_iteration(self) -> tuple[str, str]:
+        """Return how far the innermost loop around the program is, such as "4 of 10 iterations of", and its name."""
+        if self._parent is None or self._owner is None:
+            return "", ""
+        if self._owner.type == "If":
+            return self._parent.describe_iteration()
+        is_known = self._trip_count is not None and self._trip_count < ENDLESS
+        total = f" of {self._trip_count}" if is_known else ""
+        return f"{self._iteration + 1}{total} iterations of", self._owner.name
+
+    def expect_iterations(self, count: int | None) -> None:
+        """Keep the number of iterations that follow, for a display.
+
+        Args:
+            count: The number; None if it is not known.
+        """
+        self._trip_count = count
+
+    def _run_steps(self, steps: list[_Step], values: list[Any]) -> None:
         ndarray = np.ndarray
         memory = self._state.memory
         counted_size = self._counted_size
-        remaining: Iterator[_Step] = iter(steps) if self._state.deadline is None else self._check_time(steps)
+        self._cursor = _Cursor(steps)
+        remaining = self._cursor.remaining
+        if self._state.deadline is not None:
+            remaining = self._check_time(remaining)
         if self._checks_memory:
             remaining = self._check_each(remaining)
         while True:
@@ -300,7 +381,8 @@ class Executor:
 
     def _run_observed(self, values: list[Any]) -> None:
         scope = self.get_scope()
-        for kernel, get_inputs, outputs, frees, instruction, _ in self._steps:
+        self._cursor = _Cursor(self._steps)
+        for kernel, get_inputs, outputs, frees, instruction, _ in self._cursor.remaining:
             arguments = list(get_inputs(values))
             start = perf_counter()
             try:
@@ -358,8 +440,9 @@ class Executor:
     def _make_runner(self, body: BodyProgram, owner: Layer) -> BodyRunner:
         result_ports = [r.inputs[0] for r in body.program.result_layers]
         parameter_ports = [p.outputs[0] for p in body.program.parameter_layers]
+        executor = Executor(body.program, self._state, self, owner)
         return BodyRunner(
-            run=Executor(body.program, self._state, self, owner).run,
+            run=executor.run,
             parameter_count=len(body.program.parameters),
             output_count=body.output_count,
             inputs=body.inputs,
@@ -371,6 +454,7 @@ class Executor:
             parameter_shapes=tuple(map(_get_declared_shape, parameter_ports)),
             parameter_dtypes=tuple(_get_computed_dtype(body.program, port) for port in parameter_ports),
             constant_results=body.program.get_constant_results(),
+            expect_iterations=executor.expect_iterations,
         )
 
 

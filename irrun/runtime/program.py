@@ -70,6 +70,15 @@ class Instruction:
         """The instructions of the layers that the instruction computes, without conversions between them."""
         return tuple(i for i in self.plain if i.is_observed) or (self,)
 
+    def find_first_layer(self) -> Layer:
+        """Return the first layer that the instruction computes."""
+        first = self.definitions[0]
+        return self.layer if first is self else first.find_first_layer()
+
+    def count_layers(self) -> int:
+        """Return the number of layers that the instruction computes, in the instructions that it joins too."""
+        return sum(i.count_layers() for i in self.plain if i.is_observed) or 1
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class Program:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from irrun.activity import announce, start_activity, stop_activity
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError, IrrunError
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES
@@ -193,7 +194,8 @@ class CompiledModel:
         if weights_memory is None:
             weights_memory = (get_available_memory() if self.memory is None else self.memory) // 2
         jit = resolve_jit(jit)
-        with use_threads(self.threads):
+        activity = "compiling kernels" if jit is True and optimize else "preparing the program"
+        with use_threads(self.threads), announce(activity):
             with pause_collection():
                 self._program = lower(model, operations)
             change_precision(self._program, precision, keeps_output_types)
@@ -481,6 +483,7 @@ class InferRequest:
         variables = self._state.variables.values
         previous = dict(variables)
         state.memory.start(arguments)
+        start_activity(state)
         try:
             with np.errstate(all="ignore"), run_within(state.memory), use_threads(compiled.threads):
                 results = self._run(arguments)
@@ -491,6 +494,7 @@ class InferRequest:
                 error.path = error.path or compiled.model.path
             raise
         finally:
+            stop_activity(state)
             state.memory.finish()
         if compiled._compilation is not None and not self._state.observers:
             compiled._compilation.count_run(perf_counter() - start)

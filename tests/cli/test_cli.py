@@ -521,54 +521,6 @@ def test_unprintable_names_are_escaped(command, tmp_path, capsys):
         assert any(r"\x9b31m\u202ec" in line for line in lines)
 
 
-def test_progress_line_does_not_interpret_names_as_markup(tmp_path, monkeypatch):
-    import rich.console
-
-    import irrun
-    from irrun.cli import progress
-
-    class Status:
-        def __init__(self):
-            self.calls, self.lines = [], []
-
-        def start(self):
-            self.calls.append("start")
-
-        def stop(self):
-            self.calls.append("stop")
-
-        def update(self, line):
-            self.lines.append(line)
-
-    status = Status()
-    monkeypatch.setattr(progress, "DELAY", 0)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    monkeypatch.setattr(rich.console.Console, "status", lambda *_: status)
-    text = chain("Relu", "Relu").replace('name="layer1"', 'name="[/red][bold&#x9b;31m"')
-    with progress.show_progress("[/blue]\x1b[31m") as observers:
-        irrun.compile_model(write(tmp_path, text))(X, observers=observers)
-    assert status.calls == ["start", "stop"]
-    console = rich.console.Console(width=200)
-    with console.capture() as capture:
-        for line in status.lines:
-            console.print(line)
-    first, second = capture.get().splitlines()
-    assert first == r"[/blue]\x1b[31m: 1 layers executed, Relu [/red][bold\x9b31m"
-    assert second.startswith(r"[/blue]\x1b[31m: 2 layers executed, Relu layer2")
-
-
-def test_progress_line_is_shown_on_terminals_only(model, monkeypatch):
-    from irrun.cli import progress
-
-    for is_terminal, count in ((True, 1), (False, 0)):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda value=is_terminal: value, raising=False)
-        with progress.show_progress("title") as observers:
-            assert len(observers) == count
-    monkeypatch.setattr(sys, "stderr", None)
-    with progress.show_progress("title") as observers:
-        assert observers == []
-
-
 #: A process that a shell starts in the background ignores SIGINT, and so do its children.
 SCRIPT = """
 import signal, sys

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import io
 import json
 import re
 from types import SimpleNamespace
@@ -20,16 +19,6 @@ from irrun.cli.trace import sort_values
 from irrun.inspection.machine import Machine
 
 
-class Terminal(io.StringIO):
-    """A stream that collects what is written to a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-    def read_text(self) -> str:
-        return re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", self.getvalue())
-
-
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The working folder, with models that differ in the first layer, and an input."""
@@ -38,15 +27,6 @@ def folder(tmp_path, monkeypatch):
     write(tmp_path, chain("Elu", "Sigmoid", data=['alpha="2"', ""]), name="bad")
     np.save(tmp_path / "x.npy", np.arange(6, dtype=np.float32).reshape(2, 3) - 3)
     return tmp_path
-
-
-def open_terminal(monkeypatch) -> Terminal:
-    """Make stderr a terminal of 200 columns; pytest replaces what fixtures assign to it."""
-    stream = Terminal()
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("sys.stderr", stream)
-    return stream
 
 
 #: Command -> option -> default. What users rely on when they omit an option.
@@ -235,29 +215,6 @@ def test_operation_catalog_is_wrapped_at_names(capsys):
     _, out, _ = call(capsys, "ops")
     assert all(len(line) <= 100 and not line.endswith("-") for line in out.splitlines())
     assert re.search(r"\n\n\d+ versioned operations of the numbered opsets, \d+ others\n$", out)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("run", "good.xml", "--input", "x.npy"), "good.xml: 2 layers executed, Sigmoid layer2"),
-        (("profile", "good.xml", "--input", "x.npy", "--runs", "1"), "good.xml: "),
-        (("reduce", "good.xml", "--input", "x.npy", "--fails", "max>0.1"), "good.xml"),
-    ],
-)
-def test_progress_is_shown_on_a_terminal(arguments, text, folder, capsys, monkeypatch):
-    terminal = open_terminal(monkeypatch)
-    monkeypatch.setattr("irrun.cli.progress.DELAY", -1)
-    module = importlib.import_module("irrun.inspection.profile")
-    monkeypatch.setattr(module, "measure_machine", lambda threads: Machine(threads, 1e11, 1e10))
-    call(capsys, *arguments)
-    assert text in terminal.read_text()
-
-
-def test_short_runs_show_no_progress(folder, capsys, monkeypatch):
-    terminal = open_terminal(monkeypatch)
-    call(capsys, "run", "good.xml", "--input", "x.npy")
-    assert terminal.getvalue() == ""
 
 
 @pytest.mark.parametrize("name", ["run", "trace", "reduce", "profile", "compare"])

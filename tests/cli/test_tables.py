@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from irrun.cli.tables import fit_widths, print_table, shorten_middle
+from irrun.cli.tables import fit_widths, print_table
 
 
 class Terminal(io.StringIO):
@@ -27,13 +27,6 @@ class Terminal(io.StringIO):
 )
 def test_widest_columns_are_narrowed_first(natural, available, expected):
     assert fit_widths(natural, available) == expected
-
-
-@pytest.mark.parametrize(
-    ("length", "expected"), [(10, "encoder/10"), (7, "enc…/10"), (8, "enco…/10"), (1, "…"), (2, "e…")]
-)
-def test_middle_of_names_is_omitted(length, expected):
-    assert shorten_middle("encoder/10", length) == expected
 
 
 def test_no_column_disappears_on_a_narrow_terminal(monkeypatch):

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import irrun
+from irrun.activity import find_step
 from irrun.errors import InputError
+from irrun.fast.jit.sequences import SequenceKernel
 from irrun.inspection.instruments import KernelTimer
 from irrun.runtime.executor import Executor
 from irrun.threads import use_threads
@@ -220,6 +222,23 @@ def test_long_sequences_are_divided(tmp_path, monkeypatch):
     compiled = compile_results(tmp_path, [data], x)
     assert [len(operations) for operations in list_sequences(compiled).values()] == [3, 3]
     check(compiled, draw((1, 8, 6, 6)))
+
+
+def test_sequences_tell_their_first_layer_and_number(tmp_path, monkeypatch):
+    steps = []
+    call = SequenceKernel.__call__
+
+    def record(kernel, *inputs):
+        steps.append(find_step())
+        return call(kernel, *inputs)
+
+    monkeypatch.setattr("irrun.runtime.passes.jit_sequences.MAX_MEMBERS", 3)
+    monkeypatch.setattr(SequenceKernel, "__call__", record)
+    x = data = o.parameter([1, 8, 6, 6], F32)
+    for seed in range(6):
+        x = convolve(x, 8, seed)
+    compile_results(tmp_path, [data], x)(draw((1, 8, 6, 6)))
+    assert [(step.text, step.done, step.total) for step in steps] == [("Convolution", 0, 18), ("Convolution", 9, 18)]
 
 
 def test_inputs_of_any_layout_are_accepted(tmp_path):

@@ -93,6 +93,10 @@ class BackEdgeDescription(NamedTuple):
     parameter: int
 
 
+def _ignore(count: int | None) -> None:
+    """Do nothing with a number of iterations that no executor displays."""
+
+
 class BodyRunner(NamedTuple):
     """A body that a kernel can run.
 
@@ -109,6 +113,7 @@ class BodyRunner(NamedTuple):
         parameter_shapes: Declared shape of each Parameter.
         parameter_dtypes: Declared type of each Parameter.
         constant_results: The Results that are constant, by their index.
+        expect_iterations: Takes the number of iterations that follow, for a display; None if it is not known.
     """
 
     run: Callable[[Sequence[Array | None], int], list[Array]]
@@ -123,6 +128,7 @@ class BodyRunner(NamedTuple):
     parameter_shapes: tuple[DeclaredShape | None, ...] = ()
     parameter_dtypes: tuple[np.dtype[Any] | None, ...] = ()
     constant_results: Mapping[int, Array] = MappingProxyType({})
+    expect_iterations: Callable[[int | None], None] = _ignore
 
 
 class OutputCount(int):

@@ -113,6 +113,7 @@ def _iterate(
     arguments = _get_initial_arguments(inputs, body)
     counter = _IterationCounter.create(body, arguments)
     condition = next((o.result for o in body.outputs if o.purpose == "execution_condition"), None)
+    body.expect_iterations(trip_count if condition is None or condition in body.constant_results else None)
     parts = _OutputParts(body, trip_count if condition is None else None, collection)
     results: list[Array] | None = None
     iteration = 0
