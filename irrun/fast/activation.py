@@ -9,7 +9,7 @@ import numpy as np
 
 from irrun.fast.functions import HIGHEST, LOWEST, find_function, to_f32
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import F32, ZERO, Array, apply_in_tiles, clip
+from irrun.fast.support import F32, ZERO, Array, Memo, apply_in_tiles, clip
 
 __all__: list[str] = []
 
@@ -72,23 +72,18 @@ def specialize_p_relu(site: CallSite) -> SpecializedKernel | None:
     is_small = bool(((slope > 0) & (slope <= 1)).all())
     call_plain = site.call_plain
 
-    def align(x: Array) -> Array | None:
-        """Return the slope in the shape that broadcasts to `x`, or None if that depends on special rules."""
-        axis = 1 if x.ndim > 1 else 0
+    @Memo
+    def operands(shape: tuple[int, ...]) -> Array | None:
+        """Return the slope in the shape that broadcasts to the data, or None if that depends on special rules."""
+        axis = 1 if len(shape) > 1 else 0
         if slope.size == 1:
-            return slope.reshape(()) if slope.ndim <= x.ndim else None
-        if slope.ndim == 1 and x.ndim and slope.shape[0] == x.shape[axis]:
-            return slope.reshape(-1, *[1] * (x.ndim - axis - 1))
+            return slope.reshape(()) if slope.ndim <= len(shape) else None
+        if slope.ndim == 1 and shape and slope.shape[0] == shape[axis]:
+            return slope.reshape(-1, *[1] * (len(shape) - axis - 1))
         return None
 
-    entry: tuple[Any, Array | None] = (None, None)
-
     def compute(x: Array) -> Any:
-        nonlocal entry
-        shape, operand = entry
-        if x.shape != shape:
-            operand = align(x)
-            entry = x.shape, operand
+        operand = operands[x.shape]
         if operand is None or x.dtype is not F32 or not x.ndim:
             return call_plain(x)
         if is_small:

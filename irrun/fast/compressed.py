@@ -8,7 +8,6 @@ weights; products of many rows are slightly slower.
 from __future__ import annotations
 
 import functools
-import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.fast.panels import multiply_in_blocks
+from irrun.fast.scratch import reserve
 from irrun.limits import check_allocation
 from irrun.ops._support.conversion import convert
 from irrun.threads import count_parts, map_parallel, run_parallel
@@ -46,8 +46,6 @@ NATIVE_CODES = ("i8", "u8")
 TABLE_CODES = ("u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1", "f8e4m3", "f8e5m2", "f8e8m0")
 #: 2 ** 112: the ratio of the values that the bits of f16, moved to their places in f32, have in f16 and f32.
 F16_FACTOR = np.float32(2.0**112)
-
-_buffers = threading.local()
 
 
 def is_compressed_type(dtype: np.dtype[Any]) -> bool:
@@ -164,10 +162,7 @@ def has_only_finite_values(codes: Array) -> bool:
 
 def get_buffer(size: int) -> Array:
     """Return a buffer of f32 that belongs to the current thread."""
-    buffer: Array | None = getattr(_buffers, "f32", None)
-    if buffer is None or buffer.size < size:
-        buffer = _buffers.f32 = np.empty(max(size, TILE_SIZE), F32)
-    return buffer[:size]
+    return reserve("decompressed weights", max(size, TILE_SIZE))[:size]
 
 
 def to_rows(data: Array, inner: int) -> Array:

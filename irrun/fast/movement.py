@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import MAX_BYTES, Array, freeze, get_axis, to_int_tuple
+from irrun.fast.support import MAX_BYTES, Array, Memo, freeze, get_axis, make_placeholder, to_int_tuple
 from irrun.ops._support.slicing import create_slices
 
 __all__: list[str] = []
@@ -86,30 +86,20 @@ def specialize_concat(site: CallSite) -> SpecializedKernel | None:
 
 
 def _specialize_division(site: CallSite, axis: int) -> SpecializedKernel:
-    """Run the plain kernel for each new shape and derive ready indices from its results."""
-    call_plain = site.call_plain
-    entry: tuple[Any, tuple[Index, ...]] = (None, ())
+    """Index with slices that are derived from the shapes of what the plain kernel returns."""
 
-    def learn(data: Array) -> Any:
-        nonlocal entry
-        parts = call_plain(data)
+    @Memo
+    def indices(shape: tuple[int, ...]) -> tuple[Index, ...]:
+        parts = site.call_plain(make_placeholder(shape))
         bounds = np.cumsum([0, *(part.shape[axis] for part in parts)]).tolist()
-        before = [slice(None)] * (axis % data.ndim)
-        indices = tuple((*before, slice(*pair)) for pair in itertools.pairwise(bounds))
-        entry = data.shape, indices
-        return parts
+        before = [slice(None)] * (axis % len(shape))
+        return tuple((*before, slice(*pair)) for pair in itertools.pairwise(bounds))
 
     def compute(data: Array) -> Any:
-        shape, indices = entry
-        if data.shape != shape:
-            return learn(data)
-        return [data[index] for index in indices]
+        return [data[index] for index in indices[data.shape]]
 
     def compute_two(data: Array) -> Any:
-        shape, indices = entry
-        if data.shape != shape:
-            return learn(data)
-        first, second = indices
+        first, second = indices[data.shape]
         return data[first], data[second]
 
     lengths = site.get_constant(2)
@@ -142,15 +132,14 @@ def specialize_slice(site: CallSite) -> SpecializedKernel | None:
     if not (step > 0).all():
         return None
     bounds, sliced_axes = (start, stop, step), axes
-    entry: tuple[Any, Index] = (None, ())
+
+    @Memo
+    def indices(rank: int) -> Index:
+        return create_slices((1,) * rank, *bounds, sliced_axes)
 
     def compute(data: Array) -> Array:
-        nonlocal entry
-        rank, index = entry
-        if data.ndim != rank:
-            index = create_slices(data.shape, *bounds, sliced_axes)
-            entry = data.ndim, index
-        return data[index]
+        result: Array = data[indices[data.ndim]]
+        return result
 
     return compute
 
@@ -247,20 +236,18 @@ def _specialize_batched_gather(site: CallSite, axis: int) -> SpecializedKernel |
     if site.attributes["batch_dims"] != axis or axis < 1:
         return None
     call_plain = site.call_plain
-    entry: tuple[int, Array] = (0, np.zeros((0, 1), np.intp))
+
+    @Memo
+    def rows(count: int) -> Array:
+        return freeze(np.arange(count)[:, np.newaxis])
 
     def compute(data: Array, indices: Array) -> Any:
-        nonlocal entry
         leading = data.shape[:axis]
         if leading != indices.shape[:axis] or indices.size * data.nbytes > MAX_BYTES or indices.dtype.kind != "i":
             return call_plain(data, indices)
         batches = math.prod(leading)
-        count, rows = entry
-        if count != batches:
-            rows = np.arange(batches)[:, np.newaxis]
-            entry = (batches, rows)
         flat = data.reshape(batches, data.shape[axis], math.prod(data.shape[axis + 1 :]))
-        result = flat[rows, indices.reshape(batches, math.prod(indices.shape[axis:]))]
+        result = flat[rows[batches], indices.reshape(batches, math.prod(indices.shape[axis:]))]
         return result.reshape(*indices.shape, *data.shape[axis + 1 :])
 
     return compute
@@ -318,21 +305,19 @@ def specialize_pad(site: CallSite) -> SpecializedKernel | None:
     call_plain, rank = site.call_plain, len(begins)
     if not any((*begins, *ends)):
         return call_plain  # returns a view
-    entry: tuple[Any, ...] = (None, None, None)
+
+    @Memo
+    def targets(shape: tuple[int, ...]) -> Any:
+        """Return the shape of the result, its number of elements, and the index of the data in it."""
+        target = tuple(b + n + e for b, n, e in zip(begins, shape, ends, strict=True))
+        return target, math.prod(target), tuple(slice(b, b + n) for b, n in zip(begins, shape, strict=True))
 
     def compute(data: Array) -> Any:
-        nonlocal entry
-        shape, target, index = entry
-        if data.shape != shape:
-            if data.ndim != rank:
-                return call_plain(data)
-            target = tuple(b + n + e for b, n, e in zip(begins, data.shape, ends, strict=True))
-            index = tuple(slice(b, b + n) for b, n in zip(begins, data.shape, strict=True))
-            if math.prod(target) * data.itemsize > MAX_BYTES:
-                return call_plain(data)
-            entry = data.shape, target, index
         dtype = data.dtype
-        if dtype.hasobject or (expected is not None and dtype is not expected):
+        if data.ndim != rank:
+            return call_plain(data)
+        target, size, index = targets[data.shape]
+        if size * data.itemsize > MAX_BYTES or dtype.hasobject or (expected is not None and dtype is not expected):
             return call_plain(data)
         if scalar is None:
             result = np.zeros(target, dtype)

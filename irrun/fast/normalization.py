@@ -14,7 +14,7 @@ from irrun.fast.fused import FusedKernel
 from irrun.fast.reduction import is_short_axis
 from irrun.fast.softmax import MAX_PRODUCT_LENGTH, exponentiate_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import F32, TILE, Array, call_by_rows, freeze, to_int_tuple
+from irrun.fast.support import F32, TILE, Array, Memo, call_by_rows, freeze, to_int_tuple
 from irrun.threads import run_parallel, split_range
 
 __all__ = ["NormalizationKernel", "make_normalization_kernel"]
@@ -66,20 +66,18 @@ def specialize_softmax(site: CallSite) -> SpecializedKernel | None:
     call_plain, is_log = site.call_plain, site.operation.type == "LogSoftmax"
     create = _create_log_softmax if is_log else _create_softmax
     function = create(axis)
-    entry: tuple[Any, Any] = (None, None)
+    is_last = axis in (1, -1)
+
+    @Memo
+    def row_functions(length: int) -> Callable[..., Array]:
+        return _create_row_softmax(length, is_log)
 
     def compute(x: Array) -> Any:
-        nonlocal entry
-        length, row_function = entry
-        if x.dtype is F32 and x.ndim == 2 and x.shape[1] == length and 0 < x.size < MIN_SIZE_OF_BLOCKS:
-            return row_function(x)
+        if is_last and x.dtype is F32 and x.ndim == 2 and 0 < x.size < MIN_SIZE_OF_BLOCKS:
+            return row_functions[x.shape[1]](x)
         if x.dtype is not F32 or not x.size or not x.ndim or not -x.ndim <= axis < x.ndim:
             return call_plain(x)
         if x.size < MIN_SIZE_OF_BLOCKS:
-            if x.ndim == 2 and axis in (1, -1):
-                row_function = _create_row_softmax(x.shape[1], is_log)
-                entry = x.shape[1], row_function
-                return row_function(x)
             return function(x)
         if is_short_axis(x, axis):
             return call_plain(x)
@@ -200,9 +198,8 @@ class NormalizationKernel(FusedKernel):
         chain: ElementwiseChain,
     ) -> None:
         super().__init__(kernel, 1, chain)
-        self._axis, self._create = axis, create
-        #: Length of the rows, and the function of them.
-        self._entry: tuple[int, Callable[..., Array] | None] = (0, None)
+        self._axis = axis
+        self._functions = Memo(create)
 
     def __call__(self, *inputs: Array) -> Array:
         """Normalize rows and compute what follows; see `FusedKernel`."""
@@ -211,12 +208,8 @@ class NormalizationKernel(FusedKernel):
         is_supported = is_large and self._axis in (-1, x.ndim - 1) and all(v.dtype is F32 for v in inputs)
         if not is_supported or not self.chain.keeps_shape(x.shape, operands):
             return super().__call__(*inputs)
-        length, function = self._entry
-        if length != x.shape[-1] or function is None:
-            length = x.shape[-1]
-            function = self._create(length)
-            self._entry = length, function
-        normalize, rows = function, x.reshape(-1, length)
+        length = x.shape[-1]
+        normalize, rows = self._functions[length], x.reshape(-1, length)
         result: Array = np.empty(x.shape, F32)
         targets = result.reshape(rows.shape)
         bound = BoundChain(self.chain, [None, *operands], x.shape, rows.shape)
@@ -245,19 +238,19 @@ def make_normalization_kernel(site: CallSite, chain: ElementwiseChain) -> Normal
 def _specialize_mvn(site: CallSite, get_axes: Callable[[int], Axes], *, is_inside: bool) -> SpecializedKernel:
     call_plain, divides = site.call_plain, bool(site.attributes.get("normalize_variance", True))
     epsilon = freeze(np.array(site.attributes["eps"], np.float32))
-    entry: tuple[Any, Any, Axes] = (None, None, ())
+
+    @Memo
+    def functions(shape: tuple[int, ...]) -> tuple[Callable[..., Array] | None, Axes]:
+        """Return the function and its axes; without axes it is a function of rows."""
+        axes = _normalize_axes(get_axes(len(shape)), len(shape)) or ()
+        if not axes or not math.prod(shape):
+            return None, axes
+        if axes == (len(shape) - 1,) and shape[-1] <= MAX_PRODUCT_LENGTH:
+            return _create_row_mvn(epsilon, is_inside, divides, shape[-1]), ()
+        return _create_mvn(shape, axes, epsilon, is_inside, divides), axes
 
     def compute(x: Array) -> Any:
-        nonlocal entry
-        shape, function, axes = entry
-        if x.shape != shape:
-            axes = _normalize_axes(get_axes(x.ndim), x.ndim) or ()
-            function = None
-            if axes == (x.ndim - 1,) and 0 < x.shape[-1] <= MAX_PRODUCT_LENGTH and x.size:
-                axes, function = (), _create_row_mvn(epsilon, is_inside, divides, x.shape[-1])
-            elif axes and x.size:
-                function = _create_mvn(x.shape, axes, epsilon, is_inside, divides)
-            entry = x.shape, function, axes
+        function, axes = functions[x.shape]
         if function is None or x.dtype is not F32:
             return call_plain(x)
         if not axes:
@@ -356,18 +349,16 @@ def specialize_batch_norm(site: CallSite) -> SpecializedKernel | None:
         return None
     scale = gamma / np.sqrt(variance + np.float32(site.attributes["epsilon"]))
     call_plain, channels = site.call_plain, len(gamma)
-    entry: tuple[Any, Any] = (None, None)
+
+    @Memo
+    def operands(rank: int) -> list[Array]:
+        per_channel = (channels, *[1] * (rank - 2))
+        return [freeze(c.reshape(per_channel)) for c in (mean, scale, beta.copy())]
 
     def compute(data: Array) -> Any:
-        nonlocal entry
-        rank, operands = entry
         if data.dtype is not F32 or data.ndim < 2 or data.shape[1] != channels:
             return call_plain(data)
-        if data.ndim != rank:
-            per_channel = (channels, *[1] * (data.ndim - 2))
-            operands = [freeze(c.reshape(per_channel)) for c in (mean, scale, beta.copy())]
-            entry = data.ndim, operands
-        shift, factor, offset = operands
+        shift, factor, offset = operands[data.ndim]
         result = np.subtract(data, shift)
         np.multiply(result, factor, result)
         return np.add(result, offset, result)

@@ -10,7 +10,7 @@ import numpy as np
 
 from irrun.fast.softmax import sum_rows
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import BOOL, F32, NATIVE_INTEGERS, Array, freeze, to_int_tuple
+from irrun.fast.support import BOOL, F32, NATIVE_INTEGERS, Array, Memo, freeze, make_placeholder, to_int_tuple
 
 __all__: list[str] = []
 
@@ -75,17 +75,18 @@ def specialize_mean(site: CallSite) -> SpecializedKernel | None:
     keep_dims, call_plain = _keeps_dims(site), site.call_plain
     reduce: Any = np.add.reduce
     axis = axes[0] if len(axes) == 1 else None
-    entry: tuple[Any, Any, tuple[int, ...] | None] = (None, None, None)
+
+    @Memo
+    def counts(shape: tuple[int, ...]) -> Any:
+        """Return the number of elements per sum, None for the plain kernel, and the shape of sums of rows."""
+        is_plain = (
+            not math.prod(shape) or not shape or (axis is not None and is_short_axis(make_placeholder(shape), axis))
+        )
+        count = math.prod(shape[a] for a in axes)
+        return None if is_plain else freeze(np.array(count, np.float32)), _find_kept_shape(shape, axes, keep_dims)
 
     def compute(x: Array) -> Any:
-        nonlocal entry
-        shape, count, kept = entry
-        if x.shape != shape:
-            sizes = [x.shape[a] for a in axes]
-            is_plain = not x.size or not x.ndim or (axis is not None and is_short_axis(x, axis))
-            count = None if is_plain else freeze(np.array(math.prod(sizes), np.float32))
-            kept = _find_kept_shape(x.shape, axes, keep_dims)
-            entry = x.shape, count, kept
+        count, kept = counts[x.shape]
         if count is None or x.dtype is not F32:
             return call_plain(x)
         if kept is None or not x.flags.c_contiguous:

@@ -10,7 +10,7 @@ import numpy as np
 
 from irrun.fast.packing import allocate_kept
 
-__all__ = ["get_scratch"]
+__all__ = ["get_scratch", "reserve"]
 
 Array = np.ndarray[Any, Any]
 
@@ -25,7 +25,17 @@ def get_scratch(purpose: str, *shape: int) -> Array:
         shape: The shape.
     """
     size = math.prod(shape)
-    buffers: dict[str, Array] | None = getattr(_local, "buffers", None)
+    return reserve(purpose, size)[:size].reshape(shape)
+
+
+def reserve(purpose: str | int, size: int) -> Array:
+    """Return a vector of at least `size` elements; see `get_scratch`.
+
+    Args:
+        purpose: A name, or the number of a thread that computes for the calling one.
+        size: The number of elements.
+    """
+    buffers: dict[str | int, Array] | None = getattr(_local, "buffers", None)
     if buffers is None:
         buffers = _local.buffers = {}
     buffer = buffers.get(purpose)
@@ -33,4 +43,4 @@ def get_scratch(purpose: str, *shape: int) -> Array:
         buffer = None
         buffers.pop(purpose, None)  # before more memory is requested
         buffer = buffers[purpose] = allocate_kept((size,))
-    return buffer[:size].reshape(shape)
+    return buffer

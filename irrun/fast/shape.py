@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import I64, MAX_BYTES, Array, freeze, to_int_tuple
+from irrun.fast.support import I64, MAX_BYTES, Array, Memo, freeze, make_placeholder, to_int_tuple
 
 __all__: list[str] = []
 
@@ -18,20 +18,16 @@ MAX_COPIED = 1 << 15
 
 @specializes("Squeeze-1", "Squeeze-15", "Unsqueeze-1")
 def specialize_view(site: CallSite) -> SpecializedKernel | None:
-    """Run the plain kernel for each new shape and remember the shape of its result."""
+    """Reshape to the shape that the plain kernel returns."""
     if site.variable_inputs != (0,):
         return None
-    call_plain = site.call_plain
-    entry: tuple[Any, Any] = (None, None)
+
+    @Memo
+    def targets(shape: tuple[int, ...]) -> Any:
+        return site.call_plain(make_placeholder(shape)).shape
 
     def compute(data: Array) -> Any:
-        nonlocal entry
-        shape, target = entry
-        if data.shape == shape:
-            return data.reshape(target)
-        result = call_plain(data)
-        entry = data.shape, result.shape
-        return result
+        return data.reshape(targets[data.shape])
 
     return compute
 
@@ -71,15 +67,13 @@ def specialize_shape_of(site: CallSite) -> SpecializedKernel:
     """Return the same array for the same shape."""
     attribute = site.attributes.get("output_type")
     dtype = I64 if attribute is None else attribute.dtype
-    entry: tuple[Any, Any] = (None, None)
+
+    @Memo
+    def results(shape: tuple[int, ...]) -> Array:
+        return freeze(np.array(shape, dtype))
 
     def compute(data: Array) -> Any:
-        nonlocal entry
-        shape, result = entry
-        if data.shape != shape:
-            result = freeze(np.array(data.shape, dtype))
-            entry = data.shape, result
-        return result
+        return results[data.shape]
 
     return compute
 
@@ -99,18 +93,20 @@ def specialize_broadcast(site: CallSite) -> SpecializedKernel | None:
 
 def _specialize_constant_broadcast(site: CallSite) -> SpecializedKernel:
     call_plain = site.call_plain
-    entry: tuple[Any, Any] = (None, None)
+
+    @Memo
+    def targets(shape: tuple[int, ...]) -> Any:
+        """Return the shape of a small result, or None."""
+        view = call_plain(make_placeholder(shape))
+        return view.shape if view.size <= MAX_COPIED else None
 
     def compute(data: Array) -> Any:
-        nonlocal entry
-        shape, target = entry
-        if data.shape == shape and target is not None:
-            result = np.empty(target, data.dtype)
-            result[...] = data
-            return result
-        view = call_plain(data)
-        entry = data.shape, view.shape if view.size <= MAX_COPIED else None
-        return view
+        target = targets[data.shape]
+        if target is None:
+            return call_plain(data)
+        result = np.empty(target, data.dtype)
+        result[...] = data
+        return result
 
     return compute
 
@@ -150,14 +146,13 @@ def specialize_tile(site: CallSite) -> SpecializedKernel | None:
         return None
     counts = tuple(max(0, count) for count in to_int_tuple(repeats))
     call_plain = site.call_plain
-    entry: tuple[Any, ...] = (None, None, None, None)
+
+    @Memo
+    def shapes(shape: tuple[int, ...]) -> Any:
+        return _compute_tile_shapes(shape, counts)
 
     def compute(data: Array) -> Any:
-        nonlocal entry
-        shape, source, expanded, target = entry
-        if data.shape != shape:
-            source, expanded, target = _compute_tile_shapes(data.shape, counts)
-            entry = data.shape, source, expanded, target
+        source, expanded, target = shapes[data.shape]
         if math.prod(target) * data.itemsize > MAX_BYTES:
             return call_plain(data)
         result = np.empty(expanded, data.dtype)

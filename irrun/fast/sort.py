@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import F32, NATIVE_INTEGERS, Array, freeze, has_nan
+from irrun.fast.support import F32, NATIVE_INTEGERS, Array, Memo, freeze, has_nan
 
 __all__: list[str] = []
 
@@ -25,11 +26,13 @@ def specialize_topk(site: CallSite) -> SpecializedKernel | None:
     count, axis, is_max = int(k.item()), int(site.attributes["axis"]), site.attributes["mode"] == "max"
     by_index, call_plain = site.attributes.get("sort") == "index", site.call_plain
     index_dtype = site.attributes.get("index_element_type", ELEMENT_TYPES["i32"]).dtype
-    entry: tuple[Any, Any] = (None, None)
+
+    @Memo
+    def offsets(shape: tuple[int, ...]) -> Array:
+        """Return the position of the first element of each row."""
+        return freeze(np.arange(0, math.prod(shape), shape[-1]).reshape(*shape[:-1], 1))
 
     def compute(x: Array) -> Any:
-        nonlocal entry
-        shape, offsets = entry
         if axis not in (-1, x.ndim - 1) or not x.ndim:
             return call_plain(x)
         length = x.shape[-1]
@@ -47,10 +50,6 @@ def specialize_topk(site: CallSite) -> SpecializedKernel | None:
             indices = keys.argsort(-1, "stable")[..., :count]
             if by_index:
                 indices.sort(-1)
-        if x.shape != shape:
-            starts = np.arange(0, x.size, length).reshape(*x.shape[:-1], 1)
-            entry = x.shape, freeze(starts)
-            offsets = entry[1]
-        return x.reshape(-1).take(indices + offsets), indices.astype(index_dtype)
+        return x.reshape(-1).take(indices + offsets[x.shape]), indices.astype(index_dtype)
 
     return compute

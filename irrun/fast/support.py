@@ -40,6 +40,7 @@ __all__ = [
     "TILE",
     "ZERO",
     "Array",
+    "Memo",
     "apply_in_tiles",
     "call_by_rows",
     "clip",
@@ -48,6 +49,7 @@ __all__ = [
     "freeze",
     "get_axis",
     "has_nan",
+    "make_placeholder",
     "to_int_tuple",
     "to_operand",
 ]
@@ -76,6 +78,45 @@ MAX_BYTES = 1 << 28
 
 #: Whether NumPy computes functions of f32 with AVX-512, as its builds for Linux do.
 HAS_AVX512 = sys.platform == "linux" and bool(__cpu_features__.get("AVX512_SKX"))
+
+#: Entries that a `Memo` keeps.
+MAX_ENTRIES = 4
+
+
+class Memo(dict[Any, Any]):
+    """A table whose entries are computed when they are first looked up, such as indices for inputs of one shape.
+
+    Use it as the decorator of a function of one hashable key, and look entries up with brackets, which takes no call
+    of Python::
+
+        @Memo
+        def targets(shape): ...
+
+        data.reshape(targets[data.shape])
+
+    Threads may look entries up at the same time. Only a few are kept.
+
+    Args:
+        compute: Returns the entry of a key.
+    """
+
+    __slots__ = ("_compute",)
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, key: Any) -> Any:
+        if len(self) >= MAX_ENTRIES:
+            self.clear()
+        value = self[key] = self._compute(key)
+        return value
+
+
+def make_placeholder(shape: tuple[int, ...]) -> Array:
+    """Return an array of a shape that takes no memory, for plain kernels whose results only have shapes of interest."""
+    return np.broadcast_to(ZERO, shape)
+
 
 #: NumPy's settings of ufuncs, which are those of the current context, and settings with the smallest buffers.
 _settings: Any = None

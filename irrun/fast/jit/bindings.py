@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -12,6 +11,7 @@ import numpy as np
 
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.tasks import Task
+from irrun.fast.scratch import reserve
 
 __all__ = [
     "BUFFER",
@@ -67,8 +67,6 @@ CONSTANT = -1
 #: Bases of tasks that are no inputs: the result, a table of addresses of operands, and memory that tasks share.
 RESULT, TABLE, BUFFER = -1, -2, -3
 
-_buffers = threading.local()
-
 
 @dataclass(frozen=True)
 class Binding:
@@ -100,16 +98,8 @@ class Binding:
         table = np.array([known[number] + offset for number, offset in self.operands] or (0,), np.int64)
         others = {RESULT: get_address(result), TABLE: get_address(table)}
         if self.buffer_size:
-            others[BUFFER] = get_address(_get_buffer(self.buffer_size))
+            others[BUFFER] = get_address(reserve("binding", self.buffer_size))
         bases = [addresses[number] if number >= 0 else others[number] for number in self.bases]
         for task in self.tasks:
             task.run(*bases)
         return np.ndarray(self.shape, F32, result, 0, self.strides) if self.strides else result
-
-
-def _get_buffer(size: int) -> Array:
-    """Return a buffer of f32 that belongs to the current thread."""
-    buffer: Array | None = getattr(_buffers, "buffer", None)
-    if buffer is None or buffer.size < size:
-        buffer = _buffers.buffer = np.empty(size, F32)
-    return buffer

@@ -11,7 +11,6 @@ import ctypes
 import functools
 import itertools
 import struct
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,6 +20,8 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.compiler import Kernel
 from irrun.fast.jit.team import run_jobs
 from irrun.fast.jit.team_code import HEADER_SIZE
+from irrun.fast.scratch import reserve
+from irrun.fast.support import F32
 from irrun.threads import get_thread_count
 
 __all__ = [
@@ -39,8 +40,6 @@ Array = np.ndarray[Any, Any]
 
 #: Bytes of a line of the cache.
 _ALIGNMENT = 64
-
-_scratch = threading.local()
 
 
 class Address(NamedTuple):
@@ -187,9 +186,5 @@ def reserve_scratch(thread: int, size: int) -> int:
     """Return the address of scratch memory for one of the threads that compute jobs of the current thread."""
     if not size:
         return 0
-    buffers: dict[int, Array] = _scratch.__dict__.setdefault("buffers", {})
-    buffer = buffers.get(thread)
-    if buffer is None or buffer.nbytes < size + _ALIGNMENT:
-        buffer = buffers[thread] = np.empty(size + _ALIGNMENT, np.uint8)
-    address = get_address(buffer)
+    address = get_address(reserve(thread, -(-(size + _ALIGNMENT) // F32.itemsize)))
     return address + -address % _ALIGNMENT
