@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from irrun.ops._support.operation import Operation
 if TYPE_CHECKING:
     from irrun.fast.compressed import CompressedWeights
 
-__all__ = ["ABSENT", "BodyProgram", "Instruction", "Program"]
+__all__ = ["ABSENT", "BodyProgram", "Instruction", "Program", "Refusal"]
 
 #: The slot that always holds None, for optional inputs that are not connected.
 ABSENT = 0
@@ -80,6 +80,20 @@ class Instruction:
         return sum(i.count_layers() for i in self.plain if i.is_observed) or 1
 
 
+class Refusal(NamedTuple):
+    """A rewrite that was considered and not made.
+
+    Attributes:
+        layer: The name of the layer.
+        rule: The name of the rule.
+        reason: Why it does not apply.
+    """
+
+    layer: str
+    rule: str
+    reason: str
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Program:
     """The instructions that executors run. Executors share a program and never change it.
@@ -99,6 +113,7 @@ class Program:
             only.
         sequences: What executors without an instrument run instead of `instructions`, if it is not None: some of them
             are joined. See the pass `jit_sequences`.
+        refusals: Rules that matched and did not apply; `irrun info --plan` prints them.
     """
 
     instructions: list[Instruction]
@@ -113,6 +128,7 @@ class Program:
     computed_types: dict[np.dtype[Any], np.dtype[Any]] = field(default_factory=dict)
     invariant_count: int = 0
     sequences: list[Instruction] | None = None
+    refusals: list[Refusal] = field(default_factory=list)
 
     def copy(self) -> Program:
         """Return a program that shares layers and constants with this one, but not instructions."""
@@ -125,6 +141,7 @@ class Program:
             initial=self.initial.copy(),
             constant_layers=dict(self.constant_layers),
             sequences=None,
+            refusals=[],
         )
 
     def map_ports(self) -> dict[int, Port]:
@@ -155,6 +172,13 @@ class Program:
             yield self, instruction
             for body in instruction.bodies.values():
                 yield from body.program.walk()
+
+    def walk_programs(self) -> Iterator[Program]:
+        """Iterate over this program and its bodies, the inner ones first."""
+        for instruction in self.instructions:
+            for body in instruction.bodies.values():
+                yield from body.program.walk_programs()
+        yield self
 
     def free_after_last_use(self) -> None:
         """Set `frees` of every instruction, so that each value is freed after its last consumer."""

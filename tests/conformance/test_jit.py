@@ -53,20 +53,20 @@ def choose_cases(type: str, since: int) -> list[Case]:
 
 @pytest.mark.parametrize(("type", "since"), sorted(key for key in GENERATORS if key[0] in TYPES), ids=str)
 def test_compiled_operation_agrees_with_openvino(type, since, monkeypatch, tmp_path_factory):
-    from irrun.runtime.passes import jit, jit_groups
+    from irrun.runtime.passes import jit, jit_compilation, jit_groups
 
     compiled = []
-    use_compiled_kernels = jit.use_compiled_kernels
+    compile_program = jit.compile_program
 
     def record(program, packed):
-        use_compiled_kernels(program, packed)
+        compile_program(program, packed)
         compiled.extend(i for i in program.instructions if i.description.startswith("compiled: "))
 
     monkeypatch.setenv("IRRUN_JIT", "on")
     monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
-    monkeypatch.setattr(jit, "use_compiled_kernels", record)
+    monkeypatch.setattr(jit, "compile_program", record)
     for name in ("MIN_SIZE", "MIN_CHEAP_SIZE"):
-        monkeypatch.setattr(jit, name, 1)
+        monkeypatch.setattr(jit_compilation, name, 1)
     monkeypatch.setattr(jit_groups, "MIN_WEIGHTS", 1)
     for case in choose_cases(type, since):
         try:

@@ -20,11 +20,11 @@ MVN = 'eps="1e-5" normalize_variance="true" eps_mode="inside_sqrt"'
 
 @pytest.fixture(autouse=True)
 def compile_small_kernels(tmp_path_factory, monkeypatch):
-    from irrun.runtime.passes import jit, jit_groups
+    from irrun.runtime.passes import jit_compilation, jit_groups
 
     monkeypatch.setenv("IRRUN_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
     for name in ("MIN_SIZE", "MIN_CHEAP_SIZE"):
-        monkeypatch.setattr(jit, name, 1)
+        monkeypatch.setattr(jit_compilation, name, 1)
     monkeypatch.setattr(jit_groups, "MIN_WEIGHTS", 1)
 
 

@@ -9,8 +9,7 @@ and a specialized kernel replaces it together with its consumer.
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -27,9 +26,11 @@ from irrun.fast.compressed import (
 )
 from irrun.fast.packing import PackedMemory
 from irrun.runtime.passes.budget import Budget
+from irrun.runtime.passes.engine import View
+from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import Instruction, Program
 
-__all__ = ["decompress_weights", "find_compressed_weights", "use_compressed_weights"]
+__all__ = ["decompress_weights", "find_compressed_weights", "run"]
 
 Array = np.ndarray[Any, Any]
 
@@ -48,7 +49,7 @@ def find_compressed_weights(program: Program, min_total_bytes: int = MIN_TOTAL_B
         program: `compressed` is set; its slots are not folded afterwards.
         min_total_bytes: Bytes in f32 from which weights stay compressed.
     """
-    programs = list(_walk_programs(program))
+    programs = list(program.walk_programs())
     for current in programs:
         current.compressed = _Finder(current).run()
     total = sum(w.codes.size * 4 for current in programs for w in current.compressed.values())
@@ -64,9 +65,9 @@ def decompress_weights(program: Program, budget: Budget) -> None:
         program: Changed in place.
         budget: What the decompressed weights may take.
     """
-    for current in _walk_programs(program):
-        consumers = _find_consumers(current)
-        producers = {slot: i for i in current.instructions for slot in i.outputs}
+    for current in program.walk_programs():
+        view = View(current)
+        consumers, producers = view.consumers, view.producers
         decompressed = []
         for slot, weights in sorted(current.compressed.items(), key=lambda item: item[1].codes.size):
             is_multiplied = any(i.operation.type == "MatMul" for i in consumers[slot])
@@ -83,36 +84,20 @@ def decompress_weights(program: Program, budget: Budget) -> None:
             _remove_chains(current, decompressed, producers)
 
 
-def use_compressed_weights(program: Program, arranged: PackedMemory | None = None) -> None:
+def run(program: Program, resources: Resources) -> None:
     """Replace the consumers of compressed weights and the chains that decompress them, in bodies too.
 
     Args:
         program: Changed in place.
-        arranged: What copies of weights may take that are arranged for products. By default there are none.
+        resources: The memory of copies of weights that are arranged for products.
     """
-    for current in _walk_programs(program):
+    for current in program.walk_programs():
         if not current.compressed:
             continue
         producers = {slot: i for i in current.instructions for slot in i.outputs}
         current.instructions = [_replace_consumer(current, i, producers) for i in current.instructions]
         _remove_chains(current, current.compressed, producers)
-        if arranged is not None:
-            _arrange_weights(current, arranged)
-
-
-def _walk_programs(program: Program) -> Iterator[Program]:
-    yield program
-    for instruction in program.instructions:
-        for body in instruction.bodies.values():
-            yield from _walk_programs(body.program)
-
-
-def _find_consumers(program: Program) -> dict[int, list[Instruction]]:
-    consumers: dict[int, list[Instruction]] = defaultdict(list)
-    for instruction in program.instructions:
-        for slot in dict.fromkeys(instruction.inputs):
-            consumers[slot].append(instruction)
-    return consumers
+        _arrange_weights(current, resources.arranged)
 
 
 def _replace_consumer(program: Program, instruction: Instruction, producers: dict[int, Instruction]) -> Instruction:
@@ -209,8 +194,8 @@ class _Finder:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.producers = {slot: i for i in program.instructions for slot in i.outputs}
-        self.consumers = _find_consumers(program)
+        self.view = View(program)
+        self.producers, self.consumers = self.view.producers, self.view.consumers
 
     def run(self) -> dict[int, CompressedWeights]:
         weights: dict[int, CompressedWeights] = {}
@@ -252,7 +237,7 @@ class _Finder:
         return instruction.inputs[0] if source is not None and _computes_f32(source) else slot
 
     def parse_shape(self, instruction: Instruction) -> tuple[int, int] | None:
-        target = self.get_constant(instruction.inputs[1])
+        target = self.view.get_constant(instruction.inputs[1])
         if target is None or target.shape != (2,) or int(target.min()) <= 0:
             return None
         return int(target[0]), int(target[1])
@@ -269,19 +254,16 @@ class _Finder:
         instruction = self.producers.get(slot)
         if instruction is None or not _converts_to_f32(instruction):
             return None
-        codes = self.get_constant(instruction.inputs[0])
+        codes = self.view.get_constant(instruction.inputs[0])
         if codes is None or not is_compressed_type(codes.dtype) or not codes.flags.aligned:
             return None
         if codes.dtype == np.float16 and not has_only_finite_values(codes):
             return None
         return codes
 
-    def get_constant(self, slot: int) -> Array | None:
-        return self.program.initial[slot] if slot in self.program.constant_layers else None
-
     def compute_constant(self, slot: int) -> Array | None:
         """Return a zero point or a scale, which may be converted or reshaped."""
-        value = self.get_constant(slot)
+        value = self.view.get_constant(slot)
         if value is not None:
             return value
         instruction = self.producers.get(slot)

@@ -7,12 +7,11 @@ part into the processor's cache.
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 
 from irrun.fast.alignment import align
 from irrun.runtime.passes.budget import Budget
+from irrun.runtime.passes.engine import View
 from irrun.runtime.program import Instruction, Program
 
 __all__ = ["align_constants", "align_postponed_constants"]
@@ -29,6 +28,11 @@ def align_constants(program: Program, budget: Budget, postpones: bool = False) -
         budget: The budget for the copies, postponed ones included.
         postpones: Whether weights of large products stay as they are, which specialized kernels align.
     """
+    for current in program.walk_programs():
+        _align_program(current, budget, postpones and current is program)
+
+
+def _align_program(program: Program, budget: Budget, postpones: bool) -> None:
     unaligned = [
         slot
         for slot in program.constant_layers
@@ -45,9 +49,6 @@ def align_constants(program: Program, budget: Budget, postpones: bool = False) -
         else:
             program.initial[slot] = align(value)
             budget.spend_memory(value.nbytes)
-    for instruction in program.instructions:
-        for body in instruction.bodies.values():
-            align_constants(body.program, budget)
 
 
 def align_postponed_constants(program: Program) -> None:
@@ -65,10 +66,7 @@ def align_postponed_constants(program: Program) -> None:
 
 def _find_postponed(program: Program, slots: list[int]) -> set[int]:
     """Return the slots that only products consume, as constant weights."""
-    consumers: dict[int, list[Instruction]] = defaultdict(list)
-    for instruction in program.instructions:
-        for slot in instruction.inputs:
-            consumers[slot].append(instruction)
+    consumers = View(program).consumers
     postponed = set()
     for slot in slots:
         value = program.initial[slot]

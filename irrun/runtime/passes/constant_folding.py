@@ -51,30 +51,21 @@ def fold_constants(program: Program, budget: Budget) -> None:
     """
     if budget.memory > 0:
         budget.work = BASE_WORK + WORK_PER_BYTE * _count_constant_bytes(program)
-        _fold_program(program, budget)
+        for current in program.walk_programs():
+            if budget.memory > 0:
+                _Folder(current, budget).run()
 
 
 def _count_constant_bytes(program: Program) -> int:
     """Return the bytes of all constants; those that start at the same address count once."""
     sizes: dict[int, int] = {}
-    programs = [program]
-    while programs:
-        current = programs.pop()
+    for current in program.walk_programs():
         for slot in current.constant_layers:
             value = current.initial[slot]
             if value is not None:
                 address = value.__array_interface__["data"][0]
                 sizes[address] = max(sizes.get(address, 0), value.nbytes)
-        programs.extend(body.program for i in current.instructions for body in i.bodies.values())
     return sum(sizes.values())
-
-
-def _fold_program(program: Program, budget: Budget) -> None:
-    for instruction in program.instructions:
-        for body in instruction.bodies.values():
-            _fold_program(body.program, budget)
-    if budget.memory > 0:
-        _Folder(program, budget).run()
 
 
 class _Folder:

@@ -12,7 +12,6 @@ kernels recover.
 from __future__ import annotations
 
 import functools
-from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.ops._support.conversion import convert
+from irrun.runtime.passes.engine import View
 from irrun.runtime.program import ABSENT, Instruction, Program
 
 __all__ = ["upcast_decompression"]
@@ -47,8 +47,7 @@ def upcast_decompression(program: Program) -> int:
     Returns:
         The number of chains; chains that share a value count as one.
     """
-    count = sum(upcast_decompression(b.program) for i in program.instructions for b in i.bodies.values())
-    return count + _Upcaster(program).run()
+    return sum(_Upcaster(current).run() for current in program.walk_programs())
 
 
 class _Upcaster:
@@ -56,10 +55,7 @@ class _Upcaster:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.consumers: dict[int, list[Instruction]] = defaultdict(list)
-        for instruction in program.instructions:
-            for slot in dict.fromkeys(instruction.inputs):
-                self.consumers[slot].append(instruction)
+        self.consumers = View(program).consumers
         self.producers = self.find_producers()
         #: Slot of a constant -> slot that holds it in f32.
         self.upcast_slots: dict[int, int] = {}

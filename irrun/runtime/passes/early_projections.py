@@ -12,7 +12,6 @@ algorithm.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -22,10 +21,12 @@ import numpy as np
 from irrun.fast.packing import PackedMemory
 from irrun.ir.graph import Port
 from irrun.ops._support import registry
+from irrun.runtime.passes.engine import View
+from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import Instruction, Program
 from irrun.shapes import PartialShape
 
-__all__ = ["project_before_interpolation"]
+__all__ = ["run"]
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
@@ -36,18 +37,19 @@ F32 = np.dtype(np.float32)
 MIN_SAVED = 64
 
 
-def project_before_interpolation(program: Program, packed: PackedMemory) -> None:
+def run(program: Program, resources: Resources) -> None:
     """Move 1x1 convolutions before Interpolate where that saves most of their multiplications, in bodies too.
 
     Args:
         program: Changed in place.
-        packed: What products of weights may take.
+        resources: The memory of products of weights.
     """
-    for instruction in program.instructions:
-        for body in instruction.bodies.values():
-            project_before_interpolation(body.program, packed)
-    if any(instruction.operation.type == "Interpolate" for instruction in program.instructions):
-        _Rewriter(program, packed).run()
+    for current in program.walk_programs():
+        view = View(current)
+        for instruction in current.instructions:
+            if instruction.operation.type == "Convolution":
+                _Rewriter(view, resources.packed).replace_convolution(instruction)
+        view.commit()
 
 
 @dataclass
@@ -130,27 +132,11 @@ _AXES: dict[str, Callable[[_Step], int | None]] = {
 
 
 class _Rewriter:
-    """The rewriting of one program."""
+    """The rewriting of convolutions of one program."""
 
-    def __init__(self, program: Program, packed: PackedMemory) -> None:
-        self.program = program
+    def __init__(self, view: View, packed: PackedMemory) -> None:
+        self.view = view
         self.packed = packed
-        self.producers = {slot: i for i in program.instructions for slot in i.outputs}
-        self.ports = program.map_ports()
-        self.uses: dict[int, int] = defaultdict(int)
-        for slot in (*program.results, *(slot for i in program.instructions for slot in i.inputs)):
-            self.uses[slot] += 1
-        self.replacements: dict[int, list[Instruction]] = {}
-
-    def run(self) -> None:
-        for instruction in self.program.instructions:
-            if instruction.operation.type == "Convolution":
-                self.replace_convolution(instruction)
-        if self.replacements:
-            self.program.instructions = [
-                current for i in self.program.instructions for current in self.replacements.get(id(i), [i])
-            ]
-            self.program.free_after_last_use()
 
     # Recognition
 
@@ -179,7 +165,7 @@ class _Rewriter:
 
     def get_weights(self, convolution: Instruction) -> Array | None:
         """Return the weights of a convolution with 1x1 windows, [CO, CI], or None for other convolutions."""
-        filters = self.get_constant(convolution.inputs[1])
+        filters = self.view.get_constant(convolution.inputs[1])
         attributes = convolution.attributes
         if filters is None or filters.ndim != 4 or filters.shape[2:] != (1, 1) or filters.dtype != F32:
             return None
@@ -238,26 +224,19 @@ class _Rewriter:
         find_axis = _AXES.get(instruction.operation.type)
         if shape is None or source is None or find_axis is None:
             return None
-        constants = [self.get_constant(slot) for slot in instruction.inputs[1:]]
+        constants = [self.view.get_constant(slot) for slot in instruction.inputs[1:]]
         source_axis = find_axis(_Step(instruction, source, shape, axis, constants))
         return None if source_axis is None else (data, source_axis)
 
     def get_exclusive_producer(self, slot: int) -> Instruction | None:
         """Return the instruction that computes a value which only one instruction needs, or None."""
-        producer = self.producers.get(slot)
-        return producer if producer is not None and self.uses[slot] == 1 and _is_plain(producer) else None
-
-    def get_constant(self, slot: int) -> Array | None:
-        """Return the value of a slot if it is constant."""
-        return self.program.initial[slot] if slot in self.program.constant_layers else None
+        producer = self.view.get_sole_producer(slot)
+        return producer if producer is not None and _is_plain(producer) else None
 
     def get_shape(self, slot: int) -> Shape | None:
         """Return the declared shape of a value if it is static and not empty."""
-        port = self.ports.get(slot)
-        if port is None or port.shape is None or not port.shape.is_static:
-            return None
-        shape = port.shape.get_min_shape()
-        return shape if math.prod(shape) else None
+        shape = self.view.get_static_shape(slot)
+        return shape if shape is not None and 0 not in shape else None
 
     # Replacement
 
@@ -275,8 +254,8 @@ class _Rewriter:
             terms.insert(0, self.convolve_together(late, convolution, concatenation, result))
         self.add_terms(terms, convolution, result)
         for instruction in removed:
-            self.replacements[id(instruction)] = []
-        self.replacements[id(convolution)] = result
+            self.view.replace(instruction)
+        self.view.replace(convolution, *result)
 
     def project(self, branch: _Branch, convolution: Instruction, result: list[Instruction]) -> int:
         """Append the instructions that compute a branch and combine its channels; return the slot of the value."""
@@ -289,11 +268,11 @@ class _Rewriter:
             if instruction.operation.type == "MatMul":
                 inputs[1] = self.multiply_weights(instruction, weights)
             elif instruction.operation.type == "Add":
-                offsets = self.get_constant(inputs[1])
+                offsets = self.view.get_constant(inputs[1])
                 assert offsets is not None
                 inputs[1] = self.add_constant(_multiply(offsets, weights.T), inputs[1])
             port = instruction.layer.outputs[0]
-            shape = list(self.get_shape(instruction.outputs[0]) or ())
+            shape: list[int] = list(self.get_shape(instruction.outputs[0]) or ())
             shape[axis] = len(weights)
             slot = self.append(result, instruction, inputs, Port(port.id, port.element_type, PartialShape(shape)))
         return slot
@@ -301,7 +280,7 @@ class _Rewriter:
     def multiply_weights(self, product: Instruction, weights: Array) -> int:
         """Return the slot of the weights of a product and a convolution."""
         slot = product.inputs[1]
-        matrix = self.get_constant(slot)
+        matrix = self.view.get_constant(slot)
         assert matrix is not None
         if product.attributes.get("transpose_b"):
             return self.add_constant(_multiply(weights, matrix), slot)
@@ -345,8 +324,7 @@ class _Rewriter:
 
     def append(self, result: list[Instruction], original: Instruction, inputs: Sequence[int], port: Port) -> int:
         """Append an instruction for other inputs, and return the slot of its output."""
-        slot = self.add_slot(None)
-        self.ports[slot] = port
+        slot = self.view.add_slot(port=port)
         layer = replace(original.layer, type=original.operation.type, outputs=[port])
         result.append(replace(original, inputs=tuple(inputs), outputs=(slot,), layer=layer))
         return slot
@@ -355,13 +333,10 @@ class _Rewriter:
         """Add a constant that is computed from another one, and return its slot."""
         value.flags.writeable = False
         self.packed.reserve(value.nbytes)
-        slot = self.add_slot(value)
-        self.program.constant_layers[slot] = self.program.constant_layers[original]
+        slot = self.view.add_slot(value)
+        constants = self.view.program.constant_layers
+        constants[slot] = constants[original]
         return slot
-
-    def add_slot(self, value: Array | None) -> int:
-        self.program.initial.append(value)
-        return len(self.program.initial) - 1
 
 
 def _is_plain(instruction: Instruction) -> bool:

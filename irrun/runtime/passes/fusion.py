@@ -19,39 +19,35 @@ from irrun.fast.elementwise import ElementwiseChain, Operand
 from irrun.fast.fused import FusedKernel
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, specialize
+from irrun.runtime.passes.engine import View
 from irrun.runtime.passes.fusion_regions import Region, RegionFinder
+from irrun.runtime.passes.phases import Resources
 from irrun.runtime.passes.specialization import describe_kernel, make_site
 from irrun.runtime.program import Instruction, Program
 
-__all__ = ["fuse_elementwise_operations"]
+__all__ = ["run"]
 
 Array = np.ndarray[Any, Any]
 
 
-def fuse_elementwise_operations(program: Program, packed: PackedMemory, is_body: bool = False) -> None:
+def run(program: Program, resources: Resources) -> None:
     """Replace regions by single instructions, in bodies too.
 
     Args:
         program: Changed in place.
-        packed: What prepared weights may take.
-        is_body: Whether the program is a body, whose values may be kept between iterations.
+        resources: The memory of prepared weights.
     """
-    for instruction in program.instructions:
-        for body in instruction.bodies.values():
-            fuse_elementwise_operations(body.program, packed, True)
-    fused: dict[int, Instruction] = {}
-    removed: set[int] = set()
-    for region in RegionFinder(program, is_body).find_regions():
-        try:
-            fused[id(region.members[-1])] = _fuse_region(program, region, packed)
-        except Exception:  # constants that the plain kernel refuses, with a message, when it runs
-            continue
-        removed.update(id(member) for member in region.members)
-    if fused:
-        program.instructions = [
-            fused.get(id(i), i) for i in program.instructions if id(i) in fused or id(i) not in removed
-        ]
-        program.free_after_last_use()
+    for current in program.walk_programs():
+        view = View(current)
+        for region in RegionFinder(view, is_body=current is not program).find_regions():
+            try:
+                fused = _fuse_region(current, region, resources.packed)
+            except Exception:  # the plain kernel refuses constants with a message when it runs
+                continue
+            for member in region.members[:-1]:
+                view.replace(member)
+            view.replace(region.members[-1], fused)
+        view.commit()
 
 
 def _fuse_region(program: Program, region: Region, packed: PackedMemory) -> Instruction:

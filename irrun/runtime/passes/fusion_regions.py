@@ -14,7 +14,8 @@ from irrun.fast.elementwise import ElementwiseChain, Operand, Step
 from irrun.fast.elementwise_functions import BlockFunction, find_block_function
 from irrun.fast.functions import QuantizationScales
 from irrun.ir.graph import Layer
-from irrun.runtime.program import Instruction, Program
+from irrun.runtime.passes.engine import View
+from irrun.runtime.program import Instruction
 
 __all__ = ["Region", "RegionFinder"]
 
@@ -67,20 +68,19 @@ class RegionFinder:
     """Finds the regions of one program.
 
     Args:
-        program: The program.
+        view: The program.
         is_body: Whether its values may be kept between iterations.
     """
 
-    def __init__(self, program: Program, is_body: bool) -> None:
-        self.program = program
+    def __init__(self, view: View, is_body: bool) -> None:
+        self.program = program = view.program
+        self.view = view
         self.is_body = is_body
         self.instructions = program.instructions
         self.consumers: dict[int, list[int]] = defaultdict(list)
-        self.producers: dict[int, Instruction] = {}
         for index, instruction in enumerate(self.instructions):
             for slot in dict.fromkeys(instruction.inputs):
                 self.consumers[slot].append(index)
-            self.producers.update(dict.fromkeys(instruction.outputs, instruction))
         self.results = set(program.results)
         self.types: dict[int, np.dtype[Any]] = {}
         self.shapes: dict[int, Shape] = {}
@@ -126,13 +126,9 @@ class RegionFinder:
             and self.types.get(instruction.outputs[0]) == F32
         )
 
-    def get_constant(self, slot: int) -> Array | None:
-        """Return the value of a slot if it is constant."""
-        return self.program.initial[slot] if slot in self.program.constant_layers else None
-
     def dies_in(self, slot: int, members: set[int]) -> bool:
         """Return whether a slot is a new array that only some instructions consume."""
-        producer = self.producers.get(slot)
+        producer = self.view.producers.get(slot)
         if self.is_body or producer is None or slot in self.results or producer.plain or producer.bodies:
             return False
         kind = producer.operation
@@ -238,7 +234,7 @@ class _RegionGrower:
 
     def _make_steps(self, instruction: Instruction) -> list[Step]:
         """Return the steps of an instruction, or an empty list if a chain cannot contain it."""
-        constants = [self.finder.get_constant(slot) for slot in instruction.inputs]
+        constants = [self.finder.view.get_constant(slot) for slot in instruction.inputs]
         if str(instruction.operation) == "BatchNormInference-5":
             return self._make_normalization(instruction, constants)
         if str(instruction.operation) == "FakeQuantize-1" and any(c is not None and c.size > 1 for c in constants):

@@ -5,121 +5,101 @@ Exporters repeat the heads of keys and values before ScaledDotProductAttention b
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from irrun.fast.attention import attend_in_groups, get_repeated_shape
-from irrun.runtime.program import Instruction, Program
+from irrun.runtime.passes.engine import Changes, Match, Pattern, Rule, View
+from irrun.runtime.program import Instruction
 
-__all__ = ["group_attention"]
-
-
-@dataclass(frozen=True)
-class _Repetition:
-    """The instructions that repeat the heads of keys or values."""
-
-    unsqueeze: Instruction
-    broadcast: Instruction
-    reshape: Instruction
-
-    @property
-    def inputs(self) -> tuple[int, int, int]:
-        return self.unsqueeze.inputs[0], self.broadcast.inputs[1], self.reshape.inputs[1]
-
-    @property
-    def instructions(self) -> tuple[Instruction, Instruction, Instruction]:
-        return self.unsqueeze, self.broadcast, self.reshape
-
-    @property
-    def special_zero(self) -> bool:
-        return bool(self.reshape.attributes.get("special_zero"))
+__all__ = ["RULES"]
 
 
-def group_attention(program: Program) -> None:
-    """Replace attention and the repetition of its keys and values, in bodies too.
-
-    Args:
-        program: Changed in place.
-    """
-    for instruction in program.instructions:
-        for body in instruction.bodies.values():
-            group_attention(body.program)
-    producers = {slot: i for i in program.instructions for slot in i.outputs}
-    consumers: dict[int, list[Instruction]] = defaultdict(list)
-    for instruction in program.instructions:
-        for slot in dict.fromkeys(instruction.inputs):
-            consumers[slot].append(instruction)
-    replacements: dict[int, Instruction] = {}
-    removed: set[int] = set()
-    for attention in program.instructions:
-        if attention.operation.type != "ScaledDotProductAttention" or len(attention.inputs) not in (3, 4, 5):
-            continue
-        repetitions = [_find_repetition(program, slot, producers) for slot in attention.inputs[1:3]]
-        if repetitions[0] is None or repetitions[1] is None or attention.inputs[1] == attention.inputs[2]:
-            continue
-        keys, values = repetitions[0], repetitions[1]
-        others = [i for r in (keys, values) for i in consumers[r.reshape.outputs[0]] if i is not attention]
-        results = {r.reshape.outputs[0] for r in (keys, values)}
-        is_exclusive = all(
-            len(consumers[i.outputs[0]]) == 1 and i.outputs[0] not in program.results
-            for r in (keys, values)
-            for i in (r.unsqueeze, r.broadcast)
-        )
-        if not is_exclusive or not results.isdisjoint(program.results):
-            continue
-        if any(i.operation.type != "ShapeOf" for i in others):
-            continue
-        replacements[id(attention)] = _replace_attention(attention, keys, values)
-        for shape_of in others:
-            repetition = keys if shape_of.inputs[0] == keys.reshape.outputs[0] else values
-            replacements[id(shape_of)] = _replace_shape(shape_of, repetition)
-        removed.update(id(i) for r in (keys, values) for i in r.instructions)
-    if replacements:
-        program.instructions = [replacements.get(id(i), i) for i in program.instructions if id(i) not in removed]
-        program.free_after_last_use()
+def _make_repetition(name: str) -> Pattern:
+    """Return the pattern of the instructions that repeat the heads of keys or values."""
+    unsqueeze = Pattern(f"{name} unsqueeze", ("Unsqueeze",))
+    broadcast = Pattern(f"{name} broadcast", ("Broadcast",), {0: unsqueeze})
+    return Pattern(f"{name} reshape", ("Reshape",), {0: broadcast})
 
 
-def _find_repetition(program: Program, slot: int, producers: dict[int, Instruction]) -> _Repetition | None:
-    chain: list[Instruction] = []
-    for expected in ("Reshape", "Broadcast", "Unsqueeze"):
-        instruction = producers.get(slot)
-        if instruction is None or instruction.operation.type != expected or instruction.operation.opset:
-            return None
-        chain.append(instruction)
-        slot = instruction.inputs[0]
-    reshape, broadcast, unsqueeze = chain
-    axes_slot = unsqueeze.inputs[1]
-    axes = program.initial[axes_slot] if axes_slot in program.constant_layers else None
-    if axes is None or axes.reshape(-1).tolist() != [2]:
-        return None
-    if broadcast.attributes.get("mode") != "bidirectional" or len(broadcast.inputs) != 2:
-        return None
-    return _Repetition(unsqueeze, broadcast, reshape)
+ATTENTION = Pattern(
+    "attention",
+    ("ScaledDotProductAttention",),
+    {1: _make_repetition("key"), 2: _make_repetition("value")},
+)
 
 
-def _replace_attention(attention: Instruction, keys: _Repetition, values: _Repetition) -> Instruction:
-    return replace(
+def _check(view: View, match: Match) -> str:
+    attention = match["attention"]
+    if len(attention.inputs) not in (3, 4, 5):
+        return "has a sink"
+    if attention.inputs[1] == attention.inputs[2]:
+        return "keys and values are the same"
+    for name in ("key", "value"):
+        unsqueeze, broadcast, reshape = _get_repetition(match, name)
+        axes = view.get_constant(unsqueeze.inputs[1])
+        if axes is None or axes.reshape(-1).tolist() != [2]:
+            return f"the {name}s are not repeated along axis 2"
+        if broadcast.attributes.get("mode") != "bidirectional" or len(broadcast.inputs) != 2:
+            return f"the {name}s are not repeated by a bidirectional Broadcast"
+        if any(view.get_sole_producer(i.outputs[0]) is None for i in (unsqueeze, broadcast)):
+            return f"the repeated {name}s are used elsewhere"
+        others = [i for i in view.consumers[reshape.outputs[0]] if i is not attention]
+        if view.is_result(reshape.outputs[0]) or any(i.operation.type != "ShapeOf" for i in others):
+            return f"the repeated {name}s are used elsewhere"
+    return ""
+
+
+def _build(view: View, match: Match) -> Changes:
+    attention = match["attention"]
+    plain: list[Instruction] = []
+    inputs = [attention.inputs[0]]
+    attributes = {"causal": attention.attributes.get("causal", False)}
+    for name in ("key", "value"):
+        repetition = _get_repetition(match, name)
+        attributes[f"{name}_special_zero"] = bool(repetition[2].attributes.get("special_zero"))
+        inputs += _get_sources(repetition)
+        plain += repetition
+        for shape_of in view.consumers[repetition[2].outputs[0]]:
+            if shape_of is not attention:
+                yield shape_of, (_replace_shape(shape_of, repetition),)
+    for instruction in plain:
+        yield instruction, ()
+    yield (
         attention,
-        kernel=attend_in_groups,
-        attributes={
-            "causal": attention.attributes.get("causal", False),
-            "key_special_zero": keys.special_zero,
-            "value_special_zero": values.special_zero,
-        },
-        inputs=(attention.inputs[0], *keys.inputs, *values.inputs, *attention.inputs[3:]),
-        plain=(*keys.instructions, *values.instructions, attention),
+        (
+            replace(
+                attention,
+                kernel=attend_in_groups,
+                attributes=attributes,
+                inputs=(*inputs, *attention.inputs[3:]),
+                plain=(*plain, attention),
+            ),
+        ),
     )
 
 
-def _replace_shape(shape_of: Instruction, repetition: _Repetition) -> Instruction:
+def _get_repetition(match: Match, name: str) -> tuple[Instruction, Instruction, Instruction]:
+    return match[f"{name} unsqueeze"], match[f"{name} broadcast"], match[f"{name} reshape"]
+
+
+def _get_sources(repetition: tuple[Instruction, Instruction, Instruction]) -> tuple[int, int, int]:
+    unsqueeze, broadcast, reshape = repetition
+    return unsqueeze.inputs[0], broadcast.inputs[1], reshape.inputs[1]
+
+
+def _replace_shape(shape_of: Instruction, repetition: tuple[Instruction, Instruction, Instruction]) -> Instruction:
     output_type = shape_of.attributes.get("output_type")
     dtype = np.dtype(np.int64) if output_type is None else output_type.dtype
+    special_zero = bool(repetition[2].attributes.get("special_zero"))
     return replace(
         shape_of,
         kernel=get_repeated_shape,
-        attributes={"special_zero": repetition.special_zero, "dtype": dtype},
-        inputs=repetition.inputs,
-        plain=(*repetition.instructions, shape_of),
+        attributes={"special_zero": special_zero, "dtype": dtype},
+        inputs=_get_sources(repetition),
+        plain=(*repetition, shape_of),
     )
+
+
+RULES = (Rule("read repeated heads of keys and values where they are stored", ATTENTION, _build, _check),)

@@ -4,76 +4,34 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from irrun.fast.jit.expressions import Step
-from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, NormalizationKernel
+from irrun.fast.jit.kernels import ConvolutionKernel, NormalizationKernel
 from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
-from irrun.fast.jit.steps import Translation
 from irrun.fast.jit.variable_products import MAX_PACKED_SIZE, MIN_ROWS
+from irrun.runtime.passes.jit_compilation import Compilation, Group, Kernel, is_row_or_full
 
-if TYPE_CHECKING:
-    from irrun.runtime.passes.jit import Compilation
-
-__all__ = ["STARTS", "Group", "Kernel", "is_row_or_full"]
+__all__ = ["STARTS"]
 
 Array = np.ndarray[Any, Any]
-Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel | VariableProductKernel
 
 F32 = np.dtype(np.float32)
 #: Elements of weights from which products are compiled.
 MIN_WEIGHTS = 1 << 10
 
 
-@dataclass
-class Group:
-    """Instructions that one kernel computes.
-
-    Attributes:
-        value: The slot of the running value: the result of a convolution, or the input of an expression.
-        shape: The declared shape of all its values.
-        create: Creates the kernel of the convolution from the steps and the constants and kinds of the operands.
-        inputs: Slots that the kernel is passed before the operands.
-        members: Numbers of the instructions, in order.
-        slots: Slots of the values of the group.
-        operands: Slots of variable operands, or constants.
-        steps: The steps so far, whose operands are numbered as in `Expression` once all operands are known.
-        is_cheap: Whether NumPy computes each of the operations in one pass.
-        layout: The layout of codes that the kernel computes with, or empty.
-        accepts: Whether the kernel has a form for an operand of a shape.
-    """
-
-    value: int
-    shape: tuple[Any, ...]
-    create: Callable[[tuple[Step, ...], Sequence[Array | None]], Kernel] | None
-    inputs: tuple[int, ...]
-    members: list[int] = field(default_factory=list)
-    slots: dict[int, tuple[str, int]] = field(default_factory=dict)
-    operands: list[int | Array] = field(default_factory=list)
-    steps: list[tuple[Translation, list[tuple[str, int]]]] = field(default_factory=list)
-    is_cheap: bool = True
-    layout: str = ""
-    accepts: Callable[[Sequence[Any]], bool] | None = None
-
-
 def start_convolution(compilation: Compilation, number: int) -> Group | None:
     """Return the group of a convolution with constant filters."""
-    instruction = compilation.instructions[number]
-    filters = compilation.get_constant(instruction.inputs[1])
+    instruction, view = compilation.instructions[number], compilation.view
+    filters = view.get_constant(instruction.inputs[1])
     value, data = instruction.outputs[0], instruction.inputs[0]
-    shape = compilation.get_shape(value)
-    if (
-        filters is None
-        or filters.dtype != F32
-        or shape is None
-        or not compilation.is_f32(data)
-        or not compilation.is_f32(value)
-    ):
+    shape = view.get_shape(value)
+    if filters is None or filters.dtype != F32 or shape is None or not view.is_f32(data) or not view.is_f32(value):
         return None
-    if len(shape) not in (3, 4) or compilation.get_constant(data) is not None or not filters.size:
+    if len(shape) not in (3, 4) or view.get_constant(data) is not None or not filters.size:
         return None
     if not compilation.packed.fits(filters.nbytes):
         return None
@@ -91,24 +49,20 @@ def start_convolution(compilation: Compilation, number: int) -> Group | None:
 
 def start_product(compilation: Compilation, number: int) -> Group | None:
     """Return the group of a product with constant weights, or of products of two values."""
-    instruction = compilation.instructions[number]
-    if all(compilation.get_constant(slot) is None for slot in instruction.inputs):
+    instruction, view = compilation.instructions[number], compilation.view
+    if all(view.get_constant(slot) is None for slot in instruction.inputs):
         return start_variable_product(compilation, number)
-    data, weights = instruction.inputs[0], compilation.get_constant(instruction.inputs[1])
+    data, weights = instruction.inputs[0], view.get_constant(instruction.inputs[1])
     value = instruction.outputs[0]
-    shape = compilation.get_shape(value)
+    shape = view.get_shape(value)
     if weights is None or weights.ndim != 2 or weights.dtype != F32 or shape is None or not weights.size:
         return None
     transposes = bool(instruction.attributes.get("transpose_a"))
-    if not compilation.is_f32(data) or not compilation.is_f32(value):
+    if not view.is_f32(data) or not view.is_f32(value):
         return None
-    if (
-        compilation.get_constant(data) is not None
-        or weights.size < MIN_WEIGHTS
-        or not compilation.packed.fits(weights.nbytes)
-    ):
+    if view.get_constant(data) is not None or weights.size < MIN_WEIGHTS or not compilation.packed.fits(weights.nbytes):
         return None
-    rank = len(shape) if (data_shape := compilation.get_shape(data)) is None else len(data_shape)
+    rank = len(shape) if (data_shape := view.get_shape(data)) is None else len(data_shape)
     if transposes and rank < 2:
         return None
     matrix = weights.T if instruction.attributes.get("transpose_b") else weights
@@ -125,10 +79,10 @@ def start_product(compilation: Compilation, number: int) -> Group | None:
 
 def start_variable_product(compilation: Compilation, number: int) -> Group | None:
     """Return the group of products of two values of known shapes."""
-    instruction = compilation.instructions[number]
+    instruction, view = compilation.instructions[number], compilation.view
     value = instruction.outputs[0]
-    shapes = [compilation.get_shape(slot) for slot in (value, *instruction.inputs)]
-    if not all(map(compilation.is_f32, (value, *instruction.inputs))):
+    shapes = [view.get_shape(slot) for slot in (value, *instruction.inputs)]
+    if not all(map(view.is_f32, (value, *instruction.inputs))):
         return None
     if any(shape is None or None in shape or len(shape) < 2 for shape in shapes):
         return None
@@ -149,12 +103,16 @@ def start_variable_product(compilation: Compilation, number: int) -> Group | Non
 
 def start_normalization(compilation: Compilation, number: int) -> Group | None:
     """Return the group of a normalization along the last axes."""
-    instruction = compilation.instructions[number]
+    instruction, view = compilation.instructions[number], compilation.view
     if str(instruction.operation) != "MVN-6":
         return None
-    data, axes, value = instruction.inputs[0], compilation.get_constant(instruction.inputs[1]), instruction.outputs[0]
-    shape = compilation.get_shape(value)
-    if axes is None or shape is None or not axes.size or not compilation.is_f32(data) or not compilation.is_f32(value):
+    data, axes, value = (
+        instruction.inputs[0],
+        view.get_constant(instruction.inputs[1]),
+        instruction.outputs[0],
+    )
+    shape = view.get_shape(value)
+    if axes is None or shape is None or not axes.size or not view.is_f32(data) or not view.is_f32(value):
         return None
     rank, count = len(shape), axes.size
     numbers = sorted(int(axis) + (rank if axis < 0 else 0) for axis in axes.reshape(-1))
@@ -177,8 +135,3 @@ STARTS: dict[str, Callable[[Compilation, int], Group | None]] = {
     "MatMul": start_product,
     "MVN": start_normalization,
 }
-
-
-def is_row_or_full(shape: Sequence[Any], operand: Sequence[Any]) -> bool:
-    """Return whether an operand is a scalar, a row, or has the shape of a product."""
-    return all(d == 1 for d in operand[:-1]) or tuple(operand) == tuple(shape)

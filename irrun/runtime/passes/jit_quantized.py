@@ -30,8 +30,7 @@ from irrun.fast.jit.quantized_kernels import (
     RowDecodingKernel,
     RowEncodingKernel,
 )
-from irrun.runtime.passes.jit import Compilation
-from irrun.runtime.passes.jit_groups import is_row_or_full
+from irrun.runtime.passes.jit_compilation import Compilation, is_row_or_full
 from irrun.runtime.program import ABSENT, Instruction
 
 __all__ = ["use_quantized_kernels"]
@@ -128,14 +127,14 @@ def _find_formats(c: Compilation) -> dict[int, _Quantization]:
         if str(instruction.operation) != "FakeQuantize-1" or not c.is_replaceable(number):
             continue
         slot = instruction.outputs[0]
-        shape = c.get_shape(slot)
-        if shape is None or len(shape) < 2 or c.get_shape(instruction.inputs[0]) != shape:
+        shape = c.view.get_shape(slot)
+        if shape is None or len(shape) < 2 or c.view.get_shape(instruction.inputs[0]) != shape:
             continue
-        if not (c.is_f32(slot) and c.is_f32(instruction.inputs[0])):
+        if not (c.view.is_f32(slot) and c.view.is_f32(instruction.inputs[0])):
             continue
         if instruction.attributes.get("auto_broadcast", "numpy") != "numpy":
             continue
-        limits = [c.get_constant(s) for s in instruction.inputs[1:]]
+        limits = [c.view.get_constant(s) for s in instruction.inputs[1:]]
         format_ = CodeFormat.create(limits, int(instruction.attributes["levels"]), len(shape))
         if format_ is not None and (format_.is_uniform or format_.low.size == shape[1]):
             formats[slot] = _Quantization(number, format_, shape)
@@ -150,7 +149,7 @@ def _find_selections(c: Compilation, number: int, formats: dict[int, _Quantizati
     first = sources[0] if sources else None
     if first is None or not all(source is not None and source.format.equals(first.format) for source in sources):
         return {}
-    shapes = {slot: c.get_shape(slot) for slot in instruction.outputs if c.is_f32(slot)}
+    shapes = {slot: c.view.get_shape(slot) for slot in instruction.outputs if c.view.is_f32(slot)}
     return {
         slot: _Quantization(number, first.format, shape, is_selection=True)
         for slot, shape in shapes.items()
@@ -165,7 +164,7 @@ def _find_operations(c: Compilation, formats: dict[int, _Quantization]) -> dict[
     for find in (_find_filters, _find_matrix):
         for number, instruction in enumerate(c.instructions):
             slot = instruction.inputs[0] if instruction.inputs else ABSENT
-            if slot not in formats or not c.is_f32(instruction.outputs[0]):
+            if slot not in formats or not c.view.is_f32(instruction.outputs[0]):
                 continue
             weights = find(c, number, formats[slot])
             if weights is not None and layouts.setdefault(slot, weights.layout) == weights.layout:
@@ -178,7 +177,7 @@ def _find_filters(c: Compilation, number: int, source: _Quantization) -> _Weight
     instruction = c.instructions[number]
     if instruction.operation.type not in ("Convolution", "GroupConvolution") or not c.is_replaceable(number):
         return None
-    filters, shape = c.get_constant(instruction.inputs[1]), c.get_shape(instruction.outputs[0])
+    filters, shape = c.view.get_constant(instruction.inputs[1]), c.view.get_shape(instruction.outputs[0])
     if filters is None or filters.dtype != np.float32 or not filters.size:
         return None
     if source.rank not in (3, 4) or shape is None or len(shape) != source.rank or shape[1] is None:
@@ -201,7 +200,7 @@ def _find_filters(c: Compilation, number: int, source: _Quantization) -> _Weight
 def _find_matrix(c: Compilation, number: int, source: _Quantization) -> _Weights | None:
     """Return the weights of a product, or None for other instructions."""
     instruction = c.instructions[number]
-    shape = c.get_shape(instruction.outputs[0])
+    shape = c.view.get_shape(instruction.outputs[0])
     if instruction.operation.type != "MatMul" or not source.format.is_uniform or shape is None:
         return None
     if len(shape) != source.rank or shape[-1] is None:
@@ -210,7 +209,7 @@ def _find_matrix(c: Compilation, number: int, source: _Quantization) -> _Weights
     if instruction.kernel is multiply_by_weights:
         weights = _find_compressed(instruction.attributes["weights"])
     else:
-        matrix = c.get_constant(instruction.inputs[1])
+        matrix = c.view.get_constant(instruction.inputs[1])
         if not c.is_replaceable(number) or matrix is None or matrix.ndim != 2 or matrix.dtype != np.float32:
             return None
         if instruction.attributes.get("transpose_a") or not matrix.size:
@@ -279,16 +278,13 @@ class _Rewriting:
             kernel = RowEncodingKernel(quantization.format, quantization.rank, quantization.shape[-1])
         else:
             kernel = EncodingKernel(quantization.format, quantization.rank, quantization.channels)
-        c.replacements[quantization.number] = replace(
-            instruction,
-            kernel=kernel,
-            attributes={},
-            inputs=instruction.inputs[:1],
+        c.replace(
+            [quantization.number],
+            kernel,
+            instruction.inputs[:1],
             outputs=(self.coded[slot],),
             plain=(instruction, self.make_encoding(slot)),
-            description=kernel.description,
         )
-        c.taken.add(quantization.number)
 
     def make_encoding(self, slot: int, is_inserted: bool = False) -> Instruction:
         """Return the instruction that encodes values, after plain instructions or as one of the program."""
@@ -349,7 +345,7 @@ class _Rewriting:
         for operand in group.operands:
             if not isinstance(operand, int):
                 sources.append(operand)
-            elif self.layouts.get(operand) == weights.layout and c.get_shape(operand) == group.shape:
+            elif self.layouts.get(operand) == weights.layout and c.view.get_shape(operand) == group.shape:
                 sources.append(CodedOperand(self.formats[operand].format))
                 coded_inputs[operand] = None
                 inputs.append(self.coded[operand])
@@ -360,7 +356,7 @@ class _Rewriting:
         try:
             kernel = self.create_kernel(number, weights, steps, sources, is_coded)
             variables = [operand for operand in group.operands if isinstance(operand, int)]
-            shapes = [c.get_shape(slot) for slot in (instruction.inputs[0], *variables)]
+            shapes = [c.view.get_shape(slot) for slot in (instruction.inputs[0], *variables)]
             if all(shape is not None and None not in shape for shape in shapes):
                 kernel.prepare(shapes[0] or (), [shape or () for shape in shapes[1:]])
         except (ArithmeticError, ValueError) as error:
@@ -369,20 +365,17 @@ class _Rewriting:
             readers[slot].update(n for n in c.consumers[slot] if n in group.members)
         c.packed.reserve(weights.codes.nbytes)
         members = [c.instructions[n] for n in group.members]
-        c.replacements[group.members[-1]] = replace(
-            last,
-            kernel=kernel,
-            attributes={},
-            inputs=tuple(inputs),
+        c.replace(
+            group.members,
+            kernel,
+            tuple(inputs),
             outputs=(self.coded[result],) if is_coded else last.outputs,
             plain=(
                 *(self.make_decoding(slot, is_inserted=False) for slot in coded_inputs),
                 *(i for member in members for i in member.plain or (member,)),
                 *([self.make_encoding(result)] if is_coded else []),
             ),
-            description=kernel.description,
         )
-        c.taken.update(group.members)
 
     def create_kernel(
         self, number: int, weights: _Weights, steps: tuple[Step, ...], sources: Sequence[Source], is_coded: bool

@@ -17,9 +17,10 @@ from irrun.fast.jit.copies import bind_contiguous
 from irrun.fast.jit.sequence_members import Computation, Concatenation, Member, Views, view_layout
 from irrun.fast.jit.sequences import SequenceKernel
 from irrun.ir.graph import Port
+from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import ABSENT, Instruction, Program
 
-__all__ = ["join_instructions"]
+__all__ = ["join_instructions", "run"]
 
 Array = np.ndarray[Any, Any]
 
@@ -31,6 +32,11 @@ CONTIGUOUS_VIEWS = frozenset(("Reshape", "Split", "Squeeze", "Unsqueeze", "Varia
 VIEWS = CONTIGUOUS_VIEWS | {"Pad", "Slice", "StridedSlice", "Transpose"}
 #: Members of a sequence at most. In between, runs check their time limits, and whether other programs use the cores.
 MAX_MEMBERS = 40
+
+
+def run(program: Program, resources: Resources) -> None:
+    """Set the sequences of a program; bodies have none."""
+    join_instructions(program)
 
 
 def join_instructions(program: Program) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.jit.attention import AttentionKernel, convert_mask
@@ -12,16 +12,14 @@ from irrun.fast.jit.column_softmax import MAX_LENGTH, ColumnSoftmaxKernel
 from irrun.fast.jit.conversion import WideningKernel, compile_widening
 from irrun.fast.jit.kernels import SoftmaxKernel
 from irrun.fast.jit.pooling import MaxPoolKernel
-from irrun.fast.jit.sites import create_kernel
+from irrun.fast.jit.sites import SITES, create_kernel
 from irrun.ir.graph import Port
 from irrun.ops._support import registry
+from irrun.runtime.passes.jit_compilation import Compilation
 from irrun.runtime.passes.specialization import make_site
 from irrun.runtime.program import ABSENT, Instruction
 
-if TYPE_CHECKING:
-    from irrun.runtime.passes.jit import Compilation
-
-__all__ = ["replace_attention", "replace_conversion", "replace_single", "replace_site"]
+__all__ = ["SINGLES"]
 
 BOOLEAN, F16, F32 = (ELEMENT_TYPES[name] for name in ("boolean", "f16", "f32"))
 #: Elements of an input from which its conversion from f16 is compiled.
@@ -34,93 +32,83 @@ def replace_conversion(compilation: Compilation, number: int) -> None:
     """Replace the conversion of an input of the model from f16 to f32."""
     instruction = compilation.instructions[number]
     slot, (result,) = instruction.inputs[0], instruction.outputs
-    port, shape = compilation.ports.get(slot), compilation.get_shape(slot)
+    port, shape = compilation.view.ports.get(slot), compilation.view.get_shape(slot)
     if (
         slot not in compilation.program.parameters
         or port is None
         or port.element_type != F16
-        or not compilation.is_f32(result)
+        or not compilation.view.is_f32(result)
     ):
         return
     if shape is None or math.prod(d or MIN_WIDENED_SIZE for d in shape) < MIN_WIDENED_SIZE:
         return
     compile_widening()
     kernel = WideningKernel()
-    compilation.replacements[number] = replace(
-        instruction, kernel=kernel, attributes={}, plain=(instruction,), description=kernel.description
-    )
-    compilation.taken.add(number)
+    compilation.replace([number], kernel, instruction.inputs)
 
 
-def replace_single(compilation: Compilation, number: int) -> None:
-    """Replace an instruction that has no epilogue."""
+def _find_variable(compilation: Compilation, instruction: Instruction) -> int | None:
+    """Return the slot of the only variable input if the result is f32 of known rank."""
+    view = compilation.view
+    slots = [slot for slot in instruction.inputs if view.get_constant(slot) is None]
+    is_known = view.get_shape(instruction.outputs[0]) is not None and view.is_f32(instruction.outputs[0])
+    return slots[0] if is_known and len(slots) == 1 and slots[0] != ABSENT else None
+
+
+def replace_softmax(compilation: Compilation, number: int) -> None:
+    """Replace Softmax of rows, or of columns that are next to each other."""
     instruction = compilation.instructions[number]
-    shape = compilation.get_shape(instruction.outputs[0])
-    slots = tuple(slot for slot in instruction.inputs if compilation.get_constant(slot) is None)
-    kernel: ColumnSoftmaxKernel | SoftmaxKernel | MaxPoolKernel
-    if shape is None or not compilation.is_f32(instruction.outputs[0]) or ABSENT in slots:
+    slot, shape = _find_variable(compilation, instruction), compilation.view.get_shape(instruction.outputs[0]) or ()
+    axis, rank = instruction.attributes.get("axis", 1), len(shape)
+    if slot is None or not -rank <= axis < rank:
         return
-    if instruction.operation.type == "Softmax":
-        axis, rank = instruction.attributes.get("axis", 1), len(shape)
-        if not -rank <= axis < rank or len(slots) != 1:
+    axis %= rank
+    kernel: ColumnSoftmaxKernel | SoftmaxKernel
+    if axis < rank - 1:
+        length, columns = shape[axis], math.prod(d or MIN_COLUMNS for d in shape[axis + 1 :])
+        if length is None or not 1 < length <= MAX_LENGTH or columns < MIN_COLUMNS:
             return
-        axis %= rank
-        if axis < rank - 1:
-            length, columns = shape[axis], math.prod(d or MIN_COLUMNS for d in shape[axis + 1 :])
-            if length is None or not 1 < length <= MAX_LENGTH or columns < MIN_COLUMNS:
-                return
-            kernel = ColumnSoftmaxKernel(rank, axis)
-        else:
-            if shape[-1] == 1:
-                return
-            kernel = SoftmaxKernel(rank)
-            kernel.prepare((), ())
-    elif instruction.operation.type == "MaxPool":
-        if len(slots) != 1 or len(shape) != 4 or len(instruction.outputs) != 1:
-            return
-        kernel = MaxPoolKernel(instruction.attributes)
-        data_shape = compilation.get_shape(slots[0])
-        try:
-            if data_shape is not None and None not in data_shape:
-                kernel.prepare(data_shape)
-        except (ArithmeticError, ValueError):  # a case without a kernel
-            return
+        kernel = ColumnSoftmaxKernel(rank, axis)
     else:
+        if shape[-1] == 1:
+            return
+        kernel = SoftmaxKernel(rank)
+        kernel.prepare((), ())
+    compilation.replace([number], kernel, (slot,))
+
+
+def replace_max_pool(compilation: Compilation, number: int) -> None:
+    """Replace MaxPool of images without indices."""
+    instruction = compilation.instructions[number]
+    slot, shape = _find_variable(compilation, instruction), compilation.view.get_shape(instruction.outputs[0]) or ()
+    if slot is None or len(shape) != 4 or len(instruction.outputs) != 1:
         return
-    compilation.replacements[number] = replace(
-        instruction,
-        kernel=kernel,
-        attributes={},
-        inputs=slots,
-        plain=(instruction,),
-        description=kernel.description,
-    )
-    compilation.taken.add(number)
+    kernel = MaxPoolKernel(instruction.attributes)
+    data_shape = compilation.view.get_shape(slot)
+    try:
+        if data_shape is not None and None not in data_shape:
+            kernel.prepare(data_shape)
+    except (ArithmeticError, ValueError):  # a case without a kernel
+        return
+    compilation.replace([number], kernel, (slot,))
 
 
 def replace_attention(compilation: Compilation, number: int) -> None:
     """Replace ScaledDotProductAttention without a sink."""
     instruction = compilation.instructions[number]
-    constants = [compilation.get_constant(slot) for slot in instruction.inputs]
+    constants = [compilation.view.get_constant(slot) for slot in instruction.inputs]
     has_scale = len(constants) == 5
     if any(x is not None for x in constants[:3]) or len(constants) > 5 or (has_scale and constants[4] is None):
         return
     if ABSENT in instruction.inputs or not all(
-        map(compilation.is_f32, (*instruction.inputs[:3], *instruction.outputs))
+        map(compilation.view.is_f32, (*instruction.inputs[:3], *instruction.outputs))
     ):
         return
     kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)))
     kernel.prepare((), ())
     instruction = convert_mask_before(compilation, instruction)
-    compilation.replacements[number] = replace(
-        instruction,
-        kernel=kernel,
-        attributes={},
-        inputs=tuple(slot for slot in instruction.inputs if compilation.get_constant(slot) is None),
-        plain=(instruction,),
-        description=kernel.description,
-    )
-    compilation.taken.add(number)
+    inputs = tuple(slot for slot in instruction.inputs if compilation.view.get_constant(slot) is None)
+    compilation.replace([number], kernel, inputs, plain=(instruction,))
 
 
 def convert_mask_before(compilation: Compilation, attention: Instruction) -> Instruction:
@@ -128,7 +116,7 @@ def convert_mask_before(compilation: Compilation, attention: Instruction) -> Ins
     if len(attention.inputs) < 4:
         return attention
     slot = attention.inputs[3]
-    port = compilation.ports.get(slot)
+    port = compilation.view.ports.get(slot)
     number = next((i for i, x in enumerate(compilation.instructions) if slot in x.outputs), None)
     if number is None or number in compilation.taken or port is None or port.element_type != BOOLEAN:
         return attention
@@ -139,9 +127,12 @@ def convert_mask_before(compilation: Compilation, attention: Instruction) -> Ins
         assert operation is not None
         converted = len(compilation.program.initial)
         compilation.program.initial.append(None)
-        compilation.ports[converted] = Port(0, F32, port.shape)
+        compilation.view.ports[converted] = Port(0, F32, port.shape)
         layer = replace(
-            compilation.instructions[number].layer, type="Convert", outputs=[compilation.ports[converted]], bodies={}
+            compilation.instructions[number].layer,
+            type="Convert",
+            outputs=[compilation.view.ports[converted]],
+            bodies={},
         )
         added.append(Instruction(convert_mask, (slot,), (converted,), layer, operation, is_observed=False, plain=()))
     return replace(attention, inputs=(*attention.inputs[:3], converted, *attention.inputs[4:]))
@@ -151,18 +142,20 @@ def replace_site(compilation: Compilation, number: int) -> None:
     """Replace an instruction by a compiled form of its specialized kernel, if it has one."""
     instruction = compilation.instructions[number]
     slots = [slot for slot in instruction.inputs if slot != ABSENT]
-    shapes = [compilation.get_shape(slot) for slot in (*slots, *instruction.outputs)]
-    is_f32 = compilation.is_f32(slots[0]) and compilation.is_f32(instruction.outputs[0])
+    shapes = [compilation.view.get_shape(slot) for slot in (*slots, *instruction.outputs)]
+    is_f32 = compilation.view.is_f32(slots[0]) and compilation.view.is_f32(instruction.outputs[0])
     kernel = create_kernel(make_site(compilation.program, instruction, compilation.packed), shapes) if is_f32 else None
     if kernel is None:
         return
-    inputs = tuple(slot for slot in slots if compilation.get_constant(slot) is None)
-    compilation.replacements[number] = replace(
-        instruction,
-        kernel=kernel,
-        attributes={},
-        inputs=inputs,
-        plain=(instruction,),
-        description=kernel.description,
-    )
-    compilation.taken.add(number)
+    inputs = tuple(slot for slot in slots if compilation.view.get_constant(slot) is None)
+    compilation.replace([number], kernel, inputs)
+
+
+#: Operation type -> the function that replaces an instruction that has a compiled kernel and no epilogue.
+SINGLES: dict[str, Callable[[Compilation, int], None]] = {
+    **dict.fromkeys(SITES, replace_site),
+    "Convert": replace_conversion,
+    "MaxPool": replace_max_pool,
+    "ScaledDotProductAttention": replace_attention,
+    "Softmax": replace_softmax,
+}

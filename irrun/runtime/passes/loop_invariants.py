@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
-__all__ = ["hoist_loop_invariants"]
+__all__ = ["run"]
 
 
-def hoist_loop_invariants(program: Program) -> None:
+def run(program: Program, resources: Resources) -> None:
     """Move the loop-invariant instructions of bodies to their beginning and count them.
 
     Args:
         program: Changed in place: `invariant_count` of its bodies' programs is set.
+        resources: Not used.
     """
-    for instruction in program.instructions:
-        for body in instruction.bodies.values():
-            if instruction.operation.type in ("TensorIterator", "Loop"):
-                _hoist_in_body(body)
-            hoist_loop_invariants(body.program)
+    for _, instruction in program.walk():
+        if "body" in instruction.bodies:  # of TensorIterator and Loop; the bodies of If run once
+            _hoist_in_body(instruction.bodies["body"])
 
 
 def _hoist_in_body(body: BodyProgram) -> None:

@@ -6,30 +6,26 @@ from dataclasses import replace
 from functools import partial
 
 from irrun.fast.loops import iterate_loop, iterate_tensor_iterator
-from irrun.runtime.program import Instruction, Program
+from irrun.runtime.passes.engine import Changes, Match, Pattern, Rule, View
 
-__all__ = ["specialize_loops"]
+__all__ = ["RULES"]
 
-KERNELS = {"TensorIterator-1": iterate_tensor_iterator, "Loop-5": iterate_loop}
+KERNELS = {"TensorIterator": iterate_tensor_iterator, "Loop": iterate_loop}
 
 
-def specialize_loops(program: Program) -> None:
-    """Replace the kernels of loops, in bodies too.
+def _check(view: View, match: Match) -> str:
+    loop = match["loop"]
+    is_own = (loop.kernel.__module__ or "").startswith("irrun.ops.")
+    return "" if is_own and loop.bodies else "the kernel is not the plain one of irrun"
+
+
+def _build(view: View, match: Match) -> Changes:
+    """Replace the kernel.
 
     An error in a body is final: the plain kernel does not run after it, since iterations may have changed variables.
-
-    Args:
-        program: Changed in place.
     """
-    program.instructions = [_specialize_loop(instruction) for instruction in program.instructions]
-    for instruction in program.instructions:
-        for body in instruction.bodies.values():
-            specialize_loops(body.program)
+    loop = match["loop"]
+    yield loop, (replace(loop, kernel=partial(KERNELS[loop.operation.type], loop.kernel)),)
 
 
-def _specialize_loop(instruction: Instruction) -> Instruction:
-    kernel = KERNELS.get(str(instruction.operation))
-    is_own = (instruction.kernel.__module__ or "").startswith("irrun.ops.")
-    if kernel is None or not is_own or not instruction.bodies:
-        return instruction
-    return replace(instruction, kernel=partial(kernel, instruction.kernel))
+RULES = (Rule("prepare the slices of a loop once", Pattern("loop", tuple(KERNELS)), _build, _check),)

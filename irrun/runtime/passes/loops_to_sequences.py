@@ -12,37 +12,33 @@ from irrun.fast.loops import SequenceLoop, SequenceStep, make_cell_step
 from irrun.fast.recurrent import prepare_cell
 from irrun.fast.specialization import CallSite
 from irrun.fast.vectorization import get_kernel, vectorize
-from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
+from irrun.runtime.passes.engine import Changes, Match, Pattern, RefusalError, Rule, View
+from irrun.runtime.program import ABSENT, BodyProgram, Instruction
 
-__all__ = ["convert_loops_to_sequences"]
+__all__ = ["RULES"]
 
 CELLS = ("LSTMCell", "GRUCell", "RNNCell")
 
 
-def convert_loops_to_sequences(program: Program) -> None:
-    """Replace the kernels of loops that can be computed as sequences, in bodies too.
-
-    Args:
-        program: Changed in place. Loops that are replaced keep the original as `plain`.
-    """
-    program.instructions = [_convert(instruction) for instruction in program.instructions]
-    for instruction in program.instructions:
-        for body in instruction.bodies.values():
-            convert_loops_to_sequences(body.program)
+def _check(view: View, match: Match) -> str:
+    loop = match["loop"]
+    if loop.operation.is_custom or loop.plain:
+        return "the kernel is not irrun's own"
+    return "an input is not connected" if ABSENT in loop.inputs else ""
 
 
-def _convert(instruction: Instruction) -> Instruction:
-    operation = instruction.operation
-    is_loop = str(operation) in ("TensorIterator-1", "Loop-5") and operation.kernel.__module__.startswith("irrun.ops.")
-    if not is_loop or instruction.plain or ABSENT in instruction.inputs:
-        return instruction
+def _build(view: View, match: Match) -> Changes:
+    loop = match["loop"]
     try:
-        kernel = _LoopConversion(instruction.bodies["body"], operation.type == "Loop").convert()
-    except Exception:  # constants that the plain kernels refuse, with a message, when they run
-        return instruction
+        kernel = _LoopConversion(loop.bodies["body"], loop.operation.type == "Loop").convert()
+    except Exception as error:  # the plain kernels refuse constants with a message when they run
+        raise RefusalError("a constant in the body is invalid") from error
     if kernel is None:
-        return instruction
-    return replace(instruction, kernel=kernel, attributes={}, bodies={}, provided={}, plain=(instruction,))
+        raise RefusalError("iterations depend on each other through more than recurrent cells")
+    yield loop, (replace(loop, kernel=kernel, attributes={}, bodies={}, provided={}, plain=(loop,)),)
+
+
+RULES = (Rule("compute all iterations of a loop at once", Pattern("loop", ("Loop", "TensorIterator")), _build, _check),)
 
 
 class _LoopConversion:

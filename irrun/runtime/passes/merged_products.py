@@ -6,36 +6,32 @@ value. Together, their products are long enough to be divided between threads.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 
 from irrun.fast.jit.compressed import CompressedKernel
-from irrun.runtime.program import Instruction, Program
+from irrun.runtime.passes.engine import Changes, Match, Pattern, Rule, View
+from irrun.runtime.program import Instruction
 
-__all__ = ["merge_products"]
+__all__ = ["RULES"]
 
 
-def merge_products(program: Program) -> None:
-    """Merge compiled products with compressed weights, in bodies too.
+def _find_products(view: View, match: Match) -> list[Instruction]:
+    """Return the products of the value that a product multiplies."""
+    return [i for i in view.consumers[match["product"].inputs[0]] if isinstance(i.kernel, CompressedKernel)]
 
-    Args:
-        program: Changed in place. A merged product is computed where its first one was.
-    """
-    groups: dict[int, list[Instruction]] = defaultdict(list)
-    for instruction in program.instructions:
-        if isinstance(instruction.kernel, CompressedKernel):
-            groups[instruction.inputs[0]].append(instruction)
-        for body in instruction.bodies.values():
-            merge_products(body.program)
-    replacements: dict[int, Instruction | None] = {}
-    for members in groups.values():
-        if len(members) > 1:
-            replacements.update((id(member), None) for member in members)
-            replacements[id(members[0])] = _merge(members)
-    if replacements:
-        instructions = [replacements.get(id(i), i) for i in program.instructions]
-        program.instructions = [i for i in instructions if i is not None]
-        program.free_after_last_use()
+
+def _check(view: View, match: Match) -> str:
+    if not isinstance(match["product"].kernel, CompressedKernel):
+        return "the weights are not compressed, or the product is not compiled"
+    return "" if len(_find_products(view, match)) > 1 else "no other product reads the same value"
+
+
+def _build(view: View, match: Match) -> Changes:
+    """Compute all products where the first one was."""
+    first, *others = _find_products(view, match)
+    yield first, (_merge([first, *others]),)
+    for other in others:
+        yield other, ()
 
 
 def _merge(members: list[Instruction]) -> Instruction:
@@ -50,3 +46,6 @@ def _merge(members: list[Instruction]) -> Instruction:
         outputs=tuple(slot for member in members for slot in member.outputs),
         plain=tuple(plain),
     )
+
+
+RULES = (Rule("merge products of the same value", Pattern("product", ("MatMul",)), _build, _check),)

@@ -7,9 +7,15 @@ from typing import Any
 
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES, CallSite, get_summary, specialize
+from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import ABSENT, Instruction, Program
 
-__all__ = ["describe_kernel", "make_site", "specialize_instructions"]
+__all__ = ["describe_kernel", "make_site", "run", "specialize_instructions"]
+
+
+def run(program: Program, resources: Resources) -> None:
+    """Choose the kernels of a program and of its bodies; see `specialize_instructions`."""
+    specialize_instructions(program, resources.packed)
 
 
 def specialize_instructions(program: Program, packed: PackedMemory | None = None) -> None:
@@ -20,10 +26,8 @@ def specialize_instructions(program: Program, packed: PackedMemory | None = None
         packed: What prepared weights may take.
     """
     packed = packed or PackedMemory(DEFAULT_PACKED_BYTES)
-    program.instructions = [_specialize_instruction(program, i, packed) for i in program.instructions]
-    for instruction in program.instructions:
-        for body in instruction.bodies.values():
-            specialize_instructions(body.program, packed)
+    for current in program.walk_programs():
+        current.instructions = [_specialize_instruction(current, i, packed) for i in current.instructions]
 
 
 def make_site(program: Program, instruction: Instruction, packed: PackedMemory) -> CallSite:

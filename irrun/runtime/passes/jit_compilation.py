@@ -1,0 +1,298 @@
+"""Groups of instructions that one compiled kernel computes, and how they are found.
+
+A *group* starts with a convolution, or with an elementwise operation, and is extended by the elementwise operations
+that consume its values, as long as only the last value is used elsewhere. It is computed where its last operation was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from irrun.fast.jit.expressions import Step
+from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, NormalizationKernel
+from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
+from irrun.fast.jit.steps import Translation, translate
+from irrun.fast.packing import PackedMemory
+from irrun.runtime.passes.engine import View
+from irrun.runtime.program import ABSENT, Instruction, Program
+
+__all__ = ["Compilation", "Group", "Kernel", "is_row_or_full"]
+
+Array = np.ndarray[Any, Any]
+Kernel: TypeAlias = ConvolutionKernel | ExpressionKernel | NormalizationKernel | ProductKernel | VariableProductKernel
+
+#: Elements from which a single operation is compiled that NumPy computes in one pass.
+MIN_CHEAP_SIZE = 1 << 15
+#: Elements from which other expressions are compiled.
+MIN_SIZE = 1 << 11
+#: Operations of a group at most: each operand takes a register.
+MAX_MEMBERS = 24
+
+
+@dataclass
+class Group:
+    """Instructions that one kernel computes.
+
+    Attributes:
+        value: The slot of the running value: the result of a convolution, or the input of an expression.
+        shape: The declared shape of all its values.
+        create: Creates the kernel of the convolution from the steps and the constants and kinds of the operands.
+        inputs: Slots that the kernel is passed before the operands.
+        members: Numbers of the instructions, in order.
+        slots: Slots of the values of the group.
+        operands: Slots of variable operands, or constants.
+        steps: The steps so far, whose operands are numbered as in `Expression` once all operands are known.
+        is_cheap: Whether NumPy computes each of the operations in one pass.
+        layout: The layout of codes that the kernel computes with, or empty.
+        accepts: Whether the kernel has a form for an operand of a shape.
+    """
+
+    value: int
+    shape: tuple[Any, ...]
+    create: Callable[[tuple[Step, ...], Sequence[Array | None]], Kernel] | None
+    inputs: tuple[int, ...]
+    members: list[int] = field(default_factory=list)
+    slots: dict[int, tuple[str, int]] = field(default_factory=dict)
+    operands: list[int | Array] = field(default_factory=list)
+    steps: list[tuple[Translation, list[tuple[str, int]]]] = field(default_factory=list)
+    is_cheap: bool = True
+    layout: str = ""
+    accepts: Callable[[Sequence[Any]], bool] | None = None
+
+
+class Compilation:
+    """The compilation of one program.
+
+    Args:
+        program: The program.
+        packed: The memory of the weights of kernels.
+
+    Attributes:
+        consumers: Numbers of the instructions that read a slot; results have the number after the last one.
+        taken: Numbers of instructions that are replaced.
+        replacements: Instructions with compiled kernels, by the number of the last instruction that they replace.
+        encoded: Layouts of codes, by the number of an instruction whose result is coded.
+        insertions: Instructions that are added after others.
+    """
+
+    def __init__(self, program: Program, packed: PackedMemory) -> None:
+        self.program = program
+        self.view = View(program)
+        self.packed = packed
+        self.instructions = program.instructions
+        self.consumers: dict[int, set[int]] = defaultdict(set)
+        for number, instruction in enumerate(self.instructions):
+            for slot in instruction.inputs:
+                self.consumers[slot].add(number)
+        for slot in program.results:
+            self.consumers[slot].add(len(self.instructions))
+        self.taken: set[int] = set()
+        self.replacements: dict[int, Instruction] = {}
+        self.encoded: dict[int, str] = {}
+        self.insertions: dict[int, list[Instruction]] = {}
+
+    def is_replaceable(self, number: int) -> bool:
+        """Return whether an instruction is one of irrun's own, as it was lowered."""
+        instruction = self.instructions[number]
+        is_own = (instruction.operation.kernel.__module__ or "").startswith("irrun.ops.")
+        return (
+            is_own
+            and not (instruction.plain or instruction.bodies or instruction.provided)
+            and number not in self.taken
+        )
+
+    def replace(self, members: Sequence[int], kernel: Any, inputs: tuple[int, ...], **changes: Any) -> None:
+        """Replace instructions by one with a compiled kernel.
+
+        Args:
+            members: Their numbers. The new instruction is where the last one was.
+            kernel: The kernel.
+            inputs: The slots that the kernel is passed.
+            changes: Other fields of the new instruction that differ from the last one.
+        """
+        instructions = tuple(self.instructions[number] for number in members)
+        changes.setdefault("plain", instructions)
+        self.replacements[members[-1]] = replace(
+            instructions[-1],
+            kernel=kernel,
+            attributes={},
+            inputs=inputs,
+            description=kernel.description,
+            **changes,
+        )
+        self.taken.update(members)
+
+    def finish(self) -> None:
+        """Change the program."""
+        if self.replacements:
+            self.program.instructions = [
+                current
+                for number, instruction in enumerate(self.instructions)
+                if number in self.replacements or number not in self.taken
+                for current in (self.replacements.get(number, instruction), *self.insertions.get(number, ()))
+            ]
+            self.program.free_after_last_use()
+
+    # Groups
+
+    def start_expression(self, number: int) -> Group | None:
+        """Return the group of elementwise operations that starts with an instruction."""
+        instruction = self.instructions[number]
+        value = self.choose_running_value(instruction)
+        if value is None or self.translate(instruction) is None:
+            return None
+        shape = self.view.get_shape(value)
+        if shape is None or not self.view.is_f32(value):
+            return None
+        group = Group(value, shape, None, (value,))
+        if not self.add_member(group, number):
+            return None
+        self.extend(group)
+        size = math.prod(d or 64 for d in shape)
+        limit = MIN_CHEAP_SIZE if group.is_cheap and len(group.members) == 1 else MIN_SIZE
+        return group if group.members and size >= limit else None
+
+    def choose_running_value(self, instruction: Instruction) -> int | None:
+        """Return the input that has the shape of the result."""
+        shape = self.view.get_shape(instruction.outputs[0])
+        for slot in instruction.inputs:
+            if slot != ABSENT and self.view.get_constant(slot) is None and shape and self.view.get_shape(slot) == shape:
+                return slot
+        return None
+
+    def translate(self, instruction: Instruction) -> Translation | None:
+        """Return the step of an elementwise operation."""
+        constants = [self.view.get_constant(slot) for slot in instruction.inputs]
+        ranks = [None if (s := self.view.get_shape(slot)) is None else len(s) for slot in instruction.inputs]
+        return translate(instruction.operation.type, instruction.attributes, constants, ranks)
+
+    def extend(self, group: Group) -> None:
+        """Add instructions that follow, and keep as many as leave one value that is used elsewhere."""
+        candidates: set[int] = set()
+        best = 0
+        sizes = {len(group.members): (len(group.operands), len(group.steps))}
+        last = group.members[-1]
+        pending = {n for slot in group.slots for n in self.consumers[slot]}
+        while pending and len(group.members) < MAX_MEMBERS:
+            number = min(pending)
+            pending.discard(number)
+            if number in candidates or number <= last:
+                continue
+            candidates.add(number)
+            if (
+                number >= len(self.instructions)
+                or not self.is_replaceable(number)
+                or not self.add_member(group, number)
+            ):
+                continue
+            last = number
+            pending |= {n for slot in self.instructions[number].outputs for n in self.consumers[slot]}
+            sizes[len(group.members)] = (len(group.operands), len(group.steps))
+        start = 1
+        for count in range(len(group.members), start - 1, -1):
+            if self.is_closed(group.members[:count], group):
+                best = count
+                break
+        best = max(best, start) if group.create or group.layout else best
+        if best == 0:
+            group.members = []
+            return
+        operand_count, step_count = sizes[best]
+        group.members = group.members[:best]
+        group.operands, group.steps = group.operands[:operand_count], group.steps[:step_count]
+
+    def is_closed(self, members: Sequence[int], group: Group) -> bool:
+        """Return whether only the value of the last member is used by other instructions."""
+        inside = set(members)
+        slots = [slot for number in members[:-1] for slot in self.instructions[number].outputs]
+        return all(self.consumers[slot] <= inside for slot in slots)
+
+    def add_member(self, group: Group, number: int) -> bool:
+        """Add an elementwise operation to a group if its result has the shape of the group."""
+        instruction = self.instructions[number]
+        if self.encoded.get(number, group.layout) != group.layout:
+            return False
+        step = self.translate(instruction)
+        output = instruction.outputs[0]
+        if step is None or len(instruction.outputs) != 1 or not self.view.is_f32(output):
+            return False
+        if self.view.get_shape(output) != group.shape:
+            return False
+        operands: list[int | Array] = []
+        numbers: list[tuple[str, int]] = []
+        for operand in step.operands:
+            source = instruction.inputs[operand] if isinstance(operand, int) else operand
+            if isinstance(source, int) and (source == group.value or source in group.slots):
+                numbers.append(group.slots.get(source, ("value", 0)))
+                continue
+            if isinstance(source, int):
+                constant = self.view.get_constant(source)
+                if not self.view.is_f32(source):
+                    return False
+                own = self.view.get_shape(source)
+                source = source if constant is None else constant
+            else:
+                own = source.shape
+            if own is None or not _broadcasts(own, group.shape) or not (group.accepts is None or group.accepts(own)):
+                return False
+            numbers.append(("operand", len(group.operands) + len(operands)))
+            operands.append(source)
+        if ("value", 0) not in numbers and not any(kind == "step" for kind, _ in numbers):
+            return False
+        group.slots[output] = ("step", len(group.steps))
+        group.steps.append((step, numbers))
+        group.operands.extend(operands)
+        group.members.append(number)
+        group.is_cheap = group.is_cheap and step.is_cheap
+        return True
+
+    def make_group(self, number: int, inputs: tuple[int, ...]) -> Group:
+        """Return a group that starts with an instruction whose result has a known rank."""
+        value = self.instructions[number].outputs[0]
+        return Group(value, self.view.get_shape(value) or (), None, inputs, [number], {value: ("value", 0)})
+
+    def number_steps(self, group: Group) -> tuple[Step, ...]:
+        """Return the steps of a group, whose operands are numbered as in `Expression`."""
+        offsets = {"value": 0, "operand": 1, "step": 1 + len(group.operands)}
+        return tuple(
+            Step(t.operation, tuple(offsets[kind] + i for kind, i in numbers), t.parameters)
+            for t, numbers in group.steps
+        )
+
+    def replace_group(self, group: Group | None) -> None:
+        """Replace the instructions of a group by its kernel, if there is a group and a kernel."""
+        if group is None:
+            return
+        steps = self.number_steps(group)
+        constants = [None if isinstance(operand, int) else operand for operand in group.operands]
+        kernel: Kernel
+        if group.create is None:
+            kernel = ExpressionKernel(len(group.shape), steps, constants)
+        else:
+            kernel = group.create(steps, constants)
+        variable = tuple(operand for operand in group.operands if isinstance(operand, int))
+        shapes = [self.view.get_shape(slot) for slot in (*group.inputs, *variable)]
+        try:
+            if all(shape is not None and None not in shape for shape in shapes):
+                kernel.prepare(shapes[0] or (), [shape or () for shape in shapes[1:]])
+        except (ArithmeticError, ValueError):  # a case without a kernel
+            return
+        self.replace(group.members, kernel, (*group.inputs, *variable))
+
+
+def _broadcasts(shape: Sequence[Any], target: Sequence[Any]) -> bool:
+    """Return whether a declared shape broadcasts to another without changing it. Kernels check dynamic dimensions."""
+    if len(shape) > len(target):
+        return False
+    return all(d in (1, n) for d, n in zip(reversed(shape), reversed(target), strict=False))
+
+
+def is_row_or_full(shape: Sequence[Any], operand: Sequence[Any]) -> bool:
+    """Return whether an operand is a scalar, a row, or has the shape of a product."""
+    return all(d == 1 for d in operand[:-1]) or tuple(operand) == tuple(shape)

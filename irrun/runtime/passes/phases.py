@@ -1,0 +1,128 @@
+"""The order of phases, which rewrite a program: what each is for, and when it is needed.
+
+A phase is a module of this package, which is imported when a program needs it, since imports take most of the time of
+small models. The module has rules (`RULES`), or a function `run(program, resources)`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from irrun.fast.packing import PackedMemory
+from irrun.ops._support.context import Variables
+from irrun.runtime.program import Program
+
+__all__ = ["PHASES", "Facts", "Phase", "Resources", "list_needed"]
+
+
+@dataclass(frozen=True, eq=False)
+class Resources:
+    """What phases may use.
+
+    Attributes:
+        packed: Memory for weights that kernels keep in another form in addition.
+        arranged: Memory for rearranged copies of compressed weights.
+        use_jit: Whether kernels are compiled.
+    """
+
+    packed: PackedMemory
+    arranged: PackedMemory
+    use_jit: bool
+
+
+class Facts:
+    """What decides whether a phase is needed.
+
+    Args:
+        program: The program, whose bodies count.
+        use_jit: Whether kernels are compiled.
+    """
+
+    def __init__(self, program: Program, use_jit: bool) -> None:
+        self.use_jit = use_jit
+        self._programs = list(program.walk_programs())
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        """The types of the operations."""
+        return frozenset(i.operation.type for program in self._programs for i in program.instructions)
+
+    @property
+    def has_bodies(self) -> bool:
+        """Whether there are bodies."""
+        return len(self._programs) > 1
+
+    @property
+    def has_constants(self) -> bool:
+        """Whether there are constants."""
+        return any(program.constant_layers for program in self._programs)
+
+    @property
+    def has_compressed_weights(self) -> bool:
+        """Whether products read weights that stay compressed."""
+        return any(program.compressed for program in self._programs)
+
+    @property
+    def has_variables(self) -> bool:
+        """Whether instructions use variables."""
+        return any(Variables in i.provided.values() for program in self._programs for i in program.instructions)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A phase.
+
+    Attributes:
+        module: The module of this package.
+        reason: What it is for, and why it is where it is in the order.
+        is_needed: Whether it may change a program.
+    """
+
+    module: str
+    reason: str
+    is_needed: Callable[[Facts], bool] = lambda facts: True
+
+    def run(self, program: Program, resources: Resources) -> None:
+        """Rewrite a program and its bodies in place."""
+        module = importlib.import_module(f"irrun.runtime.passes.{self.module}")
+        if hasattr(module, "RULES"):
+            from irrun.runtime.passes.engine import apply_rules
+
+            apply_rules(program, module.RULES)
+        else:
+            module.run(program, resources)
+
+
+#: The phases of the program for runs without observers, in order.
+PHASES = (
+    Phase("compressed_weights", "read integer weights as they are stored; no later phase knows their chains",
+          lambda facts: facts.has_constants),
+    Phase("grouped_attention", "do not repeat heads; before attention is compiled",
+          lambda facts: "ScaledDotProductAttention" in facts.types),
+    Phase("growing_variables", "append keys and values in place", lambda facts: facts.has_variables),
+    Phase("quantization", "drop limits that a quantization repeats; before chains are formed",
+          lambda facts: "FakeQuantize" in facts.types),
+    Phase("loops_to_sequences", "compute all iterations at once; before bodies are specialized for one iteration",
+          lambda facts: facts.has_bodies),
+    Phase("loop_iterations", "prepare the slices of all other loops once", lambda facts: facts.has_bodies),
+    Phase("early_projections", "combine channels before they are enlarged; convolutions are plain until here",
+          lambda facts: {"Convolution", "Interpolate"} <= facts.types),
+    Phase("jit", "compile kernels with what follows them; what cannot be compiled is left to NumPy",
+          lambda facts: facts.use_jit),
+    Phase("merged_products", "compute compiled products of the same value together",
+          lambda facts: facts.use_jit and facts.has_compressed_weights),
+    Phase("fusion", "compute chains of elementwise operations by tiles"),
+    Phase("specialization", "choose kernels for all other instructions"),
+    Phase("loop_invariants", "move what does not depend on the iteration; the instructions are final now",
+          lambda facts: facts.has_bodies),
+    Phase("jit_sequences", "join neighboring compiled kernels", lambda facts: facts.use_jit),
+)  # fmt: skip
+
+
+def list_needed(program: Program, use_jit: bool) -> Iterator[Phase]:
+    """Yield the phases that a program needs, in order."""
+    facts = Facts(program, use_jit)
+    yield from [phase for phase in PHASES if phase.is_needed(facts)]
