@@ -6,8 +6,9 @@ row. Only the syntax tree is read; nothing is imported. What counts:
 - *operation files*: files of `irrun/` (without `openvino/` and `ir/legacy/`) with a string literal that is the type of
   the operation, alone or with a version ("MatMul", "MatMul-1"). Docstrings do not count.
 - *tables*: assignments to names of a module whose value contains at least two different types of operations, in all
-  files; `__all__` and the generated table of kernel modules do not count. Tables of packages that translate names of
-  another format (`openvino/`, `ir/legacy/`) are counted a second time, so that they can be subtracted.
+  files; `__all__`, the generated table of kernel modules and patterns of rules do not count. Tables of packages that
+  translate names of another format (`openvino/`, `ir/legacy/`) are counted a second time, so that they can be
+  subtracted.
 - *type comparisons*: comparisons of an expression that ends in `.type` with string literals or a collection of them.
 - *bindings*: different lists of parameters of methods named `bind` and `prepare`, and calls of `hasattr` for them.
 - *body recursions*: functions of `runtime/` and `rewrite/` that iterate over the bodies of instructions or layers.
@@ -123,9 +124,14 @@ def list_tables(sources: list[Source], types: set[str]) -> list[tuple[str, int]]
                 continue
             named = [get_type(literal.value, types) for literal in source.find_literals(statement.value)]
             named = [n for n in named if n is not None]
-            if len(set(named)) >= 2:
+            if len(set(named)) >= 2 and not is_pattern(statement.value):
                 tables.append((f"{source.name}:{statement.lineno} {name}", len(named)))
     return tables
+
+
+def is_pattern(node: ast.AST) -> bool:
+    """Return whether a value describes one computation that a rule looks for."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Pattern"
 
 
 def list_comparisons(sources: list[Source]) -> list[str]:
@@ -245,28 +251,31 @@ def find_components(edges: dict[str, list[str]]) -> list[list[str]]:
 
 def follow_program(sources: list[Source]) -> list[str]:
     """Return the files that a program enters on its way through `optimize`, in order."""
-    functions: dict[str, tuple[str, ast.FunctionDef]] = {}
+    functions: dict[tuple[str, str], ast.FunctionDef] = {}
+    files: dict[str, list[str]] = {}
     for source in sources:
         if source.name.startswith(("runtime/", "rewrite/", "fast/", "kernels/")):
             for node in ast.walk(source.tree):
                 if isinstance(node, ast.FunctionDef) and takes_program(node):
-                    functions.setdefault(node.name, (source.name, node))
+                    functions[source.name, node.name] = node
+                    files.setdefault(node.name, []).append(source.name)
     trip: list[str] = []
-    entered: set[str] = set()
+    entered: set[tuple[str, str]] = set()
 
-    def enter(name: str) -> None:
-        entered.add(name)
-        file, function = functions[name]
-        for call in sorted(find_calls(function), key=lambda c: (c.lineno, c.col_offset)):
+    def enter(file: str, name: str) -> None:
+        entered.add((file, name))
+        for call in sorted(find_calls(functions[file, name]), key=lambda c: (c.lineno, c.col_offset)):
             if not trip or trip[-1] != file:
                 trip.append(file)
             target = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
-            if target in functions and target not in entered:
-                enter(target)
+            # A name that several files define, such as that of the entry of a phase, leads to all of them.
+            for other in [file] if (file, target) in functions else files.get(target, []):
+                if (other, target) not in entered:
+                    enter(other, target)
         if not trip or trip[-1] != file:
             trip.append(file)
 
-    enter("optimize")
+    enter(next(file for file in files["optimize"]), "optimize")
     return trip
 
 
