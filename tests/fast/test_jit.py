@@ -419,7 +419,7 @@ def test_llvm_is_not_imported_until_it_pays(tmp_path):
 
 def test_jit_requires_llvmlite(tmp_path, monkeypatch):
     monkeypatch.setattr(compilation, "is_installed", lambda: False)
-    with pytest.raises(ValueError, match=r"require llvmlite: pip install irrun\[jit\]"):
+    with pytest.raises(ValueError, match=r"require llvmlite: pip install 'irrun\[jit\]'"):
         irrun.compile_model(write_model(tmp_path), jit=True)
 
 
