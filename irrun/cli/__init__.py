@@ -88,7 +88,7 @@ class ExampleCommand(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {"Options": [], InputOption.section: [], RunOption.section: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(parameter, click.Option):
                 sections[getattr(parameter, "section", "Options")].append(record)
         for title, records in sections.items():
             if records:

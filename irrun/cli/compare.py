@@ -11,7 +11,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.inputs import complete_files
-from irrun.cli.options import RunOptions, run_options
+from irrun.cli.options import RunOptions, against_option, choose_reference, run_options
 
 if TYPE_CHECKING:
     from irrun.inspection.comparison import Comparison
@@ -28,14 +28,15 @@ MAX_ROWS = 25
     "compare",
     cls=ExampleCommand,
     examples=[
-        "irrun compare model.xml openvino --input x.npy",
-        "irrun compare fp32.xml int8.xml --input x.npy --cure 3",
-        "irrun compare model.xml f64 --input random",
+        "irrun compare model.xml --against openvino --input x.npy",
+        "irrun compare fp32.xml --against int8.xml --input x.npy --cure 3",
+        "irrun compare model.xml --against f64 --input random",
         "irrun compare model.xml activations.safetensors --input x.npy",
     ],
 )
 @click.argument("model", type=click.Path(path_type=Path))
-@click.argument("reference", metavar="WITH", shell_complete=complete_files)
+@click.argument("positional", metavar="[WITH]", required=False, shell_complete=complete_files)
+@against_option()
 @run_options(is_plain=True)
 @click.option("--layers", multiple=True, metavar="GLOB", help="Print these layers only.")
 @click.option("--all", "show_all", is_flag=True, help="Print all layers, also those that agree.")
@@ -52,7 +53,8 @@ MAX_ROWS = 25
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
-    reference: str,
+    positional: str | None,
+    against: str | None,
     options: RunOptions,
     layers: tuple[str, ...],
     show_all: bool,
@@ -63,8 +65,7 @@ def command(
 ) -> None:
     """Compare MODEL with a reference, layer by layer.
 
-    WITH is another IR (other.xml), f64 (the same model in f64), openvino, openvino:PRECISION or
-    openvino:DEVICE:PRECISION (f32 by default), a .trace, .npz or .safetensors file, or a folder of .npy files.
+    `irrun compare MODEL WITH` is short for `irrun compare MODEL --against WITH`.
 
     The own error of a layer is what it adds, given the inputs of the reference. The accumulated error is that of an
     ordinary run. With --cure, an input that is passed again is part of another run. The exit code is 0 if the model
@@ -73,26 +74,30 @@ def command(
     from irrun.cli.progress import ProgressLine
     from irrun.inspection.compare import compare
 
+    reference = choose_reference(against, positional, "WITH")
+    if reference is None:
+        raise click.UsageError("Missing option '--against': what the model is compared with")
     if cure is not None and not reference.lower().endswith(".xml"):
-        raise click.BadParameter(f"--cure requires another IR (other.xml), found {reference!r}", param_hint="WITH")
+        raise click.BadParameter(f"--cure requires another IR (other.xml), found {reference!r}", param_hint="--against")
     progress = ProgressLine(model.name)
     source = options.read_model(model)
     sets = options.load_input_sets(source)
+    other = options.read_reference(reference, source)
     with progress:
-        result = compare(source, reference, sets[0], factor=tolerance, **options.keywords)
+        result = compare(source, other, sets[0], factor=tolerance, **options.keywords)
     if as_json and cure is None:
         click.echo(json.dumps(result.to_json()))
     elif not as_json:
         _print_comparison(result, model, layers, show_all, sort)
     if cure is not None:
-        _cure(source, reference, sets, cure, result, as_json, options, model.name)
+        _cure(source, other, sets, cure, result, as_json, options, model.name)
     if not result.agrees:
         raise click.exceptions.Exit(1)
 
 
 def _cure(
     source: Model,
-    reference: str,
+    other: Model | str,
     sets: Sequence[Inputs],
     count: int,
     result: Comparison,
@@ -105,7 +110,7 @@ def _cure(
     from irrun.inspection.cure import find_cure
 
     with ProgressLine(title):
-        cure = find_cure(source, reference, sets, count, **options.keywords)
+        cure = find_cure(source, other, sets, count, **options.keywords)
     if as_json:
         click.echo(json.dumps({**result.to_json(), "cure": cure.to_json()}))
         return

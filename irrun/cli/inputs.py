@@ -164,6 +164,11 @@ class ShapeOptions:
     shapes: tuple[str, ...] = ()
     batch: int | None = None
 
+    @property
+    def is_set(self) -> bool:
+        """Whether there are shapes or a batch."""
+        return bool(self.shapes) or self.batch is not None
+
     def apply(self, model: Model) -> None:
         """Change the shapes of a model.
 

@@ -16,6 +16,7 @@ from irrun.cli.inputs import (
     InputOptions,
     ShapeOptions,
     add_options,
+    complete_files,
     input_options,
     parse_size,
     precision_option,
@@ -30,12 +31,48 @@ if TYPE_CHECKING:
     from irrun.runtime.options import RunSettings
     from irrun.runtime.request import CompiledModel
 
-__all__ = ["RunOptions", "get_keywords", "run_options", "setting_options"]
+__all__ = ["RunOptions", "against_option", "choose_reference", "get_keywords", "run_options", "setting_options"]
 
 PLAIN_HELP = "auto or off: this command always computes values with the plain kernels."
 JIT_HELP = (
     "Whether kernels are compiled for the processor, which requires the extra jit.  [default: IRRUN_JIT, or auto]"
 )
+
+REFERENCES = (
+    "another IR (other.xml), f64 (the same model in f64), openvino, openvino:PRECISION or openvino:DEVICE:PRECISION "
+    "(f32 by default)"
+)
+
+
+def against_option(effect: str = "", *, accepts_values: bool = True) -> Callable[[Callable[..., Any]], Any]:
+    """Return the option `--against`, which is passed as `against`.
+
+    Args:
+        effect: A sentence about what the option does.
+        accepts_values: Whether files of values are references too.
+    """
+    values = ", a .trace, .npz or .safetensors file, or a folder of .npy files" if accepts_values else ""
+    text = f"What the model is compared with: {REFERENCES}{values}."
+    return click.option(
+        "--against", metavar="WITH", shell_complete=complete_files, help=f"{effect} {text}" if effect else text
+    )
+
+
+def choose_reference(against: str | None, other: str | None, name: str) -> str | None:
+    """Return the reference, which an older spelling of `--against` may specify.
+
+    Args:
+        against: The value of `--against`.
+        other: The value of the other spelling.
+        name: The other spelling.
+
+    Raises:
+        click.UsageError: Both are passed.
+    """
+    if against is not None and other is not None:
+        raise click.UsageError(f"--against and {name} exclude each other, found {against!r} and {other!r}")
+    return other if against is None else against
+
 
 timeout_option = click.option(
     "--timeout",
@@ -91,6 +128,34 @@ class RunOptions:
         model = irrun.read_model(path, self.inputs.weights)
         self.shapes.apply(model)
         return model
+
+    def read_reference(self, against: str, model: Model) -> Model | str:
+        """Read the reference if it is another model, whose inputs get the shapes that `--shape` and `--batch` set.
+
+        Args:
+            against: The value of `--against`.
+            model: The model that is compared with it.
+
+        Returns:
+            The other model, or `against`.
+
+        Raises:
+            click.BadParameter: The reference does not accept the shapes.
+            IrrunError: See `irrun.read_model`.
+        """
+        import irrun
+        from irrun.data.shapes import copy_shapes
+        from irrun.errors import InputError
+
+        if not against.lower().endswith(".xml"):
+            return against
+        other = irrun.read_model(against)
+        if self.shapes.is_set:
+            try:
+                copy_shapes(model, other)
+            except InputError as error:
+                raise click.BadParameter(f"{against}: {error}", param_hint="--against") from None
+        return other
 
     def compile(self, model: Model, *, optimize: bool = True, **others: Any) -> CompiledModel:
         """Compile a model.

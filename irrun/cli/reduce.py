@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.options import RunOptions, run_options
+from irrun.cli.options import RunOptions, against_option, run_options
 
 if TYPE_CHECKING:
     from irrun.cli.progress import ProgressLine
@@ -31,9 +31,7 @@ __all__ = ["command"]
 )
 @click.argument("model", type=click.Path(path_type=Path))
 @run_options(is_plain=True)
-@click.option(
-    "--against", metavar="WITH", help="openvino, openvino:PRECISION, openvino:DEVICE:PRECISION, f64, or another .xml."
-)
+@against_option(accepts_values=False)
 @click.option(
     "--fails",
     metavar="CONDITION",
@@ -79,7 +77,7 @@ def command(
         result = reduce(
             source,
             arrays,
-            against=against,
+            against=None if against is None else options.read_reference(against, source),
             fails=fails,
             test=test,
             max_trials=max_trials,

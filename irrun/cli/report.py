@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.options import RunOptions, run_options
+from irrun.cli.options import RunOptions, against_option, choose_reference, run_options
 
 if TYPE_CHECKING:
     from irrun.inspection.report.data import Report
@@ -25,7 +25,7 @@ FORMATS = ("html", "model-explorer")
     cls=ExampleCommand,
     examples=[
         "irrun report model.xml --input photo.jpg -o report.html",
-        "irrun report int8.xml --input x.npy --compare fp32.xml -o report.html",
+        "irrun report int8.xml --input x.npy --against fp32.xml -o report.html",
         "irrun report model.xml --input random --format model-explorer -o graph.json",
     ],
 )
@@ -38,13 +38,15 @@ FORMATS = ("html", "model-explorer")
     metavar="FILE",
     help="The file to write.  [default: the name of the model, with .html or .json]",
 )
-@click.option("--compare", "reference", metavar="WITH", help="Show errors too; WITH is that of irrun compare.")
+@against_option("Show errors too.")
+@click.option("--compare", "compared", metavar="WITH", hidden=True)
 @click.option("--format", "kind", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True, help="Format.")
 def command(
     model: Path,
     options: RunOptions,
     output: Path | None,
-    reference: str | None,
+    against: str | None,
+    compared: str | None,
     kind: str,
 ) -> None:
     """Run MODEL and write one HTML file that shows the graph, its values, times and errors.
@@ -57,6 +59,7 @@ def command(
     from irrun.cli.progress import ProgressLine
     from irrun.inspection.report.data import collect_report
 
+    reference = choose_reference(against, compared, "--compare")
     progress = ProgressLine(model.name)
     source = options.read_model(model)
     output = output or Path(f"{model.stem}.html" if kind == "html" else f"{model.stem}.graph.json")
@@ -66,7 +69,7 @@ def command(
         report = collect_report(
             source,
             arrays,
-            reference=reference,
+            against=None if reference is None else options.read_reference(reference, source),
             channels=options.inputs.channels.upper(),
             **options.keywords,
         )

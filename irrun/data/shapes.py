@@ -9,7 +9,7 @@ from irrun.errors import InputError, IrrunError
 from irrun.ir.model import Model, TensorSpec, index_names
 from irrun.shapes import PartialShape, parse_shape
 
-__all__ = ["apply_batch", "apply_shapes"]
+__all__ = ["apply_batch", "apply_shapes", "copy_shapes", "find_batch_axis"]
 
 _BRACKETS = re.compile(r"\s*,?\s*([^\[\]]*?)\s*\[([^\]]*)\]")
 
@@ -57,6 +57,30 @@ def apply_batch(model: Model, batch: int) -> None:
     _reshape(model, shapes)
 
 
+def copy_shapes(model: Model, other: Model) -> None:
+    """Give the inputs of another model the shapes that those of a model have.
+
+    Args:
+        model: The model.
+        other: The other model. Its inputs are found by name, or else by position.
+
+    Raises:
+        InputError: The models have different inputs, or the other one does not accept a shape.
+    """
+    specs, others = model.inputs, other.inputs
+    if len(specs) != len(others):
+        raise InputError(f"the models have {len(specs)} and {len(others)} inputs, expected equal inputs")
+    names = index_names(others)
+    found = [next((names[n] for n in spec.names if n in names), None) for spec in specs]
+    positions = range(len(specs)) if None in found or len(set(found)) < len(found) else found
+    shapes = {
+        position: spec.partial_shape
+        for position, spec in zip(positions, specs, strict=True)
+        if position is not None and spec.partial_shape is not None
+    }
+    _reshape(other, {i: shape for i, shape in shapes.items() if shape != others[i].partial_shape})
+
+
 def find_batch_axis(tensor: TensorSpec) -> int | None:
     """Return the axis of the batch of an input, or None.
 
@@ -74,6 +98,8 @@ def find_batch_axis(tensor: TensorSpec) -> int | None:
 
 
 def _reshape(model: Model, shapes: dict[int, PartialShape]) -> None:
+    if not shapes:
+        return
     try:
         model.reshape(shapes)
     except InputError:

@@ -67,7 +67,7 @@ LENGTH_INPUTS = {"LSTMSequence": 3, "GRUSequence": 2, "RNNSequence": 2}
 
 def compare(
     model: Model | str | os.PathLike[str],
-    reference: Model | str | os.PathLike[str] | Mapping[str, Array],
+    against: Model | str | os.PathLike[str] | Mapping[str, Array],
     inputs: Inputs = None,
     *,
     factor: float | None = None,
@@ -82,7 +82,7 @@ def compare(
 
     Args:
         model: The model, or the path of its .xml file.
-        reference: Another model, or the path of its .xml file; "f64" for the same model in f64; "openvino", followed
+        against: Another model, or the path of its .xml file; "f64" for the same model in f64; "openvino", followed
             by a device and a precision if required ("openvino:bf16", "openvino:GPU:f16"); or arrays by name: a
             `Trace`, a mapping, or the path of a .trace, .npz or .safetensors file or of a folder of .npy files.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
@@ -107,7 +107,7 @@ def compare(
     source = model if isinstance(model, Model) else read_model(model)
     compiled = settings.compile(source, optimize=False)
     arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
-    opened = open_reference(source, reference, arguments, settings)
+    opened = open_reference(source, against, arguments, settings)
     try:
         return _Comparer(compiled, opened, arguments, factor, observers, settings).run()
     finally:
@@ -147,7 +147,7 @@ def open_reference(
 
     Args:
         model: The model that is compared.
-        reference: The reference, as for `compare`.
+        reference: The reference, as `against` of `compare`.
         arguments: The inputs of the model, in the order of the Parameters.
         settings: How a reference that irrun runs is compiled and run.
 

@@ -31,7 +31,7 @@ from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.structure import sort_layers
 from irrun.runtime.inputs import Inputs, collect_inputs
-from irrun.runtime.options import RunSettings
+from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
 
 __all__ = ["Reduction", "reduce"]
 
@@ -51,6 +51,7 @@ class Reduction:
         condition: The condition of failure; "" for a test command.
         against: What the part is compared with; "" if it is not.
         command: The test command, or "".
+        settings: How the parts were compiled and run.
     """
 
     part: Part
@@ -60,6 +61,7 @@ class Reduction:
     condition: str = ""
     against: str = ""
     command: str = ""
+    settings: RunSettings = DEFAULT_SETTINGS
 
     @property
     def model(self) -> Model:
@@ -95,6 +97,7 @@ class Reduction:
             condition=self.condition,
             against=self.against,
             command=self.command,
+            settings=self.settings,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -175,9 +178,16 @@ def reduce(
         whole.keys = frame.get_keys(frame.layers)
         search = Search(trial, whole, max_trials, progress)
         search.descend(frame)
-    name = "" if against is None else os.fspath(against) if not isinstance(against, Model) else "another model"
+    name = str(against.path or "another model") if isinstance(against, Model) else os.fspath(against or "")
     return Reduction(
-        search.best, len(whole.keys), search.trials, search.message, trial.condition_text, name, trial.command_text
+        search.best,
+        len(whole.keys),
+        search.trials,
+        search.message,
+        trial.condition_text,
+        name,
+        trial.command_text,
+        settings,
     )
 
 

@@ -12,6 +12,7 @@ from irrun.data.save import save_outputs
 from irrun.errors import InputError
 from irrun.inspection.parts import Part
 from irrun.ir.writer import save_model
+from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
 
 __all__ = ["name_inputs", "save_part"]
 
@@ -41,7 +42,7 @@ def main():
     model = irrun.read_model(FOLDER / "model.xml")
     with np.load(FOLDER / "inputs.npz") as archive:
         inputs = {{name: archive[name] for name in INPUTS}}
-    outputs = irrun.compile_model(model, optimize=False)(list(inputs.values())).to_tuple()
+    outputs = irrun.compile_model(model, {options})(list(inputs.values())).to_tuple()
     expected = run_reference(model, inputs)
     fails = CONDITION.holds_for_any([*outputs, *expected]) and not CONDITION.holds_for_any(list(inputs.values()))
     for spec, value, reference in zip(model.outputs, outputs, expected or [None] * len(outputs)):
@@ -80,7 +81,7 @@ _REFERENCES = {
     return OpenVinoModel(model, parse_target({target})).infer(arrays)""",
     "model": """\
     reference = irrun.read_model(FOLDER / "reference.xml")
-    values = irrun.compile_model(reference, optimize=False)([inputs[INPUTS[i]] for i in {order}]).to_tuple()
+    values = irrun.compile_model(reference, {options})([inputs[INPUTS[i]] for i in {order}]).to_tuple()
     return [None if i is None else values[i] for i in {positions}]""",
 }
 
@@ -137,6 +138,7 @@ def save_part(
     against: str = "",
     command: str = "",
     with_script: bool = True,
+    settings: RunSettings = DEFAULT_SETTINGS,
 ) -> list[Path]:
     """Write a part, its inputs, the part of the other model, and a script that runs them.
 
@@ -148,6 +150,7 @@ def save_part(
         against: What it is compared with, or "".
         command: The test command, or "".
         with_script: Whether to write the script and the part of the other model.
+        settings: How the script compiles the models.
 
     Returns:
         The files.
@@ -166,7 +169,7 @@ def save_part(
         return written
     if part.counterpart is not None:
         written += save_model(part.counterpart, folder / "reference.xml")
-    text = _HEADER + _write_script(part, list(inputs), condition, against, command)
+    text = _HEADER + _write_script(part, list(inputs), condition, against, command, _write_options(settings))
     if message:
         text = text.replace("LAYERS = ", f"MESSAGE = {message!a}\nLAYERS = ", 1)
     try:
@@ -190,7 +193,14 @@ def name_inputs(part: Part) -> dict[str, Array]:
     return named
 
 
-def _write_script(part: Part, names: list[str], condition: str, against: str, command: str) -> str:
+def _write_options(settings: RunSettings) -> str:
+    """Return the arguments of `compile_model` that may change whether a part fails."""
+    values = {name: getattr(settings, name) for name in ("precision", "memory")}
+    changed = {name: value for name, value in values.items() if value != getattr(DEFAULT_SETTINGS, name)}
+    return ", ".join(["optimize=False", *(f"{name}={value!a}" for name, value in changed.items())])
+
+
+def _write_script(part: Part, names: list[str], condition: str, against: str, command: str, options: str) -> str:
     """Return the script. Names come from files, so that they are written as literals only."""
     layers = ascii(part.keys)
     if command:
@@ -205,11 +215,13 @@ def _write_script(part: Part, names: list[str], condition: str, against: str, co
     else:
         kind = "f64" if against == "f64" and not is_error else ""
     order = _find_order(part, names) if kind == "model" else []
-    reference = _REFERENCES[kind].format(target=ascii(against), order=order, positions=part.positions)
+    reference = _REFERENCES[kind].format(target=ascii(against), order=order, positions=part.positions, options=options)
     if not is_error:
-        return _VALUES_SCRIPT.format(layers=layers, names=ascii(names), condition=ascii(condition), reference=reference)
+        return _VALUES_SCRIPT.format(
+            layers=layers, names=ascii(names), condition=ascii(condition), reference=reference, options=options
+        )
     if kind == "":
-        reference = "    irrun.compile_model(model, optimize=False)(list(inputs.values()))"
+        reference = f"    irrun.compile_model(model, {options})(list(inputs.values()))"
     return _ERROR_SCRIPT.format(layers=layers, names=ascii(names), reference=reference)
 
 

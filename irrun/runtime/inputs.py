@@ -117,8 +117,9 @@ def _explain_shape(shape: tuple[int, ...], expected: PartialShape) -> str:
             for i, (actual, dimension) in enumerate(zip(shape, expected, strict=True))
             if not PartialShape([dimension]).is_compatible([actual])
         ]
-        hint = "; another batch size requires Model.reshape" if [d[:11] for d in differences] == ["dimension 0"] else ""
-        return "; ".join(differences) + (hint if len(shape) > 1 else "")
+        is_batch = len(shape) > 1 and [d[:11] for d in differences] == ["dimension 0"]
+        hint = f"; another batch size requires Model.reshape or --batch {shape[0]}" if is_batch else ""
+        return "; ".join(differences) + hint
     message = f"found {_count_dimensions(len(shape))}, expected {len(expected)}"
     if expected.is_compatible((1, *shape)):
         return f"{message}; add a batch axis: x[None]"

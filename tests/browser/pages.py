@@ -68,7 +68,7 @@ def write_deep_report(folder: Path) -> Path:
     edges = [(i, 2 if i else 0, i + 1, 0) for i in range(5)]
     image = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     path = write(folder, net(layers, edges), name="deep")
-    return _write_report(folder / "deep.html", path, image, reference="f64")
+    return _write_report(folder / "deep.html", path, image, against="f64")
 
 
 def write_branch_report(folder: Path) -> Path:

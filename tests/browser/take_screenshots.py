@@ -32,7 +32,7 @@ def write_date_reports(folder: Path) -> tuple[Path, Path]:
     runpy.run_path(str(EXAMPLE / "plant_bug.py"), run_name="__main__")
     good, bad = folder / "date.html", folder / "broken.html"
     good.write_text(make_report(EXAMPLE / "model.xml", inputs), encoding="utf-8")
-    bad.write_text(make_report(broken, inputs, reference=EXAMPLE / "model.xml"), encoding="utf-8")
+    bad.write_text(make_report(broken, inputs, against=EXAMPLE / "model.xml"), encoding="utf-8")
     return good, bad
 
 

@@ -196,7 +196,7 @@ def test_commands_and_files_are_offered_together_in_fish(run_fish, similar_file)
 def test_options_are_described_in_fish(run_fish):
     (items,) = run_fish("irrun run m.xml --s")
     assert "--seed\tSeed for random inputs." in items
-    assert [item.split("\t")[0] for item in items] == ["--seed", "--scale", "--show"]
+    assert [item.split("\t")[0] for item in items] == ["--seed", "--scale", "--shape", "--show"]
 
 
 def test_folders_are_completed_before_files_in_them(bash, folder):

@@ -241,7 +241,7 @@ def test_mapping_without_its_libraries_is_reported(version, message, model, tmp_
 def test_cure_without_another_model_is_refused_before_the_run(model, capsys):
     code, out, err = call(capsys, "compare", model, "f64", "-i", "ones", "--cure", "2")
     assert (code, out) == (2, "")
-    assert "WITH: --cure requires another IR (other.xml), found 'f64'" in err
+    assert "--against: --cure requires another IR (other.xml), found 'f64'" in err
 
 
 def test_conditions_that_no_recorded_value_satisfies_are_reported(loop, tmp_path, capsys):

@@ -45,7 +45,7 @@ def text():
 
 @pytest.fixture(scope="module")
 def report(text):
-    return collect_report(EXAMPLE / "model.xml", {"text": text}, reference="f64")
+    return collect_report(EXAMPLE / "model.xml", {"text": text}, against="f64")
 
 
 def read_data(page: str):

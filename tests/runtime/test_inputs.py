@@ -171,7 +171,11 @@ def test_saved_arrays_of_low_precision_floats_are_accepted(tmp_path, element_typ
         ((1, 30, 30, 3), (3, 30, 30), r"it looks like CHW, expected NHWC: x.transpose\(1, 2, 0\)\[None\]"),
         ((1, 3, 30, 30), (1, 3, 30, 31), "dimension 3 is 31, expected 30$"),
         ((1, 3, 30, 30), (1, 3, 32, 31), "dimension 2 is 32, expected 30; dimension 3 is 31, expected 30$"),
-        ((1, 3, 30, 30), (4, 3, 30, 30), "dimension 0 is 4, expected 1; another batch size requires Model.reshape$"),
+        (
+            (1, 3, 30, 30),
+            (4, 3, 30, 30),
+            "dimension 0 is 4, expected 1; another batch size requires Model.reshape or --batch 4$",
+        ),
         ((1, 3, 30, 30), (1, 1, 3, 30, 30), "found 5 dimensions, expected 4"),
         ((-1, 3), (2, 4), "dimension 1 is 4, expected 3$"),
     ],

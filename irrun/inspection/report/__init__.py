@@ -24,7 +24,7 @@ def make_report(
     inputs: Inputs = None,
     *,
     trace: Trace | None = None,
-    reference: Model | str | os.PathLike[str] | Mapping[str, np.ndarray[Any, Any]] | None = None,
+    against: Model | str | os.PathLike[str] | Mapping[str, np.ndarray[Any, Any]] | None = None,
     comparison: Comparison | None = None,
     channels: str = "BGR",
     observers: Sequence[Observer] = (),
@@ -40,7 +40,7 @@ def make_report(
         model: The model, or the path of its .xml file.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
         trace: Recorded values, which are shown instead of those of a run.
-        reference: What the model is compared with, as for `compare`; None for no comparison.
+        against: What the model is compared with, as for `compare`; None for no comparison.
         comparison: The comparison, if it exists already.
         channels: The order of the channels of images: "BGR" or "RGB".
         observers: Observers that are called first, in all runs.
@@ -64,7 +64,7 @@ def make_report(
         model,
         inputs,
         trace=trace,
-        reference=reference,
+        against=against,
         comparison=comparison,
         channels=channels,
         observers=observers,

@@ -131,7 +131,7 @@ def collect_report(
     inputs: Inputs = None,
     *,
     trace: Trace | None = None,
-    reference: Model | str | os.PathLike[str] | Mapping[str, Array] | None = None,
+    against: Model | str | os.PathLike[str] | Mapping[str, Array] | None = None,
     comparison: Comparison | None = None,
     channels: str = "BGR",
     observers: Sequence[Observer] = (),
@@ -147,7 +147,7 @@ def collect_report(
         model: The model, or the path of its .xml file.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
         trace: Recorded values, which are shown instead of those of a run.
-        reference: What the model is compared with, as for `compare`; None for no comparison.
+        against: What the model is compared with, as for `compare`; None for no comparison.
         comparison: The comparison, if it exists already.
         channels: The order of the channels of images: "BGR" or "RGB".
         observers: Observers that are called first, in all runs.
@@ -179,11 +179,11 @@ def collect_report(
         _run(report, compiled, arguments, observers, settings)
     top_level = [collector.records.get(structure.numbers.get(id(n), -1), {}).get("") for n in source.graph.layers]
     report.seconds = sum(record.get("seconds", 0.0) for record in top_level if record)
-    if reference is not None and report.error is None:
+    if against is not None and report.error is None:
         arguments = arguments if arguments is not None or trace is None else trace.get_inputs()
         report.comparison = compare(
             source,
-            reference,
+            against,
             arguments,
             observers=observers,
             precision=precision,
