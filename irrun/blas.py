@@ -13,6 +13,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from irrun.processor import allows_feature
+
 __all__ = ["find_thread_functions", "has_small_kernels"]
 
 #: Processors, as OpenBLAS names its kernels for them, for which it multiplies small matrices without copying them.
@@ -42,8 +44,11 @@ def find_thread_functions() -> list[tuple[Callable[[], int], Callable[[int], obj
 def has_small_kernels() -> bool:
     """Return whether products of up to a million multiplications are computed without copying the matrices.
 
-    OpenBLAS copies the matrices of other products to the order in which its kernels read them.
+    OpenBLAS copies the matrices of other products to the order in which its kernels read them. It follows the
+    environment variable OPENBLAS_CORETYPE, and irrun also IRRUN_CPU.
     """
+    if not allows_feature("avx512f"):
+        return False
     with contextlib.suppress(Exception):
         get_name = _find_function(_load_numpy_library(), "openblas_get_corename")
         if get_name is not None:

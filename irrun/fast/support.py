@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.specialization import CallSite
+from irrun.processor import allows_feature
 from irrun.shapes import MAX_RANK
 from irrun.threads import run_parallel
 
@@ -76,8 +77,8 @@ BLOCK = 1 << 18
 MAX_BYTES = 1 << 28
 
 
-#: Whether NumPy computes functions of f32 with AVX-512, as its builds for Linux do.
-HAS_AVX512 = sys.platform == "linux" and bool(__cpu_features__.get("AVX512_SKX"))
+#: Whether NumPy computes functions of f32 with AVX-512, as its builds for Linux do, and IRRUN_CPU allows that.
+HAS_AVX512 = sys.platform == "linux" and bool(__cpu_features__.get("AVX512_SKX")) and allows_feature("avx512f")
 
 #: Entries that a `Memo` keeps.
 MAX_ENTRIES = 4

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from irrun.errors import InputError
+from irrun.processor import get_level
 from irrun.runtime.program import Program
 
 __all__ = ["JIT_PACKED_BYTES", "BackgroundCompilation", "Jit", "is_installed", "resolve_jit"]
@@ -37,7 +38,8 @@ def resolve_jit(jit: Jit) -> bool | Literal["auto"]:
     """Return the option of a model: None stands for the environment variable IRRUN_JIT, or "auto".
 
     Raises:
-        InputError: The value is unknown, or kernels cannot be compiled because llvmlite is not installed.
+        InputError: The value is unknown, or kernels cannot be compiled because llvmlite is not installed. IRRUN_CPU is
+            unknown, or names what this processor cannot run.
     """
     is_from_environment = jit is None
     if jit is None:
@@ -50,6 +52,10 @@ def resolve_jit(jit: Jit) -> bool | Literal["auto"]:
         raise InputError(f"{cause}compiled kernels require llvmlite: pip install 'irrun[jit]'")
     if jit not in (True, False, "auto"):
         raise InputError(f"jit is {jit!r}, expected True, False or 'auto'")
+    if get_level() is not None and jit is not False and is_installed():
+        from irrun.fast.jit.compiler import check_target
+
+        check_target()
     return jit
 
 

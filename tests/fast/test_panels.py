@@ -277,6 +277,7 @@ def test_processor_decides_whether_blas_has_small_kernels(name, has_kernels, mon
     class Library:
         scipy_openblas_get_corename64_ = Function()
 
+    monkeypatch.setenv("IRRUN_CPU", "host")
     monkeypatch.setattr(blas, "_load_numpy_library", Library)
     assert blas.has_small_kernels.__wrapped__() is has_kernels
 

@@ -17,12 +17,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from irrun.fast.jit import cache
+from irrun.processor import LEVELS, check_processor, get_level
 
 if TYPE_CHECKING:
     from irrun.fast.jit.code import Function
 
 __all__ = [
     "Kernel",
+    "check_target",
     "compile_function",
     "compile_module",
     "find_symbol",
@@ -62,19 +64,29 @@ class Kernel:
 
 
 class _Compiler:
-    """LLVM for the processor of this machine. Its functions stay loaded as long as the process runs."""
+    """LLVM for this processor, or for the level that IRRUN_CPU names. Its functions stay loaded in the process.
 
-    def __init__(self) -> None:
+    Args:
+        level: The level of x86-64; None for this processor.
+
+    Raises:
+        InputError: This processor lacks features of the level.
+    """
+
+    def __init__(self, level: str | None) -> None:
         import llvmlite.binding as llvm
 
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self._llvm = llvm
-        self.cpu = llvm.get_host_cpu_name()
         features = llvm.get_host_cpu_features()
-        self.features = features.flatten()
+        self.known = frozenset(name for name, has in features.items() if has)
+        self.cpu, self.features = llvm.get_host_cpu_name(), features.flatten()
+        if level is not None:
+            check_processor(level, self.known)
+            self.cpu, self.features, self.known = level, "", LEVELS[level]
         self.triple = llvm.get_process_triple()
-        self.lanes = 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
+        self.lanes = 16 if "avx512f" in self.known else 8 if "avx2" in self.known else 4
         self._version = ".".join(map(str, llvm.llvm_version_info))
         self._lock = threading.Lock()
         self._modules: dict[str, tuple[dict[str, Kernel], Any]] = {}
@@ -133,11 +145,20 @@ class _Compiler:
 
 @functools.cache
 def _get_compiler() -> _Compiler:
-    return _Compiler()
+    return _Compiler(get_level())
+
+
+def check_target() -> None:
+    """Check that this processor can run what is compiled.
+
+    Raises:
+        InputError: IRRUN_CPU has an unknown value, or this processor lacks features of the level that it names.
+    """
+    _get_compiler()
 
 
 def get_lanes() -> int:
-    """Return the number of f32 in a vector of this processor."""
+    """Return the number of f32 in a vector of the processor that kernels are compiled for."""
     return _get_compiler().lanes
 
 
@@ -166,8 +187,8 @@ def find_symbol(name: str) -> int:
 
 
 def has_feature(name: str) -> bool:
-    """Return whether this processor has a feature, as LLVM spells it: "avx512vnni"."""
-    return f"+{name}" in _get_compiler().features.split(",")
+    """Return whether kernels may use a feature, as LLVM spells it: "avx512vnni"."""
+    return name in _get_compiler().known
 
 
 def verify_text(text: str) -> bool:
