@@ -118,8 +118,8 @@ def check_choice(name: str, value: Any, choices: Collection[Any]) -> Any:
             return value
     except (TypeError, ValueError):  # unhashable, or an array
         pass
-    shown = ", ".join(map(repr, choices))
-    raise fail(name, value, f"one of {shown}")
+    *others, last = map(repr, choices)
+    raise fail(name, value, f"{', '.join(others)} or {last}")
 
 
 def check_path(name: str, value: Any, expected: str = "a path") -> str:

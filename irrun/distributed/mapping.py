@@ -51,27 +51,32 @@ class MapResult(dict[str, str]):
     Attributes:
         output: The folder of the Zarr group.
         count: The number of rows.
+        errors: The rows without results, in order.
+        arrays: The array of each output by its name.
         computed: The number of rows that this run computed; others were done before.
         damaged: The number of rows that were done before, and were computed again because their files were damaged.
         jit: Whether compiled kernels were used.
-        errors: The rows without results, in order.
-        arrays: The array of each output by its name.
     """
 
-    def __init__(self, store: ResultStore, computed: int) -> None:
-        job = store.job
-        self.output = store.root
-        self.count = job.count
+    def __init__(
+        self,
+        output: Path,
+        count: int,
+        errors: Sequence[RowError] = (),
+        arrays: Mapping[str, OutputArray] | None = None,
+        *,
+        computed: int = 0,
+        damaged: int = 0,
+        jit: bool = False,
+    ) -> None:
+        super().__init__({error.name: error.message for error in errors})
+        self.output = output
+        self.count = count
+        self.errors = list(errors)
+        self.arrays = dict(arrays or {})
         self.computed = computed
-        self.damaged = store.damaged
-        self.jit = bool(job.options.jit)
-        self.errors = [
-            RowError(index, job.get_name(index), *record.errors[index])
-            for _, record in sorted(store.records.items())
-            for index in sorted(record.errors)
-        ]
-        self.arrays = dict(store.outputs)
-        super().__init__({error.name: error.message for error in self.errors})
+        self.damaged = damaged
+        self.jit = jit
 
     @property
     def skipped(self) -> int:
@@ -159,7 +164,20 @@ def map_inputs(
             with delay_interrupts():
                 if not store.remove_if_useless() and store.outputs:
                     store.write_rows()
-    return MapResult(store, computed)
+    errors = [
+        RowError(index, store.job.get_name(index), *record.errors[index])
+        for _, record in sorted(store.records.items())
+        for index in sorted(record.errors)
+    ]
+    return MapResult(
+        root,
+        store.job.count,
+        errors,
+        store.outputs,
+        computed=computed,
+        damaged=store.damaged,
+        jit=bool(store.job.options.jit),
+    )
 
 
 def _import_libraries() -> None:
@@ -195,7 +213,7 @@ def _get_result(future: Any, task: str) -> Any:
         raise
     except (Exception, asyncio.CancelledError) as error:
         reason = {
-            "KilledWorker": "a worker process died each time that it tried; use fewer workers if the memory is too small",
+            "KilledWorker": "a worker process died each time; if the memory is too small, use fewer workers",
             "FutureCancelledError": "the connection to the scheduler is lost; the same command continues the run",
         }.get(type(error).__name__)
         if reason:
