@@ -189,9 +189,13 @@ def check_not_overwriting(model: Path, weights: Path | None, output: Path) -> No
 
 def _has_model(args: list[str]) -> bool:
     first = args[0]
+    if first in ("--help", "--version", "-h"):
+        return False
+    from irrun.ir.file_kinds import MODEL_SUFFIXES  # models of other formats are refused by the command run
+
     if first.startswith("-"):
-        return first not in ("--help", "--version", "-h") and any(a.endswith(".xml") for a in args)
-    return first.endswith(".xml") or Path(first).exists() or "/" in first
+        return any(Path(a).suffix.lower() in MODEL_SUFFIXES for a in args)
+    return Path(first).suffix.lower() in MODEL_SUFFIXES or Path(first).exists() or "/" in first
 
 
 @click.group(cls=_CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.inputs import model_argument
 from irrun.cli.options import RunOptions, run_options
 
 __all__ = ["command"]
@@ -21,7 +22,7 @@ __all__ = ["command"]
         "irrun check model.xml --input a.jpg --input b.jpg --as f16",
     ],
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @run_options(is_plain=True)
 @click.option("--as", "target_type", type=click.Choice(["f16", "bf16"]), help="Report what this type cannot represent.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import complete_files
+from irrun.cli.inputs import complete_files, model_argument
 from irrun.cli.options import RunOptions, against_option, choose_reference, run_options
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MAX_ROWS = 25
         "irrun compare model.xml activations.safetensors --input x.npy",
     ],
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @click.argument("positional", metavar="[WITH]", required=False, shell_complete=complete_files)
 @against_option()
 @run_options(is_plain=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import output_option
+from irrun.cli.inputs import model_argument, output_option
 from irrun.cli.options import RunOptions, run_options
 
 __all__ = ["command"]
@@ -23,7 +23,7 @@ __all__ = ["command"]
         "irrun debug model.xml --input x.npy --break 'loop[3]/*' --break-if 'abs>1e4'",
     ],
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @run_options(is_plain=True)
 @click.option("--break", "globs", multiple=True, metavar="GLOB", help="Stop at these layers.  [default: all]")
 @click.option("--type", "types", multiple=True, metavar="TYPE", help="Stop at layers of this type.")

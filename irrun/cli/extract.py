@@ -9,7 +9,7 @@ import click
 
 from irrun.cli import ExampleCommand, check_not_overwriting
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import ShapeOptions, shape_options, weights_option
+from irrun.cli.inputs import ShapeOptions, model_argument, shape_options, weights_option
 
 if TYPE_CHECKING:
     from irrun.ir.model import Model
@@ -24,7 +24,7 @@ __all__ = ["command"]
         "irrun extract model.xml --inputs conv1 --outputs fc1 -o part.xml",
     ],
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @click.option("--inputs", "-i", multiple=True, metavar="NAME[,NAME]", help="Values that become inputs.")
 @click.option("--outputs", multiple=True, metavar="NAME[,NAME]", help="Values that become outputs.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml file to write.")

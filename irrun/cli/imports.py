@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from irrun.cli import RunOption
+from irrun.cli.inputs import FilePath
 
 __all__ = ["import_and_pass_option", "import_option"]
 
@@ -31,7 +32,7 @@ def _create_option(remark: str, is_passed: bool) -> Callable[[Command], Command]
         "files",
         cls=RunOption,
         multiple=True,
-        type=click.Path(path_type=Path),
+        type=FilePath(".py"),
         metavar="FILE.py",
         expose_value=is_passed,
         callback=_import_files,

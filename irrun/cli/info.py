@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import ShapeOptions, shape_options, weights_option
+from irrun.cli.inputs import ShapeOptions, model_argument, shape_options, weights_option
 from irrun.cli.options import setting_options
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ PROBLEMS = {
         "irrun info model.xml --plan",
     ],
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @weights_option
 @shape_options
 @setting_options(is_run=False)

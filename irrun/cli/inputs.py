@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from irrun.ir.model import Model, TensorSpec
 
 __all__ = [
+    "FilePath",
     "InputOptions",
     "ShapeOptions",
     "complete_files",
     "image_options",
     "input_options",
     "load_input_sets",
+    "model_argument",
     "output_option",
     "parse_numbers",
     "parse_size",
@@ -35,6 +37,22 @@ __all__ = [
     "threads_option",
     "weights_option",
 ]
+
+
+class FilePath(click.Path):
+    """The path of a file, of which shells complete those with a suffix.
+
+    Args:
+        suffix: The suffix, such as ".xml".
+    """
+
+    def __init__(self, suffix: str) -> None:
+        super().__init__(path_type=Path)
+        self.suffix = suffix
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Complete a path in a shell."""
+        return [CompletionItem(incomplete, type="file", suffix=self.suffix)]
 
 
 def complete_files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -55,6 +73,8 @@ def _check_output(ctx: click.Context, parameter: click.Parameter, value: str | N
     return value
 
 
+model_argument = click.argument("model", type=FilePath(".xml"))
+
 output_option = click.option(
     "-o",
     "--output",
@@ -68,7 +88,7 @@ weights_option = click.option(
     "-w",
     "--weights",
     cls=InputOption,
-    type=click.Path(path_type=Path),
+    type=FilePath(".bin"),
     metavar="FILE",
     help="The .bin file, if not next to the model.",
 )

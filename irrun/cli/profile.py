@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.inputs import model_argument
 from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ MAX_ROWS = 30
         "irrun profile model.xml --input x.npy --csv -o layers.csv",
     ],
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @run_options()
 @click.option(
     "--runs", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Measure this many runs, after one."

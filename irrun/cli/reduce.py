@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.inputs import model_argument
 from irrun.cli.options import RunOptions, against_option, run_options
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ __all__ = ["command"]
         "irrun reduce model.xml --input x.npy --test 'python check.py {model} {inputs}' -o part/",
     ],
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @run_options(is_plain=True)
 @against_option(accepts_values=False)
 @click.option(

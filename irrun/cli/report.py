@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from irrun.cli import ExampleCommand
+from irrun.cli.inputs import model_argument
 from irrun.cli.options import RunOptions, against_option, choose_reference, run_options
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ FORMATS = ("html", "model-explorer")
         "irrun report model.xml --input random --format model-explorer -o graph.json",
     ],
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @run_options(is_plain=True)
 @click.option(
     "-o",

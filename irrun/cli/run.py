@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import output_option
+from irrun.cli.inputs import model_argument, output_option
 from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class _RunCommand(ExampleCommand):
         "irrun run model.xml --input x.npy --trace 'encoder.layer.3*'",
     ],
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @run_options()
 @output_option
 @click.option("--dump", metavar="FOLDER", help="Write all values, in bodies too, to .npy files in a folder.")

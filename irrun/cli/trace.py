@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from irrun.cli import ExampleCommand
-from irrun.cli.inputs import parse_size
+from irrun.cli.inputs import model_argument, parse_size
 from irrun.cli.options import RunOptions, run_options
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ SORT_KEYS = ("order", "time", "size", "max", "name")
         "irrun trace run.trace --type MatMul",
     ],
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @run_options(is_plain=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="The .trace file to write.")
 @click.option("--layers", multiple=True, metavar="GLOB", help="Record these layers or values, such as 'loop[*]/lstm'.")

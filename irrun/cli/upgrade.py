@@ -8,7 +8,7 @@ import click
 
 from irrun.cli import ExampleCommand, check_not_overwriting
 from irrun.cli.imports import import_option
-from irrun.cli.inputs import ShapeOptions, shape_options, weights_option
+from irrun.cli.inputs import ShapeOptions, model_argument, shape_options, weights_option
 
 __all__ = ["command"]
 
@@ -20,7 +20,7 @@ __all__ = ["command"]
         "irrun upgrade old.xml -o new.xml",
     ],
 )
-@click.argument("model", type=click.Path(path_type=Path))
+@model_argument
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .xml file to write.")
 @weights_option
 @shape_options

@@ -9,6 +9,7 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
+from irrun.cli.inputs import FilePath, model_argument
 
 __all__ = ["command"]
 
@@ -18,8 +19,8 @@ __all__ = ["command"]
     cls=ExampleCommand,
     examples=["irrun validate model.xml", "irrun validate model.xml --import my_ops.py"],
 )
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("-w", "--weights", type=click.Path(path_type=Path), help="The .bin file, if not next to the model.")
+@model_argument
+@click.option("-w", "--weights", type=FilePath(".bin"), help="The .bin file, if not next to the model.")
 @import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(model: Path, weights: Path | None, as_json: bool) -> None:

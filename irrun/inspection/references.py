@@ -17,6 +17,7 @@ from irrun.inspection.keys import KeyTable, get_port_suffix
 from irrun.inspection.matching import LayerMatches, match_layers
 from irrun.inspection.spool import Spool
 from irrun.inspection.trace import Trace
+from irrun.ir.file_kinds import MODEL_SUFFIXES, explain_path
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.limits import check_allocation
@@ -259,7 +260,9 @@ def load_arrays(path: Path, model: Model) -> ArrayReference:
         return _open_npz(path, model)
     if suffix == ".safetensors":
         return _open_safetensors(path, model)
-    raise InputError(f"expected an .xml, .trace, .npz or .safetensors file or a folder of .npy files, found {path}")
+    expected = "expected an .xml, .trace, .npz or .safetensors file or a folder of .npy files"
+    explanation = explain_path(path) if suffix in MODEL_SUFFIXES else None
+    raise InputError(explanation or f"{expected}, found {path}")
 
 
 def _load_npy(path: Path) -> Array:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from irrun.errors import ModelError
+from irrun.ir.file_kinds import HEAD_SIZE, explain_weights
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +33,7 @@ MIN_PREFETCHED, MAX_PREFETCHED = 1 << 16, 1 << 30
 
 
 class MissingWeightsError(ModelError):
-    """The weights file of a model does not exist."""
+    """The weights file of a model does not exist, or does not contain weights."""
 
 
 class Weights:
@@ -42,12 +43,15 @@ class Weights:
         buffer: The bytes.
         path: The file that contains them, for error messages.
         missing: The path of the file if it does not exist.
+        reason: Why the weights are missing, if the file exists.
 
     Attributes:
         path: The file that contains the weights, or None.
     """
 
-    def __init__(self, buffer: Any = b"", path: Path | None = None, missing: Path | None = None) -> None:
+    def __init__(
+        self, buffer: Any = b"", path: Path | None = None, missing: Path | None = None, reason: str | None = None
+    ) -> None:
         self._mapping = buffer if isinstance(buffer, mmap.mmap) else None
         self._address: int | None = None
         #: The first pages of arrays that were released. While the lock is held, no others are released.
@@ -56,6 +60,7 @@ class Weights:
         self._buffer = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
         self.path = path
         self._missing = missing
+        self._reason = reason
 
     def __len__(self) -> int:
         return len(self._buffer)
@@ -111,11 +116,13 @@ class Weights:
         return self._buffer[offset : offset + size]
 
     def check_exists(self) -> None:
-        """Check that the weights file exists.
+        """Check that the weights file exists, and is not the pointer or the web page that a download may leave.
 
         Raises:
-            MissingWeightsError: It does not exist.
+            MissingWeightsError: It does not exist, or does not contain weights.
         """
+        if self._reason is not None:
+            raise MissingWeightsError(self._reason)
         if self._missing is not None:
             hint = "if it is elsewhere, pass its path as weights (--weights)"
             raise MissingWeightsError(f"the weights file {self._missing} is missing; {hint}")
@@ -207,6 +214,9 @@ def _map_file(path: Path) -> Weights:
             length = os.fstat(file.fileno()).st_size
             if not length:
                 return Weights(path=path)
+            reason = explain_weights(file.read(HEAD_SIZE), path)
+            if reason is not None:
+                return Weights(missing=path, reason=reason)
             return Weights(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), path)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from irrun.errors import ModelError
+from irrun.ir.file_kinds import explain_file, explain_folder
 
 if TYPE_CHECKING:
     from lxml import etree
@@ -23,6 +25,19 @@ MAX_SIZE = 1 << 30
 #: Size in bytes of the part of a file that is parsed first.
 CHUNK_SIZE = 1 << 16
 
+#: How documents in UTF-16 and UTF-32 start, with and without a byte order mark.
+_WIDE_STARTS = [
+    (b"\xff\xfe\x00\x00", "utf-32"),
+    (b"\x00\x00\xfe\xff", "utf-32"),
+    (b"<\x00\x00\x00", "utf-32-le"),
+    (b"\x00\x00\x00<", "utf-32-be"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+    (b"<\x00", "utf-16-le"),
+    (b"\x00<", "utf-16-be"),
+]
+_DECLARED_ENCODING = re.compile(r"""^(\s*<\?xml\b[^>]{0,80}?)\s+encoding\s*=\s*["'][^"']*["']""")
+
 
 def parse_file(path: Path) -> etree._Element:
     """Parse an XML file.
@@ -34,7 +49,8 @@ def parse_file(path: Path) -> etree._Element:
         The root element.
 
     Raises:
-        ModelError: The file cannot be read, is not well-formed, contains a DTD, or is nested too deeply for libxml2.
+        ModelError: The file cannot be read, is of another format, is not well-formed, contains a DTD, or is nested too
+            deeply for libxml2.
     """
     try:
         status = os.stat(path)
@@ -45,13 +61,17 @@ def parse_file(path: Path) -> etree._Element:
             raise OSError(f"expected at most {MAX_SIZE} bytes, found {status.st_size}")
         with open(path, "rb") as file:
             head = file.read(CHUNK_SIZE)
-            _check_prolog(_move_declaration_first(head), path)  # before reading an endless file such as /dev/zero
+            start = _to_utf8(head, is_complete=False)
+            _check_kind(start, path)
+            _check_prolog(_move_declaration_first(start), path)  # before reading an endless file such as /dev/zero
             parts = [head]
             while parts[-1] and sum(map(len, parts)) <= MAX_SIZE:
                 parts.append(file.read(len(parts) * CHUNK_SIZE))
             data = b"".join(parts)
         if len(data) > MAX_SIZE:
             raise OSError(f"expected at most {MAX_SIZE} bytes, found more")
+    except IsADirectoryError as error:
+        raise ModelError(explain_folder(path)) from error
     except OSError as error:
         raise ModelError(f"cannot read the model: {error.strerror or error}", path=path) from error
     except ValueError as error:  # a null byte in the path
@@ -72,11 +92,16 @@ def parse_bytes(data: bytes, path: Path | None = None) -> etree._Element:
         The root element.
 
     Raises:
-        ModelError: The document is not well-formed, contains a DTD, or is nested too deeply for libxml2.
+        ModelError: The document is of another format, is not well-formed, contains a DTD, or is nested too deeply for
+            libxml2.
     """
     from lxml import etree
 
-    data = _move_declaration_first(data)
+    try:
+        data = _move_declaration_first(_to_utf8(data))
+    except UnicodeDecodeError as error:
+        raise ModelError(f"cannot decode the XML: {error.reason}", path=path) from error
+    _check_kind(data, path)
     _check_prolog(data, path)
     parser = etree.XMLParser(
         resolve_entities=False,
@@ -100,6 +125,30 @@ def parse_bytes(data: bytes, path: Path | None = None) -> etree._Element:
             element.tag = etree.QName(element).localname
         etree.cleanup_namespaces(root)
     return root
+
+
+def _check_kind(head: bytes, path: Path | None) -> None:
+    """Reject what is known to be no IR."""
+    explanation = explain_file(head, path)
+    if explanation is not None:
+        raise ModelError(explanation)
+
+
+def _to_utf8(data: bytes, *, is_complete: bool = True) -> bytes:
+    """Return a document in UTF-16 or UTF-32 in UTF-8. As in OpenVINO, its bytes decide, not its declaration.
+
+    Args:
+        data: The document, or its start.
+        is_complete: Whether the data do not end within a character.
+
+    Raises:
+        UnicodeDecodeError: The document is not in this encoding.
+    """
+    encoding = next((encoding for start, encoding in _WIDE_STARTS if data.startswith(start)), None)
+    if encoding is None or not data[:80].decode(encoding, "ignore").lstrip().startswith("<"):
+        return data
+    text = data.decode(encoding, "strict" if is_complete else "ignore")
+    return (_DECLARED_ENCODING.sub(r"\1", text[:200]) + text[200:]).encode()
 
 
 def _move_declaration_first(data: bytes) -> bytes:

@@ -20,18 +20,6 @@ from irrun.openvino.version import VERSION, Version
 
 __all__ = ["Core", "compile_model"]
 
-#: Suffixes of files of other formats, and what converts them.
-_FOREIGN_SUFFIXES = {
-    ".onnx": "ONNX",
-    ".pb": "TensorFlow",
-    ".pbtxt": "TensorFlow",
-    ".meta": "TensorFlow",
-    ".tflite": "TensorFlow Lite",
-    ".pdmodel": "PaddlePaddle",
-    ".pt": "PyTorch",
-    ".pth": "PyTorch",
-}
-
 #: Properties of the process.
 _CORE_PROPERTIES = ("CACHE_DIR", "CACHE_MODE", "ENABLE_MMAP", "FORCE_TBB_TERMINATE", "ALLOW_AUTO_BATCHING")
 
@@ -220,7 +208,7 @@ def _to_model_source(model: Any) -> Any:
         model = model.read()
     if isinstance(model, str) and model.lstrip().startswith("<"):
         model = model.encode()
-    if isinstance(model, bytes) and not model.lstrip().startswith(b"<") and b"\n" not in model:
+    if isinstance(model, bytes) and model and not model.lstrip().startswith(b"<") and b"\n" not in model:
         model = os.fsdecode(model)
     if isinstance(model, bytes):
         return model
@@ -228,11 +216,6 @@ def _to_model_source(model: Any) -> Any:
         path = Path(model)
     except TypeError:
         raise RuntimeError(f"Incompatible type of a model: {type(model)}") from None
-    if path.suffix.lower() in _FOREIGN_SUFFIXES:
-        raise RuntimeError(
-            f"irrun reads OpenVINO IR only. Convert the {_FOREIGN_SUFFIXES[path.suffix.lower()]} model {path} to IR: "
-            "install openvino and run `ovc`"
-        )
     if not path.exists():
         raise RuntimeError(f'Could not open the file: "{path}"')
     return path

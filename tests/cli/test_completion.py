@@ -23,6 +23,7 @@ CASES = {
     "irrun inf": "info",
     "irrun mod": "model.xml",
     "irrun info mod": "model.xml",
+    "irrun info --weights mod": "model.bin",
     "irrun info my": "my net.xml",
     "irrun info 'my n": "my net.xml",
     "irrun info nets/in": "nets/inner.xml",
@@ -93,7 +94,7 @@ class Shell:
 def folder(tmp_path_factory):
     """A folder with files to complete, and the command irrun in bin."""
     folder = tmp_path_factory.mktemp("shell")
-    for name in ("model.xml", "my net.xml", "x.npy", "ops.py", "nets/inner.xml"):
+    for name in ("model.xml", "model.bin", "my net.xml", "x.npy", "nets/inner.xml"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
     (folder / "bin").mkdir()
@@ -194,7 +195,7 @@ def test_commands_and_files_are_offered_together_in_fish(run_fish, similar_file)
 
 
 def test_options_are_described_in_fish(run_fish):
-    (items,) = run_fish("irrun run m.xml --s")
+    (items,) = run_fish("irrun run --s")
     assert "--seed\tSeed for random inputs." in items
     assert [item.split("\t")[0] for item in items] == ["--seed", "--scale", "--shape", "--show"]
 
@@ -205,8 +206,8 @@ def test_folders_are_completed_before_files_in_them(bash, folder):
 
 
 def test_paths_with_variables_are_completed_in_bash(bash):
-    assert bash.complete("irrun info $HOME/mod") == "irrun info $HOME/model.xml "
-    assert bash.complete('irrun info "$HOME/mod') == 'irrun info "$HOME/model.xml" '
+    assert bash.complete("irrun info $HOME/x.n") == "irrun info $HOME/x.npy "
+    assert bash.complete('irrun info "$HOME/x.n') == 'irrun info "$HOME/x.npy" '
 
 
 def test_scripts_ask_without_messages(folder, environment):

@@ -30,6 +30,22 @@ def test_encodings_are_those_of_the_declaration(encoding):
     assert parse_bytes(text.encode(encoding)).get("name") == "é"
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("declaration", ["", '<?xml version="1.0" encoding="utf-8"?>\n', '<?xml version="1.0"?>'])
+def test_wide_encodings_are_found_in_the_bytes(encoding, declaration, tmp_path, monkeypatch):
+    monkeypatch.setattr("irrun.ir.xml.CHUNK_SIZE", 98)  # ends within a character of UTF-32
+    data = f"{declaration}<net name='é\U0001f600'/>".encode(encoding)
+    path = tmp_path / "model.xml"
+    path.write_bytes(data)
+    for root in (parse_bytes(data), parse_file(path)):
+        assert (root.tag, root.get("name"), root.sourceline) == ("net", "é\U0001f600", 1 + declaration.count("\n"))
+
+
+def test_wide_encodings_that_end_within_a_character_are_refused():
+    with pytest.raises(ModelError, match=r"^cannot decode the XML: truncated data"):
+        parse_bytes("<net/>".encode("utf-16") + b"a")
+
+
 @pytest.mark.parametrize("encoding", ["nonsense", "shift_jis"])
 def test_unknown_encodings_are_refused(encoding):
     with pytest.raises(ModelError, match=r"cannot decode|not well-formed"):
@@ -107,5 +123,5 @@ def test_whitespace_before_the_declaration_is_ignored(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="requires /dev/zero")
 def test_endless_files_are_refused_after_their_first_bytes(monkeypatch):
     monkeypatch.setattr("irrun.ir.xml.MAX_SIZE", 1 << 20)
-    with pytest.raises(ModelError, match=r"^/dev/zero:1: not well-formed XML: "):
+    with pytest.raises(ModelError, match=r"^/dev/zero is a binary file, not XML; "):
         parse_file(Path("/dev/zero"))

@@ -409,9 +409,17 @@ def test_supported_layers_are_queried(ov: Any, classifier: Path) -> None:
     assert devices["classes"] == "CPU"
 
 
-def test_other_formats_are_refused(irrun_ov: Any) -> None:
-    with pytest.raises(RuntimeError, match="install openvino and run `ovc`"):
-        irrun_ov.Core().read_model("model.onnx")
+def test_other_formats_are_refused(irrun_ov: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"\x08\x0a\x12\x07pytorch")
+    message = rf"^{path} is an ONNX model; .*convert it with `ovc {path}` \(pip install openvino\)$"
+    for read in (irrun_ov.Core().read_model, irrun_ov.Core().compile_model):
+        with pytest.raises(RuntimeError, match=message):
+            read(path)
+    with pytest.raises(RuntimeError, match=r"^this is an ONNX model"):
+        irrun_ov.Core().read_model(path.read_bytes())
+    with pytest.raises(RuntimeError, match="Could not open the file"):
+        irrun_ov.Core().read_model(tmp_path / "other.onnx")
     with pytest.raises(RuntimeError, match="Install openvino"):
         irrun_ov.convert_model("model.onnx")
 
