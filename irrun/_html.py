@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from irrun.errors import escape_unprintable
+from irrun.formatting import format_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,11 +88,10 @@ def describe_array(array: np.ndarray[Any, Any]) -> tuple[str, str]:
         return "empty", ""
     first = array.reshape(-1)[:FIRST_ELEMENTS]
     if array.dtype.kind in "biuf" or (array.dtype.names is None and array.dtype.kind == "V"):
-        values = first.astype(np.float64).tolist()
+        kind = np.int64 if array.dtype.kind in "bi" else np.uint64 if array.dtype.kind == "u" else np.float64
+        shown = " ".join(map(format_number, first.astype(kind).tolist()))
         with np.errstate(all="ignore"):
-            low, high = float(array.min()), float(array.max())
-        shown = " ".join(f"{value:.5g}" for value in values)
-        bounds = f"{low:.5g} to {high:.5g}"
+            bounds = " to ".join(format_number(np.asarray(x).astype(kind).item()) for x in (array.min(), array.max()))
     else:
         shown, bounds = " ".join(map(str, first.tolist())), ""
     return bounds, shorten(shown + (" …" if array.size > FIRST_ELEMENTS else ""))

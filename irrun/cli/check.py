@@ -40,7 +40,7 @@ def command(
     passed again starts another run. The exit code is 1 if there are errors.
     """
     from irrun.cli.progress import ProgressLine
-    from irrun.cli.tables import print_table
+    from irrun.cli.tables import print_lines, print_table
     from irrun.errors import to_one_line
     from irrun.inspection.checks import check
 
@@ -57,9 +57,9 @@ def command(
     else:
         first = report.first
         if first is not None:
-            click.echo(to_one_line(f"first error: {first.key} ({first.type}): {first.message}"))
+            print_lines([to_one_line(f"first error: {first.key} ({first.type}): {first.message}")])
             click.echo("")
         rows = [(f.key, f.type, f.level, f.kind, f.message) for f in report.findings]
-        print_table(("layer", "type", "level", "kind", "finding"), rows)
+        print_table(("layer", "type", "level", "kind", "finding"), rows, texts=("finding",))
     if not report.passed:
         raise click.exceptions.Exit(1)

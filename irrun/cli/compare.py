@@ -115,30 +115,26 @@ def _cure(
         click.echo(json.dumps({**result.to_json(), "cure": cure.to_json()}))
         return
     click.echo("")
-    click.echo(f"layers to keep in floating point; the outputs now have an SQNR of {cure.initial_db:.2f} dB:")
+    click.echo(f"layers to keep in floating point; the outputs now have an SQNR of {cure.initial_db:.1f} dB:")
     for step in cure.steps:
-        click.echo(escape_unprintable(f"  {step.layer} ({step.type}): {step.sqnr_db:.2f} dB"))
+        click.echo(escape_unprintable(f"  {step.layer} ({step.type}): {step.sqnr_db:.1f} dB"))
     click.echo(escape_unprintable(f"nncf.IgnoredScope(names={[step.layer for step in cure.steps]!r})"))
 
 
 def _print_comparison(result: Comparison, model: Path, globs: tuple[str, ...], show_all: bool, sort: str) -> None:
-    from irrun.cli.tables import print_table
+    from irrun.cli.tables import print_lines, print_table
     from irrun.errors import to_one_line
     from irrun.inspection.comparison_table import LAYER_TITLES, OUTPUT_TITLES, make_layer_row, make_output_rows
     from irrun.inspection.keys import Selection
     from irrun.ir.graph import Layer
 
-    click.echo(to_one_line(describe_result(result)))
     by_order = len({layer.name for layer in result.layers if layer.matched_by == "order"})
     how = f"{by_order} of them by order, type and shape" if by_order else "all of them by name"
-    click.echo(
-        to_one_line(
-            f"{model} against {result.reference} ({result.precision}): "
-            f"{result.matched} of {result.layers_total} layers matched, {how}"
-        )
+    summary = (
+        f"{model} against {result.reference} ({result.precision}): "
+        f"{result.matched} of {result.layers_total} layers matched, {how}"
     )
-    for note in result.notes:
-        click.echo(to_one_line(note))
+    print_lines(map(to_one_line, (describe_result(result), summary, *result.notes)))
     selection = Selection(globs)
     shown = [
         layer
@@ -165,11 +161,13 @@ def describe_result(result: Comparison) -> str:
     Args:
         result: The comparison.
     """
+    from irrun.formatting import format_number
+
     first = result.first
     if first is None:
         return "no layer adds an error" + ("" if result.agrees else ", but the outputs differ")
     reason = f": {first.reason}" if first.reason else ""
-    size = f"max abs {first.own.max_abs:.4g}, SQNR {first.own.sqnr_db:.1f} dB"
+    size = f"max abs {format_number(first.own.max_abs)}, SQNR {first.own.sqnr_db:.1f} dB"
     if not first.own.same_shape:
         size = "another shape"
     return f"{first.key} ({first.type}) is the first layer that adds an error ({size}){reason}"

@@ -51,7 +51,7 @@ def command(
     raises an error, the debugger opens there.
     """
     import irrun
-    from irrun.cli.show import format_tensors
+    from irrun.cli.show import print_tensors
     from irrun.data.save import save_outputs
     from irrun.errors import to_one_line
     from irrun.inspection.debugger import Breakpoint
@@ -75,4 +75,4 @@ def command(
     for path in save_outputs(outputs, output) if output else []:
         click.echo(to_one_line(f"wrote {path}"))
     if not output:
-        click.echo(format_tensors(outputs))
+        print_tensors(outputs)

@@ -70,6 +70,7 @@ def command(
     The model is not executed, and the .bin file may be missing, except with --plan. Options of runs change the plan
     only. The exit code is 1 if the model cannot run.
     """
+    from irrun.cli.tables import print_lines
     from irrun.ir.reader import read_findings
     from irrun.runtime.options import DEFAULT_SETTINGS
     from irrun.runtime.validation import check_operations
@@ -80,7 +81,7 @@ def command(
         if pattern is not None:
             raise click.UsageError("--plan cannot be combined with --layers")
         plan = _list_plan(model, weights, shapes, settings)
-        click.echo(json.dumps({"plan": plan}) if as_json else _format_plan(plan))
+        _print_plan(plan, as_json)
         return
     source, findings = read_findings(model, weights)
     shapes.apply(source)
@@ -92,9 +93,9 @@ def command(
     if as_json:
         click.echo(json.dumps(facts))
     elif pattern is not None:
-        click.echo(_format_layers(layers))
+        _print_layers(layers)
     else:
-        click.echo("\n".join(_format_facts(facts, model.name)))
+        print_lines(_format_facts(facts, model.name))
     if facts["unsupported"] or facts["findings"]:
         raise click.exceptions.Exit(1)
 
@@ -110,17 +111,20 @@ def _list_plan(model: Path, weights: Path | None, shapes: ShapeOptions, settings
     return [asdict(entry) for entry in list_plan(compiled._fast_program)]
 
 
-def _format_plan(plan: Sequence[dict[str, Any]]) -> str:
-    from irrun.cli.show import format_columns
+def _print_plan(plan: Sequence[dict[str, Any]], as_json: bool) -> None:
+    from irrun.cli.tables import print_table
 
-    rows = [("layers", "operations", "implementation")]
+    if as_json:
+        click.echo(json.dumps({"plan": plan}))
+        return
+    rows = []
     for entry in plan:
         layers = entry["layers"]
         others = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
         rows.append(
             ("  " * entry["depth"] + layers[-1] + others, "+".join(entry["operations"]), entry["implementation"])
         )
-    return format_columns(rows)
+    print_table(("layers", "operations", "implementation"), rows, texts=("implementation",))
 
 
 def _list_layers(model: Model, pattern: str) -> list[dict[str, Any]]:
@@ -164,19 +168,20 @@ def _format_port(port: Port) -> str:
     return f"{port.element_type or ''}{'[...]' if port.shape is None else port.shape}"
 
 
-def _format_layers(layers: Sequence[dict[str, Any]]) -> str:
-    from irrun.cli.show import format_columns
+def _print_layers(layers: Sequence[dict[str, Any]]) -> None:
+    from irrun.cli.tables import print_table
 
-    rows = [("layer", "operation", "outputs", "tensor names")]
+    rows = []
     for layer in layers:
         shapes = " ".join(output["type_and_shape"] for output in layer["outputs"])
         names = [name for output in layer["outputs"] for name in output["names"] if name != layer["name"]]
         rows.append((layer["name"], layer["operation"], shapes, ", ".join(names)))
-    return format_columns(rows)
+    print_table(("layer", "operation", "outputs", "tensor names"), rows, texts=("tensor names",))
 
 
 def _format_facts(facts: dict[str, Any], file_name: str) -> Iterator[str]:
-    from irrun.cli.show import format_bytes, format_columns
+    from irrun.cli.show import format_bytes
+    from irrun.cli.tables import format_columns
     from irrun.errors import to_one_line
 
     name = to_one_line(facts["name"]) or to_one_line(file_name)
@@ -186,7 +191,7 @@ def _format_facts(facts: dict[str, Any], file_name: str) -> Iterator[str]:
         yield from [f"  {to_one_line(t['name'])}: {t['type']}{t['shape']}" for t in facts[side]] or ["  none"]
     yield from ("", "operations")
     rows = [(f"  {operation}", str(count)) for operation, count in facts["operations"].items()]
-    yield format_columns(rows) if rows else "  none"
+    yield from format_columns(rows).split("\n") if rows else ["  none"]
     weights = facts["weights"]
     yield ""
     yield f"weights: {format_bytes(weights['bytes'])} in {_format_count(weights['constants'], 'constant')}"

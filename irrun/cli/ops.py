@@ -6,6 +6,7 @@ import difflib
 import inspect
 import json
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ def _complete_type(ctx: click.Context, parameter: click.Parameter, incomplete: s
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(name: str | None, as_json: bool) -> None:
     """List the supported operations by category, or describe the versions of one TYPE."""
+    from irrun.cli.tables import print_lines
     from irrun.ops._support.registry import list_operations
 
     operations = list(list_operations())
@@ -54,9 +56,17 @@ def command(name: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([_to_json(operation) for operation in operations]))
     elif name is None:
-        click.echo("\n".join(_format_catalog(operations)))
+        print_lines(_format_catalog(operations))
     else:
-        click.echo("\n\n\n".join("\n".join(_format_page(operation)) for operation in operations))
+        for number, operation in enumerate(operations):
+            print_lines([*[""] * (2 * (number > 0)), *_format_page(operation)])
+
+
+def _get_width() -> int:
+    """Return the length of lines: less on narrow terminals."""
+    from irrun.cli.terminal import find_width
+
+    return min(WIDTH, find_width(sys.stdout)) if sys.stdout.isatty() else WIDTH
 
 
 def _select(name: str, operations: Sequence[Operation]) -> list[Operation]:
@@ -91,9 +101,7 @@ def _format_catalog(operations: Sequence[Operation]) -> Iterator[str]:
         types = categories[category]
         yield f"{category} ({sum(map(len, types.values()))})"
         text = ", ".join(f"{name}-{'/'.join(versions)}" for name, versions in types.items())
-        yield from textwrap.wrap(
-            text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
-        )
+        yield from _wrap(text, 2)
     numbered = sum(1 for o in operations if o.opset is None)
     yield ""
     yield f"{numbered} versioned operations of the numbered opsets, {len(operations) - numbered} others"
@@ -151,7 +159,7 @@ def _format_signature(operation: Operation, kernel: str) -> Iterator[str]:
     result = signature.return_annotation
     end = "" if result is inspect.Signature.empty else f" -> {_format_annotation(result)}"
     line = f"  {kernel}({', '.join(parameters)}){end}"
-    if len(line) <= WIDTH:
+    if len(line) <= _get_width():
         yield line
     else:
         yield f"  {kernel}("
@@ -198,9 +206,8 @@ def _parse_arguments(text: str) -> dict[str, str]:
 
 def _wrap(text: str, indent: int) -> Iterable[str]:
     margin = " " * indent
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False, break_long_words=False
-    )
+    whole: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
+    return textwrap.wrap(text, _get_width(), initial_indent=margin, subsequent_indent=margin, **whole)
 
 
 def _to_json(operation: Operation) -> dict[str, Any]:

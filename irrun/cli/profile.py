@@ -132,7 +132,7 @@ def command(
 
 
 def _print_profile(result: Profile, by: Grouping, depth: int | None, sort: Sort, top: int | None) -> None:
-    from irrun.cli.tables import print_table
+    from irrun.cli.tables import print_lines, print_table
     from irrun.errors import to_one_line
     from irrun.inspection.profile_table import (
         describe_candidates,
@@ -141,33 +141,31 @@ def _print_profile(result: Profile, by: Grouping, depth: int | None, sort: Sort,
         make_profile_rows,
     )
 
-    for line in describe_profile(result):
-        click.echo(to_one_line(line))
+    print_lines(map(to_one_line, describe_profile(result)))
     click.echo("")
     header, rows, right = make_profile_rows(result, by, depth, sort, top)
-    print_table(header, rows, right)
+    names = () if by == "type" else header[:1]
+    print_table(header, rows, right, names)
     omitted = len(result.group(by, depth)) - (top or sys.maxsize)
     if omitted > 0:
         click.echo(f"{omitted} more rows; --all prints them")
     if result.openvino is not None:
         other = result.openvino
         click.echo("")
-        click.echo(
-            to_one_line(
-                f"OpenVINO {other.version} in f32 with as many threads: "
-                f"{other.seconds * 1000:.3f} ms per run with counters, {other.layer_seconds * 1000:.3f} ms in layers"
-            )
+        line = (
+            f"OpenVINO {other.version} in f32 with as many threads: "
+            f"{other.seconds * 1000:.3f} ms per run with counters, {other.layer_seconds * 1000:.3f} ms in layers"
         )
+        print_lines([to_one_line(line)])
         click.echo("")
         header, rows, right = make_openvino_rows(result, by, depth, sort, top)
-        print_table(header, rows, right)
+        print_table(header, rows, right, names, texts=("kernel",))
         return
     candidates = describe_candidates(result)
     if candidates:
         click.echo("")
         click.echo("worth making faster:")
-    for name, text in candidates:
-        click.echo(to_one_line(f"  {name}: {text}"))
+    print_lines(f"  {to_one_line(f'{name}: {text}')}" for name, text in candidates)
 
 
 def _check_outputs(outputs: list[Path], sources: list[Path]) -> None:

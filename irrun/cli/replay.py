@@ -46,9 +46,10 @@ def command(
 
     The exit code is 1 if an output differs.
     """
-    from irrun.cli.show import format_tensors
+    from irrun.cli.show import print_tensors
     from irrun.data.save import save_outputs
     from irrun.errors import InputError, escape_unprintable
+    from irrun.formatting import format_number
     from irrun.inspection.metrics import measure
     from irrun.inspection.model_hash import hash_model
     from irrun.inspection.replay import replay
@@ -73,13 +74,13 @@ def command(
         ]
         click.echo(json.dumps({"same_model": is_same_model, "outputs": entries}))
     else:
-        click.echo(format_tensors(outputs))
+        print_tensors(outputs)
         for path in written:
             click.echo(f"wrote {escape_unprintable(str(path))}")
         if not is_same_model:
             click.echo("the model is not the one that was recorded")
         for key, difference in metrics.items():
-            size = f"max abs {difference.max_abs:.5g}, SQNR {difference.sqnr_db:.1f} dB"
+            size = f"max abs {format_number(difference.max_abs)}, SQNR {difference.sqnr_db:.1f} dB"
             text = "equals" if difference.is_exact else "differs from"
             text += " the recorded value" + ("" if difference.is_exact else f": {size}")
             click.echo(escape_unprintable(f"{key} {text}"))

@@ -163,11 +163,11 @@ def _print_json(
 
 
 def _print_text(outputs: Mapping[str, Any], written: Sequence[Path], mismatches: Sequence[str]) -> None:
-    from irrun.cli.show import format_tensors
+    from irrun.cli.show import print_tensors
     from irrun.errors import escape_unprintable, to_one_line
 
     if not written:
-        click.echo(format_tensors(outputs))
+        print_tensors(outputs)
     for path in written:
         click.echo(f"wrote {escape_unprintable(str(path))}")
     for mismatch in mismatches:

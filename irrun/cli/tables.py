@@ -1,74 +1,265 @@
-"""Tables that fit the terminal."""
+"""Tables: complete in files and pipes, and as wide as the window on terminals.
+
+On a terminal, names are shortened in the middle and texts are wrapped. Numbers, types and shapes are always whole:
+columns that have no room are left out, the last ones first, and named below the table.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import click
 
-from irrun.cli.show import format_columns
-from irrun.cli.terminal import shorten_middle
+from irrun.cli.terminal import can_encode, find_width, measure_width, shorten_middle
+from irrun.errors import escape_unprintable
 
-__all__ = ["fit_widths", "format_seconds", "print_table"]
+__all__ = [
+    "ValueList",
+    "arrange_columns",
+    "format_columns",
+    "format_seconds",
+    "format_table",
+    "print_lines",
+    "print_table",
+]
+
+#: How the cells of a column get narrower: names lose their middle, texts are wrapped at spaces, lists of values show
+#: fewer of them, and all other cells are wrapped at spaces and after + without being divided.
+Kind = Literal["name", "text", "list", "value"]
 
 #: Characters between two columns.
-GAP = 3
-#: Columns are not narrowed below this width.
-MINIMUM = 8
+GAP = 2
+#: Widths to which names and texts are narrowed: to the first one before others are, and to the last one in the end.
+NAME_WIDTHS, TEXT_WIDTHS = (24, 12, 8), (32, 16)
+#: Lists of values are narrowed to this width before names are narrowed to the second one.
+LIST_WIDTH = 20
 
 
-def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """Print a table. On a terminal it takes at most the width of the terminal; long cells are shortened.
+class ValueList(str):
+    """A cell that contains values. If it is too wide, it shows fewer of them, each of them whole.
+
+    Args:
+        values: The texts of the values.
+        is_complete: Whether there are no others.
+    """
+
+    def __new__(cls, values: Sequence[str], is_complete: bool) -> ValueList:
+        """Return the cell as the text that pipes get."""
+        texts = [*map(escape_unprintable, values), *([] if is_complete else ["..."])]
+        cell = super().__new__(cls, " ".join(texts))
+        cell.values = texts
+        return cell
+
+    values: list[str]
+
+    @property
+    def least(self) -> int:
+        """The columns that its first value takes."""
+        return measure_width(" ".join([self.values[0][:12], "..."][: len(self.values)])) if self.values else 0
+
+    def fit(self, width: int) -> str:
+        """Return as many values as fit."""
+        if measure_width(self) <= width:
+            return self
+        count = len(self.values) - 1
+        while count > 1 and measure_width(" ".join(self.values[:count])) + 4 > width:
+            count -= 1
+        return " ".join([shorten_middle(self.values[0], width - 4), *self.values[1:count], "..."])
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of a table.
+
+    Attributes:
+        title: Its title.
+        kind: How it gets narrower.
+        cells: Its cells.
+    """
+
+    title: str
+    kind: Kind
+    cells: tuple[str, ...]
+
+    @property
+    def natural(self) -> int:
+        """The width that it takes if there is room."""
+        return max(map(measure_width, (self.title, *self.cells)))
+
+    @property
+    def limits(self) -> list[int]:
+        """The widths to which it is narrowed one after another."""
+        words = max((measure_width(word) for word in self.title.split()), default=0)
+        title = max([words, *map(measure_width, self.cells)])  # the title is wrapped
+        if self.kind == "name":
+            first, second, last = (min(title, limit) for limit in NAME_WIDTHS)
+            return [title, title, first, second, second, last]
+        if self.kind == "text":
+            return [title, *(min(title, max(limit, words)) for limit in TEXT_WIDTHS)]
+        if self.kind == "list":
+            least = max([words, *(c.least if isinstance(c, ValueList) else measure_width(c) for c in self.cells)])
+            return [*[max(min(title, LIST_WIDTH), least)] * 3, least]
+        return [title, title, title, title, max([words, *(measure_width(p) for c in self.cells for p in _split(c))])]
+
+    def lay_out(self, cell: str, width: int, ellipsis: str) -> list[str]:
+        """Return the lines of a cell."""
+        if measure_width(cell) <= width:
+            return [cell]
+        if self.kind == "name":
+            return [shorten_middle(cell, width, ellipsis)]
+        if isinstance(cell, ValueList):
+            return [cell.fit(width)]
+        if self.kind == "value":
+            return _join(_split(cell), width)
+        return textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+
+
+def print_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    right: Sequence[str] = (),
+    names: Sequence[str] | None = None,
+    texts: Sequence[str] = (),
+) -> None:
+    """Print a table. On a terminal it takes at most the width of the terminal.
 
     Args:
         header: The titles of the columns.
-        rows: The cells.
+        rows: The cells. Cells that are instances of `ValueList` get narrower by showing fewer values.
         right: The titles of the columns that are aligned to the right.
+        names: The titles of the columns whose cells may lose their middle; by default the first one.
+        texts: The titles of the columns whose cells may be wrapped anywhere between two words.
     """
     if not sys.stdout.isatty():
         click.echo(format_columns([header, *rows]))
         return
-    from rich import box
-    from rich.cells import cell_len
-    from rich.console import Console, JustifyMethod
-    from rich.table import Table
-    from rich.text import Text
-
-    from irrun.errors import escape_unprintable
-
-    console = Console()
-    cells = [[escape_unprintable(cell) for cell in row] for row in rows]
-    available = console.width - GAP * (len(header) - 1)
-    natural = [max(map(cell_len, [title, *(row[i] for row in cells)])) for i, title in enumerate(header)]
-    if sum(natural) > available:  # titles are wrapped
-        words = [title.split() for title in header]
-        natural = [max(map(cell_len, [*words[i], *(row[i] for row in cells)])) for i in range(len(header))]
-    widths = fit_widths(natural, available)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for title, width in zip(header, widths, strict=True):
-        side: JustifyMethod = "right" if title in right else "left"
-        table.add_column(title, justify=side, vertical="bottom", width=width)
-    for first, *others in cells:
-        texts = [shorten_middle(first, widths[0]), *others]
-        table.add_row(*(Text(text, no_wrap=True, overflow="ellipsis") for text in texts))
-    console.print(table)
+    has_symbols = can_encode(sys.stdout)
+    for line in format_table(header, rows, find_width(sys.stdout), right, names, texts, has_symbols):
+        click.echo(line)
 
 
-def fit_widths(natural: Sequence[int], available: int) -> list[int]:
-    """Return the widths of columns: the widest ones are narrowed until all fit.
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines. On a terminal those that are too long are wrapped between two words, which can be copied.
 
     Args:
-        natural: The widths of the columns without a limit.
-        available: The sum of widths that fits. The first column, which contains names, may take half of it before it
-            is narrowed. No column gets narrower than `MINIMUM`.
+        lines: The lines, whose characters are printable.
     """
-    first = min(natural[0], max(available // 2, MINIMUM))
-    limit = max(natural)
-    while limit > MINIMUM and sum(min(width, limit) for width in natural[1:]) > available - first:
-        limit -= 1
-    others = [min(width, limit) for width in natural[1:]]
-    return [max(min(natural[0], available - sum(others)), first), *others]
+    width = find_width(sys.stdout) if sys.stdout.isatty() else 0
+    for line in lines:
+        if not width or measure_width(line) <= width:
+            click.echo(line)
+            continue
+        indent = " " * (len(line) - len(line.lstrip()))
+        wrapper = textwrap.TextWrapper(width, indent, f"{indent}  ", break_long_words=False, break_on_hyphens=False)
+        for part in wrapper.wrap(line.lstrip()):
+            click.echo(part)
+
+
+def format_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    right: Sequence[str] = (),
+    names: Sequence[str] | None = None,
+    texts: Sequence[str] = (),
+    has_symbols: bool = True,
+) -> Iterator[str]:
+    """Yield the lines of a table for a terminal.
+
+    Args:
+        header: As for `print_table`.
+        rows: As for `print_table`.
+        width: The number of columns of the terminal.
+        right: As for `print_table`.
+        names: As for `print_table`.
+        texts: As for `print_table`.
+        has_symbols: Whether characters outside ASCII may be used.
+    """
+    ellipsis, rule = ("…", "─") if has_symbols else ("...", "-")
+    names = header[:1] if names is None else names
+    columns = []
+    for i, title in enumerate(header):
+        cells = tuple(row[i] if isinstance(row[i], ValueList) else escape_unprintable(row[i]) for row in rows)
+        is_list = any(isinstance(cell, ValueList) for cell in cells)
+        kind: Kind = "name" if title in names else "text" if title in texts else "list" if is_list else "value"
+        columns.append(_Column(title, kind, cells))
+    if sum(column.natural + GAP for column in columns) - GAP > width:
+        columns = [column for i, column in enumerate(columns) if not i or any(column.cells) or not rows]
+    widths = arrange_columns([(column.natural, column.limits) for column in columns], width)
+    shown = columns[: len(widths)]
+    titles = [_join(c.title.split(), w) or [""] for c, w in zip(shown, widths, strict=True)]
+    _use_gaps(shown, widths, [max(map(measure_width, lines)) for lines in titles], width, ellipsis)
+
+    def join(cells: Sequence[list[str]], is_title: bool = False) -> Iterator[str]:
+        """Yield the lines of a row. Titles end at the bottom."""
+        height = max(map(len, cells))
+        padded = [[*[""] * (height - len(c)), *c] if is_title else [*c, *[""] * (height - len(c))] for c in cells]
+        for line in zip(*padded, strict=True):
+            parts = [
+                " " * (w - measure_width(text)) + text if c.title in right else text + " " * (w - measure_width(text))
+                for text, w, c in zip(line, widths, shown, strict=True)
+            ]
+            yield (" " * GAP).join(parts).rstrip()
+
+    yield from join(titles, is_title=True)
+    yield rule * min(sum(widths) + GAP * (len(widths) - 1), width)
+    for row in zip(*(column.cells for column in shown), strict=True):
+        yield from join([c.lay_out(cell, w, ellipsis) for c, cell, w in zip(shown, row, widths, strict=True)])
+    if len(shown) < len(columns):
+        missing = ", ".join(column.title for column in columns[len(shown) :])
+        yield from textwrap.wrap(f"no room for: {missing}", width)
+
+
+def _use_gaps(
+    columns: Sequence[_Column], widths: list[int], title_widths: Sequence[int], available: int, ellipsis: str
+) -> None:
+    """Narrow columns to what their wrapped cells take, and widen lists and names by that."""
+    for i, column in enumerate(columns):
+        if widths[i] < column.natural and column.kind in ("value", "text"):
+            lines = [line for cell in column.cells for line in column.lay_out(cell, widths[i], ellipsis)]
+            widths[i] = min(widths[i], max([title_widths[i], *map(measure_width, lines)]))
+    for kind in ("list", "name"):
+        for i, column in enumerate(columns):
+            if column.kind == kind:
+                widths[i] += min(column.natural - widths[i], available - GAP * (len(widths) - 1) - sum(widths))
+
+
+def arrange_columns(extents: Sequence[tuple[int, Sequence[int]]], available: int) -> list[int]:
+    """Return the widths of columns: the widest ones are narrowed until all fit, and the last ones left out otherwise.
+
+    Args:
+        extents: For each column, its natural width, and the widths to which it is narrowed one after another. All
+            columns are narrowed to the first of theirs before any is narrowed to the second.
+        available: The width of the table, which includes `GAP` characters between columns.
+    """
+    count = len(extents)
+    while count > 1:
+        room = available - GAP * (count - 1)
+        widths = [natural for natural, _ in extents[:count]]
+        for stage in range(max(len(limits) for _, limits in extents)):
+            if sum(widths) <= room:
+                return widths
+            floors = [min(w, x[min(stage, len(x) - 1)]) for w, (_, x) in zip(widths, extents, strict=False)]
+            limit = max(widths)
+            while sum(widths) > room and limit > min(floors):
+                limit -= 1
+                widths = [max(min(w, limit), floor) for w, floor in zip(widths, floors, strict=True)]
+        if sum(widths) <= room:
+            return widths
+        count -= 1
+    return [min(extents[0][0], max(available, 1))]
+
+
+def format_columns(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as lines with aligned columns, two spaces apart."""
+    rows = [[escape_unprintable(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
 def format_seconds(seconds: float) -> str:
@@ -78,3 +269,20 @@ def format_seconds(seconds: float) -> str:
         seconds: The time.
     """
     return f"{seconds * 1000:.2f} ms"
+
+
+def _split(cell: str) -> list[str]:
+    """Return the parts between which a cell may be wrapped: numbers keep their units and the word before them."""
+    return re.findall(r"[A-Za-z_][^\s+]*\+|(?:to )?\S+(?: (?:[KMGT]?B|ms|dB|[KMGT]|more)(?!\S))?", cell)
+
+
+def _join(parts: Sequence[str], width: int) -> list[str]:
+    """Return parts as lines of at most some columns, each with at least one part."""
+    lines: list[str] = []
+    for part in parts:
+        gap = "" if lines and lines[-1].endswith("+") else " "
+        if lines and measure_width(lines[-1] + gap + part) <= width:
+            lines[-1] += gap + part
+        else:
+            lines.append(part)
+    return lines

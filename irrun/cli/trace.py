@@ -146,7 +146,7 @@ def print_trace(
         )
         for value in values
     ]
-    print_table(header, rows, right=("time",))
+    print_table(header, rows, right=("time",), texts=("remarks",))
 
 
 def sort_values(values: Sequence[TracedValue], sort: str) -> list[TracedValue]:
@@ -178,7 +178,9 @@ def _format_range(statistics: Any) -> str:
 
 
 def _format_number(number: float | None) -> str:
-    return "" if number is None else f"{number:.5g}"
+    from irrun.formatting import format_number
+
+    return "" if number is None else format_number(number)
 
 
 def _format_remarks(value: TracedValue) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from irrun.formatting import format_number
 from irrun.inspection.comparison import Comparison, LayerComparison
 from irrun.inspection.metrics import Metrics
 
@@ -37,4 +38,4 @@ def make_output_rows(comparison: Comparison) -> list[tuple[str, ...]]:
 def _format_metrics(metrics: Metrics) -> tuple[str, str]:
     if metrics.is_exact:
         return "equal", "0"
-    return f"{metrics.sqnr_db:.1f}", f"{metrics.max_abs:.3g}"
+    return f"{metrics.sqnr_db:.1f}", format_number(metrics.max_abs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from irrun._html import make_table, shorten
+from irrun.formatting import format_number
 from irrun.inspection.comparison_table import LAYER_TITLES, OUTPUT_TITLES, make_layer_row, make_output_rows
 from irrun.inspection.profile_table import describe_profile, make_profile_rows
 
@@ -34,8 +35,8 @@ def make_trace_html(trace: Trace, max_rows: int) -> str:
                 value.layer_type,
                 f"{value.type}[{','.join(map(str, value.shape))}]",
                 f"{value.seconds * 1000:.2f} ms",
-                "" if low is None or high is None else f"{low:.5g} to {high:.5g}",
-                "" if mean is None else f"{mean:.5g}",
+                "" if low is None or high is None else f"{format_number(low)} to {format_number(high)}",
+                "" if mean is None else format_number(mean),
                 ", ".join(remarks),
             )
         )

@@ -9,7 +9,7 @@ import pytest
 from command_line import call
 from ir_text import chain, layer, net, port, write
 
-from irrun.cli.show import format_bytes, format_tensors
+from irrun.cli.show import format_bytes, summarize_tensor
 from irrun.data.load import LoadOptions
 from irrun.inspection.profile_table import format_quantity
 
@@ -71,13 +71,13 @@ def test_quantities_have_the_largest_unit_below_1000(number, expected):
     ],
 )
 def test_summary_states_the_range(value, expected):
-    assert expected in format_tensors({"y": value}).splitlines()[1]
+    assert expected in summarize_tensor(value)
 
 
 def test_first_elements_are_followed_by_dots_if_there_are_more():
     from irrun.data.json_output import FIRST_ELEMENTS
 
-    few, many = (format_tensors({"y": np.arange(n)}).splitlines()[1] for n in (FIRST_ELEMENTS, FIRST_ELEMENTS + 1))
+    few, many = (summarize_tensor(np.arange(n))[3] for n in (FIRST_ELEMENTS, FIRST_ELEMENTS + 1))
     assert not few.endswith("...")
     assert many.endswith(f"{FIRST_ELEMENTS - 1} ...")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +13,6 @@ from ir_text import chain, layer, net, port, write, write_row_loop
 
 import irrun
 from irrun.cli import _group
-from irrun.cli.tables import print_table
 
 
 @pytest.fixture
@@ -261,14 +259,6 @@ def test_profile_that_cannot_be_written_is_reported_with_its_path(model, tmp_pat
     (tmp_path / "file").touch()
     code, _, err = call(capsys, "profile", model, "-i", "ones", "--runs", "1", "-o", tmp_path / "file" / "p.csv")
     assert (code, err) == (2, f"irrun: cannot write {tmp_path}/file/p.csv: File exists\n")
-
-
-def test_titles_of_tables_are_wrapped_only_if_they_do_not_fit(monkeypatch, capsys):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    for width, lines in ((80, 3), (16, 5)):
-        monkeypatch.setenv("COLUMNS", str(width))
-        print_table(("output", "max abs error"), [("y", "0.5")])
-        assert len(capsys.readouterr().out.splitlines()) == lines
 
 
 def test_empty_lists_have_the_type_of_the_input(tmp_path):

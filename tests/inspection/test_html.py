@@ -210,11 +210,11 @@ def test_comparisons_are_cut_and_described(tmp_path):
     comparison = Comparison(False, "other.xml", "f32", layers, outputs, 30, ["a note"])
     texts = parse(comparison._repr_html_())
     assert texts[0] == "Comparison: the model differs, l2 (Relu) is the first layer that adds an error"
-    assert texts[9:15] == ["l1", "Relu", "inherits", "12.3", "0.123", "equal"]
+    assert texts[9:15] == ["l1", "Relu", "inherits", "12.3", "0.1235", "equal"]
     assert texts.count("adds") == 24
     assert "Compared with other.xml (f32); 27 of 30 layers matched. a note. 1 more layers" in texts
     assert texts[-12:-7] == ["Outputs", "output", "dB", "max abs", "top 5"]
-    assert texts[-7:] == ["y", "12.3", "0.123", "67%", "z", "missing", "0%"]
+    assert texts[-7:] == ["y", "12.3", "0.1235", "67%", "z", "missing", "0%"]
     less = Comparison(True, "other.xml", "f32", layers[1:26], outputs, 30)
     assert "more layers" not in less._repr_html_()
     assert len(parse(less._repr_html_())) > 100
