@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from pathlib import Path
 from time import monotonic
@@ -15,12 +16,14 @@ from irrun.cli.inputs import complete_files, image_options, model_argument, pars
 
 if TYPE_CHECKING:
     from irrun.cli.progress import ProgressLine
-    from irrun.distributed import Progress
+    from irrun.distributed import MapResult, Progress
 
 __all__ = ["command"]
 
 #: Seconds over which the speed is measured.
 WINDOW = 30.0
+#: Inputs without results that stderr lists.
+MAX_ERRORS = 20
 
 
 @click.command(
@@ -46,10 +49,18 @@ WINDOW = 30.0
     show_default=True,
     help="Whether a broken input ends the run, or is recorded and skipped.",
 )
+@click.option("--retry", is_flag=True, help="Try inputs again that an earlier run skipped.")
+@click.option(
+    "--jit",
+    type=click.Choice(["auto", "on", "off"]),
+    help="Whether workers use compiled kernels, for all rows alike and also when a run continues; auto: from 200 rows "
+    "on.  [default: IRRUN_JIT, or auto]",
+)
 @precision_option
 @click.option("--memory", metavar="SIZE", help="Memory that the values of one run may take, such as 800M or 2G.")
 @import_and_pass_option
 @image_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
     inputs: tuple[str, ...],
@@ -59,6 +70,8 @@ def command(
     scheduler: str | None,
     workers: int | None,
     on_error: str,
+    retry: bool,
+    jit: str | None,
     precision: str,
     memory: str | None,
     files: tuple[Path, ...],
@@ -66,16 +79,20 @@ def command(
     channels: str,
     mean: str | None,
     scale: str | None,
+    as_json: bool,
 ) -> None:
     """Run MODEL over many inputs on Dask and write its outputs to a Zarr group.
 
     INPUTS is a folder or a pattern of images, .npy and .npz files, or an array (.npy, .zarr) whose first axis counts
-    samples. A run that was stopped continues where it was.
+    samples. A run that was stopped continues where it was. The array rows/status tells which rows are done; others
+    contain NaN, or the fill value of their array. The exit code is 1 if inputs were skipped.
     """
-    from irrun.cli.progress import ProgressLine
-    from irrun.data.image import ImageOptions
-    from irrun.distributed import MapOptions, map_inputs
-    from irrun.errors import to_one_line
+    from irrun.interrupts import delay_interrupts
+
+    with delay_interrupts():
+        from irrun.cli.progress import ProgressLine
+        from irrun.data.image import ImageOptions
+        from irrun.distributed import MapOptions, map_inputs
 
     image = ImageOptions(layout, channels, parse_numbers(mean, "--mean"), parse_numbers(scale, "--scale"))
     parse_size(memory, "--memory")
@@ -86,19 +103,66 @@ def command(
         memory,
         image=image,
         precision=precision,
+        jit={"on": True, "off": False}.get(jit or "auto"),
         imports=tuple(map(str, files)),
     )
     with ProgressLine(model.name) as line:
-        errors = map_inputs(
-            model, inputs, output, options, scheduler=scheduler, workers=workers, progress=_show_inputs(line)
+        progress = _show_inputs(line)
+        result = map_inputs(
+            model, inputs, output, options, scheduler=scheduler, workers=workers, retry=retry, progress=progress
         )
-    for name, message in errors.items():
-        shown = message if message.startswith(name) else f"{name}: {message}"
-        click.echo(f"skipped {to_one_line(shown)}", err=True)
-    skipped = f", {len(errors)} input{' was' if len(errors) == 1 else 's were'} skipped" if errors else ""
-    click.echo(f"wrote {output}{skipped}")
-    if errors:
+    if as_json:
+        _print_json(result)
+    else:
+        _print_text(result)
+    if result.errors:
         raise click.exceptions.Exit(1)
+
+
+def _print_json(result: MapResult) -> None:
+    arrays = [
+        {"name": name, "type": array.dtype, "shape": [result.count, *array.shape], "fill": str(array.fill)}
+        for name, array in result.arrays.items()
+    ]
+    described = {
+        "output": str(result.output),
+        "rows": result.count,
+        "done": result.done,
+        "skipped": result.skipped,
+        "failed": result.failed,
+        "computed": result.computed,
+        "damaged": result.damaged,
+        "jit": result.jit,
+        "arrays": arrays,
+        "errors": [error._asdict() for error in result.errors],
+    }
+    click.echo(json.dumps(described))
+
+
+def _print_text(result: MapResult) -> None:
+    from irrun.errors import to_one_line
+
+    for error in result.errors[:MAX_ERRORS]:
+        shown = error.message if error.message.startswith(error.name) else f"{error.name}: {error.message}"
+        click.echo(to_one_line(f"{error.status}, row {error.row}: {shown}"), err=True)
+    if len(result.errors) > MAX_ERRORS:
+        click.echo(f"... and {len(result.errors) - MAX_ERRORS} more; rows/error has all of them", err=True)
+    if result.damaged:
+        rows = f"{_count(result.damaged, 'row')} of an earlier run {_be(result.damaged)} damaged"
+        click.echo(f"{rows} and computed again")
+    subject = f"wrote {result.output}," if result.computed else f"{result.output} already has"
+    rows = f"{result.done} of {_count(result.count, 'row')}" if result.errors else _count(result.count, "row")
+    states = [f"{n} {_be(n)} skipped" for n in (result.skipped,) if n] + [f"{n} failed" for n in (result.failed,) if n]
+    hint = "; --retry tries them again" if states else ""
+    click.echo(to_one_line(", ".join([f"{subject} {rows}", *states]) + hint))
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def _be(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _show_inputs(line: ProgressLine) -> Progress:

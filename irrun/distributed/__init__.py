@@ -7,6 +7,7 @@ that is killed loses nothing, since Dask computes its chunks again.
 
 from irrun.distributed.arrays import map_batches
 from irrun.distributed.jobs import MapOptions
-from irrun.distributed.mapping import Progress, map_inputs
+from irrun.distributed.manifest import OutputArray
+from irrun.distributed.mapping import MapResult, Progress, RowError, map_inputs
 
-__all__ = ["MapOptions", "Progress", "map_batches", "map_inputs"]
+__all__ = ["MapOptions", "MapResult", "OutputArray", "Progress", "RowError", "map_batches", "map_inputs"]

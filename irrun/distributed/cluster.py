@@ -7,27 +7,36 @@ share its modules, its packed weights and its compiled kernels.
 from __future__ import annotations
 
 import base64
+import contextlib
 import importlib.util
 import os
 import pickle
 import platform
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from irrun.distributed.jobs import Job
-from irrun.errors import InputError
+from irrun.errors import ExecutionError, InputError
+from irrun.interrupts import block_interrupts, delay_interrupts
 
 __all__ = ["PRELOADED_JOB", "check_is_installed", "connect"]
 
 #: The environment variable with the job that is preloaded.
 PRELOADED_JOB = "IRRUN_PRELOADED_JOB"
+#: What a program must do, since each process imports its main module.
+GUARD = "a program must call map_inputs below `if __name__ == '__main__':`"
 
 
-def check_is_installed() -> None:
-    """Raise an InputError if Dask or Zarr is not installed."""
-    missing = [name for name in ("dask", "distributed", "zarr") if importlib.util.find_spec(name) is None]
+def check_is_installed(*names: str) -> None:
+    """Check that libraries of the extra `dask` are installed; by default those of `map_inputs`.
+
+    Raises:
+        InputError: One is missing.
+    """
+    missing = [n for n in names or ("dask", "distributed", "zarr") if importlib.util.find_spec(n) is None]
     if missing == ["zarr"] and sys.version_info < (3, 11):
         raise InputError(f"mapping requires Zarr 3 and Python 3.11 or later, found Python {platform.python_version()}")
     if missing:
@@ -38,6 +47,8 @@ def check_is_installed() -> None:
 def connect(job: Job, scheduler: str | None, workers: int | None) -> Iterator[Any]:
     """Yield a Dask client; a local cluster is closed in the end.
 
+    An interrupt never reaches the processes of a local cluster, and waits while they start and end.
+
     Args:
         job: The job of the workers.
         scheduler: The address of a Dask scheduler, or None for a local cluster.
@@ -46,20 +57,31 @@ def connect(job: Job, scheduler: str | None, workers: int | None) -> Iterator[An
     Raises:
         InputError: There is no such scheduler, or the processes cannot start.
     """
+    with ExitStack() as preloaded:
+        if scheduler is None and sys.platform == "linux":
+            preloaded.enter_context(_fork_from_preloaded_process(job))
+        stack = ExitStack()
+        try:
+            with delay_interrupts():
+                client = _create_client(stack, scheduler, workers)
+            yield client
+        finally:
+            with delay_interrupts():
+                stack.close()
+
+
+def _create_client(stack: ExitStack, scheduler: str | None, workers: int | None) -> Any:
     import distributed
 
     library: Any = distributed
-    with ExitStack() as stack:
-        if scheduler is not None:
-            try:
-                client = library.Client(scheduler)
-            except (OSError, ValueError) as error:
-                raise InputError(f"cannot connect to the scheduler: {error}") from None
-            yield stack.enter_context(client)
-            return
-        if sys.platform == "linux":
-            stack.enter_context(_fork_from_preloaded_process(job))
+    if scheduler is not None:
+        stack.enter_context(library.utils.silence_logging_cmgr("CRITICAL"))
         try:
+            return stack.enter_context(library.Client(scheduler))
+        except Exception as error:  # for each form of an address that is wrong, another one
+            raise InputError(f"cannot connect to the scheduler: {error or type(error).__name__}") from None
+    try:
+        with block_interrupts():
             cluster = library.LocalCluster(
                 n_workers=workers or os.cpu_count() or 1,
                 threads_per_worker=1,
@@ -67,13 +89,13 @@ def connect(job: Job, scheduler: str | None, workers: int | None) -> Iterator[An
                 dashboard_address="127.0.0.1:0",
                 silence_logs="CRITICAL",
             )
-        except RuntimeError as error:  # each process imports the main module of the program
-            raise InputError(
-                f"worker processes could not start ({error}); a program must call map_inputs below "
-                "`if __name__ == '__main__':`"
-            ) from error
-        stack.enter_context(cluster)
-        yield stack.enter_context(library.Client(cluster))
+    except RuntimeError as error:  # each process imports the main module of the program
+        raise InputError(f"worker processes could not start ({error}); {GUARD}") from error
+    except Exception as error:
+        text = f"worker processes could not start: {type(error).__name__}: {error}"
+        raise ExecutionError(text) from error
+    stack.enter_context(cluster)
+    return stack.enter_context(library.Client(cluster))
 
 
 @contextmanager
@@ -89,6 +111,36 @@ def _fork_from_preloaded_process(job: Job) -> Iterator[None]:
         context.set_forkserver_preload(["distributed", "zarr", "irrun.distributed.preload"])
         os.environ[PRELOADED_JOB] = base64.b64encode(pickle.dumps(job.select_first())).decode()
         try:
+            _start_server(context)
             yield
         finally:
             os.environ.pop(PRELOADED_JOB, None)
+
+
+def _start_server(context: Any) -> None:
+    """Start the server process, and wait until it has run the module `preload`, which an interrupt may end."""
+    from multiprocessing import forkserver, resource_tracker
+
+    with delay_interrupts():
+        resource_tracker.ensure_running()  # it would end the blocking below
+        with block_interrupts():
+            forkserver.ensure_running()
+    try:
+        probe = context.Process(target=_do_nothing)
+        probe.start()  # the server answers when it is ready
+        probe.join()
+    except BaseException:
+        _kill_server(forkserver)
+        raise
+
+
+def _kill_server(forkserver: Any) -> None:
+    """Kill a server process that may compute for long before it notices that nobody waits for it."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        server = forkserver._forkserver
+        os.kill(server._forkserver_pid, signal.SIGKILL)
+        server._stop()
+
+
+def _do_nothing() -> None:
+    pass

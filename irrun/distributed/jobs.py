@@ -1,37 +1,34 @@
-"""What `irrun map` computes: the samples, and what workers need to know.
+"""What `irrun map` computes: the options, the samples, and what workers need to know.
 
 Jobs are sent to workers, which may run on other machines with the same file system.
 """
 
 from __future__ import annotations
 
-import functools
 import glob
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-
-from irrun.data.image import IMAGE_SUFFIXES, ImageOptions
-from irrun.data.load import LoadOptions, load_input
+from irrun.arguments import check_choice, check_instance, check_integer, check_path, check_paths
+from irrun.data.image import ImageOptions
+from irrun.distributed.samples import Samples, Source, check_counts, find_source
 from irrun.errors import InputError
-from irrun.ir.model import TensorSpec, index_names
+from irrun.ir.model import index_names
 from irrun.ir.reader import read_model
+from irrun.limits import parse_size
 from irrun.runtime.compilation import is_installed, resolve_jit
+from irrun.runtime.passes.precision import PRECISIONS
 
 __all__ = ["Job", "MapOptions", "create_job", "hash_file", "resolve_imports", "resolve_kernels"]
-
-Array = np.ndarray[Any, Any]
 
 #: Smallest number of samples per task, so that the time of the scheduler is small against that of the model.
 MIN_SAMPLES = 16
 #: Samples for which compiling kernels pays.
 MIN_JIT_SAMPLES = 200
-SUFFIXES = (*IMAGE_SUFFIXES, ".npy", ".npz")
 
 
 @dataclass(frozen=True)
@@ -40,15 +37,20 @@ class MapOptions:
 
     Attributes:
         batch: Number of samples that are passed to the model at once.
-        on_error: Whether an input that cannot be read or computed ends the run, or is recorded and skipped.
+        on_error: Whether an input that cannot be read or computed ends the run ("stop"), or is recorded and its row
+            keeps the fill value ("skip").
         weights: The .bin file, if it is not next to the model.
         memory: Memory of one run; see `compile_model`.
         precision: Precision of computations; see `compile_model`.
         threads: Threads of each worker.
         jit: Whether all workers use compiled kernels, which require llvmlite. By default, those of runs over many
-            samples do if it is installed here. Results differ by rounding errors.
+            samples do if it is installed here. The choice is made before the first sample, recorded with the results,
+            and kept when the run continues. Results differ by rounding errors.
         image: How images are converted to tensors.
         imports: Python files that register custom operations. Each worker executes them.
+
+    Raises:
+        InputError: A value is not one of these.
     """
 
     batch: int = 1
@@ -61,44 +63,52 @@ class MapOptions:
     image: ImageOptions = field(default_factory=ImageOptions)
     imports: tuple[str, ...] = ()
 
-
-@dataclass(frozen=True)
-class Samples:
-    """The samples of one input: files with one sample each, or the rows of an array in a file.
-
-    Attributes:
-        files: The files; empty for an array.
-        array: The .npy or .zarr file of an array, or "".
-        count: Number of samples.
-    """
-
-    files: tuple[str, ...]
-    array: str
-    count: int
-
-    def get_name(self, index: int) -> str:
-        return self.files[index] if self.files else f"{self.array}[{index}]"
-
-    def load(self, index: int, tensor: TensorSpec, options: MapOptions) -> Array:
-        """Return a sample with the rank of the input."""
-        if self.files:
-            return np.asarray(load_input(self.files[index], tensor, LoadOptions(0, options.image)))
-        value = np.asarray(open_array(self.array)[index])
-        rank = None if tensor.partial_shape is None else len(tensor.partial_shape)
-        return value[np.newaxis] if rank is None or value.ndim < rank else value
+    def __post_init__(self) -> None:
+        values = {
+            "batch": check_integer("batch", self.batch, 1),
+            "on_error": check_choice("on_error", self.on_error, ("stop", "skip")),
+            "weights": None if self.weights is None else check_path("weights", self.weights),
+            "memory": None if self.memory is None else str(self.memory),
+            "precision": check_choice("precision", self.precision, tuple(PRECISIONS)),
+            "threads": check_integer("threads", self.threads, 1),
+            "image": check_instance("image", self.image, ImageOptions, "an ImageOptions"),
+            "imports": tuple(check_paths("imports", self.imports)),
+        }
+        check_choice("jit", self.jit, (None, True, False))
+        if self.memory is not None:
+            parse_size(str(self.memory))
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to compute any chunk."""
+    """What a worker needs to compute any chunk.
+
+    Attributes:
+        model: The .xml file.
+        digest: The hash of its content, of its weights, and of imported files.
+        inputs: The samples by the position of the input of the model.
+        input_names: The names of these inputs.
+        output: The folder of the results.
+        options: The options.
+        size: The number of samples of a chunk.
+        count: The number of samples.
+    """
 
     model: str
     digest: str
     inputs: tuple[tuple[int, Samples], ...]
+    input_names: tuple[str, ...]
     output: str
     options: MapOptions
     size: int
     count: int
+
+    @property
+    def chunk_count(self) -> int:
+        """The number of chunks."""
+        return -(-self.count // self.size)
 
     def get_range(self, chunk: int) -> range:
         """Return the indices of the samples of a chunk."""
@@ -108,29 +118,27 @@ class Job:
         """Return the names of the inputs of a sample."""
         return ", ".join(samples.get_name(index) for _, samples in self.inputs)
 
+    def hash_samples(self) -> str:
+        """Return the hash of the paths of all samples in their order."""
+        digest = hashlib.sha256()
+        for index in range(self.count):
+            paths = ", ".join(samples.get_path(index) for _, samples in self.inputs)
+            digest.update(f"{paths}\n".encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
+
     def select_first(self) -> Job:
         """Return the job of the first sample."""
-        inputs = tuple((i, Samples(s.files[:1], s.array, 1)) for i, s in self.inputs)
-        return replace(self, inputs=inputs, count=1)
-
-
-@functools.lru_cache(maxsize=8)
-def open_array(path: str) -> Any:
-    try:
-        if path.endswith(".npy"):
-            with open(path, "rb") as file:
-                np.lib.format.read_magic(file)  # otherwise NumPy recommends to unpickle the file
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        import zarr
-
-        return zarr.open_array(path, mode="r")
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
+        return replace(self, inputs=tuple((i, samples.select_first()) for i, samples in self.inputs), count=1)
 
 
 def resolve_kernels(options: MapOptions, count: int | None) -> MapOptions:
-    """Return the options with the choice of kernels for a number of samples, which may be unknown."""
+    """Return the options with the choice of kernels for a number of samples, which may be unknown.
+
+    Raises:
+        InputError: Compiled kernels are required, and llvmlite is not installed.
+    """
     if options.jit is not None:
+        resolve_jit(options.jit)
         return options
     pays = count is None or count >= MIN_JIT_SAMPLES
     return replace(options, jit=pays and resolve_jit(None) is not False and is_installed())
@@ -149,7 +157,10 @@ def resolve_imports(options: MapOptions) -> MapOptions:
 
 
 def create_job(
-    model: str | os.PathLike[str], inputs: Sequence[str], output: str | os.PathLike[str], options: MapOptions
+    model: str | os.PathLike[str],
+    inputs: str | Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    options: MapOptions,
 ) -> Job:
     """Read the inputs of the model and find the samples.
 
@@ -157,70 +168,75 @@ def create_job(
         model: The .xml file.
         inputs: Texts of the form `[name=]source`; see `map_inputs`.
         output: The folder of the results.
-        options: Batches, kernels and images.
+        options: Batches, kernels and images. The choice of kernels is not resolved.
 
     Raises:
         InputError: A source does not exist, is not an input of the model, or has another number of samples.
     """
-    if options.batch < 1:
-        raise InputError(f"expected a batch of at least 1, found {options.batch}")
-    source = read_model(model, options.weights)
-    positions: dict[int, Samples] = {}
-    names = index_names(source.inputs)
-    for text in inputs:
-        name, equals, rest = text.partition("=")
-        if equals and name in names:
-            position, text = names[name], rest
-        elif equals and not os.path.exists(text) and not glob.glob(text):
-            raise InputError(f"unknown input {name!r}; the model has {'; '.join(map(str, source.inputs))}")
-        else:
-            position = next((i for i in range(len(source.inputs)) if i not in positions), -1)
-        if position < 0 or position in positions:
-            raise InputError(f"{text!r} is one input too many; the model has {len(source.inputs)}")
-        positions[position] = _find_samples(text)
-    missing = [str(spec) for i, spec in enumerate(source.inputs) if i not in positions]
+    model_path = check_path("model", model, "the path of an .xml file")
+    target = check_path("output", output, "the path of a folder")
+    check_instance("options", options, MapOptions, "a MapOptions")
+    texts = check_paths("inputs", inputs, "a list of folders, patterns or files")
+    source = read_model(model_path, options.weights)
+    specs = source.inputs
+    names = index_names(specs)
+    sources: dict[int, list[Source]] = {}
+    for text in texts:
+        position, place = _find_position(text, names, sources, [str(spec) for spec in specs])
+        sources.setdefault(position, []).append(find_source(place))
+    missing = [str(spec) for i, spec in enumerate(specs) if i not in sources]
     if missing:
         raise InputError(f"missing input {', '.join(missing)}")
-    counts = {samples.count for samples in positions.values()}
-    if len(counts) != 1 or 0 in counts:
-        raise InputError(f"expected the same positive number of samples for all inputs, found {sorted(counts)}")
-    digest = hash_file(Path(model))
-    weights = Path(options.weights) if options.weights else Path(model).with_suffix(".bin")
+    samples = {position: Samples(tuple(found), os.getcwd()) for position, found in sorted(sources.items())}
+    count = check_counts(list(samples.values()))
+    digest = hash_file(Path(model_path))
+    weights = Path(options.weights) if options.weights else Path(model_path).with_suffix(".bin")
     if weights.is_file():
         digest += hash_file(weights)
     options = resolve_imports(options)
     digest += "".join(hash_file(Path(file)) for file in options.imports)
     size = options.batch * -(-MIN_SAMPLES // options.batch)
-    path = str(Path(model).resolve())
-    target = str(Path(output).resolve())
-    count = counts.pop()
-    options = resolve_kernels(options, count)
-    return Job(path, digest, tuple(sorted(positions.items())), target, options, size, count)
+    return Job(
+        str(Path(model_path).resolve()),
+        digest,
+        tuple(samples.items()),
+        tuple(specs[position].names[0] if specs[position].names else str(position) for position in samples),
+        str(Path(target).resolve()),
+        options,
+        size,
+        count,
+    )
 
 
-def _find_samples(text: str) -> Samples:
-    path = Path(text)
-    if path.is_dir() and path.suffix != ".zarr":
-        files = sorted(str(p.resolve()) for p in path.iterdir() if p.suffix.lower() in SUFFIXES)
-        if not files:
-            raise InputError(f"{text} contains no images, .npy or .npz files")
-        return Samples(tuple(files), "", len(files))
-    if path.suffix in (".npy", ".zarr") and path.exists():
-        name = str(path.resolve())
-        shape = open_array(name).shape
-        if not shape:
-            raise InputError(f"{text} is a scalar, expected an array whose first axis counts samples")
-        return Samples((), name, int(shape[0]))
-    files = sorted(str(Path(p).resolve()) for p in glob.glob(text, recursive=True) if os.path.isfile(p))
-    if not files:
-        raise InputError(f"{text!r} is not a folder, a pattern of files, or an array (.npy, .zarr)")
-    return Samples(tuple(files), "", len(files))
+def _find_position(
+    text: str, names: Mapping[str, int], sources: Mapping[int, object], specs: Sequence[str]
+) -> tuple[int, str]:
+    """Return the input that a text of the form `[name=]source` is for, and the source.
+
+    A text without a name is for the next input. The only input of a model takes all of them.
+    """
+    name, equals, rest = text.partition("=")
+    if equals and name in names:
+        return names[name], rest
+    if equals and not os.path.lexists(text) and not glob.glob(text):
+        raise InputError(f"unknown input {name!r}; the model has {'; '.join(specs)}")
+    free = next((i for i in range(len(specs)) if i not in sources), 0 if len(specs) == 1 else -1)
+    if free < 0:
+        raise InputError(f"{text!r} is one input too many; the model has {len(specs)}")
+    return free, text
 
 
 def hash_file(path: Path) -> str:
-    """Return the SHA-256 digest of a file."""
+    """Return the SHA-256 digest of a file.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
     return digest.hexdigest()

@@ -2,86 +2,198 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import Any, NamedTuple
 
+from irrun.arguments import check_flag, check_integer, check_path, check_text, describe_value
 from irrun.distributed.cluster import check_is_installed, connect
 from irrun.distributed.jobs import Job, MapOptions, create_job
-from irrun.distributed.store import MANIFEST, RECORDS, check_manifest, read_record, write_json
+from irrun.distributed.manifest import OutputArray
+from irrun.distributed.quiet import silence_libraries
+from irrun.distributed.records import SKIPPED, Record
+from irrun.distributed.store import ResultStore
 from irrun.distributed.workers import describe_outputs, run_chunk
-from irrun.errors import InputError
+from irrun.errors import ExecutionError, InputError, IrrunError
+from irrun.interrupts import delay_interrupts
 
-__all__ = ["Progress", "map_inputs"]
+__all__ = ["MapResult", "Progress", "RowError", "map_inputs"]
 
 #: Called with the number of samples that are finished, and of all.
 Progress = Callable[[int, int], None]
+#: Seconds between updates of the states of rows, and how many times as long as an update the next one waits.
+UPDATE_SECONDS, UPDATE_FACTOR = 2.0, 20
+
+
+class RowError(NamedTuple):
+    """A row without results.
+
+    Attributes:
+        row: Its index in the arrays of the results.
+        name: The names of its inputs.
+        status: "skipped" if an input could not be read, "failed" if the model did not accept it.
+        message: The reason.
+    """
+
+    row: int
+    name: str
+    status: str
+    message: str
+
+
+class MapResult(dict[str, str]):
+    """The messages of the inputs without results, by the names of the inputs; empty if all rows are done.
+
+    Attributes:
+        output: The folder of the Zarr group.
+        count: The number of rows.
+        errors: The rows without results, in order.
+        arrays: The array of each output by its name.
+        computed: The number of rows that this run computed; others were done before.
+        damaged: The number of rows that were done before, and were computed again because their files were damaged.
+        jit: Whether compiled kernels were used.
+    """
+
+    def __init__(
+        self,
+        output: Path,
+        count: int,
+        errors: Sequence[RowError] = (),
+        arrays: Mapping[str, OutputArray] | None = None,
+        *,
+        computed: int = 0,
+        damaged: int = 0,
+        jit: bool = False,
+    ) -> None:
+        super().__init__({error.name: error.message for error in errors})
+        self.output = output
+        self.count = count
+        self.errors = list(errors)
+        self.arrays = dict(arrays or {})
+        self.computed = computed
+        self.damaged = damaged
+        self.jit = jit
+
+    @property
+    def skipped(self) -> int:
+        """The number of rows whose inputs could not be read."""
+        return sum(error.status == SKIPPED for error in self.errors)
+
+    @property
+    def failed(self) -> int:
+        """The number of rows that the model did not accept."""
+        return len(self.errors) - self.skipped
+
+    @property
+    def done(self) -> int:
+        """The number of rows with results."""
+        return self.count - len(self.errors)
 
 
 def map_inputs(
     model: str | os.PathLike[str],
-    inputs: Sequence[str],
+    inputs: str | Sequence[str | os.PathLike[str]],
     output: str | os.PathLike[str],
     options: MapOptions | None = None,
     *,
     scheduler: str | None = None,
     workers: int | None = None,
+    retry: bool = False,
     progress: Progress | None = None,
-) -> dict[str, str]:
+) -> MapResult:
     """Run a model over many inputs and write the results to a Zarr group; continue if it exists.
 
-    Each output of the model is an array whose first axis counts samples. Samples whose output has another shape than
-    that of the first sample are arrays of their own in the group "ragged".
+    Each output of the model is an array whose first axis counts samples, in the order of the inputs. Samples whose
+    output has another shape than that of the first sample are arrays of their own in the group "ragged". The arrays
+    "rows/input", "rows/status" and "rows/error" state the inputs of each row, whether it is done, and if not, why. Rows
+    without results contain the fill value of their array: NaN, the smallest value of signed and the largest of
+    unsigned integers, False or "". Results that were damaged since an earlier run are computed again.
 
     Args:
         model: The .xml file.
         inputs: Texts of the form `[name=]source`: a folder or glob pattern of images, .npy and .npz files, or an array
-            (.npy or .zarr) whose first axis counts samples. Without a name: the next input.
+            (.npy or .zarr) whose first axis counts samples. Without a name: the next input. Several sources of one
+            input follow one another.
         output: The folder of the Zarr group.
-        options: Batches, errors and images.
+        options: Batches, errors, kernels and images.
         scheduler: Address of a Dask scheduler; by default a local cluster with one process per core.
         workers: Number of processes of the local cluster.
+        retry: Whether inputs that an earlier run skipped are tried again.
         progress: Called after each chunk.
 
     Returns:
-        The messages of the inputs that were skipped, by the names of the inputs.
+        The inputs without results, which only a run with `on_error="skip"` has, and the number of rows.
 
     Raises:
         InputError: Dask or Zarr is not installed, a source does not exist, their numbers of samples differ, the output
-            belongs to a run of another model or other options, or an input is broken and `on_error` is "stop".
+            belongs to a run of another model or other options or is damaged, or an input is broken and `on_error` is
+            "stop".
+        ExecutionError: Workers died or could not write the results.
     """
     check_is_installed()
-    job = create_job(model, inputs, output, options or MapOptions())
-    options = job.options
-    root = Path(output)
-    is_new = not root.exists()
-    manifest = check_manifest(root, job)
-    chunks = range(-(-job.count // job.size))
-    records = {chunk: record for chunk in chunks if (record := read_record(root, chunk)) is not None}
-    remaining = [chunk for chunk in chunks if chunk not in records]
-    errors = {name: text for record in records.values() for name, text in record["errors"].items()}
-    finished = sum(len(job.get_range(chunk)) for chunk in records)
-    if progress:
-        progress(finished, job.count)
-    if not remaining:
-        return errors
-    try:
-        with connect(job, scheduler, workers) as client:
-            if not manifest.get("outputs"):
-                _create_outputs(client, job, root, manifest)
-            for record in _compute_chunks(client, job, remaining):
-                errors.update(record["errors"])
-                if record["errors"] and options.on_error == "stop":
-                    raise _create_error(*next(iter(record["errors"].items())))
-                finished += record["count"]
-                if progress:
-                    progress(finished, job.count)
-    finally:
-        if is_new and not any((root / RECORDS).iterdir()):  # a run that failed at once leaves nothing behind
-            shutil.rmtree(root, ignore_errors=True)
-    return errors
+    check_flag("retry", retry)
+    if scheduler is not None:
+        check_text("scheduler", scheduler, "the address of a Dask scheduler")
+    if workers is not None:
+        workers = check_integer("workers", workers, 1)
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress is {describe_value(progress)}, expected a function")
+    root = Path(check_path("output", output, "the path of a folder"))
+    report = progress or (lambda finished, count: None)
+    with silence_libraries():
+        with delay_interrupts():
+            _import_libraries()
+        store = ResultStore.open(root, create_job(model, inputs, output, MapOptions() if options is None else options))
+        computed = 0
+        try:
+            finished = store.read_records()
+            report(finished, store.job.count)
+            remaining = _find_remaining(store, retry)
+            if remaining:
+                with connect(store.job, scheduler, workers) as client:
+                    if not store.outputs:
+                        store.create_arrays(_find_outputs(client, store.job))
+                    for count in _compute_chunks(client, store, remaining):
+                        computed += count
+                        report(min(finished + computed, store.job.count), store.job.count)
+        finally:
+            with delay_interrupts():
+                if not store.remove_if_useless() and store.outputs:
+                    store.write_rows()
+    errors = [
+        RowError(index, store.job.get_name(index), *record.errors[index])
+        for _, record in sorted(store.records.items())
+        for index in sorted(record.errors)
+    ]
+    return MapResult(
+        root,
+        store.job.count,
+        errors,
+        store.outputs,
+        computed=computed,
+        damaged=store.damaged,
+        jit=bool(store.job.options.jit),
+    )
+
+
+def _import_libraries() -> None:
+    """Import what takes long, where an interrupt cannot end an import in the middle."""
+    import distributed  # noqa: F401
+    import zarr  # noqa: F401
+
+
+def _find_remaining(store: ResultStore, retry: bool) -> dict[int, Record | None]:
+    """Return the chunks to compute, with their records if only their errors are tried again."""
+    remaining: dict[int, Record | None] = {}
+    for chunk in range(store.job.chunk_count):
+        record = store.records.get(chunk)
+        if record is None or (retry and record.errors):
+            remaining[chunk] = record
+    return remaining
 
 
 def _create_error(name: str, message: str) -> InputError:
@@ -89,44 +201,88 @@ def _create_error(name: str, message: str) -> InputError:
     return InputError(message if message.startswith(name) else f"{name}: {message}")
 
 
-def _compute_chunks(client: Any, job: Job, chunks: Sequence[int]) -> Iterator[Any]:
-    """Yield the record of each chunk, with a bounded number of tasks in the scheduler."""
+def _get_result(future: Any, task: str) -> Any:
+    """Return the result of a task.
+
+    Raises:
+        IrrunError: The task failed.
+    """
+    try:
+        return future.result()
+    except IrrunError:
+        raise
+    except (Exception, asyncio.CancelledError) as error:
+        reason = {
+            "KilledWorker": "a worker process died each time; if the memory is too small, use fewer workers",
+            "FutureCancelledError": "the connection to the scheduler is lost; the same command continues the run",
+        }.get(type(error).__name__)
+        if reason:
+            raise ExecutionError(f"{task}: {reason}") from error
+        raise ExecutionError(f"{task}: {type(error).__name__}: {error}") from error
+
+
+def _compute_chunks(client: Any, store: ResultStore, chunks: Mapping[int, Record | None]) -> Iterator[int]:
+    """Compute chunks, and yield how many rows of each were computed.
+
+    The number of tasks in the scheduler is bounded.
+    """
     import distributed
 
-    as_completed: Any = distributed.as_completed
-    pending = iter(chunks)
+    job = store.job
+    library: Any = distributed
+    pending = iter(chunks.items())
     window = 4 * max(1, sum(client.nthreads().values()))
-    shared = client.scatter(job, broadcast=True, hash=False)
+    # Scattered data would be lost with the last worker that has it; the result of a task is computed again.
+    shared = client.submit(_share, (job, store.outputs), pure=False, priority=1)
+    chunk_of: dict[str, int] = {}
 
-    def submit(chunk: int) -> Any:
-        return client.submit(run_chunk, shared, chunk, pure=False, retries=3)
+    def submit(chunk: int, previous: Record | None) -> Any:
+        future = client.submit(_run_shared_chunk, shared, chunk, previous, pure=False, retries=3)
+        chunk_of[future.key] = chunk
+        return future
 
-    futures = as_completed([submit(chunk) for _, chunk in zip(range(window), pending, strict=False)])
+    futures = library.as_completed([submit(*item) for item in itertools.islice(pending, window)])
+    next_update = monotonic() + UPDATE_SECONDS
     for future in futures:
-        record = future.result()
-        for chunk in pending:
-            futures.add(submit(chunk))
+        chunk = chunk_of.pop(future.key)
+        rows = job.get_range(chunk)
+        record: Record = _get_result(future, f"rows {rows.start} to {rows.stop - 1}")
+        if record.errors and job.options.on_error == "stop":
+            index, (_, message) = next(iter(record.errors.items()))
+            raise _create_error(job.get_name(index), message)
+        previous = chunks[chunk]
+        store.records[chunk] = record
+        for item in pending:
+            futures.add(submit(*item))
             break
-        yield record
+        yield len(rows) if previous is None else len(previous.errors)
+        if monotonic() > next_update:
+            start = monotonic()
+            store.write_rows()
+            next_update = monotonic() + max(UPDATE_SECONDS, UPDATE_FACTOR * (monotonic() - start))
 
 
-def _create_outputs(client: Any, job: Job, root: Path, manifest: dict[str, Any]) -> None:
-    """Create the arrays of the outputs, whose types and shapes are those of the first sample that can be computed."""
-    import zarr
+def _share(shared: tuple[Job, dict[str, OutputArray]]) -> tuple[Job, dict[str, OutputArray]]:
+    return shared
 
-    group = zarr.open_group(str(root), mode="a")
-    outputs: dict[str, Any] = {}
+
+def _run_shared_chunk(shared: tuple[Job, dict[str, OutputArray]], chunk: int, previous: Record | None) -> Record:
+    return run_chunk(*shared, chunk, previous)
+
+
+def _find_outputs(client: Any, job: Job) -> dict[str, OutputArray]:
+    """Return the arrays of the outputs, which are those of the first sample that can be computed.
+
+    Raises:
+        InputError: There is none, or one before it cannot be computed and `on_error` is "stop".
+    """
+    first: InputError | None = None
     for index in range(job.count):
-        outputs = client.submit(describe_outputs, job, index, pure=False).result()
-        if "error" not in outputs:
-            break
+        found = _get_result(client.submit(describe_outputs, job, index, pure=False), job.get_name(index))
+        if isinstance(found, dict):
+            return found
+        error = _create_error(job.get_name(index), found[1])
         if job.options.on_error == "stop":
-            raise _create_error(job.get_name(index), outputs["error"])
-    else:
-        raise InputError("none of the inputs can be computed")
-    for name, (shape, dtype) in outputs.items():
-        group.create_array(
-            name, shape=(job.count, *shape), chunks=(job.size, *(max(n, 1) for n in shape)), dtype=dtype, overwrite=True
-        )
-    manifest["outputs"] = {name: [list(shape), dtype] for name, (shape, dtype) in outputs.items()}
-    write_json(root / MANIFEST, manifest)
+            raise error
+        first = first or error
+    raise InputError(f"none of the inputs can be computed; {first}")

@@ -10,12 +10,14 @@ import contextlib
 import gc
 import os
 import pickle
+import warnings
 
 from irrun.distributed.cluster import PRELOADED_JOB
 from irrun.distributed.workers import compute_samples
 
 __all__: list[str] = []
 
+warnings.simplefilter("ignore")  # workers write to the terminal of the user
 if job := os.environ.get(PRELOADED_JOB):
     with contextlib.suppress(Exception):
         for _ in range(2):

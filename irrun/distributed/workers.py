@@ -11,16 +11,23 @@ import numpy as np
 
 from irrun.data.save import to_storable
 from irrun.distributed.jobs import Job, MapOptions
-from irrun.distributed.store import RAGGED, get_record_path, read_output_names, write_json
+from irrun.distributed.manifest import RAGGED, OutputArray, name_arrays, to_utf8
+from irrun.distributed.quiet import silence_libraries
+from irrun.distributed.records import FAILED, SKIPPED, Record, describe_files, write_record
+from irrun.distributed.store import get_chunk_file, open_group
+from irrun.element_types import ElementType
 from irrun.errors import InputError, IrrunError
 from irrun.imports import import_file
 from irrun.ir.reader import read_model
 from irrun.runtime.malloc import override_thresholds
 from irrun.runtime.request import CompiledModel, InferRequest, compile_model
 
-__all__ = ["compile_for_worker", "compute_samples", "describe_outputs", "run_chunk"]
+__all__ = ["compile_for_worker", "compute_samples", "convert_type", "describe_outputs", "run_chunk"]
 
 Array = np.ndarray[Any, Any]
+
+#: The state and the message of samples without results, by index.
+Errors = dict[int, tuple[str, str]]
 
 
 @functools.lru_cache(maxsize=2)
@@ -40,57 +47,74 @@ def compile_for_worker(model: str, digest: str, options: MapOptions) -> Compiled
     )
 
 
-def describe_outputs(job: Job, index: int) -> dict[str, Any]:
-    """Return the shapes and types of the outputs for a sample by name, or the message of its failure as "error"."""
+def describe_outputs(job: Job, index: int) -> dict[str, OutputArray] | tuple[str, str]:
+    """Return the arrays for the outputs of a sample by name, or the state and the message of its failure."""
     results, errors = compute_samples(job, [index])
     if index in errors:
-        return {"error": errors[index]}
-    return {name: (value.shape, value.dtype.str) for name, value in results[index].items()}
-
-
-def run_chunk(job: Job, chunk: int) -> dict[str, Any]:
-    """Compute a chunk and write its results, and then its record."""
-    import zarr
-
-    indices = list(job.get_range(chunk))
-    results, errors = compute_samples(job, indices)
-    record: dict[str, Any] = {
-        "count": len(indices),
-        "errors": {job.get_name(i): message for i, message in errors.items()},
-        "ragged": [],
+        return errors[index]
+    return {
+        name: OutputArray(value.shape, "string" if value.dtype == object else value.dtype.str)
+        for name, value in results[index].items()
     }
+
+
+def run_chunk(job: Job, outputs: Mapping[str, OutputArray], chunk: int, previous: Record | None = None) -> Record:
+    """Compute a chunk and write its results, and then its record.
+
+    Args:
+        job: The samples and the model.
+        outputs: The arrays of the results.
+        chunk: The number of the chunk.
+        previous: The record of an earlier run, whose errors are tried again.
+
+    Returns:
+        The record. If a failure ends the run, it has no files, and nothing is written.
+    """
+    rows = job.get_range(chunk)
+    results, errors = compute_samples(job, sorted(previous.errors) if previous else list(rows))
+    record = Record(len(rows), errors)
     if errors and job.options.on_error == "stop":
         return record
-    group = zarr.open_group(job.output, mode="a")
-    for name in read_output_names(job.output):
-        target: Any = group[name]
-        block = np.zeros((len(indices), *target.shape[1:]), target.dtype)
-        for row, index in enumerate(indices):
-            value = results[index].get(name) if index in results else None
-            if value is None:
-                continue
-            if value.shape == block.shape[1:] and value.dtype == block.dtype:
-                block[row] = value
-            else:
-                record["ragged"].append(index)
-                ragged = group.require_group(f"{RAGGED}/{name}")
-                array = ragged.create_array(str(index), shape=value.shape, dtype=value.dtype, overwrite=True)
-                array[...] = value
-        target[indices[0] : indices[-1] + 1] = block
-    write_json(get_record_path(Path(job.output), chunk), record)
+    ragged = set(previous.ragged if previous else ())
+    with silence_libraries():
+        import zarr
+
+        library: Any = zarr
+        root = Path(job.output)
+        group = open_group(root)
+        with library.config.set({"array.write_empty_chunks": True}):  # each chunk has a file, which can be checked
+            for name, output in outputs.items():
+                place = slice(rows.start, rows.stop)
+                block = np.asarray(group[name][place], output.numpy_type) if previous else output.make_block(len(rows))
+                for index, values in results.items():
+                    value = values.get(name)
+                    if value is None or not output.accepts(value):
+                        ragged.add(index)
+                        _write_ragged(root / RAGGED / name / str(index), value)
+                    else:
+                        block[index - rows.start] = value
+                group[name][place] = block
+    record.ragged = sorted(ragged)
+    places = [f"{RAGGED}/{name}/{index}" for name in outputs for index in record.ragged]
+    places = [place for place in places if (root / place).is_dir()]
+    record.files = describe_files(root, [*(get_chunk_file(*item, chunk) for item in outputs.items()), *places])
+    write_record(root, chunk, record)
     return record
 
 
-def compute_samples(job: Job, indices: Sequence[int]) -> tuple[dict[int, dict[str, Array]], dict[int, str]]:
-    """Return the outputs of samples by name, and the messages of those that failed, both by the index of the sample."""
+def compute_samples(job: Job, indices: Sequence[int]) -> tuple[dict[int, dict[str, Array]], Errors]:
+    """Return the outputs of samples by name, and the states and messages of those that failed.
+
+    Both are by the index of the sample.
+    """
     compiled = compile_for_worker(job.model, job.digest, job.options)
     samples: dict[int, list[Array]] = {}
-    errors: dict[int, str] = {}
+    errors: Errors = {}
     for index in indices:
         try:
-            samples[index] = [s.load(index, compiled.inputs[position], job.options) for position, s in job.inputs]
-        except (IrrunError, OSError) as error:
-            errors[index] = str(error)
+            samples[index] = [s.load(index, compiled.inputs[position], job.options.image) for position, s in job.inputs]
+        except IrrunError as error:
+            errors[index] = SKIPPED, str(error)
     results: dict[int, dict[str, Array]] = {}
     request = compiled.create_infer_request()
     batch = 1 if request.query_state() else job.options.batch
@@ -99,14 +123,26 @@ def compute_samples(job: Job, indices: Sequence[int]) -> tuple[dict[int, dict[st
             results.update(_run_group(request, compiled, group, samples))
         except IrrunError as error:
             if len(group) == 1:
-                errors[group[0]] = str(error)
+                errors[group[0]] = FAILED, str(error)
                 continue
             for index in group:
                 try:
                     results.update(_run_group(request, compiled, [index], samples))
                 except IrrunError as single_error:
-                    errors[index] = str(single_error)
+                    errors[index] = FAILED, str(single_error)
     return results, errors
+
+
+def _write_ragged(path: Path, value: Array | None) -> None:
+    """Write an output of another shape as an array of its own; None for an output that does not exist."""
+    if value is None:
+        return
+    import zarr
+
+    library: Any = zarr
+    kind = str if value.dtype == object else value.dtype
+    array = library.create_array(str(path), shape=value.shape, dtype=kind, overwrite=True)
+    array[...] = value
 
 
 def _group_by_shape(samples: Mapping[int, Sequence[Array]], batch: int) -> list[list[int]]:
@@ -126,7 +162,7 @@ def _run_group(
             outputs = _run_sequence(request, compiled, samples[group[0]])
         else:
             outputs = request.infer(list(samples[group[0]])).to_dict()
-        return {group[0]: {_name_array(name): _drop_batch(to_storable(value)) for name, value in outputs.items()}}
+        return {group[0]: _prepare_outputs(outputs)}
     inputs = [np.concatenate(values) for values in zip(*(samples[index] for index in group), strict=True)]
     outputs = request.infer(inputs).to_dict()
     lengths = [len(samples[index][0]) for index in group]
@@ -135,10 +171,7 @@ def _run_group(
     results: dict[int, dict[str, Array]] = {}
     start = 0
     for index, length in zip(group, lengths, strict=True):
-        results[index] = {
-            _name_array(name): _drop_batch(to_storable(value[start : start + length]))
-            for name, value in outputs.items()
-        }
+        results[index] = _prepare_outputs({name: value[start : start + length] for name, value in outputs.items()})
         start += length
     return results
 
@@ -155,9 +188,21 @@ def _run_sequence(request: InferRequest, compiled: CompiledModel, values: Sequen
     return {name: np.concatenate([s[name] for s in steps]) for name in steps[0]}
 
 
+def _prepare_outputs(outputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return outputs in types that Zarr stores, without a batch axis of 1, by the names of their arrays."""
+    names = name_arrays(list(outputs))
+    return {names[name]: _drop_batch(convert_type(value)) for name, value in outputs.items()}
+
+
+def convert_type(value: Array) -> Array:
+    """Return an array in a type that Zarr stores: strings as objects, other types as `to_storable` converts them."""
+    if ElementType.of(value.dtype).kind != "string":
+        return to_storable(value)
+    texts = np.empty(value.size, object)
+    texts[:] = [to_utf8(text) for text in value.reshape(-1).tolist()]
+    shaped: Array = texts.reshape(value.shape)
+    return shaped
+
+
 def _drop_batch(value: Array) -> Array:
     return value[0] if value.ndim and len(value) == 1 else value
-
-
-def _name_array(name: str) -> str:
-    return name.replace("/", "_").replace("\\", "_").strip(".") or "output"

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from irrun.arguments import check_choice
 from irrun.errors import InputError
 from irrun.processor import get_level
 from irrun.runtime.program import Program
@@ -47,16 +48,18 @@ def resolve_jit(jit: Jit) -> bool | Literal["auto"]:
         if text not in VALUES:
             raise InputError(f"IRRUN_JIT is {text!r}, expected one of auto, on, off, 1, 0")
         jit = VALUES[text]
-    if jit is True and not is_installed():
+    choice = check_choice("jit", jit, (True, False, "auto"))
+    if choice is not False and choice != "auto":
+        choice = bool(choice)  # 0, 1 and booleans of NumPy
+    if choice is True and not is_installed():
         cause = "IRRUN_JIT is on; " if is_from_environment else ""
         raise InputError(f"{cause}compiled kernels require llvmlite: pip install 'irrun[jit]'")
-    if jit not in (True, False, "auto"):
-        raise InputError(f"jit is {jit!r}, expected True, False or 'auto'")
-    if get_level() is not None and jit is not False and is_installed():
+    if get_level() is not None and choice is not False and is_installed():
         from irrun.fast.jit.compiler import check_target
 
         check_target()
-    return jit
+    result: bool | Literal["auto"] = choice
+    return result
 
 
 def is_installed() -> bool:

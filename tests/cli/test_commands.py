@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import click
@@ -188,14 +189,17 @@ def test_notes_of_a_comparison_are_printed(model, capsys, monkeypatch):
 # map
 
 
-@pytest.mark.parametrize("errors", [{}, {"a.npy": "is broken"}, {"a.npy": "is broken", "b.npy": "b.npy: is\nempty"}])
-def test_skipped_inputs_of_a_mapping_are_listed(errors, model, capsys, monkeypatch):
+@pytest.mark.parametrize("count", range(3))
+def test_skipped_inputs_of_a_mapping_are_listed(count, model, capsys, monkeypatch):
     pytest.importorskip("dask")
+    from irrun.distributed import MapResult, RowError
+
+    errors = [RowError(3, "a.npy", "skipped", "is broken"), RowError(5, "b.npy", "skipped", "b.npy: is\nempty")][:count]
     calls = []
 
     def map_inputs(*arguments, **keywords):
         calls.append((*arguments, keywords))
-        return errors
+        return MapResult(Path("r.zarr"), 9, errors, computed=9)
 
     monkeypatch.setattr("irrun.distributed.map_inputs", map_inputs)
     assert call(capsys, "map", model, "*.npy", "-o", "r.zarr", "--batch", 0)[0] == 2
@@ -204,16 +208,16 @@ def test_skipped_inputs_of_a_mapping_are_listed(errors, model, capsys, monkeypat
     options += ["--layout", "NHWC", "--channels", "rgb", "--scale", "255"]
     code, out, err = call(capsys, "map", model, "*.npy", "-o", "r.zarr", *options)
     assert code == (1 if errors else 0)
-    names = ["", ", 1 input was skipped", ", 2 inputs were skipped"]
-    assert out == f"wrote r.zarr{names[len(errors)]}\n"
-    assert err.splitlines() == ["skipped a.npy: is broken", "skipped b.npy: is empty"][: len(errors)]
+    rows = ["9 rows", "8 of 9 rows, 1 was skipped; --retry tries", "7 of 9 rows, 2 were skipped; --retry tries"][count]
+    assert out == f"wrote r.zarr, {rows}{' them again' if errors else ''}\n"
+    assert err.splitlines() == ["skipped, row 3: a.npy: is broken", "skipped, row 5: b.npy: is empty"][:count]
     ((_, inputs, _, passed, keywords),) = calls
     assert inputs == ("*.npy",)
     assert (passed.batch, passed.on_error, passed.memory) == (3, "skip", "1G")
     image = passed.image
     assert (image.layout, image.channels, image.mean, image.scale) == ("NHWC", "RGB", (1, 2, 3), (255,))
     del keywords["progress"]
-    assert keywords == {"scheduler": None, "workers": 2}
+    assert keywords == {"scheduler": None, "workers": 2, "retry": False}
 
 
 # Several sets of inputs

@@ -237,6 +237,8 @@ def test_bars(share, bar):
 def test_mapping_shows_its_speed(tmp_path, monkeypatch, capsys):
     terminal = open_terminal(monkeypatch)
     pytest.importorskip("dask")
+    from irrun.distributed import MapResult
+
     seen = []
 
     def map_inputs(*arguments, progress, **keywords):
@@ -245,14 +247,14 @@ def test_mapping_shows_its_speed(tmp_path, monkeypatch, capsys):
             progress(finished, 5)
             seen.append(f"{finished}/5 inputs")
             terminal.wait_for(seen[-1])
-        return {}
+        return MapResult(tmp_path / "r.zarr", 5, computed=3)
 
     monkeypatch.setattr("irrun.distributed.map_inputs", map_inputs)
     path = write(tmp_path, chain("Relu"))
     call(capsys, "map", path, "*.npy", "-o", tmp_path / "r.zarr")
     assert len(seen) == 4
     assert re.search(r"4/5 inputs  \d+\.\d/s, 0:00 left  0:0\d", terminal.getvalue())
-    assert terminal.read_lines() == [f"wrote {tmp_path / 'r.zarr'}", ""]
+    assert terminal.read_lines() == [f"wrote {tmp_path / 'r.zarr'}, 5 rows", ""]
 
 
 @pytest.mark.parametrize(

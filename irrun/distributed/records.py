@@ -1,0 +1,109 @@
+"""The records of finished chunks: the state of each sample, and the files with the results."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from irrun.atomic_files import atomic_write
+
+__all__ = [
+    "DONE",
+    "FAILED",
+    "PENDING",
+    "RECORDS",
+    "SKIPPED",
+    "Record",
+    "describe_file",
+    "describe_files",
+    "get_record_path",
+    "write_json",
+    "write_record",
+]
+
+#: The folder of the records.
+RECORDS = "irrun-chunks"
+#: The states of rows: computed, not readable, not accepted by the model, and not reached yet.
+DONE, SKIPPED, FAILED, PENDING = "done", "skipped", "failed", "pending"
+
+
+@dataclass
+class Record:
+    """What is known of a chunk.
+
+    Attributes:
+        count: The number of its samples.
+        errors: The status and the message of each sample that has no results, by index.
+        ragged: The samples with an output of another shape.
+        files: The size and checksum of each file with results, by its path in the folder.
+    """
+
+    count: int
+    errors: dict[int, tuple[str, str]] = field(default_factory=dict)
+    ragged: list[int] = field(default_factory=list)
+    files: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, value: Any) -> Record:
+        """Return the record that JSON describes.
+
+        Raises:
+            ValueError: It does not describe a record; or another exception for some of these.
+        """
+        errors = {int(index): (str(status), str(text)) for index, (status, text) in value["errors"].items()}
+        if not {status for status, _ in errors.values()} <= {SKIPPED, FAILED}:
+            raise ValueError("unknown status")
+        files = {str(name): (int(size), int(checksum)) for name, (size, checksum) in value["files"].items()}
+        return cls(int(value["count"]), errors, [int(index) for index in value["ragged"]], files)
+
+
+def describe_file(path: Path) -> tuple[int, int] | None:
+    """Return the size and the CRC-32 of a file, or None if it cannot be read."""
+    checksum = size = 0
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                checksum = zlib.crc32(block, checksum)
+                size += len(block)
+    except OSError:
+        return None
+    return size, checksum
+
+
+def describe_files(root: Path, names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return the size and the CRC-32 of files, and of all files in folders, by their paths in the folder.
+
+    Raises:
+        OSError: A file was not written.
+    """
+    files = {}
+    for name in names:
+        path = root / name
+        paths = [Path(folder) / file for folder, _, found in os.walk(path) for file in found] or [path]
+        for file in paths:
+            found_file = describe_file(file)
+            if found_file is None:
+                raise OSError(f"{file} was not written")
+            files[file.relative_to(root).as_posix()] = found_file
+    return files
+
+
+def get_record_path(root: Path, chunk: int) -> Path:
+    """Return the path of the record of a chunk."""
+    return root / RECORDS / f"{chunk:08d}.json"
+
+
+def write_record(root: Path, chunk: int, record: Record) -> None:
+    """Write the record of a chunk."""
+    write_json(get_record_path(root, chunk), asdict(record))
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON file as a whole or not at all."""
+    with atomic_write(path) as file:
+        file.write(json.dumps(value).encode())
