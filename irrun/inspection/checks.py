@@ -20,6 +20,7 @@ from irrun.inspection.rounding import is_float_array
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
+from irrun.ops._support import registry
 from irrun.runtime.declaration_check import DeclarationCheck
 from irrun.runtime.executor import Observer, Scope
 from irrun.runtime.inputs import Inputs
@@ -30,29 +31,6 @@ __all__ = ["CheckFinding", "CheckReport", "check"]
 
 Array = np.ndarray[Any, Any]
 
-#: Types of layers whose channels are checked.
-CHANNEL_TYPES = frozenset(
-    {
-        "Add",
-        "BatchNormInference",
-        "Clamp",
-        "Convolution",
-        "ConvolutionBackpropData",
-        "Elu",
-        "Gelu",
-        "GroupConvolution",
-        "HSwish",
-        "MVN",
-        "MatMul",
-        "Multiply",
-        "PReLU",
-        "ReLU",
-        "Relu",
-        "Sigmoid",
-        "Swish",
-        "Tanh",
-    }
-)
 #: A channel with fewer elements, over all inputs, is not reported.
 MINIMUM_ELEMENTS = 8
 #: FakeQuantize layers that clip less than this fraction of their elements are not reported.
@@ -224,7 +202,7 @@ class _Checker:
             self.count_small_and_large(state, value)
         if layer.type == "FakeQuantize":
             count_saturation(state, inputs)
-        if layer.type in CHANNEL_TYPES and floats:
+        if registry.get_card(layer.type, layer.version).channel_axis is not None and floats:
             track_channels(state, floats[0])
 
     def count_non_finite(self, state: _LayerState, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> None:

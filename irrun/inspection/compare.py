@@ -46,6 +46,7 @@ from irrun.inspection.verdicts import (
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model, name_outputs
 from irrun.ir.reader import read_model
+from irrun.ops._support import registry
 from irrun.runtime.executor import Observer, Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
@@ -61,8 +62,6 @@ FACTOR = 64.0
 SAME_RUNTIME_FACTOR = 2.0
 #: The number of largest elements of an output that are compared.
 TOP_K = 5
-#: The input of a sequence layer that contains the lengths. OpenVINO leaves the steps after them undefined.
-LENGTH_INPUTS = {"LSTMSequence": 3, "GRUSequence": 2, "RNNSequence": 2}
 
 
 def compare(
@@ -275,9 +274,10 @@ class _Comparer:
         self, layer: Layer, port: int, inputs: Sequence[Array | None], value: Array, expected: Array | None
     ) -> Array | None:
         """Return the reference of an output; where it is undefined, the value itself."""
-        if expected is None or port or layer.type not in LENGTH_INPUTS or self.reference.is_same_runtime:
+        lengths = registry.get_card(layer.type, layer.version).lengths
+        if expected is None or port or lengths is None or self.reference.is_same_runtime:
             return expected
-        return _mask_padding(expected, value, inputs[LENGTH_INPUTS[layer.type]])
+        return _mask_padding(expected, value, inputs[lengths])
 
     def estimate(
         self,

@@ -28,6 +28,8 @@ from irrun.ir.graph import Layer
 from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model
 from irrun.ir.structure import sort_layers
+from irrun.ops._support import registry
+from irrun.ops._support.card import Card
 from irrun.runtime.executor import Scope
 from irrun.runtime.inputs import Inputs, collect_inputs
 from irrun.runtime.options import RunSettings
@@ -36,29 +38,8 @@ __all__ = ["Cure", "CureStep", "find_cure"]
 
 Array = np.ndarray[Any, Any]
 
-#: Layers that add quantization and are not part of the floating-point model.
-QUANTIZERS = ("FakeQuantize", "FakeConvert")
-#: Layers that only move elements. Quantizers stand before them as well as after them.
-MOVEMENT = frozenset(
-    {
-        "DepthToSpace",
-        "MaxPool",
-        "Reshape",
-        "Roll",
-        "ShuffleChannels",
-        "Slice",
-        "SpaceToDepth",
-        "Split",
-        "Squeeze",
-        "StridedSlice",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-        "VariadicSplit",
-    }
-)
-#: Layers that cannot be kept in floating point on their own.
-UNCURABLE = MOVEMENT | {"Concat", "Result"}
+#: Layers that cannot be kept in floating point on their own, besides those that only move elements.
+UNCURABLE = ("Concat", "Result")
 
 
 @dataclass(frozen=True)
@@ -131,7 +112,7 @@ def find_cure(
         InputError: Neither of the models is quantized, or `other` is not a model.
     """
     models = [_read(model), _read(other)]
-    counts = [sum(layer.type in QUANTIZERS for _, layer in m.graph.walk()) for m in models]
+    counts = [sum(_get_card(layer).quantizes for _, layer in m.graph.walk()) for m in models]
     if counts[0] == counts[1]:
         raise InputError(f"expected a quantized model and one that is not, found {counts[0]} FakeQuantize in both")
     settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
@@ -203,16 +184,16 @@ class _Search:
         graph = self.quantized.model.graph
         constants = self.connections.constants
         # Layers whose outputs are quantized values: quantizers, and layers that move quantized values.
-        quantized = {layer.id for layer in graph.layers if layer.type in QUANTIZERS}
+        quantized = {layer.id for layer in graph.layers if _get_card(layer).quantizes}
         quantized |= {i for i in constants if self._depends_on_integers(i)}
         candidates = []
         for layer in sort_layers(graph):
             has_quantized_input = any(n.id in quantized for n in self.connections.find_producers(layer))
-            if layer.id in constants or layer.type in QUANTIZERS or not has_quantized_input:
+            if layer.id in constants or _get_card(layer).quantizes or not has_quantized_input:
                 continue
-            if layer.type in MOVEMENT:
+            if _moves(layer):
                 quantized.add(layer.id)
-            if layer.type in UNCURABLE or layer.bodies or self.matches.find(layer) is None:
+            if _moves(layer) or layer.type in UNCURABLE or layer.bodies or self.matches.find(layer) is None:
                 continue
             if self._get_isolated(layer).is_usable:
                 candidates.append(layer)
@@ -249,7 +230,7 @@ class _Search:
         stack, seen = [layer_id], {layer_id}
         while stack:
             layer = self.connections.layers[stack.pop()]
-            if layer.type in QUANTIZERS:
+            if _get_card(layer).quantizes:
                 return True
             constant = layer.constant
             if constant is not None and constant.element_type.is_integer and constant.element_type.dtype.itemsize == 1:
@@ -275,7 +256,7 @@ class _IsolatedLayer:
         match: Layer,
         settings: RunSettings,
     ) -> None:
-        part, keys = isolate_layer(exact, exact_table, match, MOVEMENT)
+        part, keys = isolate_layer(exact, exact_table, match, _moves)
         self.compiled = settings.compile(part, optimize=False)
         self.quantized = quantized
         names = Counter(n.name for n in quantized.graph.layers)
@@ -298,7 +279,7 @@ class _IsolatedLayer:
 
     def _skip_quantizers(self, address: tuple[int, int]) -> tuple[int, int]:
         """Return the source of a value before it was quantized."""
-        while self.quantized.layers[address[0]].type in QUANTIZERS:
+        while _get_card(self.quantized.layers[address[0]]).quantizes:
             quantizer = self.quantized.layers[address[0]]
             address = self.quantized.addresses[quantizer.id, quantizer.inputs[0].id]
         return address
@@ -329,3 +310,12 @@ class _Replacer:
             if (layer.id, port.id) in self.required:
                 self.values[layer.id, port.id] = value
         return None if isolated is None else outputs
+
+
+def _get_card(layer: Layer) -> Card:
+    return registry.get_card(layer.type, layer.version)
+
+
+def _moves(layer: Layer) -> bool:
+    """Return whether a layer only moves elements. Quantizers stand before such layers as well as after them."""
+    return _get_card(layer).keeps_values and layer.type != "Concat"

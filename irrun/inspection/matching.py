@@ -10,11 +10,22 @@ from typing import NamedTuple
 from irrun.inspection.keys import find_constant_layers
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.structure import sort_layers
+from irrun.ops._support import registry
 
-__all__ = ["LayerMatches", "Match", "find_differing_attributes", "match_layers"]
+__all__ = ["LayerMatches", "Match", "find_differing_attributes", "is_transparent", "match_layers"]
 
-#: Layers that are not matched by order, because one model may have them where the other one does not.
-UNORDERED_TYPES = frozenset({"Constant", "Convert", "FakeQuantize", "Parameter", "Result"})
+#: Layers of the structure of a graph, which are not matched by order.
+STRUCTURAL_TYPES = ("Constant", "Parameter", "Result")
+
+
+def is_transparent(layer: Layer) -> bool:
+    """Return whether one model may have a layer where another one does not, with the same values up to rounding."""
+    return layer.type == "Convert" or registry.get_card(layer.type, layer.version).quantizes
+
+
+def _is_ordered(layer: Layer) -> bool:
+    """Return whether both models should have a layer, and not only for the structure of their graphs."""
+    return not is_transparent(layer) and layer.type not in STRUCTURAL_TYPES
 
 
 class Match(NamedTuple):
@@ -99,7 +110,11 @@ def _match_by_order(graph: Graph, reference: Graph, matched: dict[int, Match]) -
     sequences = []
     for g in (graph, reference):
         constants = find_constant_layers(g)
-        layers = [n for n in sort_layers(g) if n.type not in UNORDERED_TYPES and n.id not in constants]
+        layers = [
+            n
+            for n in sort_layers(g)
+            if not is_transparent(n) and n.type not in STRUCTURAL_TYPES and n.id not in constants
+        ]
         sequences.append(layers)
     tokens = [
         [("match", id(layer)) if id(layer) in matched else _describe(layer) for layer in sequences[0]],

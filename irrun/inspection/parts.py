@@ -12,7 +12,7 @@ import numpy as np
 from irrun.element_types import ElementType
 from irrun.inspection.connections import Connections, find_free_ids
 from irrun.inspection.keys import KeyTable
-from irrun.inspection.matching import LayerMatches
+from irrun.inspection.matching import LayerMatches, is_transparent
 from irrun.ir.extract import extract_between
 from irrun.ir.graph import Body, Edge, Graph, Layer, OutputAddress, Port
 from irrun.ir.model import Model
@@ -23,8 +23,6 @@ __all__ = ["Counterpart", "Frame", "Part", "add_probes"]
 
 Array = np.ndarray[Any, Any]
 
-#: Layers that a counterpart may not have. In it, their input stands for their output.
-TRANSPARENT_TYPES = ("FakeQuantize", "Convert")
 #: The name of the layer that passes on the value of a Parameter of a body, so that the value is recorded.
 PROBE = "irrun/parameter/{}"
 
@@ -248,7 +246,7 @@ class Frame:
             if partner is not None:
                 position = [port.id for port in layer.outputs].index(address[1])
                 return (partner.id, partner.outputs[position].id) if position < len(partner.outputs) else None
-            if layer.type not in TRANSPARENT_TYPES or not layer.inputs:
+            if not is_transparent(layer) or not layer.inputs:
                 return None
             source = self._connections.addresses.get((layer.id, layer.inputs[0].id))
             if source is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,7 @@ def _replay(
 
 
 def isolate_layer(
-    model: Model, table: KeyTable, layer: Layer, absorbed: Collection[str] = ()
+    model: Model, table: KeyTable, layer: Layer, is_absorbed: Callable[[Layer], bool] = lambda layer: False
 ) -> tuple[Model, list[str]]:
     """Return a model of one layer and the constants that it depends on.
 
@@ -91,7 +91,7 @@ def isolate_layer(
         model: The model that contains the layer.
         table: The keys of the model.
         layer: The layer, which may be in a body.
-        absorbed: Types of layers that become part of the model where they precede the layer.
+        is_absorbed: Whether a layer becomes part of the model where it precedes the layer.
 
     Returns:
         The model, with one Result per output of the layer; and the keys of the values that became its Parameters,
@@ -109,7 +109,7 @@ def isolate_layer(
             if address is None or address[0] in required:
                 continue
             producer = connections.layers[address[0]]
-            if address[0] in connections.constants or producer.type in absorbed:
+            if address[0] in connections.constants or is_absorbed(producer):
                 required.add(address[0])
                 stack.append(producer)
     free_ids = find_free_ids(graph)

@@ -23,10 +23,6 @@ __all__ = ["Rounding", "RoundingEstimator", "get_basic_rounding", "get_epsilon"]
 
 Array = np.ndarray[Any, Any]
 
-#: Layers whose outputs jump where their inputs do not, so that their error in f64 does not measure rounding.
-DISCONTINUOUS_TYPES = frozenset(
-    {"Ceiling", "FakeQuantize", "FakeConvert", "Floor", "FloorMod", "Mod", "Round", "Sign", "Bucketize"}
-)
 #: Number of elements from which the typical magnitude of an array is estimated.
 SAMPLE = 1 << 16
 
@@ -95,7 +91,11 @@ class RoundingEstimator:
         is_float = [is_float_array(value) for value in outputs]
         if not any(is_float):
             return [EXACT] * len(outputs)
-        exact = None if layer.type in DISCONTINUOUS_TYPES else self._compute(layer, inputs, len(outputs))
+        exact = (
+            None
+            if registry.get_card(layer.type, layer.version).discontinuous
+            else self._compute(layer, inputs, len(outputs))
+        )
         results = []
         for i, value in enumerate(outputs):
             if not is_float[i]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from irrun.element_types import ElementType
 from irrun.ir.graph import Layer
+from irrun.ops._support import registry
 
 __all__ = ["widen_attributes"]
-
-#: Layers whose types are part of the computation: the random numbers and the rounding depend on them.
-KEPT_TYPES = ("FakeConvert", "RandomUniform")
 
 
 def widen_attributes(layer: Layer) -> dict[str, object]:
@@ -17,7 +15,8 @@ def widen_attributes(layer: Layer) -> dict[str, object]:
     Args:
         layer: The layer.
     """
-    if layer.type in KEPT_TYPES:
+    card = registry.get_card(layer.type, layer.version)
+    if card.kind == "random" or card.quantizes:  # the numbers and the rounding depend on the type
         return dict(layer.attributes)
     return {name: "f64" if _is_float_type(name, value) else value for name, value in layer.attributes.items()}
 

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 
-@op("BitwiseAnd", since=13, folding="elementwise", flops=1)
+@op("BitwiseAnd", since=13, kind="elementwise", flops=1)
 @compute_in_native_type
 def bitwise_and_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
@@ -44,7 +44,7 @@ def bitwise_and_13(
     return np.asarray(a & b)
 
 
-@op("BitwiseOr", since=13, folding="elementwise", flops=1)
+@op("BitwiseOr", since=13, kind="elementwise", flops=1)
 @compute_in_native_type
 def bitwise_or_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
@@ -70,7 +70,7 @@ def bitwise_or_13(
     return np.asarray(a | b)
 
 
-@op("BitwiseXor", since=13, folding="elementwise", flops=1)
+@op("BitwiseXor", since=13, kind="elementwise", flops=1)
 @compute_in_native_type
 def bitwise_xor_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
@@ -96,7 +96,7 @@ def bitwise_xor_13(
     return np.asarray(a ^ b)
 
 
-@op("BitwiseLeftShift", since=15, folding="elementwise", flops=1)
+@op("BitwiseLeftShift", since=15, kind="elementwise", flops=1)
 @compute_in_native_type
 def bitwise_left_shift_15(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
@@ -122,7 +122,7 @@ def bitwise_left_shift_15(
     return np.asarray(np.left_shift(a, b))
 
 
-@op("BitwiseRightShift", since=15, folding="elementwise", flops=1)
+@op("BitwiseRightShift", since=15, kind="elementwise", flops=1)
 @compute_in_native_type
 def bitwise_right_shift_15(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
@@ -148,7 +148,7 @@ def bitwise_right_shift_15(
     return np.asarray(np.right_shift(a, b))
 
 
-@op("BitwiseNot", since=13, folding="elementwise", flops=1)
+@op("BitwiseNot", since=13, kind="elementwise", flops=1)
 @compute_in_native_type
 def bitwise_not_13(data: Array) -> Array:
     """Invert all bits; boolean values are negated.

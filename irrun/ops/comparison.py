@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-@op("Equal", since=1, folding="elementwise", flops=1)
+@op("Equal", since=1, kind="elementwise", flops=1)
 @predicate
 def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Return whether `a` equals `b`; NaN is not equal to anything.
@@ -45,7 +45,7 @@ def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
     return np.asarray(a == b)
 
 
-@op("NotEqual", since=1, folding="elementwise", flops=1)
+@op("NotEqual", since=1, kind="elementwise", flops=1)
 @predicate
 def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Return whether `a` differs from `b`; NaN differs from everything.
@@ -69,7 +69,7 @@ def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     return np.asarray(a != b)
 
 
-@op("Less", since=1, folding="elementwise", flops=1)
+@op("Less", since=1, kind="elementwise", flops=1)
 @predicate
 def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Return whether `a` is less than `b`.
@@ -93,7 +93,7 @@ def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_
     return np.asarray(a < b)
 
 
-@op("LessEqual", since=1, folding="elementwise", flops=1)
+@op("LessEqual", since=1, kind="elementwise", flops=1)
 @predicate
 def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Return whether `a` is less than or equal to `b`.
@@ -117,7 +117,7 @@ def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
     return np.asarray(a <= b)
 
 
-@op("Greater", since=1, folding="elementwise", flops=1)
+@op("Greater", since=1, kind="elementwise", flops=1)
 @predicate
 def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Return whether `a` is greater than `b`.
@@ -141,7 +141,7 @@ def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     return np.asarray(a > b)
 
 
-@op("GreaterEqual", since=1, folding="elementwise", flops=1)
+@op("GreaterEqual", since=1, kind="elementwise", flops=1)
 @predicate
 def greater_equal_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
@@ -167,7 +167,7 @@ def greater_equal_1(
     return np.asarray(a >= b)
 
 
-@op("IsFinite", since=10, folding="elementwise", flops=1)
+@op("IsFinite", since=10, kind="elementwise", flops=1)
 @predicate
 def is_finite_10(data: Array) -> Array:
     """Return whether `data` is neither infinite nor NaN.
@@ -184,7 +184,7 @@ def is_finite_10(data: Array) -> Array:
     return np.asarray(np.isfinite(data))
 
 
-@op("IsInf", since=10, folding="elementwise", flops=1)
+@op("IsInf", since=10, kind="elementwise", flops=1)
 @predicate
 def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: bool = True) -> Array:
     """Return whether `data` is infinite.
@@ -208,7 +208,7 @@ def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: boo
     return is_inf
 
 
-@op("IsNaN", since=10, folding="elementwise", flops=1)
+@op("IsNaN", since=10, kind="elementwise", flops=1)
 @predicate
 def is_nan_10(data: Array) -> Array:
     """Return whether `data` is NaN.

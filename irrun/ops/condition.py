@@ -18,7 +18,7 @@ from irrun.ops._support.registry import op
 __all__ = ["bucketize_3", "if_8", "non_zero_3", "select_1"]
 
 
-@op("Bucketize", since=3)
+@op("Bucketize", since=3, kind="elementwise", discontinuous=True)
 def bucketize_3(
     data: Array,
     buckets: Array,
@@ -67,7 +67,7 @@ def _get_comparison_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint64 if np.uint64 in (a, b) else np.int64)
 
 
-@op("NonZero", since=3, flops=count_inputs(1))
+@op("NonZero", since=3, kind="selection", flops=count_inputs(1))
 def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) -> Array:
     """Return the coordinates of the elements that are not zero, in row-major order.
 
@@ -89,7 +89,7 @@ def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
     return np.stack(np.nonzero(upcast(data))).astype(output_type.dtype)
 
 
-@op("Select", since=1, folding="elementwise", flops=0)
+@op("Select", since=1, kind="elementwise", flops=0)
 def select_1(
     cond: Array,
     then: Array,
@@ -131,7 +131,7 @@ def select_1(
         ) from None
 
 
-@op("If", since=8, flops=0)
+@op("If", since=8, kind="control", flops=0)
 def if_8(cond: Array, *inputs: Array, then_body: BodyRunner, else_body: BodyRunner) -> tuple[Array, ...]:
     """Run one of two bodies, depending on a condition.
 

@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 
-@op("LogicalAnd", since=1, folding="elementwise", flops=1)
+@op("LogicalAnd", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
 def logical_and_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
@@ -42,7 +42,7 @@ def logical_and_1(
     return np.asarray(np.logical_and(a, b))
 
 
-@op("LogicalOr", since=1, folding="elementwise", flops=1)
+@op("LogicalOr", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
 def logical_or_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Compute the logical OR of two tensors.
@@ -66,8 +66,8 @@ def logical_or_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
     return np.asarray(np.logical_or(a, b))
 
 
-@op("LogicalXor", since=1, folding="elementwise", flops=1)
-@op("Xor", since=1, folding="elementwise", flops=1)
+@op("LogicalXor", since=1, kind="elementwise", flops=1)
+@op("Xor", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
 def logical_xor_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
@@ -93,7 +93,7 @@ def logical_xor_1(
     return np.asarray(np.logical_xor(a, b))
 
 
-@op("LogicalNot", since=1, folding="elementwise", flops=1)
+@op("LogicalNot", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
 def logical_not_1(data: Array) -> Array:
     """Negate `data`.

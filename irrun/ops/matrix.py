@@ -24,7 +24,7 @@ __all__ = ["einsum_7", "grouped_mat_mul_17", "inverse_14", "mat_mul_1"]
 Label = str
 
 
-@op("MatMul", since=1, flops=count_matmul)
+@op("MatMul", since=1, kind="product", shaped_by=(), channel_axis=1, flops=count_matmul)
 def mat_mul_1(a: Array, b: Array, *, transpose_a: bool = False, transpose_b: bool = False) -> Array:
     """Compute the matrix product of the last two axes; all other axes are broadcast.
 
@@ -68,7 +68,7 @@ def _describe(x: Array, is_transposed: bool) -> str:
     return f"{list(x.shape)}{' transposed' if is_transposed else ''}"
 
 
-@op("GroupedMatMul", since=17, flops=count_matmul)
+@op("GroupedMatMul", since=17, kind="product", flops=count_matmul)
 def grouped_mat_mul_17(mat_a: Array, mat_b: Array, offsets: Array | None = None) -> Array:
     """Compute a matrix product for each group of rows or for each matrix of `mat_a`.
 
@@ -122,7 +122,7 @@ def _count_inverse(call: Call) -> int:
     return 2 * int(call.outputs[0].size) * int(call.outputs[0].shape[-1])
 
 
-@op("Inverse", since=14, flops=_count_inverse)
+@op("Inverse", since=14, kind="product", flops=_count_inverse)
 @compute_in_float32
 def inverse_14(data: Array, *, adjoint: bool = False) -> Array:
     """Compute the inverse of each matrix.
@@ -170,7 +170,7 @@ class _Term(NamedTuple):
     labels: tuple[Label, ...]
 
 
-@op("Einsum", since=7, flops=count_einsum)
+@op("Einsum", since=7, kind="product", shaped_by=(), flops=count_einsum)
 @compute_in_float32
 def einsum_7(*inputs: Array, equation: str) -> Array:
     """Multiply the inputs along labeled axes and sum over the labels that are not in the output.

@@ -31,7 +31,7 @@ I64 = ELEMENT_TYPES["i64"]
 ALL_OUTPUTS = OutputCount(2)
 
 
-@op("MaxPool", since=1, flops=count_taps())
+@op("MaxPool", since=1, kind="window", shaped_by=(), keeps_values=True, flops=count_taps())
 @compute_in_float32
 def max_pool_1(
     data: Array,
@@ -69,8 +69,8 @@ def max_pool_1(
     return _compute_maxima(data, windows)
 
 
-@op("MaxPool", since=14, flops=count_taps())
-@op("MaxPool", since=8, flops=count_taps())
+@op("MaxPool", since=14, kind="window", shaped_by=(), keeps_values=True, flops=count_taps())
+@op("MaxPool", since=8, kind="window", shaped_by=(), keeps_values=True, flops=count_taps())
 @compute_in_float32
 def max_pool_8(
     data: Array,
@@ -125,8 +125,8 @@ def max_pool_8(
     return values, indices.astype(index_element_type.dtype)
 
 
-@op("AvgPool", since=14, flops=count_taps())
-@op("AvgPool", since=1, flops=count_taps())
+@op("AvgPool", since=14, kind="window", shaped_by=(), flops=count_taps())
+@op("AvgPool", since=1, kind="window", shaped_by=(), flops=count_taps())
 def avg_pool_1(
     data: Array,
     *,
@@ -171,7 +171,7 @@ def avg_pool_1(
     )
 
 
-@op("AvgPool", since=16, flops=count_taps())
+@op("AvgPool", since=16, kind="window", shaped_by=(), flops=count_taps())
 @compute_in_float32
 def avg_pool_16(
     data: Array,
@@ -218,7 +218,7 @@ def avg_pool_16(
     return _divide(total, np.array(math.prod(kernel)), data.dtype)
 
 
-@op("AdaptiveAvgPool", since=8, flops=count_inputs(1))
+@op("AdaptiveAvgPool", since=8, kind="window", shaped_by=(1,), flops=count_inputs(1))
 @compute_in_float32
 def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
     """Compute the mean of each window, where the windows are distributed evenly over the spatial axes.
@@ -251,7 +251,7 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
     return _divide(result, size, data.dtype)
 
 
-@op("AdaptiveMaxPool", since=8, flops=count_inputs(1))
+@op("AdaptiveMaxPool", since=8, kind="window", shaped_by=(1,), flops=count_inputs(1))
 @compute_in_float32
 def adaptive_max_pool_8(
     data: Array, output_shape: Array, *, index_element_type: ElementType = I64

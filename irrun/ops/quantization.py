@@ -14,7 +14,7 @@ from irrun.ops._support.registry import op
 __all__ = ["fake_convert_13", "fake_quantize_1"]
 
 
-@op("FakeQuantize", since=1, folding="elementwise", flops=7)
+@op("FakeQuantize", since=1, kind="elementwise", quantizes=True, discontinuous=True, flops=7)
 @compute_in_float32
 def fake_quantize_1(
     data: Array,
@@ -85,7 +85,7 @@ def _quantize(data: Array, in_low: Array, in_range: Array, out_low: Array, out_r
     return result
 
 
-@op("FakeConvert", since=13, folding="elementwise", flops=4)
+@op("FakeConvert", since=13, kind="elementwise", quantizes=True, discontinuous=True, flops=4)
 def fake_convert_13(
     data: Array,
     scale: Array,

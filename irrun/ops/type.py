@@ -30,7 +30,7 @@ PROMOTABLE = frozenset(
 COMMON_FLOATS = {frozenset(("f8e4m3", "f8e5m2")): "f16", frozenset(("bf16", "f16")): "f32"}
 
 
-@op("Convert", since=1, folding="linear", flops=0)
+@op("Convert", since=1, kind="elementwise", flops=0)
 def convert_1(data: Array, *, destination_type: ElementType) -> Array:
     """Convert `data` to another element type.
 
@@ -56,7 +56,7 @@ def convert_1(data: Array, *, destination_type: ElementType) -> Array:
     return convert(data, destination_type)
 
 
-@op("ConvertLike", since=1, folding="linear", flops=0)
+@op("ConvertLike", since=1, kind="elementwise", flops=0)
 def convert_like_1(data: Array, like: Array) -> Array:
     """Convert `data` to the element type of `like`, by the rules of Convert.
 
@@ -76,7 +76,7 @@ def convert_like_1(data: Array, like: Array) -> Array:
     return convert(data, ElementType.of(like.dtype))
 
 
-@op("ConvertPromoteTypes", since=14, folding="linear", flops=0)
+@op("ConvertPromoteTypes", since=14, kind="elementwise", flops=0)
 def convert_promote_types_14(
     input_0: Array,
     input_1: Array,
@@ -165,7 +165,7 @@ def _find_common_integer(
     return u64_target if unsafe else None
 
 
-@op("StringTensorPack", since=15, folding="linear", flops=0)
+@op("StringTensorPack", since=15, kind="movement", folding="linear", flops=0)
 def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
     """Create strings from ranges of UTF-8 text.
 
@@ -200,7 +200,7 @@ def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
     return np.asarray(strings.reshape(begins.shape))
 
 
-@op("StringTensorUnpack", since=15, folding="linear", flops=0)
+@op("StringTensorUnpack", since=15, kind="movement", folding="linear", flops=0)
 def string_tensor_unpack_15(data: Array) -> tuple[Array, Array, Array]:
     """Concatenate all strings, and return the text and the range of each string in it.
 

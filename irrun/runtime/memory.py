@@ -33,28 +33,6 @@ Guard = Callable[[list[Any]], None]
 #: Products of sizes up to this are not checked any further.
 MAX_PRODUCT = 1 << 24
 
-#: Operations besides elementwise ones whose results may be larger than all inputs together, without a check.
-_PRODUCTS = frozenset({"MatMul", "Einsum", "GroupedMatMul", "FullyConnected", "Gemm"})
-#: Operations whose results are views of inputs, or have a size that the kernel checks.
-_VIEWS = frozenset(
-    {
-        "Broadcast",
-        "Gather",
-        "Pad",
-        "Range",
-        "Reshape",
-        "ShapeOf",
-        "Slice",
-        "Split",
-        "Squeeze",
-        "StridedSlice",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-        "VariadicSplit",
-    }
-)
-
 
 def create_guard(program: Program, instruction: Instruction, check: Callable[[Instruction, list[Any]], bool]) -> Any:
     """Return what checks an instruction before it runs, or None if its result is not much larger than its inputs.
@@ -116,8 +94,7 @@ def _make_guard(variables: Sequence[int], factor: int, check: Guard) -> Guard:
 
 
 def _may_multiply(instruction: Instruction) -> bool:
-    operation = instruction.operation
-    return not instruction.bodies and (operation.folding == "elementwise" or operation.type in _PRODUCTS)
+    return not instruction.bodies and instruction.operation.kind in ("elementwise", "product")
 
 
 def estimate_result(instruction: Instruction, inputs: Sequence[Array | None]) -> int:
@@ -135,9 +112,9 @@ def estimate_result(instruction: Instruction, inputs: Sequence[Array | None]) ->
         elements = _count_product(instruction, arrays)
     elif operation.type == "Einsum":
         elements = _count_einsum(instruction.attributes.get("equation", ""), arrays)
-    elif operation.folding == "elementwise":
+    elif operation.kind == "elementwise":
         elements = _count_broadcast(arrays)
-    elif operation.folding == "linear" and operation.type not in _VIEWS:
+    elif operation.folding == "linear" and operation.kind != "view" and not operation.checks_size:
         elements = sum(x.size for x in arrays)
     else:
         return 0

@@ -159,7 +159,7 @@ def find_rule(operation: Operation) -> Rule | None:
         return RULES[operation.type]
     if operation.type in SAME_SHAPE:
         return _keep_first_shape
-    if operation.folding == "elementwise" and operation.type not in NOT_ELEMENTWISE:
+    if operation.kind == "elementwise" and operation.type not in NOT_ELEMENTWISE:
         return _broadcast_operands if operation.type != "Select" else _broadcast_branches
     return None
 
@@ -169,7 +169,7 @@ def fails_for_shapes_only(operation: Operation) -> bool:
     if operation.type in STRICTER_THAN_OPENVINO:
         return False
     is_listed = operation.type in FAIL_FOR_SHAPES_ONLY or operation.type in RULES
-    return is_listed or operation.folding == "elementwise" or operation.type.startswith("Reduce")
+    return is_listed or operation.kind == "elementwise" or operation.type.startswith("Reduce")
 
 
 def _keep_first_shape(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -> Shapes:

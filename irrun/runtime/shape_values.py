@@ -28,80 +28,6 @@ MAX_BYTES, MAX_SHAPES = 32 << 20, 4
 #: With fewer instructions to be saved, programs stay as they are.
 MIN_INSTRUCTIONS = 4
 
-#: Operations, besides elementwise ones, whose output shapes follow from the shapes of their inputs.
-_SHAPED_BY_SHAPES = frozenset(
-    {
-        "AvgPool",
-        "BatchNormInference",
-        "Concat",
-        "Convert",
-        "ConvertLike",
-        "Convolution",
-        "DeformableConvolution",
-        "DepthToSpace",
-        "Einsum",
-        "GRN",
-        "GRUCell",
-        "GRUSequence",
-        "GatherElements",
-        "GridSample",
-        "GroupConvolution",
-        "GroupNormalization",
-        "LRN",
-        "LSTMCell",
-        "LSTMSequence",
-        "MVN",
-        "MatMul",
-        "MaxPool",
-        "NormalizeL2",
-        "ReverseSequence",
-        "Roll",
-        "ScaledDotProductAttention",
-        "ScatterElementsUpdate",
-        "ScatterNDUpdate",
-        "ScatterUpdate",
-        "ShapeOf",
-        "ShuffleChannels",
-        "SpaceToDepth",
-    }
-)
-#: Operations whose output shapes also depend on the values of their inputs from a position on.
-_SHAPED_BY_VALUES = {
-    **dict.fromkeys(
-        (
-            "Broadcast",
-            "Interpolate",
-            "OneHot",
-            "Pad",
-            "ReduceL1",
-            "ReduceL2",
-            "ReduceLogicalAnd",
-            "ReduceLogicalOr",
-            "ReduceMax",
-            "ReduceMean",
-            "ReduceMin",
-            "ReduceProd",
-            "ReduceSum",
-            "Reshape",
-            "Slice",
-            "Split",
-            "Squeeze",
-            "StridedSlice",
-            "Tile",
-            "TopK",
-            "Transpose",
-            "Unsqueeze",
-            "VariadicSplit",
-        ),
-        1,
-    ),
-    "ConvolutionBackpropData": 2,
-    "Gather": 2,
-    "GroupConvolutionBackpropData": 2,
-}
-#: Elementwise in how they are folded, but not in their shapes.
-_NOT_ELEMENTWISE = frozenset({"SegmentMax"})
-
 
 def get_shape_key(arguments: Iterable[Array | None]) -> ShapeKey:
     """Return the shapes and types of the inputs of a run."""
@@ -143,11 +69,10 @@ def _has_known_shape(instruction: Instruction, known_values: set[int], known_sha
     """Return whether the shapes of the inputs of the program determine those of an instruction's outputs."""
     if not known_shapes.issuperset(instruction.inputs):
         return False
-    operation = instruction.operation
-    if operation.type in _SHAPED_BY_VALUES:
-        return known_values.issuperset(instruction.inputs[_SHAPED_BY_VALUES[operation.type] :])
-    is_elementwise = operation.folding == "elementwise" and operation.type not in _NOT_ELEMENTWISE
-    return is_elementwise or operation.type in _SHAPED_BY_SHAPES
+    shaped_by = instruction.operation.shaped_by
+    if shaped_by is None:
+        return False
+    return known_values.issuperset(instruction.inputs[i] for i in shaped_by if i < len(instruction.inputs))
 
 
 class Recording(NamedTuple):

@@ -631,7 +631,7 @@ def test_replayed_layers_keep_their_constants_and_inputs():
     assert len({n.id for n in part.graph.layers}) == 5
     part, keys = isolate_layer(model, KeyTable(model), model.graph.layers[4])
     assert keys == ["a"]
-    part, keys = isolate_layer(model, KeyTable(model), model.graph.layers[5], {"Negative"})
+    part, keys = isolate_layer(model, KeyTable(model), model.graph.layers[5], lambda n: n.type == "Negative")
     assert keys == ["x"]
     assert [n.name for n in part.graph.layers if n.type in ("Negative", "Parameter")] == ["input0", "a"]
     part, keys = isolate_layer(model, KeyTable(model), model.graph.layers[7])

@@ -9,17 +9,23 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
+from irrun.ops._support.card import Card
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
-from irrun.ops._support.flops import Call, Flops
+from irrun.ops._support.flops import Call
 from irrun.shapes import PartialShape, parse_shape
 
-__all__ = ["Attribute", "Folding", "Input", "Operation", "StructuralOperation"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from irrun.ops._support.card import CardFields
+
+__all__ = ["Attribute", "Input", "Operation", "StructuralOperation"]
 
 Array = np.ndarray[Any, Any]
 
@@ -27,14 +33,6 @@ Array = np.ndarray[Any, Any]
 MAX_CACHED_ATTRIBUTES, MAX_CACHED_LAYERS = 20, 256
 #: Largest signed integer of 64 bits.
 MAX_INTEGER = (1 << 63) - 1
-
-#: Whether and how an operation with constant inputs is computed when a model is compiled:
-#:
-#: - "elementwise": at any size. The result has the broadcast shape of the inputs.
-#: - "linear": at any size. The result is no larger than all inputs together, or the kernel checks its size.
-#: - "small": only for small inputs, because the run time or the size of the result may grow faster than the inputs.
-#: - "never": the result may differ between runs with equal inputs.
-Folding = Literal["elementwise", "linear", "small", "never"]
 
 #: Keyword-only parameters of these types are not attributes: the runtime passes them.
 PROVIDED_TYPES = (BodyRunner, OutputCount, State, Variables)
@@ -110,10 +108,11 @@ class Attribute(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Operation:
-    """An operation: a type, a version and its kernel.
+class Operation(Card):
+    """An operation: a type, a version, its kernel and its card.
 
-    The kernel's positional parameters are the input ports, its keyword-only parameters the attributes.
+    The kernel's positional parameters are the input ports, its keyword-only parameters the attributes. What else is
+    true of the operation are the fields of its `Card`.
 
     Attributes:
         type: The type, as in `layer` elements.
@@ -121,9 +120,6 @@ class Operation:
         opset: The name of the opset of an operation outside the numbered ones, else None.
         kernel: The function that computes it.
         category: The category of the specification.
-        folding: Whether and how the operation is folded if its inputs are constant; see `Folding`.
-        flops: The number of arithmetic operations, per element of the first output or as a function of a call; None if
-            there is no such number. See `_support/flops.py`.
     """
 
     type: str
@@ -131,8 +127,6 @@ class Operation:
     opset: str | None
     kernel: Callable[..., Any]
     category: str = ""
-    folding: Folding = "small"
-    flops: Flops = None
 
     def __str__(self) -> str:
         return f"{self.type}-{self.opset or self.since}"
@@ -145,8 +139,7 @@ class Operation:
         since: int | None = None,
         opset: str | None = None,
         category: str = "extension",
-        folding: Folding = "small",
-        flops: Flops = None,
+        **card: Unpack[CardFields],
     ) -> Operation:
         """Declare a function as the kernel of an operation, for `compile_model(..., operations=[...])`.
 
@@ -156,8 +149,7 @@ class Operation:
             since: The first numbered opset that contains this version.
             opset: The name of the opset of an operation outside the numbered ones, such as "extension".
             category: The category of the specification.
-            folding: Whether and how the operation is folded if its inputs are constant; see `Folding`.
-            flops: The number of arithmetic operations; see `irrun.op`.
+            card: What else is true of the operation; see `Card`.
 
         Raises:
             TypeError: Neither or both of `since` and `opset` are passed, `function` is not a function, or one of its
@@ -167,7 +159,7 @@ class Operation:
             raise TypeError("an operation requires either since= or opset=")
         if not inspect.isfunction(function):
             raise TypeError(f"the kernel of {operation_type} must be a function, found {function!r}")
-        return Operation(operation_type, since or 0, opset, function, category, folding, flops)
+        return Operation(operation_type, since or 0, opset, function, category, **card)
 
     @cached_property
     def _parameters(self) -> list[inspect.Parameter]:
@@ -416,7 +408,7 @@ class StructuralOperation(Operation):
         inputs: Sequence[Input] = (),
         attributes: Sequence[Attribute] = (),
     ) -> None:
-        super().__init__(operation_type, since, None, _refuse_to_run, category, "never", 0)
+        super().__init__(operation_type, since, None, _refuse_to_run, category, folding="never", flops=0)
         for name, value in (("summary", summary), ("inputs", tuple(inputs)), ("attributes", tuple(attributes))):
             self.__dict__[name] = value
         self.__dict__["provided"] = {}

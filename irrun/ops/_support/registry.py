@@ -8,13 +8,18 @@ kernels are imported when a model requires them (see `autoload`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from irrun.ops._support.autoload import load_all, load_kernels, load_opset
-from irrun.ops._support.flops import Flops
-from irrun.ops._support.operation import Folding, Operation
+from irrun.ops._support.card import Card
+from irrun.ops._support.operation import Operation
 
-__all__ = ["TYPE_ALIASES", "Registry", "find", "list_operations", "op", "register", "register_resolver"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from irrun.ops._support.card import CardFields
+
+__all__ = ["TYPE_ALIASES", "Registry", "find", "get_card", "list_operations", "op", "register", "register_resolver"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -129,8 +134,7 @@ def op(
     since: int | None = None,
     opset: str | None = None,
     category: str | None = None,
-    folding: Folding = "small",
-    flops: Flops = None,
+    **card: Unpack[CardFields],
 ) -> Callable[[Function], Function]:
     """Register the decorated function as the kernel of an operation, for all models of the process.
 
@@ -151,10 +155,10 @@ def op(
         since: The first numbered opset that contains this version.
         opset: The name of the opset of an operation outside the numbered ones, such as "extension".
         category: The category of the specification; by default that of the module, or "extension".
-        folding: Whether and how the operation is folded if its inputs are constant; see `Folding`. "never" for random
-            and stateful operations.
-        flops: The number of arithmetic operations, two per multiply-add, for `irrun profile`: per element of the first
-            output, or a function of a `Call` with `inputs`, `outputs` and `attributes`; None if it is unknown.
+        card: What else is true of the operation, all of it optional. Most useful are `kind`, such as "elementwise";
+            `folding`, which is "never" for operations whose results differ between runs; and `flops`, the number of
+            arithmetic operations for `irrun profile`: per element of the first output, or a function of a `Call` with
+            `inputs`, `outputs` and `attributes`. See `Card` for the others.
 
     Raises:
         TypeError: Neither or both of `since` and `opset` are passed, the decorated object is not a function, or one of
@@ -173,8 +177,7 @@ def op(
             since=since,
             opset=opset,
             category=category or default_category,
-            folding=folding,
-            flops=flops,
+            **card,
         )
         if not is_builtin:  # irrun's own signatures are checked by a test
             operation.check_signature()
@@ -212,6 +215,16 @@ def find(operation_type: str, version: str, operations: Sequence[Operation] = ()
     """
     registry = Registry(operations, fallback=_registry) if operations else _registry
     return registry.find(operation_type, version)
+
+
+def get_card(operation_type: str, version: str) -> Card:
+    """Return the card of the operation of a layer; an empty one if the operation is unsupported.
+
+    Args:
+        operation_type: The type that the layer states.
+        version: The opset that the layer states.
+    """
+    return _registry.find(operation_type, version) or Card()
 
 
 def list_operations() -> Iterator[Operation]:

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-@op("Relu", since=1, folding="elementwise", flops=1)
+@op("Relu", since=1, kind="elementwise", channel_axis=1, flops=1)
 @compute_in_native_type
 def relu_1(data: Array) -> Array:
     """Replace negative values by zero; NaN is unchanged.
@@ -61,7 +61,7 @@ def relu_1(data: Array) -> Array:
     return np.asarray(np.maximum(data, data.dtype.type(0)))
 
 
-@op("PRelu", since=1, folding="elementwise", flops=2)
+@op("PRelu", since=1, kind="elementwise", channel_axis=1, flops=2)
 @compute_in_native_type
 def p_relu_1(data: Array, slope: Array) -> Array:
     """Multiply negative values by `slope`.
@@ -95,7 +95,7 @@ def p_relu_1(data: Array, slope: Array) -> Array:
     return np.asarray(np.maximum(data, 0) + np.minimum(data, 0) * slope)
 
 
-@op("Clamp", since=1, folding="elementwise", flops=2)
+@op("Clamp", since=1, kind="elementwise", channel_axis=1, flops=2)
 def clamp_1(data: Array, *, min: float, max: float) -> Array:
     """Limit values to [min, max]; NaN is unchanged.
 
@@ -129,7 +129,7 @@ def _round_limits(low: float, high: float, lowest: int, greatest: int) -> tuple[
     return math.ceil(min(max(low, lowest), greatest)), math.floor(min(max(high, lowest), greatest))
 
 
-@op("Elu", since=1, folding="elementwise", flops=3)
+@op("Elu", since=1, kind="elementwise", channel_axis=1, flops=3)
 def elu_1(data: Array, *, alpha: float) -> Array:
     """Replace negative values by `alpha * (exp(data) - 1)`.
 
@@ -159,7 +159,7 @@ def _compute_elu(x: Array, alpha: float, *, single: bool) -> Array:
     return np.maximum(x, 0) + alpha * negative * (x < 0)
 
 
-@op("Selu", since=1, folding="elementwise", flops=4)
+@op("Selu", since=1, kind="elementwise", flops=4)
 def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
     """Compute `lambda * data`, or `lambda * alpha * (exp(data) - 1)` where `data` is negative.
 
@@ -182,7 +182,7 @@ def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
     return apply_in_float64(lambda x: scale * _compute_elu(x, slope, single=single), data)
 
 
-@op("Exp", since=1, folding="elementwise", flops=1)
+@op("Exp", since=1, kind="elementwise", flops=1)
 @compute_in_float64(integers="truncate")
 def exp_1(data: Array) -> Array:
     """Compute e to the power of `data`.
@@ -199,8 +199,8 @@ def exp_1(data: Array) -> Array:
     return np.asarray(np.exp(data))
 
 
-@op("Gelu", since=2, folding="elementwise", flops=5)
-@op("Gelu", since=7, folding="elementwise", flops=5)
+@op("Gelu", since=2, kind="elementwise", channel_axis=1, flops=5)
+@op("Gelu", since=7, kind="elementwise", channel_axis=1, flops=5)
 def gelu_7(data: Array, *, approximation_mode: Literal["ERF", "TANH"] = "ERF") -> Array:
     """Multiply `data` by the probability that a standard normal variable is less.
 
@@ -231,7 +231,7 @@ def _compute_gelu_tanh(x: Array) -> Array:
     return np.asarray(x / (1 + np.exp(-2 * z)))
 
 
-@op("Sigmoid", since=1, folding="elementwise", flops=1)
+@op("Sigmoid", since=1, kind="elementwise", channel_axis=1, flops=1)
 def sigmoid_1(data: Array) -> Array:
     """Compute `1 / (1 + exp(-data))`.
 
@@ -254,7 +254,7 @@ def sigmoid_1(data: Array) -> Array:
     return np.asarray(-signed < 0).astype(data.dtype)
 
 
-@op("Swish", since=4, folding="elementwise", flops=2)
+@op("Swish", since=4, kind="elementwise", channel_axis=1, flops=2)
 @compute_in_float64()
 def swish_4(data: Array, beta: Array | None = None) -> Array:
     """Compute `data * sigmoid(beta * data)`.
@@ -276,7 +276,7 @@ def swish_4(data: Array, beta: Array | None = None) -> Array:
     return np.asarray(data * sigmoid(factor * data))
 
 
-@op("Mish", since=4, folding="elementwise", flops=5)
+@op("Mish", since=4, kind="elementwise", flops=5)
 @compute_in_float64()
 def mish_4(data: Array) -> Array:
     """Compute `data * tanh(log(1 + exp(data)))`.
@@ -300,7 +300,7 @@ def mish_4(data: Array) -> Array:
 ATANH_SERIES = (2.0000000079210207, 0.666663146827188, 0.40024910249062445, 0.27960603229125613, 0.281783327745312)
 
 
-@op("SoftPlus", since=4, folding="elementwise", flops=3)
+@op("SoftPlus", since=4, kind="elementwise", flops=3)
 def soft_plus_4(data: Array) -> Array:
     """Compute `log(1 + exp(data))`.
 
@@ -323,7 +323,7 @@ def _approximate_log1p(x: Array) -> Array:
     return np.asarray(s * evaluate_polynomial(ATANH_SERIES, s * s))
 
 
-@op("SoftSign", since=9, folding="elementwise", flops=3)
+@op("SoftSign", since=9, kind="elementwise", flops=3)
 @compute_in_native_type
 def soft_sign_9(data: Array) -> Array:
     """Compute `data / (1 + |data|)`; infinities become NaN.
@@ -340,7 +340,7 @@ def soft_sign_9(data: Array) -> Array:
     return np.asarray(data / (1 + np.abs(data)))
 
 
-@op("HSigmoid", since=5, folding="elementwise", flops=4)
+@op("HSigmoid", since=5, kind="elementwise", flops=4)
 @compute_in_native_type
 def h_sigmoid_5(data: Array) -> Array:
     """Compute `min(max(data + 3, 0), 6) / 6`.
@@ -357,7 +357,7 @@ def h_sigmoid_5(data: Array) -> Array:
     return np.asarray(np.clip(data + 3, 0, 6) / 6)
 
 
-@op("HSwish", since=4, folding="elementwise", flops=5)
+@op("HSwish", since=4, kind="elementwise", channel_axis=1, flops=5)
 @compute_in_float64()
 def h_swish_4(data: Array) -> Array:
     """Compute `data * min(max(data + 3, 0), 6) / 6`.
@@ -374,7 +374,7 @@ def h_swish_4(data: Array) -> Array:
     return np.asarray(data * np.clip(data + 3, 0, 6) / 6)
 
 
-@op("HardSigmoid", since=1, folding="elementwise", flops=4)
+@op("HardSigmoid", since=1, kind="elementwise", flops=4)
 @compute_in_float64()
 def hard_sigmoid_1(data: Array, alpha: Array, beta: Array) -> Array:
     """Compute `min(max(alpha * data + beta, 0), 1)`; NaN becomes 1, as in the reference implementation.
@@ -397,7 +397,7 @@ def hard_sigmoid_1(data: Array, alpha: Array, beta: Array) -> Array:
     return np.asarray(np.maximum(np.fmin(slope * data + offset, 1), 0))
 
 
-@op("Identity", since=16, folding="elementwise", flops=0)
+@op("Identity", since=16, kind="view", folding="linear", flops=0)
 def identity_16(data: Array) -> Array:
     """Return `data` itself.
 

@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 
-@op("Add", since=1, folding="elementwise", flops=1)
+@op("Add", since=1, kind="elementwise", channel_axis=1, flops=1)
 @compute_in_native_type
 def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Add two tensors; integers wrap.
@@ -55,7 +55,7 @@ def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
     return np.asarray(a + b)
 
 
-@op("Subtract", since=1, folding="elementwise", flops=1)
+@op("Subtract", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
 def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Subtract `b` from `a`; integers wrap.
@@ -79,7 +79,7 @@ def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     return np.asarray(a - b)
 
 
-@op("Multiply", since=1, folding="elementwise", flops=1)
+@op("Multiply", since=1, kind="elementwise", channel_axis=1, flops=1)
 @compute_in_native_type
 def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Multiply two tensors; integers wrap.
@@ -103,7 +103,7 @@ def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     return np.asarray(a * b)
 
 
-@op("Divide", since=1, folding="elementwise", flops=1)
+@op("Divide", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
 def divide_1(
     a: Array,
@@ -140,7 +140,7 @@ def divide_1(
     return _divide_integers(np.floor_divide if m_pythondiv else divide_toward_zero, a, b)
 
 
-@op("Mod", since=1, folding="elementwise", flops=1)
+@op("Mod", since=1, kind="elementwise", discontinuous=True, flops=1)
 @compute_in_native_type
 def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Compute the remainder of division toward zero, which has the sign of `a`.
@@ -169,7 +169,7 @@ def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
     return _divide_integers(np.fmod, a, b)
 
 
-@op("FloorMod", since=1, folding="elementwise", flops=1)
+@op("FloorMod", since=1, kind="elementwise", discontinuous=True, flops=1)
 @compute_in_native_type
 def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Compute the remainder of division rounded down, which has the sign of `b`.
@@ -198,7 +198,7 @@ def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     return _divide_integers(np.mod, a, b)
 
 
-@op("Power", since=1, folding="elementwise", flops=1)
+@op("Power", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
 def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Raise `a` to the power of `b`.
@@ -227,7 +227,7 @@ def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
     return power if a.dtype.kind == "f" else cast_to_integers(power, a.dtype)
 
 
-@op("SquaredDifference", since=1, folding="elementwise", flops=2)
+@op("SquaredDifference", since=1, kind="elementwise", flops=2)
 @compute_in_native_type
 def squared_difference_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
@@ -254,7 +254,7 @@ def squared_difference_1(
     return np.asarray(difference * difference)
 
 
-@op("Maximum", since=1, folding="elementwise", flops=1)
+@op("Maximum", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
 def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Compute the greater of `a` and `b`.
@@ -280,7 +280,7 @@ def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     return _replace_nan(np.asarray(np.maximum(a, b)), a)
 
 
-@op("Minimum", since=1, folding="elementwise", flops=1)
+@op("Minimum", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
 def minimum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Compute the lesser of `a` and `b`.

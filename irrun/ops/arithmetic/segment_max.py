@@ -22,7 +22,7 @@ from irrun.ops._support.registry import op
 __all__ = ["segment_max_16"]
 
 
-@op("SegmentMax", since=16, folding="elementwise", flops=count_inputs(1))
+@op("SegmentMax", since=16, kind="reduction", shaped_by=(1, 2), folding="linear", flops=count_inputs(1))
 def segment_max_16(
     data: Array,
     segment_ids: Array,

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-@op("Acos", since=1, folding="elementwise", flops=1)
+@op("Acos", since=1, kind="elementwise", flops=1)
 @compute_in_float64()
 def acos_1(data: Array) -> Array:
     """Compute the inverse cosine; NaN outside [-1, 1].
@@ -50,7 +50,7 @@ def acos_1(data: Array) -> Array:
     return np.asarray(np.arccos(data))
 
 
-@op("Acosh", since=4, folding="elementwise", flops=1)
+@op("Acosh", since=4, kind="elementwise", flops=1)
 @compute_in_float64()
 def acosh_4(data: Array) -> Array:
     """Compute the inverse hyperbolic cosine; NaN below 1.
@@ -67,7 +67,7 @@ def acosh_4(data: Array) -> Array:
     return np.asarray(np.arccosh(data))
 
 
-@op("Asin", since=1, folding="elementwise", flops=1)
+@op("Asin", since=1, kind="elementwise", flops=1)
 @compute_in_float64(integers="truncate")
 def asin_1(data: Array) -> Array:
     """Compute the inverse sine; NaN outside [-1, 1].
@@ -84,7 +84,7 @@ def asin_1(data: Array) -> Array:
     return np.asarray(np.arcsin(data))
 
 
-@op("Asinh", since=4, folding="elementwise", flops=1)
+@op("Asinh", since=4, kind="elementwise", flops=1)
 @compute_in_float64()
 def asinh_4(data: Array) -> Array:
     """Compute the inverse hyperbolic sine.
@@ -101,7 +101,7 @@ def asinh_4(data: Array) -> Array:
     return np.asarray(np.arcsinh(data))
 
 
-@op("Atan", since=1, folding="elementwise", flops=1)
+@op("Atan", since=1, kind="elementwise", flops=1)
 @compute_in_float64()
 def atan_1(data: Array) -> Array:
     """Compute the inverse tangent.
@@ -118,7 +118,7 @@ def atan_1(data: Array) -> Array:
     return np.asarray(np.arctan(data))
 
 
-@op("Atanh", since=4, folding="elementwise", flops=1)
+@op("Atanh", since=4, kind="elementwise", flops=1)
 def atanh_4(data: Array) -> Array:
     """Compute the inverse hyperbolic tangent; NaN outside [-1, 1].
 
@@ -141,7 +141,7 @@ def atanh_4(data: Array) -> Array:
     return np.asarray(limits[np.sign(to_native(data)).astype(np.int8) + 1])
 
 
-@op("Cos", since=1, folding="elementwise", flops=1)
+@op("Cos", since=1, kind="elementwise", flops=1)
 @compute_in_float64(only_integers=True)
 def cos_1(data: Array) -> Array:
     """Compute the cosine of angles in radians.
@@ -158,7 +158,7 @@ def cos_1(data: Array) -> Array:
     return np.asarray(np.cos(data))
 
 
-@op("Cosh", since=1, folding="elementwise", flops=1)
+@op("Cosh", since=1, kind="elementwise", flops=1)
 @compute_in_float64()
 def cosh_1(data: Array) -> Array:
     """Compute the hyperbolic cosine.
@@ -175,7 +175,7 @@ def cosh_1(data: Array) -> Array:
     return np.asarray(np.cosh(data))
 
 
-@op("Sin", since=1, folding="elementwise", flops=1)
+@op("Sin", since=1, kind="elementwise", flops=1)
 @compute_in_float64(integers="truncate", only_integers=True)
 def sin_1(data: Array) -> Array:
     """Compute the sine of angles in radians.
@@ -192,7 +192,7 @@ def sin_1(data: Array) -> Array:
     return np.asarray(np.sin(data))
 
 
-@op("Sinh", since=1, folding="elementwise", flops=1)
+@op("Sinh", since=1, kind="elementwise", flops=1)
 @compute_in_float64()
 def sinh_1(data: Array) -> Array:
     """Compute the hyperbolic sine.
@@ -209,7 +209,7 @@ def sinh_1(data: Array) -> Array:
     return np.asarray(np.sinh(data))
 
 
-@op("Tan", since=1, folding="elementwise", flops=1)
+@op("Tan", since=1, kind="elementwise", flops=1)
 @compute_in_float64()
 def tan_1(data: Array) -> Array:
     """Compute the tangent of angles in radians.
@@ -226,7 +226,7 @@ def tan_1(data: Array) -> Array:
     return np.asarray(np.tan(data))
 
 
-@op("Tanh", since=1, folding="elementwise", flops=1)
+@op("Tanh", since=1, kind="elementwise", channel_axis=1, flops=1)
 @compute_in_float64()
 def tanh_1(data: Array) -> Array:
     """Compute the hyperbolic tangent.

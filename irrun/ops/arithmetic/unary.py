@@ -47,7 +47,7 @@ def _round_floats(kernel: Kernel) -> Kernel:
     return wrapper
 
 
-@op("Abs", since=1, folding="elementwise", flops=1)
+@op("Abs", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
 def abs_1(data: Array) -> Array:
     """Compute the absolute value; the lowest integer is unchanged.
@@ -64,7 +64,7 @@ def abs_1(data: Array) -> Array:
     return np.asarray(np.abs(data))
 
 
-@op("Negative", since=1, folding="elementwise", flops=1)
+@op("Negative", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
 def negative_1(data: Array) -> Array:
     """Negate `data`; integers wrap.
@@ -81,7 +81,7 @@ def negative_1(data: Array) -> Array:
     return np.asarray(np.negative(data))
 
 
-@op("Sign", since=1, folding="elementwise", flops=1)
+@op("Sign", since=1, kind="elementwise", discontinuous=True, flops=1)
 @compute_in_native_type
 def sign_1(data: Array) -> Array:
     """Return 1 for positive values, -1 for negative values, 0 for zero and NaN for NaN.
@@ -98,7 +98,7 @@ def sign_1(data: Array) -> Array:
     return np.asarray(np.sign(data))
 
 
-@op("Ceiling", since=1, folding="elementwise", flops=1)
+@op("Ceiling", since=1, kind="elementwise", discontinuous=True, flops=1)
 @_round_floats
 def ceiling_1(data: Array) -> Array:
     """Round up to an integer.
@@ -115,7 +115,7 @@ def ceiling_1(data: Array) -> Array:
     return np.asarray(np.ceil(data))
 
 
-@op("Floor", since=1, folding="elementwise", flops=1)
+@op("Floor", since=1, kind="elementwise", discontinuous=True, flops=1)
 @_round_floats
 def floor_1(data: Array) -> Array:
     """Round down to an integer.
@@ -132,7 +132,7 @@ def floor_1(data: Array) -> Array:
     return np.asarray(np.floor(data))
 
 
-@op("Round", since=5, folding="elementwise", flops=1)
+@op("Round", since=5, kind="elementwise", discontinuous=True, flops=1)
 @_round_floats
 def round_5(data: Array, *, mode: Literal["half_to_even", "half_away_from_zero"] = "half_to_even") -> Array:
     """Round to the nearest integer.
@@ -150,7 +150,7 @@ def round_5(data: Array, *, mode: Literal["half_to_even", "half_away_from_zero"]
     return np.asarray(np.rint(data)) if mode == "half_to_even" else round_half_away(data)
 
 
-@op("Sqrt", since=1, folding="elementwise", flops=1)
+@op("Sqrt", since=1, kind="elementwise", flops=1)
 @compute_in_float64(only_integers=True)
 def sqrt_1(data: Array) -> Array:
     """Compute the square root; NaN below zero.
@@ -167,7 +167,7 @@ def sqrt_1(data: Array) -> Array:
     return np.asarray(np.sqrt(data))
 
 
-@op("Log", since=1, folding="elementwise", flops=1)
+@op("Log", since=1, kind="elementwise", flops=1)
 @compute_in_float64(integers="truncate")
 def log_1(data: Array) -> Array:
     """Compute the natural logarithm; minus infinity at zero, NaN below.
@@ -184,7 +184,7 @@ def log_1(data: Array) -> Array:
     return np.asarray(np.log(data))
 
 
-@op("Erf", since=1, folding="elementwise", flops=1)
+@op("Erf", since=1, kind="elementwise", flops=1)
 def erf_1(data: Array) -> Array:
     """Compute the error function.
 
@@ -200,7 +200,7 @@ def erf_1(data: Array) -> Array:
     return apply_in_float64(partial(erf, single=data.dtype != np.float64), data)
 
 
-@op("ErfInv", since=17, folding="elementwise", flops=1)
+@op("ErfInv", since=17, kind="elementwise", flops=1)
 @compute_in_float64()
 def erf_inv_17(data: Array) -> Array:
     """Compute the inverse of the error function; infinite at 1 and -1, NaN beyond.

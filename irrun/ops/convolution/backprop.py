@@ -21,7 +21,14 @@ __all__ = ["convolution_backprop_data_1", "group_convolution_backprop_data_1"]
 BLOCK_SIZE = 1 << 18
 
 
-@op("ConvolutionBackpropData", since=1, flops=count_transposed_convolution())
+@op(
+    "ConvolutionBackpropData",
+    since=1,
+    kind="window",
+    shaped_by=(2,),
+    channel_axis=1,
+    flops=count_transposed_convolution(),
+)
 def convolution_backprop_data_1(
     data: Array,
     filters: Array,
@@ -73,7 +80,13 @@ def convolution_backprop_data_1(
     )
 
 
-@op("GroupConvolutionBackpropData", since=1, flops=count_transposed_convolution(leading=2))
+@op(
+    "GroupConvolutionBackpropData",
+    since=1,
+    kind="window",
+    shaped_by=(2,),
+    flops=count_transposed_convolution(leading=2),
+)
 @compute_in_float32
 def group_convolution_backprop_data_1(
     data: Array,

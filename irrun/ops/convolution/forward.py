@@ -14,7 +14,7 @@ from irrun.ops._support.windows import AutoPad, create_windows
 __all__ = ["convolution_1", "group_convolution_1"]
 
 
-@op("Convolution", since=1, flops=count_convolution())
+@op("Convolution", since=1, kind="window", shaped_by=(), channel_axis=1, flops=count_convolution())
 @compute_in_float32
 def convolution_1(
     data: Array,
@@ -52,7 +52,7 @@ def convolution_1(
     return convolve(data, filters[np.newaxis], windows)
 
 
-@op("GroupConvolution", since=1, flops=count_convolution(leading=2))
+@op("GroupConvolution", since=1, kind="window", shaped_by=(), channel_axis=1, flops=count_convolution(leading=2))
 @compute_in_float32
 def group_convolution_1(
     data: Array,

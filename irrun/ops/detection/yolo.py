@@ -79,7 +79,7 @@ def region_yolo_1(
     return np.asarray(result.reshape(*shape[:first], math.prod(shape[first : last + 1]), *shape[last + 1 :]))
 
 
-@op("ReorgYolo", since=2, flops=0)
+@op("ReorgYolo", since=2, kind="movement", flops=0)
 def reorg_yolo_2(data: Array, *, stride: list[int]) -> Array:
     """Move blocks of pixels to channels, in the order of the original implementation of YOLO.
 

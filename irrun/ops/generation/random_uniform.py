@@ -21,7 +21,7 @@ __all__ = ["random_uniform_8"]
 POSITION = "position"
 
 
-@op("RandomUniform", since=8, folding="never")
+@op("RandomUniform", since=8, kind="random")
 def random_uniform_8(
     shape: Array,
     minval: Array,

@@ -21,7 +21,7 @@ __all__ = ["loop_5", "tensor_iterator_1"]
 ARRAY_OVERHEAD = 120
 
 
-@op("TensorIterator", since=1, flops=0)
+@op("TensorIterator", since=1, kind="control", flops=0)
 def tensor_iterator_1(*inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
     """Run a body once for each slice of its inputs.
 
@@ -52,7 +52,7 @@ def tensor_iterator_1(*inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
     return _run_iterations(inputs, body, slicers, counts.pop() if counts else get_count_from_outputs(body))
 
 
-@op("Loop", since=5, flops=0)
+@op("Loop", since=5, kind="control", flops=0)
 def loop_5(trip_count: Array, execution_condition: Array, *inputs: Array, body: BodyRunner) -> tuple[Array, ...]:
     """Run a body a number of times, or while a condition is true.
 

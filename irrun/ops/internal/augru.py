@@ -20,7 +20,7 @@ from irrun.ops._support.registry import op
 __all__ = ["augru_cell", "augru_sequence"]
 
 
-@op("AUGRUCell", opset="ie_internal_opset", flops=count_recurrent(gates=3, pointwise=13, weights=2))
+@op("AUGRUCell", opset="ie_internal_opset", kind="recurrent", flops=count_recurrent(gates=3, pointwise=13, weights=2))
 @compute_in_float32
 def augru_cell(
     X: Array,
@@ -72,7 +72,12 @@ def augru_cell(
     return H
 
 
-@op("AUGRUSequence", opset="ie_internal_opset", flops=count_recurrent(gates=3, pointwise=13, weights=3))
+@op(
+    "AUGRUSequence",
+    opset="ie_internal_opset",
+    kind="recurrent",
+    flops=count_recurrent(gates=3, pointwise=13, weights=3),
+)
 @compute_in_float32
 def augru_sequence(
     X: Array,

@@ -12,7 +12,7 @@ from irrun.ops._support.registry import op
 __all__ = ["sparse_fill_empty_rows_legacy"]
 
 
-@op("SparseFillEmptyRows", opset="legacy", flops=0)
+@op("SparseFillEmptyRows", opset="legacy", kind="selection", shaped_by=(0, 1, 2), flops=0)
 def sparse_fill_empty_rows_legacy(
     indices: Array, values: Array, dense_shape: Array, default_value: Array, *, count: int
 ) -> tuple[Array, Array, Array]:

@@ -19,7 +19,7 @@ from irrun.ops.sort.non_max_suppression import nms_rotated_13, non_max_suppressi
 __all__ = ["matrix_nms_static", "multiclass_nms_static", "non_max_suppression_ie_internal"]
 
 
-@op("NonMaxSuppressionIEInternal", opset="ie_internal_opset")
+@op("NonMaxSuppressionIEInternal", opset="ie_internal_opset", kind="selection")
 def non_max_suppression_ie_internal(
     boxes: Array,
     scores: Array,
@@ -84,7 +84,7 @@ def non_max_suppression_ie_internal(
     )
 
 
-@op("MatrixNms", opset="ie_internal_opset")
+@op("MatrixNms", opset="ie_internal_opset", kind="selection")
 def matrix_nms_static(
     boxes: Array,
     scores: Array,
@@ -147,8 +147,8 @@ def matrix_nms_static(
     )
 
 
-@op("MulticlassNms", opset="ie_internal_opset")
-@op("MulticlassNmsIEInternal", opset="ie_internal_opset")
+@op("MulticlassNms", opset="ie_internal_opset", kind="selection")
+@op("MulticlassNmsIEInternal", opset="ie_internal_opset", kind="selection")
 def multiclass_nms_static(
     boxes: Array,
     scores: Array,

@@ -16,7 +16,7 @@ from irrun.ops._support.registry import op
 __all__ = ["gather_1", "gather_7", "gather_elements_6", "gather_nd_5", "gather_nd_8"]
 
 
-@op("Gather", since=1, folding="linear", flops=0)
+@op("Gather", since=1, kind="movement", shaped_by=(2,), checks_size=True, folding="linear", flops=0)
 def gather_1(data: Array, indices: Array, axis: Array) -> Array:
     """Take slices of `data` along `axis`.
 
@@ -40,8 +40,8 @@ def gather_1(data: Array, indices: Array, axis: Array) -> Array:
     return gather_7(data, indices, axis)
 
 
-@op("Gather", since=8, folding="linear", flops=0)
-@op("Gather", since=7, folding="linear", flops=0)
+@op("Gather", since=8, kind="movement", shaped_by=(2,), checks_size=True, folding="linear", flops=0)
+@op("Gather", since=7, kind="movement", shaped_by=(2,), checks_size=True, folding="linear", flops=0)
 def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -> Array:
     """Take slices of `data` along `axis`, separately for each batch.
 
@@ -99,7 +99,7 @@ def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -
     return np.reshape(result, shape)
 
 
-@op("GatherElements", since=6, flops=0)
+@op("GatherElements", since=6, kind="movement", shaped_by=(), flops=0)
 def gather_elements_6(data: Array, indices: Array, *, axis: int) -> Array:
     """Take one element of `data` for each element of `indices`, which replaces its coordinate along `axis`.
 
@@ -125,7 +125,7 @@ def gather_elements_6(data: Array, indices: Array, *, axis: int) -> Array:
     return np.take_along_axis(data, normalize_indices(indices, data.shape[axis]), axis=axis)
 
 
-@op("GatherND", since=8, flops=0)
+@op("GatherND", since=8, kind="movement", flops=0)
 def gather_nd_8(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     """Take elements or slices of `data` at coordinates, separately for each batch.
 
@@ -181,7 +181,7 @@ def _broadcast_batches(data: Array, indices: Array, batch_dims: int) -> tuple[Ar
     return np.broadcast_to(data, shapes[0]), np.broadcast_to(indices, shapes[1])
 
 
-@op("GatherND", since=5, flops=0)
+@op("GatherND", since=5, kind="movement", flops=0)
 def gather_nd_5(data: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     """Take elements or slices of `data` at coordinates, and flatten the batch dimensions of the result.
 

@@ -14,7 +14,7 @@ from irrun.ops._support.registry import op
 __all__ = ["tile_1"]
 
 
-@op("Tile", since=1, folding="linear", flops=0)
+@op("Tile", since=1, kind="movement", shaped_by=(1,), keeps_values=True, checks_size=True, folding="linear", flops=0)
 def tile_1(data: Array, repeats: Array) -> Array:
     """Repeat `data` along each axis.
 

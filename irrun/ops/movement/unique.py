@@ -12,7 +12,7 @@ from irrun.ops._support.registry import op
 __all__ = ["unique_10"]
 
 
-@op("Unique", since=10)
+@op("Unique", since=10, kind="selection")
 def unique_10(
     data: Array,
     axis: Array | None = None,

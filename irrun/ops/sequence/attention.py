@@ -14,7 +14,7 @@ from irrun.ops._support.registry import op
 __all__ = ["scaled_dot_product_attention_13"]
 
 
-@op("ScaledDotProductAttention", since=13, flops=count_attention)
+@op("ScaledDotProductAttention", since=13, kind="product", shaped_by=(), flops=count_attention)
 @compute_in_float32
 def scaled_dot_product_attention_13(
     query: Array,

@@ -24,7 +24,7 @@ from irrun.ops._support.registry import op
 __all__ = ["gru_cell_3", "lstm_cell_1", "lstm_cell_4", "rnn_cell_1"]
 
 
-@op("RNNCell", since=1, flops=count_recurrent(gates=1, pointwise=2, weights=2))
+@op("RNNCell", since=1, kind="recurrent", shaped_by=(), flops=count_recurrent(gates=1, pointwise=2, weights=2))
 @compute_in_float32
 def rnn_cell_1(
     X: Array,
@@ -71,7 +71,7 @@ def rnn_cell_1(
     return H
 
 
-@op("GRUCell", since=3, flops=count_recurrent(gates=3, pointwise=11, weights=2))
+@op("GRUCell", since=3, kind="recurrent", shaped_by=(), flops=count_recurrent(gates=3, pointwise=11, weights=2))
 @compute_in_float32
 def gru_cell_3(
     X: Array,
@@ -124,7 +124,7 @@ def gru_cell_3(
     return H
 
 
-@op("LSTMCell", since=1, flops=count_recurrent(gates=4, pointwise=13, weights=3))
+@op("LSTMCell", since=1, kind="recurrent", shaped_by=(), flops=count_recurrent(gates=4, pointwise=13, weights=3))
 @compute_in_float32
 def lstm_cell_1(
     X: Array,
@@ -185,7 +185,7 @@ def lstm_cell_1(
     return H, C
 
 
-@op("LSTMCell", since=4, flops=count_recurrent(gates=4, pointwise=13, weights=3))
+@op("LSTMCell", since=4, kind="recurrent", shaped_by=(), flops=count_recurrent(gates=4, pointwise=13, weights=3))
 def lstm_cell_4(
     X: Array,
     initial_hidden_state: Array,

@@ -14,7 +14,7 @@ from irrun.ops._support.registry import op
 __all__ = ["ctc_greedy_decoder_1", "ctc_greedy_decoder_seq_len_6", "ctc_loss_4"]
 
 
-@op("CTCGreedyDecoder", since=1)
+@op("CTCGreedyDecoder", since=1, kind="selection")
 @compute_in_float32
 def ctc_greedy_decoder_1(data: Array, sequence_mask: Array, *, ctc_merge_repeated: bool = True) -> Array:
     """Decode the most probable class of each time step, without blanks.
@@ -42,7 +42,7 @@ def ctc_greedy_decoder_1(data: Array, sequence_mask: Array, *, ctc_merge_repeate
     return classes[:, :, None, None].astype(data.dtype)
 
 
-@op("CTCGreedyDecoderSeqLen", since=6)
+@op("CTCGreedyDecoderSeqLen", since=6, kind="selection")
 @compute_in_float32
 def ctc_greedy_decoder_seq_len_6(
     data: Array,

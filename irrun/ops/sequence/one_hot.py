@@ -15,7 +15,7 @@ from irrun.ops._support.registry import op
 __all__ = ["one_hot_1", "one_hot_16"]
 
 
-@op("OneHot", since=1, flops=0)
+@op("OneHot", since=1, kind="movement", shaped_by=(1,), flops=0)
 def one_hot_1(indices: Array, depth: Array, on_value: Array, off_value: Array, *, axis: int) -> Array:
     """Encode each index as a vector along a new axis.
 
@@ -39,7 +39,7 @@ def one_hot_1(indices: Array, depth: Array, on_value: Array, off_value: Array, *
     return one_hot_16(indices, depth, on_value, off_value, axis=axis)
 
 
-@op("OneHot", since=16, flops=0)
+@op("OneHot", since=16, kind="movement", shaped_by=(1,), flops=0)
 def one_hot_16(
     indices: Array,
     depth: Array,

@@ -30,7 +30,14 @@ __all__ = ["gru_sequence_5", "lstm_sequence_5", "rnn_sequence_5"]
 WeightsFormat = Literal["fico", "icof", "ifco", "ifoc", "iofc"]
 
 
-@op("RNNSequence", since=5, flops=count_recurrent(gates=1, pointwise=2, weights=3))
+@op(
+    "RNNSequence",
+    since=5,
+    kind="recurrent",
+    shaped_by=(),
+    lengths=2,
+    flops=count_recurrent(gates=1, pointwise=2, weights=3),
+)
 @compute_in_float32
 def rnn_sequence_5(
     X: Array,
@@ -80,7 +87,14 @@ def rnn_sequence_5(
     return run_sequence(X, states, sequence_lengths, W, B, direction=direction, gates=1, steps=steps)
 
 
-@op("GRUSequence", since=5, flops=count_recurrent(gates=3, pointwise=11, weights=3))
+@op(
+    "GRUSequence",
+    since=5,
+    kind="recurrent",
+    shaped_by=(),
+    lengths=2,
+    flops=count_recurrent(gates=3, pointwise=11, weights=3),
+)
 @compute_in_float32
 def gru_sequence_5(
     X: Array,
@@ -141,7 +155,14 @@ def gru_sequence_5(
     )
 
 
-@op("LSTMSequence", since=5, flops=count_recurrent(gates=4, pointwise=13, weights=4))
+@op(
+    "LSTMSequence",
+    since=5,
+    kind="recurrent",
+    shaped_by=(),
+    lengths=3,
+    flops=count_recurrent(gates=4, pointwise=13, weights=4),
+)
 @compute_in_float32
 def lstm_sequence_5(
     X: Array,

@@ -246,7 +246,7 @@ def _estimate_output_size(instruction: Instruction, inputs: list[Array]) -> int:
         elements = math.prod(np.broadcast_shapes(*(x.shape for x in inputs)))
     except ValueError:
         elements = 0
-    if not elements or instruction.operation.folding != "elementwise":
+    if not elements or instruction.operation.kind != "elementwise":
         elements = max(elements, sum(x.size for x in inputs))
     widths = [4 if is_low_precision(x.dtype) else x.itemsize for x in inputs]
     widths += [p.element_type.dtype.itemsize for p in instruction.layer.outputs if p.element_type is not None]

@@ -37,14 +37,6 @@ __all__ = ["use_quantized_kernels"]
 
 Array = np.ndarray[Any, Any]
 
-#: Operations whose results are values of their inputs.
-SELECTIONS = frozenset(
-    (
-        *("Concat", "DepthToSpace", "MaxPool", "Reshape", "ShuffleChannels", "Slice", "SpaceToDepth", "Split"),
-        *("Squeeze", "StridedSlice", "Transpose", "Unsqueeze", "VariadicSplit"),
-    )
-)
-
 
 @dataclass(frozen=True)
 class _Quantization:
@@ -121,7 +113,7 @@ def _find_formats(c: Compilation) -> dict[int, _Quantization]:
     """Return the quantizations by the slots of their values."""
     formats: dict[int, _Quantization] = {}
     for number, instruction in enumerate(c.instructions):
-        if instruction.operation.type in SELECTIONS and c.is_replaceable(number):
+        if instruction.operation.keeps_values and c.is_replaceable(number):
             formats.update(_find_selections(c, number, formats))
             continue
         if str(instruction.operation) != "FakeQuantize-1" or not c.is_replaceable(number):

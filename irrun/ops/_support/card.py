@@ -1,0 +1,119 @@
+"""The card of an operation: what is true of it, stated once beside its definition.
+
+Everything else asks the card: shape inference, estimates of memory, loops that are computed at once, fusion, constant
+folding, profiles and inspections. Tests compare cards with what kernels do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from irrun.ops._support.flops import Flops
+
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    class CardFields(TypedDict, total=False):
+        """The fields of a card as keyword arguments."""
+
+        kind: Kind
+        folding: Folding
+        flops: Flops
+        shaped_by: tuple[int, ...] | None
+        discontinuous: bool
+        quantizes: bool
+        channel_axis: int | None
+        keeps_values: bool
+        lengths: int | None
+        checks_size: bool
+
+
+__all__ = ["Card", "Folding", "Kind"]
+
+#: What an operation does:
+#:
+#: - "elementwise": each element of a result depends on one element of each input. Inputs may broadcast.
+#: - "rowwise": results have the shape of the first input; elements depend on those along some axes.
+#: - "view": the result is a view of the first input. The kernel copies nothing, or only where no view exists.
+#: - "movement": elements of the results are elements of the inputs, or a constant.
+#: - "reduction": axes are reduced, or elements are added up by an index.
+#: - "product": sums of products over an axis that two inputs share.
+#: - "window": results depend on windows of the spatial axes.
+#: - "recurrent": cells, and sequences of them.
+#: - "control": runs bodies.
+#: - "state": reads or writes a variable.
+#: - "random": depends on random numbers.
+#: - "selection": the values of the data determine which elements are in the result, and often how many.
+#: - "generation": results depend on shapes and parameters only.
+Kind = Literal[
+    "elementwise",
+    "rowwise",
+    "view",
+    "movement",
+    "reduction",
+    "product",
+    "window",
+    "recurrent",
+    "control",
+    "state",
+    "random",
+    "selection",
+    "generation",
+    "other",
+]
+
+#: Whether and how an operation with constant inputs is computed when a model is compiled:
+#:
+#: - "linear": at any size. The result is no larger than all inputs together or their broadcast shape, or the kernel
+#:   checks its size.
+#: - "small": only for small inputs, because the run time or the size of the result may grow faster than the inputs.
+#: - "never": the result may differ between runs with equal inputs.
+Folding = Literal["linear", "small", "never"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Card:
+    """What is true of an operation.
+
+    Attributes:
+        kind: What it does; see `Kind`.
+        folding: Whether and how it is folded if its inputs are constant; see `Folding`. The default is "linear" for
+            elementwise operations, "never" for random ones, and "small" for all others.
+        flops: The number of arithmetic operations, two per multiply-add: per element of the first output, or as a
+            function of a call (see `flops.py`); None if there is no such number.
+        shaped_by: The inputs whose values determine the shapes of the outputs, besides the shapes of all inputs. None
+            if it is unknown, or if the shapes depend on the data. The default is () for elementwise and rowwise
+            operations.
+        discontinuous: Whether results jump where inputs do not, so that a small error may become a large one.
+        quantizes: Whether the operation rounds values to those of a quantized type, and is not part of the
+            floating-point model.
+        channel_axis: The axis of the first output whose elements are channels, where each channel should carry
+            information; None for operations without channels.
+        keeps_values: Whether each element of the first output is an element of the inputs that are no parameters, which
+            is the default for views. A window outside of the data gives the lowest number of the type.
+        lengths: The input with the lengths of sequences, after which the first output is undefined in OpenVINO; None
+            for operations without lengths.
+        checks_size: Whether the kernel checks the size of its result by `check_allocation`.
+    """
+
+    kind: Kind = "other"
+    folding: Folding = "small"
+    flops: Flops = None
+    shaped_by: tuple[int, ...] | None = None
+    discontinuous: bool = False
+    quantizes: bool = False
+    channel_axis: int | None = None
+    keeps_values: bool = False
+    lengths: int | None = None
+    checks_size: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind in ("elementwise", "rowwise") and self.shaped_by is None:
+            object.__setattr__(self, "shaped_by", ())
+        if self.kind == "elementwise" and self.folding == "small":
+            object.__setattr__(self, "folding", "linear")
+        if self.kind == "view":
+            object.__setattr__(self, "keeps_values", True)
+        if self.kind == "random":
+            object.__setattr__(self, "folding", "never")

@@ -1,0 +1,152 @@
+"""Tests that cards state what kernels do, on the cases that are compared with OpenVINO."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("openvino")
+
+from conformance.harness import GENERATORS, list_cases, load_generators
+
+from irrun.ops._support import registry
+from irrun.ops._support.autoload import load_all
+from irrun.ops._support.context import OutputCount
+
+load_generators()
+load_all()
+OPERATIONS = [o for o in registry.list_operations() if (o.type, o.since) in GENERATORS and not o.opset]
+#: Cases per operation, from all over its list.
+SAMPLE = 6
+
+
+def call(operation, inputs, attributes):
+    """Return the outputs of the kernel as a list."""
+    provided = {name: OutputCount(8) for name, kind in operation.provided.items() if kind is OutputCount}
+    with np.errstate(all="ignore"):
+        result = operation.kernel(*inputs, **operation.bind(attributes), **provided)
+    return list(result) if isinstance(result, tuple | list) else [result]
+
+
+def list_calls(operation):
+    """Return cases as calls of the kernel: inputs, attributes and outputs; those that build a model are left out."""
+    cases = [c for c in list_cases(operation.type, operation.since) if c.build is None and c.opset is None]
+    calls = []
+    for case in cases[:: max(1, len(cases) // SAMPLE)]:
+        inputs = [None if x is None else np.asarray(x) for x in case.inputs]
+        calls.append((inputs, case.attributes, call(operation, inputs, case.attributes)))
+    return calls
+
+
+def select(**fields):
+    """Return the operations whose cards have some values, as parameters of a test."""
+    chosen = [o for o in OPERATIONS if all(getattr(o, name) == value for name, value in fields.items())]
+    assert chosen
+    return pytest.mark.parametrize("operation", chosen, ids=str)
+
+
+def get_bytes(array):
+    """Return the bits of each element, as rows."""
+    if array.dtype == object:
+        array = np.array([repr(v) for v in array.reshape(-1)], "S64")
+    return np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8).reshape(array.size, array.itemsize)
+
+
+@select(kind="view")
+def test_views_share_the_memory_of_the_first_input(operation):
+    shared = [
+        np.shares_memory(y, x[0])
+        for x, _, outputs in list_calls(operation)
+        for y in outputs
+        if y.size and y.dtype != object
+    ]
+    assert any(shared)
+
+
+@select(kind="elementwise")
+def test_elements_depend_on_one_element_of_the_first_input(operation):
+    checked = 0
+    for inputs, attributes, (before, *_) in list_calls(operation):
+        x = inputs[0]
+        if x.size < 2 or not before.size or before.dtype == object:
+            continue
+        changed = x.copy()
+        changed.reshape(-1)[0] = changed.reshape(-1)[-1]
+        after = call(operation, [changed, *inputs[1:]], attributes)[0]
+        assert after.shape == before.shape
+        count = int((get_bytes(after) != get_bytes(before)).any(axis=1).sum())
+        assert count <= max(1, before.size // x.size)
+        checked += 1
+    assert checked
+
+
+@select(kind="rowwise")
+def test_rowwise_results_have_the_shape_of_the_first_input(operation):
+    calls = list_calls(operation)
+    assert calls
+    for inputs, _, outputs in calls:
+        assert outputs[0].shape == inputs[0].shape
+
+
+@select(keeps_values=True)
+def test_values_are_kept(operation):
+    for inputs, _, outputs in list_calls(operation):
+        shaping = set(operation.shaped_by or ())
+        known = {
+            bytes(row)
+            for i, x in enumerate(inputs)
+            if x is not None and i not in shaping and x.dtype == outputs[0].dtype
+            for row in get_bytes(x)
+        }
+        if operation.kind == "window" and outputs[0].dtype.kind == "f":  # of windows outside of the data
+            known.add(np.finfo(outputs[0].dtype).min.tobytes())
+        assert {bytes(row) for row in get_bytes(outputs[0])} <= known
+
+
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.shaped_by is not None], ids=str)
+def test_other_inputs_do_not_determine_shapes(operation):
+    """Floating-point inputs are replaced by ones, except those that the card names."""
+    for inputs, attributes, outputs in list_calls(operation):
+        others = [
+            np.ones_like(x) if x is not None and i not in operation.shaped_by and x.dtype.kind == "f" else x
+            for i, x in enumerate(inputs)
+        ]
+        assert [y.shape for y in call(operation, others, attributes)] == [y.shape for y in outputs]
+
+
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.shaped_by], ids=str)
+def test_named_inputs_exist(operation):
+    assert max(operation.shaped_by) < len(operation.inputs) or operation.inputs[-1].variadic
+
+
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.lengths is not None], ids=str)
+def test_lengths_are_an_input(operation):
+    assert operation.inputs[operation.lengths].name == "sequence_lengths"
+
+
+@select(discontinuous=True)
+def test_discontinuous_results_jump(operation):
+    """A tiny change of multiples of 1, 8.5 or 17 changes results much more, in some case."""
+    jumps = []
+    for inputs, attributes, outputs in list_calls(operation):
+        if outputs[0].dtype == object or any(x is not None and x.dtype.kind not in "fiu" for x in inputs):
+            continue
+        others = [y if y is None else y.astype(np.float32) for y in inputs[1:]]
+        if operation.type == "FakeConvert":  # a scale of 1 and a shift of 0
+            others = [np.full_like(y, 1 - i) for i, y in enumerate(others)]
+        for factor in (1, 8.5, 17):
+            x = (np.arange(inputs[0].size, dtype=np.float32).reshape(inputs[0].shape) - 2) * factor
+            below, above = (
+                np.nan_to_num(call(operation, [(x + step).astype(np.float32), *others], attributes)[0].astype(float))
+                for step in (-0.02, 0.02)
+            )
+            jumps.append(np.abs(above - below).max(initial=0))
+    assert max(jumps) > 0.1
+
+
+def test_cards_derive_what_their_kind_implies():
+    relu, uniform, transpose = (registry.find(name, "opset8") for name in ("Relu", "RandomUniform", "Transpose"))
+    assert (relu.shaped_by, relu.folding) == ((), "linear")
+    assert uniform.folding == "never"
+    assert transpose.keeps_values
+    assert registry.get_card("NoSuchOperation", "opset1").kind == "other"
