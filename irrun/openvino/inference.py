@@ -235,7 +235,8 @@ def _sample_outputs(node: Node, inputs: Sequence[Sample | None], k: int, count: 
         return _make_unknown(node, inputs, count)
     unknown = any(i is not None and i.unknown for i in inputs)
     rule = find_rule(operation)
-    if rule is not None and (operation.kind in ("elementwise", "rowwise") or node._type in _CONVERSIONS):
+    is_cheap = operation.kind in ("elementwise", "rowwise") and operation.folding == "linear"
+    if rule is not None and (is_cheap or node._type in _CONVERSIONS):
         results = [_sample_elementwise(node, operation, inputs)]
     elif rule is not None:
         results = _sample_rule(node, rule, operation.bind(node._attributes), inputs, count)
