@@ -25,7 +25,10 @@ def suite() -> Iterator[Suite]:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_irrun_passes_what_openvino_passes(suite: Suite, part: int) -> None:
     """Check that irrun passes at least as many tests as OpenVINO and that each failure has a known reason."""
-    outcomes = [suite.run(name) for name in suite.list_tests()[part::PARTS]]
+    names = suite.list_tests()[part::PARTS]
+    # Without a disagreement, irrun passes at least as many tests, whatever OpenVINO does where irrun passes.
+    plugin = "always" if DISAGREEMENTS.keys() & names else "if needed"
+    outcomes = [suite.run(name, plugin) for name in names]
     converted = [o for o in outcomes if not o.conversion_error and not is_random(o)]
     assert len(converted) > len(outcomes) / 2, "OpenVINO converts fewer than half of the tests"
 
