@@ -59,7 +59,7 @@ def data() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def forbid_plain(request, monkeypatch):
+def forbid_plain(request):
     """Fail where a specialized kernel fails, instead of running the plain instructions.
 
     This holds in tests of specialized kernels and of the runtime, except those that are marked with `falls_back`.
@@ -70,7 +70,7 @@ def forbid_plain(request, monkeypatch):
     def fail(self, instruction, values):
         raise AssertionError(f"the specialized kernel of {instruction.layer.describe()} failed")
 
-    monkeypatch.setattr("irrun.runtime.executor.Executor._run_plain", fail)
+    request.getfixturevalue("monkeypatch").setattr("irrun.runtime.executor.Executor._run_plain", fail)
 
 
 @pytest.fixture(scope="module")

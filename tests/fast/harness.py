@@ -32,6 +32,7 @@ INTEGERS = [np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8)]
 Array = np.ndarray
 
 
+@functools.cache
 def find_operation(name: str) -> Operation:
     """Return the operation that is spelled "Gather-8"."""
     return next(o for o in list_operations() if str(o) == name)

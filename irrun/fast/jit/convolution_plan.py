@@ -194,11 +194,10 @@ class Plan:
         elif self._row_tiles * block_count < self._part_count // 2:  # too few sections for all parts
             block_count = min(height, -(-self._part_count // self._row_tiles))
         bounds = divide(height, block_count)
-        self.blocks = []
-        for first, last in bounds:
-            pixels = (last - first) * self.columns - geometry.halo[1]
-            self.blocks.append(Block(first, last, divide_pixels(pixels)))
-        rows = max(last - first for first, last in bounds)
+        counts = {last - first for first, last in bounds}
+        tiles = {count: divide_pixels(count * self.columns - geometry.halo[1]) for count in counts}
+        self.blocks = [Block(first, last, tiles[last - first]) for first, last in bounds]
+        rows = max(counts)
         self.panel_size = per_row * (rows + geometry.halo[0])
         section_count = max(1, min(self._row_tiles, self._part_count // block_count))
         if section_count > 1 and self.panel_size * block_count * images > MAX_SHARED_SIZE:

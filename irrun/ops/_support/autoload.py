@@ -28,6 +28,7 @@ def load_opset(opset: str) -> None:
         _load(OPSET_MODULES[opset])
 
 
+@functools.cache
 def load_all() -> None:
     """Import every module of kernels."""
     for module in list_kernel_modules():
