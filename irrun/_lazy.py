@@ -9,8 +9,19 @@ from typing import Any
 
 __all__ = ["get_provider", "make_lazy_getattr"]
 
-#: Functions that a package calls although a package above it implements them -> the modules that implement them.
-PROVIDERS = {"infer_shapes": "irrun.runtime.shape_inference"}
+#: Functions that a module calls although a module above it implements them -> the modules that implement them. Results
+#: do not know how they are shown, and models do not know how their shapes are inferred.
+PROVIDERS = {
+    "compare_bodies": "irrun.inspection.bodies",
+    "infer_shapes": "irrun.runtime.shape_inference",
+    "make_chrome_trace": "irrun.inspection.chrome_trace",
+    "make_comparison_html": "irrun.inspection.html",
+    "make_profile_html": "irrun.inspection.html",
+    "make_report": "irrun.inspection.report",
+    "make_rich_table": "irrun.inspection.profile_table",
+    "make_trace_html": "irrun.inspection.html",
+    "open_trace": "irrun.inspection.trace_file",
+}
 
 
 def make_lazy_getattr(package: str) -> Callable[[str], Any]:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from irrun.atomic_files import atomic_write
-from irrun.data.save import FileNames, to_storable
+from irrun.data.save import FileNames
+from irrun.data.storable import to_storable
 from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.inspection.keys import KeyTable

@@ -9,7 +9,7 @@ import numpy as np
 
 from irrun.cli.tables import ValueList, print_table
 from irrun.data.json_output import FIRST_ELEMENTS, describe_tensor
-from irrun.data.save import to_storable
+from irrun.data.storable import to_storable
 from irrun.element_types import ElementType
 from irrun.formatting import format_number
 

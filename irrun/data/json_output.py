@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.data.save import to_storable
+from irrun.data.storable import to_storable
 from irrun.element_types import ElementType
 
 __all__ = ["FIRST_ELEMENTS", "MAX_OUTPUT_ELEMENTS", "describe_tensor"]

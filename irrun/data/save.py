@@ -14,11 +14,10 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from irrun.atomic_files import atomic_write
-from irrun.element_types import ElementType
+from irrun.data.storable import to_storable
 from irrun.errors import InputError
-from irrun.limits import check_allocation
 
-__all__ = ["FileNames", "check_target", "save_outputs", "to_storable"]
+__all__ = ["FileNames", "check_target", "save_outputs"]
 
 Array = np.ndarray[Any, Any]
 
@@ -100,32 +99,6 @@ def check_target(target: str | os.PathLike[str]) -> None:
         raise InputError(f"{expected} for the outputs, found {path}")
     if exists and not is_folder:
         raise InputError(f"{path} exists and is not a folder; {expected}")
-
-
-def to_storable(value: Array) -> Array:
-    """Convert an array to a type that .npy files support.
-
-    Args:
-        value: An array of any element type.
-
-    Returns:
-        Low-precision floats that NumPy does not support in f32, sub-byte integers in 8 bits, strings as Unicode text,
-        and all other types unchanged.
-    """
-    element_type = ElementType.of(value.dtype)
-    if element_type.kind == "string":
-        longest = max(map(len, value.reshape(-1).tolist()), default=0)
-        check_allocation((value.size, longest, 4), np.dtype(np.uint8))  # each takes as much as the longest one
-        return value.astype(np.str_)
-    if value.dtype.fields:
-        return value.view(np.uint8)
-    if value.dtype.kind not in "V" and not value.dtype.name.startswith(
-        ("bfloat", "float8", "float4", "int4", "uint4", "uint2")
-    ):
-        return value
-    if element_type.is_float:
-        return value.astype(np.float32)
-    return value.astype(np.int8 if element_type.kind == "int" else np.uint8)
 
 
 def _write(path: Path, writer: Callable[[BinaryIO], None]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from irrun.data.save import to_storable
+from irrun.data.storable import to_storable
 from irrun.distributed.jobs import Job, MapOptions
 from irrun.distributed.manifest import RAGGED, OutputArray, name_arrays, to_utf8
 from irrun.distributed.quiet import silence_libraries

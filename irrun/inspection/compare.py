@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun._lazy import get_provider
 from irrun.inspection.comparison import Comparison, LayerComparison, OutputComparison
 from irrun.inspection.connections import ConnectionTable
 from irrun.inspection.keys import KeyTable
@@ -353,11 +354,10 @@ class _Comparer:
 
         if not errors.layer.bodies or not isinstance(self.reference, OpenVinoReference):
             return []
-        from irrun.inspection.bodies import compare_bodies
-
-        return compare_bodies(
+        layers: list[LayerComparison] = get_provider("compare_bodies")(
             self.compiled.model, self.table, self.reference, errors.layer, self.default_factor, self.settings
         )
+        return layers
 
     def compare_outputs(self, outputs: Sequence[Array]) -> list[OutputComparison]:
         """Compare the outputs of the model. An error is explained if a layer has a verdict that accounts for it."""

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from irrun._lazy import get_provider
 from irrun.inspection.metrics import Metrics
 
 __all__ = ["Comparison", "LayerComparison", "OutputComparison"]
@@ -113,9 +114,8 @@ class Comparison:
         return f"<Comparison: {result} with {self.reference}, {self.matched} of {self.layers_total} layers matched>"
 
     def _repr_html_(self) -> str:
-        from irrun.inspection.html import make_comparison_html
-
-        return make_comparison_html(self, MAX_ROWS)
+        html: str = get_provider("make_comparison_html")(self, MAX_ROWS)
+        return html
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison for JSON."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
+from irrun._lazy import get_provider
 from irrun.atomic_files import atomic_write
 from irrun.inspection.instruments import (
     Event,
@@ -173,9 +174,8 @@ class Profile:
 
     def to_chrome(self) -> dict[str, Any]:
         """Return the calls of the last run in the Trace Event Format, which Perfetto and speedscope open."""
-        from irrun.inspection.chrome_trace import make_chrome_trace
-
-        return make_chrome_trace(self)
+        events: dict[str, Any] = get_provider("make_chrome_trace")(self)
+        return events
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the layers to a .csv file, or the profile to a .json file.
@@ -199,14 +199,12 @@ class Profile:
         return f"<Profile: {self.model!r}, {len(self.layers)} layers, {self.untimed_seconds * 1000:.3f} ms per run>"
 
     def __rich__(self) -> Table:
-        from irrun.inspection.profile_table import make_rich_table
-
-        return make_rich_table(self, MAX_ROWS)
+        table: Table = get_provider("make_rich_table")(self, MAX_ROWS)
+        return table
 
     def _repr_html_(self) -> str:
-        from irrun.inspection.html import make_profile_html
-
-        return make_profile_html(self, MAX_ROWS)
+        html: str = get_provider("make_profile_html")(self, MAX_ROWS)
+        return html
 
 
 def profile(

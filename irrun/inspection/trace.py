@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun._lazy import get_provider
 from irrun.atomic_files import atomic_write
 from irrun.errors import InputError
 from irrun.inspection.model_hash import hash_model
@@ -96,9 +97,8 @@ class Trace(Mapping[str, Array]):
         Raises:
             InputError: The file cannot be read or is not a valid trace.
         """
-        from irrun.inspection.trace_file import TraceReader
-
-        return TraceReader(Path(path)).to_trace()
+        trace: Trace = get_provider("open_trace")(Path(path))
+        return trace
 
     @property
     def model_hash(self) -> str:
@@ -160,9 +160,8 @@ class Trace(Mapping[str, Array]):
         return f"<Trace: {len(self)} values{f' in {self.path}' if self.path else ''}>"
 
     def _repr_html_(self) -> str:
-        from irrun.inspection.html import make_trace_html
-
-        return make_trace_html(self, MAX_ROWS)
+        html: str = get_provider("make_trace_html")(self, MAX_ROWS)
+        return html
 
     def report(
         self, model: Model | str | os.PathLike[str] | None = None, *, height: int = 800, channels: str = "BGR"
@@ -177,8 +176,6 @@ class Trace(Mapping[str, Array]):
         Raises:
             InputError: The trace does not name a file, or the model differs from the one that was run.
         """
-        from irrun.inspection.report import make_report
-
         if model is None:
             path = str(self.index.get("model", {}).get("path") or "")
             if not Path(path).is_file():
@@ -187,7 +184,7 @@ class Trace(Mapping[str, Array]):
         source = model if isinstance(model, Model) else read_model(model)
         if hash_model(source) != self.model_hash:
             raise InputError("the model differs from the one that was run")
-        return TraceReport(make_report(source, trace=self, channels=channels), height)
+        return TraceReport(get_provider("make_report")(source, trace=self, channels=channels), height)
 
     def __enter__(self) -> Trace:
         return self

@@ -21,7 +21,7 @@ from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError, IrrunError
 from irrun.inspection.trace import Trace, TracedValue
 
-__all__ = ["FORMAT", "VERSION", "TraceReader", "TraceWriter"]
+__all__ = ["FORMAT", "VERSION", "TraceReader", "TraceWriter", "open_trace"]
 
 Array = np.ndarray[Any, Any]
 
@@ -251,3 +251,12 @@ def _decode(array: Array, element_type: ElementType) -> Array:
     if array.dtype != element_type.dtype:
         return array.view(element_type.dtype)
     return array
+
+
+def open_trace(path: Path) -> Trace:
+    """Open a trace file; see `Trace.open`.
+
+    Args:
+        path: The file.
+    """
+    return TraceReader(path).to_trace()

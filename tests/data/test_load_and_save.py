@@ -15,7 +15,8 @@ from ir_text import chain, layer, net, port, write
 
 import irrun
 from irrun.data.load import load_input, load_inputs
-from irrun.data.save import save_outputs, to_storable
+from irrun.data.save import save_outputs
+from irrun.data.storable import to_storable
 from irrun.element_types import ELEMENT_TYPES
 from irrun.errors import InputError
 
