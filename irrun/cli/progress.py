@@ -124,6 +124,9 @@ class ProgressLine:
         with self._lock:
             if self._closed.is_set() or self._stands_in_text or text == self._drawn:
                 return
+            if not text:
+                self._erase()
+                return
             if not self._guards:
                 self._guard_streams()
             padding = " " * (measure_width(self._drawn) - measure_width(text))
@@ -187,7 +190,7 @@ def format_step(title: str, step: Step, seconds: float, width: int, has_symbols:
     layouts += [("", step._replace(text="", name=""), time)] if step.detail else []
     layouts += [("", shortest, time), ("", shortest, "")]
     for bar, part, time in layouts:
-        names = [to_one_line(name) for name in (title, part.name, part.owner)]
+        names = [to_one_line(name) for name in (title, "" if part.name == title else part.name, part.owner)]
         rest = measure_width(_join(part, ["x" if name else "" for name in names], bar, time)) - sum(map(bool, names))
         line = _join(part, _fit_names(names, width - rest, ellipsis), bar, time)
         if measure_width(line) <= width:

@@ -68,6 +68,8 @@ def test_announced_steps_are_drawn_and_erased(monkeypatch):
     with ProgressLine("m.xml"):
         with announce("reading", "layers"):
             terminal.wait_for("\rm.xml  reading layers  0:00")
+        with announce("reading", "m.xml"):
+            terminal.wait_for("\rm.xml  reading  0:00")
         with announce("compiling kernels"):
             terminal.wait_for("\rm.xml  compiling kernels  0:00")
     print("result")
@@ -97,6 +99,7 @@ def test_line_is_erased_when_the_step_ends(monkeypatch):
             terminal.wait_for("reading")
         while terminal.read_lines() != [""]:
             time.sleep(0.001)
+        assert terminal.getvalue().endswith("\r")  # what is printed next starts at the left
 
 
 def test_what_is_printed_meanwhile_stays_whole(monkeypatch):
