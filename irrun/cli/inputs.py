@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from irrun.data.load import LoadOptions
-    from irrun.ir.model import Model, TensorSpec
+    from irrun.ir.model import Model
 
 __all__ = [
     "FilePath",
@@ -27,7 +27,6 @@ __all__ = [
     "complete_files",
     "image_options",
     "input_options",
-    "load_input_sets",
     "model_argument",
     "output_option",
     "parse_numbers",
@@ -53,6 +52,13 @@ class FilePath(click.Path):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Complete a path in a shell."""
         return [CompletionItem(incomplete, type="file", suffix=self.suffix)]
+
+
+def _notify(text: str) -> None:
+    """Show which dimensions were chosen."""
+    from irrun.errors import to_one_line
+
+    click.echo(to_one_line(text), err=True)
 
 
 def complete_files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -133,11 +139,11 @@ class InputOptions:
     mean: str | None = None
     scale: str | None = None
 
-    def load(self, tensors: Sequence[TensorSpec]) -> dict[str | int, np.ndarray[Any, Any]]:
-        """Load the inputs of one run.
+    def load(self, model: Model) -> dict[str | int, np.ndarray[Any, Any]]:
+        """Load the inputs of one run. Dimensions that are chosen are shown on stderr.
 
         Args:
-            tensors: The inputs of the model.
+            model: The model.
 
         Raises:
             click.BadParameter: A text is not a list of numbers.
@@ -145,19 +151,21 @@ class InputOptions:
         """
         from irrun.data.load import load_inputs
 
-        return load_inputs(self.specs, tensors, self.create_load_options())
+        return load_inputs(self.specs, model, self.create_load_options())
 
-    def load_sets(self, tensors: Sequence[TensorSpec]) -> list[dict[str | int, np.ndarray[Any, Any]]]:
+    def load_sets(self, model: Model) -> list[dict[str | int, np.ndarray[Any, Any]]]:
         """Load the inputs of several runs; see `load_input_sets`.
 
         Args:
-            tensors: The inputs of the model.
+            model: The model.
 
         Raises:
             click.BadParameter: A text is not a list of numbers.
             InputError: A name is unknown, a value cannot be read, or an input is missing.
         """
-        return load_input_sets(self.specs, tensors, self.create_load_options())
+        from irrun.data.load import load_input_sets
+
+        return load_input_sets(self.specs, model, self.create_load_options())
 
     def create_load_options(self) -> LoadOptions:
         """Return how inputs are loaded.
@@ -169,7 +177,7 @@ class InputOptions:
         from irrun.data.load import LoadOptions
 
         mean, scale = parse_numbers(self.mean, "--mean"), parse_numbers(self.scale, "--scale")
-        return LoadOptions(self.seed, ImageOptions(self.layout, self.channels, mean, scale))
+        return LoadOptions(self.seed, ImageOptions(self.layout, self.channels, mean, scale), _notify)
 
 
 @dataclass(frozen=True)
@@ -326,51 +334,6 @@ def shape_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
     ]
     return add_options(options, run)
-
-
-def load_input_sets(
-    specs: Sequence[str], tensors: Sequence[TensorSpec], options: LoadOptions
-) -> list[dict[str | int, np.ndarray[Any, Any]]]:
-    """Load the inputs of several runs.
-
-    A text for an input that is set already starts the next set. What a set does not specify is that of the first one.
-
-    Args:
-        specs: Texts of the form `[name=]value`.
-        tensors: The inputs of the model.
-        options: How inputs are loaded.
-
-    Returns:
-        One mapping per set, at least one.
-
-    Raises:
-        InputError: A name is unknown, a value cannot be read, or an input is missing.
-    """
-    from irrun.data.load import _split_name, load_inputs
-
-    groups: list[dict[int, str]] = [{}]
-    for spec in specs:
-        position, _ = _split_name(spec, tensors)
-        if position is None and spec.lower().endswith(".npz") and len(tensors) > 1:
-            position = -1  # a file of several inputs
-        elif position is None:
-            free = (i for i in range(len(tensors)) if i not in groups[-1])
-            position = next(free, 0)
-        if position in groups[-1] or (position < 0 and groups[-1]):
-            groups.append({})
-        groups[-1][position] = spec
-    first = load_inputs(list(groups[0].values()), tensors, options)
-    sets = [first]
-    for group in groups[1:]:
-        inherited = {i: value for i, value in enumerate(first.values()) if i not in group}
-        if min(group) < 0:
-            sets.append(load_inputs(list(group.values()), tensors, options))
-            continue
-        chosen = [tensors[i] for i in sorted(group)]
-        loaded = load_inputs([group[i] for i in sorted(group)], chosen, options)
-        values = dict(zip(sorted(group), loaded.values(), strict=True)) | inherited
-        sets.append({key: values[i] for i, key in enumerate(first)})
-    return sets
 
 
 def parse_size(text: str | None, option: str, *, accepts_zero: bool = False) -> int | None:

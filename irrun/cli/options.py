@@ -179,7 +179,7 @@ class RunOptions:
         Raises:
             InputError: A name is unknown, a value cannot be read, or an input is missing.
         """
-        return self.inputs.load(model.inputs)
+        return self.inputs.load(model)
 
     def load_input_sets(self, model: Model) -> list[dict[str | int, np.ndarray[Any, Any]]]:
         """Load the inputs of several runs: an input that is passed again starts the next one.
@@ -190,7 +190,7 @@ class RunOptions:
         Raises:
             InputError: A name is unknown, a value cannot be read, or an input is missing.
         """
-        return self.inputs.load_sets(model.inputs)
+        return self.inputs.load_sets(model)
 
 
 def get_keywords(settings: RunSettings) -> dict[str, Any]:

@@ -5,27 +5,27 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from irrun.data.files import READERS, check_member, parse_json, read_file, read_npz_by_name
+from irrun.data.generated import GeneratedInput, parse_generated
 from irrun.data.image import IMAGE_SUFFIXES, ImageOptions, load_image
 from irrun.data.pipe import Pipe, read_stdin
-from irrun.element_types import ElementType
 from irrun.errors import InputError
-from irrun.ir.model import TensorSpec, index_names
-from irrun.limits import check_allocation, check_empty
-from irrun.shapes import DynamicDimension
+from irrun.ir.model import Model, TensorSpec, index_names
+from irrun.shapes import PartialShape
 
-__all__ = ["LoadOptions", "load_input", "load_inputs"]
+if TYPE_CHECKING:
+    from irrun.runtime.request import CompiledModel
+
+__all__ = ["LoadOptions", "load_input", "load_input_sets", "load_inputs"]
 
 Array = np.ndarray[Any, Any]
-
-_GENERATED = re.compile(r"(random|zeros|ones)(?::(.*))?")
 
 #: The name of stdin instead of a path.
 STDIN = "-"
@@ -38,15 +38,17 @@ class LoadOptions:
     Attributes:
         seed: Seed for random inputs.
         image: How images are converted to tensors.
+        notify: Called with one line for each input whose dynamic dimensions are chosen.
     """
 
     seed: int = 0
     image: ImageOptions = field(default_factory=ImageOptions)
+    notify: Callable[[str], object] | None = None
 
 
 def load_inputs(
     specs: Iterable[str],
-    tensors: Sequence[TensorSpec],
+    model: Model | CompiledModel | Sequence[TensorSpec],
     options: LoadOptions | None = None,
     *,
     seed: int | None = None,
@@ -55,14 +57,16 @@ def load_inputs(
     mean: float | Sequence[float] | None = None,
     scale: float | Sequence[float] | None = None,
 ) -> dict[str | int, Array]:
-    """Load inputs from specifications such as "x.npy", "ids=[[1,2,3]]", "data=street.jpg" or "all.npz".
+    """Load inputs from specifications such as "x.npy", "ids=[[1,2,3]]", "data=street.jpg", "all.npz" or "random".
 
     A text without a name specifies the next input that is not set yet. An .npz file whose keys are names of inputs
-    may specify several inputs at once.
+    may specify several inputs at once. "random", "zeros" and "ones" without a name fill all inputs that have no other
+    text. Dynamic dimensions of such inputs are chosen so that the layers of the model accept them, and random integers
+    so that they are valid indices.
 
     Args:
         specs: Texts of the form `[name=]value`; see `load_input` for the values.
-        tensors: The inputs of the model.
+        model: The model. With its inputs alone, dimensions are chosen by their roles and names.
         options: Seed and image options. The following arguments replace single ones of them.
         seed: Seed for random inputs.
         layout: The layout of image inputs, such as "NCHW"; "auto" derives it from the shape.
@@ -74,40 +78,218 @@ def load_inputs(
         Name -> array; position -> array for inputs that do not have a unique name.
 
     Raises:
-        InputError: A name is unknown, a value cannot be read, an input is missing or passed twice, or there are image
-            options but no images.
+        InputError: A name is unknown, a value cannot be read, an input is missing or passed twice, no dimensions were
+            found for an input that is generated, or there are image options but no images.
     """
-    options = _merge_options(options or LoadOptions(), seed, layout, channels, mean, scale)
-    has_image = False
-    arrays: dict[int, Array] = {}
-    for spec in [specs] if isinstance(specs, str) else specs:
-        position, text = _split_name(spec, tensors)
+    loader = _Loader(model, _merge_options(options or LoadOptions(), seed, layout, channels, mean, scale))
+    return loader.name_arrays(loader.load([specs] if isinstance(specs, str) else specs))
+
+
+def load_input_sets(
+    specs: Sequence[str], model: Model | CompiledModel | Sequence[TensorSpec], options: LoadOptions
+) -> list[dict[str | int, Array]]:
+    """Load the inputs of several runs.
+
+    A text for an input that is set already starts the next set. What a set does not specify is that of the first one.
+
+    Args:
+        specs: Texts of the form `[name=]value`.
+        model: The model, as for `load_inputs`.
+        options: How inputs are loaded.
+
+    Returns:
+        One mapping per set, at least one.
+
+    Raises:
+        InputError: See `load_inputs`.
+    """
+    loader = _Loader(model, options)
+    groups = _group_specs(specs, loader.tensors)
+    first = loader.load(groups[0].values())
+    sets = [first]
+    for number, group in enumerate(groups[1:], 1):
+        following = _Loader(model, replace(options, seed=options.seed + number, notify=None))
+        if min(group) < 0:  # a file of several inputs
+            sets.append(following.load(group.values()))
+            continue
+        names = {i: _split_name(spec, loader.tensors)[1] for i, spec in group.items()}
+        inherited = {i: value for i, value in first.items() if i not in group}
+        sets.append(following.load_positions(names, inherited))
+    return [loader.name_arrays(arrays) for arrays in sets]
+
+
+def _group_specs(specs: Sequence[str], tensors: Sequence[TensorSpec]) -> list[dict[int, str]]:
+    """Divide texts into sets, by the positions of their inputs; -1 for a file of several inputs."""
+    groups: list[dict[int, str]] = [{}]
+    for spec in specs:
+        position, _ = _split_name(spec, tensors)
+        if position is None and spec.lower().endswith(".npz") and len(tensors) > 1:
+            position = -1
+        elif position is None:
+            free = (i for i in range(len(tensors)) if i not in groups[-1])
+            position = next(free, 0)
+        if position in groups[-1] or (position < 0 and groups[-1]):
+            groups.append({})
+        groups[-1][position] = spec
+    return groups
+
+
+class _Loader:
+    """Loads the inputs of one model.
+
+    Args:
+        model: The model, or its inputs.
+        options: How inputs are loaded.
+    """
+
+    def __init__(self, model: Model | CompiledModel | Sequence[TensorSpec], options: LoadOptions) -> None:
+        self.model: Model | None = None
+        if isinstance(model, Sequence):
+            self.tensors = list(model)
+        else:
+            self.model = model if isinstance(model, Model) else model.model
+            self.tensors = self.model.inputs
+        self.options = options
+        self.arrays: dict[int, Array] = {}
+        #: Inputs with a text of their own that says how they are generated.
+        self.generated: dict[int, GeneratedInput] = {}
+        #: Inputs that are generated because a text without a name took their places; other texts replace it.
+        self.filled: dict[int, GeneratedInput] = {}
+        self.has_image = False
+
+    def name_arrays(self, arrays: Mapping[int, Array]) -> dict[str | int, Array]:
+        """Return arrays by name, or by position where the name is not unique."""
+        names = index_names(self.tensors)
+        pairs = enumerate(self.tensors)
+        return {t.names[0] if t.names and names[t.names[0]] == i else i: arrays[i] for i, t in pairs}
+
+    def load(self, specs: Iterable[str]) -> dict[int, Array]:
+        """Return the inputs by position."""
+        filler: GeneratedInput | None = None
+        for spec in specs:
+            position, text = _split_name(spec, self.tensors)
+            generated = parse_generated(text)
+            if position is not None:
+                self.set(position, text)
+            elif generated is None or generated.shape_text is not None:
+                self.set_next(spec, text)
+            else:
+                free = self.find_free()
+                if free is None and filler is not None:
+                    raise self.make_excess_error(spec)
+                filler = generated
+                if free is not None:
+                    self.filled[free] = generated
+        if filler is not None:
+            while (free := self.find_free()) is not None:
+                self.filled[free] = filler
+        return self.finish()
+
+    def load_positions(self, texts: Mapping[int, str], inherited: Mapping[int, Array]) -> dict[int, Array]:
+        """Return the inputs by position, of which some have texts and the others are given."""
+        self.arrays.update(inherited)
+        for position, text in texts.items():
+            self.set(position, text)
+        return self.finish()
+
+    def set(self, position: int, text: str, source: str | Pipe | None = None) -> None:
+        """Load an input that a text specifies."""
+        self.check_not_set(position)
+        self.filled.pop(position, None)
+        tensor = self.tensors[position]
+        generated = parse_generated(text)
+        if generated is not None:
+            self.generated[position] = generated
+            return
+        if source is None:
+            source = read_stdin() if text == STDIN else text
+            if isinstance(source, Pipe) or text.lower().endswith(".npz"):
+                check_member(source, tensor)
+        self.arrays[position] = _load_source(source, tensor, self.options)
+        self.has_image = self.has_image or _is_image(text)
+
+    def set_next(self, spec: str, text: str) -> None:
+        """Load the inputs that a text without a name specifies."""
         source = read_stdin() if text == STDIN else text
-        if position is None:
-            members = read_npz_by_name(source, tensors)
-            if members:
-                for i, value in members.items():
-                    _check_not_set(i, arrays, tensors)
-                    arrays[i] = value
-                continue
-            position = next((i for i in range(len(tensors)) if i not in arrays), None)
+        members = read_npz_by_name(source, self.tensors) if parse_generated(text) is None else {}
+        for i, value in members.items():
+            self.check_not_set(i)
+            self.filled.pop(i, None)
+            self.arrays[i] = value
+        if not members:
+            position = self.find_free()
             if position is None:
-                raise InputError(f"too many inputs: expected {_format_inputs(tensors)}, found also {spec!r}")
-        elif isinstance(source, Pipe) or text.lower().endswith(".npz"):
-            check_member(source, tensors[position])
-        _check_not_set(position, arrays, tensors)
-        arrays[position] = _load_source(source, tensors[position], options)
-        has_image = has_image or _is_image(text)
-    if options.image != ImageOptions() and not has_image:
-        raise InputError("layout, channels, mean and scale apply to image files only, and no input is an image file")
-    missing = [t for i, t in enumerate(tensors) if i not in arrays]
-    if missing:
-        raise InputError(
-            f"missing input {_format_inputs(missing)}"
-            + (f"; the model has {_format_inputs(tensors)}" if arrays else "")
-        )
-    names = index_names(tensors)
-    return {t.names[0] if t.names and names[t.names[0]] == i else i: arrays[i] for i, t in enumerate(tensors)}
+                position = next(iter(self.filled), None)
+            if position is None:
+                raise self.make_excess_error(spec)
+            self.set(position, text, source)
+
+    def find_free(self) -> int | None:
+        """Return the first input that is not set, or None."""
+        taken = {*self.arrays, *self.generated, *self.filled}
+        return next((i for i in range(len(self.tensors)) if i not in taken), None)
+
+    def check_not_set(self, position: int) -> None:
+        if position in self.arrays or position in self.generated:
+            raise InputError(f"input {self.tensors[position]} is passed twice")
+
+    def make_excess_error(self, spec: str) -> InputError:
+        return InputError(f"too many inputs: expected {_format_inputs(self.tensors)}, found also {spec!r}")
+
+    def finish(self) -> dict[int, Array]:
+        """Generate what is not loaded, and return all inputs."""
+        if self.options.image != ImageOptions() and not self.has_image:
+            raise InputError(
+                "layout, channels, mean and scale apply to image files only, and no input is an image file"
+            )
+        generated = self.generated | self.filled
+        missing = [t for i, t in enumerate(self.tensors) if i not in self.arrays and i not in generated]
+        if missing:
+            raise InputError(
+                f"missing input {_format_inputs(missing)}"
+                + (f"; the model has {_format_inputs(self.tensors)}" if self.arrays or generated else "")
+            )
+        return self.arrays | (_generate(generated, self) if generated else {})
+
+
+def _generate(generated: Mapping[int, GeneratedInput], loader: _Loader) -> dict[int, Array]:
+    """Return inputs that are generated."""
+    from irrun.data.dimensions import choose_dimensions
+    from irrun.data.uses import IntegerUse, find_integer_uses
+
+    tensors, options = loader.tensors, loader.options
+    known = {i: tuple(array.shape) for i, array in loader.arrays.items()}
+    for i, entry in generated.items():
+        stated = entry.parse_shape(tensors[i])
+        if stated is not None:
+            known[i] = stated
+        elif tensors[i].partial_shape is None:
+            expected = f"{entry.kind}:1,3,224,224"
+            raise InputError(f"input {tensors[i]} has an unknown rank, expected a shape such as {expected}")
+    # What does not fit the declaration of an input is reported when it is passed to the model.
+    fits = all((declared := tensors[i].partial_shape) is None or declared.is_compatible(known[i]) for i in known)
+    chosen = [i for i in generated if i not in known]
+    is_dynamic = any(_has_dynamic_shape(tensors[i]) for i in chosen)
+    draws_integers = any(entry.kind == "random" and _is_integer(tensors[i]) for i, entry in generated.items())
+    model = loader.model if fits and (is_dynamic or draws_integers) else None
+    dimensions = choose_dimensions(tensors, known, chosen, model)
+    shapes = dimensions.shapes
+    for i in chosen:
+        if options.notify is not None and _has_dynamic_shape(tensors[i]):
+            name = tensors[i].names[0] if tensors[i].names else str(i)
+            options.notify(f"{name}: {tensors[i].partial_shape} -> {PartialShape(shapes[i])}")
+    uses = [IntegerUse()] * len(tensors)
+    if draws_integers and model is not None:
+        uses = find_integer_uses(model, dimensions.inferred)
+    return {i: e.generate(shapes[i], tensors[i], options.seed, i, uses[i]) for i, e in generated.items()}
+
+
+def _has_dynamic_shape(tensor: TensorSpec) -> bool:
+    return tensor.partial_shape is not None and tensor.partial_shape.is_dynamic
+
+
+def _is_integer(tensor: TensorSpec) -> bool:
+    return tensor.element_type is not None and tensor.element_type.is_integer
 
 
 def load_input(text: str, tensor: TensorSpec, options: LoadOptions | None = None) -> Array:
@@ -115,8 +297,8 @@ def load_input(text: str, tensor: TensorSpec, options: LoadOptions | None = None
 
     Args:
         text: The path of an .npy, .npz (`file.npz:key`), raw .bin, .json or image file; `-` for an .npy, .npz or
-            .json file on stdin; JSON text; or `random`, `zeros`, `ones`, followed by a shape if that of the model is
-            dynamic (`random:1,3,224,224`).
+            .json file on stdin; JSON text; or `random`, `zeros`, `ones`, which may be followed by a shape
+            (`random:1,3,224,224`).
         tensor: The input. Its type and shape determine how JSON, raw bytes and images are read.
         options: Seed and image options.
 
@@ -132,9 +314,11 @@ def load_input(text: str, tensor: TensorSpec, options: LoadOptions | None = None
 def _load_source(text: str | Pipe, tensor: TensorSpec, options: LoadOptions) -> Array:
     if isinstance(text, Pipe):
         return read_file(text, "", tensor)
-    generated = _GENERATED.fullmatch(text.strip())
-    if generated:
-        return _generate(generated[1], generated[2], tensor, options.seed)
+    generated = parse_generated(text)
+    if generated is not None:
+        loader = _Loader([tensor], options)
+        loader.generated[0] = generated
+        return _generate(loader.generated, loader)[0]
     path, key = _split_key(text)
     suffix = path.suffix.lower()
     if _is_image(text):
@@ -172,7 +356,7 @@ def _merge_options(
         image.mean if mean is None else _to_numbers("mean", mean),
         image.scale if scale is None else _to_numbers("scale", scale),
     )
-    return LoadOptions(options.seed if seed is None else seed, image)
+    return replace(options, seed=options.seed if seed is None else seed, image=image)
 
 
 def _to_numbers(name: str, value: float | Sequence[float]) -> tuple[float, ...]:
@@ -204,52 +388,6 @@ def _split_key(text: str) -> tuple[Path, str]:
     """Split `file.npz:key` into path and key; the key of other texts is empty."""
     match = re.fullmatch(r"(.*\.npz):(.+)", text)
     return (Path(match[1]), match[2]) if match else (Path(text), "")
-
-
-def _check_not_set(position: int, arrays: dict[int, Array], tensors: Sequence[TensorSpec]) -> None:
-    if position in arrays:
-        raise InputError(f"input {tensors[position]} is passed twice")
-
-
-def _generate(kind: str, shape_text: str | None, tensor: TensorSpec, seed: int) -> Array:
-    """Create an input from "random", "zeros" or "ones"."""
-    shape = _resolve_shape(kind, shape_text, tensor)
-    element_type = tensor.element_type or ElementType.parse("f32")
-    rng = np.random.default_rng(seed)
-    if element_type.kind == "string":
-        return np.full(shape, "" if kind == "zeros" else "irrun", dtype=object)
-    array: Array
-    if kind != "random":
-        array = np.full(shape, int(kind == "ones"), np.uint8)
-    elif element_type.is_float and not element_type.dtype.fields:
-        array = rng.standard_normal(shape, np.float32)
-    elif element_type.name == "u8":
-        array = rng.integers(0, 256, shape)
-    else:
-        array = rng.integers(0, 2 if element_type.bits < 8 or element_type.kind == "boolean" else 10, shape)
-    if element_type.dtype.fields:
-        return array.astype(np.uint8).view(element_type.dtype)
-    return array.astype(element_type.dtype)
-
-
-def _resolve_shape(kind: str, text: str | None, tensor: TensorSpec) -> tuple[int, ...]:
-    if text is not None:
-        sizes = [part for part in re.split(r"[,x ]+", text.strip().strip("[]")) if part]
-        if not all(size.isdecimal() for size in sizes):
-            raise InputError(f"expected a shape such as {kind}:1,3,224,224 for input {tensor}, found {kind}:{text}")
-        shape = tuple(int(size[:19]) for size in sizes)  # 19 digits exceed any memory
-    elif tensor.partial_shape is None:
-        raise InputError(f"input {tensor} has an unknown rank, expected a shape such as {kind}:1,3,224,224")
-    else:
-        shape = tuple(max(d.minimum, 1) if isinstance(d, DynamicDimension) else d for d in tensor.partial_shape)
-    try:
-        if 0 in shape:
-            check_empty(shape)
-        check_allocation((*shape, 8), np.dtype(np.uint8))
-        np.broadcast_to(np.uint8(0), shape)  # fails if NumPy does not support this many dimensions
-    except ValueError:
-        raise InputError(f"shape {list(shape)} is too large to be generated, for input {tensor}") from None
-    return shape
 
 
 def _is_scalar(text: str) -> bool:

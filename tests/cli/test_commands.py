@@ -17,8 +17,7 @@ from ir_text import chain, layer, net, port, write
 import irrun
 import irrun.runtime.request  # before its functions are replaced
 from irrun.cli.compare import describe_result
-from irrun.cli.inputs import load_input_sets
-from irrun.data.load import LoadOptions
+from irrun.data.load import LoadOptions, load_input_sets
 from irrun.errors import InputError
 from irrun.inspection.recording import record
 

@@ -1,0 +1,281 @@
+"""Choice of dimensions for inputs whose shapes are dynamic.
+
+Axes with the same role get the same size. Sizes that are usual for their roles are tried first, then sizes that follow
+from the constants of the model, such as those of position embeddings. The first ones for which shape inference finds
+no error are chosen.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from irrun.data.axes import AUDIO, BATCH, CHANNELS, PAST, SEQUENCE, SIZE, TOTAL, find_roles
+from irrun.errors import InputError
+from irrun.ir.graph import Graph, OutputAddress
+from irrun.ir.model import Model, TensorSpec
+from irrun.shapes import DynamicDimension, PartialShape
+
+__all__ = ["Dimensions", "choose_dimensions"]
+
+Shape = tuple[int, ...]
+
+#: Sizes that are usual, most usual first.
+USUAL_SIZES: dict[str, tuple[int, ...]] = {
+    BATCH: (1,),
+    CHANNELS: (3, 1, 4),
+    SIZE: (224, 256, 320, 416, 512, 640, 300, 299, 384, 608, 800, 1024, 128, 96, 64, 48, 32, 28, 518, 336, 448),
+    SEQUENCE: (16, 32, 128, 8, 64, 256, 512, 1),
+    AUDIO: (16000, 512, 8000, 48000, 160000, 1024, 400),
+    PAST: (16, 32, 8),
+    TOTAL: (),
+}
+#: Sizes that are tried if neither usual ones nor constants fit.
+OTHER_SIZES: dict[str, tuple[int, ...]] = {
+    BATCH: (2, 4, 8, 16, 32),
+    SIZE: tuple(range(32, 1537, 32)),
+    SEQUENCE: (16000, 1024, 2048, 48000, 4, 2),
+}
+#: Patches of vision transformers, by which the sizes of images follow from the number of positions.
+PATCHES = (16, 14, 32, 8, 4)
+#: What a choice costs that is less likely than all usual sizes, by role.
+PENALTIES = {BATCH: 12, CHANNELS: 4}
+#: Most sizes that constants suggest for a role.
+MAX_SUGGESTIONS = 48
+#: Most choices that are tried, and the most layers whose shapes are inferred for all of them together.
+MAX_TRIALS, MAX_LAYERS = 160, 80_000
+#: Choices without an error that are tried to find one for which more shapes can be inferred. Errors in bodies, and
+#: those that depend on values, show in this way only.
+PATIENCE = 8
+
+
+@dataclass(frozen=True)
+class Dimensions:
+    """The shapes that were chosen.
+
+    Attributes:
+        shapes: The shape of each input whose rank is known, by position.
+        inferred: The shapes of output ports that follow from them, by the ids of the layer and the port.
+    """
+
+    shapes: Mapping[int, Shape]
+    inferred: Mapping[OutputAddress, Shape]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Dimensions that get the same size.
+
+    Attributes:
+        role: What the axes mean.
+        members: The position of the input and the axis of each.
+        sizes: The sizes to try, with what they cost, cheapest first.
+    """
+
+    role: str
+    members: tuple[tuple[int, int], ...]
+    sizes: tuple[tuple[int, int], ...] = ()
+
+
+def choose_dimensions(
+    inputs: Sequence[TensorSpec], known: Mapping[int, Shape], chosen: Sequence[int], model: Model | None = None
+) -> Dimensions:
+    """Choose the dynamic dimensions of inputs.
+
+    Args:
+        inputs: The inputs of a model.
+        known: The shapes of other inputs, by position.
+        chosen: The positions of the inputs whose dimensions are chosen. Their ranks must be known.
+        model: The model, whose layers the sizes must suit. Without it, usual sizes are chosen.
+
+    Returns:
+        The shapes of the inputs in `known` and `chosen`.
+
+    Raises:
+        InputError: Shape inference finds an error for all sizes that were tried.
+    """
+    roles = find_roles(inputs)
+    fixed: dict[int, PartialShape] = {i: PartialShape(shape) for i, shape in known.items()}
+    fixed |= {i: shape for i in chosen if (shape := inputs[i].partial_shape) is not None}
+    groups = _make_groups(inputs, roles, fixed)
+    if not groups:
+        return _Trial(model, inputs, _resolve(fixed, (), ())).to_dimensions()
+    suggestions = [] if model is None else _suggest_sizes(model.graph)
+    groups = [_add_sizes(group, inputs, roles, known, suggestions) for group in groups]
+    budget = MAX_TRIALS if model is None else min(MAX_TRIALS, max(8, MAX_LAYERS // (len(model.graph.layers) + 1)))
+    first: _Trial | None = None
+    best: _Trial | None = None
+    patience = PATIENCE
+    for sizes in _order_choices(groups, budget):
+        trial = _Trial(model, inputs, _resolve(fixed, groups, sizes))
+        first = first or trial
+        if trial.failure:
+            continue
+        if best is None or trial.unknown < best.unknown:
+            best, patience = trial, PATIENCE
+        patience -= 1
+        if not best.unknown or not patience:
+            break
+    assert first is not None
+    if best is not None:
+        return best.to_dimensions()
+    shapes = ", ".join(
+        f"{_get_name(inputs, i)} {_format(first.shapes[i])}" for i in chosen if not _is_static(inputs[i])
+    )
+    names = " ".join(f"--shape {_get_name(inputs, i)}=..." for i in chosen if not _is_static(inputs[i]))
+    raise InputError(f"found no sizes for dynamic dimensions; with {shapes}, {first.failure}; pass the shape: {names}")
+
+
+class _Trial:
+    """Inference of the shapes of a model for one choice.
+
+    Args:
+        model: The model, or None.
+        inputs: Its inputs.
+        shapes: The shapes of inputs by position.
+    """
+
+    def __init__(self, model: Model | None, inputs: Sequence[TensorSpec], shapes: Mapping[int, Shape]) -> None:
+        self.shapes = shapes
+        self.failure = ""
+        self.inferred: Mapping[OutputAddress, Shape] = {}
+        self.unknown = 0
+        if model is None:
+            return
+        from irrun.runtime.shape_inference import try_shapes
+
+        trial = try_shapes(model.graph, {inputs[i].layer.id: shape for i, shape in shapes.items()})
+        self.inferred, self.unknown = trial.shapes, trial.unknown
+        if trial.failures:
+            layer, message = trial.failures[0]
+            self.failure = f"{layer.describe()} fails: {message}"
+
+    def to_dimensions(self) -> Dimensions:
+        """Return the choice."""
+        return Dimensions(self.shapes, self.inferred)
+
+
+def _make_groups(
+    inputs: Sequence[TensorSpec], roles: Sequence[Sequence[str]], fixed: Mapping[int, PartialShape]
+) -> list[_Group]:
+    """Return the dynamic dimensions by role. The sizes of TOTAL come last, since they depend on the others."""
+    members: dict[str, list[tuple[int, int]]] = {}
+    for i, shape in fixed.items():
+        for axis, dimension in enumerate(shape):
+            if isinstance(dimension, DynamicDimension):
+                members.setdefault(roles[i][axis], []).append((i, axis))
+    order = [BATCH, SIZE, SEQUENCE, AUDIO, PAST, CHANNELS, TOTAL]
+    return [_Group(role, tuple(members[role])) for role in order if role in members]
+
+
+def _add_sizes(
+    group: _Group,
+    inputs: Sequence[TensorSpec],
+    roles: Sequence[Sequence[str]],
+    known: Mapping[int, Shape],
+    suggestions: Sequence[int],
+) -> _Group:
+    """Return a group with the sizes to try."""
+    role = group.role
+    given = [shape[axis] for i, shape in known.items() for axis, r in enumerate(roles[i][: len(shape)]) if r == role]
+    static = [
+        int(size)
+        for i in dict(group.members)
+        for size, r in zip(inputs[i].partial_shape or (), roles[i], strict=True)
+        if role == SIZE and r == role and isinstance(size, int)
+    ]
+    bounds = [inputs[i].partial_shape[axis] for i, axis in group.members]  # type: ignore[index]
+    low = max((b.minimum for b in bounds if isinstance(b, DynamicDimension)), default=0)
+    high = min((b.maximum for b in bounds if isinstance(b, DynamicDimension) and b.maximum is not None), default=None)
+    limits = [n for n in (low, high) if n]
+    likely = [*given, *USUAL_SIZES[role], *static]
+    others = [*limits, *_derive_sizes(role, suggestions), *OTHER_SIZES.get(role, ())]
+    penalty = PENALTIES.get(role, 0)
+    costs: dict[int, int] = {}
+    for size in dict.fromkeys([*likely, *others]):
+        if size >= max(low, 1) and (high is None or size <= high):
+            costs[size] = len(costs) + (penalty if size not in likely else 0)
+    if not costs:
+        costs = {max(low, 1): 0}
+    return replace(group, sizes=tuple(costs.items()))
+
+
+def _derive_sizes(role: str, suggestions: Sequence[int]) -> list[int]:
+    """Return the sizes for a role that sizes of constants suggest."""
+    if role == SIZE:
+        roots = [math.isqrt(n - extra) for n in suggestions for extra in (0, 1) if _is_square(n - extra)]
+        return [root * patch for root in dict.fromkeys(roots) if root > 3 for patch in PATCHES]
+    if role == SEQUENCE:
+        return [size for n in suggestions for size in (n, n - 1, n + 1) if size > 1]
+    return list(suggestions) if role in (BATCH, CHANNELS) else []
+
+
+def _is_square(number: int) -> bool:
+    return number > 0 and math.isqrt(number) ** 2 == number
+
+
+def _suggest_sizes(graph: Graph) -> list[int]:
+    """Return sizes of constants and values of small integer constants, in the order of the layers."""
+    sizes: dict[int, None] = {}
+    for layer in graph.layers:
+        constant = layer.constant
+        if constant is None:
+            continue
+        sizes.update(dict.fromkeys(int(n) for n in constant.shape if n > 1))
+        if constant.element_type.is_integer and 0 < math.prod(constant.shape) <= 8 and constant.data is not None:
+            sizes.update(dict.fromkeys(int(n) for n in constant.to_array().reshape(-1) if 1 < n < 1 << 20))
+        if len(sizes) >= MAX_SUGGESTIONS:
+            break
+    return list(sizes)[:MAX_SUGGESTIONS]
+
+
+def _order_choices(groups: Sequence[_Group], budget: int) -> Iterator[tuple[int, ...]]:
+    """Yield a size for each group, the cheapest choices first."""
+    independent = [group for group in groups if group.role != TOTAL]
+    tie = count()
+    start = (0,) * len(independent)
+    queue = [(0, next(tie), start)]
+    seen = {start}
+    while queue and budget > 0:
+        cost, _, indices = heapq.heappop(queue)
+        sizes = [group.sizes[i][0] for group, i in zip(independent, indices, strict=True)]
+        for total in _list_totals(independent, sizes) if len(independent) < len(groups) else [()]:
+            yield (*sizes, *total)
+            budget -= 1
+        for place, group in enumerate(independent):
+            following = (*indices[:place], indices[place] + 1, *indices[place + 1 :])
+            if following[place] < len(group.sizes) and following not in seen:
+                seen.add(following)
+                added = group.sizes[following[place]][1] - group.sizes[indices[place]][1]
+                heapq.heappush(queue, (cost + added, next(tie), following))
+
+
+def _list_totals(groups: Sequence[_Group], sizes: Sequence[int]) -> list[tuple[int]]:
+    """Return the lengths of an attention mask: with earlier tokens, or without them."""
+    by_role = {group.role: size for group, size in zip(groups, sizes, strict=True)}
+    length = by_role.get(SEQUENCE, 1)
+    return [(length + by_role.get(PAST, 0),), (length,)]
+
+
+def _resolve(fixed: Mapping[int, PartialShape], groups: Sequence[_Group], sizes: Sequence[int]) -> dict[int, Shape]:
+    """Return static shapes, in which the dimensions of groups have these sizes."""
+    chosen = {member: size for group, size in zip(groups, sizes, strict=True) for member in group.members}
+    return {
+        i: tuple(chosen[i, axis] if isinstance(d, DynamicDimension) else int(d) for axis, d in enumerate(shape))
+        for i, shape in fixed.items()
+    }
+
+
+def _is_static(tensor: TensorSpec) -> bool:
+    return tensor.partial_shape is not None and tensor.partial_shape.is_static
+
+
+def _get_name(inputs: Sequence[TensorSpec], position: int) -> str:
+    return inputs[position].names[0] if inputs[position].names else str(position)
+
+
+def _format(shape: Shape) -> str:
+    return "[" + ",".join(map(str, shape)) + "]"

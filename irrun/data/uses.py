@@ -1,0 +1,216 @@
+"""What a model does with integers that it is passed: indices of tables, lengths of sequences, cases to compare."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from irrun.ir.graph import Graph, Layer, OutputAddress
+from irrun.ir.model import Model
+
+__all__ = ["IntegerUse", "find_integer_uses"]
+
+Shape = tuple[int, ...]
+
+#: Layers whose outputs contain elements of an input, by the positions of these inputs; None for all.
+MOVEMENT: dict[str, tuple[int, ...] | None] = {
+    "Broadcast": (0,),
+    "Concat": None,
+    "Convert": (0,),
+    "ConvertLike": (0,),
+    "Gather": (0,),
+    "Reshape": (0,),
+    "Select": (1, 2),
+    "Slice": (0,),
+    "Split": (0,),
+    "Squeeze": (0,),
+    "StridedSlice": (0,),
+    "Tile": (0,),
+    "Transpose": (0,),
+    "Unsqueeze": (0,),
+    "VariadicSplit": (0,),
+}
+#: Layers with indices, by the position of the indices, that of the table, and that of its axis (None for axis 0).
+INDEXING: dict[str, tuple[int, int, int | None]] = {
+    "Gather": (1, 0, 2),
+    "EmbeddingBagOffsets": (1, 0, None),
+    "EmbeddingBagOffsetsSum": (1, 0, None),
+    "EmbeddingBagPacked": (1, 0, None),
+    "EmbeddingBagPackedSum": (1, 0, None),
+    "EmbeddingSegmentsSum": (1, 0, None),
+    "ScatterUpdate": (1, 0, 3),
+    "ScatterElementsUpdate": (1, 0, 3),
+}
+#: Layers with lengths of sequences, by the position of the lengths, and the axis of the first input that they limit.
+LENGTHS = {
+    "LSTMSequence": (3, 1),
+    "GRUSequence": (2, 1),
+    "RNNSequence": (2, 1),
+    "ReverseSequence": (1, None),
+    "CTCGreedyDecoderSeqLen": (1, 1),
+}
+#: Most layers that are visited for one input.
+MAX_VISITS = 20_000
+
+
+@dataclass
+class IntegerUse:
+    """What a model does with the integers of an input.
+
+    Attributes:
+        limit: The values must be less than this; None if nothing limits them.
+        minimum: The values must be at least this.
+        cases: Constants that the values are compared with.
+    """
+
+    limit: int | None = None
+    minimum: int = 0
+    cases: list[int] = field(default_factory=list)
+
+    def add_limit(self, limit: int, minimum: int = 0) -> None:
+        """Limit the values, which are at least 0 in any case."""
+        self.minimum = max(self.minimum, minimum)
+        self.limit = max(1, limit if self.limit is None else min(self.limit, limit))
+
+
+def find_integer_uses(model: Model, inferred: Mapping[OutputAddress, Shape]) -> list[IntegerUse]:
+    """Return what a model does with the integers of each input.
+
+    Args:
+        model: The model.
+        inferred: The shapes of output ports, by the ids of the layer and the port, as far as they are known.
+    """
+    connections: dict[int, _Connections] = {}
+    return [_find_use(tensor.layer, model.graph, inferred, connections) for tensor in model.inputs]
+
+
+class _Connections:
+    """The consumers and producers of a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.layers = {layer.id: layer for layer in graph.layers}
+        self.sources: dict[tuple[int, int], OutputAddress] = {}
+        self.consumers: dict[int, list[tuple[Layer, int]]] = {}
+        for edge in graph.edges:
+            consumer = self.layers.get(edge.to_layer)
+            if consumer is None:
+                continue
+            self.sources[edge.to_layer, edge.to_port] = edge.from_layer, edge.from_port
+            position = next((i for i, port in enumerate(consumer.inputs) if port.id == edge.to_port), -1)
+            self.consumers.setdefault(edge.from_layer, []).append((consumer, position))
+
+    def find_source(self, layer: Layer, position: int) -> OutputAddress | None:
+        """Return the output port that an input of a layer is connected with."""
+        if position >= len(layer.inputs):
+            return None
+        return self.sources.get((layer.id, layer.inputs[position].id))
+
+    def find_constant(self, layer: Layer, position: int) -> list[int] | None:
+        """Return the integers of a small Constant that is an input of a layer, or None."""
+        address = self.find_source(layer, position)
+        source = None if address is None else self.layers.get(address[0])
+        while source is not None and source.type in ("Convert", "Reshape", "Squeeze", "Unsqueeze"):
+            address = self.find_source(source, 0)
+            source = None if address is None else self.layers.get(address[0])
+        constant = None if source is None else source.constant
+        if constant is None or constant.data is None or math.prod(constant.shape) > 64:
+            return None
+        values = constant.to_array()
+        if values.dtype.kind not in "iu" and not (values.dtype.kind == "f" and np.all(values == np.trunc(values))):
+            return None
+        return [int(value) for value in values.reshape(-1)]
+
+
+def _find_use(
+    parameter: Layer, graph: Graph, inferred: Mapping[OutputAddress, Shape], cache: dict[int, _Connections]
+) -> IntegerUse:
+    use = IntegerUse()
+    queue: list[tuple[Graph, Layer, int]] = [(graph, parameter, 0)]  # layers with the values, and what was added
+    seen = {id(parameter)}
+    while queue and len(seen) < MAX_VISITS:
+        owner, layer, offset = queue.pop()
+        connections = cache.get(id(owner))
+        if connections is None:
+            connections = cache[id(owner)] = _Connections(owner)
+        known = inferred if owner is graph else {}
+        for consumer, position in connections.consumers.get(layer.id, ()):
+            _describe(use, connections, consumer, position, offset, known)
+            for next_graph, following, added in _follow(connections, owner, consumer, position):
+                if id(following) not in seen:
+                    seen.add(id(following))
+                    queue.append((next_graph, following, offset + added))
+    return use
+
+
+def _describe(
+    use: IntegerUse,
+    connections: _Connections,
+    layer: Layer,
+    position: int,
+    offset: int,
+    inferred: Mapping[OutputAddress, Shape],
+) -> None:
+    """Add what a layer does with the values of one of its inputs."""
+    if layer.type in INDEXING and position == INDEXING[layer.type][0]:
+        _, table, axis_input = INDEXING[layer.type]
+        axes = [0] if axis_input is None else connections.find_constant(layer, axis_input)
+        size = None if not axes else _find_size(connections, layer, table, axes[0], inferred)
+        use.add_limit((1 if size is None else size) - offset)  # index 0 exists in all tables
+    elif layer.type == "GatherElements" and position == 1:
+        size = _find_size(connections, layer, 0, int(layer.attributes.get("axis", 0)), inferred)
+        use.add_limit((1 if size is None else size) - offset)
+    elif layer.type == "OneHot" and position == 0:
+        depth = connections.find_constant(layer, 1)
+        if depth:
+            use.add_limit(depth[0] - offset)
+    elif layer.type in LENGTHS and position == LENGTHS[layer.type][0]:
+        axis = LENGTHS[layer.type][1]
+        if axis is None:
+            axis = int(layer.attributes.get("seq_axis", 1))
+        size = _find_size(connections, layer, 0, axis, inferred)
+        use.add_limit((1 if size is None else size) + 1 - offset, 1)
+    elif layer.type in ("Equal", "NotEqual"):
+        for value in connections.find_constant(layer, 1 - position) or ():
+            if value - offset not in use.cases:
+                use.cases.append(value - offset)
+
+
+def _find_size(
+    connections: _Connections, layer: Layer, position: int, axis: int, inferred: Mapping[OutputAddress, Shape]
+) -> int | None:
+    """Return the size of an axis of an input of a layer, or None if it is not known."""
+    address = connections.find_source(layer, position)
+    if address is None:
+        return None
+    source = connections.layers[address[0]]
+    if source.constant is not None:
+        shape: Shape | None = source.constant.shape
+    else:
+        shape = inferred.get(address)
+    declared = next((port.shape for port in source.outputs if port.id == address[1]), None)
+    dimensions = shape if shape is not None else declared
+    if dimensions is None or not -len(dimensions) <= axis < len(dimensions):
+        return None
+    size = dimensions[axis]
+    return int(size) if isinstance(size, int) else None
+
+
+def _follow(connections: _Connections, graph: Graph, layer: Layer, position: int) -> Iterator[tuple[Graph, Layer, int]]:
+    """Yield the layers whose outputs contain the values, in bodies too, and what is added to the values."""
+    if layer.type in MOVEMENT:
+        positions = MOVEMENT[layer.type]
+        if positions is None or position in positions:
+            yield graph, layer, 0
+    elif layer.type in ("Add", "Subtract") and (layer.type == "Add" or position == 0):
+        added = connections.find_constant(layer, 1 - position)
+        if added is not None and len(added) == 1:
+            yield graph, layer, added[0] if layer.type == "Add" else -added[0]
+    for body in layer.bodies.values():
+        parameters = {parameter.id: parameter for parameter in body.graph.find_layers("Parameter")}
+        for entry in body.inputs:
+            is_passed = 0 <= position < len(layer.inputs) and entry.external_port_id == layer.inputs[position].id
+            if is_passed and entry.internal_layer_id in parameters:
+                yield body.graph, parameters[entry.internal_layer_id], 0
