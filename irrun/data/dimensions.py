@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from irrun.data.axes import AUDIO, BATCH, CHANNELS, PAST, SEQUENCE, SIZE, TOTAL, find_roles
+from irrun.data.axes import AUDIO, BATCH, CHANNELS, PAST, SEQUENCE, SIZE, TOTAL, find_batch_axes, find_roles
 from irrun.errors import InputError
 from irrun.ir.graph import Graph, OutputAddress
 from irrun.ir.model import Model, TensorSpec
@@ -27,8 +27,8 @@ Shape = tuple[int, ...]
 USUAL_SIZES: dict[str, tuple[int, ...]] = {
     BATCH: (1,),
     CHANNELS: (3, 1, 4),
-    SIZE: (224, 256, 320, 416, 512, 640, 300, 299, 384, 608, 800, 1024, 128, 96, 64, 48, 32, 28, 518, 336, 448),
-    SEQUENCE: (16, 32, 128, 8, 64, 256, 512, 1),
+    SIZE: (224, 256, 320, 416, 512, 640, 300, 299, 384, 608, 800, 1024, 128, 96, 64, 48, 32, 518, 336, 448),
+    SEQUENCE: (16, 32, 128, 8, 64, 256, 512),
     AUDIO: (16000, 512, 8000, 48000, 160000, 1024, 400),
     PAST: (16, 32, 8),
     TOTAL: (),
@@ -36,8 +36,8 @@ USUAL_SIZES: dict[str, tuple[int, ...]] = {
 #: Sizes that are tried if neither usual ones nor constants fit.
 OTHER_SIZES: dict[str, tuple[int, ...]] = {
     BATCH: (2, 4, 8, 16, 32),
-    SIZE: tuple(range(32, 1537, 32)),
-    SEQUENCE: (16000, 1024, 2048, 48000, 4, 2),
+    SIZE: (28, *range(32, 1537, 32)),
+    SEQUENCE: (16000, 1024, 2048, 48000, 4, 2, 1),
 }
 #: Patches of vision transformers, by which the sizes of images follow from the number of positions.
 PATCHES = (16, 14, 32, 8, 4)
@@ -47,8 +47,8 @@ PENALTIES = {BATCH: 12, CHANNELS: 4}
 MAX_SUGGESTIONS = 48
 #: Most choices that are tried, and the most layers whose shapes are inferred for all of them together.
 MAX_TRIALS, MAX_LAYERS = 160, 80_000
-#: Choices without an error that are tried to find one for which more shapes can be inferred. Errors in bodies, and
-#: those that depend on values, show in this way only.
+#: Choices without an error that are tried to find one with fewer doubts. Errors in bodies, and those that depend on
+#: values, show as shapes that are unknown.
 PATIENCE = 8
 
 
@@ -71,11 +71,13 @@ class _Group:
 
     Attributes:
         role: What the axes mean.
+        bounds: Their bounds.
         members: The position of the input and the axis of each.
         sizes: The sizes to try, with what they cost, cheapest first.
     """
 
     role: str
+    bounds: DynamicDimension
     members: tuple[tuple[int, int], ...]
     sizes: tuple[tuple[int, int], ...] = ()
 
@@ -114,10 +116,10 @@ def choose_dimensions(
         first = first or trial
         if trial.failure:
             continue
-        if best is None or trial.unknown < best.unknown:
+        if best is None or trial.doubts < best.doubts:
             best, patience = trial, PATIENCE
         patience -= 1
-        if not best.unknown or not patience:
+        if not any(best.doubts) or not patience:
             break
     assert first is not None
     if best is not None:
@@ -142,16 +144,33 @@ class _Trial:
         self.shapes = shapes
         self.failure = ""
         self.inferred: Mapping[OutputAddress, Shape] = {}
-        self.unknown = 0
+        #: The number of shapes that are unknown, and that of outputs whose first axis is not the batch.
+        self.doubts = (0, 0)
         if model is None:
             return
-        from irrun.runtime.shape_inference import try_shapes
+        from irrun.runtime.shape_trials import try_shapes
 
         trial = try_shapes(model.graph, {inputs[i].layer.id: shape for i, shape in shapes.items()})
-        self.inferred, self.unknown = trial.shapes, trial.unknown
+        self.inferred = trial.shapes
+        self.doubts = trial.unknown, self._count_other_batches(model, inputs)
         if trial.failures:
             layer, message = trial.failures[0]
             self.failure = f"{layer.describe()} fails: {message}"
+
+    def _count_other_batches(self, model: Model, inputs: Sequence[TensorSpec]) -> int:
+        """Return the number of outputs whose first axis has another size than the batch, though it may be dynamic.
+
+        A layer that flattens images of the wrong size adds their surplus to the batch.
+        """
+        axes = find_batch_axes(inputs)
+        batch = next((self.shapes[i][a] for i, a in enumerate(axes) if a is not None and i in self.shapes), None)
+        sources = {edge.to_layer: (edge.from_layer, edge.from_port) for edge in model.graph.edges}
+        count = 0
+        for output in model.outputs:
+            declared, shape = output.partial_shape, self.inferred.get(sources.get(output.layer.id, (-1, -1)))
+            is_open = declared is None or (len(declared) > 1 and isinstance(declared[0], DynamicDimension))
+            count += batch is not None and is_open and shape is not None and len(shape) > 1 and shape[0] != batch
+        return count
 
     def to_dimensions(self) -> Dimensions:
         """Return the choice."""
@@ -161,14 +180,16 @@ class _Trial:
 def _make_groups(
     inputs: Sequence[TensorSpec], roles: Sequence[Sequence[str]], fixed: Mapping[int, PartialShape]
 ) -> list[_Group]:
-    """Return the dynamic dimensions by role. The sizes of TOTAL come last, since they depend on the others."""
-    members: dict[str, list[tuple[int, int]]] = {}
+    """Return the dynamic dimensions by role and bounds. Those of TOTAL come last, since they depend on the others."""
+    members: dict[tuple[str, DynamicDimension], list[tuple[int, int]]] = {}
     for i, shape in fixed.items():
         for axis, dimension in enumerate(shape):
             if isinstance(dimension, DynamicDimension):
-                members.setdefault(roles[i][axis], []).append((i, axis))
-    order = [BATCH, SIZE, SEQUENCE, AUDIO, PAST, CHANNELS, TOTAL]
-    return [_Group(role, tuple(members[role])) for role in order if role in members]
+                bounds = DynamicDimension(max(dimension.minimum, 1), dimension.maximum)
+                members.setdefault((roles[i][axis], bounds), []).append((i, axis))
+    order = (BATCH, SIZE, SEQUENCE, AUDIO, PAST, CHANNELS, TOTAL)
+    groups = [_Group(role, bounds, tuple(places)) for (role, bounds), places in members.items()]
+    return sorted(groups, key=lambda group: order.index(group.role))
 
 
 def _add_sizes(
@@ -187,19 +208,15 @@ def _add_sizes(
         for size, r in zip(inputs[i].partial_shape or (), roles[i], strict=True)
         if role == SIZE and r == role and isinstance(size, int)
     ]
-    bounds = [inputs[i].partial_shape[axis] for i, axis in group.members]  # type: ignore[index]
-    low = max((b.minimum for b in bounds if isinstance(b, DynamicDimension)), default=0)
-    high = min((b.maximum for b in bounds if isinstance(b, DynamicDimension) and b.maximum is not None), default=None)
-    limits = [n for n in (low, high) if n]
+    low, high = group.bounds.minimum, group.bounds.maximum
+    limits = [low, high or low] if low > 1 or high is not None else []
     likely = [*given, *USUAL_SIZES[role], *static]
     others = [*limits, *_derive_sizes(role, suggestions), *OTHER_SIZES.get(role, ())]
     penalty = PENALTIES.get(role, 0)
     costs: dict[int, int] = {}
     for size in dict.fromkeys([*likely, *others]):
-        if size >= max(low, 1) and (high is None or size <= high):
+        if low <= size and (high is None or size <= high):
             costs[size] = len(costs) + (penalty if size not in likely else 0)
-    if not costs:
-        costs = {max(low, 1): 0}
     return replace(group, sizes=tuple(costs.items()))
 
 

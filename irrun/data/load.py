@@ -175,11 +175,9 @@ class _Loader:
                 self.set_next(spec, text)
             else:
                 free = self.find_free()
-                if free is None and filler is not None:
+                if free is None:
                     raise self.make_excess_error(spec)
-                filler = generated
-                if free is not None:
-                    self.filled[free] = generated
+                filler = self.filled[free] = generated
         if filler is not None:
             while (free := self.find_free()) is not None:
                 self.filled[free] = filler

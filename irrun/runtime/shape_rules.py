@@ -194,6 +194,9 @@ def _infer_convolution(shapes: Sequence[Shape], attributes: Mapping[str, Any]) -
     groups = len(filters) - len(data)
     if groups not in (0, 1):
         raise ValueError(f"data has rank {len(data)}, filters have rank {len(filters)}")
+    expected = filters[0] * filters[2] if groups else filters[1]
+    if data[1] != expected:
+        raise ValueError(f"data has {data[1]} channels, expected {expected}")
     return [(data[0], math.prod(filters[: groups + 1]), *_count_windows(data[2:], filters[groups + 2 :], attributes))]
 
 
