@@ -38,7 +38,7 @@ def test_max_pool_equals_the_plain_kernel(seed, monkeypatch):
         "auto_pad": str(rng.choice(["explicit", "same_upper", "valid"])),
     }
     pool = pooling.MaxPoolKernel(attributes)
-    pool.prepare(data.shape)
+    pool.prepare([data.shape])
     results = []
     for count in (1, 2, 4):
         with use_threads(count):

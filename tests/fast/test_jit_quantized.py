@@ -528,14 +528,15 @@ def test_operations_on_codes_have_the_expected_form(name, tmp_path):
 
 def test_convolutions_without_a_kernel_on_codes_are_computed_otherwise(tmp_path, monkeypatch):
     """The others of the same network stay on codes."""
+    from irrun.fast.errors import NoKernelError
     from irrun.fast.jit.quantized_kernels import QuantizedConvolutionKernel
     from irrun.runtime.passes import jit_quantized
 
     class Kernel(QuantizedConvolutionKernel):
-        def prepare(self, shape, operands):
-            if shape[1] == 16:
-                raise ValueError("no kernel")
-            super().prepare(shape, operands)
+        def prepare(self, shapes):
+            if shapes[0][1] == 16:
+                raise NoKernelError("no kernel")
+            super().prepare(shapes)
 
     x = o.parameter([1, 6, 21, 19], F32)
     path = save(tmp_path, x, make_block(x))

@@ -203,7 +203,7 @@ def test_huge_pads_are_left_to_plain_kernels(kernel, attributes, shape):
     filters = np.zeros((1, 1, shape[1], *kernel), np.float32)
     convolution = ConvolutionKernel(filters, {**pairs, **attributes}, (), [])
     with pytest.raises(ValueError, match="expected smaller rows and fewer blocks"):
-        convolution.prepare(shape, ())
+        convolution.prepare([shape])
 
 
 @pytest.mark.parametrize(

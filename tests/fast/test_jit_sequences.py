@@ -445,8 +445,8 @@ def test_inputs_may_be_views(axes, has_view):
     kernel = ExpressionKernel(3, (Step("Multiply", (0, 0)),), [])
     members = [
         Views(0, (1,), lambda x: x.transpose(1, 0, 2)),
-        Computation((1,), 2, kernel.bind),
-        Computation((2,), 3, kernel.bind),
+        Computation((1,), 2, kernel),
+        Computation((2,), 3, kernel),
     ]
     sequence = SequenceKernel(members, [0], [3, *([1] if has_view else [])])
     data = draw((20, 24, 28)).transpose(axes)

@@ -86,7 +86,7 @@ def test_winograd_agrees_with_the_plain_kernel(size, channels, shape, pads, monk
     geometry = Geometry(shape, (3, 3), (1, 1), (1, 1), pads, (1, 0))
     residual = rng.normal(size=(2, 2 * c_out, *geometry.output)).astype(np.float32)
     expression = Expression(("channel", "full"), (Step("Add", (0, 1)), Step("Add", (3, 2))))
-    binding = winograd.WinogradConvolution(filters, size).bind(2, geometry, expression, [(1, 0), (2, 0)])
+    binding = winograd.WinogradConvolution(filters, size).make_binding(2, geometry, expression, [(1, 0), (2, 0)])
     results = []
     for count in (1, 2, 4):
         with use_threads(count):
@@ -115,7 +115,7 @@ def test_winograd_is_exact_for_a_single_nonzero_tap():
         for x in range(3):
             filters = np.zeros((1, 1, 2, 3, 3), np.float32)
             filters[0, 0, 1, y, x] = 4
-            binding = WinogradConvolution(filters, 2).bind(1, geometry, Expression())
+            binding = WinogradConvolution(filters, 2).make_binding(1, geometry, Expression())
             expected = 4 * np.pad(data[0, 1], 1)[y : y + 6, x : x + 8]
             np.testing.assert_array_equal(binding.run([data])[0, 0], expected)
 

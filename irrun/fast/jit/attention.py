@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import BUFFER, CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, get_layout
 from irrun.fast.jit.convolution import get_epilogue_address
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import compile_product, count_packed, get_tile_size, make_packing_calls
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.reductions import compile_softmax
 from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, align_size, make_base
 from irrun.limits import check_allocation
@@ -35,7 +37,7 @@ MIN_PART_WORK = 1 << 20
 MAX_BINDINGS = 64
 
 
-class AttentionKernel:
+class AttentionKernel(CompiledKernel):
     """The kernel of ScaledDotProductAttention without a sink.
 
     Args:
@@ -44,6 +46,7 @@ class AttentionKernel:
     """
 
     description = "compiled: attention, blocks of scores"
+    reads_layouts = True
 
     def __init__(self, constants: Sequence[Array | None], is_causal: bool) -> None:
         self._scale = constants[4] if len(constants) > 4 else None
@@ -57,21 +60,21 @@ class AttentionKernel:
         """Attend.
 
         Raises:
-            ValueError: The types or shapes are others.
+            NoKernelError: The types or shapes are others.
         """
         if not query.dtype == key.dtype == value.dtype == F32 or not query.ndim == key.ndim == value.ndim >= 2:
-            raise ValueError("expected queries, keys and values in f32")
+            raise NoKernelError("expected queries, keys and values in f32")
         if query.strides[-1] != F32.itemsize:
             query = make_contiguous(query)
         inputs = [copy_unaligned(query), copy_unaligned(key), copy_unaligned(value)]
         if self._has_mask and self._mask is None:
             inputs.append(_expand_mask(others[0], key.shape[-2]))
         layouts = tuple([get_layout(x) for x in inputs])
-        binding = self._bindings.get(layouts) or self.bind_layouts(layouts)
+        binding = self._bindings.get(layouts) or self.bind(layouts)
         check_allocation(binding.shape, F32)
         return binding.run(inputs)
 
-    def prepare(self, shape: Shape, shapes: Sequence[Shape]) -> None:
+    def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernels."""
         compile_product()
         compile_softmax()
@@ -79,11 +82,11 @@ class AttentionKernel:
         for expression in (*map(_make_expression, kinds), Expression()):
             get_epilogue_address(expression)
 
-    def bind_layouts(self, layouts: Sequence[Layout]) -> Binding:
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return attention for queries, keys, values and a mask in f32 of certain layouts.
 
         Raises:
-            ValueError: The shapes do not match, or an input has to be copied.
+            NoKernelError: The shapes do not match, or an input has to be copied.
         """
         query, key, value = layouts[:3]
         factor = 1 / math.sqrt(query.shape[-1]) if self._scale is None else float(self._scale.item())
@@ -92,29 +95,29 @@ class AttentionKernel:
         if len(self._bindings) >= MAX_BINDINGS:
             self._bindings.clear()
         mask = _expand_mask(self._mask, key.shape[-2])
-        return self._bindings.setdefault((query, key, value), _Plan(query, key, value, mask, factor).bind())
+        return self._bindings.setdefault((query, key, value), _Plan(query, key, value, mask, factor).make_binding())
 
 
 @functools.lru_cache(maxsize=MAX_BINDINGS)
 def _bind(query: Layout, key: Layout, value: Layout, mask: Layout | None, factor: float, is_causal: bool) -> Binding:
     """Return attention, which layers share, without a constant mask."""
     if not is_causal:
-        return _Plan(query, key, value, mask, factor).bind()
+        return _Plan(query, key, value, mask, factor).make_binding()
     added = convert_mask(np.arange(key.shape[-2]) <= np.arange(query.shape[-2])[:, np.newaxis])
-    return _Plan(query, key, value, added, factor).bind()
+    return _Plan(query, key, value, added, factor).make_binding()
 
 
 def convert_mask(mask: Array) -> Array:
     """Return what a mask adds to the scores, in f32.
 
     Raises:
-        ValueError: It has another type.
+        NoKernelError: It has another type.
     """
     if mask.dtype == np.bool_:
         added: Array = np.where(mask, F32.type(0), F32.type(-np.inf))
         return added
     if mask.dtype != F32:
-        raise ValueError("expected a mask of booleans or f32")
+        raise NoKernelError("expected a mask of booleans or f32")
     return mask
 
 
@@ -145,7 +148,7 @@ class _Plan:
         factor: The scale.
 
     Raises:
-        ValueError: The shapes do not match, or an input has to be copied.
+        NoKernelError: The shapes do not match, or an input has to be copied.
     """
 
     def __init__(self, query: Layout, key: Layout, value: Layout, mask: Array | Layout | None, factor: float) -> None:
@@ -154,11 +157,11 @@ class _Plan:
         self.lead, (self.length, self.size) = query.shape[:-2], query.shape[-2:]
         self.key_length, self.value_size = value.shape[-2:]
         if key.shape != (*self.lead, self.key_length, self.size) or value.shape[:-2] != self.lead:
-            raise ValueError("the shapes do not match")
+            raise NoKernelError("the shapes do not match")
         if not math.prod(query.shape) * math.prod(value.shape):
-            raise ValueError("expected elements")
+            raise NoKernelError("expected elements")
         if query.strides[-1] != F32.itemsize or any(s % F32.itemsize for x in self.inputs for s in x.strides):
-            raise ValueError("expected queries of contiguous rows, and aligned values")
+            raise NoKernelError("expected queries of contiguous rows, and aligned values")
         self.shape = (*self.lead, self.length, self.value_size)
         self.strides = arrange_like(self.shape, query.strides)
         self.mask_shape = () if mask is None else self.expand_mask_shape(mask)
@@ -172,12 +175,12 @@ class _Plan:
         scores = (*self.lead, self.length, self.key_length)
         full = (1,) * (len(scores) - len(mask.shape)) + tuple(mask.shape)
         if len(full) > len(scores) or any(d not in (1, n) for d, n in zip(full, scores, strict=True)):
-            raise ValueError("the mask does not match")
+            raise NoKernelError("the mask does not match")
         if full[-1] != self.key_length or not Layout(mask.shape, mask.strides).is_contiguous:
-            raise ValueError("expected a contiguous mask with as many columns as keys")
+            raise NoKernelError("expected a contiguous mask with as many columns as keys")
         return full
 
-    def bind(self) -> Binding:
+    def make_binding(self) -> Binding:
         """Return the binding, whose inputs are the queries, the keys, the values, and the mask if it is not constant.
 
         Where the queries of a head are one block, its keys and values are packed by the thread that computes it.

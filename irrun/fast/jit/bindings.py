@@ -24,6 +24,7 @@ __all__ = [
     "Shape",
     "get_layout",
     "get_strides",
+    "make_layout",
 ]
 
 Array = np.ndarray[Any, Any]
@@ -55,6 +56,11 @@ class Layout(NamedTuple):
 def get_strides(shape: Shape) -> Shape:
     """Return the strides in bytes of a contiguous value."""
     return tuple(F32.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def make_layout(shape: Shape) -> Layout:
+    """Return the layout of a contiguous value."""
+    return Layout(shape, get_strides(shape))
 
 
 def get_layout(array: Array) -> Layout:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
@@ -231,11 +232,11 @@ def encode(data: Array, format_: CodeFormat) -> Array:
         format_: The format. Its limits have one element or C.
 
     Raises:
-        ValueError: The data has another type or shape, or is empty.
+        NoKernelError: The data has another type or shape, or is empty.
     """
     _check(data.shape, format_)
     if data.dtype != F32 or not data.size:
-        raise ValueError("expected f32")
+        raise NoKernelError("expected f32")
     shape = (data.shape[0], count_quads(data.shape[1]), *data.shape[2:], 4)
     check_allocation(shape, np.dtype(np.uint8))
     result = np.empty(shape, np.uint8)
@@ -253,10 +254,10 @@ def decode(codes: Array, format_: CodeFormat, channels: int) -> Array:
         channels: C.
 
     Raises:
-        ValueError: The array has another type or shape.
+        NoKernelError: The array has another type or shape.
     """
     if codes.dtype != np.uint8 or codes.ndim < 3 or codes.shape[1] != count_quads(channels):
-        raise ValueError("expected codes")
+        raise NoKernelError("expected codes")
     shape = (codes.shape[0], channels, *codes.shape[2:-1])
     _check(shape, format_)
     check_allocation(shape, F32)
@@ -268,4 +269,4 @@ def decode(codes: Array, format_: CodeFormat, channels: int) -> Array:
 
 def _check(shape: tuple[int, ...], format_: CodeFormat) -> None:
     if len(shape) < 2 or (format_.low.ndim and format_.low.size != shape[1]):
-        raise ValueError("expected the channels of the limits")
+        raise NoKernelError("expected the channels of the limits")

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.bindings import RESULT, Binding, Layout, get_layout, get_strides
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Call, Task, make_base
 from irrun.fast.jit.vector_functions import compute_exp
 from irrun.limits import check_allocation
@@ -64,7 +66,7 @@ def compile_column_softmax() -> Kernel:
     return compile_function(f)
 
 
-class ColumnSoftmaxKernel:
+class ColumnSoftmaxKernel(CompiledKernel):
     """The kernel of Softmax along an axis that is not the last one.
 
     Args:
@@ -73,6 +75,7 @@ class ColumnSoftmaxKernel:
     """
 
     description = "compiled: softmax, vectors of neighboring columns"
+    reads_layouts = True
 
     def __init__(self, rank: int, axis: int) -> None:
         self._rank, self._axis = rank, axis
@@ -81,20 +84,20 @@ class ColumnSoftmaxKernel:
     def __call__(self, data: Array) -> Array:
         """Compute the softmax."""
         if data.dtype != F32:
-            raise ValueError("expected f32")
+            raise NoKernelError("expected f32")
         check_allocation(data.shape, F32)
         data = copy_unaligned(data)
-        return self.bind_layouts([get_layout(data)]).run([data])
+        return self.bind([get_layout(data)]).run([data])
 
-    def bind_layouts(self, layouts: Sequence[Layout]) -> Binding:
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return the softmax of data of a layout.
 
         Raises:
-            ValueError: There is no kernel for it.
+            NoKernelError: There is no kernel for it.
         """
         (layout,) = layouts
         if len(layout.shape) != self._rank:
-            raise ValueError("expected data of the declared rank")
+            raise NoKernelError("expected data of the declared rank")
         return Binding(layout.shape, [_make_task(layout, self._axis)], (0, RESULT))
 
 
@@ -103,7 +106,7 @@ def _make_task(layout: Layout, axis: int) -> Task:
     """Return the task for the addresses of the data and of the result."""
     (shape, strides), result_strides = layout, get_strides(layout.shape)
     if not math.prod(shape) or shape[axis] > MAX_LENGTH or any(stride % F32.itemsize for stride in strides):
-        raise ValueError("expected aligned data with short columns")
+        raise NoKernelError("expected aligned data with short columns")
     # Trailing axes whose elements follow each other are one run of columns.
     first, columns = len(shape), 1
     while first - 1 > axis and (shape[first - 1] == 1 or strides[first - 1] == F32.itemsize * columns):
@@ -112,7 +115,7 @@ def _make_task(layout: Layout, axis: int) -> Task:
     outer = [i for i in range(first) if i != axis]
     runs = math.prod(shape[i] for i in outer)
     if columns < get_lanes() or runs > MAX_RUNS:
-        raise ValueError("expected longer runs of columns")
+        raise NoKernelError("expected longer runs of columns")
     size = shape[axis] * columns
     piece = columns if size < 2 * MIN_PART_SIZE else max(get_lanes(), MIN_PART_SIZE // shape[axis] & -get_lanes())
     steps = (strides[axis] // F32.itemsize, result_strides[axis] // F32.itemsize)

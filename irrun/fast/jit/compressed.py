@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.compressed import CompressedWeights
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.compressed_codes import WeightAddresses, load_codes, supports
 from irrun.fast.jit.compressed_tiles import TileProducts
 from irrun.fast.jit.elementwise import make_contiguous
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.reductions import add, fold
 from irrun.fast.jit.tasks import Call, Task, make_base
 from irrun.limits import check_allocation
@@ -133,7 +135,7 @@ def _divide(rows: int, inner: int) -> list[tuple[int, int]]:
     return [(first, min(first + step, rows)) for first in range(0, rows, step)]
 
 
-class CompressedKernel:
+class CompressedKernel(CompiledKernel):
     """The kernel of products of the same data with compressed weights.
 
     Args:
@@ -152,7 +154,7 @@ class CompressedKernel:
     def __call__(self, data: Array) -> Array | tuple[Array, ...]:
         """Compute `data @ weights.T` for all weights."""
         if data.dtype != F32 or not data.size or not data.ndim or data.shape[-1] != self._inner:
-            raise ValueError("expected f32 of shape [..., K]")
+            raise NoKernelError("expected f32 of shape [..., K]")
         rows = make_contiguous(data).reshape(-1, self._inner)
         count = len(rows)
         check_allocation((count, self._elements), F32)

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.bindings import RESULT, Binding
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Call, Task, make_base, make_range_task
 from irrun.fast.jit.transposition import copy_transposed, is_transposed
 from irrun.limits import check_allocation
@@ -67,7 +69,7 @@ def bind_copy(rows: int, length: int, step: int) -> Binding:
     return Binding((rows, step), [task], (0, RESULT))
 
 
-class ConcatKernel:
+class ConcatKernel(CompiledKernel):
     """The kernel of Concat.
 
     Args:
@@ -91,7 +93,7 @@ class ConcatKernel:
         is_contiguous = True
         for x in arrays:
             if x.dtype is not F32:
-                raise ValueError("expected f32")
+                raise NoKernelError("expected f32")
             is_contiguous = is_contiguous and x.flags.c_contiguous
         if is_contiguous or not any(map(is_transposed, arrays)):
             return np.concatenate(arrays, self._axis)
@@ -105,7 +107,7 @@ class ConcatKernel:
             part = result[(slice(None),) * axis + (slice(start, start + x.shape[axis]),)]
             start += x.shape[axis]
             if x.shape != part.shape:
-                raise ValueError("the shapes do not match")
+                raise NoKernelError("the shapes do not match")
             if not part.flags.c_contiguous or copy_transposed(x, part) is None:
                 part[...] = x
         return result

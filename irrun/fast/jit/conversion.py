@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
 from irrun.limits import check_allocation
 
@@ -47,7 +49,7 @@ def compile_widening() -> Kernel:
     return compile_function(f)
 
 
-class WideningKernel:
+class WideningKernel(CompiledKernel):
     """The kernel of Convert from f16 to f32."""
 
     description = "compiled: conversion of f16 to f32"
@@ -56,12 +58,12 @@ class WideningKernel:
         """Convert; data in f32 stays as it is.
 
         Raises:
-            ValueError: The data has another type.
+            NoKernelError: The data has another type.
         """
         if data.dtype == F32:
             return data
         if data.dtype != F16:
-            raise ValueError("expected f16")
+            raise NoKernelError("expected f16")
         check_allocation(data.shape, F32)
         data = make_contiguous(data)
         result = np.empty(data.shape, F32)

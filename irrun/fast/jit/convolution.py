@@ -57,7 +57,9 @@ class Convolution:
         self.groups, self.out_channels, self.in_channels = filters.shape[:3]
         self.weights = [pack_weights(group) for group in filters]
 
-    def bind(self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()) -> Binding:
+    def make_binding(
+        self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()
+    ) -> Binding:
         """Return the convolution for data of one shape.
 
         Args:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.compiler import get_lanes
 from irrun.fast.jit.convolution_tiles import divide_pixels, get_tile, get_tile_size
 from irrun.fast.jit.tasks import align_size
@@ -142,7 +143,7 @@ class Plan:
         self.panel_offset = align_size(4 * get_tile()[0] * self.length)
         size = max(self.panel_size, 0 if self.is_direct else get_tile()[0] * self.length)
         if size > MAX_PANEL_SIZE or len(self.blocks) * images > MAX_BLOCKS:
-            raise ValueError("expected smaller rows and fewer blocks")
+            raise NoKernelError("expected smaller rows and fewer blocks")
 
     def _divide_pixels(self, count: int) -> None:
         """Divide the pixels of a pointwise convolution."""

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import RESULT, Binding, Layout, get_layout
 from irrun.fast.jit.code import Function
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
 from irrun.fast.jit.transposition import make_transposition
 from irrun.threads import copy_unaligned
@@ -53,7 +55,7 @@ def bind_contiguous(layout: Layout) -> Binding:
     """Return the contiguous copy of a value.
 
     Raises:
-        ValueError: Neither its rows nor its columns are contiguous, or they are short.
+        NoKernelError: Neither its rows nor its columns are contiguous, or they are short.
     """
     task = make_transposition(*layout, 1) or _make_row_task(layout)
     return Binding(layout.shape, [task], (0, RESULT))
@@ -70,7 +72,7 @@ def _make_row_task(layout: Layout, shifts: tuple[tuple[int, int], ...] = ()) -> 
         length *= shape[axis]
     rows = math.prod(shape[:axis])
     if length < get_lanes() // 2 or rows > MAX_ROWS or any(stride % F32.itemsize for stride in strides):
-        raise ValueError("expected longer rows")
+        raise NoKernelError("expected longer rows")
     starts = np.zeros(shape[:axis], np.int64)
     for i in range(axis):
         numbers = (np.arange(shape[i], dtype=np.int64) - rotated.get(i, 0)) % shape[i]
@@ -82,7 +84,7 @@ def _make_row_task(layout: Layout, shifts: tuple[tuple[int, int], ...] = ()) -> 
     return task
 
 
-class RotationKernel:
+class RotationKernel(CompiledKernel):
     """The kernel of Roll, along axes before the last ones.
 
     Args:
@@ -90,6 +92,7 @@ class RotationKernel:
     """
 
     description = "compiled: rotation, copies of rows"
+    reads_layouts = True
 
     def __init__(self, shifts: Mapping[int, int]) -> None:
         self._shifts = tuple(shifts.items())
@@ -97,18 +100,18 @@ class RotationKernel:
     def __call__(self, data: Array) -> Array:
         """Rotate."""
         if data.dtype != F32:
-            raise ValueError("expected f32")
+            raise NoKernelError("expected f32")
         data = copy_unaligned(data)
-        return self.bind_layouts([get_layout(data)]).run([data])
+        return self.bind([get_layout(data)]).run([data])
 
-    def bind_layouts(self, layouts: Sequence[Layout]) -> Binding:
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return the rotation of a value of a layout.
 
         Raises:
-            ValueError: The value is empty, has other axes, or rows that are rotated or short.
+            NoKernelError: The value is empty, has other axes, or rows that are rotated or short.
         """
         (layout,) = layouts
         axes = [axis for axis, _ in self._shifts]
         if not math.prod(layout.shape) or max(axes, default=0) >= len(layout.shape):
-            raise ValueError("expected elements, and the axes that are rotated")
+            raise NoKernelError("expected elements, and the axes that are rotated")
         return Binding(layout.shape, [_make_row_task(layout, self._shifts)], (0, RESULT))

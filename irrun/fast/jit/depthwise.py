@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import RESULT, TABLE, Binding, Operand
 from irrun.fast.jit.code import Function, Value
@@ -227,14 +228,16 @@ class DepthwiseConvolution:
 
     def _get_kernel(self, geometry: Geometry, expression: Expression) -> Kernel:
         if geometry.strides[1] > 2 or math.prod(geometry.kernel) > MAX_TAPS:
-            raise ValueError("expected a smaller filter or stride")
+            raise NoKernelError("expected a smaller filter or stride")
         columns = geometry.output[1]
         lanes = choose_lanes(columns)
         layout = _Layout(geometry.kernel, geometry.strides, geometry.dilations, lanes, columns <= lanes)
         return compile_depthwise(layout, expression)
 
-    def bind(self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()) -> Binding:
-        """Return the convolution for data of one shape; see `Convolution.bind`."""
+    def make_binding(
+        self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()
+    ) -> Binding:
+        """Return the convolution for data of one shape; see `Convolution.make_binding`."""
         kernel = self._get_kernel(geometry, expression)
         channels = self.weights.shape[0]
         shape = (batch, channels, *geometry.output)

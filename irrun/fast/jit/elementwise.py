@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
@@ -96,20 +97,20 @@ def plan_rows(
         layouts: Shape and strides in bytes of each operand, which broadcasts to `shape`.
 
     Raises:
-        ValueError: An operand does not broadcast to the shape, its elements are not aligned, or rows are too many.
+        NoKernelError: An operand does not broadcast to the shape, its elements are not aligned, or rows are too many.
     """
     views = []
     for operand_shape, strides in layouts:
         if len(operand_shape) > len(shape):
-            raise ValueError("an operand has more dimensions than the result")
+            raise NoKernelError("an operand has more dimensions than the result")
         if any(stride % 4 for stride in strides):
-            raise ValueError("the elements of an operand are not aligned")
+            raise NoKernelError("the elements of an operand are not aligned")
         full = (0,) * (len(shape) - len(operand_shape)) + tuple(
             0 if d == 1 else s for d, s in zip(operand_shape, strides, strict=True)
         )
         padded = (1,) * (len(shape) - len(operand_shape)) + operand_shape
         if any(d not in (1, n) for d, n in zip(padded, shape, strict=True)):
-            raise ValueError("an operand does not broadcast to the result")
+            raise NoKernelError("an operand does not broadcast to the result")
         views.append(full)
     # Trailing axes that all operands share, or over which they do not change, are one row.
     axis = len(shape)
@@ -127,7 +128,7 @@ def plan_rows(
         axis -= 1
     outer = shape[:axis]
     if math.prod(outer) > MAX_ROWS and views:
-        raise ValueError("the rows are too short")
+        raise NoKernelError("the rows are too short")
     offsets = np.zeros((math.prod(outer), len(views)), np.int64)
     for i, strides in enumerate(views):
         grid = np.zeros(outer, np.int64)
@@ -152,7 +153,7 @@ def make_row_task(
         The task for the addresses of the result, of the running value, and of a table of those of the operands.
 
     Raises:
-        ValueError: The layout of an operand does not allow it.
+        NoKernelError: The layout of an operand does not allow it.
     """
     kinds, offsets, length = plan_rows(shape, layouts)
     kernel = compile_rows(Expression(kinds, steps))

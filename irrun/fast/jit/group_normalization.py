@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.reductions import standardize_row
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
 
@@ -64,7 +66,7 @@ def compile_group_normalization() -> Kernel:
     return compile_function(f)
 
 
-class GroupNormalizationKernel:
+class GroupNormalizationKernel(CompiledKernel):
     """The kernel of GroupNormalization with constant scales and biases.
 
     Args:
@@ -86,7 +88,7 @@ class GroupNormalizationKernel:
         """Normalize."""
         channels = len(self._scale)
         if data.dtype != F32 or data.ndim != self._rank or data.shape[1] != channels or not data.size:
-            raise ValueError("expected f32 of the declared rank and channels")
+            raise NoKernelError("expected f32 of the declared rank and channels")
         data = make_contiguous(data)
         result = np.empty(data.shape, F32)
         sizes = self._groups, channels // self._groups, math.prod(data.shape[2:])

@@ -21,6 +21,7 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes, has_feature
 from irrun.fast.jit.elementwise import apply_to_row, make_contiguous
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import SCRATCH, Call, Task, make_base
 from irrun.limits import check_allocation
 
@@ -156,7 +157,7 @@ def _gather(f: Function, pointer: Value, numbers: Value) -> Value:
     return f.gather(pointer, f.convert("sext", numbers, f.integers(64)), mask)
 
 
-class InterpolateKernel(Interpolation):
+class InterpolateKernel(Interpolation, CompiledKernel):
     """The kernel of Interpolate.
 
     Args:
@@ -174,7 +175,7 @@ class InterpolateKernel(Interpolation):
             return super().combine_axes(rows, columns)
         return partial(_resize, _Plan(row_taps, column_taps))
 
-    def prepare(self, shape: tuple[int, ...], result_shape: tuple[int, ...]) -> None:
+    def compile_resizer(self, shape: tuple[int, ...], result_shape: tuple[int, ...]) -> None:
         """Compile the kernel for declared shapes of the data and of the result."""
         target, axes = self.site.get_constant(self.position), self.site.get_constant(self.axes_position)
         if target is None and self.site.attributes["shape_calculation_mode"] == "sizes":

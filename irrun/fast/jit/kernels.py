@@ -12,12 +12,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Operand
+from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, make_layout
 from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
 from irrun.fast.jit.elementwise import compile_rows, make_contiguous, make_row_task, plan_rows
 from irrun.fast.jit.expressions import Expression, Step
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.reductions import (
     compile_normalization,
     compile_softmax,
@@ -52,7 +54,7 @@ MAX_TASKS = 4
 SINGLE_WINDOW = -1
 
 
-class ExpressionKernel:
+class ExpressionKernel(CompiledKernel):
     """The kernel of an expression.
 
     Args:
@@ -73,10 +75,10 @@ class ExpressionKernel:
         """Compute the expression.
 
         Raises:
-            ValueError: The data is empty or not f32, or the layout of an operand does not allow it.
+            NoKernelError: The data is empty or not f32, or the layout of an operand does not allow it.
         """
         if data.dtype != F32 or data.ndim != self._rank or not data.size:
-            raise ValueError("expected f32 of the declared rank")
+            raise NoKernelError("expected f32 of the declared rank")
         data = make_contiguous(data)
         if not all(map(_has_rows, variables)):
             variables = tuple([make_contiguous(x) for x in variables])
@@ -90,28 +92,29 @@ class ExpressionKernel:
             task = self._tasks[key] = make_row_task(self._expression.steps, data.shape, layouts)
         for x in variables:
             if x.dtype != F32 or not x.flags.aligned:
-                raise ValueError("expected operands of aligned f32")
+                raise NoKernelError("expected operands of aligned f32")
         result = np.empty(data.shape, F32)
         table = np.array([get_address(x) for x in operands] or [0], np.int64)
         task.run(get_address(result), get_address(data), get_address(table))
         return result
 
-    def bind(self, shapes: Sequence[tuple[int, ...]]) -> Binding:
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return the expression of contiguous inputs of certain shapes.
 
         Raises:
-            ValueError: There is no kernel for these shapes.
+            NoKernelError: There is no kernel for these shapes.
         """
-        shape = shapes[0]
+        shape, *shapes = (layout.shape for layout in layouts)
         if len(shape) != self._rank or not math.prod(shape):
-            raise ValueError("expected data of the declared rank")
-        operands = _merge(self._constants, [make_placeholder(s) for s in shapes[1:]])
+            raise NoKernelError("expected data of the declared rank")
+        operands = _merge(self._constants, [make_placeholder(s) for s in shapes])
         task = make_row_task(self._expression.steps, shape, tuple((x.shape, x.strides) for x in operands))
         return Binding(shape, [task], (RESULT, 0, TABLE), list_operands(self._constants), 0, self._constants)
 
-    def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+    def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernel for declared shapes of the running value and the variable operands."""
-        variables = [make_placeholder(s) for s in shapes]
+        shape = shapes[0]
+        variables = [make_placeholder(s) for s in shapes[1:]]
         layouts = tuple((x.shape, x.strides) for x in _merge(self._constants, variables))
         compile_rows(Expression(plan_rows(shape, layouts)[0], self._expression.steps))
 
@@ -145,7 +148,7 @@ class _BoundConvolution:
     kinds: list[str]
 
 
-class ConvolutionKernel:
+class ConvolutionKernel(CompiledKernel):
     """The kernel of a convolution with an epilogue.
 
     Args:
@@ -193,33 +196,34 @@ class ConvolutionKernel:
         if bound is None:
             bound = self._bind(data.shape, key[1:])
         if data.dtype != F32 or not all(x.dtype == F32 for x in variables):
-            raise ValueError("expected f32")
+            raise NoKernelError("expected f32")
         shape = bound.binding.shape
         check_allocation(shape, F32)
         operands = [expand_operand(x, kind, shape) for x, kind in zip(variables, bound.kinds, strict=True)]
         return bound.binding.run((make_contiguous(data), *operands))
 
-    def bind(self, shapes: Sequence[tuple[int, ...]]) -> Binding:
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return the convolution of inputs of certain shapes.
 
         Raises:
-            ValueError: There is no kernel for these shapes, or an operand would be copied.
+            NoKernelError: There is no kernel for these shapes, or an operand would be copied.
         """
-        bound = self._bindings.get(tuple(shapes)) or self._bind(shapes[0], tuple(shapes[1:]))
+        shapes = tuple(layout.shape for layout in layouts)
+        bound = self._bindings.get(shapes) or self._bind(shapes[0], shapes[1:])
         shape = bound.binding.shape
         for own, kind in zip(shapes[1:], bound.kinds, strict=True):
             size = {"scalar": 1, "channel": math.prod(shape[:2]), "full": math.prod(shape)}[kind]
             if math.prod(own) != size:
-                raise ValueError("expected an operand as the epilogue reads it")
+                raise NoKernelError("expected an operand as the epilogue reads it")
         return bound.binding
 
-    def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+    def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands."""
-        self._bind(data_shape, tuple(shapes))
+        self._bind(shapes[0], tuple(shapes[1:]))
 
     def _bind(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> _BoundConvolution:
         if len(data_shape) != self._rank or data_shape[1] != self._in_channels or not math.prod(data_shape):
-            raise ValueError("expected the channels of the filters")
+            raise NoKernelError("expected the channels of the filters")
         geometry, shape = self._plan(data_shape)
         operands = _merge(self._constants, [make_placeholder(s) for s in shapes])
         kinds = tuple(classify_operand(x, shape) for x in operands)
@@ -229,7 +233,7 @@ class ConvolutionKernel:
         ]
         convolution = self._get_convolution(geometry, data_shape[0])
         table = list_operands(constants)
-        binding = convolution.bind(data_shape[0], geometry, Expression(kinds, self._steps), table)
+        binding = convolution.make_binding(data_shape[0], geometry, Expression(kinds, self._steps), table)
         if len(self._bindings) >= MAX_BINDINGS:
             self._bindings.clear()
         bound = _BoundConvolution(
@@ -275,7 +279,7 @@ class ConvolutionKernel:
         if geometry is None:
             windows = create_windows(spatial, self._kernel_shape, **self._attributes)
             if 0 in windows.output_shape:
-                raise ValueError("expected windows")
+                raise NoKernelError("expected windows")
             if len(self._geometries) >= MAX_BINDINGS:
                 self._geometries.clear()
             geometry = self._geometries[spatial] = make_geometry(spatial, windows)
@@ -289,7 +293,7 @@ def list_operands(constants: Sequence[Array | None]) -> list[Operand]:
     return [(next(numbers), 0) if x is None else (CONSTANT, get_address(x)) for x in constants]
 
 
-class NormalizationKernel:
+class NormalizationKernel(CompiledKernel):
     """The kernel of MVN along the last axes, with an epilogue.
 
     Args:
@@ -319,34 +323,34 @@ class NormalizationKernel:
     def __call__(self, data: Array, *variables: Array) -> Array:
         """Normalize, and compute the epilogue."""
         if data.dtype != F32 or data.ndim != self._rank or not data.size or not all(x.dtype == F32 for x in variables):
-            raise ValueError("expected f32 of the declared rank")
+            raise NoKernelError("expected f32 of the declared rank")
         key = (data.shape, *[x.shape for x in variables])
         binding = self._bindings.get(key)
         if binding is None:
             if len(self._bindings) >= MAX_BINDINGS:
                 self._bindings.clear()
-            binding = self._bindings[key] = self.bind(key)
+            binding = self._bindings[key] = self.bind([make_layout(s) for s in key])
         return binding.run([make_contiguous(x) for x in (data, *variables)])
 
-    def bind(self, shapes: Sequence[tuple[int, ...]]) -> Binding:
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return the normalization of contiguous inputs of certain shapes.
 
         Raises:
-            ValueError: There is no kernel for these shapes.
+            NoKernelError: There is no kernel for these shapes.
         """
-        shape = shapes[0]
+        shape, *shapes = (layout.shape for layout in layouts)
         if len(shape) != self._rank or not math.prod(shape):
-            raise ValueError("expected data of the declared rank")
-        operands = _merge(self._constants, [make_placeholder(s) for s in shapes[1:]])
+            raise NoKernelError("expected data of the declared rank")
+        operands = _merge(self._constants, [make_placeholder(s) for s in shapes])
         length = math.prod(shape[self._rank - self._count :])
         expression = self._classify(operands, shape)
         task = make_normalization_task(math.prod(shape) // length, length, self._epsilon, expression, self._modes)
         return Binding(shape, [task], (0, RESULT, TABLE), list_operands(self._constants), 0, self._constants)
 
-    def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+    def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernel for declared shapes of the data and the variable operands."""
-        operands = _merge(self._constants, [make_placeholder(s) for s in shapes])
-        compile_normalization(self._classify(operands, shape), *self._modes)
+        operands = _merge(self._constants, [make_placeholder(s) for s in shapes[1:]])
+        compile_normalization(self._classify(operands, shapes[0]), *self._modes)
 
     def _classify(self, operands: Sequence[Array], shape: tuple[int, ...]) -> Expression:
         row = math.prod(shape[len(shape) - self._count :])
@@ -354,12 +358,12 @@ class NormalizationKernel:
         for x in operands:
             is_row = x.size == row and x.shape[-self._count :] == shape[-self._count :]
             if x.dtype != F32 or x.ndim > len(shape) or not (x.size == 1 or is_row or x.shape == shape):
-                raise ValueError("expected a scalar, a row, or an operand with the shape of the data")
+                raise NoKernelError("expected a scalar, a row, or an operand with the shape of the data")
             kinds.append("scalar" if x.size == 1 else "full" if x.shape == shape else "row")
         return Expression(tuple(kinds), self._steps)
 
 
-class SoftmaxKernel:
+class SoftmaxKernel(CompiledKernel):
     """The kernel of Softmax along the last axis.
 
     Args:
@@ -374,21 +378,21 @@ class SoftmaxKernel:
     def __call__(self, data: Array) -> Array:
         """Compute the softmax."""
         if data.dtype != F32 or data.ndim != self._rank:
-            raise ValueError("expected f32 of the declared rank")
+            raise NoKernelError("expected f32 of the declared rank")
         return compute_softmax(make_contiguous(data))
 
-    def bind(self, shapes: Sequence[tuple[int, ...]]) -> Binding:
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return the softmax of contiguous data of a shape.
 
         Raises:
-            ValueError: The data is empty or has another rank.
+            NoKernelError: The data is empty or has another rank.
         """
-        (shape,) = shapes
+        ((shape, _),) = layouts
         if len(shape) != self._rank or not math.prod(shape):
-            raise ValueError("expected data of the declared rank")
+            raise NoKernelError("expected data of the declared rank")
         return Binding(shape, [make_softmax_task(math.prod(shape[:-1]), shape[-1])], (0, RESULT))
 
-    def prepare(self, shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+    def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernel."""
         compile_softmax()
 
@@ -417,15 +421,15 @@ def classify_operand(operand: Array, shape: tuple[int, ...]) -> str:
     """Return the kind of an operand of an epilogue for a result of a shape.
 
     Raises:
-        ValueError: It does not broadcast to the shape.
+        NoKernelError: It does not broadcast to the shape.
     """
     if operand.dtype != F32:
-        raise ValueError("expected f32")
+        raise NoKernelError("expected f32")
     if operand.size == 1 and operand.ndim <= len(shape):
         return "scalar"
     own = (1,) * (len(shape) - operand.ndim) + operand.shape
     if len(own) != len(shape) or any(d not in (1, n) for d, n in zip(own, shape, strict=True)):
-        raise ValueError("an operand does not broadcast to the result")
+        raise NoKernelError("an operand does not broadcast to the result")
     return "channel" if set(own[2:]) == {1} else "full"
 
 

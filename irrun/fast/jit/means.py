@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.jit.bindings import RESULT, Binding, Shape
+from irrun.fast.errors import NoKernelError
+from irrun.fast.jit.bindings import RESULT, Binding, Layout, make_layout
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import make_contiguous
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.reductions import make_row_task, sum_row
 
 __all__ = ["MeanKernel", "compile_means"]
@@ -40,7 +42,7 @@ def compile_means() -> Kernel:
     return compile_function(f)
 
 
-class MeanKernel:
+class MeanKernel(CompiledKernel):
     """The kernel of ReduceMean along the last axes.
 
     Args:
@@ -59,19 +61,19 @@ class MeanKernel:
     def __call__(self, data: Array) -> Array:
         """Compute the means."""
         if data.dtype != F32:
-            raise ValueError("expected f32 of the declared rank")
-        return self.bind([data.shape]).run([make_contiguous(data)])
+            raise NoKernelError("expected f32 of the declared rank")
+        return self.bind([make_layout(data.shape)]).run([make_contiguous(data)])
 
-    def bind(self, shapes: Sequence[Shape]) -> Binding:
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return the means of data of a shape.
 
         Raises:
-            ValueError: The data is empty or has another rank.
+            NoKernelError: The data is empty or has another rank.
         """
-        (shape,) = shapes
+        ((shape, _),) = layouts
         lead = shape[: self._rank - self._count]
         if len(shape) != self._rank or not math.prod(shape):
-            raise ValueError("expected f32 of the declared rank")
+            raise NoKernelError("expected f32 of the declared rank")
         rows = math.prod(lead)
         task = make_row_task(compile_means(), 2, rows, math.prod(shape) // rows)
         return Binding((*lead, *self._kept), [task], (0, RESULT))

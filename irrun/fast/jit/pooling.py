@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import RESULT, Binding, Shape
+from irrun.fast.jit.bindings import RESULT, Binding, Layout, Shape
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.depthwise import MAX_TAPS, prepare_loads
 from irrun.fast.jit.elementwise import make_contiguous
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
 from irrun.limits import check_allocation
 from irrun.ops._support.windows import Windows, create_windows
@@ -63,7 +65,7 @@ def _raise(f: Function, maximum: Any, value: Value) -> None:
     maximum.set(f.select(f.compare("ogt", value, current), value, current))
 
 
-class MaxPoolKernel:
+class MaxPoolKernel(CompiledKernel):
     """The kernel of MaxPool with two spatial axes, without indices.
 
     Args:
@@ -87,7 +89,7 @@ class MaxPoolKernel:
         if windows is None:
             windows = self._plan(data.shape)
         if data.dtype != F32:
-            raise ValueError("expected f32")
+            raise NoKernelError("expected f32")
         shape = (*data.shape[:2], *windows.output_shape)
         check_allocation(shape, F32)
         result = np.empty(shape, F32)
@@ -98,29 +100,29 @@ class MaxPoolKernel:
         task.run(get_address(data), get_address(result))
         return result
 
-    def bind(self, shapes: Sequence[Shape]) -> Binding:
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return the maxima of data of a shape.
 
         Raises:
-            ValueError: There is no kernel for this shape.
+            NoKernelError: There is no kernel for this shape.
         """
-        (shape,) = shapes
+        ((shape, _),) = layouts
         windows = self._windows.get(shape) or self._plan(shape)
         task = self._tasks.get(shape) or self._make_task(shape, windows)
         return Binding((*shape[:2], *map(int, windows.output_shape)), [task], (0, RESULT))
 
-    def prepare(self, shape: tuple[int, ...]) -> None:
+    def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernel for a declared shape of the data."""
-        self._compile(self._plan(shape))
+        self._compile(self._plan(shapes[0]))
 
     def _plan(self, shape: tuple[int, ...]) -> Windows:
         if len(shape) != 4 or len(self._kernel) != 2 or not math.prod(shape):
-            raise ValueError("expected data with two spatial axes")
+            raise NoKernelError("expected data with two spatial axes")
         windows = create_windows(
             shape[2:], self._kernel, dilations=self._dilations, rounding=self._rounding, **self._attributes
         )
         if 0 in windows.output_shape or windows.strides[1] > 2 or math.prod(windows.kernel) > MAX_TAPS:
-            raise ValueError("expected smaller windows or strides")
+            raise NoKernelError("expected smaller windows or strides")
         if len(self._windows) >= MAX_SHAPES:
             self._windows.clear()
             self._tasks.clear()

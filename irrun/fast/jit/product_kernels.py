@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, get_strides
+from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, make_layout
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Task
 from irrun.fast.jit.variable_products import bind_products, describe_products
 from irrun.limits import check_allocation
@@ -76,7 +78,7 @@ def _keep(bindings: dict[tuple[Shape, ...], _BoundProduct], key: tuple[Shape, ..
     bindings[key] = bound
 
 
-class ProductKernel:
+class ProductKernel(CompiledKernel):
     """The kernel of a product with constant weights and an epilogue.
 
     Args:
@@ -112,7 +114,7 @@ class ProductKernel:
         if bound is None:
             bound = self._bind(data.shape, key[1:])
         if data.dtype != F32 or not all(x.dtype == F32 for x in variables):
-            raise ValueError("expected f32")
+            raise NoKernelError("expected f32")
         check_allocation(bound.shape, F32)
         data = make_contiguous(data)
         held = [make_contiguous(x) for x in variables]
@@ -121,30 +123,31 @@ class ProductKernel:
         bound.task.run(get_address(data), get_address(result), get_address(table))
         return result
 
-    def bind(self, shapes: Sequence[Shape]) -> Binding:
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return the product of contiguous inputs of certain shapes.
 
         Raises:
-            ValueError: There is no kernel for these shapes, or the data is transposed.
+            NoKernelError: There is no kernel for these shapes, or the data is transposed.
         """
         if self._transposes:
-            raise ValueError("expected data that is not transposed")
-        bound = self._bindings.get(tuple(shapes)) or self._bind(shapes[0], tuple(shapes[1:]))
+            raise NoKernelError("expected data that is not transposed")
+        shapes = tuple(layout.shape for layout in layouts)
+        bound = self._bindings.get(shapes) or self._bind(shapes[0], shapes[1:])
         operands = bound.list_operands(1)
         return Binding(bound.shape, [bound.task], (0, RESULT, TABLE), operands, 0, self._constants)
 
-    def prepare(self, data_shape: Shape, shapes: Sequence[Shape]) -> None:
+    def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands."""
-        self._bind(_swap(data_shape) if self._transposes else data_shape, tuple(shapes))
+        self._bind(_swap(shapes[0]) if self._transposes else shapes[0], tuple(shapes[1:]))
 
     def _bind(self, data_shape: Shape, shapes: tuple[Shape, ...]) -> _BoundProduct:
         if len(data_shape) != self._rank or data_shape[-1] != self._product.inner or not math.prod(data_shape):
-            raise ValueError("expected data of shape [..., K]")
+            raise NoKernelError("expected data of shape [..., K]")
         shape = (*data_shape[:-1], self._product.columns)
         remaining = iter(shapes)
         operands = [next(remaining) if x is None else x.shape for x in self._constants]
         expression = Expression(tuple(classify_operand(x, shape) for x in operands), self._steps)
-        task, table = self._product.bind(math.prod(data_shape[:-1]), expression)
+        task, table = self._product.make_task(math.prod(data_shape[:-1]), expression)
         bound = _make_bound(shape, task, table, self._constants)
         _keep(self._bindings, (data_shape, *shapes), bound)
         return bound
@@ -154,7 +157,7 @@ def classify_operand(operand: Shape, shape: Shape) -> str:
     """Return the kind of an operand of the epilogue of a product for a result of a shape.
 
     Raises:
-        ValueError: It broadcasts in another way.
+        NoKernelError: It broadcasts in another way.
     """
     if len(operand) <= len(shape):
         if math.prod(operand) == 1:
@@ -163,10 +166,10 @@ def classify_operand(operand: Shape, shape: Shape) -> str:
             return "full"
         if operand[-1] == math.prod(operand) == shape[-1]:
             return "column"
-    raise ValueError("expected an operand with the shape of the result or of its columns")
+    raise NoKernelError("expected an operand with the shape of the result or of its columns")
 
 
-class VariableProductKernel:
+class VariableProductKernel(CompiledKernel):
     """The kernel of products of two variable values, such as scores of attention, with an epilogue.
 
     The right-hand matrix of each product is packed to scratch memory by the thread that multiplies by it.
@@ -178,6 +181,7 @@ class VariableProductKernel:
     """
 
     description = "compiled: products, panels packed by each thread"
+    reads_layouts = True
 
     def __init__(
         self, transposes: tuple[bool, bool], steps: tuple[Step, ...], operands: Sequence[Array | None]
@@ -196,7 +200,7 @@ class VariableProductKernel:
         key = (left.shape, left.strides, right.shape, right.strides, *[x.shape for x in variables])
         bound = self._bindings.get(key) or self._bind(Layout(*key[:2]), Layout(*key[2:4]), key[4:])
         if not left.dtype == right.dtype == F32 or not all(x.dtype == F32 for x in variables):
-            raise ValueError("expected f32")
+            raise NoKernelError("expected f32")
         check_allocation(bound.shape, F32)
         held = [make_contiguous(x) for x in variables]
         table = bound.address(held)
@@ -204,19 +208,19 @@ class VariableProductKernel:
         bound.task.run(get_address(left), get_address(right), get_address(result), get_address(table))
         return result
 
-    def prepare(self, data_shape: Shape, shapes: Sequence[Shape]) -> None:
+    def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernels for declared shapes of the values and the variable operands."""
-        left, right = (_swap(s) if t else s for s, t in zip((data_shape, shapes[0]), self._transposes, strict=True))
-        self._bind(Layout(left, get_strides(left)), Layout(right, get_strides(right)), tuple(shapes[1:]))
+        left, right = (_swap(s) if t else s for s, t in zip(shapes[:2], self._transposes, strict=True))
+        self._bind(make_layout(left), make_layout(right), tuple(shapes[2:]))
 
-    def bind_layouts(self, layouts: Sequence[Layout]) -> Binding:
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
         """Return the products of values of certain layouts, with contiguous operands.
 
         Raises:
-            ValueError: There is no kernel for these layouts.
+            NoKernelError: There is no kernel for these layouts.
         """
         if not all(layout.is_contiguous for layout in layouts[2:]):
-            raise ValueError("expected contiguous operands")
+            raise NoKernelError("expected contiguous operands")
         left, right = (
             Layout(_swap(x.shape), _swap(x.strides)) if t else x
             for x, t in zip(layouts[:2], self._transposes, strict=True)
@@ -249,13 +253,13 @@ def classify_item_operand(operand: Shape, shape: Shape) -> str:
     """Return the kind of an operand of the epilogue of products, each of which has the last two dimensions.
 
     Raises:
-        ValueError: It broadcasts in another way.
+        NoKernelError: It broadcasts in another way.
     """
     lead, item = operand[:-2], operand[-2:]
     if len(operand) > len(shape) or any(
         d not in (1, n) for d, n in zip(reversed(lead), reversed(shape[:-2]), strict=False)
     ):
-        raise ValueError("expected an operand that broadcasts to the result")
+        raise NoKernelError("expected an operand that broadcasts to the result")
     return classify_operand(item, shape[-2:])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value, Variable
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
@@ -219,7 +220,7 @@ class Product:
     def __init__(self, weights: Array) -> None:
         self.inner, self.columns = weights.shape
         if weights.dtype != F32 or any(stride % 4 for stride in weights.strides):
-            raise ValueError("expected f32")
+            raise NoKernelError("expected f32")
         weights = copy_unaligned(weights)
         self.weights = np.empty(count_packed(self.inner, self.columns), F32)
         strides = weights.strides[0] // 4, weights.strides[1] // 4
@@ -227,7 +228,7 @@ class Product:
             get_address(weights), get_address(self.weights)
         )
 
-    def bind(self, count: int, expression: Expression) -> tuple[Task, Array]:
+    def make_task(self, count: int, expression: Expression) -> tuple[Task, Array]:
         """Return the task for a number of rows, and what it adds to the addresses of the operands for each block.
 
         Args:

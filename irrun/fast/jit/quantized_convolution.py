@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.compiler import get_lanes
 from irrun.fast.jit.convolution import Geometry
@@ -49,7 +50,7 @@ class QuantizedConvolution:
         bias: What is added to the sums: i32, shape [GROUPS * CO].
 
     Raises:
-        ValueError: The channels of the groups are of other numbers.
+        NoKernelError: The channels of the groups are of other numbers.
     """
 
     def __init__(self, filters: Array, bias: Array) -> None:
@@ -65,7 +66,7 @@ class QuantizedConvolution:
                 spread[:, i, i] = padded[i::4]
             filters = spread
         elif groups > 1 and (in_channels % 4 or out_channels % 4):
-            raise ValueError("expected groups of multiples of four channels")
+            raise NoKernelError("expected groups of multiples of four channels")
         self.groups, self.out_channels, self.in_quads = (
             filters.shape[0],
             filters.shape[1],
@@ -84,7 +85,7 @@ class QuantizedConvolution:
             self.weights = [np.concatenate(self.weights)]
             self.bias = self.bias.reshape(1, -1)
 
-    def bind(
+    def make_function(
         self, batch: int, geometry: Geometry, pad: int, expression: Expression, is_coded: bool
     ) -> Callable[[Array, Array], Array]:
         """Return the convolution for data of one shape.
@@ -100,7 +101,7 @@ class QuantizedConvolution:
             A function of the data (contiguous codes) and of the addresses of the operands of the epilogue in i64.
 
         Raises:
-            ValueError: The copied rows take too much memory.
+            NoKernelError: The copied rows take too much memory.
         """
         task = _make_task(self, batch, geometry, pad, get_epilogue_address(expression, is_coded))
         output = geometry.output
@@ -196,7 +197,7 @@ def _make_task(convolution: QuantizedConvolution, batch: int, geometry: Geometry
                     )
                     panel_size = 0 if is_pointwise else panel_planes * quad_size + 64
                     if max(panel_size, tile_rows * length) > MAX_PANEL_SIZE:
-                        raise ValueError("expected smaller rows")
+                        raise NoKernelError("expected smaller rows")
                     panel = source if is_pointwise else SCRATCH.move(align_size(4 * tile_rows * length))
                     scratch_size = max(scratch_size, align_size(4 * tile_rows * length) + 4 * panel_size)
                     own: list[Call] = []

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.codes import CodeFormat
 from irrun.fast.jit.expressions import Step
 
@@ -104,7 +105,7 @@ class _Simplification:
         with np.errstate(over="ignore"):
             rounded = np.asarray(value, F32)
         if not np.isfinite(rounded).all():
-            raise ValueError("expected finite constants")
+            raise NoKernelError("expected finite constants")
         return self.add_operand(rounded)
 
     def make_linear(self, source: Source, variable: int) -> _Linear:
@@ -202,7 +203,7 @@ def simplify(
         added: The number of a variable that is added to the values of the sums.
 
     Raises:
-        ValueError: A constant is not finite, or the last step is another.
+        NoKernelError: A constant is not finite, or the last step is another.
     """
     s = _Simplification(len(scale), rank, axis)
     value = _Linear(((("value", 0), scale),), offset)
@@ -217,7 +218,7 @@ def simplify(
         is_result = is_coded and step is steps[-1]
         s.values.append(s.add(step, is_result))
     if is_coded and (not steps or steps[-1].operation != "FakeQuantize"):
-        raise ValueError("expected FakeQuantize")
+        raise NoKernelError("expected FakeQuantize")
     result = s.compute(s.values[-1])
     if result != ("step", len(s.steps) - 1):
         result = s.add_step("Add", (result, s.add_constant(np.array(0.0))))

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import Shape
 from irrun.fast.jit.codes import CodeFormat, decode, encode
 from irrun.fast.jit.dot_products import MAX_PRODUCTS, get_dot_product
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.kernels import classify_operand, expand_operand, make_geometry, make_placeholder
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.quantized_code import count_quads
 from irrun.fast.jit.quantized_convolution import QuantizedConvolution
 from irrun.fast.jit.quantized_epilogue import CodedOperand, Source, simplify
@@ -45,7 +48,7 @@ MAX_BINDINGS = 64
 MAX_CORRECTED_BINDINGS = 4
 
 
-class EncodingKernel:
+class EncodingKernel(CompiledKernel):
     """The kernel of a FakeQuantize whose result is codes.
 
     Args:
@@ -63,14 +66,16 @@ class EncodingKernel:
         """Quantize.
 
         Raises:
-            ValueError: The data has another rank, or another number of channels.
+            NoKernelError: The data has another rank, or another number of channels.
         """
         if data.ndim != self._rank or data.shape[1] != self._channels:
-            raise ValueError(f"expected data of rank {self._rank} with {self._channels} channels, found {data.shape}")
+            raise NoKernelError(
+                f"expected data of rank {self._rank} with {self._channels} channels, found {data.shape}"
+            )
         return encode(data, self._format)
 
 
-class DecodingKernel:
+class DecodingKernel(CompiledKernel):
     """The kernel that converts codes to the values of a FakeQuantize.
 
     Args:
@@ -129,7 +134,7 @@ class _Binding:
     variables: list[tuple[int, int, str]]
 
 
-class QuantizedConvolutionKernel:
+class QuantizedConvolutionKernel(CompiledKernel):
     """The kernel of a convolution of codes with an epilogue.
 
     Args:
@@ -142,7 +147,7 @@ class QuantizedConvolutionKernel:
         is_coded: Whether the result is codes of the last step, a FakeQuantize.
 
     Raises:
-        ValueError: There is no such kernel.
+        NoKernelError: There is no such kernel.
 
     Attributes:
         description: How it is computed.
@@ -165,9 +170,9 @@ class QuantizedConvolutionKernel:
         self._in_channels, self._out_channels = groups * in_channels, groups * out_channels
         is_depthwise = groups > 1 and in_channels == out_channels == 1
         if math.prod(codes.shape[2:]) > MAX_PRODUCTS:
-            raise ValueError("expected shorter sums")
+            raise NoKernelError("expected shorter sums")
         if not source.is_uniform and not is_depthwise:
-            raise ValueError("expected one scale of the data")
+            raise NoKernelError("expected one scale of the data")
         # The value of a code is (code - zero) * step + rest. Pads have the code of zero, or their value is subtracted.
         zero = source.nearest_zero
         pads_exactly = source.zero is not None and bool(zero.min() == zero.max())
@@ -201,7 +206,7 @@ class QuantizedConvolutionKernel:
         if bound is None:
             bound = self._bind(data.shape, key[1:])
         if data.dtype != U8 or (variables and [x.dtype for x in variables] != self._types):
-            raise ValueError("expected codes and f32")
+            raise NoKernelError("expected codes and f32")
         check_allocation(bound.stored_shape, self._result_type)
         addresses = bound.addresses
         held = []
@@ -212,20 +217,20 @@ class QuantizedConvolutionKernel:
                 addresses[position] = get_address(held[-1])
         return bound.convolve(make_contiguous(data), addresses).reshape(bound.stored_shape)
 
-    def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+    def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands, in f32."""
-        coded = [_to_codes(s) if c else s for s, c in zip(shapes, self._formats, strict=True)]
-        self._bind(_to_codes(data_shape), tuple(coded))
+        coded = [_to_codes(s) if c else s for s, c in zip(shapes, [True, *self._formats], strict=True)]
+        self._bind(coded[0], tuple(coded[1:]))
 
     def _bind(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> _Binding:
         if len(data_shape) != self._rank + 1 or data_shape[1] != count_quads(self._in_channels):
-            raise ValueError("expected the channels of the filters")
+            raise NoKernelError("expected the channels of the filters")
         if not math.prod(data_shape) or data_shape[-1] != 4:
-            raise ValueError("expected data")
+            raise NoKernelError("expected data")
         spatial = data_shape[2:-1]
         windows = create_windows(spatial, self._kernel_shape, **self._attributes)
         if 0 in windows.output_shape:
-            raise ValueError("expected windows")
+            raise NoKernelError("expected windows")
         geometry = make_geometry(spatial, windows)
         output = geometry.output if self._rank == 4 else geometry.output[1:]
         shape = (data_shape[0], self._out_channels, *output)
@@ -247,7 +252,7 @@ class QuantizedConvolutionKernel:
                 constants.append(_expand(own, kind, shape))
             kinds.append(kind)
         expression = Expression(tuple(kinds), self._steps)
-        convolve = self._convolution.bind(data_shape[0], geometry, self._pad, expression, self._is_coded)
+        convolve = self._convolution.make_function(data_shape[0], geometry, self._pad, expression, self._is_coded)
         addresses = np.array([0 if x is None else get_address(x) for x in constants] or [0], np.int64)
         if len(self._bindings) >= (MAX_BINDINGS if self._correction is None else MAX_CORRECTED_BINDINGS):
             self._bindings.clear()
@@ -261,12 +266,12 @@ class QuantizedConvolutionKernel:
     def _classify(self, operand: tuple[int, ...], is_coded: bool, shape: tuple[int, ...]) -> str:
         if is_coded:
             if operand != _to_codes(shape):
-                raise ValueError("expected codes of the shape of the result")
+                raise NoKernelError("expected codes of the shape of the result")
             return "codes"
         return classify_operand(make_placeholder(operand), shape)
 
 
-class RowEncodingKernel:
+class RowEncodingKernel(CompiledKernel):
     """The kernel of a FakeQuantize whose result is codes in bytes.
 
     Args:
@@ -284,10 +289,10 @@ class RowEncodingKernel:
         """Quantize.
 
         Raises:
-            ValueError: The data has another rank, or rows of another length.
+            NoKernelError: The data has another rank, or rows of another length.
         """
         if data.ndim != self._rank or data.shape[-1] != self._length:
-            raise ValueError(f"expected data of rank {self._rank} with rows of {self._length}, found {data.shape}")
+            raise NoKernelError(f"expected data of rank {self._rank} with rows of {self._length}, found {data.shape}")
         return encode_rows(data, self._format)
 
 
@@ -309,7 +314,7 @@ class PlainRowEncodingKernel(RowEncodingKernel):
         return super().__call__(np.asarray(data, F32)) if data.size else np.empty(data.shape, U8)
 
 
-class RowDecodingKernel:
+class RowDecodingKernel(CompiledKernel):
     """The kernel that converts codes in bytes to the values of a FakeQuantize.
 
     Args:
@@ -326,7 +331,7 @@ class RowDecodingKernel:
         return decode_rows(codes, self._format)
 
 
-class QuantizedProductKernel:
+class QuantizedProductKernel(CompiledKernel):
     """The kernel of a product of rows of codes with constant weights, with an epilogue.
 
     Args:
@@ -339,7 +344,7 @@ class QuantizedProductKernel:
         is_coded: Whether the result is codes of the last step, a FakeQuantize.
 
     Raises:
-        ValueError: There is no such kernel.
+        NoKernelError: There is no such kernel.
 
     Attributes:
         description: How it is computed.
@@ -357,7 +362,7 @@ class QuantizedProductKernel:
     ) -> None:
         columns, inner = codes.shape
         if inner > MAX_PRODUCTS or inner % 4 or not source.is_uniform:
-            raise ValueError("expected rows of a multiple of 4 with one scale")
+            raise NoKernelError("expected rows of a multiple of 4 with one scale")
         self._rank, self._inner, self._columns, self._is_coded = rank, inner, columns, is_coded
         zero = source.nearest_zero
         rest = source.out_low + zero * source.step
@@ -372,9 +377,9 @@ class QuantizedProductKernel:
         """Multiply, and compute the epilogue."""
         types = [U8 if is_coded else F32 for is_coded in self._formats]
         if data.dtype != U8 or [x.dtype for x in variables] != types:
-            raise ValueError("expected codes and f32")
+            raise NoKernelError("expected codes and f32")
         if data.ndim != self._rank or data.shape[-1] != self._inner or not data.size:
-            raise ValueError("expected rows of the weights")
+            raise NoKernelError("expected rows of the weights")
         shape = (*data.shape[:-1], self._columns)
         check_allocation(shape, U8 if self._is_coded else F32)
         operands = [make_contiguous(variables[x] if isinstance(x, int) else x) for x in self._operands]
@@ -382,9 +387,9 @@ class QuantizedProductKernel:
         rows = make_contiguous(data).reshape(-1, self._inner)
         return self._product(rows, expression, operands, self._is_coded).reshape(shape)
 
-    def prepare(self, data_shape: tuple[int, ...], shapes: Sequence[tuple[int, ...]]) -> None:
+    def prepare(self, shapes: Sequence[Shape]) -> None:
         """Compile the kernels for declared shapes of the data and the variable operands."""
-        expression = self._classify(shapes, (*data_shape[:-1], self._columns))
+        expression = self._classify(shapes[1:], (*shapes[0][:-1], self._columns))
         get_row_epilogue_address(expression, self._is_coded)
 
     def _classify(self, shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> Expression:
@@ -399,7 +404,7 @@ class QuantizedProductKernel:
             elif own[-1:] == shape[-1:] and math.prod(own) == own[-1] and not is_coded:
                 kinds.append("column")
             else:
-                raise ValueError("expected an operand with the shape of the result or of its columns")
+                raise NoKernelError("expected an operand with the shape of the result or of its columns")
         return Expression(tuple(kinds), self._steps)
 
 
@@ -416,7 +421,7 @@ def _describe(kind: str, is_coded: bool) -> str:
 def _to_codes(shape: Sequence[int]) -> tuple[int, ...]:
     """Return the shape of the codes of values of a shape."""
     if len(shape) < 2:
-        raise ValueError("expected channels")
+        raise NoKernelError("expected channels")
     return (shape[0], count_quads(shape[1]), *shape[2:], 4)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.convolution import Geometry
 from irrun.limits import check_allocation
 
@@ -53,12 +54,12 @@ class PadCorrection:
             batch: The number of images, for each of which it is repeated.
 
         Raises:
-            ValueError: It takes too much memory.
+            NoKernelError: It takes too much memory.
         """
         g = geometry
         shape = (len(self._sums), *g.output)
         if batch * math.prod(shape) > MAX_SIZE:
-            raise ValueError("expected smaller maps")
+            raise NoKernelError("expected smaller maps")
         check_allocation(shape, np.dtype(np.float64))
         rows, columns = (
             _mark_data(length, count, size, stride, dilation, begin)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.codes import CodeFormat
@@ -272,10 +273,10 @@ def encode_rows(data: Array, format_: CodeFormat) -> Array:
         format_: The format, with limits of shape [].
 
     Raises:
-        ValueError: The data has another type, or is empty.
+        NoKernelError: The data has another type, or is empty.
     """
     if data.dtype != F32 or not data.size:
-        raise ValueError("expected f32")
+        raise NoKernelError("expected f32")
     check_allocation(data.shape, U8)
     result = np.empty(data.shape, U8)
     _convert(make_contiguous(data), result, format_.low, format_.high, format_.levels, True)
@@ -290,10 +291,10 @@ def decode_rows(codes: Array, format_: CodeFormat) -> Array:
         format_: The format, with limits of shape [].
 
     Raises:
-        ValueError: The array has another type.
+        NoKernelError: The array has another type.
     """
     if codes.dtype != U8:
-        raise ValueError("expected codes")
+        raise NoKernelError("expected codes")
     check_allocation(codes.shape, F32)
     result = np.empty(codes.shape, F32)
     if result.size:

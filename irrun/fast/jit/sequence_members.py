@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import Binding, Layout, Shape, get_layout
+from irrun.fast.jit.bindings import Layout, get_layout
+from irrun.fast.jit.protocol import CompiledKernel
 
 __all__ = ["Computation", "Concatenation", "Member", "Views", "view_layout"]
 
@@ -26,14 +28,12 @@ class Computation:
     Attributes:
         inputs: Slots of the inputs.
         output: The slot of the output.
-        bind: Returns the kernel for the shapes of its inputs, which are contiguous.
-        bind_layouts: Returns the kernel for the layouts of its inputs, instead of `bind`.
+        kernel: The kernel.
     """
 
     inputs: tuple[int, ...]
     output: int
-    bind: Callable[[Sequence[Shape]], Binding] | None = None
-    bind_layouts: Callable[[Sequence[Layout]], Binding] | None = None
+    kernel: CompiledKernel
 
 
 @dataclass(frozen=True)
@@ -73,16 +73,16 @@ def view_layout(view: Callable[[Array], Any], layout: Layout) -> list[tuple[Layo
     """Return the layouts of views of a value, and their first bytes in it, or None if they are copies.
 
     Raises:
-        ValueError: A view is empty or reversed.
+        NoKernelError: A view is empty or reversed.
     """
     size = F32.itemsize + sum((d - 1) * s for d, s in zip(layout.shape, layout.strides, strict=True))
     if not math.prod(layout.shape) or min(layout.strides, default=0) < 0:
-        raise ValueError("expected elements in order")
+        raise NoKernelError("expected elements in order")
     data: Array = np.ndarray(layout.shape, F32, np.empty(size, np.uint8), 0, layout.strides)  # is not read
     results = view(data)
     views: Sequence[Array] = results if isinstance(results, (tuple, list)) else (results,)
     if not all(x.size and min(x.strides, default=0) >= 0 for x in views):
-        raise ValueError("expected elements in order")
+        raise NoKernelError("expected elements in order")
     if not all(np.may_share_memory(x, data) for x in views):
         return None
     return [(get_layout(x), get_address(x) - get_address(data)) for x in views]

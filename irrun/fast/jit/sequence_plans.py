@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.bindings import BUFFER, CONSTANT, RESULT, TABLE, Binding, Layout, Shape, get_strides
 from irrun.fast.jit.concatenation import bind_copy
 from irrun.fast.jit.copies import bind_contiguous
@@ -131,7 +132,7 @@ def make_plan(members: Sequence[Member], layouts: dict[int, Layout], outputs: Se
         outputs: Slots of the outputs.
 
     Raises:
-        ValueError: A member has no kernel for its inputs.
+        NoKernelError: A member has no kernel for its inputs.
     """
     return _Planner(members, layouts, outputs).finish()
 
@@ -172,7 +173,7 @@ class _Planner:
                 block.place = Address(self._first_result + len(plan.results))
                 plan.results.append(block.shape)
             elif block in self._strided_inputs:
-                raise ValueError("expected outputs apart from inputs that are not contiguous")
+                raise NoKernelError("expected outputs apart from inputs that are not contiguous")
             plan.outputs.append((block.place.base, offset + value.offset, value.layout))
         inner = [block for block in self._blocks if block.owner is None and block.place is None]
         plan.arena_size = place_blocks(inner)
@@ -224,12 +225,9 @@ class _Planner:
 
     def _add_computation(self, number: int, member: Computation) -> None:
         inputs = self._use(member.inputs, number)
-        if member.bind_layouts is not None:
-            binding = member.bind_layouts([value.layout for value in inputs])
-        else:
-            assert member.bind is not None
+        if not member.kernel.reads_layouts:
             inputs = [self._make_contiguous(number, value) for value in inputs]
-            binding = member.bind([value.shape for value in inputs])
+        binding = member.kernel.bind([value.layout for value in inputs])
         result = self._make_value(number, binding.shape)
         self._values[member.output] = replace(result, strides=binding.strides)
         buffer = self._make_value(number, (binding.buffer_size,)) if binding.buffer_size else None
@@ -243,7 +241,7 @@ class _Planner:
             value = self._make_contiguous(number, value)
             views = view_layout(member.view, value.layout)
         if views is None:
-            raise ValueError("expected views")
+            raise NoKernelError("expected views")
         for slot, (layout, offset) in zip(member.outputs, views, strict=True):
             strides = () if layout.is_contiguous else layout.strides
             self._values[slot] = _Value(layout.shape, value.block, value.offset + offset, strides)
@@ -254,7 +252,7 @@ class _Planner:
         axis = range(len(shapes[0]))[member.axis]
         outer = shapes[0][:axis]
         if len({(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}) != 1 or not all(map(math.prod, shapes)):
-            raise ValueError("expected inputs of the same shape apart from the axis")
+            raise NoKernelError("expected inputs of the same shape apart from the axis")
         shape = (*outer, sum(s[axis] for s in shapes), *shapes[0][axis + 1 :])
         result = self._values[member.output] = self._make_value(number, shape)
         rows = math.prod(outer)
@@ -289,7 +287,7 @@ class _Planner:
 def _locate(value: _Value) -> Address:
     block, offset = value.block.find_owner()
     if block.place is None:
-        raise ValueError("expected a block with a place")
+        raise NoKernelError("expected a block with a place")
     return block.place.move(offset + value.offset)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import REFUSALS, NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import Layout, get_layout, get_strides
 from irrun.fast.jit.elementwise import make_contiguous
@@ -52,14 +53,16 @@ class SequenceKernel:
         """Compute the outputs.
 
         Raises:
-            ValueError: The members have no kernels for these inputs.
+            NoKernelError: The members have no kernels for these inputs.
         """
         if not all(x.dtype == F32 for x in inputs):
-            raise ValueError("expected f32")
+            raise NoKernelError("expected f32")
         layouts = tuple([get_layout(x) for x in inputs])
         plan = self._find_plan(layouts)
         if plan is None:
-            raise ValueError("expected shapes for which all members have kernels, and which do not change all the time")
+            raise NoKernelError(
+                "expected shapes for which all members have kernels, and which do not change all the time"
+            )
         for shape in plan.results:
             check_allocation(shape, F32)
         held = [copy_unaligned(x) if plan.reads_views else make_contiguous(x) for x in inputs]
@@ -97,7 +100,7 @@ class SequenceKernel:
         """Return the plan for layouts, if there is one. Inputs are copied if there is no kernel for views."""
         for reads_views in (True, False):
             own = layouts if reads_views else [Layout(x.shape, get_strides(x.shape)) for x in layouts]
-            with contextlib.suppress(ArithmeticError, ValueError):  # a case without a kernel
+            with contextlib.suppress(*REFUSALS):
                 plan = make_plan(self._members, dict(zip(self._inputs, own, strict=True)), self._outputs)
                 plan.reads_views = reads_views
                 return plan

@@ -36,10 +36,12 @@ class SingleWindowConvolution:
     def __init__(self, filters: Array) -> None:
         self._product = Product(filters[0].reshape(filters.shape[1], -1).T)
 
-    def bind(self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()) -> Binding:
-        """Return the convolution for data of one shape; see `Convolution.bind`."""
+    def make_binding(
+        self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()
+    ) -> Binding:
+        """Return the convolution for data of one shape; see `Convolution.make_binding`."""
         # Operands with an element for each channel of each image have the shape of the result.
         kinds = tuple("full" if kind == "channel" else kind for kind in expression.kinds)
-        task, offsets = self._product.bind(batch, Expression(kinds, expression.steps))
+        task, offsets = self._product.make_task(batch, Expression(kinds, expression.steps))
         table = [(x, start + int(offset)) for row in offsets for (x, start), offset in zip(operands, row, strict=False)]
         return Binding((batch, self._product.columns, 1, 1), [task], (0, RESULT, TABLE), table)

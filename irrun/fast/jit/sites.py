@@ -41,7 +41,7 @@ def _create_interpolation(site: CallSite, shapes: Shapes) -> InterpolateKernel |
         return None
     kernel = InterpolateKernel(site)
     if _is_static(shapes[0]) and _is_static(shapes[-1]):
-        kernel.prepare(tuple(shapes[0] or ()), tuple(shapes[-1] or ()))
+        kernel.compile_resizer(tuple(shapes[0] or ()), tuple(shapes[-1] or ()))
     return kernel
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.convolution import get_epilogue_address
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.products import compile_product, count_packed, get_tile_size, make_packing_calls
@@ -51,20 +52,20 @@ def describe_products(left: Shape, left_strides: Shape, right: Shape, right_stri
     """Return the layout of the products of two values of f32, whose strides are stated in bytes.
 
     Raises:
-        ValueError: The shapes do not match, or the products are computed faster in another way.
+        NoKernelError: The shapes do not match, or the products are computed faster in another way.
     """
     if min(len(left), len(right)) < 2 or left[-1] != right[-2]:
-        raise ValueError("the shapes do not match")
+        raise NoKernelError("the shapes do not match")
     if left[-1] > 1 and left_strides[-1] != F32.itemsize:
-        raise ValueError("expected contiguous rows")
+        raise NoKernelError("expected contiguous rows")
     if any(stride % F32.itemsize for stride in (*left_strides, *right_strides)):
-        raise ValueError("the elements are not aligned")
+        raise NoKernelError("the elements are not aligned")
     lead = np.broadcast_shapes(left[:-2], right[:-2])
     rows, inner, columns = left[-2], left[-1], right[-1]
     if not math.prod(lead) * rows * inner * columns or math.prod(lead) > MAX_ITEMS:
-        raise ValueError("expected elements, and fewer products")
+        raise NoKernelError("expected elements, and fewer products")
     if rows < MIN_ROWS or inner * columns > MAX_PACKED_SIZE:
-        raise ValueError("expected more rows, or smaller matrices")
+        raise NoKernelError("expected more rows, or smaller matrices")
     steps = [
         (0,) * (len(lead) - len(shape) + 2)
         + tuple(0 if d == 1 else s for d, s in zip(shape[:-2], strides, strict=False))

@@ -129,8 +129,10 @@ class WinogradConvolution:
         self.size = size
         self.weights = [transform_filters(group, size) for group in filters]
 
-    def bind(self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()) -> Binding:
-        """Return the convolution for data of one shape; see `Convolution.bind`."""
+    def make_binding(
+        self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()
+    ) -> Binding:
+        """Return the convolution for data of one shape; see `Convolution.make_binding`."""
         plan = _Plan(geometry, self.in_channels, self.out_channels, self.size)
         shape = (batch, self.groups * self.out_channels, *geometry.output)
         items = [(index, block) for index in range(batch * self.groups) for block in plan.blocks]

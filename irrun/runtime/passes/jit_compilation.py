@@ -14,13 +14,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from irrun.fast.errors import REFUSALS
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, NormalizationKernel
 from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
 from irrun.fast.jit.steps import Translation, translate
 from irrun.fast.packing import PackedMemory
 from irrun.runtime.passes.engine import View
-from irrun.runtime.program import ABSENT, Instruction, Program
+from irrun.runtime.program import ABSENT, Instruction, Program, Refusal
 
 __all__ = ["Compilation", "Group", "Kernel", "is_row_or_full"]
 
@@ -280,8 +281,9 @@ class Compilation:
         shapes = [self.view.get_shape(slot) for slot in (*group.inputs, *variable)]
         try:
             if all(shape is not None and None not in shape for shape in shapes):
-                kernel.prepare(shapes[0] or (), [shape or () for shape in shapes[1:]])
-        except (ArithmeticError, ValueError):  # a case without a kernel
+                kernel.prepare([shape or () for shape in shapes])
+        except REFUSALS as error:
+            self.program.refusals.append(Refusal(self.instructions[group.members[0]].layer.name, "compile", str(error)))
             return
         self.replace(group.members, kernel, (*group.inputs, *variable))
 

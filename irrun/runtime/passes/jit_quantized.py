@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.compressed import CompressedWeights, multiply_by_weights
+from irrun.fast.errors import REFUSALS
 from irrun.fast.jit.codes import CodeFormat, find_weight_codes
 from irrun.fast.jit.dot_products import MAX_PRODUCTS
 from irrun.fast.jit.expressions import Step
@@ -350,8 +351,8 @@ class _Rewriting:
             variables = [operand for operand in group.operands if isinstance(operand, int)]
             shapes = [c.view.get_shape(slot) for slot in (instruction.inputs[0], *variables)]
             if all(shape is not None and None not in shape for shape in shapes):
-                kernel.prepare(shapes[0] or (), [shape or () for shape in shapes[1:]])
-        except (ArithmeticError, ValueError) as error:
+                kernel.prepare([shape or () for shape in shapes])
+        except REFUSALS as error:
             raise _ExcludedError(number) from error
         for slot in coded_inputs:
             readers[slot].update(n for n in c.consumers[slot] if n in group.members)

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from irrun.fast.jit.bindings import Binding, Layout, Shape, get_strides
+from irrun.fast.errors import REFUSALS
+from irrun.fast.jit.bindings import Layout, Shape, get_strides
 from irrun.fast.jit.copies import bind_contiguous
+from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.sequence_members import Computation, Concatenation, Member, Views, view_layout
 from irrun.fast.jit.sequences import SequenceKernel
 from irrun.ir.graph import Port
@@ -123,16 +125,13 @@ class _MemberFactory:
             return None
         try:
             return self.make_member(instruction)
-        except (ArithmeticError, ValueError):  # a case without a kernel
+        except REFUSALS:
             return None
 
     def make_member(self, instruction: Instruction) -> Member | None:
         kernel = instruction.kernel
-        if hasattr(kernel, "bind_layouts"):
-            return self.make_computation_of_layouts(instruction, kernel.bind_layouts)
-        if hasattr(kernel, "bind"):
-            self.check_copies(instruction.inputs)
-            return Computation(instruction.inputs, instruction.outputs[0], kernel.bind)
+        if isinstance(kernel, CompiledKernel) and kernel.can_bind:
+            return self.make_computation(instruction, kernel)
         definition = instruction.definitions[0]
         if len(instruction.definitions) != 1:
             return None
@@ -145,18 +144,19 @@ class _MemberFactory:
             return self.make_views(instruction, view)
         return None
 
-    def make_computation_of_layouts(
-        self, instruction: Instruction, bind_layouts: Callable[[Sequence[Layout]], Binding]
-    ) -> Member | None:
+    def make_computation(self, instruction: Instruction, kernel: CompiledKernel) -> Member | None:
+        if not kernel.reads_layouts:
+            self.check_copies(instruction.inputs)
+            return Computation(instruction.inputs, instruction.outputs[0], kernel)
         layouts = [self.get_layout(slot) for slot in instruction.inputs]
         known = [layout for layout in layouts if layout is not None]
         if len(known) < len(layouts) or not all(_is_f32(self.program, self.ports.get(s)) for s in instruction.inputs):
             return None
-        strides = bind_layouts(known).strides
+        strides = kernel.bind(known).strides
         shape = self.get_shape(instruction.outputs[0])
         if strides and shape is not None:
             self.layouts[instruction.outputs[0]] = Layout(shape, strides)
-        return Computation(instruction.inputs, instruction.outputs[0], bind_layouts=bind_layouts)
+        return Computation(instruction.inputs, instruction.outputs[0], kernel)
 
     def make_views(self, instruction: Instruction, view: Callable[[Array], Any]) -> Member | None:
         layout = self.get_layout(instruction.inputs[0])
@@ -178,7 +178,7 @@ class _MemberFactory:
         """Check that inputs are contiguous or can be copied.
 
         Raises:
-            ValueError: There is no kernel for it.
+            NoKernelError: There is no kernel for it.
         """
         for slot in slots:
             if slot in self.layouts:

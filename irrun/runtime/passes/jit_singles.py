@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from irrun.element_types import ELEMENT_TYPES
+from irrun.fast.errors import REFUSALS
 from irrun.fast.jit.attention import AttentionKernel, convert_mask
 from irrun.fast.jit.column_softmax import MAX_LENGTH, ColumnSoftmaxKernel
 from irrun.fast.jit.conversion import WideningKernel, compile_widening
@@ -73,7 +74,7 @@ def replace_softmax(compilation: Compilation, number: int) -> None:
         if shape[-1] == 1:
             return
         kernel = SoftmaxKernel(rank)
-        kernel.prepare((), ())
+        kernel.prepare(())
     compilation.replace([number], kernel, (slot,))
 
 
@@ -87,8 +88,8 @@ def replace_max_pool(compilation: Compilation, number: int) -> None:
     data_shape = compilation.view.get_shape(slot)
     try:
         if data_shape is not None and None not in data_shape:
-            kernel.prepare(data_shape)
-    except (ArithmeticError, ValueError):  # a case without a kernel
+            kernel.prepare([data_shape])
+    except REFUSALS:
         return
     compilation.replace([number], kernel, (slot,))
 
@@ -105,7 +106,7 @@ def replace_attention(compilation: Compilation, number: int) -> None:
     ):
         return
     kernel = AttentionKernel(constants, bool(instruction.attributes.get("causal", False)))
-    kernel.prepare((), ())
+    kernel.prepare(())
     instruction = convert_mask_before(compilation, instruction)
     inputs = tuple(slot for slot in instruction.inputs if compilation.view.get_constant(slot) is None)
     compilation.replace([number], kernel, inputs, plain=(instruction,))

@@ -1,0 +1,14 @@
+"""The exception of kernels that do not exist."""
+
+from __future__ import annotations
+
+__all__ = ["REFUSALS", "NoKernelError"]
+
+
+class NoKernelError(ValueError):
+    """There is no fast kernel for a case. Other kernels compute it; the text says why."""
+
+
+#: What the preparation of a kernel may raise: there is none, or the plain kernel refuses the shapes with a message when
+#: it runs.
+REFUSALS = (NoKernelError, ArithmeticError, ValueError)

@@ -1,0 +1,56 @@
+"""What all compiled kernels have in common: how they are prepared, bound and called.
+
+A compiled kernel is called with arrays, or *bound*: for inputs of certain layouts it gives a `Binding`, whose tasks run
+without the interpreter. Sequences are made of bindings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from irrun.fast.errors import NoKernelError
+from irrun.fast.jit.bindings import Binding, Layout, Shape
+
+__all__ = ["CompiledKernel"]
+
+
+class CompiledKernel:
+    """A compiled kernel.
+
+    Attributes:
+        description: How it computes, for plans and profiles.
+        reads_layouts: Whether inputs that are not contiguous can be bound.
+    """
+
+    description: str
+    reads_layouts = False
+
+    #: Computes the outputs. It raises a `NoKernelError` for inputs that it does not have a kernel for.
+    __call__: Callable[..., Any]
+
+    @property
+    def can_bind(self) -> bool:
+        """Whether the kernel has bindings."""
+        return type(self).bind is not CompiledKernel.bind
+
+    def prepare(self, shapes: Sequence[Shape]) -> None:
+        """Compile the code for inputs of declared shapes, so that runs do not wait for it.
+
+        Args:
+            shapes: The shapes of the inputs that are not constant.
+
+        Raises:
+            NoKernelError: There is no kernel for these shapes.
+        """
+
+    def bind(self, layouts: Sequence[Layout]) -> Binding:
+        """Return the kernel for inputs of certain layouts, in f32.
+
+        Args:
+            layouts: The layouts of the inputs; contiguous ones unless the kernel reads others.
+
+        Raises:
+            NoKernelError: There is no kernel for these layouts, or the kernel cannot be bound.
+        """
+        raise NoKernelError("the kernel is called with arrays only")
