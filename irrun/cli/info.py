@@ -125,6 +125,10 @@ def _print_plan(plan: Sequence[dict[str, Any]], as_json: bool) -> None:
             ("  " * entry["depth"] + layers[-1] + others, "+".join(entry["operations"]), entry["implementation"])
         )
     print_table(("layers", "operations", "implementation"), rows, texts=("implementation",))
+    refused = [("  " * entry["depth"] + entry["layers"][-1], reason) for entry in plan for reason in entry["refused"]]
+    if refused:
+        click.echo("\nrewrites that do not apply")
+        print_table(("layer", "rewrite: reason"), refused, texts=("rewrite: reason",))
 
 
 def _list_layers(model: Model, pattern: str) -> list[dict[str, Any]]:

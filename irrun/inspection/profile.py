@@ -32,6 +32,7 @@ from irrun.inspection.profile_layers import LayerProfile, LayerProfiler, merge_p
 from irrun.ir.model import Model
 from irrun.ir.reader import read_model
 from irrun.runtime.compilation import Jit
+from irrun.runtime.executor import Fallback
 from irrun.runtime.inputs import Inputs
 from irrun.runtime.options import RunSettings
 from irrun.runtime.request import CompiledModel, InferRequest
@@ -68,6 +69,7 @@ class Profile:
         events: The calls of the last run.
         dropped_events: The number of calls of the last run that are not among the events.
         openvino: The counters of OpenVINO, or None.
+        fallbacks: Instructions whose specialized kernels failed, so that the plain kernels ran.
     """
 
     model: str
@@ -81,6 +83,7 @@ class Profile:
     events: tuple[tuple[LayerProfile, Event], ...]
     dropped_events: int
     openvino: OpenVinoProfile | None = None
+    fallbacks: tuple[Fallback, ...] = ()
 
     @property
     def total(self) -> LayerProfile:
@@ -142,6 +145,7 @@ class Profile:
             "bytes": total.bytes,
             "peak": self.peak,
             "unknown_flops": self.unknown_flops,
+            "fallbacks": [fallback._asdict() for fallback in self.fallbacks],
             "machine": self.machine.to_dict(),
             by + "s": [{**g.to_dict(), "share": self.get_share(g)} for g in self.group(by, depth)],
         }
@@ -287,6 +291,7 @@ def profile(
         machine=machine,
         events=tuple(events),
         dropped_events=timer.dropped,
+        fallbacks=tuple(request.fallbacks),
     )
     if against is None:
         return result

@@ -165,7 +165,9 @@ def describe_profile(profile: Profile) -> list[str]:
             "other programs use the processor"
         )
     if profile.unknown_flops:
-        lines.append(f"Without a number of operations: {', '.join(profile.unknown_flops)}")
+        lines.append(f"FLOP count unknown: {', '.join(profile.unknown_flops)}")
+    for fallback in profile.fallbacks:
+        lines.append(f"Fast kernel of {fallback.layers[-1]} failed, so that the plain one ran: {fallback.reason}")
     return lines
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter, length_hint
 from time import perf_counter
-from typing import Any, NoReturn, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
@@ -75,6 +75,20 @@ class Instrument(Protocol):
         """
 
 
+class Fallback(NamedTuple):
+    """An instruction whose specialized kernel failed, so that the plain kernels ran.
+
+    Attributes:
+        layers: The names of its layers.
+        count: How often.
+        reason: The first error.
+    """
+
+    layers: tuple[str, ...]
+    count: int
+    reason: str
+
+
 class RequestState:
     """The state that the executors of one request share.
 
@@ -88,6 +102,7 @@ class RequestState:
         deadline: When the current run must end, as `perf_counter` counts; None for no limit.
         timeout: Its seconds, for the message.
         running: The executors that are running, each in a body of the one before.
+        fallbacks: Instructions whose specialized kernels failed, by their layers.
     """
 
     def __init__(self, memory: int | None = None, instrument: Instrument | None = None) -> None:
@@ -100,6 +115,13 @@ class RequestState:
         self.observers: list[Observer] = []
         self.observer_error: Exception | None = None
         self.running: list[Executor] = []
+        self.fallbacks: dict[tuple[str, ...], Fallback] = {}
+
+    def count_fallback(self, instruction: Instruction, error: Exception) -> None:
+        """Count that the plain kernels run instead of a specialized one, which failed."""
+        known = self.fallbacks.get(instruction.layers)
+        reason = known.reason if known else str(error) or type(error).__name__
+        self.fallbacks[instruction.layers] = Fallback(instruction.layers, known.count + 1 if known else 1, reason)
 
     def describe_step(self) -> Step | None:
         """Return the layer that the current run has reached, or None before the first one. Any thread may call it."""
@@ -319,6 +341,7 @@ class Executor:
             except Exception as error:
                 if not instruction.plain or isinstance(error, (MemoryLimitError, TimeLimitError)):
                     self._raise_located(error, instruction, values)
+                self._state.count_fallback(instruction, error)
                 self._run_plain(instruction, values)
 
     def _check_time(self, steps: Iterable[_Step]) -> Iterator[_Step]:

@@ -22,12 +22,14 @@ class PlanEntry:
         operations: The types of their operations.
         implementation: Which implementation was chosen, and why, or "plain".
         depth: The number of bodies that contain it.
+        refused: Rewrites that were considered for its layers, each with the reason why it does not apply.
     """
 
     layers: tuple[str, ...]
     operations: tuple[str, ...]
     implementation: str
     depth: int
+    refused: tuple[str, ...] = ()
 
 
 def list_plan(program: Program, depth: int = 0) -> Iterator[PlanEntry]:
@@ -37,9 +39,13 @@ def list_plan(program: Program, depth: int = 0) -> Iterator[PlanEntry]:
         program: The optimized program.
         depth: The number of bodies that contain the program.
     """
+    reasons: dict[str, dict[str, None]] = {}
+    for refusal in program.refusals:
+        reasons.setdefault(refusal.layer, {})[f"{refusal.rule}: {refusal.reason}"] = None
     for instruction in program.instructions:
         operations = tuple(definition.operation.type for definition in instruction.definitions)
-        yield PlanEntry(instruction.layers, operations, _describe(instruction), depth)
+        refused = tuple(reason for name in instruction.layers for reason in reasons.get(name, ()))
+        yield PlanEntry(instruction.layers, operations, _describe(instruction), depth, refused)
         for body in instruction.bodies.values():
             yield from list_plan(body.program, depth + 1)
 

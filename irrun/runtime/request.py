@@ -24,7 +24,7 @@ from irrun.ops._support.context import Declaration
 from irrun.ops._support.operation import Operation
 from irrun.runtime import passes
 from irrun.runtime.compilation import JIT_PACKED_BYTES, BackgroundCompilation, Jit, is_installed, resolve_jit
-from irrun.runtime.executor import Executor, Instrument, Observer, RequestState
+from irrun.runtime.executor import Executor, Fallback, Instrument, Observer, RequestState
 from irrun.runtime.inputs import InputKey, Inputs, collect_inputs, describe_type, find_position
 from irrun.runtime.lowering import lower
 from irrun.runtime.malloc import keep_freed_blocks
@@ -447,6 +447,11 @@ class InferRequest:
         self._executors: dict[int, Executor] = {}  # by the identity of their programs
         self._shape_key: ShapeKey = ()
         self.mismatches: list[Mismatch] = []
+
+    @property
+    def fallbacks(self) -> list[Fallback]:
+        """Instructions whose specialized kernels failed in some run, so that the slower plain kernels ran."""
+        return list(self._state.fallbacks.values())
 
     def __repr__(self) -> str:
         return f"<InferRequest: {self._compiled.model!r}>"

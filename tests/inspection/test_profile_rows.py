@@ -206,7 +206,7 @@ def test_profile_is_described_in_sentences():
         "Profile: 8.000 ms per run (median of 3, optimized program), 10.500 ms with timers, 8 M FLOP, 1.0 GFLOP/s, "
         "at most 1.5 KB alive",
         "This machine with 2 threads: 100 GFLOP/s in products of matrices, 20.0 GB/s in copies",
-        "Without a number of operations: TopK",
+        "FLOP count unknown: TopK",
     ]
     plain = replace(PROFILE, layers=(TOPK,), optimized=False, machine=Machine(1, 1e11, 2e10), seconds=0.0035)
     assert describe_profile(plain)[:2] == [
@@ -292,6 +292,7 @@ def test_profile_is_json(tmp_path):
         "bytes": 2600,
         "peak": 1500,
         "unknown_flops": ["TopK"],
+        "fallbacks": [],
         "machine": {"threads": 2, "flops_per_second": 1e11, "bytes_per_second": 2e10},
     }
     assert groups[0]["share"] == pytest.approx(0.4)

@@ -104,3 +104,24 @@ def test_errors_of_runs_name_the_model(tmp_path):
         compiled(np.ones((2, 3), np.float32), timeout=0)
     assert caught.value.path == tmp_path / "model.xml"
     np.testing.assert_array_equal(compiled(X)[0], np.maximum(X, 0))
+
+
+@pytest.mark.falls_back
+def test_failures_of_specialized_kernels_are_counted(tmp_path):
+    """Indices out of range make the specialized Gather fail; the plain one returns zeros for them."""
+    import openvino as ov
+    from openvino import opset8 as o
+
+    data = o.parameter([4, 3], np.float32)
+    indices = o.parameter([2], np.int64)
+    model = ov.Model([o.gather(data, indices, np.int64(0))], [data, indices])
+    ov.serialize(model, tmp_path / "gather.xml")
+    request = irrun.compile_model(tmp_path / "gather.xml").create_infer_request()
+    request.infer([np.ones((4, 3), np.float32), np.array([0, 1])])
+    assert request.fallbacks == []
+    for _ in range(2):
+        outputs = request.infer([np.ones((4, 3), np.float32), np.array([0, 9])])
+        np.testing.assert_array_equal(outputs[0], [[1, 1, 1], [0, 0, 0]])
+    (fallback,) = request.fallbacks
+    assert fallback.count == 2
+    assert "out of bounds" in fallback.reason
