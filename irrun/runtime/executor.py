@@ -80,12 +80,12 @@ class Fallback(NamedTuple):
 
     Attributes:
         layers: The names of its layers.
-        count: How often.
+        failures: How often.
         reason: The first error.
     """
 
     layers: tuple[str, ...]
-    count: int
+    failures: int
     reason: str
 
 
@@ -121,7 +121,7 @@ class RequestState:
         """Count that the plain kernels run instead of a specialized one, which failed."""
         known = self.fallbacks.get(instruction.layers)
         reason = known.reason if known else str(error) or type(error).__name__
-        self.fallbacks[instruction.layers] = Fallback(instruction.layers, known.count + 1 if known else 1, reason)
+        self.fallbacks[instruction.layers] = Fallback(instruction.layers, known.failures + 1 if known else 1, reason)
 
     def describe_step(self) -> Step | None:
         """Return the layer that the current run has reached, or None before the first one. Any thread may call it."""

@@ -123,5 +123,5 @@ def test_failures_of_specialized_kernels_are_counted(tmp_path):
         outputs = request.infer([np.ones((4, 3), np.float32), np.array([0, 9])])
         np.testing.assert_array_equal(outputs[0], [[1, 1, 1], [0, 0, 0]])
     (fallback,) = request.fallbacks
-    assert fallback.count == 2
+    assert fallback.failures == 2
     assert "out of bounds" in fallback.reason
