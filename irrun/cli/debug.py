@@ -51,6 +51,7 @@ def command(
     raises an error, the debugger opens there.
     """
     import irrun
+    from irrun.cli.progress import ProgressLine
     from irrun.cli.show import print_tensors
     from irrun.data.save import save_outputs
     from irrun.errors import to_one_line
@@ -58,9 +59,10 @@ def command(
 
     if any(spec == "-" or spec.endswith("=-") for spec in options.inputs.specs):
         raise click.BadParameter("expected a file, since the debugger reads commands from stdin", param_hint="--input")
-    source = options.read_model(model)
-    compiled = options.compile(source, optimize=False)
-    arrays = options.load_inputs(source)
+    with ProgressLine(model.name):
+        source = options.read_model(model)
+        compiled = options.compile(source, optimize=False)
+        arrays = options.load_inputs(source)
     observer = Breakpoint(compiled, globs, types=types, condition=condition)
     try:
         outputs = compiled.create_infer_request().infer(arrays, observers=[observer], timeout=options.timeout).to_dict()

@@ -43,16 +43,18 @@ def command(
 
     A value is specified by a tensor name, by the name of the layer that produces it, or as layer.port.
     """
+    from irrun.cli.progress import ProgressLine
     from irrun.errors import escape_unprintable
     from irrun.ir.extract import extract
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
 
     check_not_overwriting(model, weights, output)
-    whole = read_model(model, weights)
-    shapes.apply(whole)
-    part = extract(whole, _split_names("--inputs", inputs, whole), _split_names("--outputs", outputs, whole))
-    xml, binary = save_model(part, output)
+    with ProgressLine(model.name):
+        whole = read_model(model, weights)
+        shapes.apply(whole)
+        part = extract(whole, _split_names("--inputs", inputs, whole), _split_names("--outputs", outputs, whole))
+        xml, binary = save_model(part, output)
     count = f"{len(part.graph.layers)} of {len(whole.graph.layers)} layers"
     click.echo(escape_unprintable(f"wrote {xml} ({count}) and {binary}"))
 

@@ -70,6 +70,7 @@ def command(
     The model is not executed, and the .bin file may be missing, except with --plan. Options of runs change the plan
     only. The exit code is 1 if the model cannot run.
     """
+    from irrun.cli.progress import ProgressLine
     from irrun.cli.tables import print_lines
     from irrun.ir.reader import read_findings
     from irrun.runtime.options import DEFAULT_SETTINGS
@@ -77,16 +78,19 @@ def command(
 
     if settings != DEFAULT_SETTINGS and not shows_plan:
         raise click.UsageError("--precision, --jit, --threads, --memory and --weights-memory require --plan")
+    if shows_plan and pattern is not None:
+        raise click.UsageError("--plan cannot be combined with --layers")
+    progress = ProgressLine(model.name)
     if shows_plan:
-        if pattern is not None:
-            raise click.UsageError("--plan cannot be combined with --layers")
-        plan = _list_plan(model, weights, shapes, settings)
+        with progress:
+            plan = _list_plan(model, weights, shapes, settings)
         _print_plan(plan, as_json)
         return
-    source, findings = read_findings(model, weights)
-    shapes.apply(source)
-    others = [f for f in check_operations(source, check_shapes=False) if "unsupported operation" not in f.message]
-    facts = _collect_facts(source, [*findings, *others])
+    with progress:
+        source, findings = read_findings(model, weights)
+        shapes.apply(source)
+        others = [f for f in check_operations(source, check_shapes=False) if "unsupported operation" not in f.message]
+        facts = _collect_facts(source, [*findings, *others])
     if pattern is not None:
         layers = _list_layers(source, pattern)
         facts["layer_list"] = layers

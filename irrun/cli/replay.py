@@ -46,6 +46,7 @@ def command(
 
     The exit code is 1 if an output differs.
     """
+    from irrun.cli.progress import ProgressLine
     from irrun.cli.show import print_tensors
     from irrun.data.save import save_outputs
     from irrun.errors import InputError, escape_unprintable
@@ -56,7 +57,7 @@ def command(
     from irrun.inspection.trace import Trace
     from irrun.ir.reader import read_model
 
-    with Trace.open(trace) as opened:
+    with ProgressLine(trace.name), Trace.open(trace) as opened:
         recorded = opened.index["model"].get("path")
         if model is None and not recorded:
             raise InputError("the trace does not name its model; pass --model")

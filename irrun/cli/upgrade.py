@@ -27,16 +27,18 @@ __all__ = ["command"]
 @import_option
 def command(model: Path, output: Path, weights: Path | None, shapes: ShapeOptions) -> None:
     """Convert MODEL, an IR of any version, to IR v11, which current OpenVINO releases read."""
+    from irrun.cli.progress import ProgressLine
     from irrun.errors import escape_unprintable
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
     from irrun.runtime.lowering import make_unsupported_error
 
     check_not_overwriting(model, weights, output)
-    source = read_model(model, weights)
-    shapes.apply(source)
-    error = make_unsupported_error(source)
-    if error is not None:
-        raise error
-    xml, binary = save_model(source, output)
+    with ProgressLine(model.name):
+        source = read_model(model, weights)
+        shapes.apply(source)
+        error = make_unsupported_error(source)
+        if error is not None:
+            raise error
+        xml, binary = save_model(source, output)
     click.echo(escape_unprintable(f"wrote {xml} (IR v11, from v{source.source_version}) and {binary}"))

@@ -31,10 +31,12 @@ def command(model: Path, weights: Path | None, as_json: bool) -> None:
 
     Prints every finding with its line. The exit code is 1 if there are findings and 2 if the file cannot be read.
     """
+    from irrun.cli.progress import ProgressLine
     from irrun.errors import escape_unprintable, to_one_line
     from irrun.runtime.validation import validate
 
-    findings = validate(model, weights)
+    with ProgressLine(model.name):
+        findings = validate(model, weights)
     if as_json:
         click.echo(json.dumps([f._asdict() for f in findings]))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from irrun.activity import announce
 from irrun.ir.model import Model
 
 __all__ = ["hash_model"]
@@ -15,6 +16,11 @@ def hash_model(model: Model) -> str:
     Args:
         model: The model.
     """
+    with announce("hashing the weights"):
+        return _hash_model(model)
+
+
+def _hash_model(model: Model) -> str:
     digest = hashlib.sha256()
     for graph, layer in model.graph.walk():
         text = [

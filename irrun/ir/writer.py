@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from irrun.activity import announce
 from irrun.atomic_files import atomic_write
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
@@ -49,7 +50,11 @@ def save_model(
         raise ModelError(f"expected a path that ends in .xml, found {xml_path}")
     bin_path = Path(weights_path) if weights_path is not None else xml_path.with_suffix(".bin")
     try:
-        with atomic_write(bin_path) as weights_file, atomic_write(xml_path) as xml_file:
+        with (
+            announce("writing", xml_path.name),
+            atomic_write(bin_path) as weights_file,
+            atomic_write(xml_path) as xml_file,
+        ):
             root = _Writer(model, weights_file).write_net()
             etree.indent(root, "\t")
             etree.ElementTree(root).write(xml_file, xml_declaration=True, encoding="utf-8")

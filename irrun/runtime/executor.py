@@ -147,26 +147,6 @@ _Step = tuple[
 ]
 
 
-class _Cursor:
-    """A walk through steps that another thread can locate.
-
-    The iterator of a list knows how many elements are left, so that the walk itself pays nothing for it.
-
-    Args:
-        steps: The steps.
-    """
-
-    __slots__ = ("remaining", "steps")
-
-    def __init__(self, steps: list[_Step]) -> None:
-        self.steps = steps
-        self.remaining: Iterator[_Step] = iter(steps)
-
-    def find_position(self) -> int:
-        """Return the position of the step that is running: -1 before the first one."""
-        return len(self.steps) - length_hint(self.remaining) - 1
-
-
 class Executor:
     """Runs one program for one request.
 
@@ -207,7 +187,8 @@ class Executor:
         self._invariant_values: list[Any] = program.initial
         self._parameters = tuple(program.parameters)
         self._get_results = _make_getter(program.results)
-        self._cursor: _Cursor | None = None
+        #: The steps that run, and their iterator, which knows how many are left: for displays in other threads.
+        self._place: tuple[list[_Step], Iterator[_Step]] = self._steps, iter(self._steps)
         self._layer_counts: list[int] = []
 
     def run(self, arguments: Sequence[Array | None], iteration: int = 0) -> list[Array]:
@@ -272,20 +253,18 @@ class Executor:
 
     def find_instruction(self) -> Instruction | None:
         """Return the instruction that is running, or None if none is. Any thread may call it."""
-        cursor = self._cursor
-        position = -1 if cursor is None else cursor.find_position()
-        return None if cursor is None or position < 0 else cursor.steps[position][4]
+        steps, remaining = self._place
+        count = len(steps) - length_hint(remaining)
+        return steps[count - 1][4] if count else None
 
     def count_layers(self) -> tuple[int, int]:
         """Return the numbers of layers that were computed in the current run, and of all. Any thread may call it."""
         if not self._layer_counts:
             self._layer_counts = [0, *itertools.accumulate(step[4].count_layers() for step in self._steps)]
-        cursor = self._cursor
-        counts = self._layer_counts
-        if cursor is None:
-            return 0, counts[-1]
-        first = len(self._steps) - len(cursor.steps) if cursor.steps is self._variant_steps else 0
-        return counts[first + max(cursor.find_position(), 0)], counts[-1]
+        steps, remaining = self._place
+        first = len(self._steps) - len(steps) if steps is self._variant_steps else 0
+        position = first + max(len(steps) - length_hint(remaining) - 1, 0)
+        return self._layer_counts[position], self._layer_counts[-1]
 
     def describe_iteration(self) -> tuple[str, str]:
         """Return how far the innermost loop around the program is, such as "4 of 10 iterations of", and its name."""
@@ -309,8 +288,8 @@ class Executor:
         ndarray = np.ndarray
         memory = self._state.memory
         counted_size = self._counted_size
-        self._cursor = _Cursor(steps)
-        remaining = self._cursor.remaining
+        remaining = iter(steps)
+        self._place = steps, remaining
         if self._state.deadline is not None:
             remaining = self._check_time(remaining)
         if self._checks_memory:
@@ -404,8 +383,9 @@ class Executor:
 
     def _run_observed(self, values: list[Any]) -> None:
         scope = self.get_scope()
-        self._cursor = _Cursor(self._steps)
-        for kernel, get_inputs, outputs, frees, instruction, _ in self._cursor.remaining:
+        remaining = iter(self._steps)
+        self._place = self._steps, remaining
+        for kernel, get_inputs, outputs, frees, instruction, _ in remaining:
             arguments = list(get_inputs(values))
             start = perf_counter()
             try:

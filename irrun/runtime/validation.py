@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from irrun.activity import announce
 from irrun.errors import IrrunError, ModelError
 from irrun.ir.graph import Graph, Layer, Port
 from irrun.ir.model import Model
@@ -48,7 +49,8 @@ def validate(
         others = [finding for finding in others if finding.line not in lines]  # the schema reports them already
         is_readable = not findings and not others
         findings += others + contradictions
-        findings += check_operations(model, operations, check_shapes=is_readable)
+        with announce("checking"):
+            findings += check_operations(model, operations, check_shapes=is_readable)
     except ModelError as error:
         findings.append(Finding(error.line or 0, error.layer or "", error.message))
     except IrrunError as error:

@@ -117,6 +117,20 @@ def test_steps_before_the_run_are_announced(tmp_path, monkeypatch):
     ]
 
 
+def test_reading_and_writing_files_is_announced(tmp_path, monkeypatch):
+    steps = []
+    module = importlib.import_module("irrun.ir.writer")
+    atomic_write = module.atomic_write
+
+    def record(path):
+        steps.append(find_step())
+        return atomic_write(path)
+
+    monkeypatch.setattr(module, "atomic_write", record)
+    irrun.save_model(irrun.read_model(write_chain(tmp_path, "Relu")), tmp_path / "copy.xml")
+    assert [(step.text, step.name) for step in steps] == [("writing", "copy.xml")] * 2
+
+
 def test_latest_activity_is_shown():
     with announce("first"), announce("second", "name"):
         step = find_step()
