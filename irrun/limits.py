@@ -142,7 +142,7 @@ def parse_size(text: str) -> int:
     """Parse a number of bytes such as "800M", "1.5G" or "2 GiB".
 
     Raises:
-        ValueError: The text is not a positive size.
+        InputError: The text is not a positive size. It is a ValueError.
     """
     stripped = text.strip().upper().removesuffix("B").removesuffix("I").rstrip()
     suffix = stripped[-1:] if stripped[-1:].isalpha() else ""
@@ -151,7 +151,7 @@ def parse_size(text: str) -> int:
         if not 1 <= size < 1 << 63:
             raise ValueError
     except (KeyError, ValueError):
-        raise ValueError(f"expected a size such as 800M or 2G, found {text!r}") from None
+        raise InputError(f"expected a size such as 800M or 2G, found {text!r}") from None
     return int(size)
 
 

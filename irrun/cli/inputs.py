@@ -32,8 +32,8 @@ __all__ = [
     "parse_numbers",
     "parse_size",
     "precision_option",
+    "shape_option",
     "shape_options",
-    "threads_option",
     "weights_option",
 ]
 
@@ -99,6 +99,15 @@ weights_option = click.option(
     help="The .bin file, if not next to the model.",
 )
 
+shape_option = click.option(
+    "--shape",
+    "shapes",
+    cls=InputOption,
+    multiple=True,
+    metavar="[NAME=]1,3,224,224",
+    help="Reshape an input before the model is used. ? or -1 is a dynamic dimension, 1..8 one with bounds.",
+)
+
 precision_option = click.option(
     "--precision",
     cls=RunOption,
@@ -106,14 +115,6 @@ precision_option = click.option(
     default="f32",
     show_default=True,
     help="Precision of computations: f32 for graphs in f16 and bf16 too, the declared types, or f64.",
-)
-
-threads_option = click.option(
-    "--threads",
-    cls=RunOption,
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]",
 )
 
 
@@ -317,14 +318,7 @@ def shape_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(shapes=ShapeOptions(shapes, batch), **others)
 
     options = [
-        click.option(
-            "--shape",
-            "shapes",
-            cls=InputOption,
-            multiple=True,
-            metavar="[NAME=]1,3,224,224",
-            help="Reshape an input before the model is used. ? or -1 is a dynamic dimension, 1..8 one with bounds.",
-        ),
+        shape_option,
         click.option(
             "--batch",
             cls=InputOption,

@@ -12,11 +12,20 @@ import click
 
 from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_and_pass_option
-from irrun.cli.inputs import complete_files, image_options, model_argument, parse_numbers, parse_size, precision_option
+from irrun.cli.inputs import (
+    complete_files,
+    image_options,
+    model_argument,
+    parse_numbers,
+    shape_option,
+    weights_option,
+)
+from irrun.cli.options import setting_options
 
 if TYPE_CHECKING:
     from irrun.cli.progress import ProgressLine
     from irrun.distributed import MapResult, Progress
+    from irrun.runtime.options import RunSettings
 
 __all__ = ["command"]
 
@@ -38,8 +47,13 @@ MAX_ERRORS = 20
 @model_argument
 @click.argument("inputs", nargs=-1, required=True, metavar="[NAME=]INPUTS...", shell_complete=complete_files)
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The Zarr group of the results.")
-@click.option("-w", "--weights", type=click.Path(), help="The .bin file, if not next to the model.")
-@click.option("--batch", type=click.IntRange(min=1), default=1, show_default=True, help="Samples per run of the model.")
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Samples per run of the model, which gets a dynamic batch if it is declared for one sample.",
+)
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler.  [default: one process per core]")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine.  [default: the cores]")
 @click.option(
@@ -50,30 +64,28 @@ MAX_ERRORS = 20
     help="Whether a broken input ends the run, or is recorded and skipped.",
 )
 @click.option("--retry", is_flag=True, help="Try inputs again that an earlier run skipped.")
-@click.option(
-    "--jit",
-    type=click.Choice(["auto", "on", "off"]),
-    help="Whether workers use compiled kernels, for all rows alike and also when a run continues; auto: from 200 rows "
-    "on.  [default: IRRUN_JIT, or auto]",
-)
-@precision_option
-@click.option("--memory", metavar="SIZE", help="Memory that the values of one run may take, such as 800M or 2G.")
-@import_and_pass_option
+@weights_option
 @image_options
+@shape_option
+@setting_options(
+    jit_help="Whether workers use compiled kernels, for all rows alike and also when a run continues; auto: from 200 "
+    "rows on.  [default: IRRUN_JIT, or auto]",
+    threads_help="Number of threads of each worker.  [default: 1]",
+    imports=import_and_pass_option,
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
     inputs: tuple[str, ...],
     output: Path,
-    weights: str | None,
+    weights: Path | None,
     batch: int,
     scheduler: str | None,
     workers: int | None,
     on_error: str,
     retry: bool,
-    jit: str | None,
-    precision: str,
-    memory: str | None,
+    shapes: tuple[str, ...],
+    settings: RunSettings,
     files: tuple[Path, ...],
     layout: str,
     channels: str,
@@ -95,16 +107,19 @@ def command(
         from irrun.distributed import MapOptions, map_inputs
 
     image = ImageOptions(layout, channels, parse_numbers(mean, "--mean"), parse_numbers(scale, "--scale"))
-    parse_size(memory, "--memory")
     options = MapOptions(
         batch,
         "skip" if on_error == "skip" else "stop",
-        weights,
-        memory,
+        None if weights is None else str(weights),
+        settings.memory,
         image=image,
-        precision=precision,
-        jit={"on": True, "off": False}.get(jit or "auto"),
+        precision=settings.precision,
+        threads=settings.threads or 1,
+        jit=settings.jit if isinstance(settings.jit, bool) else None,
         imports=tuple(map(str, files)),
+        weights_memory=settings.weights_memory,
+        timeout=settings.timeout,
+        shapes=shapes,
     )
     with ProgressLine(model.name) as line:
         progress = _show_inputs(line)

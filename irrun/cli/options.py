@@ -21,7 +21,6 @@ from irrun.cli.inputs import (
     parse_size,
     precision_option,
     shape_options,
-    threads_option,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["RunOptions", "against_option", "choose_reference", "get_keywords", "run_options", "setting_options"]
 
 PLAIN_HELP = "auto or off: this command always computes values with the plain kernels."
+THREADS_HELP = "Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]"
 JIT_HELP = (
     "Whether kernels are compiled for the processor, which requires the extra jit.  [default: IRRUN_JIT, or auto]"
 )
@@ -226,7 +226,12 @@ def run_options(*, is_plain: bool = False) -> Callable[[Callable[..., Any]], Cal
 
 
 def setting_options(
-    *, is_plain: bool = False, is_run: bool = True
+    *,
+    is_plain: bool = False,
+    is_run: bool = True,
+    jit_help: str = JIT_HELP,
+    threads_help: str = THREADS_HELP,
+    imports: Callable[[Callable[..., Any]], Callable[..., Any]] = import_option,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the options of runs.
 
@@ -235,6 +240,9 @@ def setting_options(
     Args:
         is_plain: Whether the command shows intermediate values, which the plain kernels compute.
         is_run: Whether the command runs the model. Otherwise, there is no `--timeout`.
+        jit_help: The help of `--jit`.
+        threads_help: The help of `--threads`.
+        imports: Adds `--import`.
 
     Returns:
         A decorator of a function with a parameter `settings`, which is passed a `RunSettings`.
@@ -268,10 +276,10 @@ def setting_options(
             click.option(
                 "--jit",
                 type=click.Choice(["auto", "on", "off"]),
-                help=PLAIN_HELP if is_plain else JIT_HELP,
+                help=PLAIN_HELP if is_plain else jit_help,
                 cls=RunOption,
             ),
-            threads_option,
+            click.option("--threads", type=click.IntRange(min=1), metavar="N", help=threads_help, cls=RunOption),
             click.option(
                 "--memory",
                 metavar="SIZE",
@@ -287,7 +295,7 @@ def setting_options(
                 cls=RunOption,
             ),
             *([timeout_option] if is_run else []),
-            import_option,
+            imports,
         ]
         return add_options(options, run)
 

@@ -12,13 +12,12 @@ import numpy as np
 
 from irrun.arguments import check_instance, check_integer, check_path, describe_value
 from irrun.distributed.cluster import check_is_installed
-from irrun.distributed.jobs import MapOptions, hash_file, resolve_imports, resolve_kernels
+from irrun.distributed.jobs import MapOptions, hash_file, read_shaped_model, resolve_imports, resolve_kernels
 from irrun.distributed.manifest import get_fill_value
 from irrun.distributed.quiet import silence_libraries
 from irrun.distributed.workers import compile_for_worker, convert_type
 from irrun.errors import InputError, IrrunError
 from irrun.ir.model import TensorSpec
-from irrun.ir.reader import read_model
 
 __all__ = ["map_batches"]
 
@@ -127,7 +126,7 @@ class _BlockRunner:
             InputError: The model does not accept the block, or its output does not count samples.
         """
         compiled = compile_for_worker(self.path, self.digest, self.options)
-        outputs = compiled.create_infer_request().infer([np.ascontiguousarray(block)])
+        outputs = compiled.create_infer_request().infer([np.ascontiguousarray(block)], timeout=self.options.timeout)
         result = convert_type(outputs[0])
         if result.shape[:1] != (len(block),):
             raise InputError(f"expected {len(block)} rows in the output, found shape {list(result.shape)}")
@@ -148,7 +147,7 @@ def _find_output(path: str, options: MapOptions) -> TensorSpec:
     Raises:
         InputError: The model does not have one input, or has no outputs.
     """
-    source = read_model(path, options.weights)
+    source = read_shaped_model(path, options)
     if len(source.inputs) != 1 or not source.outputs:
         raise InputError(
             f"{path} has {len(source.inputs)} inputs and {len(source.outputs)} outputs, expected one input and an "

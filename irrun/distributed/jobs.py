@@ -5,6 +5,7 @@ Jobs are sent to workers, which may run on other machines with the same file sys
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import os
@@ -13,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from irrun.arguments import check_choice, check_instance, check_integer, check_path, check_paths
+from irrun.arguments import check_choice, check_instance, check_integer, check_number, check_path, check_paths
 from irrun.data.image import ImageOptions
+from irrun.data.shapes import apply_batch, apply_shapes
 from irrun.distributed.samples import Samples, Source, check_counts, find_source
 from irrun.errors import InputError
-from irrun.ir.model import index_names
+from irrun.ir.model import Model, index_names
 from irrun.ir.reader import read_model
 from irrun.limits import parse_size
 from irrun.runtime.compilation import is_installed, resolve_jit
@@ -48,6 +50,9 @@ class MapOptions:
             and kept when the run continues. Results differ by rounding errors.
         image: How images are converted to tensors.
         imports: Python files that register custom operations. Each worker executes them.
+        weights_memory: Memory of decompressed weights; see `compile_model`.
+        timeout: Seconds that each run may take.
+        shapes: New shapes of inputs, such as "data=?,3,224,224".
 
     Raises:
         InputError: A value is not one of these.
@@ -56,12 +61,15 @@ class MapOptions:
     batch: int = 1
     on_error: Literal["stop", "skip"] = "stop"
     weights: str | None = None
-    memory: str | None = None
+    memory: int | str | None = None
     precision: str = "f32"
     threads: int = 1
     jit: bool | None = None
     image: ImageOptions = field(default_factory=ImageOptions)
     imports: tuple[str, ...] = ()
+    weights_memory: int | str | None = None
+    timeout: float | None = None
+    shapes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         values = {
@@ -69,14 +77,19 @@ class MapOptions:
             "on_error": check_choice("on_error", self.on_error, ("stop", "skip")),
             "weights": None if self.weights is None else check_path("weights", self.weights),
             "memory": None if self.memory is None else str(self.memory),
+            "weights_memory": None if self.weights_memory is None else str(self.weights_memory),
             "precision": check_choice("precision", self.precision, tuple(PRECISIONS)),
             "threads": check_integer("threads", self.threads, 1),
             "image": check_instance("image", self.image, ImageOptions, "an ImageOptions"),
             "imports": tuple(check_paths("imports", self.imports)),
+            "timeout": None if self.timeout is None else check_number("timeout", self.timeout, 0),
+            "shapes": (self.shapes,) if isinstance(self.shapes, str) else tuple(self.shapes),
         }
         check_choice("jit", self.jit, (None, True, False))
         if self.memory is not None:
             parse_size(str(self.memory))
+        if self.weights_memory is not None and str(self.weights_memory) != "0":
+            parse_size(str(self.weights_memory))
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -144,6 +157,28 @@ def resolve_kernels(options: MapOptions, count: int | None) -> MapOptions:
     return replace(options, jit=pays and resolve_jit(None) is not False and is_installed())
 
 
+def read_shaped_model(path: str, options: MapOptions) -> Model:
+    """Read a model and give its inputs the shapes of the options.
+
+    A model that is declared for one sample gets a dynamic batch if the options state a larger one. Samples are run one
+    by one if its layers do not accept that.
+
+    Args:
+        path: The .xml file.
+        options: The options.
+
+    Raises:
+        IrrunError: The file is invalid, or the model does not accept a shape.
+    """
+    model = read_model(path, options.weights)
+    apply_shapes(model, options.shapes)
+    has_state = any(layer.type == "ReadValue" for layer in model.graph.layers)
+    if options.batch > 1 and not options.shapes and not has_state:
+        with contextlib.suppress(InputError):
+            apply_batch(model, -1)
+    return model
+
+
 def resolve_imports(options: MapOptions) -> MapOptions:
     """Return the options with absolute paths of the imported files.
 
@@ -177,7 +212,7 @@ def create_job(
     target = check_path("output", output, "the path of a folder")
     check_instance("options", options, MapOptions, "a MapOptions")
     texts = check_paths("inputs", inputs, "a list of folders, patterns or files")
-    source = read_model(model_path, options.weights)
+    source = read_shaped_model(model_path, options)
     specs = source.inputs
     names = index_names(specs)
     sources: dict[int, list[Source]] = {}

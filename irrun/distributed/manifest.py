@@ -34,7 +34,7 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 
 #: Options that results do not depend on, and files whose contents are part of the digest of the model.
-SEPARATE_OPTIONS = ("on_error", "threads", "imports")
+SEPARATE_OPTIONS = ("on_error", "threads", "imports", "weights_memory", "timeout")
 MANIFEST, RAGGED, ROWS = "irrun.json", "ragged", "rows"
 #: Names in the folder that an output must not have.
 RESERVED = (MANIFEST, RECORDS, RAGGED, ROWS, "zarr.json")

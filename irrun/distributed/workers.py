@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.data.storable import to_storable
-from irrun.distributed.jobs import Job, MapOptions
+from irrun.distributed.jobs import Job, MapOptions, read_shaped_model
 from irrun.distributed.manifest import RAGGED, OutputArray, name_arrays, to_utf8
 from irrun.distributed.quiet import silence_libraries
 from irrun.distributed.records import FAILED, SKIPPED, Record, describe_files, write_record
@@ -18,7 +18,6 @@ from irrun.distributed.store import get_chunk_file, open_group
 from irrun.element_types import ElementType
 from irrun.errors import InputError, IrrunError
 from irrun.imports import import_file
-from irrun.ir.reader import read_model
 from irrun.runtime.malloc import override_thresholds
 from irrun.runtime.request import CompiledModel, InferRequest, compile_model
 
@@ -36,10 +35,11 @@ def compile_for_worker(model: str, digest: str, options: MapOptions) -> Compiled
     override_thresholds()
     for file in options.imports:
         import_file(Path(file))
-    source = read_model(model, options.weights)
+    source = read_shaped_model(model, options)
     return compile_model(
         source,
         memory=options.memory,
+        weights_memory=options.weights_memory,
         threads=options.threads,
         precision=options.precision,
         # With "auto", the bits of results would depend on the time when kernels are complete.
@@ -120,14 +120,14 @@ def compute_samples(job: Job, indices: Sequence[int]) -> tuple[dict[int, dict[st
     batch = 1 if request.query_state() else job.options.batch
     for group in _group_by_shape(samples, batch):
         try:
-            results.update(_run_group(request, compiled, group, samples))
+            results.update(_run_group(request, compiled, group, samples, job.options.timeout))
         except IrrunError as error:
             if len(group) == 1:
                 errors[group[0]] = FAILED, str(error)
                 continue
             for index in group:
                 try:
-                    results.update(_run_group(request, compiled, [index], samples))
+                    results.update(_run_group(request, compiled, [index], samples, job.options.timeout))
                 except IrrunError as single_error:
                     errors[index] = FAILED, str(single_error)
     return results, errors
@@ -154,17 +154,21 @@ def _group_by_shape(samples: Mapping[int, Sequence[Array]], batch: int) -> list[
 
 
 def _run_group(
-    request: InferRequest, compiled: CompiledModel, group: Sequence[int], samples: Mapping[int, Sequence[Array]]
+    request: InferRequest,
+    compiled: CompiledModel,
+    group: Sequence[int],
+    samples: Mapping[int, Sequence[Array]],
+    timeout: float | None,
 ) -> dict[int, dict[str, Array]]:
     """Run the model on some samples at once, and split its outputs."""
     if len(group) == 1:
         if request.query_state():
-            outputs = _run_sequence(request, compiled, samples[group[0]])
+            outputs = _run_sequence(request, compiled, samples[group[0]], timeout)
         else:
-            outputs = request.infer(list(samples[group[0]])).to_dict()
+            outputs = request.infer(list(samples[group[0]]), timeout=timeout).to_dict()
         return {group[0]: _prepare_outputs(outputs)}
     inputs = [np.concatenate(values) for values in zip(*(samples[index] for index in group), strict=True)]
-    outputs = request.infer(inputs).to_dict()
+    outputs = request.infer(inputs, timeout=timeout).to_dict()
     lengths = [len(samples[index][0]) for index in group]
     if any(value.ndim == 0 or len(value) != sum(lengths) for value in outputs.values()):
         raise InputError("the first axis of an output does not count samples")
@@ -176,15 +180,19 @@ def _run_group(
     return results
 
 
-def _run_sequence(request: InferRequest, compiled: CompiledModel, values: Sequence[Array]) -> dict[str, Array]:
+def _run_sequence(
+    request: InferRequest, compiled: CompiledModel, values: Sequence[Array], timeout: float | None
+) -> dict[str, Array]:
     """Run a model with state over the steps of a sample, from its initial state."""
     request.reset_state()
     shape = compiled.inputs[0].partial_shape
     step = shape[0] if shape else 1
     length = len(values[0])
     if not isinstance(step, int) or step < 1 or length == step:
-        return dict(request.infer(list(values)).to_dict())
-    steps = [request.infer([v[i : i + step] for v in values]).to_dict() for i in range(0, length, step)]
+        return dict(request.infer(list(values), timeout=timeout).to_dict())
+    steps = [
+        request.infer([v[i : i + step] for v in values], timeout=timeout).to_dict() for i in range(0, length, step)
+    ]
     return {name: np.concatenate([s[name] for s in steps]) for name in steps[0]}
 
 

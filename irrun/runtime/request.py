@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from irrun.activity import announce, start_activity, stop_activity
+from irrun.arguments import check_number
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError, IrrunError
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES
@@ -475,8 +476,7 @@ class InferRequest:
             ExecutionError: A kernel failed. The variables keep the values from before the run.
             TimeLimitError: The run took longer than `timeout`. It is an `ExecutionError`.
         """
-        if timeout is not None and not timeout >= 0:
-            raise InputError(f"timeout is {timeout!r}, expected a number of seconds")
+        timeout = None if timeout is None else check_number("timeout", timeout, 0)
         state = self._state
         state.timeout = timeout
         start = perf_counter()
@@ -600,7 +600,7 @@ def _resolve_threads(threads: int | None) -> int:
     """
     if threads is None:
         return get_default_thread_count()
-    if not isinstance(threads, (int, np.integer)) or isinstance(threads, bool) or threads < 1:
+    if not isinstance(threads, (int, np.integer)) or isinstance(threads, (bool, np.bool_)) or threads < 1:
         raise InputError(f"threads: expected at least one thread, found {threads!r}")
     return int(threads)
 

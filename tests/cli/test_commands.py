@@ -212,7 +212,7 @@ def test_skipped_inputs_of_a_mapping_are_listed(count, model, capsys, monkeypatc
     assert err.splitlines() == ["skipped, row 3: a.npy: is broken", "skipped, row 5: b.npy: is empty"][:count]
     ((_, inputs, _, passed, keywords),) = calls
     assert inputs == ("*.npy",)
-    assert (passed.batch, passed.on_error, passed.memory) == (3, "skip", "1G")
+    assert (passed.batch, passed.on_error, passed.memory) == (3, "skip", str(1 << 30))
     image = passed.image
     assert (image.layout, image.channels, image.mean, image.scale) == ("NHWC", "RGB", (1, 2, 3), (255,))
     del keywords["progress"]

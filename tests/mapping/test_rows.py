@@ -17,6 +17,7 @@ pytest.importorskip("distributed")
 zarr = pytest.importorskip("zarr")
 
 from irrun.distributed import MapOptions, map_inputs  # noqa: E402
+from mapping.conftest import write_model  # noqa: E402
 
 SKIP = MapOptions(on_error="skip")
 SHAPE_ERROR = "input x: f32[?,8] does not accept shape [1, 9]: dimension 1 is 9, expected 8"
@@ -214,3 +215,40 @@ def test_map_batches_skips_samples(tmp_path):
     result = irrun.map_batches(path, x, batch=3, options=options).compute(scheduler="synchronous")
     assert result[[0, 2]].tolist() == [[1, 1], [2, 2]]
     assert np.isnan(result[1]).all()
+
+
+def test_models_for_one_sample_run_on_batches(tmp_path, scheduler, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(2).standard_normal((7, 8)).astype(np.float32)
+    np.save("x.npy", x)
+    expected = irrun.compile_model(write_model(tmp_path))(x)[0]
+    write_model(tmp_path, batch="1")
+    sizes = []
+    infer = irrun.InferRequest.infer
+
+    def record(request, values, **keywords):
+        sizes.append(len(values[0]))
+        return infer(request, values, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(irrun.InferRequest, "infer", record)
+        map_inputs("model.xml", ["x.npy"], "out.zarr", MapOptions(batch=5), scheduler=scheduler)
+    np.testing.assert_allclose(read("y"), expected, rtol=1e-6)
+    assert sizes[-2:] == [5, 2]
+
+
+def test_shapes_and_limits_are_passed_to_workers(tmp_path, scheduler, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.ones((3, 8), np.float32))
+    write_model(tmp_path, batch="4")
+    map_inputs("model.xml", ["x.npy"], "out.zarr", MapOptions(shapes=("x=?,8",)), scheduler=scheduler)
+    assert read("y").shape == (3, 4)
+    for options, message in (
+        (MapOptions(shapes=("y=?,8",)), "unknown input 'y'"),
+        (MapOptions(shapes=("x=?,8",), timeout=0), "exceeded its time limit of 0 s"),
+    ):
+        with pytest.raises(irrun.IrrunError, match=message):
+            map_inputs("model.xml", ["x.npy"], "other.zarr", options, scheduler=scheduler)
+    for arguments in ({"timeout": -1}, {"weights_memory": "much"}, {"memory": "much"}):
+        with pytest.raises(irrun.InputError):
+            MapOptions(**arguments)
