@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from irrun.fast.elementwise_functions import BlockFunction
+from irrun.fast.expressions.numpy import BlockFunction, compile_expression
 from irrun.fast.scratch import get_scratch
 from irrun.fast.support import BLOCK, F32, TILE, call_by_rows, count_blocks, find_contiguous_order
 from irrun.limits import check_allocation
@@ -49,16 +49,20 @@ class Step(NamedTuple):
     """One operation of a chain.
 
     Attributes:
-        operation: Type with version: "Gelu-7".
-        operands: Its operands: one per input of the operation.
-        attributes: The attributes of the operation.
-        function: What computes it on a block.
+        name: The name of the expression: "Gelu".
+        operands: Its operands.
+        function: What computes it on a block. The result may be written to any operand that is not a constant.
     """
 
-    operation: str
+    name: str
     operands: tuple[Operand, ...]
-    attributes: Mapping[str, Any]
     function: BlockFunction
+
+    @classmethod
+    def create(cls, name: str, *operands: Operand, parameters: tuple[Any, ...] = ()) -> Step:
+        """Return the step that computes an expression."""
+        is_reused = [operand.kind != "constant" for operand in operands]
+        return cls(name, operands, compile_expression(name, is_reused, parameters))
 
 
 @dataclass(eq=False, repr=False)
@@ -121,12 +125,12 @@ class ElementwiseChain:
         values: list[Array] = []
         sources = {"input": inputs, "constant": self.constants, "step": values}
         for step in self.steps:
-            operands = [sources[o.kind][o.index] for o in step.operands[: step.function.operand_count]]
+            operands = [sources[o.kind][o.index] for o in step.operands]
             shape = np.broadcast_shapes(*(x.shape for x in operands))
             check_allocation(shape, F32)
             out = np.empty(shape, F32)
             if out.size:
-                step.function.compute(operands, out, np.empty(step.function.scratch_factor * out.size, F32))
+                step.function.compute(*operands, out, np.empty(step.function.scratch_factor * out.size, F32))
             values.append(out)
         return values[-1]
 
@@ -178,7 +182,7 @@ class ScheduledStep(NamedTuple):
         target: The register of the result.
     """
 
-    compute: Callable[[Sequence[Array], Array, Any], object]
+    compute: Callable[..., object]
     operands: tuple[tuple[int, int], ...]
     target: int
 
@@ -190,12 +194,11 @@ def _assign_registers(chain: ElementwiseChain) -> Iterator[ScheduledStep]:
     """
     last_use: dict[Operand, int] = {}
     for number, step in enumerate(chain.steps):
-        last_use.update(dict.fromkeys(step.operands[: step.function.operand_count], number))
+        last_use.update(dict.fromkeys(step.operands, number))
     registers: dict[Operand, int] = {Operand("input", 0): 0}
     for number, step in enumerate(chain.steps):
         operands = tuple(
-            (0, registers[o]) if o.kind == "step" else (1 if o.kind == "input" else 2, o.index)
-            for o in step.operands[: step.function.operand_count]
+            (0, registers[o]) if o.kind == "step" else (1 if o.kind == "input" else 2, o.index) for o in step.operands
         )
         registers = {o: r for o, r in registers.items() if last_use.get(o, -1) > number}
         target = next(r for r in range(len(chain.steps) + 1) if r not in registers.values())
@@ -294,7 +297,7 @@ def _compute_steps(chain: ElementwiseChain, block: Array, sources: tuple[Sequenc
         scratch = buffer[count * size :]
     for step in chain.schedule:
         operands = [registers[number] if kind == 0 else sources[kind - 1][number] for kind, number in step.operands]
-        step.compute(operands, registers[step.target], scratch)
+        step.compute(*operands, registers[step.target], scratch)
 
 
 def _merge_axes(shape: Sequence[int], views: Sequence[Array]) -> tuple[int, ...]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from irrun.fast.functions import create_fake_quantize, find_function
+from irrun.fast.expressions.numpy import Arrays, compile_expression
+from irrun.fast.expressions.table import find_call
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, TILE, Array, apply_in_tiles
 from irrun.threads import run_parallel
@@ -18,57 +20,51 @@ __all__: list[str] = []
 @specializes("FakeQuantize-1")
 def specialize_fake_quantize(site: CallSite) -> SpecializedKernel | None:
     """Compute in place with the limits of the whole array, or of each position of one axis."""
-    limits = site.constants[1:]
-    if site.attributes.get("auto_broadcast", "numpy") != "numpy":
+    rank = max((value.ndim for value in site.constants[1:] if value is not None), default=0)
+    call = find_call(Arrays, str(site.operation), site.attributes, site.constants, rank)
+    if call is None:
         return None
-    if len(limits) != 4 or any(value is None or value.dtype != F32 for value in limits):
-        return None
-    values = [value for value in limits if value is not None]
-    rank = max(value.ndim for value in values)
-    function = find_function(str(site.operation), site.attributes, site.constants)
-    if function is None:
-        return _specialize_per_channel(site, values, rank)
+    quantize = compile_expression(call.name, len(call.operands), call.parameters, reuses_operands=False).compute
+    values = [value for value in call.operands if not isinstance(value, int)]
     call_plain = site.call_plain
+    if any(value.ndim for value in values):
+        return _specialize_per_channel(site, quantize, values, rank)
+
+    def quantize_tile(x: Array, out: Array) -> None:
+        quantize(x, *values, out)
 
     def compute(x: Array) -> Any:
-        return apply_in_tiles(function, x) if x.dtype is F32 and x.ndim >= rank else call_plain(x)
+        return apply_in_tiles(quantize_tile, x) if x.dtype is F32 and x.ndim >= rank else call_plain(x)
 
     return compute
 
 
-def _specialize_per_channel(site: CallSite, values: list[Array], rank: int) -> SpecializedKernel | None:
-    """Apply the limits of each position of one axis to blocks of positions."""
+def _specialize_per_channel(
+    site: CallSite, quantize: Callable[..., Any], values: list[Array], rank: int
+) -> SpecializedKernel | None:
+    """Apply the values of each position of one axis to blocks of positions."""
     shape = np.broadcast_shapes(*(value.shape for value in values))
-    axes = [axis - rank for axis, length in enumerate(shape) if length > 1]
+    axes = [axis - len(shape) for axis, length in enumerate(shape) if length > 1]
     if len(axes) != 1 or 0 in shape:
         return None
-    axis, count = axes[0], shape[axes[0]]
+    axis, count, call_plain = axes[0], shape[axes[0]], site.call_plain
     columns = [np.array(np.broadcast_to(value.reshape(-1), count))[:, np.newaxis] for value in values]
-    levels, call_plain = int(site.attributes["levels"]), site.call_plain
-    if create_fake_quantize(*columns, levels=levels) is None:
-        return None
-    functions: dict[int, list[Any]] = {}
 
     def compute(x: Array) -> Any:
         if x.dtype is not F32 or x.ndim < rank or x.shape[axis] != count or not x.size:
             return call_plain(x)
         inner = math.prod(x.shape[x.ndim + axis + 1 :])
         rows = max(1, min(count, TILE // inner))
-        blocks = functions.get(rows)
-        if blocks is None:
-            starts = range(0, count, rows)
-            blocks = functions[rows] = [
-                create_fake_quantize(*(c[i : i + rows] for c in columns), levels=levels) for i in starts
-            ]
+        block_count = -(-count // rows)
         source = np.ascontiguousarray(x).reshape(-1, count, inner)
         result = np.empty(source.shape, F32)
 
         def compute_block(number: int) -> None:
-            outer, block = divmod(number, len(blocks))
+            outer, block = divmod(number, block_count)
             section = slice(block * rows, (block + 1) * rows)
-            blocks[block](source[outer, section], result[outer, section])
+            quantize(source[outer, section], *(column[section] for column in columns), result[outer, section])
 
-        run_parallel(compute_block, len(source) * len(blocks))
+        run_parallel(compute_block, len(source) * block_count)
         return result.reshape(x.shape)
 
     return compute

@@ -13,7 +13,6 @@ from irrun.fast.arranged_weights import ArrangedWeights, multiply_by_arranged_we
 from irrun.fast.cache import append_to_variable
 from irrun.fast.compressed import CompressedWeights, gather_rows, multiply_by_weights
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
-from irrun.fast.elementwise_functions import find_block_function
 from irrun.fast.specialization import CallSite, specialize
 from irrun.limits import limit_allocations
 
@@ -37,7 +36,7 @@ def bind(name, inputs, constants=(), **attributes):
 
 
 def bind_chain(*inputs):
-    add = Step("Add-1", (Operand("input", 0), Operand("input", 1)), {}, find_block_function("Add-1", {}, [None] * 2))
+    add = Step.create("Add", Operand("input", 0), Operand("input", 1))
     return lambda: ElementwiseChain((add,), 2)(*inputs)
 
 

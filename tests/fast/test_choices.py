@@ -13,7 +13,6 @@ from irrun.fast.convolution import METHODS, ConvolutionKernel
 from irrun.fast.convolution_products import view_windows
 from irrun.fast.dot_product_attention import _divide
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
-from irrun.fast.elementwise_functions import find_block_function
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, specialize
 
@@ -470,8 +469,7 @@ def test_functions_are_computed_by_blocks_of_the_documented_size(blocks, size, p
     specialize(site)(zeros(size))
     assert part_counts == ([blocks] if blocks > 1 else [])
     part_counts.clear()
-    sigmoid = find_block_function("Sigmoid-1", {}, [None])
-    ElementwiseChain((Step("Sigmoid-1", (Operand("input", 0),), {}, sigmoid),))(zeros(size))
+    ElementwiseChain((Step.create("Sigmoid", Operand("input", 0)),))(zeros(size))
     assert part_counts == [blocks]
 
 
@@ -482,8 +480,7 @@ def make_resizing_kernel():
 
 
 def make_doubling_chain():
-    add = find_block_function("Add-1", {}, [None] * 2)
-    return ElementwiseChain((Step("Add-1", (Operand("input", 0), Operand("input", 0)), {}, add),))
+    return ElementwiseChain((Step.create("Add", Operand("input", 0), Operand("input", 0)),))
 
 
 @pytest.mark.parametrize(
@@ -518,12 +515,12 @@ def test_what_is_prepared_is_kept_for_a_limited_number_of_shapes(create, kept, p
 def test_epilogues_with_operands_are_computed_with_those_of_each_call():
     """Chains of large results without operands are bound to a shape once."""
     data, filters = zeros(1, 3, 80, 80), zeros(1, 16, 3, 3, 3)
-    chain, add = make_doubling_chain(), find_block_function("Add-1", {}, [None] * 2)
+    chain = make_doubling_chain()
     attributes = {"strides": [1, 1], "dilations": [1, 1], "pads_begin": [1, 1], "pads_end": [1, 1]}
     kernel = ConvolutionKernel(filters, attributes, PackedMemory(0), chain)
     for _ in range(2):
         np.testing.assert_array_equal(kernel(data), zeros(1, 16, 80, 80))
-    chain = ElementwiseChain((Step("Add-1", (Operand("input", 0), Operand("input", 1)), {}, add),), 2)
+    chain = ElementwiseChain((Step.create("Add", Operand("input", 0), Operand("input", 1)),), 2)
     kernel = ConvolutionKernel(filters, attributes, PackedMemory(0), chain)
     for value in (1, 2):
         operand = np.full((1, 16, 80, 80), value, F32)

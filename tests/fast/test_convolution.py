@@ -12,7 +12,6 @@ from fast.harness import check, find_operation, is_specialized, make_floats
 from irrun.fast.convolution import METHODS, ConvolutionKernel
 from irrun.fast.convolution_problem import Problem
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
-from irrun.fast.elementwise_functions import find_block_function
 from irrun.fast.packing import PackedMemory, allocate_kept
 from irrun.fast.winograd import WinogradMethod, transform_filters
 from irrun.ops._support.windows import create_windows
@@ -215,9 +214,7 @@ def test_depthwise_convolution_of_sequences_computes_what_follows(length):
     """The methods have two spatial axes; the operations that follow, and the result, have one."""
     data, filters, bias = make_floats((2, 6, length), 1), make_floats((6, 1, 1, 5), 2), make_floats((6, 1), 3)
     attributes = {"strides": [2], "dilations": [1], "pads_begin": [2], "pads_end": [1]}
-    step = Step(
-        "Add-1", (Operand("input", 0), Operand("constant", 0)), {}, find_block_function("Add-1", {}, [None] * 2)
-    )
+    step = Step.create("Add", Operand("input", 0), Operand("constant", 0))
     chain = ElementwiseChain((step,), constants=(bias,))
     result = ConvolutionKernel(filters, attributes, PackedMemory(1 << 20), chain)(data)
     expected = find_operation("GroupConvolution-1").kernel(data, filters, **attributes) + bias

@@ -10,27 +10,20 @@ import pytest
 
 from fast.harness import make_floats
 from irrun.fast.elementwise import BoundChain, ElementwiseChain, Operand, Step
-from irrun.fast.elementwise_functions import find_block_function
 from irrun.threads import use_threads
 
 F32 = np.float32
-
-
-def make_step(operation, *operands, constants=None, **attributes):
-    function = find_block_function(operation, attributes, constants or [None] * len(operands))
-    assert function is not None
-    return Step(operation, operands, attributes, function)
 
 
 def make_chain(bias):
     """Return min(max(x + bias, 0), 6) * sigmoid(x + bias) - other."""
     value, other, constant = Operand("input", 0), Operand("input", 1), Operand("constant", 0)
     steps = (
-        make_step("Add-1", value, constant),
-        make_step("Sigmoid-1", Operand("step", 0)),
-        make_step("Clamp-1", Operand("step", 0), min=0.0, max=6.0),
-        make_step("Multiply-1", Operand("step", 1), Operand("step", 2)),
-        make_step("Subtract-1", Operand("step", 3), other),
+        Step.create("Add", value, constant),
+        Step.create("Sigmoid", Operand("step", 0)),
+        Step.create("Clamp", Operand("step", 0), min=0.0, max=6.0),
+        Step.create("Multiply", Operand("step", 1), Operand("step", 2)),
+        Step.create("Subtract", Operand("step", 3), other),
     )
     return ElementwiseChain(steps, 2, (bias,))
 
@@ -81,7 +74,7 @@ def test_operands_may_have_any_layout(layout):
 def test_result_of_a_function_has_the_order_of_its_input(shape):
     """What follows reads it in the order in which it was written, as after NumPy's functions."""
     x = make_floats(shape, 1).transpose(2, 0, 1)
-    chain = ElementwiseChain((make_step("Sigmoid-1", Operand("input", 0)),))
+    chain = ElementwiseChain((Step.create("Sigmoid", Operand("input", 0)),))
     result = chain(x)
     assert result.strides == np.exp(x).strides
     np.testing.assert_array_equal(result, chain(x.copy()))
@@ -137,7 +130,7 @@ def make_sum(*shapes, constants=()):
     operands = [Operand("input", i) for i in range(1, count)] + [Operand("constant", i) for i in range(len(constants))]
     steps, value = [], Operand("input", 0)
     for number, operand in enumerate(operands):
-        steps.append(make_step("Add-1", value, operand))
+        steps.append(Step.create("Add", value, operand))
         value = Operand("step", number)
     return ElementwiseChain(tuple(steps), count, tuple(constants)), [make_floats(s, i) for i, s in enumerate(shapes)]
 
@@ -259,14 +252,14 @@ def test_rows_are_computed_by_tiles(columns, tiles, monkeypatch):
 def test_many_steps_share_few_tiles():
     """Results that are not needed any more make room for others."""
     value = Operand("input", 0)
-    steps = [make_step("Negative-1", value)]
-    steps += [make_step("Negative-1", Operand("step", i)) for i in range(9)]
+    steps = [Step.create("Negative", value)]
+    steps += [Step.create("Negative", Operand("step", i)) for i in range(9)]
     chain = ElementwiseChain(tuple(steps))
     assert chain.register_count == 0
     np.testing.assert_array_equal(chain(np.ones(3, F32)), np.ones(3))
-    steps += [make_step("Add-1", Operand("step", 9), value)]
+    steps += [Step.create("Add", Operand("step", 9), value)]
     chain = ElementwiseChain(tuple(steps))
     assert chain.register_count == 1
     assert chain.scratch_factor == 0
     np.testing.assert_array_equal(chain(np.ones(3, F32)), np.full(3, 2))
-    assert ElementwiseChain((make_step("Negative-1", value), make_step("Gelu-2", value))).scratch_factor == 2
+    assert ElementwiseChain((Step.create("Negative", value), Step.create("Gelu", value))).scratch_factor == 2

@@ -16,7 +16,6 @@ from fast.harness import (
 )
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
-from irrun.fast.elementwise_functions import find_block_function
 from irrun.fast.matrix import make_product_kernel
 from irrun.fast.specialization import CallSite
 from irrun.runtime.executor import Executor, RequestState
@@ -127,15 +126,10 @@ def test_conversion_of_large_floats_equals_plain_kernel(value):
 def make_epilogue(*constants):
     """Return the chain gelu(x + bias) + residual."""
     value, bias, residual = Operand("input", 0), Operand("constant", 0), Operand("input", 1)
-    functions = [
-        find_block_function("Add-1", {}, [None] * 2),
-        find_block_function("Gelu-7", {}, [None]),
-        find_block_function("Add-1", {}, [None] * 2),
-    ]
     steps = (
-        Step("Add-1", (value, bias), {}, functions[0]),
-        Step("Gelu-7", (Operand("step", 0),), {}, functions[1]),
-        Step("Add-1", (Operand("step", 1), residual), {}, functions[2]),
+        Step.create("Add", value, bias),
+        Step.create("Gelu", Operand("step", 0)),
+        Step.create("Add", Operand("step", 1), residual),
     )
     return ElementwiseChain(steps, 2, constants)
 

@@ -7,7 +7,6 @@ import pytest
 
 from fast.harness import check, compare_with_exact, find_operation, make_floats
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
-from irrun.fast.elementwise_functions import find_block_function
 from irrun.fast.normalization import make_normalization_kernel
 from irrun.fast.specialization import CallSite
 from irrun.fast.support import TILE
@@ -18,8 +17,7 @@ ATTRIBUTES = {"normalize_variance": True, "eps": 1e-5, "eps_mode": "inside_sqrt"
 
 def make_chain():
     """Return the product with another operand."""
-    multiply = find_block_function("Multiply-1", {}, [None] * 2)
-    return ElementwiseChain((Step("Multiply-1", (Operand("input", 0), Operand("input", 1)), {}, multiply),), 2)
+    return ElementwiseChain((Step.create("Multiply", Operand("input", 0), Operand("input", 1)),), 2)
 
 
 def make_site(axes, name="MVN-6", **attributes):

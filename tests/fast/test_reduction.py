@@ -9,7 +9,6 @@ import pytest
 from fast.harness import check, compare_with_exact, find_operation, make_floats, make_values
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
-from irrun.fast.elementwise_functions import find_block_function
 from irrun.fast.normalization import make_normalization_kernel
 from irrun.fast.softmax import exponentiate_rows, sum_rows
 from irrun.fast.specialization import CallSite, specialize
@@ -177,10 +176,9 @@ def test_topk_equals_plain_kernel(mode, sort):
 @pytest.mark.parametrize("shape", [(2, 300, 512), (1, 2500, 96), (2, 5, 60)], ids=str)
 def test_operations_after_mvn_are_applied_to_its_blocks(shape, mode, axis):
     x, scale, offset = make_floats(shape, 1), make_floats(shape[-1:], 2), make_floats((shape[1], 1), 3)
-    multiply, add = (find_block_function(name, {}, [None] * 2) for name in ("Multiply-1", "Add-1"))
     steps = (
-        Step("Multiply-1", (Operand("input", 0), Operand("constant", 0)), {}, multiply),
-        Step("Add-1", (Operand("step", 0), Operand("input", 1)), {}, add),
+        Step.create("Multiply", Operand("input", 0), Operand("constant", 0)),
+        Step.create("Add", Operand("step", 0), Operand("input", 1)),
     )
     attributes = {"normalize_variance": True, "eps": 1e-5, "eps_mode": mode}
     operation, axes = find_operation("MVN-6"), np.array([axis])
@@ -197,8 +195,7 @@ def test_operations_after_mvn_are_applied_to_its_blocks(shape, mode, axis):
 
 
 def test_mvn_with_operations_leaves_other_inputs_to_the_kernel():
-    multiply = find_block_function("Multiply-1", {}, [None] * 2)
-    chain = ElementwiseChain((Step("Multiply-1", (Operand("input", 0), Operand("input", 1)), {}, multiply),), 2)
+    chain = ElementwiseChain((Step.create("Multiply", Operand("input", 0), Operand("input", 1)),), 2)
     attributes = {"normalize_variance": True, "eps": 1e-5, "eps_mode": "inside_sqrt"}
     operation = find_operation("MVN-6")
     site = CallSite(operation, attributes, (None, np.array([-1])), (False, False), output_count=1)

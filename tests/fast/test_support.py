@@ -14,7 +14,6 @@ from fast.harness import find_operation, make_floats
 from irrun.fast import alignment, support
 from irrun.fast.alignment import align
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
-from irrun.fast.elementwise_functions import find_block_function
 from irrun.fast.fused import FusedKernel
 from irrun.fast.packing import RELEASE_INTERVAL, PackedMemory, allocate_kept
 from irrun.fast.scratch import get_scratch
@@ -266,8 +265,7 @@ def test_fused_kernels_compute_what_follows_in_place():
         product.append(a * b)
         return product[-1]
 
-    add = find_block_function("Add-1", {}, [None] * 2)
-    chain = ElementwiseChain((Step("Add-1", (Operand("input", 0), Operand("input", 1)), {}, add),), 2)
+    chain = ElementwiseChain((Step.create("Add", Operand("input", 0), Operand("input", 1)),), 2)
     a, b, c = (make_floats((3, 4), n) for n in range(3))
     result = FusedKernel(multiply, 2, chain)(a, b, c)
     assert result is product[0]

@@ -66,6 +66,9 @@ class Value:
     def __truediv__(self, other: Operand) -> Value:
         return self._apply("/", other)
 
+    def __neg__(self) -> Value:
+        return self.function.emit(self.type, f"fneg {self.type} {self}")
+
     def __rtruediv__(self, other: Operand) -> Value:
         return self.function.coerce(other, self.type) / self
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.errors import NoKernelError
+from irrun.fast.expressions.llvm import Vectors
 from irrun.fast.jit.bindings import RESULT, Binding, Layout, get_layout, get_strides
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.protocol import CompiledKernel
 from irrun.fast.jit.tasks import Call, Task, make_base
-from irrun.fast.jit.vector_functions import compute_exp
 from irrun.limits import check_allocation
 from irrun.threads import copy_unaligned
 
@@ -54,7 +54,7 @@ def compile_column_softmax() -> Kernel:
             largest.set(f.select(f.compare("ogt", value, largest.get()), value, largest.get()))
         total.set(0.0)
         with f.loop(0, p["length"]) as row:
-            value = compute_exp(f, load(row) - largest.get())
+            value = Vectors(f).exp(load(row) - largest.get())
             total.add(value)
             f.store(value, locate(row), mask)
         factor = 1.0 / total.get()

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.expressions.llvm import Vectors
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.code import Function, Value, Variable
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.elementwise import apply_to_row
 from irrun.fast.jit.expressions import Expression, evaluate
 from irrun.fast.jit.tasks import Task, make_base, make_range_task
-from irrun.fast.jit.vector_functions import compute_exp
 
 __all__ = [
     "add",
@@ -119,7 +119,7 @@ def compile_softmax() -> Kernel:
         def exponentiate(
             position: Value, mask: Value | None, target: Value = target, largest: Value = largest
         ) -> Value:
-            value = compute_exp(f, load(position, mask) - largest)
+            value = Vectors(f).exp(load(position, mask) - largest)
             f.store(value, f.offset(target, position), mask)
             return value
 

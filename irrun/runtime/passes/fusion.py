@@ -103,7 +103,7 @@ def _split_scale(chain: ElementwiseChain, site: CallSite) -> tuple[Array | None,
     """Return the constant that the result of a convolution is multiplied by first, per channel, and what follows."""
     filters = site.get_constant(1)
     step = chain.steps[0]
-    if filters is None or step.operation != "Multiply-1" or Operand("input", 0) not in step.operands:
+    if filters is None or step.name != "Multiply" or Operand("input", 0) not in step.operands:
         return None, chain
     other = next((o for o in step.operands if o.kind == "constant"), None)
     uses_value_again = any(Operand("input", 0) in s.operands for s in chain.steps[1:])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +10,8 @@ import numpy as np
 
 from irrun.element_types import ElementType
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
-from irrun.fast.elementwise_functions import BlockFunction, find_block_function
-from irrun.fast.functions import QuantizationScales
+from irrun.fast.expressions.numpy import Arrays
+from irrun.fast.expressions.table import find_call
 from irrun.ir.graph import Layer
 from irrun.runtime.passes.engine import View
 from irrun.runtime.program import Instruction
@@ -132,7 +131,7 @@ class RegionFinder:
         if self.is_body or producer is None or slot in self.results or producer.plain or producer.bodies:
             return False
         kind = producer.operation
-        is_new = kind.type in ANCHORS or find_block_function(str(kind), producer.attributes, [None] * 2) is not None
+        is_new = kind.type in ANCHORS or find_call(Arrays, str(kind), producer.attributes, [None] * 2) is not None
         return is_new and members.issuperset(self.consumers[slot])
 
 
@@ -237,25 +236,22 @@ class _RegionGrower:
         constants = [self.finder.view.get_constant(slot) for slot in instruction.inputs]
         if str(instruction.operation) == "BatchNormInference-5":
             return self._make_normalization(instruction, constants)
-        if str(instruction.operation) == "FakeQuantize-1" and any(c is not None and c.size > 1 for c in constants):
-            return self._make_quantization(instruction, constants)
-        name = str(instruction.operation)
-        if name == "PRelu-1" and constants[1] is not None:
-            constants[1] = self._align_slope(constants[1])
         if any(c is not None and c.dtype is not F32 for c in constants):
             return []
-        function = find_block_function(name, instruction.attributes, constants)
-        if function is None:
+        assert self.shape is not None
+        call = find_call(Arrays, str(instruction.operation), instruction.attributes, constants, len(self.shape))
+        if call is None:
             return []
         operands = []
-        for position, slot in enumerate(instruction.inputs):
-            if position >= function.operand_count and constants[position] is None:
-                return []
-            operand = self._get_operand(slot, constants[position])
+        for source in call.operands:
+            if isinstance(source, int):
+                operand = self._get_operand(instruction.inputs[source], constants[source])
+            else:
+                operand = self._get_operand(-1, source)
             if operand is None:
                 return []
             operands.append(operand)
-        return [Step(name, tuple(operands), instruction.attributes, function)]
+        return [Step.create(call.name, *operands, parameters=call.parameters)]
 
     def _get_operand(self, slot: int, constant: Array | None) -> Operand | None:
         """Return the operand for an input, or None if it does not broadcast to the shape of the region."""
@@ -280,35 +276,6 @@ class _RegionGrower:
             return False
         return all(n in (1, m) for n, m in zip(shape[::-1], own[::-1], strict=False))
 
-    def _align_slope(self, slope: Array) -> Array | None:
-        """Return the slope of PRelu in the shape that broadcasts to the data, or None if that is not certain."""
-        assert self.shape is not None
-        if slope.size == 1:
-            return slope.reshape(())
-        axis = 1 if len(self.shape) > 1 else 0
-        if slope.ndim != 1 or slope.shape[0] != self.shape[axis]:
-            return None
-        return slope.reshape(-1, *[1] * (len(self.shape) - axis - 1))
-
-    def _make_quantization(self, instruction: Instruction, constants: list[Array | None]) -> list[Step]:
-        """Return the step of a FakeQuantize per channel. Its scales are operands that follow the limits."""
-        limits = [c for c in constants[1:] if c is not None and c.dtype == F32]
-        if len(limits) != 4 or instruction.attributes.get("auto_broadcast", "numpy") != "numpy":
-            return []
-        scales = QuantizationScales.create(*limits, levels=int(instruction.attributes["levels"]))
-        if scales is None:
-            return []
-        values = [*limits, scales.in_range, scales.step, scales.offset]
-        operands = [self._get_operand(instruction.inputs[0], constants[0]), *(self._get_operand(-1, v) for v in values)]
-        known = tuple(operand for operand in operands if operand is not None)
-        if constants[0] is not None or len(known) < len(operands):
-            return []
-
-        def compute(blocks: Sequence[Array], out: Array, scratch: Any) -> None:
-            scales.quantize(blocks[0], out, blocks[1], *blocks[5:])
-
-        return [Step("FakeQuantize-1", known, instruction.attributes, BlockFunction(compute, 0, len(known)))]
-
     def _make_normalization(self, instruction: Instruction, constants: list[Array | None]) -> list[Step]:
         """Return the steps of BatchNormInference with constant statistics: a product and a sum."""
         data = instruction.inputs[0]
@@ -324,12 +291,10 @@ class _RegionGrower:
         aligned = [v.astype(np.float32).reshape(-1, *[1] * (len(self.shape) - 2)) for v in (scale, shift)]
         operand: Operand | None = self.slots[data]
         steps = []
-        for name, value in zip(("Multiply-1", "Add-1"), aligned, strict=True):
-            function = find_block_function(name, {}, (None, value))
+        for name, value in zip(("Multiply", "Add"), aligned, strict=True):
             constant = self._get_operand(-1, value)
-            assert function is not None
             assert constant is not None
             assert operand is not None
-            steps.append(Step(name, (operand, constant), {}, function))
+            steps.append(Step.create(name, operand, constant))
             operand = Operand("step", len(self.steps) + len(steps) - 1)
         return steps

@@ -15,10 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from irrun.fast.errors import REFUSALS
+from irrun.fast.expressions.llvm import Vectors
+from irrun.fast.expressions.table import Call, find_call, get_expression
 from irrun.fast.jit.expressions import Step
 from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, NormalizationKernel
 from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
-from irrun.fast.jit.steps import Translation, translate
 from irrun.fast.packing import PackedMemory
 from irrun.runtime.passes.engine import View
 from irrun.runtime.program import ABSENT, Instruction, Program, Refusal
@@ -61,7 +62,7 @@ class Group:
     members: list[int] = field(default_factory=list)
     slots: dict[int, tuple[str, int]] = field(default_factory=dict)
     operands: list[int | Array] = field(default_factory=list)
-    steps: list[tuple[Translation, list[tuple[str, int]]]] = field(default_factory=list)
+    steps: list[tuple[Call, list[tuple[str, int]]]] = field(default_factory=list)
     is_cheap: bool = True
     layout: str = ""
     accepts: Callable[[Sequence[Any]], bool] | None = None
@@ -146,7 +147,7 @@ class Compilation:
         """Return the group of elementwise operations that starts with an instruction."""
         instruction = self.instructions[number]
         value = self.choose_running_value(instruction)
-        if value is None or self.translate(instruction) is None:
+        if value is None or self.find_call(instruction) is None:
             return None
         shape = self.view.get_shape(value)
         if shape is None or not self.view.is_f32(value):
@@ -167,11 +168,12 @@ class Compilation:
                 return slot
         return None
 
-    def translate(self, instruction: Instruction) -> Translation | None:
-        """Return the step of an elementwise operation."""
+    def find_call(self, instruction: Instruction) -> Call | None:
+        """Return the expression of an elementwise operation."""
         constants = [self.view.get_constant(slot) for slot in instruction.inputs]
-        ranks = [None if (s := self.view.get_shape(slot)) is None else len(s) for slot in instruction.inputs]
-        return translate(instruction.operation.type, instruction.attributes, constants, ranks)
+        shape = self.view.get_shape(instruction.inputs[0]) if instruction.inputs else None
+        rank = None if shape is None else len(shape)
+        return find_call(Vectors, str(instruction.operation), instruction.attributes, constants, rank)
 
     def extend(self, group: Group) -> None:
         """Add instructions that follow, and keep as many as leave one value that is used elsewhere."""
@@ -219,15 +221,15 @@ class Compilation:
         instruction = self.instructions[number]
         if self.encoded.get(number, group.layout) != group.layout:
             return False
-        step = self.translate(instruction)
+        call = self.find_call(instruction)
         output = instruction.outputs[0]
-        if step is None or len(instruction.outputs) != 1 or not self.view.is_f32(output):
+        if call is None or len(instruction.outputs) != 1 or not self.view.is_f32(output):
             return False
         if self.view.get_shape(output) != group.shape:
             return False
         operands: list[int | Array] = []
         numbers: list[tuple[str, int]] = []
-        for operand in step.operands:
+        for operand in call.operands:
             source = instruction.inputs[operand] if isinstance(operand, int) else operand
             if isinstance(source, int) and (source == group.value or source in group.slots):
                 numbers.append(group.slots.get(source, ("value", 0)))
@@ -247,10 +249,10 @@ class Compilation:
         if ("value", 0) not in numbers and not any(kind == "step" for kind, _ in numbers):
             return False
         group.slots[output] = ("step", len(group.steps))
-        group.steps.append((step, numbers))
+        group.steps.append((call, numbers))
         group.operands.extend(operands)
         group.members.append(number)
-        group.is_cheap = group.is_cheap and step.is_cheap
+        group.is_cheap = group.is_cheap and get_expression(call.name).is_cheap
         return True
 
     def make_group(self, number: int, inputs: tuple[int, ...]) -> Group:
@@ -262,8 +264,8 @@ class Compilation:
         """Return the steps of a group, whose operands are numbered as in `Expression`."""
         offsets = {"value": 0, "operand": 1, "step": 1 + len(group.operands)}
         return tuple(
-            Step(t.operation, tuple(offsets[kind] + i for kind, i in numbers), t.parameters)
-            for t, numbers in group.steps
+            Step(call.name, tuple(offsets[kind] + i for kind, i in numbers), call.parameters)
+            for call, numbers in group.steps
         )
 
     def replace_group(self, group: Group | None) -> None:

@@ -1,0 +1,194 @@
+"""The table of expressions: which one computes an operation, with which operands and parameters.
+
+An expression is a function of a machine and of values::
+
+    @elementwise("SoftSign-9")
+    def soft_sign(m: Machine, x: Value) -> Value:
+        return x / (m.abs(x) + 1.0)
+
+Its keyword-only arguments are *parameters*: numbers, flags or names that kernels are compiled for. An operation with
+attributes or further inputs has a function that *binds* it: it chooses the operands and the parameters.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from irrun.fast.expressions.machine import Machine, Value, list_primitives
+
+__all__ = ["EXPRESSIONS", "Call", "Expression", "Site", "elementwise", "find_call", "list_operations"]
+
+Array = np.ndarray[Any, Any]
+Function = TypeVar("Function", bound=Callable[..., Value])
+
+F32 = np.dtype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """An expression with its operands and parameters.
+
+    Attributes:
+        name: The name of the expression.
+        operands: For each operand, the position of an input of the operation, or a constant of f32 that replaces
+            inputs. The first one has the shape of the result, unless NumPy's broadcasting applies to two inputs.
+        parameters: The parameters, in order; the last ones may be missing.
+    """
+
+    name: str
+    operands: tuple[int | Array, ...] = (0,)
+    parameters: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """What is known about an operation that is bound to an expression.
+
+    Attributes:
+        name: The name of the expression.
+        attributes: The attributes of the operation.
+        constants: For each input, its value if it is constant.
+        rank: The rank of the first input if it is known.
+    """
+
+    name: str
+    attributes: Mapping[str, Any]
+    constants: Sequence[Array | None]
+    rank: int | None
+
+    def get_number(self, position: int) -> float | None:
+        """Return a constant input of one finite f32, or None."""
+        value = self.get_array(position)
+        return float(value.item()) if value is not None and value.size == 1 else None
+
+    def get_array(self, position: int) -> Array | None:
+        """Return a constant input of finite f32, or None."""
+        value = self.constants[position] if position < len(self.constants) else None
+        return value if value is not None and value.dtype == F32 and np.isfinite(value).all() else None
+
+
+#: Returns the call that computes an operation, or None if its attributes or constants do not allow it.
+Bind = Callable[[Site], Call | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Expression:
+    """A row of the table.
+
+    Attributes:
+        name: Its name in the steps of chains: the type of the operation.
+        function: The function of a machine, operands, and parameters.
+        bind: Binds an operation to it.
+        is_cheap: Whether NumPy computes it in one pass about as fast as memory is read.
+        machine: The only machine that uses it, if another one has an expression of its own.
+    """
+
+    name: str
+    function: Callable[..., Value]
+    bind: Bind
+    is_cheap: bool
+    machine: str
+
+    def evaluate(self, machine: Machine, operands: Sequence[Value], parameters: Sequence[Any]) -> Value:
+        """Compute the expression on a machine."""
+        return self.function(machine, *operands, **self._name(parameters))
+
+    def find_missing(self, machine: type[Machine], operand_count: int, parameters: Sequence[Any]) -> set[str]:
+        """Return the primitives that a machine does not have, because of which it cannot compute the expression."""
+        used = list_primitives(self.function, operand_count, self._name(parameters))
+        return {name for name in used if not hasattr(machine, name)}
+
+    def _name(self, parameters: Sequence[Any]) -> dict[str, Any]:
+        code: Any = getattr(self.function, "__code__")  # noqa: B009
+        names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        return dict(zip(names, parameters, strict=False))
+
+
+#: Name -> expression.
+EXPRESSIONS: dict[str, Expression] = {}
+#: Operation with version -> the expressions that compute it.
+_ROWS: dict[str, list[Expression]] = defaultdict(list)
+
+
+def _bind_first_input(site: Site) -> Call | None:
+    return Call(site.name)
+
+
+def elementwise(
+    *operations: str, bind: Bind = _bind_first_input, is_cheap: bool = False, machine: str = "", name: str = ""
+) -> Callable[[Function], Function]:
+    """Declare the decorated function as the expression that computes operations.
+
+    Args:
+        operations: Types with versions: "Gelu-2", "Gelu-7". None for what only kernels use.
+        bind: Returns the call for an operation. By default, the only operand is the first input.
+        is_cheap: See `Expression`.
+        machine: See `Expression`.
+        name: The name of the expression, if it is not the type of the operation.
+    """
+
+    def declare(function: Function) -> Function:
+        own = name or operations[0].rpartition("-")[0]
+        expression = EXPRESSIONS[own] = Expression(own, function, bind, is_cheap, machine)
+        for operation in operations:
+            _ROWS[operation].append(expression)
+        return function
+
+    return declare
+
+
+@functools.cache
+def _load() -> None:
+    for module in ("functions", "quantization"):
+        importlib.import_module(f"irrun.fast.expressions.{module}")
+
+
+def get_expression(name: str) -> Expression:
+    """Return an expression."""
+    _load()
+    return EXPRESSIONS[name]
+
+
+def list_operations() -> list[str]:
+    """Return the operations that expressions compute, with their versions."""
+    _load()
+    return list(_ROWS)
+
+
+def find_call(
+    machine: type[Machine],
+    operation: str,
+    attributes: Mapping[str, Any],
+    constants: Sequence[Array | None],
+    rank: int | None = None,
+) -> Call | None:
+    """Return the call that computes an operation on a machine, or None where there is none.
+
+    Args:
+        machine: The machine.
+        operation: Type with version: "Gelu-7".
+        attributes: Attributes of the operation.
+        constants: One entry per input: its value if it is constant.
+        rank: The rank of the first input, if it is known. Some calls depend on it.
+    """
+    _load()
+    for expression in _ROWS.get(operation, ()):
+        if expression.machine not in ("", machine.__name__):
+            continue
+        call = expression.bind(Site(expression.name, attributes, constants, rank))
+        if call is None:
+            continue
+        variable = {position for position, value in enumerate(constants) if value is None}
+        if not variable or not variable <= {o for o in call.operands if isinstance(o, int)}:
+            continue
+        row = EXPRESSIONS[call.name]
+        if not row.find_missing(machine, len(call.operands), call.parameters):
+            return call
+    return None
