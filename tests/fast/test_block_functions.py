@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fast.harness import compare_with_exact, find_operation, make_floats
-from irrun.fast.elementwise_functions import find_block_function
+from irrun.fast.expressions.numpy import Arrays, compile_expression
+from irrun.fast.expressions.table import find_call
 
 F32 = np.float32
 
@@ -44,20 +45,24 @@ CASES = [
 @pytest.mark.parametrize(("name", "attributes", "others"), CASES, ids=lambda v: v if isinstance(v, str) else "")
 def test_function_on_blocks_equals_the_plain_kernel(name, attributes, others):
     """It requires no more scratch memory than it states, and may write to its first operand."""
-    function = find_block_function(name, attributes, [None, *others])
+    call = find_call(Arrays, name, attributes, [None, *others], 2)
+    is_reused = [isinstance(operand, int) for operand in call.operands]
+    function = compile_expression(call.name, is_reused, call.parameters)
     x = make_floats((40, 3), scale=3)
-    operands = [x, *(np.broadcast_to(v, x.shape) if v.size > 1 else v.reshape(()) for v in others)]
-    operands = operands[: function.operand_count]
+    operands = [[x, *others][o] if isinstance(o, int) else o for o in call.operands]
+    if name == "PRelu-1" and others[0].size > 1:
+        operands[1] = others[0]  # slopes of the last axis
+    operands = [x, *(np.broadcast_to(v, x.shape) if v.size > 1 else v.reshape(()) for v in operands[1:])]
     results = []
     for out in (np.full_like(x, np.nan), x.copy()):
         scratch = np.full(function.scratch_factor * x.size, np.nan, F32)
         first = x if np.isnan(out).all() else out
-        function.compute([first, *operands[1:]], out, scratch)
+        function.compute(first, *operands[1:], out, scratch)
         results.append(out)
     np.testing.assert_array_equal(results[0], results[1])
     inputs = [x, *others]
     expected = find_operation(name).kernel(*inputs, **attributes)
-    if name == "PRelu-1":  # slopes of the last axis
+    if name == "PRelu-1":
         expected = np.where(x > 0, x, x * others[0])
     if name == "FakeQuantize-1":
         np.testing.assert_allclose(results[0], expected, rtol=0, atol=1e-6)
@@ -110,7 +115,7 @@ def test_function_on_blocks_equals_the_plain_kernel(name, attributes, others):
     ids=str,
 )
 def test_other_operations_are_not_part_of_chains(name, attributes, constants):
-    assert find_block_function(name, attributes, constants) is None
+    assert find_call(Arrays, name, attributes, constants, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -125,4 +130,4 @@ def test_other_operations_are_not_part_of_chains(name, attributes, constants):
     ids=str,
 )
 def test_limits_of_parameters_are_part_of_chains(name, attributes, constants):
-    assert find_block_function(name, attributes, constants) is not None
+    assert find_call(Arrays, name, attributes, constants, 2) is not None

@@ -21,7 +21,7 @@ def make_chain(bias):
     steps = (
         Step.create("Add", value, constant),
         Step.create("Sigmoid", Operand("step", 0)),
-        Step.create("Clamp", Operand("step", 0), min=0.0, max=6.0),
+        Step.create("Clamp", Operand("step", 0), parameters=(0.0, 6.0)),
         Step.create("Multiply", Operand("step", 1), Operand("step", 2)),
         Step.create("Subtract", Operand("step", 3), other),
     )

@@ -121,18 +121,19 @@ def test_expression_divides_long_rows_between_threads():
 
 @pytest.mark.parametrize("shape", [(), (3, 1, 1)])
 def test_fake_quantize_has_the_same_levels(shape):
+    from irrun.fast.expressions.llvm import Vectors
+    from irrun.fast.expressions.table import find_call
     from irrun.fast.jit.expressions import Step
     from irrun.fast.jit.kernels import ExpressionKernel
-    from irrun.fast.jit.steps import translate
 
     rng = np.random.default_rng(3)
     x = rng.normal(size=(2, 3, 9, 11)).astype(np.float32)
     low = np.asarray(-rng.uniform(0.5, 1, shape), np.float32)
     high = np.asarray(rng.uniform(0.5, 1, shape), np.float32)
-    step = translate("FakeQuantize", {"levels": 256}, [None, low, high, low, high], [4] * 5)
-    numbers = tuple(range(len(step.operands)))
-    steps = (Step(step.operation, numbers, step.parameters),)
-    result = ExpressionKernel(4, steps, step.operands[1:])(x)
+    call = find_call(Vectors, "FakeQuantize-1", {"levels": 256}, [None, low, high, low, high], 4)
+    assert call is not None
+    steps = (Step(call.name, tuple(range(len(call.operands))), call.parameters),)
+    result = ExpressionKernel(4, steps, call.operands[1:])(x)
     expected = fake_quantize_1(x, low, high, low, high, levels=256)
     np.testing.assert_array_equal(result, expected)
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fast.harness import SPECIAL_FLOATS, check, is_specialized, make_floats
-from irrun.fast.functions import find_function
+from irrun.fast.expressions.numpy import Arrays, compile_expression
+from irrun.fast.expressions.table import find_call
 
 F32 = np.float32
 LIMITS = [(-1.0, 1.0, -1.0, 1.0), (0.0, 2.55, 0.0, 2.55), (-0.73, 2.1, -3.0, 5.5), (0.0, 6.0, 6.0, 0.0)]
@@ -88,6 +89,7 @@ def test_other_types_equal_plain_kernel():
 def test_zero_stays_exact():
     for low, high, levels in ((-1.5, 3.0, 256), (-1.28, 1.27, 256), (-0.7, 0.7, 255)):
         limits = [np.array(v, F32) for v in (low, high, low, high)]
-        function = find_function("FakeQuantize-1", {"levels": levels}, [None, *limits])
-        assert function is not None
-        assert not function(np.zeros(3, F32)).any()
+        call = find_call(Arrays, "FakeQuantize-1", {"levels": levels}, [None, *limits], 1)
+        assert call is not None
+        function = compile_expression(call.name, 5, call.parameters).compute
+        assert not function(np.zeros(3, F32), *call.operands[1:]).any()

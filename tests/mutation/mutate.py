@@ -54,7 +54,7 @@ FURTHER_TESTS = {
     "ops": ["tests/ops/test_registry.py", "tests/ops/test_flops.py", "tests/conformance/test_completeness.py"],
     "ir": ["tests/ir/test_legacy_builder.py", "tests/ir/test_legacy_elements.py", "tests/ir/test_legacy_network.py"],
     "cli": ["tests/cli", "tests/examples"],
-    "fast": ["tests/fast/test_functions.py"],
+    "fast": ["tests/fast/test_expressions.py"],
     "inspection": [f"tests/inspection/test_{name}.py" for name in ("spool", "debugger", "reduce")],
 }
 

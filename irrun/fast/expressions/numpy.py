@@ -181,7 +181,8 @@ def _write(name: str, is_reused: Sequence[bool], parameters: Sequence[Any]) -> _
         elif place not in ("out", *temporaries):
             temporaries.append(place)
         places[id(instruction)] = place
-        lines.append(f"{called}({', '.join(shown)}, {place})")
+        target = f"out={place}" if instruction.ufunc in (np.maximum, np.minimum) else place  # as NumPy asks for
+        lines.append(f"{called}({', '.join(shown)}, {target})")
         first = first or f"{called}({', '.join(shown)})"
     return _Program(_surround(lines, temporaries), names, first, len(temporaries))
 
