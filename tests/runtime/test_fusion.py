@@ -368,7 +368,9 @@ def test_normalization_by_other_statistics_is_computed_separately(replaced, kind
         ((4,), (4,), True),
         ((4, 3, 4), (1,), True),
         ((4, 3, 4), (), True),
-        ((2, 4, 3), (1, 4, 1), False),
+        ((2, 4, 3), (1, 4, 1), True),
+        ((2, 4, 3), (3,), False),
+        ((2, 4, 3), (1, 1, 4, 1), False),
     ],
 )
 def test_slopes_of_prelu_belong_to_channels(shape, slope, is_fused, tmp_path):
