@@ -37,6 +37,7 @@ COMMANDS = {
     "debug": "Stop at layers in the Python debugger.",
     "report": "Write a page that shows the layers of a run, their values, times and errors.",
     "profile": "Show where the time of a run goes, by layer, type or module.",
+    "bench": "Measure latency, throughput, start and memory, also beside OpenVINO.",
     "check": "Find NaN, overflow, saturation and constant channels.",
 }
 

@@ -11,6 +11,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from irrun.inspection.bench import Bench as Bench
+    from irrun.inspection.bench import bench as bench
     from irrun.inspection.checks import CheckFinding as CheckFinding
     from irrun.inspection.checks import CheckReport as CheckReport
     from irrun.inspection.checks import check as check
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 #: The public names and the modules that define them.
 _PUBLIC = {
+    "Bench": "irrun.inspection.bench",
+    "bench": "irrun.inspection.bench",
     "Breakpoint": "irrun.inspection.debugger",
     "breakpoint": "irrun.inspection.debugger",
     "Condition": "irrun.inspection.conditions",

@@ -35,7 +35,7 @@ from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
 from irrun.ir.writer import save_model
 
-__all__ = ["OpenVinoModel"]
+__all__ = ["OpenVinoModel", "is_unchanged"]
 
 Array = np.ndarray[Any, Any]
 
@@ -198,7 +198,7 @@ class OpenVinoModel:
         names = {layer.name for layer in model.graph.layers}
         is_unique = "" not in names and len(names) == len(model.graph.layers)
         path = model.path
-        if is_unique and path is not None and model.source_version >= 10 and _is_unchanged(model):
+        if is_unique and path is not None and model.source_version >= 10 and is_unchanged(model):
             return {id(layer): layer.name for layer in model.graph.layers}, self._core.read_model(path)
         keys = {id(layer): self._table.get_key(layer) for layer in model.graph.layers}
         renamed = [replace(layer, name=keys[id(layer)]) for layer in model.graph.layers]
@@ -242,7 +242,7 @@ class _OpenVinoErrors:
             raise ExecutionError(f"OpenVINO: {' '.join(lines[-3:])}") from error
 
 
-def _is_unchanged(model: Model) -> bool:
+def is_unchanged(model: Model) -> bool:
     """Return whether the file of a model has the layers of the model in memory, which has the weights beside it."""
     from irrun.ir.reader import read_model
 

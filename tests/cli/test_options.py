@@ -24,6 +24,7 @@ RUNNING = {
     "debug": ("--break-if", "nan"),
     "report": (),
     "profile": ("--runs", "1"),
+    "bench": ("--runs", "1"),
     "check": (),
 }
 #: Commands whose values are computed by the plain kernels.

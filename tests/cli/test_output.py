@@ -36,6 +36,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     "trace": {"sort": "order", "precision": "f32", "seed": 0},
     "compare": {"sort": "order", "seed": 0},
     "profile": {"runs": 10, "by": "layer", "precision": "f32"},
+    "bench": {"requests": 1, "precision": "f32"},
     "report": {"kind": "html"},
     "debug": {"precision": "f32"},
     "check": {"precision": "f32"},

@@ -125,7 +125,7 @@ def test_failing_model_is_an_error(capsys, tmp_path):
 
 
 def test_all_commands_describe_the_options_for_inputs_alike():
-    names = ("run", "trace", "compare", "check", "reduce", "debug", "report", "profile")
+    names = ("run", "trace", "compare", "check", "reduce", "debug", "report", "profile", "bench")
     assert set(names) <= set(COMMANDS)
     shared = ("inputs", "weights", "seed", "layout", "channels", "mean", "scale")
     texts = []
