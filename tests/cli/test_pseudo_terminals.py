@@ -40,10 +40,11 @@ CALLS = {
     "debug": ["debug", "model.xml", "--input", "x.npy", "--break-if", "nan"],
     "report": ["report", "model.xml", "--input", "x.npy", "-o", "report.html"],
     "profile": ["profile", "model.xml", "--input", "x.npy", "--runs", "1"],
+    "bench": ["bench", "model.xml", "--input", "x.npy", "--runs", "1"],
     "check": ["check", "model.xml", "--input", "x.npy", "--as", "f16"],
 }
 #: What is measured differs between runs, and so does the size of a file with times.
-MEASURED = ("profile", "report")
+MEASURED = ("profile", "report", "bench")
 #: Commands that observe each value.
 OBSERVING = ("run --show", "run --trace", "run --check", "run --dump", "trace", "debug")
 NUMBER = re.compile(r"(?<![\w.…/])[-+]?\d[\d.]*(?:e[-+]\d+)?(?![\w.…/])")
