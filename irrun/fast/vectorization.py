@@ -21,80 +21,6 @@ __all__ = ["NotVectorizableError", "get_kernel", "vectorize"]
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., Any]
 
-#: Elementwise operations of one tensor; further inputs are scalars.
-UNARY = frozenset(
-    (
-        "Abs",
-        "Acos",
-        "Acosh",
-        "Asin",
-        "Asinh",
-        "Atan",
-        "Atanh",
-        "BitwiseNot",
-        "Ceiling",
-        "Clamp",
-        "Convert",
-        "Cos",
-        "Cosh",
-        "Elu",
-        "Erf",
-        "Exp",
-        "Floor",
-        "Gelu",
-        "HSigmoid",
-        "HSwish",
-        "HardSigmoid",
-        "IsFinite",
-        "IsInf",
-        "IsNaN",
-        "Log",
-        "LogicalNot",
-        "Mish",
-        "Negative",
-        "Relu",
-        "Round",
-        "Selu",
-        "Sigmoid",
-        "Sign",
-        "Sin",
-        "Sinh",
-        "SoftPlus",
-        "SoftSign",
-        "Sqrt",
-        "Swish",
-        "Tan",
-        "Tanh",
-    )
-)
-#: Elementwise operations of two tensors with the attribute `auto_broadcast`.
-BINARY = frozenset(
-    (
-        "Add",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Divide",
-        "Equal",
-        "FloorMod",
-        "Greater",
-        "GreaterEqual",
-        "Less",
-        "LessEqual",
-        "LogicalAnd",
-        "LogicalOr",
-        "LogicalXor",
-        "Maximum",
-        "Minimum",
-        "Mod",
-        "Multiply",
-        "NotEqual",
-        "Power",
-        "SquaredDifference",
-        "Subtract",
-        "Xor",
-    )
-)
 #: Operations that change the shape only.
 RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
 
@@ -121,11 +47,14 @@ def vectorize(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
     """
     if site.operation.folding == "never" or not site.operation.kernel.__module__.startswith("irrun.ops."):
         return None
-    name = site.operation.type
-    if name in UNARY:
-        return _vectorize_unary(site, is_stacked)
-    if name in BINARY:
-        return _vectorize_binary(site, is_stacked)
+    operation, name = site.operation, site.operation.type
+    if operation.kind == "elementwise":
+        tensors = len(operation.inputs) - len(operation.scalars)
+        broadcasts = any(attribute.name == "auto_broadcast" for attribute in operation.attributes)
+        if tensors == 1:
+            return _vectorize_unary(site, is_stacked)
+        if tensors == 2 and broadcasts:
+            return _vectorize_binary(site, is_stacked)
     if name in RESHAPES:
         return _vectorize_reshape(site)
     if name == "Transpose":

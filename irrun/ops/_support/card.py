@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         folding: Folding
         flops: Flops
         shaped_by: tuple[int, ...] | None
+        scalars: tuple[int, ...]
         discontinuous: bool
         quantizes: bool
         channel_axis: int | None
@@ -85,6 +86,7 @@ class Card:
         shaped_by: The inputs whose values determine the shapes of the outputs, besides the shapes of all inputs. None
             if it is unknown, or if the shapes depend on the data. The default is () for elementwise and rowwise
             operations.
+        scalars: The inputs that are parameters of a function, with one element, such as the slope of HardSigmoid.
         discontinuous: Whether results jump where inputs do not, so that a small error may become a large one.
         quantizes: Whether the operation rounds values to those of a quantized type, and is not part of the
             floating-point model.
@@ -101,6 +103,7 @@ class Card:
     folding: Folding = "small"
     flops: Flops = None
     shaped_by: tuple[int, ...] | None = None
+    scalars: tuple[int, ...] = ()
     discontinuous: bool = False
     quantizes: bool = False
     channel_axis: int | None = None

@@ -159,7 +159,7 @@ def _compute_elu(x: Array, alpha: float, *, single: bool) -> Array:
     return np.maximum(x, 0) + alpha * negative * (x < 0)
 
 
-@op("Selu", since=1, kind="elementwise", flops=4)
+@op("Selu", since=1, kind="elementwise", scalars=(1, 2), flops=4)
 def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
     """Compute `lambda * data`, or `lambda * alpha * (exp(data) - 1)` where `data` is negative.
 
@@ -254,7 +254,7 @@ def sigmoid_1(data: Array) -> Array:
     return np.asarray(-signed < 0).astype(data.dtype)
 
 
-@op("Swish", since=4, kind="elementwise", channel_axis=1, flops=2)
+@op("Swish", since=4, kind="elementwise", scalars=(1,), channel_axis=1, flops=2)
 @compute_in_float64()
 def swish_4(data: Array, beta: Array | None = None) -> Array:
     """Compute `data * sigmoid(beta * data)`.
@@ -374,7 +374,7 @@ def h_swish_4(data: Array) -> Array:
     return np.asarray(data * np.clip(data + 3, 0, 6) / 6)
 
 
-@op("HardSigmoid", since=1, kind="elementwise", flops=4)
+@op("HardSigmoid", since=1, kind="elementwise", scalars=(1, 2), flops=4)
 @compute_in_float64()
 def hard_sigmoid_1(data: Array, alpha: Array, beta: Array) -> Array:
     """Compute `min(max(alpha * data + beta, 0), 1)`; NaN becomes 1, as in the reference implementation.
