@@ -46,8 +46,6 @@ Array = np.ndarray[Any, Any]
 
 #: Executors that a request keeps: each has its own copies of what kernels prepare for a request.
 MAX_EXECUTORS = 6
-#: Operations that read all of their constants; others may only look up some rows.
-READ_AS_A_WHOLE = ("Convolution", "ConvolutionBackpropData", "GroupConvolution", "MatMul")
 #: Names of OpenVINO's devices that are accepted.
 DEVICES = ("CPU", "AUTO", "AUTO:CPU")
 
@@ -278,10 +276,10 @@ class CompiledModel:
         return cache
 
     def _prefetch_weights(self, program: Program) -> None:
-        """Map the weights into memory while the first run computes."""
+        """Map the weights into memory that are read as a whole; other operations may only look up some rows."""
         self._prefetches_weights = False
         instructions = (i for instruction in program.instructions for i in instruction.plain or (instruction,))
-        slots = [s for i in instructions if i.operation.type in READ_AS_A_WHOLE for s in i.inputs]
+        slots = [s for i in instructions if i.operation.kind in ("product", "window") for s in i.inputs]
         constants = [program.initial[slot] for slot in dict.fromkeys(slots) if slot in program.constant_layers]
         self.model.weights.prefetch([value for value in constants if value is not None])
 
