@@ -36,6 +36,22 @@ def _is_static(shape: Sequence[Any] | None) -> bool:
     return shape is not None and None not in shape
 
 
+Creator = Callable[[CallSite, Shapes], SiteKernel | None]
+#: Operation type -> the function that creates the kernel of a call site in f32.
+SITES: dict[str, Creator] = {}
+
+
+def creates(operation_type: str) -> Callable[[Creator], Creator]:
+    """Register the decorated function for a type of operation."""
+
+    def decorate(function: Creator) -> Creator:
+        SITES[operation_type] = function
+        return function
+
+    return decorate
+
+
+@creates("Interpolate")
 def _create_interpolation(site: CallSite, shapes: Shapes) -> InterpolateKernel | None:
     if site.attributes["mode"] == "cubic" or not isinstance(specialize(site), Interpolation):
         return None
@@ -45,6 +61,7 @@ def _create_interpolation(site: CallSite, shapes: Shapes) -> InterpolateKernel |
     return kernel
 
 
+@creates("Concat")
 def _create_concatenation(site: CallSite, shapes: Shapes) -> ConcatKernel | None:
     """Create a kernel where an input may be large enough to be copied by a compiled kernel."""
     sizes = [math.prod(d or MIN_MATRIX_SIZE for d in shape) for shape in shapes[:-1] if shape is not None]
@@ -53,6 +70,7 @@ def _create_concatenation(site: CallSite, shapes: Shapes) -> ConcatKernel | None
     return ConcatKernel(site.attributes["axis"], site.constants)
 
 
+@creates("ReduceMean")
 def _create_mean(site: CallSite, shapes: Shapes) -> MeanKernel | None:
     """Create a kernel for the last axes of many elements."""
     axes, shape = read_axes(site), shapes[0]
@@ -63,6 +81,7 @@ def _create_mean(site: CallSite, shapes: Shapes) -> MeanKernel | None:
     return MeanKernel(rank, count, bool(site.attributes.get("keep_dims", False))) if is_last else None
 
 
+@creates("Roll")
 def _create_rotation(site: CallSite, shapes: Shapes) -> RotationKernel | None:
     """Create a kernel for rotations along axes before the last one, by one shift or one for each axis."""
     shift, axes = site.get_constant(1), site.get_constant(2)
@@ -76,6 +95,7 @@ def _create_rotation(site: CallSite, shapes: Shapes) -> RotationKernel | None:
     return RotationKernel(dict(zip(numbers, shifts, strict=True)))
 
 
+@creates("GroupNormalization")
 def _create_group_normalization(site: CallSite, shapes: Shapes) -> GroupNormalizationKernel | None:
     scale, bias = site.get_constant(1), site.get_constant(2)
     groups, shape = int(site.attributes["num_groups"]), shapes[0]
@@ -86,16 +106,6 @@ def _create_group_normalization(site: CallSite, shapes: Shapes) -> GroupNormaliz
     if not scale.dtype == bias.dtype == F32:
         return None
     return GroupNormalizationKernel(len(shape), groups, float(site.attributes["epsilon"]), scale, bias)
-
-
-#: Operation -> function that creates the kernel of a call site in f32.
-SITES: dict[str, Callable[[CallSite, Shapes], SiteKernel | None]] = {
-    "Concat": _create_concatenation,
-    "GroupNormalization": _create_group_normalization,
-    "Interpolate": _create_interpolation,
-    "ReduceMean": _create_mean,
-    "Roll": _create_rotation,
-}
 
 
 def create_kernel(site: CallSite, shapes: Shapes) -> SiteKernel | None:

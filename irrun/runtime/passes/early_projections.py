@@ -88,6 +88,21 @@ class _Step(NamedTuple):
     constants: Sequence[Array | None]
 
 
+#: Operation type -> the function that returns the axis of the first input that has the channels of the result, or None.
+_AXES: dict[str, Callable[[_Step], int | None]] = {}
+
+
+def _finds_axis(operation_type: str) -> Callable[[Callable[[_Step], int | None]], Callable[[_Step], int | None]]:
+    """Register the decorated function for a type of operation."""
+
+    def decorate(function: Callable[[_Step], int | None]) -> Callable[[_Step], int | None]:
+        _AXES[operation_type] = function
+        return function
+
+    return decorate
+
+
+@_finds_axis("Interpolate")
 def _find_axis_before_interpolation(step: _Step) -> int | None:
     since = step.instruction.operation.since
     if len(step.constants) != {4: 3, 11: 2}.get(since) or (axes := step.constants[-1]) is None:
@@ -97,17 +112,20 @@ def _find_axis_before_interpolation(step: _Step) -> int | None:
     return step.axis
 
 
+@_finds_axis("Transpose")
 def _find_axis_before_transposition(step: _Step) -> int | None:
     order = step.constants[0]
     return None if order is None or len(order) != len(step.shape) else int(order[step.axis])
 
 
+@_finds_axis("Reshape")
 def _find_axis_before_reshaping(step: _Step) -> int | None:
     before = math.prod(step.shape[: step.axis])
     sizes = list(step.source)
     return next((i for i, d in enumerate(sizes) if d == step.shape[step.axis] and math.prod(sizes[:i]) == before), None)
 
 
+@_finds_axis("Add")
 def _find_axis_before_addition(step: _Step) -> int | None:
     offsets = step.constants[0]
     if step.axis != len(step.shape) - 1 or step.source != step.shape or offsets is None or offsets.dtype != F32:
@@ -115,20 +133,11 @@ def _find_axis_before_addition(step: _Step) -> int | None:
     return step.axis if offsets.ndim and offsets.shape[-1] == offsets.size == step.shape[-1] else None
 
 
+@_finds_axis("MatMul")
 def _find_axis_of_product(step: _Step) -> int | None:
     weights = step.constants[0]
     is_matrix = weights is not None and weights.ndim == 2 and weights.dtype == F32
     return step.axis if is_matrix and step.axis == len(step.shape) - 1 else None
-
-
-#: Operation -> the function that returns the axis of the first input that has the channels of the result, or None.
-_AXES: dict[str, Callable[[_Step], int | None]] = {
-    "Add": _find_axis_before_addition,
-    "Interpolate": _find_axis_before_interpolation,
-    "MatMul": _find_axis_of_product,
-    "Reshape": _find_axis_before_reshaping,
-    "Transpose": _find_axis_before_transposition,
-}
 
 
 class _Rewriter:

@@ -23,6 +23,22 @@ F32 = np.dtype(np.float32)
 MIN_WEIGHTS = 1 << 10
 
 
+Start = Callable[[Compilation, int], Group | None]
+#: Operation type -> the function that returns the group that an instruction starts, or None.
+STARTS: dict[str, Start] = {}
+
+
+def starts(*types: str) -> Callable[[Start], Start]:
+    """Register the decorated function for types of operations."""
+
+    def decorate(function: Start) -> Start:
+        STARTS.update(dict.fromkeys(types, function))
+        return function
+
+    return decorate
+
+
+@starts("Convolution", "GroupConvolution")
 def start_convolution(compilation: Compilation, number: int) -> Group | None:
     """Return the group of a convolution with constant filters."""
     instruction, view = compilation.instructions[number], compilation.view
@@ -47,6 +63,7 @@ def start_convolution(compilation: Compilation, number: int) -> Group | None:
     return group
 
 
+@starts("MatMul")
 def start_product(compilation: Compilation, number: int) -> Group | None:
     """Return the group of a product with constant weights, or of products of two values."""
     instruction, view = compilation.instructions[number], compilation.view
@@ -101,6 +118,7 @@ def start_variable_product(compilation: Compilation, number: int) -> Group | Non
     return group
 
 
+@starts("MVN")
 def start_normalization(compilation: Compilation, number: int) -> Group | None:
     """Return the group of a normalization along the last axes."""
     instruction, view = compilation.instructions[number], compilation.view
@@ -126,12 +144,3 @@ def start_normalization(compilation: Compilation, number: int) -> Group | None:
     group.accepts = functools.partial(is_row_or_full, shape) if count == 1 else lambda operand: False
     compilation.extend(group)
     return group
-
-
-#: Operation type -> the function that returns the group that an instruction starts, or None.
-STARTS: dict[str, Callable[[Compilation, int], Group | None]] = {
-    "Convolution": start_convolution,
-    "GroupConvolution": start_convolution,
-    "MatMul": start_product,
-    "MVN": start_normalization,
-}

@@ -29,6 +29,22 @@ MIN_WIDENED_SIZE = 1 << 14
 MIN_COLUMNS = 64
 
 
+Replacement = Callable[[Compilation, int], None]
+#: Operation type -> the function that replaces an instruction that has a compiled kernel and no epilogue.
+SINGLES: dict[str, Replacement] = {}
+
+
+def replaces(*types: str) -> Callable[[Replacement], Replacement]:
+    """Register the decorated function for types of operations."""
+
+    def decorate(function: Replacement) -> Replacement:
+        SINGLES.update(dict.fromkeys(types, function))
+        return function
+
+    return decorate
+
+
+@replaces("Convert")
 def replace_conversion(compilation: Compilation, number: int) -> None:
     """Replace the conversion of an input of the model from f16 to f32."""
     instruction = compilation.instructions[number]
@@ -56,6 +72,7 @@ def _find_variable(compilation: Compilation, instruction: Instruction) -> int | 
     return slots[0] if is_known and len(slots) == 1 and slots[0] != ABSENT else None
 
 
+@replaces("Softmax")
 def replace_softmax(compilation: Compilation, number: int) -> None:
     """Replace Softmax of rows, or of columns that are next to each other."""
     instruction = compilation.instructions[number]
@@ -78,6 +95,7 @@ def replace_softmax(compilation: Compilation, number: int) -> None:
     compilation.replace([number], kernel, (slot,))
 
 
+@replaces("MaxPool")
 def replace_max_pool(compilation: Compilation, number: int) -> None:
     """Replace MaxPool of images without indices."""
     instruction = compilation.instructions[number]
@@ -94,6 +112,7 @@ def replace_max_pool(compilation: Compilation, number: int) -> None:
     compilation.replace([number], kernel, (slot,))
 
 
+@replaces("ScaledDotProductAttention")
 def replace_attention(compilation: Compilation, number: int) -> None:
     """Replace ScaledDotProductAttention without a sink."""
     instruction = compilation.instructions[number]
@@ -139,6 +158,7 @@ def convert_mask_before(compilation: Compilation, attention: Instruction) -> Ins
     return replace(attention, inputs=(*attention.inputs[:3], converted, *attention.inputs[4:]))
 
 
+@replaces(*SITES)
 def replace_site(compilation: Compilation, number: int) -> None:
     """Replace an instruction by a compiled form of its specialized kernel, if it has one."""
     instruction = compilation.instructions[number]
@@ -150,13 +170,3 @@ def replace_site(compilation: Compilation, number: int) -> None:
         return
     inputs = tuple(slot for slot in slots if compilation.view.get_constant(slot) is None)
     compilation.replace([number], kernel, inputs)
-
-
-#: Operation type -> the function that replaces an instruction that has a compiled kernel and no epilogue.
-SINGLES: dict[str, Callable[[Compilation, int], None]] = {
-    **dict.fromkeys(SITES, replace_site),
-    "Convert": replace_conversion,
-    "MaxPool": replace_max_pool,
-    "ScaledDotProductAttention": replace_attention,
-    "Softmax": replace_softmax,
-}
