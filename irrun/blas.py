@@ -62,7 +62,7 @@ def _load_numpy_library() -> Any:
 
 
 def _find_openblas_functions(library: Any) -> tuple[Callable[[], int], Callable[[int], object]] | None:
-    """Return the functions of OpenBLAS in a library or in those that it depends on, or None."""
+    """Return the functions of OpenBLAS in a library or its dependencies, or None."""
     get_count = _find_function(library, "openblas_get_num_threads")
     set_count = _find_function(library, "openblas_set_num_threads")
     if get_count is None or set_count is None:

@@ -6,7 +6,7 @@ row. Only the syntax tree is read; nothing is imported. What counts:
 - *operation files*: files of `irrun/` (without `openvino/` and `ir/legacy/`) with a string literal that is the type of
   the operation, alone or with a version ("MatMul", "MatMul-1"). Docstrings do not count.
 - *tables*: assignments to names of a module whose value contains at least two different types of operations, in all
-  files; `__all__`, the generated table of kernel modules and patterns of rules do not count. Tables of packages that
+  files; `__all__`, the generated tables of modules and patterns of rules do not count. Tables of packages that
   translate names of another format (`openvino/`, `ir/legacy/`) are counted a second time, so that they can be
   subtracted.
 - *type comparisons*: comparisons of an expression that ends in `.type` with string literals or a collection of them.
@@ -39,6 +39,8 @@ PACKAGE = ROOT / "irrun"
 SAMPLES = ("FakeQuantize", "MatMul", "Convolution", "Gather", "LSTMSequence")
 #: Folders that translate names of another format.
 TRANSLATORS = ("openvino", "ir/legacy")
+#: Files that `tests/ops/kernel_table.py` writes.
+GENERATED = ("ops/_support/kernel_modules.py", "fast/modules.py")
 #: Names of tables that list modules or public names.
 NOT_TABLES = {"__all__", "MODULES_OF_TYPES"}
 
@@ -102,7 +104,7 @@ def list_operation_files(sources: list[Source], types: set[str]) -> dict[str, li
     for source in sources:
         if source.translates:
             continue
-        names = {get_type(literal.value, types) for literal in source.find_literals()}
+        names = {get_type(literal.value, types) for literal in source.find_literals() if source.name not in GENERATED}
         for sample in SAMPLES:
             if sample in names:
                 files[sample].append(source.name)
@@ -113,7 +115,7 @@ def list_tables(sources: list[Source], types: set[str]) -> list[tuple[str, int]]
     """Return the module-level tables of operations and the number of names in each."""
     tables = []
     for source in sources:
-        if source.name.endswith("kernel_modules.py"):
+        if source.name in GENERATED:
             continue
         for statement in source.tree.body:
             if not isinstance(statement, (ast.Assign, ast.AnnAssign)) or statement.value is None:

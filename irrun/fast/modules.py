@@ -4,7 +4,8 @@ from __future__ import annotations
 
 __all__ = ["MODULES"]
 
-#: Operation type -> module. A test compares the table with what the modules register.
+#: Operation type -> module, so that compiling a model imports only what it needs. `python tests/ops/kernel_table.py`
+#: writes this table; a test compares it with what the modules register.
 MODULES: dict[str, str] = {
     "Abs": "activation",
     "Add": "arithmetic",

@@ -167,7 +167,7 @@ class _OpenVinoErrors:
 
 @dataclass(frozen=True)
 class Block:
-    """Runs one after another, or those of several requests at the same time.
+    """Runs requests one after another, or several at the same time.
 
     Attributes:
         latencies: The seconds of each run.

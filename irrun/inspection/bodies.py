@@ -111,7 +111,7 @@ class _ParameterCollector:
 
 
 def _make_body_model(model: Model, graph: Graph, values: dict[int, Array]) -> Model:
-    """Return a body as a model whose Parameters are those that have a value."""
+    """Return a body as a model with the Parameters that have a value."""
     unused = {p.id for p in graph.find_layers("Parameter") if p.id not in values}
     dropped = unused | {e.to_layer for e in graph.edges if e.from_layer in unused}
     layers = [layer for layer in graph.layers if layer.id not in dropped]

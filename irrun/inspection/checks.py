@@ -223,7 +223,7 @@ class _Checker:
                 state.count("nan swallowed", 1)
 
     def count_small_and_large(self, state: _LayerState, value: Array) -> None:
-        """Count denormal values, and those that overflow or vanish in the target type."""
+        """Count denormal values, and values that overflow or vanish in the target type."""
         magnitudes = np.abs(value)
         smallest = float(_get_finfo(value.dtype).smallest_normal)
         state.elements += value.size

@@ -19,7 +19,7 @@ PROCESS, THREAD = 1, 1
 
 
 def make_chrome_trace(profile: Profile) -> dict[str, Any]:
-    """Return the calls of the last run as complete events; those of bodies are nested in one event per iteration.
+    """Return the calls of the last run as complete events; calls in bodies are nested in one event per iteration.
 
     Args:
         profile: The profile.

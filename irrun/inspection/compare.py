@@ -1,7 +1,7 @@
 """Comparison of a model with a reference, layer by layer.
 
 For each layer, two errors are measured. The *accumulated* error is that of its outputs in an ordinary run. The *own*
-error is what the layer adds: that of its outputs when its inputs are those of the reference. One run measures it for
+error is what the layer adds: the error of its outputs, given the inputs of the reference. One run measures it for
 all layers, in which an observer replaces the outputs of each layer by the reference after they are measured.
 """
 
@@ -152,7 +152,7 @@ def open_reference(
         settings: How a reference that irrun runs is compiled and run.
 
     Raises:
-        InputError: The reference does not exist, or its inputs differ from those of the model.
+        InputError: The reference does not exist, or its inputs differ from the model's.
     """
     if isinstance(reference, Model):
         return ModelReference(str(reference.path or reference.name), model, reference, arguments, settings)
@@ -394,7 +394,7 @@ def _exceeds_basic(value: Array, expected: Array, rounding: Rounding, factor: fl
 
 
 def _mask_padding(expected: Array, value: Array, lengths: Array | None) -> Array:
-    """Return outputs of a sequence layer, with those of `value` after the end of each sequence."""
+    """Return outputs of a sequence layer, where steps after the end of each sequence come from `value`."""
     if lengths is None or expected.ndim != 4 or expected.shape != value.shape or lengths.shape != expected.shape[:1]:
         return expected
     is_defined = np.arange(expected.shape[2]) < lengths[:, None]

@@ -87,7 +87,7 @@ class Comparison:
         precision: The precision that the reference really used.
         layers: The matched layers in the order of execution.
         outputs: The outputs of the model.
-        layers_total: The number of layers of the model that were executed, without those that compute constants.
+        layers_total: The number of executed layers of the model, without layers that compute constants.
         notes: Messages for the user.
     """
 

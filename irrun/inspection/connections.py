@@ -30,7 +30,7 @@ class Connections:
     Attributes:
         graph: The graph.
         layers: The layers by id.
-        addresses: The ids of the layer and port that an input is connected to, by those of the input.
+        addresses: Maps the layer and port ids of an input to the ids of its source.
     """
 
     def __init__(self, graph: Graph) -> None:

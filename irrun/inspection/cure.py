@@ -38,7 +38,7 @@ __all__ = ["Cure", "CureStep", "find_cure"]
 
 Array = np.ndarray[Any, Any]
 
-#: Layers that cannot be kept in floating point on their own, besides those that only move elements.
+#: Layers that cannot be kept in floating point on their own, besides layers that only move elements.
 UNCURABLE = ("Concat", "Result")
 
 
@@ -286,7 +286,7 @@ class _IsolatedLayer:
 
 
 class _Replacer:
-    """Observer that replaces the outputs of layers by those of the floating-point model."""
+    """Observer that replaces the outputs of layers by the outputs of the floating-point model."""
 
     def __init__(self, kept: Mapping[int, _IsolatedLayer], table: KeyTable, arguments: Sequence[Array]) -> None:
         self.kept = kept

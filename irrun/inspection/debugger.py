@@ -84,7 +84,7 @@ class Breakpoint:
     def __call__(
         self, layer: Layer, inputs: Sequence[Array | None], outputs: Sequence[Array], seconds: float, scope: Scope
     ) -> Sequence[Array] | None:
-        """Stop if the layer is selected. The values of `outputs` in the debugger replace those of the layer."""
+        """Stop if the layer is selected. The values of `outputs` in the debugger replace the outputs of the layer."""
         key = self._table.get_key(layer, scope)
         if not self._stops_next and not self._is_selected(layer, key, outputs):
             return None

@@ -47,7 +47,7 @@ class InstructionRecord:
     Attributes:
         instruction: The instruction.
         owners: The layers whose bodies contain it, outermost first.
-        runs: The seconds of each run, without those of the instructions in its bodies.
+        runs: The seconds of each run, without the instructions in its bodies.
         seconds: The seconds of the current run.
         calls: The number of calls in a run.
         bytes: The bytes that it reads and writes in a run.
@@ -132,7 +132,7 @@ class KernelTimer:
 
     @property
     def records(self) -> list[InstructionRecord]:
-        """The instructions that ran, in the order of the first calls, without those of warm-ups."""
+        """The instructions that ran, in the order of the first calls, without warm-ups."""
         return list(self._records.values())
 
     def finish_run(self, seconds: float, is_counted: bool = True) -> None:
@@ -152,7 +152,7 @@ class KernelTimer:
 
 
 class MemoryMeter:
-    """Measures the bytes that instructions read and write, and those that are alive.
+    """Measures the bytes that instructions read and write, and the bytes that are alive.
 
     Weights and the inputs of the model are not counted as alive.
 
@@ -277,7 +277,7 @@ def _count_moved_bytes(inputs: Sequence[Array], outputs: Sequence[Array]) -> int
 
 
 def _get_size(array: Array) -> int:
-    """Return the bytes of an array; those of elements that are repeated by strides of 0 count once."""
+    """Return the bytes of an array; elements repeated by strides of 0 count once."""
     repeated = 1
     for n, stride in zip(array.shape, array.strides, strict=True):
         repeated *= n if stride == 0 and n else 1

@@ -62,7 +62,7 @@ class LayerMatches:
 
 
 def match_layers(graph: Graph, reference: Graph) -> LayerMatches:
-    """Match the layers of a graph with those of a reference.
+    """Match the layers of a graph with the layers of a reference.
 
     Args:
         graph: The graph.
@@ -105,7 +105,7 @@ def _match_by_name(graph: Graph, reference: Graph, result: LayerMatches) -> list
 
 
 def _match_by_order(graph: Graph, reference: Graph, matched: dict[int, Match]) -> list[tuple[Layer, Layer]]:
-    """Align the layers without a match, with those that have one as fixed points."""
+    """Align the layers without a match; matched layers are fixed points."""
     taken = {id(match.layer): key for key, match in matched.items()}
     sequences = []
     for g in (graph, reference):

@@ -58,7 +58,7 @@ class OpenVinoModel:
         precision: The precision that OpenVINO really used.
         default_precision: The precision that OpenVINO would use by default.
         kernel_precisions: The number of kernels by the type in which they compute.
-        perturbed: The keys of layers whose outputs moved those of the model.
+        perturbed: The keys of layers that moved the outputs of the model when they became outputs.
         keeps_batches: Whether the compiled batches are kept for further runs.
 
     Raises:
@@ -118,7 +118,7 @@ class OpenVinoModel:
         with self._report_errors(), announce("running OpenVINO"):
             values = self._infer(self._base, arguments)
             if not self.keeps_batches:
-                self._base = None  # its weights take as much memory as those of a batch
+                self._base = None  # its weights take as much memory as the weights of a batch
             if not self._plans:
                 for batch in self._make_batches():
                     self._add_batch(batch, arguments, values, spool)

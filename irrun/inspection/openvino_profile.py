@@ -59,7 +59,7 @@ class LayerPair:
 
     @property
     def ratio(self) -> float | None:
-        """The seconds of irrun divided by those of OpenVINO; None if one of them is missing or 0."""
+        """The time of irrun divided by OpenVINO's; None if one of them is missing or 0."""
         return self.seconds / self.openvino_seconds if self.seconds and self.openvino_seconds else None
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class OpenVinoProfile:
 
     Attributes:
         version: The version of OpenVINO.
-        pairs: The joined layers, in the order of irrun, then those that only OpenVINO runs.
+        pairs: The joined layers, in the order of irrun, then layers that only OpenVINO runs.
         seconds: The median of the seconds of a run with counters.
         layer_seconds: The sum of the medians of all of OpenVINO's nodes.
     """

@@ -47,7 +47,7 @@ class OpenVinoReference:
         self.notes = self._make_notes()
 
     def find_match(self, layer: Layer) -> str | None:
-        """Return "name" for the layers of the model, but not for those of bodies, which OpenVINO does not show."""
+        """Return "name" for the layers of the model, but not for layers in bodies, which OpenVINO does not show."""
         if id(layer) not in self._layers:
             return None
         keys = (self._table.get_value_key(layer, port) for port in range(len(layer.outputs)))

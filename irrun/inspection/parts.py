@@ -34,7 +34,7 @@ class Part:
     Attributes:
         model: The part.
         inputs: Its inputs, in the order of the Parameters.
-        keys: The keys of its layers, without those that compute constants.
+        keys: The keys of its layers, without layers that compute constants.
         counterpart: The corresponding part of another model, or None.
         counterpart_inputs: The inputs of the counterpart.
         positions: For each output, the position of the output of the counterpart; None if it does not have it.
@@ -55,7 +55,7 @@ class Counterpart:
     Attributes:
         model: The other model, for its weights.
         graph: Its graph, or the graph of one of its bodies.
-        matches: The layers of the other model by those of the model.
+        matches: Maps the layers of the model to the layers of the other one.
     """
 
     model: Model
@@ -193,7 +193,7 @@ class Frame:
         return list(addresses)
 
     def _find_outputs(self, ids: Collection[int]) -> list[OutputAddress]:
-        """Return the values of some layers that are used elsewhere; if there are none, those that are not used."""
+        """Return the values of some layers that are used elsewhere; if there are none, the unused values."""
         ports = [(i, port.id) for group in self.atoms for i in group if i in ids for port in self.layers[i].outputs]
         used = [a for a in ports if any(consumer not in ids for consumer in self._consumers.get(a, ()))]
         return used or [a for a in ports if not self._consumers.get(a)]

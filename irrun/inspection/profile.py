@@ -1,7 +1,7 @@
 """Profiles: where the time of a run goes, by layer, type or module.
 
 What is measured is the program that ordinary runs execute. Its instructions may stand for several layers, which passes
-have fused. The numbers of operations are those of the layers, counted in a run with observers.
+have fused. The numbers of operations belong to layers and are counted in a run with observers.
 """
 
 from __future__ import annotations

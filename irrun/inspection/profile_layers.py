@@ -1,4 +1,4 @@
-"""Measurements of layers: those of the instructions that stand for them, and sums of groups."""
+"""Measurements of layers, taken from the instructions that stand for them, and sums of groups."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LayerProfile:
         types: Their types.
         module: The module path of the layer.
         calls: The number of calls in a run.
-        seconds: The median of the seconds of a run, without those of the layers in its bodies.
+        seconds: The median of the seconds of a run, without the layers in its bodies.
         flops: The number of arithmetic operations in a run; None if a layer does not declare one.
         bytes: The bytes that are read and written in a run: variable inputs, constants and outputs. Views count as 0.
         alive: The bytes of the values that are alive while the layer runs, without weights and the inputs of the model.
@@ -127,7 +127,7 @@ class LayerProfiler:
             meter: The bytes.
             machine: What the machine can do.
         """
-        # Layers belong to the instructions that computed them, not to those that failed before.
+        # Layers belong to the instructions that computed them, not to instructions that failed before.
         ranked = sorted(records, key=lambda record: record.failures > 0)
         layers = self._assign_layers([record.instruction for record in ranked])
         result = {}

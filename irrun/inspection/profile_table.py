@@ -172,7 +172,7 @@ def describe_profile(profile: Profile) -> list[str]:
 
 
 def describe_candidates(profile: Profile) -> list[tuple[str, str]]:
-    """Return the layers that are worth making faster: those with the most time above what the machine needs.
+    """Return the layers that are worth making faster: they take the most time above what the machine needs.
 
     Args:
         profile: The profile.

@@ -70,7 +70,7 @@ class Reduction:
 
     @property
     def layers(self) -> list[str]:
-        """The keys of the layers of the part, without those that compute constants."""
+        """The keys of the layers of the part, without layers that compute constants."""
         return self.part.keys
 
     @property
@@ -215,7 +215,7 @@ def _make_whole(model: Model, other: Model | None, arguments: list[Array]) -> Pa
 def _record_values(model: Model, arguments: list[Array], path: Path, with_probes: bool, settings: RunSettings) -> Trace:
     """Record the values of a run, as far as it gets.
 
-    If the model cannot be compiled, the layers that prevent it and those that depend on them are left out.
+    If the model cannot be compiled, the layers that prevent it and their dependents are left out.
     """
     excluded: set[int] = set()
     while True:
@@ -235,7 +235,7 @@ def _record_values(model: Model, arguments: list[Array], path: Path, with_probes
 
 
 def _remove_layers(model: Model, excluded: set[int], arguments: list[Array]) -> tuple[Model, list[Array]]:
-    """Return a model without some layers and those that depend on them, and its inputs."""
+    """Return a model without some layers and their dependents, and its inputs."""
     if not excluded:
         return model, arguments
     graph = model.graph

@@ -55,7 +55,7 @@ class Reference(Protocol):
         """Return the value of an output of a layer, or None if the reference does not have it."""
 
     def get_outputs(self) -> list[Array | None]:
-        """Return the outputs of the model; None for those that the reference does not have."""
+        """Return the outputs of the model; None where the reference does not have one."""
 
     def is_perturbed(self, layer: Layer, scope: Scope) -> bool:
         """Return whether reading the value of a layer changed the outputs of the reference."""
@@ -76,7 +76,7 @@ class ModelReference:
         is_f64: Whether it is computed in f64, and so are its outputs.
 
     Attributes:
-        matches: The layers of the reference by those of the model.
+        matches: Maps the layers of the model to the layers of the reference.
     """
 
     epsilon = 0.0
@@ -128,7 +128,7 @@ class ModelReference:
         return self._spool.get(self.table.get_value_key(match.layer, port, other_scope))
 
     def get_outputs(self) -> list[Array | None]:
-        """Return the outputs of the model; None for those that the reference does not have."""
+        """Return the outputs of the model; None where the reference does not have one."""
         return self._outputs
 
     def is_perturbed(self, layer: Layer, scope: Scope) -> bool:
@@ -203,7 +203,7 @@ class ArrayReference:
         return None
 
     def get_outputs(self) -> list[Array | None]:
-        """Return the outputs of the model; None for those that the reference does not have."""
+        """Return the outputs of the model; None where the reference does not have one."""
         return [self._find_output(spec.names) for spec in self._model.outputs]
 
     def is_perturbed(self, layer: Layer, scope: Scope) -> bool:

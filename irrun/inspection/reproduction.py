@@ -226,7 +226,7 @@ def _write_script(part: Part, names: list[str], condition: str, against: str, co
 
 
 def _find_order(part: Part, names: list[str]) -> list[int]:
-    """Return the positions of the inputs of the part that are those of the counterpart."""
+    """Return the positions of the inputs that the part shares with the counterpart."""
     assert part.counterpart is not None
     own = {name: i for i, spec in enumerate(part.model.inputs) for name in reversed((*spec.names, spec.layer.name))}
     specs = part.counterpart.inputs

@@ -65,7 +65,7 @@ class LayerErrors:
         accumulated: The accumulated error of each output that the reference has.
         has_own_excess: Whether an own error exceeds what rounding the result explains.
         is_near_zero: Whether all own errors are smaller than the rounding errors of the inputs.
-        is_one_level: Whether all own errors are those of FakeQuantize at the edge of two levels.
+        is_one_level: Whether all own errors occur in FakeQuantize, at the edge of two levels.
         has_type_change: Whether the element type differs, other than in the width of a floating-point type.
         input_error: The largest relative accumulated error of its inputs.
     """

@@ -205,7 +205,7 @@ class Model:
         return [tensors[results[address]] for _, address in addresses]
 
     def reshape(self, shapes: Sequence[Any] | Mapping[Any, Any]) -> None:
-        """Change the declared shapes of inputs, and infer those of all values that are computed from them.
+        """Change the declared shapes of inputs, and infer the shapes of all values that depend on them.
 
         Dimensions that depend on a dynamic dimension or on the values of tensors become dynamic. Shapes in the bodies
         of layers whose inputs change are discarded.

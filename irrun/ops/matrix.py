@@ -303,7 +303,7 @@ def _contract(a: _Term, b: _Term, remaining: Sequence[Label]) -> _Term:
 
 
 def _sum_except(term: _Term, labels: Sequence[Label]) -> _Term:
-    """Sum a term over all axes but those of `labels`."""
+    """Sum a term over all axes except `labels`."""
     axes = tuple(k for k, label in enumerate(term.labels) if label not in labels)
     if not axes:
         return term

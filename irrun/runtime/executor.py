@@ -59,7 +59,7 @@ class Observer(Protocol):
 
 
 class Instrument(Protocol):
-    """What measures the instructions that a request runs: those of the optimized program, unless there are observers.
+    """Measures the instructions that a request runs: the optimized program, or the plain one if there are observers.
 
     It is passed each kernel when an executor is created, and returns what runs in its place. Requests without an
     instrument are not affected.
@@ -358,7 +358,7 @@ class Executor:
         return is_small
 
     def _store_and_count(self, values: list[Any], outputs: tuple[int, ...], result: Any) -> None:
-        """Store the outputs of a step, and count those that are large."""
+        """Store the outputs of a step, and count the large ones."""
         _store_outputs(values, outputs, result)
         for slot in outputs:
             size = values[slot].nbytes

@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 #: Returns the operation of a layer type and version.
 OperationFinder = Callable[[str, str], Operation | None]
 
-#: Bytes of constants that must be unpacked may exceed those of the weights by this factor, since constants overlap.
+#: Unpacked constants may take this many times the bytes of the weights, since constants overlap.
 OVERLAP_FACTOR = 8
 #: Bytes of such constants that are always allowed.
 OVERLAP_ALLOWANCE = 1 << 20

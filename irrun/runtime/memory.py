@@ -1,7 +1,7 @@
 """Estimates of what an instruction allocates, so that a run can be refused before it exceeds its memory.
 
 Kernels call `check_allocation` where the size of a result depends on values or attributes. What follows from the shapes
-of the inputs is checked here, in the executor, so that specialized kernels and those of users are covered too:
+of the inputs is checked here, in the executor, which covers specialized and custom kernels too:
 
 - A *guard* runs before each instruction whose result may be much larger than all inputs together: those that
   broadcast several inputs, and products of matrices. It multiplies sizes, and only estimates if the product is large.

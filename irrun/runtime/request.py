@@ -553,7 +553,7 @@ class InferRequest:
         return results[:count]
 
     def _get_executor(self, program: Program) -> Executor:
-        """Return the executor of a program; those of the programs that ran last are kept."""
+        """Return the executor of a program; recent executors are kept."""
         executor = self._executors.get(id(program))
         if executor is None or executor.program is not program:
             executor = self._executors[id(program)] = Executor(program, self._state)

@@ -99,7 +99,7 @@ class _Sample:
 
 
 def infer_shapes(graph: Graph, shapes: Mapping[int, PartialShape | None]) -> None:
-    """Set the shapes of Parameters, and infer those of all values that are computed from them.
+    """Set the shapes of Parameters, and infer the shapes of all values that depend on them.
 
     Layers whose inputs have not changed keep their declarations. The declarations in bodies whose inputs have changed
     are discarded.

@@ -114,7 +114,7 @@ SAME_SHAPE = frozenset(
 )
 
 #: Operations whose kernels fail for wrong shapes, attributes and values of `SHAPE_INPUTS`, and for nothing else, in
-#: addition to reductions, elementwise operations and those with rules.
+#: addition to reductions, elementwise operations and operations with rules.
 FAIL_FOR_SHAPES_ONLY = frozenset(
     {
         "BatchToSpace",

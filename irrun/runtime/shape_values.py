@@ -66,7 +66,7 @@ def _reads_known_shape(instruction: Instruction, known_shapes: set[int]) -> bool
 
 
 def _has_known_shape(instruction: Instruction, known_values: set[int], known_shapes: set[int]) -> bool:
-    """Return whether the shapes of the inputs of the program determine those of an instruction's outputs."""
+    """Return whether the input shapes of the program determine the output shapes of an instruction."""
     if not known_shapes.issuperset(instruction.inputs):
         return False
     shaped_by = instruction.operation.shaped_by

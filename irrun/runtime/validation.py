@@ -66,7 +66,7 @@ def check_operations(
     Args:
         model: The model.
         operations: Custom operations; they take precedence over registered ones.
-        check_shapes: Whether to compare the declared shapes with those that follow from the inputs.
+        check_shapes: Whether to compare the declared shapes with the shapes that follow from the inputs.
 
     Yields:
         The findings.

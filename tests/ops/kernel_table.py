@@ -1,15 +1,17 @@
-"""The table of the modules that register operations, computed from what they register.
+"""The tables of the modules that register operations and specializers, computed from what they register.
 
-python tests/ops/kernel_table.py            # rewrite irrun/ops/_support/kernel_modules.py
+python tests/ops/kernel_table.py            # rewrite irrun/ops/_support/kernel_modules.py and irrun/fast/modules.py
 python tests/ops/kernel_table.py --check    # list the operations whose entries are wrong
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import sys
 from pathlib import Path
 
+from irrun.fast import modules, specialization
 from irrun.ops._support import kernel_modules
 from irrun.ops._support.autoload import list_kernel_modules
 from irrun.ops._support.operation import StructuralOperation
@@ -43,6 +45,28 @@ def rewrite_table() -> None:
     path.write_text(f"{head}{table}\n", encoding="utf-8")
 
 
+def build_specializer_table() -> dict[str, str]:
+    """Import all modules of `irrun.fast` and return what its `MODULES` should hold."""
+    folder = Path(modules.__file__).parent
+    names = [path.stem for path in folder.glob("*.py")] + [path.parent.name for path in folder.glob("*/__init__.py")]
+    for name in sorted(names):
+        if name not in ("__init__", "jit"):
+            importlib.import_module(f"irrun.fast.{name}")
+    table = {}
+    for operation, specializer in specialization._specializers.items():
+        name = (inspect.unwrap(specializer).__module__).split(".")[2]
+        table[operation.rpartition("-")[0]] = name
+    return dict(sorted(table.items()))
+
+
+def rewrite_specializer_table() -> None:
+    """Write `irrun/fast/modules.py` anew."""
+    path = Path(modules.__file__)
+    head = path.read_text(encoding="utf-8").partition("MODULES: ")[0]
+    lines = [f'    "{name}": "{module}",' for name, module in build_specializer_table().items()]
+    path.write_text("\n".join([f"{head}MODULES: dict[str, str] = {{", *lines, "}"]) + "\n", encoding="utf-8")
+
+
 def find_wrong_entries() -> list[str]:
     """Return the operation types whose entries differ from what the modules register."""
     table, present = build_table(), kernel_modules.KERNEL_MODULES
@@ -53,3 +77,4 @@ if __name__ == "__main__":
     if "--check" in sys.argv:
         sys.exit(", ".join(find_wrong_entries()) or None)
     rewrite_table()
+    rewrite_specializer_table()

@@ -39,7 +39,7 @@ def make_report(
     Args:
         model: The model, or the path of its .xml file.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
-        trace: Recorded values, which are shown instead of those of a run.
+        trace: Recorded values to show; by default the model runs.
         against: What the model is compared with, as for `compare`; None for no comparison.
         comparison: The comparison, if it exists already.
         channels: The order of the channels of images: "BGR" or "RGB".

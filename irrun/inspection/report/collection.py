@@ -236,7 +236,7 @@ class Timer:
 
 
 def collect_trace(collector: Collector, trace: Trace) -> None:
-    """Collect the values of a trace instead of those of a run.
+    """Collect the values of a trace instead of a run.
 
     Args:
         collector: The collector.

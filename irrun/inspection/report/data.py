@@ -146,7 +146,7 @@ def collect_report(
     Args:
         model: The model, or the path of its .xml file.
         inputs: An array, a sequence in the order of the Parameters, or a mapping from names to arrays.
-        trace: Recorded values, which are shown instead of those of a run.
+        trace: Recorded values to show; by default the model runs.
         against: What the model is compared with, as for `compare`; None for no comparison.
         comparison: The comparison, if it exists already.
         channels: The order of the channels of images: "BGR" or "RGB".
@@ -212,7 +212,7 @@ def _run(
         report.error = error
         return
     if perf_counter() - start > MAX_REPEATED_SECONDS:
-        report.notes.append("Times are those of one run in which all values were collected.")
+        report.notes.append("Times were measured in one run that collected all values.")
         return
     timer = Timer(report.structure)
     settings.infer(compiled, list(arguments), [*observers, timer])

@@ -1,6 +1,6 @@
 """Files for Google's Model Explorer: the graph, and our numbers as node data.
 
-The formats are those of `graph_builder.py` and `node_data_builder.py` in the package `ai-edge-model-explorer`.
+The formats follow `graph_builder.py` and `node_data_builder.py` in the package `ai-edge-model-explorer`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def make_node_data(report: Report) -> dict[str, dict[str, Any]]:
         report: The data of the report.
 
     Returns:
-        For each measure, the contents of a file. In bodies, the numbers are those of the first iteration.
+        For each measure, the contents of a file. In bodies, the numbers describe the first iteration.
     """
     data = report.to_json()
     layers = data["layers"]

@@ -68,7 +68,7 @@ def make_histogram(value: Array, low: float, high: float) -> dict[str, Any] | No
         high: The largest finite element.
 
     Returns:
-        The bounds, the counts, and whether they are those of a sample. Integers of a small range have a bin each.
+        The bounds, the counts, and whether they come from a sample. Integers of a small range have a bin each.
         None if all elements are equal or the range exceeds that of f64.
     """
     span = high - low

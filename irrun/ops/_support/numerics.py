@@ -52,7 +52,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: The only low-precision type that NumPy computes with.
 F16 = np.dtype(np.float16)
-#: `np.dtype.isbuiltin` of types that NumPy does not define, such as those of ml_dtypes.
+#: `np.dtype.isbuiltin` of types that NumPy does not define, such as the types of ml_dtypes.
 EXTENSION = 2
 
 #: Smallest and largest number of elements that `apply_in_float64` computes at a time: large enough to hide the overhead

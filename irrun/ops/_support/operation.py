@@ -167,7 +167,7 @@ class Operation(Card):
 
     @cached_property
     def _hints(self) -> dict[str, Any]:
-        """Annotations of the keyword-only parameters; those of the inputs are not used and may not resolve."""
+        """Annotations of the keyword-only parameters; annotations of inputs are not used and may not resolve."""
         function: Any = inspect.unwrap(self.kernel)
         keywords = {p.name: p.annotation for p in self._parameters if p.kind is p.KEYWORD_ONLY}
         annotated = types.SimpleNamespace(
@@ -327,7 +327,7 @@ class Operation(Card):
         return f"{self} requires the attribute {', '.join(shown)}"
 
     def check_inputs(self, connected: Sequence[bool]) -> None:
-        """Check that the inputs of a layer are those that the operation requires.
+        """Check that a layer has the inputs that the operation requires.
 
         Args:
             connected: Whether each input port of the layer is connected.
@@ -348,7 +348,7 @@ class Operation(Card):
 
     @cached_property
     def _accepts_gaps(self) -> bool:
-        """Whether inputs among any number of inputs may be unconnected: those that no body reads, or None for them."""
+        """Whether variadic inputs may be unconnected, because no body reads them or the kernel accepts None."""
         annotations = [p.annotation for p in self._parameters if p.kind is p.VAR_POSITIONAL]
         # The annotations of inputs may not resolve.
         is_nullable = any(

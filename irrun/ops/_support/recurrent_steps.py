@@ -73,7 +73,7 @@ def get_activations(
     """Return the activation functions of a cell.
 
     Args:
-        names: Names of the functions, in any case. Missing ones are those of `defaults`.
+        names: Names of the functions, in any case. `defaults` gives the missing ones.
         alphas: Values of alpha, one per function. Missing ones are the defaults of the functions.
         betas: Values of beta, one per function. Missing ones are the defaults of the functions.
         defaults: Names of the default functions, as many as the cell has.

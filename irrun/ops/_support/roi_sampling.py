@@ -120,7 +120,7 @@ def place_samples(start: Array, size: Array, bins: int, count: int) -> Array:
 
 
 def broadcast_samples(ys: Array, xs: Array) -> tuple[Array, Array]:
-    """Combine coordinates along both axes to those of a grid of samples.
+    """Combine coordinates along both axes to a grid of samples.
 
     Args:
         ys: Vertical coordinates, [regions, rows, samples along y].

@@ -1,6 +1,6 @@
 """Trigonometric and hyperbolic functions, and their inverses.
 
-NumPy's sine and cosine of f32 are accurate to 1.5 units in the last place, and far faster than those of f64.
+NumPy's sine and cosine of f32 are accurate to 1.5 units in the last place, and far faster than in f64.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def _choose_levels(rois: Array, count: int) -> Array:
     """Return the pyramid level of each region; -1 for regions without an area."""
     dtype = rois.dtype.type
     area = (rois[:, 2] - rois[:, 0]) * (rois[:, 3] - rois[:, 1])
-    # Regions of 224 x 224 belong to level 2, those of twice the size in each direction to level 3.
+    # Regions of 224 x 224 belong to level 2, regions of twice the size in each direction to level 3.
     scale = np.log2(np.sqrt(np.maximum(area, 0)) / dtype(224) + dtype(1e-6)) + dtype(2)
     return np.where(area > 0, np.clip(np.floor(scale), 0, count - 1), -1)
 

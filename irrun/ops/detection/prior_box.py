@@ -60,7 +60,7 @@ def prior_box_1(
         variance: Zero, one or four values; 0.1 by default.
         scale_all_sizes: Whether all sizes are combined with the aspect ratios. Otherwise only one size is, as in MXNet,
             and `min_size` is relative to the height of the image.
-        min_max_aspect_ratios_order: Whether boxes of `max_size` come before those of `aspect_ratio`.
+        min_max_aspect_ratios_order: Whether boxes of `max_size` come before boxes of `aspect_ratio`.
 
     Returns:
         Shape [2, height * width * priors * 4], f32: the corners relative to the size of the image, and the variances.

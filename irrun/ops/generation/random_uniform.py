@@ -35,7 +35,7 @@ def random_uniform_8(
 ) -> Array:
     """Generate random numbers, uniformly distributed in [minval, maxval).
 
-    If a seed is not 0, the numbers are those of OpenVINO: each run of an infer request continues the sequence of the
+    If a seed is not 0, the numbers equal OpenVINO's: each run of an infer request continues the sequence of the
     previous one, and a new request starts from the beginning. With the alignment "pytorch", the numbers are the same in
     each run. If both seeds are 0, the numbers are not reproducible.
 

@@ -102,7 +102,7 @@ def interpolate_1(
 
 
 def _expand_pads(pads: Sequence[int], axes: Sequence[int], rank: int) -> list[int]:
-    """Return one pad per dimension, 0 for those that are not in `axes`."""
+    """Return one pad per dimension, 0 for dimensions that are not in `axes`."""
     expanded = [*pads] * rank if len(pads) == 1 else [*pads, *[0] * rank]
     return [expanded[axis] if axis in axes else 0 for axis in range(rank)]
 

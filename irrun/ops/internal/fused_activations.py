@@ -15,7 +15,7 @@ from irrun.ops.activation.elementwise import gelu_7, swish_4
 
 __all__ = ["glu", "leaky_relu", "power_static", "rms", "swish_cpu"]
 
-#: The numbers are those of the enumeration GLU::GluType.
+#: The numbers follow the enumeration GLU::GluType.
 GluType = Literal["swish", "gelu", "gelu_tanh", "0", "1", "2"]
 
 

@@ -19,7 +19,7 @@ from irrun.ops._support.registry import register_resolver
 
 __all__ = ["RelaxedOperation", "derive_relaxed_operation", "run_relaxed"]
 
-#: Attributes of the layer that are not those of the operation.
+#: Attributes of the layer that the operation does not have.
 RELAXED_ATTRIBUTES = ("type_relax", "input_data_types", "output_data_types")
 
 

@@ -99,7 +99,7 @@ def _broadcast(data: Array, target: list[int], axes_mapping: Array | None, mode:
 
 
 def _get_explicit_shape(data: Array, target: list[int], axes_mapping: Array | None) -> list[int]:
-    """Return the shape of `data` with ones inserted so that its axes are those of `axes_mapping`."""
+    """Return the shape of `data` with ones inserted so that its axes match `axes_mapping`."""
     if axes_mapping is None:
         raise InputError('mode "explicit" requires the input axes_mapping')
     axes = to_int_list(axes_mapping)

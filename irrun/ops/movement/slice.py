@@ -18,7 +18,7 @@ __all__ = ["slice_8", "strided_slice_1"]
 def slice_8(data: Array, start: Array, stop: Array, step: Array, axes: Array | None = None) -> Array:
     """Extract the slice `start:stop:step` of `data`.
 
-    The rules are those of Python with one exception: a backward slice whose start is before the first element starts at
+    The rules are Python's, with one exception: a backward slice whose start is before the first element starts at
     the first element, as in the reference implementation. In Python it is empty.
 
     Args:

@@ -322,7 +322,7 @@ def _select(
 def _run_soft_nms(
     candidates: Array, scores: Array, compare: OverlapFunction, min_score: np.float32, sigma: np.float32, limit: int
 ) -> tuple[Array, Array]:
-    """Select boxes one after the other, each of which decays the scores of those that it overlaps.
+    """Select boxes one after the other; each decays the scores of the boxes that it overlaps.
 
     Returns:
         The selected candidates and their scores at that time.

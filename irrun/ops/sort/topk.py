@@ -115,7 +115,7 @@ def _find_smallest(keys: Array, count: int) -> Array:
         return np.asarray(np.argmin(keys, axis=-1, keepdims=True))
     if 8 * count > length or count == 0 or has_nan:
         return np.argsort(keys, axis=-1, kind="stable")[..., :count]
-    # A full sort is slower: select the keys below the count-th smallest, and the first of those that equal it.
+    # A full sort is slower: select the keys below the count-th smallest, and the first keys equal to it.
     limit = np.partition(keys, count - 1, axis=-1)[..., count - 1 : count]
     is_below, is_tie = keys < limit, keys == limit
     tie_count = count - is_below.sum(axis=-1, keepdims=True)

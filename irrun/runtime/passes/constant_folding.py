@@ -42,7 +42,7 @@ class _TooLargeError(Exception):
 def fold_constants(program: Program, budget: Budget) -> None:
     """Replace instructions whose inputs are constant by their results, in bodies too.
 
-    Random and stateful operations and those with bodies stay, as do instructions that fail: they fail again when
+    Random and stateful operations stay, operations with bodies too, and instructions that fail: they fail again when
     the program runs, with the name of the layer.
 
     Args:
@@ -57,7 +57,7 @@ def fold_constants(program: Program, budget: Budget) -> None:
 
 
 def _count_constant_bytes(program: Program) -> int:
-    """Return the bytes of all constants; those that start at the same address count once."""
+    """Return the bytes of all constants; constants at the same address count once."""
     sizes: dict[int, int] = {}
     for current in program.walk_programs():
         for slot in current.constant_layers:
@@ -76,7 +76,7 @@ class _Folder:
         self.budget = budget
         #: Constant slots -> the position of the instruction that computes them; None for stored constants.
         self.producers: dict[int, int | None] = dict.fromkeys(program.constant_layers)
-        #: The positions of instructions that cannot be computed, and of those that depend on them.
+        #: The positions of instructions that cannot be computed, and of their dependents.
         self.failed: set[int] = set()
         #: Values of further outputs of instructions that were computed, until they are folded too.
         self.spare: dict[int, Array] = {}

@@ -3,7 +3,7 @@
 Decoders of segmentation networks enlarge maps of several sizes, concatenate them, and combine their channels by a 1x1
 convolution. Each channel is enlarged alike, so that the channels of the small maps may be combined first, and the
 results be enlarged and added: that takes a fraction of the multiplications. Where the channels of a map are the columns
-of a product with constant weights, these weights and those of the convolution become one matrix.
+of a product with constant weights, its weights and the weights of the convolution become one matrix.
 
 The results agree within rounding errors. Values that are not finite make other neighbors NaN, as with Winograd's
 algorithm.
@@ -61,7 +61,7 @@ class _Branch:
         weights: The weights of its channels, [CO, CI].
         chain: The instructions that compute it and that only it needs, from the last one on, with the axis of the
             channels of each result.
-        is_product: Whether the chain ends with a product whose weights are combined with those of the convolution.
+        is_product: Whether the chain ends with a product that absorbs the weights of the convolution.
     """
 
     slot: int
@@ -71,7 +71,7 @@ class _Branch:
 
 
 class _Step(NamedTuple):
-    """An instruction that may compute channels from those of its first input.
+    """An instruction that may compute its channels from the channels of its first input.
 
     Attributes:
         instruction: The instruction.
@@ -219,7 +219,7 @@ class _Rewriter:
         return in_channels * max(0, pixels - own_pixels) // pixels
 
     def find_source(self, instruction: Instruction, axis: int) -> tuple[int, int] | None:
-        """Return the slot and the axis of the channels that those of a result are computed from.
+        """Return the slot and the axis of the channels from which a result computes its channels.
 
         Args:
             instruction: An instruction.
@@ -252,7 +252,7 @@ class _Rewriter:
     def rewrite(
         self, convolution: Instruction, concatenation: Instruction | None, early: list[_Branch], late: list[_Branch]
     ) -> None:
-        """Replace a convolution by those of its branches, of which the late ones are convolved together."""
+        """Replace a convolution by one per early branch, and one for all late branches together."""
         result: list[Instruction] = []
         removed = [convolution] if concatenation is None else [convolution, concatenation]
         terms = []

@@ -144,7 +144,7 @@ class View:
 
 #: Instructions by the names of the patterns that they match.
 Match = dict[str, Instruction]
-#: Instructions that are replaced, each with those that take its place.
+#: Instructions to replace, each with its replacements.
 Changes = Iterable[tuple[Instruction, tuple[Instruction, ...]]]
 
 

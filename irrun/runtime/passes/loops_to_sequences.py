@@ -63,7 +63,7 @@ class _LoopConversion:
             for slot in program.parameters
             if slot not in self.states and slot not in self.stacked and slot not in self.get_counters()
         )
-        #: Slots that hold the last value of a state, not those of all iterations.
+        #: Slots that hold the last value of a state, not one value per iteration.
         self.last_states: set[int] = set()
         self.steps: list[SequenceStep] = []
 
@@ -134,7 +134,7 @@ class _LoopConversion:
         return True
 
     def add_cell(self, instruction: Instruction, site: CallSite) -> bool:
-        """Add the step of a cell whose states are those of the previous iteration."""
+        """Add the step of a cell that takes its states from the previous iteration."""
         name = instruction.operation.type
         if name not in CELLS or not instruction.operation.kernel.__module__.startswith("irrun.ops."):
             return False
