@@ -1,4 +1,4 @@
-"""Write irrun.svg, the picture of the README: commands and what they print, from a real run.
+"""Write irrun.svg, the picture of the documentation: commands and what they print, from a real run.
 
 python docs/pictures/make_pictures.py
 """

@@ -24,6 +24,14 @@ from irrun.ops._support import registry
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").glob("*.md"))]
 PAGES += sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "examples").glob("*/README.md"))
+#: What needs an extra in blocks of code -> the extra.
+EXTRAS = {
+    r"\bopenvino\b": "openvino",
+    r"\.jpg\b|from PIL|\bimages/": "images",
+    r"irrun map\b|map_batches": "dask",
+    r"\.safetensors\b": "safetensors",
+    r"--jit on|jit=True": "jit",
+}
 #: How many blocks in all pages may be exempt from running.
 MAX_SKIPPED = 12
 
@@ -88,6 +96,20 @@ def check_server(url: str) -> None:
     assert "floats are not converted to i32" in json.load(error.value)["error"]
 
 
+def test_readme_has_the_two_commands_that_every_commit_must_pass():
+    """`.ci/run` finds them by their first words, and runs them in this order."""
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert r"sed -n 's/^\$ \(pip install .*\)/\1/p' README.md" in script
+    first, second = re.findall(r"^\$ (pip install .*)", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    example = "examples/date_translation"
+    assert first == f"pip install -e . && irrun {example}/model.xml --input {example}/input.npy"
+    assert second == "pip install -e '.[test]' && pytest -n auto"
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 120
+
+
 def test_few_blocks_are_exempt_and_each_has_a_reason():
     blocks = [block for name in PAGES for block in read_blocks((ROOT / name).read_text(encoding="utf-8"))]
     skipped = [block.argument for block in blocks if block.directive == "skip"]
@@ -123,6 +145,17 @@ def check_keys(shown: object, actual: object) -> None:
     elif isinstance(shown, list) and shown:
         assert isinstance(actual, list)
         check_keys(shown[0], actual[0])
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_sections_name_the_extras_that_their_code_needs(name):
+    text = (ROOT / name).read_text(encoding="utf-8")
+    for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
+        code = "\n".join(b.text for b in read_blocks(section) if b.directive != "skip" and b.language != "text")
+        needed = [extra for pattern, extra in EXTRAS.items() if re.search(pattern, code.replace("irrun.openvino", ""))]
+        named = re.sub(r"^(```+).*?^\1", "", section, flags=re.MULTILINE | re.DOTALL)
+        missing = [extra for extra in needed if not re.search(rf"extras? `{extra}`|\[{extra}\]", named)]
+        assert not missing, f"{section.partition(chr(10))[0]}: the text does not name the extra of {missing}"
 
 
 class TestOutputs:

@@ -1,4 +1,4 @@
-"""The picture of the README shows what the commands print."""
+"""The picture of the documentation shows what the commands print."""
 
 from __future__ import annotations
 
