@@ -154,7 +154,7 @@ def test_sections_name_the_extras_that_their_code_needs(name):
         code = "\n".join(b.text for b in read_blocks(section) if b.directive != "skip" and b.language != "text")
         needed = [extra for pattern, extra in EXTRAS.items() if re.search(pattern, code.replace("irrun.openvino", ""))]
         named = re.sub(r"^(```+).*?^\1", "", section, flags=re.MULTILINE | re.DOTALL)
-        missing = [extra for extra in needed if not re.search(rf"extras? `{extra}`|\[{extra}\]", named)]
+        missing = [extra for extra in needed if not re.search(rf"extra\s+`{extra}`|\[{extra}\]", named)]
         assert not missing, f"{section.partition(chr(10))[0]}: the text does not name the extra of {missing}"
 
 
