@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from irrun.fast.expressions.numpy import BlockFunction, compile_expression
+from irrun.fast.expressions import table as expressions
+from irrun.fast.expressions.numpy import BlockFunction, compile_expression, compile_steps
 from irrun.fast.scratch import get_scratch
 from irrun.fast.support import BLOCK, F32, TILE, call_by_rows, count_blocks, find_contiguous_order
 from irrun.limits import check_allocation
@@ -46,23 +47,22 @@ class Operand:
 
 
 class Step(NamedTuple):
-    """One operation of a chain.
+    """One expression of a chain.
 
     Attributes:
         name: The name of the expression: "Gelu".
         operands: Its operands.
-        function: What computes it on a block. The result may be written to any operand that is not a constant.
+        parameters: Its parameters.
     """
 
     name: str
     operands: tuple[Operand, ...]
-    function: BlockFunction
+    parameters: tuple[Any, ...] = ()
 
     @classmethod
     def create(cls, name: str, *operands: Operand, parameters: tuple[Any, ...] = ()) -> Step:
-        """Return the step that computes an expression."""
-        is_reused = [operand.kind != "constant" for operand in operands]
-        return cls(name, operands, compile_expression(name, is_reused, parameters))
+        """Return a step."""
+        return cls(name, operands, parameters)
 
 
 @dataclass(eq=False, repr=False)
@@ -105,7 +105,7 @@ class ElementwiseChain:
         is_reusable = may_overwrite and value.flags.c_contiguous and value.flags.writeable
         result = value if is_reusable else np.empty(shape, F32)
         if value.size <= TILE:
-            _compute_steps(self, result, (inputs, self.constants))
+            _compute_block(self.function, result, (*inputs, *self.constants))
             return result
         bound = BoundChain(self, inputs, shape)
         target = bound.collapse(result)
@@ -130,7 +130,7 @@ class ElementwiseChain:
             check_allocation(shape, F32)
             out = np.empty(shape, F32)
             if out.size:
-                step.function.compute(*operands, out, np.empty(step.function.scratch_factor * out.size, F32))
+                compile_expression(step.name, len(operands), step.parameters, False).compute(*operands, out)
             values.append(out)
         return values[-1]
 
@@ -158,52 +158,14 @@ class ElementwiseChain:
         return {}
 
     @cached_property
-    def schedule(self) -> tuple[ScheduledStep, ...]:
-        """The steps with the registers of their operands and results."""
-        return tuple(_assign_registers(self))
-
-    @cached_property
-    def register_count(self) -> int:
-        """The number of tiles that the schedule requires, apart from the result and scratch memory."""
-        return max(step.target for step in self.schedule)
-
-    @cached_property
-    def scratch_factor(self) -> int:
-        """Arrays of the size of a block that the functions need as scratch memory."""
-        return max(step.function.scratch_factor for step in self.steps)
-
-
-class ScheduledStep(NamedTuple):
-    """A step whose result is in a register: 0 is the block of the result, the others are temporary tiles.
-
-    Attributes:
-        compute: See `BlockFunction`.
-        operands: Where the operands are: kind 0 is a register, 1 an input and 2 a constant.
-        target: The register of the result.
-    """
-
-    compute: Callable[..., object]
-    operands: tuple[tuple[int, int], ...]
-    target: int
-
-
-def _assign_registers(chain: ElementwiseChain) -> Iterator[ScheduledStep]:
-    """Assign a register to each step. Those of operands that are not needed again are reused.
-
-    Register 0 also holds the running value, which may be computed in place, until its last use.
-    """
-    last_use: dict[Operand, int] = {}
-    for number, step in enumerate(chain.steps):
-        last_use.update(dict.fromkeys(step.operands, number))
-    registers: dict[Operand, int] = {Operand("input", 0): 0}
-    for number, step in enumerate(chain.steps):
-        operands = tuple(
-            (0, registers[o]) if o.kind == "step" else (1 if o.kind == "input" else 2, o.index) for o in step.operands
+    def function(self) -> BlockFunction:
+        """The function that computes all steps on a block, which may be the running value."""
+        starts = {"input": 0, "constant": self.input_count, "step": self.input_count + len(self.constants)}
+        steps = tuple(
+            expressions.Step(name, tuple(starts[o.kind] + o.index for o in operands), parameters)
+            for name, operands, parameters in self.steps
         )
-        registers = {o: r for o, r in registers.items() if last_use.get(o, -1) > number}
-        target = next(r for r in range(len(chain.steps) + 1) if r not in registers.values())
-        registers[Operand("step", number)] = target
-        yield ScheduledStep(step.function.compute, operands, target)
+        return compile_steps(steps, tuple(i == 0 for i in range(starts["step"])))
 
 
 class BoundChain:
@@ -271,7 +233,7 @@ class BoundChain:
         """
         inputs = [block if v is None else v[index] if v.ndim else v for v in self._inputs]
         constants = [v[index] if v.ndim else v for v in self._constants]
-        call_by_rows(block.shape[-1], _compute_steps, self.chain, block, (inputs, constants))
+        call_by_rows(block.shape[-1], _compute_block, self.chain.function, block, (*inputs, *constants))
 
     def apply_to_rows(self, block: Array, rows: slice, columns: slice) -> None:
         """Compute a block of a matrix by tiles. The chain must have been bound to the axes of the matrix.
@@ -287,17 +249,10 @@ class BoundChain:
             self.apply(block[part.start - rows.start : part.stop - rows.start], (part, columns))
 
 
-def _compute_steps(chain: ElementwiseChain, block: Array, sources: tuple[Sequence[Array], Sequence[Array]]) -> None:
-    """Compute the steps of a chain on a block, from inputs and constants that broadcast to it."""
-    size, count = block.size, chain.register_count
-    registers, scratch = [block], None
-    if count + chain.scratch_factor:
-        buffer = get_scratch("chain", (count + chain.scratch_factor) * size)
-        registers += [buffer[i * size : (i + 1) * size].reshape(block.shape) for i in range(count)]
-        scratch = buffer[count * size :]
-    for step in chain.schedule:
-        operands = [registers[number] if kind == 0 else sources[kind - 1][number] for kind, number in step.operands]
-        step.compute(*operands, registers[step.target], scratch)
+def _compute_block(function: BlockFunction, block: Array, operands: Sequence[Array]) -> None:
+    """Compute a chain on a block, from operands that broadcast to it."""
+    factor = function.scratch_factor
+    function.compute(*operands, block, get_scratch("chain", factor * block.size) if factor else None)
 
 
 def _merge_axes(shape: Sequence[int], views: Sequence[Array]) -> tuple[int, ...]:

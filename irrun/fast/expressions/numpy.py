@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from irrun.fast.expressions.machine import Machine
-from irrun.fast.expressions.table import Call, get_expression
+from irrun.fast.expressions.table import Call, Step, evaluate_steps
 from irrun.fast.support import F32, HAS_AVX512, apply_in_tiles, clip, freeze
 
-__all__ = ["Arrays", "BlockFunction", "compile_expression", "make_kernel"]
+__all__ = ["Arrays", "BlockFunction", "compile_expression", "compile_steps", "make_kernel"]
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +38,7 @@ _NAMES: dict[str, Any] = {"empty": np.empty, "F32": F32}
 
 
 class BlockFunction(NamedTuple):
-    """A compiled expression.
+    """A compiled expression or chain.
 
     Attributes:
         compute: Called with the operands, the array for the result, and a flat scratch array or None. Operands
@@ -136,20 +136,19 @@ class _Program(NamedTuple):
     scratch_factor: int
 
 
-def _write(name: str, is_reused: Sequence[bool], parameters: Sequence[Any]) -> _Program:
+def _write(steps: Sequence[Step], is_reused: Sequence[bool]) -> _Program:
     """Write the body of a function.
 
     A value takes the place of an argument that is not needed again. `out` also holds values once no operand that it
     may overlap with is needed.
 
     Args:
-        name: The expression.
+        steps: The chain.
         is_reused: For each operand, whether it may be `out`.
-        parameters: The parameters of the expression.
     """
     machine = Arrays()
     operands = [_Value(machine) for _ in is_reused]
-    get_expression(name).evaluate(machine, operands, parameters)
+    evaluate_steps(machine, steps, operands)
     instructions = machine.instructions
     last_use = {id(v): i for i, instruction in enumerate(instructions) for v in instruction.arguments}
     first_free = max(
@@ -235,15 +234,23 @@ def compile_expression(
             scratch arrays are needed.
     """
     is_reused = (reuses_operands,) * operands if isinstance(operands, int) else tuple(operands)
-    return _compile_expression(name, is_reused, parameters, repr(parameters))
+    return compile_steps((Step(name, tuple(range(len(is_reused))), parameters),), is_reused)
+
+
+def compile_steps(steps: tuple[Step, ...], is_reused: tuple[bool, ...]) -> BlockFunction:
+    """Return the function that computes a chain.
+
+    Args:
+        steps: The steps.
+        is_reused: For each operand of the chain, whether the result may be written to it.
+    """
+    return _compile_steps(steps, is_reused, repr([step.parameters for step in steps]))
 
 
 @functools.lru_cache(maxsize=512)
-def _compile_expression(
-    name: str, is_reused: tuple[bool, ...], parameters: tuple[Any, ...], shown: str
-) -> BlockFunction:
-    """Compile an expression; `shown` distinguishes parameters that are equal, such as 0.0 and -0.0."""
-    program = _write(name, is_reused, parameters)
+def _compile_steps(steps: tuple[Step, ...], is_reused: tuple[bool, ...], shown: str) -> BlockFunction:
+    """Compile a chain; `shown` distinguishes parameters that are equal, such as 0.0 and -0.0."""
+    program = _write(steps, is_reused)
     arguments = ", ".join(f"x{i}" for i in range(len(is_reused)))
     function = _define(f"{arguments}, out=None, scratch=None", program.lines, program.names)
     return BlockFunction(function, program.scratch_factor)
@@ -256,7 +263,7 @@ def make_kernel(call: Call, call_plain: Callable[..., Any]) -> Callable[[Array],
         call: The expression.
         call_plain: The plain kernel, for other types than f32.
     """
-    program = _write(call.name, (False,), call.parameters)
+    program = _write([Step(call.name, (0,), call.parameters)], (False,))
     if len(program.lines) == 1:
         line = f"return {program.first} if x0.dtype is F32 else call_plain(x0)"
         return _define("x0", [line], {**program.names, "call_plain": call_plain})

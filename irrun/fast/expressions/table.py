@@ -23,7 +23,18 @@ import numpy as np
 
 from irrun.fast.expressions.machine import Machine, Value, list_primitives
 
-__all__ = ["EXPRESSIONS", "Call", "Expression", "Site", "elementwise", "find_call", "list_operations"]
+__all__ = [
+    "EXPRESSIONS",
+    "Call",
+    "Expression",
+    "Site",
+    "Step",
+    "elementwise",
+    "evaluate_steps",
+    "find_call",
+    "get_expression",
+    "list_operations",
+]
 
 Array = np.ndarray[Any, Any]
 Function = TypeVar("Function", bound=Callable[..., Value])
@@ -44,6 +55,21 @@ class Call:
 
     name: str
     operands: tuple[int | Array, ...] = (0,)
+    parameters: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One expression of a chain.
+
+    Attributes:
+        name: The name of the expression.
+        operands: Their numbers: 0 is the running value, the operands of the chain follow, then earlier steps.
+        parameters: The parameters of the expression, such as the limits of Clamp.
+    """
+
+    name: str
+    operands: tuple[int, ...] = (0,)
     parameters: tuple[Any, ...] = ()
 
 
@@ -154,6 +180,20 @@ def get_expression(name: str) -> Expression:
     """Return an expression."""
     _load()
     return EXPRESSIONS[name]
+
+
+def evaluate_steps(machine: Machine, steps: Sequence[Step], operands: Sequence[Value]) -> Value:
+    """Compute a chain on a machine.
+
+    Args:
+        machine: The machine.
+        steps: The steps. The last one is the result; without steps, it is the running value.
+        operands: The running value and the other operands of the chain.
+    """
+    values = list(operands)
+    for step in steps:
+        values.append(get_expression(step.name).evaluate(machine, [values[i] for i in step.operands], step.parameters))
+    return values[-1] if steps else values[0]
 
 
 def list_operations() -> list[str]:

@@ -46,7 +46,7 @@ def find_affine_epilogue(expression: Expression) -> AffineEpilogue | None:
         return None
     for number, step in enumerate(steps[:count]):
         previous = number + count if number else 0
-        if step.operation != "Add" or set(step.operands) != {previous, number + 1}:
+        if step.name != "Add" or set(step.operands) != {previous, number + 1}:
             return None
     limits = (-math.inf, math.inf)
     rest = steps[count:]
@@ -54,9 +54,9 @@ def find_affine_epilogue(expression: Expression) -> AffineEpilogue | None:
         return None
     if rest:
         known = {"Relu": (0.0, math.inf), "Clamp": rest[0].parameters}
-        if rest[0].operation not in known:
+        if rest[0].name not in known:
             return None
-        limits = known[rest[0].operation]
+        limits = known[rest[0].name]
     return AffineEpilogue(*limits, count - 1)
 
 

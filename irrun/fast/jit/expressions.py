@@ -4,30 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from irrun.fast.expressions.llvm import Vectors
-from irrun.fast.expressions.table import get_expression
+from irrun.fast.expressions.table import Step, evaluate_steps
 from irrun.fast.jit.code import Function, Value
 
 __all__ = ["Expression", "Step", "evaluate"]
-
-Parameters = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One operation of an expression.
-
-    Attributes:
-        operation: The name of the expression.
-        operands: Their numbers: 0 is the running value, the operands of the expression follow, then earlier steps.
-        parameters: What else the operation depends on, such as the limits of Clamp.
-    """
-
-    operation: str
-    operands: tuple[int, ...]
-    parameters: Parameters = ()
 
 
 @dataclass(frozen=True)
@@ -52,8 +34,5 @@ def evaluate(f: Function, expression: Expression, value: Value, operands: Sequen
         value: The running value.
         operands: The other operands.
     """
-    machine, values = Vectors(f), [value, *operands]
-    for step in expression.steps:
-        operands = [values[i] for i in step.operands]
-        values.append(get_expression(step.operation).evaluate(machine, operands, step.parameters))
-    return values[-1] if expression.steps else value
+    result: Value = evaluate_steps(Vectors(f), expression.steps, [value, *operands])
+    return result

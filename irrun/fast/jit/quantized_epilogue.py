@@ -158,15 +158,15 @@ class _Simplification:
         """
         left, *others = [self.values[number] for number in step.operands]
         right = others[0] if others else left
-        if step.operation in ("Add", "Subtract"):
-            return left.add(right, 1.0 if step.operation == "Add" else -1.0)
-        if step.operation == "Multiply" and not (left.terms and right.terms):
+        if step.name in ("Add", "Subtract"):
+            return left.add(right, 1.0 if step.name == "Add" else -1.0)
+        if step.name == "Multiply" and not (left.terms and right.terms):
             return left.scale(right.constant) if left.terms else right.scale(left.constant)
-        if step.operation == "Divide" and not right.terms and (right.constant != 0).all():
+        if step.name == "Divide" and not right.terms and (right.constant != 0).all():
             return left.scale(1 / right.constant)
-        if step.operation == "Negative":
+        if step.name == "Negative":
             return left.scale(-1.0)
-        if step.operation == "FakeQuantize" and not any(other.terms for other in others):
+        if step.name == "FakeQuantize" and not any(other.terms for other in others):
             low, _, width, out_width, out_low = (other.constant for other in others[:5])
             top = step.parameters[0]
             level = left.scale(top / width).add(_Linear((), low * (top / width)), -1.0)
@@ -176,7 +176,7 @@ class _Simplification:
             rounded = _Linear.create(self.add_step("Round", (reference,))).scale(out_width / top)
             return _Linear(rounded.terms, np.asarray(out_low, np.float64))
         references = tuple(self.get(number) for number in step.operands)
-        return _Linear.create(self.add_step(step.operation, references, step.parameters))
+        return _Linear.create(self.add_step(step.name, references, step.parameters))
 
 
 def simplify(
@@ -217,7 +217,7 @@ def simplify(
     for step in steps:
         is_result = is_coded and step is steps[-1]
         s.values.append(s.add(step, is_result))
-    if is_coded and (not steps or steps[-1].operation != "FakeQuantize"):
+    if is_coded and (not steps or steps[-1].name != "FakeQuantize"):
         raise NoKernelError("expected FakeQuantize")
     result = s.compute(s.values[-1])
     if result != ("step", len(s.steps) - 1):
