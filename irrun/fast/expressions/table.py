@@ -16,7 +16,7 @@ import functools
 import importlib
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -121,6 +121,7 @@ class Expression:
     bind: Bind
     is_cheap: bool
     machine: str
+    _primitives: dict[Any, set[str]] = field(default_factory=dict, repr=False)
 
     def evaluate(self, machine: Machine, operands: Sequence[Value], parameters: Sequence[Any]) -> Value:
         """Compute the expression on a machine."""
@@ -128,7 +129,10 @@ class Expression:
 
     def find_missing(self, machine: type[Machine], operand_count: int, parameters: Sequence[Any]) -> set[str]:
         """Return the primitives that a machine does not have, because of which it cannot compute the expression."""
-        used = list_primitives(self.function, operand_count, self._name(parameters))
+        key = operand_count, tuple(parameters)
+        used = self._primitives.get(key)
+        if used is None:
+            used = self._primitives[key] = list_primitives(self.function, operand_count, self._name(parameters))
         return {name for name in used if not hasattr(machine, name)}
 
     def _name(self, parameters: Sequence[Any]) -> dict[str, Any]:
