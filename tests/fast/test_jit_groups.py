@@ -7,6 +7,7 @@ import pytest
 
 import irrun
 from fast.harness import run_with_threads
+from irrun.runtime.plan import list_plan
 
 ov = pytest.importorskip("openvino")
 o = pytest.importorskip("openvino.opset13")
@@ -431,3 +432,23 @@ def test_normalizations_of_the_first_version_are_not_compiled(tmp_path):
     assert list_groups(fast) == []
     value = draw((2, 3, 64, 64))
     np.testing.assert_allclose(fast(value)[0], plain(value)[0], rtol=1e-4, atol=1e-4)
+
+
+def test_functions_with_parameters_are_compiled_together(tmp_path):
+    x = o.parameter((2, *IMAGE[1:]), F32)
+    value = o.hard_sigmoid(x, o.constant(F32(0.2)), o.constant(F32(0.5)))
+    value = o.selu(value, o.constant(F32(1.67)), o.constant(F32(1.05)))
+    value = o.round(o.multiply(o.sign(value), value), "HALF_TO_EVEN")
+    value = o.prelu(o.subtract(value, x), o.constant(np.array([-0.5, 0.1, 0.2, 2], F32)))
+    expected = ("HardSigmoid", "Selu", "Sign", "Multiply", "Round", "Subtract", "PRelu")
+    check(tmp_path, [x], [value], [expected])
+
+
+def test_functions_that_vectors_do_not_have_are_left_to_numpy_with_the_reason(tmp_path):
+    x = o.parameter((40, 100), F32)
+    fast, plain = compile_results(tmp_path, [x], o.sin(o.tanh(x)))
+    assert list_groups(fast) == [("Tanh",)]
+    assert [reason for entry in list_plan(fast._fast_program) for reason in entry.refused] == [
+        "compile: vectors have no fast form of sin"
+    ]
+    np.testing.assert_allclose(fast(draw((40, 100)))[0], plain(draw((40, 100)))[0], rtol=0, atol=1e-6)

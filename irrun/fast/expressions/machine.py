@@ -32,7 +32,7 @@ class Machine:
     exponent_factor = 1.0
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{type(self).__name__} has no fast form of {name}")
+        raise AttributeError(f"{type(self).__name__.lower()} have no fast form of {name}")
 
     def exponentiate(self, x: Value) -> Value:
         """Return e^y for x = y times `exponent_factor`."""

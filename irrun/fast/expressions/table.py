@@ -212,6 +212,7 @@ def find_call(
     attributes: Mapping[str, Any],
     constants: Sequence[Array | None],
     rank: int | None = None,
+    report: Callable[[str], object] | None = None,
 ) -> Call | None:
     """Return the call that computes an operation on a machine, or None where there is none.
 
@@ -221,6 +222,7 @@ def find_call(
         attributes: Attributes of the operation.
         constants: One entry per input: its value if it is constant.
         rank: The rank of the first input, if it is known. Some calls depend on it.
+        report: Is called with the reason if the machine does not have a primitive.
     """
     _load()
     for expression in _ROWS.get(operation, ()):
@@ -233,6 +235,9 @@ def find_call(
         if not variable or not variable <= {o for o in call.operands if isinstance(o, int)}:
             continue
         row = EXPRESSIONS[call.name]
-        if not row.find_missing(machine, len(call.operands), call.parameters):
+        missing = row.find_missing(machine, len(call.operands), call.parameters)
+        if not missing:
             return call
+        if report is not None:
+            report(f"{machine.__name__.lower()} have no fast form of {', '.join(sorted(missing))}")
     return None

@@ -147,7 +147,9 @@ class Compilation:
         """Return the group of elementwise operations that starts with an instruction."""
         instruction = self.instructions[number]
         value = self.choose_running_value(instruction)
-        if value is None or self.find_call(instruction) is None:
+        reasons: list[str] = []
+        if value is None or self.find_call(instruction, reasons.append) is None:
+            self.program.refusals += [Refusal(instruction.layer.name, "compile", reason) for reason in reasons]
             return None
         shape = self.view.get_shape(value)
         if shape is None or not self.view.is_f32(value):
@@ -168,12 +170,12 @@ class Compilation:
                 return slot
         return None
 
-    def find_call(self, instruction: Instruction) -> Call | None:
-        """Return the expression of an elementwise operation."""
+    def find_call(self, instruction: Instruction, report: Callable[[str], object] | None = None) -> Call | None:
+        """Return the expression of an elementwise operation, or report why vectors cannot compute it."""
         constants = [self.view.get_constant(slot) for slot in instruction.inputs]
         shape = self.view.get_shape(instruction.inputs[0]) if instruction.inputs else None
         rank = None if shape is None else len(shape)
-        return find_call(Vectors, str(instruction.operation), instruction.attributes, constants, rank)
+        return find_call(Vectors, str(instruction.operation), instruction.attributes, constants, rank, report)
 
     def extend(self, group: Group) -> None:
         """Add instructions that follow, and keep as many as leave one value that is used elsewhere."""
