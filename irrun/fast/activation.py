@@ -8,7 +8,6 @@ import numpy as np
 
 from irrun.fast.expressions.numpy import Arrays, compile_expression, make_kernel
 from irrun.fast.expressions.table import find_call, list_operations
-from irrun.fast.modules import MODULES
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, ZERO, Array, Memo, clip
 
@@ -17,7 +16,7 @@ __all__: list[str] = []
 HIGHEST = np.array(np.inf, np.float32)
 
 
-@specializes(*(name for name in list_operations() if MODULES.get(name.rpartition("-")[0]) == "activation"))
+@specializes(*(name for name in list_operations(operand_count=1) if name != "Power-1"))
 def specialize_function(site: CallSite) -> SpecializedKernel | None:
     """Compute in f32, if all other inputs are constant."""
     call = find_call(Arrays, str(site.operation), site.attributes, site.constants)

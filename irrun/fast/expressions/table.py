@@ -123,6 +123,11 @@ class Expression:
     machine: str
     _primitives: dict[Any, set[str]] = field(default_factory=dict, repr=False)
 
+    @property
+    def operand_count(self) -> int:
+        """The number of operands that every call has."""
+        return int(self._code.co_argcount) - 1
+
     def evaluate(self, machine: Machine, operands: Sequence[Value], parameters: Sequence[Any]) -> Value:
         """Compute the expression on a machine."""
         return self.function(machine, *operands, **self._name(parameters))
@@ -135,8 +140,13 @@ class Expression:
             used = self._primitives[key] = list_primitives(self.function, operand_count, self._name(parameters))
         return {name for name in used if not hasattr(machine, name)}
 
+    @property
+    def _code(self) -> Any:
+        function: Any = self.function
+        return function.__code__
+
     def _name(self, parameters: Sequence[Any]) -> dict[str, Any]:
-        code: Any = getattr(self.function, "__code__")  # noqa: B009
+        code = self._code
         names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         return dict(zip(names, parameters, strict=False))
 
@@ -200,10 +210,14 @@ def evaluate_steps(machine: Machine, steps: Sequence[Step], operands: Sequence[V
     return values[-1] if steps else values[0]
 
 
-def list_operations() -> list[str]:
-    """Return the operations that expressions compute, with their versions."""
+def list_operations(operand_count: int | None = None) -> list[str]:
+    """Return the operations that expressions compute, with their versions.
+
+    Args:
+        operand_count: The number of operands of the expressions; any by default.
+    """
     _load()
-    return list(_ROWS)
+    return [name for name, (row, *_) in _ROWS.items() if operand_count in (None, row.operand_count)]
 
 
 def find_call(
