@@ -8,6 +8,8 @@ from functools import lru_cache
 from operator import index
 from typing import Any, SupportsIndex
 
+from irrun.errors import InputError
+
 __all__ = [
     "MAX_RANK",
     "Dimension",
@@ -137,7 +139,7 @@ class PartialShape(tuple[StaticDimension | DynamicDimension, ...]):
             `DynamicDimension`, or texts such as "?" and "1..8" (see `parse_dimension`).
 
     Raises:
-        ValueError: A text is not a dimension, or a number is less than -1.
+        InputError: A text is not a dimension, or a number is less than -1.
         TypeError: A dimension is of another type.
     """
 
@@ -199,7 +201,7 @@ def _to_dimension(value: Any) -> StaticDimension | DynamicDimension:
         return value if isinstance(value, DynamicDimension) else StaticDimension(value)
     length = StaticDimension(index(value))
     if length < -1:
-        raise ValueError(f"dimension {length} is out of range, expected at least -1")
+        raise InputError(f"dimension {length} is out of range, expected at least -1")
     return length if length >= 0 else UNBOUNDED
 
 
@@ -213,7 +215,7 @@ def parse_dimension(text: str) -> Dimension:
         An integer for a static dimension, which includes ranges of one value such as `4..4`.
 
     Raises:
-        ValueError: The text is not a dimension, a number has more than 19 digits, or a range is empty.
+        InputError: The text is not a dimension, a number has more than 19 digits, or a range is empty.
     """
     text = text.strip()
     if text in ("?", "-1"):
@@ -227,11 +229,11 @@ def parse_dimension(text: str) -> Dimension:
         minimum, maximum = int(lower or 0), int(upper) if upper else None
     except ValueError:
         shown = repr(text) if len(text) <= 60 else f"{text[:40]!r}... of {len(text)} characters"
-        raise ValueError(
+        raise InputError(
             f"invalid dimension {shown}, expected a number of up to {MAX_DIGITS} digits, -1, ? or a range such as 1..8"
         ) from None
     if minimum < 0 or (maximum is not None and maximum < minimum):
-        raise ValueError(f"invalid dimension {text!r}, expected a range of non-negative numbers that is not empty")
+        raise InputError(f"invalid dimension {text!r}, expected a range of non-negative numbers that is not empty")
     return minimum if minimum == maximum else DynamicDimension(minimum, maximum)
 
 
@@ -245,7 +247,7 @@ def parse_shape(text: str) -> PartialShape | None:
         The shape, or None if its rank is dynamic.
 
     Raises:
-        ValueError: One of the dimensions is invalid; see `parse_dimension`.
+        InputError: One of the dimensions is invalid; see `parse_dimension`.
     """
     return _parse_short_shape(text) if len(text) <= MAX_CACHED else _parse_shape(text)
 
@@ -257,7 +259,7 @@ def _parse_shape(text: str) -> PartialShape | None:
     if text.strip() == "...":
         return None
     if text.count(",") >= MAX_RANK:
-        raise ValueError(f"expected at most {MAX_RANK} dimensions, found {text.count(',') + 1}")
+        raise InputError(f"expected at most {MAX_RANK} dimensions, found {text.count(',') + 1}")
     return PartialShape(parse_dimension(d) for d in text.split(",")) if text.strip() else PartialShape()
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from irrun._lazy import get_provider
 from irrun.atomic_files import atomic_write
+from irrun.errors import InputError
 from irrun.inspection.instruments import (
     Event,
     FlopCounter,
@@ -108,12 +109,12 @@ class Profile:
             depth: The length of the module paths; by default the longest that results in at most `MAX_MODULES` groups.
 
         Raises:
-            ValueError: `by` is not a grouping.
+            InputError: `by` is not a grouping.
         """
         if by == "layer":
             return list(self.layers)
         if by not in ("type", "module"):
-            raise ValueError(f"expected one of layer, type, module, found {by!r}")
+            raise InputError(f"expected one of layer, type, module, found {by!r}")
         if depth is None:
             depth = choose_depth((layer.module for layer in self.layers), MAX_MODULES)
         groups: dict[Any, list[LayerProfile]] = {}
@@ -245,12 +246,12 @@ def profile(
     Raises:
         InputError: The inputs do not match the model, or OpenVINO is not installed.
         ExecutionError: A kernel failed, or a run exceeded its time limit.
-        ValueError: `runs` is not positive, or `against` is neither None nor "openvino".
+        InputError: `runs` is not positive, or `against` is neither None nor "openvino".
     """
     if runs < 1:
-        raise ValueError(f"expected at least one run, found {runs}")
+        raise InputError(f"expected at least one run, found {runs}")
     if against not in (None, "openvino"):
-        raise ValueError(f"expected openvino to compare with, found {against!r}")
+        raise InputError(f"expected openvino to compare with, found {against!r}")
     if against is not None:
         from irrun.inspection.openvino_profile import check_is_installed
 

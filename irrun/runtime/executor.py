@@ -14,7 +14,7 @@ import numpy as np
 
 from irrun.activity import Step
 from irrun.element_types import ElementType
-from irrun.errors import ExecutionError, IrrunError, TimeLimitError
+from irrun.errors import ExecutionError, InputError, IrrunError, TimeLimitError
 from irrun.ir.graph import Layer, Port
 from irrun.limits import LARGE, MemoryBudget, MemoryLimitError
 from irrun.ops._support.context import BodyRunner, State, Variables
@@ -496,11 +496,11 @@ def _check_replacement(replacement: Sequence[Array], outputs: tuple[int, ...]) -
     """Return the outputs that an observer returned.
 
     Raises:
-        ValueError: Their number differs from that of the outputs.
+        InputError: Their number differs from that of the outputs.
     """
     if isinstance(replacement, np.ndarray) or len(replacement) != len(outputs):
         count = "an array" if isinstance(replacement, np.ndarray) else f"{len(replacement)} arrays"
-        raise ValueError(f"an observer returned {count}, expected None or a sequence of {len(outputs)} arrays")
+        raise InputError(f"an observer returned {count}, expected None or a sequence of {len(outputs)} arrays")
     return [np.asarray(value) for value in replacement]
 
 
