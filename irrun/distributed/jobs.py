@@ -153,8 +153,11 @@ def resolve_kernels(options: MapOptions, count: int | None) -> MapOptions:
     if options.jit is not None:
         resolve_jit(options.jit)
         return options
+    jit = resolve_jit(None)
+    if isinstance(jit, bool):
+        return replace(options, jit=jit)
     pays = count is None or count >= MIN_JIT_SAMPLES
-    return replace(options, jit=pays and resolve_jit(None) is not False and is_installed())
+    return replace(options, jit=pays and is_installed())
 
 
 def read_shaped_model(path: str, options: MapOptions) -> Model:
