@@ -8,6 +8,7 @@ process ends.
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 import threading
@@ -165,7 +166,8 @@ class _GuardedStream:
         self.write("".join(lines))
 
     def fileno(self) -> int:
-        raise OSError("the stream shares its terminal with a progress line")  # `input` then writes its prompt here
+        # So that `input` writes its prompt here, as for any stream without a file.
+        raise io.UnsupportedOperation("the stream shares its terminal with a progress line")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)

@@ -109,6 +109,8 @@ def test_what_is_printed_meanwhile_stays_whole(monkeypatch):
         terminal.wait_for("reading")
         print("a line")
         terminal.wait_for("a line\n\rm.xml")
+        with pytest.raises(io.UnsupportedOperation):  # otherwise `input` would write its prompt beside the line
+            sys.stdout.fileno()
         print("half a ", end="")
         length = len(terminal.getvalue())
         line.update("writing")
