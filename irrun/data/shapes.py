@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from irrun.data.axes import find_batch_axes
 from irrun.errors import InputError, IrrunError
 from irrun.ir.model import Model, TensorSpec, index_names
 from irrun.shapes import PartialShape, parse_shape
 
-__all__ = ["apply_batch", "apply_shapes", "copy_shapes", "find_batch_axis"]
+__all__ = ["apply_batch", "apply_shapes", "copy_shapes"]
 
 _BRACKETS = re.compile(r"\s*,?\s*([^\[\]]*?)\s*\[([^\]]*)\]")
 
@@ -37,23 +38,23 @@ def apply_shapes(model: Model, texts: Iterable[str]) -> None:
 
 
 def apply_batch(model: Model, batch: int) -> None:
-    """Change the size of the batch of all inputs: the dimension N of their layouts, or the first one.
+    """Change the size of the batch of all inputs; see `find_batch_axes`.
 
     Args:
         model: The model.
-        batch: The size.
+        batch: The size, or -1 for a dynamic one.
 
     Raises:
         InputError: No input has a batch, or the model does not accept the size.
     """
+    inputs = model.inputs
     shapes: dict[int, PartialShape] = {}
-    for position, tensor in enumerate(model.inputs):
-        axis = find_batch_axis(tensor)
+    for position, (tensor, axis) in enumerate(zip(inputs, find_batch_axes(inputs), strict=True)):
         if axis is not None and tensor.partial_shape is not None:
-            dimensions = list(tensor.partial_shape)
+            dimensions = tensor.partial_shape
             shapes[position] = PartialShape([*dimensions[:axis], batch, *dimensions[axis + 1 :]])
     if not shapes:
-        raise InputError(f"no input has a batch: {_format_inputs(model.inputs)}")
+        raise InputError(f"no input has a batch: {_format_inputs(inputs)}")
     _reshape(model, shapes)
 
 
@@ -79,22 +80,6 @@ def copy_shapes(model: Model, other: Model) -> None:
         if position is not None and spec.partial_shape is not None
     }
     _reshape(other, {i: shape for i, shape in shapes.items() if shape != others[i].partial_shape})
-
-
-def find_batch_axis(tensor: TensorSpec) -> int | None:
-    """Return the axis of the batch of an input, or None.
-
-    It is that of N in the layout of the Parameter. Without a layout, it is the first axis of inputs of rank 2 and more.
-
-    Args:
-        tensor: The input.
-    """
-    if tensor.partial_shape is None:
-        return None
-    layout = str(tensor.layer.attributes.get("layout", "")).strip("[] ").replace(",", "")
-    if layout:
-        return layout.index("N") if "N" in layout and "..." not in layout[: layout.index("N")] else None
-    return 0 if len(tensor.partial_shape) > 1 else None
 
 
 def _reshape(model: Model, shapes: dict[int, PartialShape]) -> None:

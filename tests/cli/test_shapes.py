@@ -170,3 +170,11 @@ def test_examples_run_on_random_inputs(name, capsys):
     path = os.path.join(os.path.dirname(__file__), "..", "..", "examples", name, "model.xml")
     for seed in (0, 1):
         assert call(capsys, "run", path, "-i", "random", "--seed", seed)[0] == 0
+
+
+def test_the_batch_of_a_recurrent_state_is_its_second_axis(data, capsys):
+    model = data / "silero-vad" / "model.xml"
+    assert get_input_shapes(capsys, model, "--batch", "3") == {"input": "[3,576]", "state": "[2,3,128]"}
+    code, out, _ = call(capsys, "run", model, "-i", "random", "--batch", "3", "--json")
+    assert code == 0
+    assert [output["shape"] for output in json.loads(out)["outputs"]] == [[3, 1], [2, 3, 128]]
