@@ -13,7 +13,6 @@ __all__ = ["get_provider", "make_lazy_getattr"]
 #: do not know how they are shown, and models do not know how their shapes are inferred.
 PROVIDERS = {
     "compare_bodies": "irrun.inspection.bodies",
-    "infer_shapes": "irrun.runtime.shape_inference",
     "make_chrome_trace": "irrun.inspection.chrome_trace",
     "make_comparison_html": "irrun.inspection.html",
     "make_profile_html": "irrun.inspection.html",
@@ -21,6 +20,7 @@ PROVIDERS = {
     "make_rich_table": "irrun.inspection.profile_table",
     "make_trace_html": "irrun.inspection.html",
     "open_trace": "irrun.inspection.trace_file",
+    "reshape_model": "irrun.runtime.shape_inference",
 }
 
 

@@ -207,15 +207,16 @@ class Model:
     def reshape(self, shapes: Sequence[Any] | Mapping[Any, Any]) -> None:
         """Change the declared shapes of inputs, and infer the shapes of all values that depend on them.
 
-        Dimensions that depend on a dynamic dimension or on the values of tensors become dynamic. Shapes in the bodies
-        of layers whose inputs change are discarded.
+        Dimensions that depend on a dynamic dimension or on the values of tensors become dynamic.
 
         Args:
             shapes: The shapes by name or position of the input, or the shape of the only input. Dimensions are those
-                that `PartialShape` accepts: integers, -1 for a dynamic dimension, texts such as "1..8".
+                that `PartialShape` accepts: integers, -1 for a dynamic dimension, texts such as "1..8". None stands
+                for a dynamic rank.
 
         Raises:
             ModelError: An input does not exist, or a single shape was passed but the model does not have one input.
+            InputError: The shapes do not fit a layer. The model is unchanged.
             ValueError: A dimension is invalid.
         """
         if not isinstance(shapes, Mapping):
@@ -224,11 +225,11 @@ class Model:
                     f"expected shapes by the names of inputs; the model has {_describe_tensors(self.inputs)}"
                 )
             shapes = {0: shapes}
-        new_shapes = [(self.input(key).layer, PartialShape(shape)) for key, shape in shapes.items()]
-        infer_shapes = get_provider("infer_shapes")  # it runs kernels, which this package does not depend on
-        infer_shapes(self.graph, {layer.id: shape for layer, shape in new_shapes})
-        for layer, shape in new_shapes:
-            layer.attributes["shape"] = str(shape)[1:-1]
+        new_shapes = {
+            self.input(key).layer.id: None if shape is None else PartialShape(shape) for key, shape in shapes.items()
+        }
+        reshape_model = get_provider("reshape_model")  # it knows operations, which this package does not depend on
+        reshape_model(self, new_shapes)
 
 
 def index_names(tensors: Sequence[TensorSpec]) -> Mapping[str, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from irrun.openvino.node import Node, Output, PortData
 from irrun.openvino.runtime_info import format_rt_info
 from irrun.ops._support import registry
 
-__all__ = ["GraphParts", "make_ir", "make_layer", "read_graph", "sort_nodes"]
+__all__ = ["GraphParts", "apply_edits", "list_nodes", "make_ir", "make_layer", "read_graph", "sort_nodes"]
 
 
 class GraphParts:
@@ -161,8 +161,7 @@ def make_ir(
         rt_info: Runtime information of the model.
         path: The file that the model was read from.
     """
-    inner = [n for n in sort_nodes([*results, *sinks], parameters) if n._type not in ("Parameter", "Result")]
-    nodes = [*parameters, *inner, *results]
+    nodes = list_nodes(parameters, results, sinks)
     known = {node._id: i for i, node in enumerate(nodes)}
     graph = Graph(name=name)
     for i, node in enumerate(nodes):
@@ -182,6 +181,61 @@ def make_ir(
         if source is not None:
             _write_layout(node, graph.layers[known[source._node._id]].outputs[source._index])
     return IrModel(graph, weights or Weights(), path=path, rt_info=format_rt_info(rt_info or {}))
+
+
+def list_nodes(parameters: Sequence[Node], results: Sequence[Node], sinks: Sequence[Node]) -> list[Node]:
+    """Return the nodes of a model in the order of the layers that `make_ir` makes of them."""
+    inner = [n for n in sort_nodes([*results, *sinks], parameters) if n._type not in ("Parameter", "Result")]
+    return [*parameters, *inner, *results]
+
+
+def apply_edits(nodes: Sequence[Node], graph: Graph) -> Callable[[], None]:
+    """Change nodes as a graph was edited that `make_ir` made of them.
+
+    Args:
+        nodes: The nodes; those of `list_nodes`.
+        graph: The edited graph. Its first layers have the positions of the nodes as ids.
+
+    Returns:
+        A function that undoes the changes.
+    """
+    by_id = dict(enumerate(nodes))
+    ports = {layer.id: layer for layer in graph.layers}
+    sources = {(e.to_layer, e.to_port): (e.from_layer, e.from_port) for e in graph.edges}
+    previous: list[tuple[Node, list[Output | None], dict[str, Any]]] = []
+
+    def get_output(layer_id: int, port_id: int) -> Output:
+        position = next(i for i, port in enumerate(ports[layer_id].outputs) if port.id == port_id)
+        return Output(by_id[layer_id], position)
+
+    for layer in sort_layers(graph):
+        node = by_id.get(layer.id)
+        arguments = [sources.get((layer.id, port.id)) for port in layer.inputs]
+        outputs = [None if address is None else get_output(*address) for address in arguments]
+        if node is None:
+            node = by_id[layer.id] = Node(layer.type, layer.version, outputs, layer.attributes, layer.name)
+            node._ports = [_make_port_data(port) for port in layer.outputs]
+            node._constant = layer.constant
+            continue
+        is_same = all(
+            a is b or (a is not None and b is not None and a._key == b._key)
+            for a, b in zip(outputs, node._sources, strict=False)
+        )
+        changes = {name: value for name, value in layer.attributes.items() if node._attributes.get(name) != value}
+        if layer.type in ("Parameter", "Constant") or (is_same and not changes):
+            continue
+        previous.append((node, list(node._sources), dict(node._attributes)))
+        node._attributes.update(changes)
+        for i, output in enumerate(outputs):
+            node._set_source(i, output)
+
+    def undo() -> None:
+        for node, old_sources, attributes in previous:
+            node._attributes = attributes
+            for i, source in enumerate(old_sources):
+                node._set_source(i, source)
+
+    return undo
 
 
 def make_layer(node: Node, layer_id: int) -> Layer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from irrun.ir.weights import Weights
 from irrun.openvino import graph_conversion
 from irrun.openvino.element_type import Type
 from irrun.openvino.errors import translate_errors
-from irrun.openvino.fixed_shapes import relax_fixed_shapes
 from irrun.openvino.inference import infer_node
 from irrun.openvino.node import ConstOutput, Node, Output, PortData, as_output
 from irrun.openvino.runtime_info import OVAny, RTMap, parse_rt_info, unwrap
@@ -356,7 +355,7 @@ class Model:
     def reshape(self, partial_shape: Any, variables_shapes: Mapping[str, Any] | None = None) -> None:
         """Change the shapes of inputs, and infer all other shapes anew.
 
-        Targets of Reshapes that are constants are adapted as in OpenVINO; see `relax_fixed_shapes`.
+        Nodes that state sizes of the old shapes are adapted as in OpenVINO; see `irrun.runtime.fixed_shapes`.
 
         Args:
             partial_shape: The shape of the only input, or a mapping from inputs, their indices or tensor names to
@@ -380,17 +379,29 @@ class Model:
                 "reshape(): incompatible function arguments: expected a shape or a dict of shapes. "
                 f"Invoked with: {partial_shape!r}"
             )
+        if all(shape.is_static and node._ports[0].shape == shape._to_irrun() for node, shape in new_shapes):
+            return
         previous = [(node, node._ports[0].shape) for node, _ in new_shapes]
-        relax_fixed_shapes(self.get_ordered_ops())
+        undo = self._relax_fixed_shapes()
         try:
             for node, shape in new_shapes:
                 node._declare(node._ports[0].element_type, shape._to_irrun())
             self.validate_nodes_and_infer_types()
         except RuntimeError:
+            undo()
             for node, old in previous:
                 node._declare(node._ports[0].element_type, old)
             self.validate_nodes_and_infer_types()
             raise
+
+    def _relax_fixed_shapes(self) -> Callable[[], None]:
+        """Adapt nodes that state sizes of the old shapes, and return a function that undoes it."""
+        from irrun.runtime.fixed_shapes import relax_fixed_shapes
+        from irrun.runtime.shape_inference import GraphInference
+
+        nodes = graph_conversion.list_nodes(self._parameters, self._results, self._sinks)
+        graph = self._to_ir().graph
+        return graph_conversion.apply_edits(nodes, relax_fixed_shapes(graph, GraphInference(graph)))
 
     def _find_input(self, key: Any) -> Node:
         if isinstance(key, ConstOutput):
@@ -410,7 +421,7 @@ class Model:
         for node in self.get_ordered_ops():
             for port in node._ports:
                 if node._type not in ("Parameter", "Constant"):
-                    port.samples = None
+                    port.value = None
             infer_node(node)
 
     def clone(self) -> Model:
@@ -518,7 +529,7 @@ def _copy_node(node: Node, sources: Sequence[Output | None]) -> Node:
     for port in node._ports:
         data = PortData(port.element_type, port.shape, port.names, port.rt_info_text)
         data.rt_info = dict(port.rt_info)
-        data.samples = port.samples
+        data.value = port.value
         copied._ports.append(data)
     copied._bodies, copied._constant = node._bodies, node._constant
     copied._rt_info, copied._rt_info_text = dict(node._rt_info), node._rt_info_text

@@ -281,7 +281,7 @@ class Node(ConstantValue):
     def _declare(self, element_type: ElementType | None, shape: shapes.PartialShape | None) -> None:
         """Set the declaration of a Parameter."""
         port = self._ports[0]
-        port.element_type, port.shape, port.samples = element_type, shape, None
+        port.element_type, port.shape, port.value = element_type, shape, None
         self._attributes.pop("shape", None)
         self._attributes.pop("element_type", None)
 

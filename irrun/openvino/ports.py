@@ -12,8 +12,8 @@ from irrun.openvino.runtime_info import RTMap
 from irrun.openvino.shape import PartialShape, Shape
 
 if TYPE_CHECKING:
-    from irrun.openvino.inference import Sample
     from irrun.openvino.node import Node
+    from irrun.runtime.shape_rules import Value
 
 __all__ = ["ConstOutput", "DescriptorTensor", "DiscreteTypeInfo", "Input", "Output", "PortData"]
 
@@ -27,10 +27,10 @@ class PortData:
         names: The tensor names.
         rt_info: Runtime information.
         rt_info_text: The `rt_info` element of the port in the file, or None.
-        samples: Two examples of its shape and value, from which shapes are inferred; None if they are unknown yet.
+        value: What is known about its value, from which shapes are inferred; None if it was not inferred.
     """
 
-    __slots__ = ("element_type", "names", "rt_info", "rt_info_text", "samples", "shape")
+    __slots__ = ("element_type", "names", "rt_info", "rt_info_text", "shape", "value")
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class PortData:
         self.names = set(names)
         self.rt_info: dict[str, Any] = {}
         self.rt_info_text = rt_info_text
-        self.samples: tuple[Sample, Sample] | None = None
+        self.value: Value | None = None
 
 
 class DiscreteTypeInfo:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from irrun.activity import announce
@@ -19,7 +19,9 @@ from irrun.ir.weights import WeightsSource
 from irrun.ops._support import registry
 from irrun.ops._support.context import BodyRunner
 from irrun.ops._support.operation import Operation
-from irrun.runtime.shape_inference import infer_static_shapes
+from irrun.runtime.shape_inference import GraphInference
+from irrun.runtime.shape_rules import Value
+from irrun.runtime.shape_rules.dimensions import may_equal
 from irrun.shapes import PartialShape
 
 __all__ = ["check_operations", "validate"]
@@ -81,17 +83,18 @@ def check_operations(
             yield Finding(layer.line, layer.describe(), message)
     wrong_ports: set[tuple[int, int]] = set()
     if check_shapes and model.source_version >= 10:
-        failures: list[tuple[Layer, str]] = []
-        inferred = infer_static_shapes(model.graph, failures)
-        for layer, message in failures:
+        inference = GraphInference(model.graph)
+        for layer, message, _ in inference.failures:
             if id(layer) not in invalid:
                 yield Finding(layer.line, layer.describe(), message)
-        for layer, port, shape in _find_wrong_shapes(model.graph, inferred):
-            wrong_ports.add((layer.id, port.id))
+        for layer, port, shape in _find_wrong_shapes(inference):
+            if id(layer) in invalid:
+                continue
+            wrong_ports.add((id(layer), port.id))
             message = f"its output port {port.id} declares the shape {port.shape}, its inputs determine {shape}"
             yield Finding(layer.line, layer.describe(), message)
     for checker in checkers.values():
-        yield from _check_edges(checker.graph, wrong_ports if checker.graph is model.graph else set())
+        yield from _check_edges(checker.graph, wrong_ports)
 
 
 class _GraphChecker:
@@ -147,15 +150,17 @@ def _get_operation_types() -> tuple[str, ...]:
     return tuple(sorted({operation.type for operation in registry.list_operations()}))
 
 
-def _find_wrong_shapes(
-    graph: Graph, inferred: Mapping[tuple[int, int], tuple[int, ...]]
-) -> Iterator[tuple[Layer, Port, PartialShape]]:
-    """Yield each output port whose declared static shape differs from the one that was inferred."""
-    for layer in graph.layers:
+def _find_wrong_shapes(inference: GraphInference) -> Iterator[tuple[Layer, Port, PartialShape]]:
+    """Yield each output port whose declared shape no value has that is computed from the inputs of the graph."""
+    for layer in inference.graph.layers:
         for port in layer.outputs:
-            shape = inferred.get((layer.id, port.id))
-            if shape is not None and port.shape and port.shape.is_static and port.shape != shape:
-                yield layer, port, PartialShape(shape)
+            shape = inference.values.get((layer.id, port.id), Value(None)).shape
+            if shape is None or not port.shape:  # a port of unknown rank has no dimensions, exactly like a scalar
+                continue
+            if len(shape) != len(port.shape) or not all(map(may_equal, shape, port.shape)):
+                yield layer, port, shape
+    for _, inner in inference.bodies:
+        yield from _find_wrong_shapes(inner)
 
 
 def _check_edges(graph: Graph, wrong_ports: set[tuple[int, int]]) -> Iterator[Finding]:
@@ -163,7 +168,7 @@ def _check_edges(graph: Graph, wrong_ports: set[tuple[int, int]]) -> Iterator[Fi
 
     Args:
         graph: The graph.
-        wrong_ports: Output ports with a wrong declaration that is reported already.
+        wrong_ports: Output ports with a wrong declaration that is reported already, by the identity of the layer.
     """
     layers = {layer.id: layer for layer in graph.layers}
     outputs = {(layer.id, port.id): port for layer in graph.layers for port in layer.outputs}
@@ -171,7 +176,7 @@ def _check_edges(graph: Graph, wrong_ports: set[tuple[int, int]]) -> Iterator[Fi
     for i, edge in enumerate(graph.edges):
         source = outputs.get((edge.from_layer, edge.from_port))
         target = inputs.get((edge.to_layer, edge.to_port))
-        if source is None or target is None or (edge.from_layer, edge.from_port) in wrong_ports:
+        if source is None or target is None or (id(layers[edge.from_layer]), edge.from_port) in wrong_ports:
             continue
         for found, expected in (compare_types(source, target), compare_shapes(source, target)):
             if found:

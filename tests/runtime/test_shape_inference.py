@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -251,18 +252,22 @@ def is_at_least_as_precise(shape, expected):
     ("make_target", "expected"),
     [
         (lambda size: ops.subtract(size, make_constant([2])), [3]),
-        (lambda size: ops.subtract(make_constant([4]), size), None),
-        (lambda size: ops.broadcast(make_constant(1), ops.multiply(size, make_constant([13]))), None),
+        (lambda size: ops.subtract(make_constant([4]), size), r"shape is \[-1\], expected no negative size"),
+        (lambda size: ops.broadcast(make_constant(1), ops.multiply(size, make_constant([13]))), "65 dimensions"),
     ],
     ids=["size", "negative size", "too many dimensions"],
 )
-def test_shapes_that_no_array_has_are_not_inferred(make_target, expected, tmp_path):
+def test_shapes_that_no_array_has_are_errors(make_target, expected, tmp_path):
     x = make_parameter(4)
     random = ops.random_uniform(make_target(ops.shape_of(x)), make_constant(0, F32), make_constant(1, F32), "f32")
     ov.save_model(ov.Model([ops.relu(random)], [x], "m"), tmp_path / "m.xml", compress_to_fp16=False)
     model = irrun.read_model(tmp_path / "m.xml")
-    model.reshape([5])
-    assert model.outputs[0].partial_shape == expected
+    if isinstance(expected, str):
+        with pytest.raises(irrun.InputError, match=expected):
+            model.reshape([5])
+    else:
+        model.reshape([5])
+        assert model.outputs[0].partial_shape == expected
 
 
 @pytest.mark.parametrize(("sizes", "expected"), [((4, 3), [4, 3]), ((-1, 3), [-1, 3])])
@@ -318,7 +323,7 @@ def test_unchanged_values_keep_their_declaration(tmp_path):
     model.reshape({"a": [2]})
     assert [str(spec.partial_shape) for spec in model.outputs] == ["[1,..2]", "[5,7]"]
     model.reshape({"a": [3]})
-    assert [str(spec.partial_shape) for spec in model.outputs] == ["[1,?]", "[5,7]"]
+    assert [str(spec.partial_shape) for spec in model.outputs] == ["[1,..3]", "[5,7]"]
     model.reshape({"b": [3]})
     assert model.outputs[1].partial_shape is None
     with pytest.raises(irrun.ModelError, match="dynamic"):
@@ -385,15 +390,15 @@ def test_shapes_of_iterated_slices_are_those_of_a_run(slicing, inner_shape, outp
     assert model.outputs[0].partial_shape == irrun.compile_model(model)(np.ones(size, F32))[0].shape
 
 
-def test_declarations_in_bodies_are_discarded_where_inputs_changed(tmp_path):
+def test_shapes_in_bodies_follow_those_of_the_inputs(tmp_path):
     path = write_iterator(tmp_path, 'axis="0"')
-    for size, is_discarded in (((6, 3), False), ((6, 5), True)):
+    for size in ((6, 3), (6, 5)):
         model = irrun.read_model(path)
         model.reshape(size)
         (iterator,) = model.graph.find_layers("TensorIterator")
         (body,) = iterator.bodies.values()
         shapes = [p.shape for inner in body.graph.layers for p in (*inner.inputs, *inner.outputs)]
-        assert shapes == [None if is_discarded else (1, 3)] * 4
+        assert shapes == [(1, size[1])] * 4
         assert [p.shape for p in iterator.inputs] == [size]
         irrun.save_model(model, tmp_path / "saved.xml")
         x = np.full(size, -1, F32)
@@ -402,7 +407,7 @@ def test_declarations_in_bodies_are_discarded_where_inputs_changed(tmp_path):
         assert request.mismatches == []
 
 
-def test_shapes_that_back_edges_change_are_unknown(tmp_path):
+def test_dimensions_that_back_edges_change_are_dynamic(tmp_path):
     """The state is as long as two slices; after the second iteration, it is as long as four."""
     x = make_parameter(6, 3)
     state, part = make_parameter(-1, 3), make_parameter(1, 3)
@@ -415,7 +420,7 @@ def test_shapes_that_back_edges_change_are_unknown(tmp_path):
     ov.save_model(ov.Model([ops.abs(output)], [x], "m"), tmp_path / "m.xml", compress_to_fp16=False)
     model = irrun.read_model(tmp_path / "m.xml")
     model.reshape((4, 5))
-    assert model.outputs[0].partial_shape is None
+    assert str(model.outputs[0].partial_shape) == "[1..,5]"
 
 
 @pytest.mark.parametrize(
@@ -445,7 +450,7 @@ def test_trip_counts_of_loops_determine_shapes(count, expected, tmp_path):
     assert model.outputs[1].partial_shape == (2, 5)
 
 
-def test_loops_that_may_run_no_iteration_have_unknown_shapes(tmp_path):
+def test_loops_that_may_run_no_iteration_have_dynamic_shapes(tmp_path):
     x, inner = make_parameter(2, 3), make_parameter(2, 3)
     value = ops.relu(inner)
     starts = ops.less(ops.reduce_sum(x, make_constant([0, 1])), make_constant(9, F32))
@@ -457,11 +462,11 @@ def test_loops_that_may_run_no_iteration_have_unknown_shapes(tmp_path):
     ov.save_model(ov.Model([ops.abs(output)], [x], "m"), tmp_path / "m.xml", compress_to_fp16=False)
     model = irrun.read_model(tmp_path / "m.xml")
     model.reshape([2, 5])
-    assert model.outputs[0].partial_shape is None
+    assert model.outputs[0].partial_shape == (-1, 5)
 
 
-@pytest.mark.parametrize(("is_transposed", "expected"), [(False, (4, 5)), (True, None)])
-def test_branches_with_different_shapes_are_unknown(is_transposed, expected, tmp_path):
+@pytest.mark.parametrize(("is_transposed", "expected"), [(False, "[4,5]"), (True, "[4..5,4..5]")])
+def test_shapes_of_branches_are_united(is_transposed, expected, tmp_path):
     x, condition = make_parameter(3, 3), ops.parameter(ov.PartialShape([]), bool, name="c")
     a, b = make_parameter(3, 3), make_parameter(3, 3)
     branch = ops.if_op(condition)
@@ -475,7 +480,7 @@ def test_branches_with_different_shapes_are_unknown(is_transposed, expected, tmp
     ov.save_model(ov.Model([ops.abs(output)], [x, condition], "m"), tmp_path / "m.xml", compress_to_fp16=False)
     model = irrun.read_model(tmp_path / "m.xml")
     model.reshape({"x": (4, 5)})
-    assert model.outputs[0].partial_shape == expected
+    assert str(model.outputs[0].partial_shape) == expected
 
 
 def write_layer(folder, type, data, *shapes, constants=(), element_type="f32"):
@@ -492,6 +497,7 @@ def write_layer(folder, type, data, *shapes, constants=(), element_type="f32"):
     return write(folder, net(layers, [*edges, (90, 9, 91, 0), (91, 1, 92, 0)]))
 
 
+CHANNELS = "data has 5 channels, the filters [3,2,3,3] expect 2"
 CONVOLUTION = 'strides="1,1" dilations="1,1" pads_begin="0,0" pads_end="0,0"'
 
 
@@ -499,17 +505,30 @@ CONVOLUTION = 'strides="1,1" dilations="1,1" pads_begin="0,0" pads_end="0,0"'
     ("type", "data", "declared", "shapes", "expected"),
     [
         ("MatMul", "", [(2, 3), (3, 4)], [(5, 3), (3, 7)], (5, 7)),
-        ("MatMul", "", [(2, 3), (3, 4)], [(2, 5), (3, 4)], None),
+        ("MatMul", "", [(2, 3), (3, 4)], [(2, 5), (3, 4)], "expected 5 rows in b, found 3"),
         ("MatMul", "", [(2, 3), (3, 4)], [(3,), (3, 7)], (7,)),
         ("MatMul", 'transpose_a="true"', [(2, 3), (3, 4)], [(3,), (3, 7)], (7,)),
         ("MatMul", 'transpose_b="true"', [(2, 3), (4, 3)], [(5, 3), (3,)], (5,)),
         ("MatMul", "", [(2, 3), (3, 4)], [(3,), (3,)], ()),
         ("MatMul", 'transpose_a="true"', [(3, 2), (3, 4)], [(6, 3, 2), (1, 3, 4)], (6, 2, 4)),
-        ("MatMul", "", [(2, 3), (3, 4)], [(4, 2, 3), (5, 3, 4)], None),
-        ("Add", "", [(2, 3), (2, 3)], [(2, 3), (4, 3)], None),
+        ("MatMul", "", [(2, 3), (3, 4)], [(4, 2, 3), (5, 3, 4)], "batch dimensions cannot be broadcast"),
+        (
+            "Add",
+            "",
+            [(2, 3), (2, 3)],
+            [(2, 3), (4, 3)],
+            "b has the shape [4,3], which does not fit the shape [2,3] of a",
+        ),
         ("Add", "", [(2, 3), (2, 3)], [(5, 1, 3), (4, 3)], (5, 4, 3)),
-        ("Convolution", CONVOLUTION, [(1, 2, 8, 8), (3, 2, 3, 3)], [(1, 2, 8), (3, 2, 3, 3)], None),
-        ("Convolution", CONVOLUTION, [(1, 2, 8, 8), (3, 2, 3, 3)], [(1, 2, 2, 2), (3, 2, 3, 3)], None),
+        (
+            "Convolution",
+            CONVOLUTION,
+            [(1, 2, 8, 8), (3, 2, 3, 3)],
+            [(1, 2, 8), (3, 2, 3, 3)],
+            "expected data of rank 4",
+        ),
+        ("Convolution", CONVOLUTION, [(1, 2, 8, 8), (3, 2, 3, 3)], [(1, 2, 2, 2), (3, 2, 3, 3)], "does not fit into 2"),
+        ("Convolution", CONVOLUTION, [(1, 2, 8, 8), (3, 2, 3, 3)], [(1, 5, 8, 8), (3, 2, 3, 3)], CHANNELS),
         ("Convolution", CONVOLUTION, [(1, 2, 8, 8), (3, 2, 3, 3)], [(4, 2, 9, 7), (5, 2, 3, 1)], (4, 5, 7, 7)),
         (
             "GroupConvolution",
@@ -519,13 +538,27 @@ CONVOLUTION = 'strides="1,1" dilations="1,1" pads_begin="0,0" pads_end="0,0"'
             (1, 6, 7, 8),
         ),
         ("Concat", 'axis="1"', [(2, 3), (2, 3)], [(2, 3), (2, 5)], (2, 8)),
-        ("Concat", 'axis="1"', [(2, 3), (2, 3)], [(2, 3), (4, 3)], None),
+        (
+            "Concat",
+            'axis="1"',
+            [(2, 3), (2, 3)],
+            [(2, 3), (4, 3)],
+            "input 1 has the shape [4,3], expected [2,3] except",
+        ),
         ("Unsupported", "", [(2, 3)], [(2, 4)], None),
     ],
 )
-def test_shapes_that_do_not_fit_are_unknown(type, data, declared, shapes, expected, tmp_path):
+def test_shapes_that_do_not_fit_are_errors(type, data, declared, shapes, expected, tmp_path):
     model = irrun.read_model(write_layer(tmp_path, type, data, *declared))
-    model.reshape({str(i): shape for i, shape in enumerate(shapes)})
+    new_shapes = {str(i): shape for i, shape in enumerate(shapes)}
+    if isinstance(expected, str):
+        with pytest.raises(irrun.InputError, match=re.escape(expected)) as caught:
+            model.reshape(new_shapes)
+        assert re.search(r"model\.xml:\d+: layer 90 'layer90' \(" + type, str(caught.value))
+        assert [tensor.partial_shape for tensor in model.inputs] == declared
+        assert model.outputs[0].partial_shape == (1, 2, 3)
+        return
+    model.reshape(new_shapes)
     assert model.outputs[0].partial_shape == expected
     ports = {p.id: p.shape for p in model.graph.layers[-2].inputs}
     assert ports == {0: expected}

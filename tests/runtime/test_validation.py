@@ -106,7 +106,7 @@ def test_each_error_is_found_once_with_its_line(tmp_path, text, expected):
 
 
 def test_layers_that_fail_for_all_values_are_found(tmp_path):
-    """The kernel of Concat runs on zeros. Whether Gather finds its indices depends on their values."""
+    """The shapes of Concat do not fit. Whether Gather finds its indices depends on their values."""
     x, y = (
         layer(i, "Parameter", data=f'element_type="i64" shape="{size},3"', outputs=[port(0, [size, 3], "I64")])
         for i, size in enumerate((1, 2))
@@ -120,7 +120,7 @@ def test_layers_that_fail_for_all_values_are_found(tmp_path):
     )
     layers = [x, y, concat, axis, gather, layer(5, "Result", inputs=[port(0)]), layer(6, "Result", inputs=[port(0)])]
     edges = [(0, 0, 2, 0), (1, 0, 2, 1), (0, 0, 4, 0), (1, 0, 4, 1), (3, 0, 4, 2), (2, 2, 5, 0), (4, 3, 6, 0)]
-    assert find(tmp_path, net(layers, edges)) == [(5, "input 1 is int64[2, 3], expected int64[1, 3] except for axis 1")]
+    assert find(tmp_path, net(layers, edges)) == [(5, "input 1 has the shape [2,3], expected [1,3] except for axis 1")]
 
 
 def test_all_of_any_number_of_inputs_are_required(tmp_path):

@@ -1,13 +1,16 @@
-"""Element types of results that cannot be computed, because ranks or values of inputs are unknown."""
+"""Element types of the results of operations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from irrun.element_types import ElementType
+import numpy as np
 
-__all__ = ["get_unknown_types"]
+from irrun.element_types import ElementType
+from irrun.errors import IrrunError
+
+__all__ = ["get_output_types"]
 
 #: Operations whose results are boolean.
 _PREDICATES = frozenset(
@@ -45,6 +48,7 @@ _SOURCES: Mapping[str, Sequence[int | str]] = {
     "PriorBox": ("f32",),
     "PriorBoxClustered": ("f32",),
     "Select": (1,),
+    "SparseFillEmptyRows": (2, 0, "boolean"),
     "StringTensorPack": ("string",),
     "StringTensorUnpack": ("i32", "i32", "u8"),
     "TopK": (0, "index_element_type"),
@@ -56,28 +60,42 @@ _TYPE_ATTRIBUTES = ("destination_type", "output_type")
 _INDICES = ("ShapeOf", "NonZero", "NonMaxSuppression")
 
 
-def get_unknown_types(
-    node_type: str, attributes: Mapping[str, Any], inputs: Sequence[Any], count: int
+def get_output_types(
+    node_type: str, attributes: Mapping[str, Any], inputs: Sequence[ElementType | None], count: int
 ) -> list[ElementType | None]:
     """Return the element types of the results of a node; None where they are unknown.
 
     Args:
         node_type: The type of the node.
         attributes: The attributes, with their defaults.
-        inputs: A sample of each input; None for one that is not connected.
+        inputs: The type of each input; None for an unknown one, or an input that is not connected.
         count: The number of results.
     """
-    types: list[ElementType | None] = [None if i is None else i.element_type for i in inputs]
-    default = types[0] if types else None
+    default = inputs[0] if inputs else None
     if node_type in _PREDICATES:
         default = ElementType.parse("boolean")
     elif node_type in _INDICES:
         default = ElementType.parse("i64")
     for name in _TYPE_ATTRIBUTES:
-        if attributes.get(name) is not None:
+        if attributes.get(name) not in (None, "dynamic", "undefined"):
             default = _to_type(attributes[name])
-    results = [_find_type(source, types, attributes, default) for source in _SOURCES.get(node_type, ())]
+    if node_type == "ConvertPromoteTypes" and len(inputs) == 2:
+        default = _promote(*inputs)
+    results = [_find_type(source, inputs, attributes, default) for source in _SOURCES.get(node_type, ())]
     return (results + [default] * count)[:count]
+
+
+def _promote(first: ElementType | None, second: ElementType | None) -> ElementType | None:
+    """Return the common type of two inputs; None if there is none."""
+    from irrun.ops.type import convert_promote_types_14
+
+    if first is None or second is None:
+        return None
+    try:
+        result, _ = convert_promote_types_14(*(np.zeros(1, t.dtype) for t in (first, second)), promote_unsafe=True)
+    except IrrunError:
+        return None
+    return ElementType.of(result.dtype)
 
 
 def _find_type(

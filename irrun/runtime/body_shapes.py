@@ -1,0 +1,196 @@
+"""Inference of the shapes of the outputs of TensorIterator, Loop and If, from those in their bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from irrun.ir.graph import Body, Layer, PortMapEntry
+from irrun.runtime.shape_rules import Value
+from irrun.runtime.shape_rules.axes import check_axis
+from irrun.runtime.shape_rules.dimensions import contains, make_dimension, multiply, unite
+from irrun.shapes import UNBOUNDED, PartialShape
+
+if TYPE_CHECKING:
+    from irrun.runtime.shape_inference import GraphInference
+
+__all__ = ["infer_bodies"]
+
+#: How often the shapes of states that change in the body are inferred again. Then their ranks are unknown.
+_ATTEMPTS = 4
+
+
+def infer_bodies(parent: GraphInference, layer: Layer, inputs: Mapping[int, Value]) -> list[Value]:
+    """Return what is known about the outputs of a layer with bodies.
+
+    Args:
+        parent: The inference of the graph of the layer, to which the shapes in the bodies are added.
+        layer: The layer.
+        inputs: What is known about its inputs by the id of the port.
+
+    Raises:
+        ShapeError: The inputs do not fit the bodies.
+    """
+    if layer.type == "If":
+        return _infer_branches(parent, layer, inputs)
+    results: dict[int, PartialShape | None] = {}
+    for body in layer.bodies.values():
+        results = _LoopBody(parent, layer, inputs, body).infer()
+    return [Value(results.get(port.id)) for port in layer.outputs]
+
+
+def _infer_branches(parent: GraphInference, layer: Layer, inputs: Mapping[int, Value]) -> list[Value]:
+    condition = inputs.get(layer.inputs[0].id)
+    array = None if condition is None else condition.get_array()
+    branches = []
+    for name, body in layer.bodies.items():
+        is_taken = array is None or array.size != 1 or bool(array.reshape(-1)[0]) == (name == "then_body")
+        arguments = {e.internal_layer_id: inputs.get(e.external_port_id, Value(None)) for e in body.inputs}
+        results = parent.infer_body(layer, body, arguments, is_taken)
+        if is_taken:
+            branches.append({e.external_port_id: results.get(e.internal_layer_id) for e in body.outputs})
+    merged = []
+    for port in layer.outputs:
+        values = [branch.get(port.id) for branch in branches]
+        shapes = [None if value is None else value.shape for value in values]
+        merged.append(values[0] if len(values) == 1 and values[0] is not None else Value(_unite_branches(shapes)))
+    return merged
+
+
+def _unite_branches(shapes: list[PartialShape | None]) -> PartialShape | None:
+    """Return a shape that contains those of both branches."""
+    known = [shape for shape in shapes if shape is not None]
+    if not known or len(known) < len(shapes):
+        return None
+    if len({len(shape) for shape in known}) > 1:
+        return PartialShape([UNBOUNDED]) if max(map(len, known)) <= 1 else None
+    return PartialShape(
+        unite(*sizes) if all(isinstance(size, int) for size in sizes) else UNBOUNDED
+        for sizes in zip(known[0], known[-1], strict=True)
+    )
+
+
+class _LoopBody:
+    """The body of a TensorIterator or a Loop.
+
+    Args:
+        parent: The inference of the graph of the layer.
+        layer: The layer.
+        inputs: What is known about its inputs by the id of the port.
+        body: The body.
+    """
+
+    def __init__(self, parent: GraphInference, layer: Layer, inputs: Mapping[int, Value], body: Body) -> None:
+        self.parent = parent
+        self.layer = layer
+        self.inputs = inputs
+        self.body = body
+        self.slices: list[int | None] = []
+
+    def infer(self) -> dict[int, PartialShape | None]:
+        """Return the shapes of the outputs by the id of the port."""
+        arguments: dict[int, Value] = {}
+        for entry in self.body.inputs:
+            value = self.inputs.get(entry.external_port_id)
+            if value is not None:
+                arguments[entry.internal_layer_id] = self.slice(entry, value)
+        states = {edge.to_layer: edge.from_layer for edge in self.body.back_edges}
+        for parameter in states:
+            if parameter in arguments:  # the value of the first iteration only
+                arguments[parameter] = Value(arguments[parameter].shape)
+        results = self.parent.infer_body(self.layer, self.body, arguments, False)
+        for attempt in range(_ATTEMPTS):
+            changes = {}
+            for parameter, result in states.items():
+                before, after = arguments.get(parameter), results.get(result)
+                if before is None or after is None:
+                    continue
+                wider = None if attempt + 2 >= _ATTEMPTS else _widen(before.shape, after.shape)
+                if (
+                    before.shape is not None
+                    and (wider is None or wider != before.shape)
+                    and not (after.shape is not None and contains(before.shape, after.shape))
+                ):
+                    changes[parameter] = Value(wider)
+            if not changes:
+                break
+            arguments.update(changes)
+            results = self.parent.infer_body(self.layer, self.body, arguments, False)
+        results = self.parent.infer_body(self.layer, self.body, arguments, True)
+        count = self.count_iterations(results, arguments)
+        outputs: dict[int, PartialShape | None] = {}
+        for entry in self.body.outputs:
+            found = results.get(entry.internal_layer_id)
+            shape = None if found is None else found.shape
+            initial = next((p for p, r in states.items() if r == entry.internal_layer_id and p in arguments), None)
+            if initial is not None and self.may_skip(count):
+                shape = _widen(shape, arguments[initial].shape)
+            outputs[entry.external_port_id] = self.concatenate(entry, shape, count)
+        return outputs
+
+    def slice(self, entry: PortMapEntry, value: Value) -> Value:
+        """Return what is known about one slice of an input."""
+        if entry.axis is None:
+            return value
+        if value.shape is None:
+            self.slices.append(None)
+            return Value(None)
+        axis = check_axis(entry.axis, len(value.shape))
+        size = value.shape[axis]
+        if isinstance(size, int):
+            start, end = (i + size if i < 0 else i for i in (entry.start, entry.end))
+            first, last = min(start, end), min(max(start, end) + 1, size)
+            self.slices.append(max(0, (last - first - entry.part_size) // abs(entry.stride) + 1))
+        else:
+            self.slices.append(None)
+        return Value(PartialShape([*value.shape[:axis], entry.part_size, *value.shape[axis + 1 :]]))
+
+    def count_iterations(self, results: Mapping[int, Value | None], arguments: Mapping[int, Value]) -> int | None:
+        """Return the number of iterations; None if it is unknown."""
+        if self.layer.type != "Loop":
+            if self.slices:
+                return next((count for count in self.slices if count is not None), None)
+            concatenated = [e for e in self.body.outputs if e.axis is not None]
+            return (
+                abs(concatenated[0].end - concatenated[0].start) // concatenated[0].part_size if concatenated else None
+            )
+        limit, condition = (_get_scalar(self.inputs.get(port.id)) for port in self.layer.inputs[:2])
+        if condition is not None and not condition:
+            return 0
+        if limit == 0:
+            return 0
+        goes_on = None
+        for entry in self.body.outputs:
+            if entry.purpose == "execution_condition":
+                goes_on = _get_scalar(results.get(entry.internal_layer_id))
+        if goes_on is not None and not goes_on and condition is not None:
+            return 1
+        if goes_on is None or limit is None or limit < 0 or condition is None:
+            return None
+        return limit
+
+    def may_skip(self, count: int | None) -> bool:
+        """Return whether no iteration may run, so that outputs are the initial states."""
+        return self.layer.type == "Loop" and not count
+
+    def concatenate(self, entry: PortMapEntry, shape: PartialShape | None, count: int | None) -> PartialShape | None:
+        """Return the shape of an output of the layer for the shape of a Result of its body."""
+        if shape is None or entry.axis is None:
+            return shape
+        shape = shape or PartialShape([1])
+        axis = check_axis(entry.axis, len(shape))
+        size = shape[axis]
+        total = UNBOUNDED if count is None else multiply(size, make_dimension(count, count))
+        return PartialShape([*shape[:axis], total, *shape[axis + 1 :]])
+
+
+def _get_scalar(value: Value | None) -> int | None:
+    array = None if value is None else value.get_array()
+    return int(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+
+def _widen(first: PartialShape | None, second: PartialShape | None) -> PartialShape | None:
+    """Return a shape with unknown dimensions where two shapes differ; None if their ranks do."""
+    if first is None or second is None or len(first) != len(second):
+        return None
+    return PartialShape(a if a == b else UNBOUNDED for a, b in zip(first, second, strict=True))

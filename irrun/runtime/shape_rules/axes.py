@@ -1,0 +1,88 @@
+"""Checks of axes and of the ranks and dimensions of inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from irrun.runtime.shape_rules.dimensions import ONE, Dimension, may_equal
+from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.shapes import PartialShape, StaticDimension
+
+__all__ = ["check_axis", "check_equal", "check_rank", "check_scalar", "check_size", "get_dimension", "normalize_axes"]
+
+
+def check_axis(axis: int, rank: int, name: str = "axis") -> int:
+    """Return an axis in [0, rank).
+
+    Raises:
+        ShapeError: It is out of range.
+    """
+    if not -rank <= axis < rank:
+        raise ShapeError(f"{name} {axis} is out of range for rank {rank}, expected it in [{-rank}, {rank})")
+    return axis % rank
+
+
+def normalize_axes(axes: Iterable[int], rank: int, name: str = "axes") -> list[int]:
+    """Return axes in [0, rank).
+
+    Raises:
+        ShapeError: One is out of range.
+    """
+    return [check_axis(axis, rank, name) for axis in axes]
+
+
+def check_rank(inputs: Inputs, position: int, *ranks: int) -> None:
+    """Check the rank of an input as far as it is known.
+
+    Raises:
+        ShapeError: It is not one of `ranks`.
+    """
+    rank = inputs.get_rank(position)
+    if rank is not None and rank not in ranks:
+        expected = " or ".join(map(str, ranks))
+        raise ShapeError(
+            f"{inputs.get_name(position)} has the shape {inputs.get_shape(position)} of rank {rank}, "
+            f"expected rank {expected}"
+        )
+
+
+def check_equal(found: Dimension, expected: Dimension, message: str) -> None:
+    """Check that two dimensions may be equal.
+
+    Raises:
+        ShapeError: They cannot.
+    """
+    if not may_equal(found, expected):
+        raise ShapeError(message)
+
+
+def check_scalar(inputs: Inputs, *positions: int) -> None:
+    """Check that inputs have one element, as far as their shapes are known.
+
+    Raises:
+        ShapeError: One has another number of elements, or a rank above 1.
+    """
+    for position in positions:
+        shape = inputs.get_shape(position)
+        if shape is not None and (len(shape) > 1 or not all(may_equal(size, ONE) for size in shape)):
+            raise ShapeError(f"{inputs.get_name(position)} has the shape {shape}, expected a single element")
+
+
+def check_size(inputs: Inputs, position: int, axis: int, *expected: int) -> None:
+    """Check a dimension of an input as far as it is known.
+
+    Raises:
+        ShapeError: The dimension is none of `expected`.
+    """
+    size = get_dimension(inputs.get_shape(position), axis)
+    if size is not None and not any(may_equal(size, StaticDimension(n)) for n in expected):
+        wanted = " or ".join(map(str, expected))
+        raise ShapeError(
+            f"{inputs.get_name(position)} has the shape {inputs.get_shape(position)}, expected {wanted} in its "
+            f"{'last dimension' if axis == -1 else f'dimension {axis}'}, found {size}"
+        )
+
+
+def get_dimension(shape: PartialShape | None, axis: int) -> Dimension | None:
+    """Return a dimension of a shape; None if there is none."""
+    return shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None

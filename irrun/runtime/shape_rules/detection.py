@@ -1,0 +1,392 @@
+"""Shapes of operations for object detection and for images."""
+
+from __future__ import annotations
+
+import math
+
+from irrun.runtime.shape_rules.axes import check_rank, check_scalar, check_size, get_dimension, normalize_axes
+from irrun.runtime.shape_rules.dimensions import (
+    Dimension,
+    divide_down,
+    divide_exactly,
+    get_bounds,
+    make_dimension,
+    make_unknown,
+    merge,
+    multiply,
+    shift,
+)
+from irrun.runtime.shape_rules.registration import Shapes, rule
+from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.shapes import UNBOUNDED, PartialShape
+
+__all__: list[str] = []
+
+
+@rule("NMSRotated", "NonMaxSuppression", "NonMaxSuppressionIEInternal")
+def infer_suppression(inputs: Inputs) -> Shapes:
+    """Return [selected boxes, 3] twice, and [1]."""
+    boxes, scores = inputs.get_shape(0), inputs.get_shape(1)
+    check_rank(inputs, 0, 3)
+    check_rank(inputs, 1, 3)
+    if boxes is not None and scores is not None:
+        for i, j, name in ((0, 0, "batch sizes"), (1, 2, "numbers of boxes")):
+            if merge(boxes[i], scores[j]) is None:
+                raise ShapeError(f"boxes {boxes} and scores {scores} have different {name}")
+    check_size(inputs, 0, 2, 5 if inputs.operation.type == "NMSRotated" else 4)
+    check_scalar(inputs, *range(2, len(inputs)))
+    since = inputs.operation.since
+    is_old = inputs.operation.type == "NonMaxSuppression" and since < 5
+    most = inputs.get_integer(2) if inputs.has(2) else 0
+    number, classes, images = (get_dimension(*place) for place in ((boxes, 1), (scores, 1), (scores, 0)))
+    factors = [number, classes] if is_old and since < 4 else [number, classes, images]
+    limits = [None if factor is None else get_bounds(factor)[1] for factor in factors]
+    count: Dimension = UNBOUNDED
+    known = [limit for limit in limits if limit is not None]
+    if len(known) == len(limits) and most is not None:
+        total = math.prod([min(known[0], most), *known[1:]])
+        if not is_old:
+            count = make_dimension(0, total)
+        elif all(isinstance(factor, int) for factor in factors):
+            count = make_dimension(total, total)
+    selected = PartialShape([count, 3])
+    return [selected] if is_old else [selected, selected, PartialShape([1])]
+
+
+@rule("MatrixNms", "MulticlassNms", "MulticlassNmsIEInternal")
+def infer_class_suppression(inputs: Inputs) -> Shapes:
+    """Return [selected boxes, 6], [selected boxes, 1] and [images]."""
+    boxes, scores = inputs.get_shape(0), inputs.get_shape(1)
+    images: Dimension = UNBOUNDED
+    count: Dimension = UNBOUNDED
+    if inputs.has(2):
+        images = inputs.get_length(2)
+        if boxes is not None and scores is not None:
+            count = _limit_boxes(inputs, boxes[1], scores[0], images)
+    elif boxes is not None and scores is not None:
+        images = merge(boxes[0], scores[0]) or scores[0]
+        count = _limit_boxes(inputs, boxes[1], scores[1], scores[0])
+    else:
+        images = scores[0] if scores is not None else boxes[0] if boxes is not None else UNBOUNDED
+    return [PartialShape([count, 6]), PartialShape([count, 1]), PartialShape([images])]
+
+
+def _limit_boxes(inputs: Inputs, boxes: Dimension, classes: Dimension, images: Dimension) -> Dimension:
+    """Return the number of boxes that are selected at most."""
+    if not isinstance(boxes, int) or not isinstance(classes, int):
+        return UNBOUNDED
+    per_class, count = int(boxes), int(classes)
+    if inputs["nms_top_k"] >= 0:
+        per_class = min(per_class, inputs["nms_top_k"])
+    if 0 <= inputs["background_class"] < count:
+        count -= 1
+    total = per_class * count
+    if inputs["keep_top_k"] >= 0:
+        total = min(total, inputs["keep_top_k"])
+    most = get_bounds(images)[1]
+    return make_dimension(0, None if most is None else total * most)
+
+
+@rule("DetectionOutput")
+def infer_detection_output(inputs: Inputs) -> Shapes:
+    """Return [1, 1, detections, 7]."""
+    logits, _, priors = (inputs.get_shape(i) for i in range(3))
+    batch = get_dimension(logits, 0) or UNBOUNDED
+    keep, top = inputs["keep_top_k"], inputs["top_k"]
+    count: Dimension = UNBOUNDED
+    if keep and keep[0] > 0:
+        count = multiply(batch, keep[0])
+    else:
+        classes = inputs.attributes.get("num_classes")
+        number = _count_priors(inputs, priors)
+        if classes is None:
+            classes = _count_classes(inputs, number)
+        if top > 0 and classes is not None:
+            count = multiply(multiply(batch, top), classes) if isinstance(classes, int) else UNBOUNDED
+        elif isinstance(number, int) and isinstance(batch, int) and classes is not None:
+            count = multiply(multiply(batch, number), classes)
+    return [PartialShape([1, 1, count, 7])]
+
+
+def _count_priors(inputs: Inputs, priors: PartialShape | None) -> Dimension | None:
+    if priors is None:
+        return None
+    size = 4 if inputs["normalized"] else 5
+    return divide_exactly(priors[2], size)
+
+
+def _count_classes(inputs: Inputs, priors: Dimension | None) -> int | None:
+    predictions = get_dimension(inputs.get_shape(1), 1)
+    if isinstance(predictions, int) and isinstance(priors, int) and priors:
+        return predictions // priors
+    return None
+
+
+@rule("ExperimentalDetectronDetectionOutput")
+def infer_detectron_output(inputs: Inputs) -> Shapes:
+    """Return boxes, classes and scores of a fixed number of detections."""
+    check_size(inputs, 3, 0, 1)
+    count = inputs["max_detections_per_image"]
+    return [PartialShape([count, 4]), PartialShape([count]), PartialShape([count])]
+
+
+@rule("ExperimentalDetectronGenerateProposalsSingleImage")
+def infer_detectron_proposals(inputs: Inputs) -> Shapes:
+    """Return a fixed number of boxes and scores."""
+    check_size(inputs, 0, 0, 3)
+    count = inputs["post_nms_count"]
+    return [PartialShape([count, 4]), PartialShape([count])]
+
+
+@rule("ExperimentalDetectronPriorGridGenerator")
+def infer_prior_grid(inputs: Inputs) -> Shapes:
+    """Return [H * W * priors, 4], or [H, W, priors, 4]."""
+    priors, features = inputs.get_shape(0), inputs.get_shape(1)
+    rows = get_dimension(features, 2) or UNBOUNDED
+    columns = get_dimension(features, 3) or UNBOUNDED
+    count = get_dimension(priors, 0) or UNBOUNDED
+    check_size(inputs, 0, 1, 4)
+    if inputs["flatten"]:
+        return [PartialShape([multiply(multiply(rows, columns), count), 4])]
+    return [PartialShape([rows, columns, count, 4])]
+
+
+@rule("ExperimentalDetectronROIFeatureExtractor")
+def infer_detectron_features(inputs: Inputs) -> Shapes:
+    """Return [regions, C, size, size], and the regions."""
+    rois = inputs.get_shape(0)
+    count = get_dimension(rois, 0) or UNBOUNDED
+    channels: Dimension = UNBOUNDED
+    for position in range(1, len(inputs)):
+        found = get_dimension(inputs.get_shape(position), 1)
+        if found is None:
+            continue
+        merged = merge(channels, found)
+        if merged is None:
+            raise ShapeError(f"input {position} has {found} channels, expected {channels}")
+        channels = merged
+        check_size(inputs, position, 0, 1)
+    check_size(inputs, 0, 1, 4)
+    size = inputs["output_size"]
+    return [PartialShape([count, channels, size, size]), PartialShape([count, 4])]
+
+
+@rule("ExperimentalDetectronTopKROIs")
+def infer_top_regions(inputs: Inputs) -> Shapes:
+    """Return [max_rois, 4]."""
+    check_size(inputs, 0, 1, 4)
+    return [PartialShape([inputs["max_rois"], 4])]
+
+
+@rule("GenerateProposals")
+def infer_proposals(inputs: Inputs) -> Shapes:
+    """Return [boxes, 4], [boxes] and [images]."""
+    images: Dimension = UNBOUNDED
+    for position in (0, 2, 3):
+        found = get_dimension(inputs.get_shape(position), 0)
+        if found is not None:
+            merged = merge(images, found)
+            if merged is None:
+                raise ShapeError(f"{inputs.get_name(position)} has {found} images, im_info has {images}")
+            images = merged
+    most = get_bounds(images)[1]
+    count = make_dimension(0, None if most is None else most * inputs["post_nms_count"])
+    return [PartialShape([count, 4]), PartialShape([count]), PartialShape([images])]
+
+
+@rule("Proposal")
+def infer_fixed_proposals(inputs: Inputs) -> Shapes:
+    """Return [images * boxes, 5], and the scores."""
+    images: Dimension = UNBOUNDED
+    scores, deltas = get_dimension(inputs.get_shape(0), 1), get_dimension(inputs.get_shape(1), 1)
+    if isinstance(scores, int) and isinstance(deltas, int) and 2 * scores != deltas:
+        raise ShapeError(
+            f"class_probs {inputs.get_shape(0)} has {scores} channels, bbox_deltas {inputs.get_shape(1)} has {deltas}, "
+            f"expected twice as many"
+        )
+    for position in (0, 1):
+        found = get_dimension(inputs.get_shape(position), 0)
+        if found is not None:
+            merged = merge(images, found)
+            if merged is None:
+                raise ShapeError(f"{inputs.get_name(position)} has the batch size {found}, expected {images}")
+            images = merged
+    size = inputs.get_shape(2)
+    if size and isinstance(size[0], int) and size[0] not in (3, 4):
+        raise ShapeError(f"image_shape has {size[0]} elements, expected 3 or 4")
+    count = multiply(images, inputs["post_nms_topn"])
+    shapes = [PartialShape([count, 5])]
+    return shapes if inputs.operation.since < 4 else [*shapes, PartialShape([count])]
+
+
+@rule("PriorBox", "PriorBoxClustered")
+def infer_prior_boxes(inputs: Inputs) -> Shapes:
+    """Return [2, 4 * boxes]."""
+    size = inputs.get_dimensions(0)
+    if inputs.operation.type == "PriorBoxClustered":
+        count = len(inputs["width"])
+    else:
+        count = _count_prior_boxes(inputs)
+    if size is None or len(size) != 2:
+        return [PartialShape([2, UNBOUNDED])]
+    return [PartialShape([2, multiply(multiply(size[0], size[1]), 4 * count)])]
+
+
+def _count_prior_boxes(inputs: Inputs) -> int:
+    """Return the number of prior boxes at each place."""
+    ratios = {1.0}
+    for ratio in inputs["aspect_ratio"]:
+        if not any(abs(ratio - other) < 1e-6 for other in ratios):
+            ratios.add(ratio)
+            if inputs["flip"]:
+                ratios.add(1 / ratio)
+    ratios_count = len(ratios)
+    fixed = inputs["fixed_size"]
+    total = ratios_count * len(inputs["min_size"]) + len(inputs["max_size"])
+    if inputs["scale_all_sizes"] is False:
+        total = ratios_count + len(inputs["min_size"]) - 1
+    if fixed:
+        total = ratios_count * len(fixed)
+    for density in inputs["density"]:
+        repeated = int(density) ** 2 - 1
+        total += (len(inputs["fixed_ratio"]) if inputs["fixed_ratio"] else ratios_count) * repeated
+    return total
+
+
+@rule("ROIAlign", "ROIAlignRotated")
+def infer_region_alignment(inputs: Inputs) -> Shapes:
+    """Return [regions, C, pooled_h, pooled_w]."""
+    data, rois, indices = (inputs.get_shape(i) for i in range(3))
+    check_rank(inputs, 0, 4)
+    check_rank(inputs, 1, 2)
+    count = get_dimension(rois, 0) or UNBOUNDED
+    if indices:
+        merged = merge(count, indices[0])
+        if merged is None:
+            raise ShapeError(f"batch_indices has {indices[0]} elements, rois {rois} expects {count}")
+        count = merged
+    channels = get_dimension(data, 1) or UNBOUNDED
+    return [PartialShape([count, channels, inputs["pooled_h"], inputs["pooled_w"]])]
+
+
+@rule("ROIPooling")
+def infer_region_pooling(inputs: Inputs) -> Shapes:
+    """Return [regions, C, pooled_h, pooled_w]."""
+    data, rois = inputs.get_shape(0), inputs.get_shape(1)
+    check_size(inputs, 1, 1, 5)
+    size = inputs["output_size"] or inputs["output_roi"] or [inputs["pooled_h"], inputs["pooled_w"]]
+    return [PartialShape([get_dimension(rois, 0) or UNBOUNDED, get_dimension(data, 1) or UNBOUNDED, *size])]
+
+
+@rule("DeformablePSROIPooling", "PSROIPooling")
+def infer_position_sensitive_pooling(inputs: Inputs) -> Shapes:
+    """Return [regions, output_dim, group_size, group_size]."""
+    if inputs.operation.type == "PSROIPooling":
+        check_size(inputs, 1, 1, 5)
+    count = get_dimension(inputs.get_shape(1), 0) or UNBOUNDED
+    size = inputs["group_size"]
+    return [PartialShape([count, inputs["output_dim"], size, size])]
+
+
+@rule("Interpolate")
+def infer_interpolation(inputs: Inputs) -> Shapes:
+    """Return the data with other sizes along the axes."""
+    data, since = inputs.get_shape(0), inputs.operation.since
+    if data is None:
+        return [None]
+    position = 1
+    if since == 1:
+        axes: list[int] | None = inputs["axes"]
+        mode = "sizes"
+    else:
+        mode = inputs["shape_calculation_mode"]
+        axes_position = 3 if since == 4 else 2
+        axes = inputs.get_integers(axes_position) if inputs.has(axes_position) else list(range(len(data)))
+        position = 2 if since == 4 and mode == "scales" else 1
+    if axes is None:
+        return [make_unknown(len(data))]
+    axes = normalize_axes(axes, len(data))
+    begin, end = (_pad_list(inputs[name], len(data)) for name in ("pads_begin", "pads_end"))
+    result: list[Dimension] = [shift(size, b + e) for size, b, e in zip(data, begin, end, strict=True)]
+    if mode == "scales":
+        scales = inputs.get_array(position)
+        if scales is not None and scales.size < len(axes):
+            raise ShapeError(f"{inputs.get_name(position)} has {scales.size} elements, expected one for each of {axes}")
+        for i, axis in enumerate(axes):
+            result[axis] = UNBOUNDED if scales is None else _scale(result[axis], float(scales.reshape(-1)[i]))
+        return [PartialShape(result)]
+    sizes = inputs.get_sizes(position)
+    if sizes is not None and len(sizes) < len(axes):
+        raise ShapeError(f"{inputs.get_name(position)} has {len(sizes)} elements, expected one for each of {axes}")
+    for i, axis in enumerate(axes):
+        result[axis] = UNBOUNDED if sizes is None else sizes[i]
+    return [PartialShape(result)]
+
+
+def _pad_list(pads: list[int], rank: int) -> list[int]:
+    return (list(pads) + [0] * rank)[:rank]
+
+
+def _scale(size: Dimension, factor: float) -> Dimension:
+    """Return a dimension times a factor, as the kernel of Interpolate rounds it."""
+    low, high = get_bounds(size)
+    if factor == 1:
+        return size
+    factor += 1e-6
+    return make_dimension(int(low * factor), None if high is None else int(high * factor))
+
+
+@rule("GridSample")
+def infer_grid_sample(inputs: Inputs) -> Shapes:
+    """Return [N, C, rows and columns of the grid]."""
+    data, grid = inputs.get_shape(0), inputs.get_shape(1)
+    check_rank(inputs, 0, 4)
+    check_rank(inputs, 1, 4)
+    batch = get_dimension(data, 0) or UNBOUNDED
+    if grid is not None:
+        merged = merge(batch, grid[0])
+        if merged is None:
+            raise ShapeError(f"data {data} and grid {grid} have different batch sizes")
+        batch = merged
+        if merge(grid[3], make_dimension(2, 2)) is None:
+            raise ShapeError(f"grid has the shape {grid}, expected 2 coordinates in the last dimension")
+    sizes = grid[1:3] if grid is not None else (UNBOUNDED, UNBOUNDED)
+    return [PartialShape([batch, get_dimension(data, 1) or UNBOUNDED, *sizes])]
+
+
+@rule("I420toBGR", "I420toRGB", "NV12toBGR", "NV12toRGB")
+def infer_color_conversion(inputs: Inputs) -> Shapes:
+    """Return [N, H, W, 3]."""
+    check_rank(inputs, 0, 4)
+    data = inputs.get_shape(0)
+    if data is None:
+        return [PartialShape([UNBOUNDED, UNBOUNDED, UNBOUNDED, 3])]
+    check_size(inputs, 0, 3, 1)
+    if len(inputs) == 1:
+        rows = divide_exactly(multiply(data[1], 2), 3)
+        if rows is None or (isinstance(data[1], int) and data[1] % 3):
+            raise ShapeError(
+                f"{inputs.get_name(0)} has the shape {data}, expected a multiple of 3 rows, found {data[1]}"
+            )
+        return [PartialShape([data[0], rows, data[2], 3])]
+    sizes: list[Dimension] = list(data[1:3])
+    for position in range(1, len(inputs)):
+        check_size(inputs, position, 3, 2 if len(inputs) == 2 else 1)
+        plane = inputs.get_shape(position)
+        for i, half in enumerate(plane[1:3] if plane is not None else ()):
+            merged = merge(sizes[i], multiply(half, 2))
+            if merged is None:
+                raise ShapeError(f"{inputs.get_name(position)} has the shape {plane}, expected half the size of {data}")
+            sizes[i] = merged
+    return [PartialShape([data[0], *sizes, 3])]
+
+
+@rule("BGRtoNV12", "RGBtoNV12")
+def infer_color_subsampling(inputs: Inputs) -> Shapes:
+    """Return [N, H * 3 / 2, W, 1], or [N, H, W, 1] and [N, H / 2, W / 2, 2]."""
+    data = inputs.get_shape(0) or make_unknown(4)
+    assert data is not None
+    if inputs["single_plane"]:
+        return [PartialShape([data[0], divide_down(multiply(data[1], 3), 2), data[2], 1])]
+    halves = (divide_down(data[1], 2), divide_down(data[2], 2))
+    return [PartialShape([*data[:3], 1]), PartialShape([data[0], *halves, 2])]

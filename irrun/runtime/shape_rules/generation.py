@@ -1,0 +1,124 @@
+"""Shapes of operations that generate values, or whose number of results depends on values."""
+
+from __future__ import annotations
+
+import math
+
+from irrun.runtime.shape_rules.axes import check_axis, check_scalar
+from irrun.runtime.shape_rules.dimensions import (
+    count_elements,
+    get_bounds,
+    make_dimension,
+    make_unknown,
+)
+from irrun.runtime.shape_rules.registration import Shapes, rule
+from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.shapes import UNBOUNDED, PartialShape
+
+__all__: list[str] = []
+
+
+@rule("OneHot")
+def infer_one_hot(inputs: Inputs) -> Shapes:
+    """Return the indices with a new dimension of the depth."""
+    check_scalar(inputs, 1, 2, 3)
+    indices, depth = inputs.get_shape(0), inputs.get_sizes(1)
+    if indices is None:
+        return [None]
+    size = depth[0] if depth is not None and len(depth) == 1 else UNBOUNDED
+    axis = check_axis(inputs["axis"], len(indices) + 1)
+    return [PartialShape([*indices[:axis], size, *indices[axis:]])]
+
+
+@rule("NonZero")
+def infer_non_zero(inputs: Inputs) -> Shapes:
+    """Return [rank, number of elements]."""
+    data = inputs.get_shape(0)
+    if data is None:
+        return [make_unknown(2)]
+    high = get_bounds(count_elements(data))[1]
+    return [PartialShape([len(data), make_dimension(0, high)])]
+
+
+@rule("Unique")
+def infer_unique(inputs: Inputs) -> Shapes:
+    """Return the unique elements or slices, and their positions, with numbers that depend on the values."""
+    data, axis = inputs.get_shape(0), inputs.get_integer(1)
+    if not inputs.has(1):
+        if data is None:
+            return [make_unknown(1)] * 4
+        total = count_elements(data)
+        count = PartialShape([make_dimension(min(total, 1), total) if isinstance(total, int) else UNBOUNDED])
+        indices = PartialShape([total if isinstance(total, int) else UNBOUNDED])
+        return [count, count, indices, count]
+    if data is None or axis is None:
+        return [make_unknown(None if data is None else len(data)), *[make_unknown(1)] * 3]
+    axis = check_axis(axis, len(data))
+    size, total = data[axis], count_elements(data)
+    low, high = get_bounds(size)
+    selected = UNBOUNDED if high is None else make_dimension(min(low, 1), high)
+    positions = PartialShape([make_dimension(min(total, 1), total) if isinstance(total, int) else UNBOUNDED])
+    return [PartialShape([*data[:axis], selected, *data[axis + 1 :]]), positions, PartialShape([size]), positions]
+
+
+@rule("Range")
+def infer_range(inputs: Inputs) -> Shapes:
+    """Return [number of elements]."""
+    start, stop, step = (inputs.get_intervals(i) for i in range(3))
+    if start is None or stop is None or step is None or step[0][0] != step[0][1]:
+        return [make_unknown(1)]
+    delta = step[0][0]
+    if delta == 0:
+        raise ShapeError("step is 0")
+    (start_low, start_high), (stop_low, stop_high) = start[0], stop[0]
+    if math.isnan(start_low) or math.isnan(stop_high):
+        raise ShapeError("start or stop is not a number")
+    ends = (
+        ((start_high, stop_low), (start_low, stop_high))
+        if delta > 0
+        else ((start_low, stop_high), (start_high, stop_low))
+    )
+    least, most = (_count_steps(a, b, delta) for a, b in ends)
+    return [make_unknown(1) if math.isinf(most) else PartialShape([make_dimension(int(least), int(most))])]
+
+
+def _count_steps(start: float, stop: float, step: float) -> float:
+    count = (stop - start) / step
+    return max(0, math.ceil(count)) if math.isfinite(count) else math.inf if count > 0 else 0
+
+
+@rule("RandomUniform")
+def infer_random(inputs: Inputs) -> Shapes:
+    """Return the shape that the first input contains."""
+    check_scalar(inputs, 1, 2)
+    sizes = inputs.get_sizes(0)
+    if sizes is None:
+        return [make_unknown(inputs.count(0))]
+    return [PartialShape(sizes)]
+
+
+@rule("Eye")
+def infer_eye(inputs: Inputs) -> Shapes:
+    """Return [batch..., rows, columns]."""
+    check_scalar(inputs, 0, 1, 2)
+    rows, columns = (inputs.get_sizes(i) for i in (0, 1))
+    sizes = [UNBOUNDED if n is None or len(n) != 1 else n[0] for n in (rows, columns)]
+    if not inputs.has(3):
+        return [PartialShape(sizes)]
+    batch, count = inputs.get_sizes(3), inputs.count(3)
+    if batch is None:
+        if count is None:
+            return [None]
+        batch = [UNBOUNDED] * count
+    return [PartialShape([*batch, *sizes])]
+
+
+@rule("Multinomial")
+def infer_multinomial(inputs: Inputs) -> Shapes:
+    """Return [batch, number of samples]."""
+    check_scalar(inputs, 1)
+    probabilities, samples = inputs.get_shape(0), inputs.get_sizes(1)
+    count = samples[0] if samples is not None and len(samples) == 1 else UNBOUNDED
+    if probabilities is None:
+        return [None]
+    return [PartialShape([probabilities[0], count] if len(probabilities) == 2 else [count])]

@@ -1,0 +1,178 @@
+"""Shapes of the results of signal processing, embeddings, variables and strings."""
+
+from __future__ import annotations
+
+from irrun.runtime.shape_rules.axes import get_dimension, normalize_axes
+from irrun.runtime.shape_rules.dimensions import (
+    Dimension,
+    add,
+    count_elements,
+    divide_down,
+    divide_exactly,
+    make_dimension,
+    multiply,
+    shift,
+)
+from irrun.runtime.shape_rules.registration import Shapes, rule
+from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.shapes import UNBOUNDED, PartialShape
+
+__all__: list[str] = []
+
+
+@rule("DFT", "IDFT", "IRDFT", "RDFT")
+def infer_fourier_transform(inputs: Inputs) -> Shapes:
+    """Return the data with the signal sizes along the axes, and with or without a dimension for complex numbers."""
+    data, axes, sizes = inputs.get_shape(0), inputs.get_integers(1), inputs.get_dimensions(2)
+    kind = inputs.operation.type
+    if data is None:
+        return [None]
+    rank = len(data) - (0 if kind == "RDFT" else 1)
+    result: list[Dimension] = list(data)
+    if kind != "RDFT" and isinstance(data[-1], int) and data[-1] != 2:
+        raise ShapeError(f"data has the shape {data}, expected 2 numbers in the last dimension")
+    if axes is None:
+        result[:rank] = [UNBOUNDED] * rank
+    else:
+        normalized = normalize_axes(axes, rank)
+        for i, axis in enumerate(normalized):
+            if sizes is not None:
+                if i < len(sizes) and not _is_minus_one(inputs, i):
+                    result[axis] = sizes[i]
+            elif inputs.has(2):
+                result[axis] = UNBOUNDED
+        if kind == "RDFT":
+            size = result[normalized[-1]]
+            result[normalized[-1]] = UNBOUNDED if size == -1 else shift(divide_down(size, 2), 1)
+        elif kind == "IRDFT":
+            last = normalized[-1]
+            if not inputs.has(2) or (sizes is not None and _is_minus_one(inputs, len(normalized) - 1)):
+                result[last] = multiply(shift(data[last], -1), 2)
+    if kind == "RDFT":
+        result.append(make_dimension(2, 2))
+    elif kind == "IRDFT":
+        result.pop()
+    return [PartialShape(result)]
+
+
+def _is_minus_one(inputs: Inputs, position: int) -> bool:
+    intervals = inputs.get_intervals(2)
+    return intervals is not None and intervals[position] == (-1, -1)
+
+
+@rule("STFT")
+def infer_short_time_transform(inputs: Inputs) -> Shapes:
+    """Return [batch..., bins, frames, 2], or with frames before bins."""
+    signal, frame = inputs.get_shape(0), inputs.get_dimensions(2)
+    step = inputs.get_integer(3)
+    if signal is None:
+        return [None]
+    bins: Dimension = UNBOUNDED
+    frames: Dimension = UNBOUNDED
+    if frame is not None:
+        bins = shift(divide_down(frame[0], 2), 1)
+        if isinstance(frame[0], int) and step is not None and step > 0:
+            if isinstance(signal[-1], int) and frame[0] > signal[-1]:
+                raise ShapeError(f"frame_size is {frame[0]}, signal has the shape {signal}")
+            frames = shift(divide_down(shift(signal[-1], -int(frame[0])), step), 1)
+    order = (frames, bins) if inputs["transpose_frames"] else (bins, frames)
+    return [PartialShape([*signal[:-1], *order, 2])]
+
+
+@rule("ISTFT")
+def infer_inverse_short_time_transform(inputs: Inputs) -> Shapes:
+    """Return [batch..., length]."""
+    data, frame, step = inputs.get_shape(0), inputs.get_dimensions(2), inputs.get_dimensions(3)
+    if data is None:
+        return [None]
+    length: Dimension = UNBOUNDED
+    if inputs.has(4):
+        lengths = inputs.get_dimensions(4)
+        length = UNBOUNDED if lengths is None else lengths[0]
+    elif frame is not None and step is not None:
+        total = multiply(shift(data[-2], -1), step[0])
+        length = total if inputs["center"] else add(total, frame[0])
+        if inputs["center"] and isinstance(frame[0], int) and frame[0] % 2:
+            length = shift(length, 1)
+    return [PartialShape([*data[:-3], length])]
+
+
+@rule("EmbeddingBagOffsets", "EmbeddingBagOffsetsSum", "EmbeddingBagPacked", "EmbeddingBagPackedSum")
+def infer_embedding_bag(inputs: Inputs) -> Shapes:
+    """Return [bags, size...]."""
+    table = inputs.get_shape(0)
+    position = 1 if "Packed" in inputs.operation.type else 2
+    count = get_dimension(inputs.get_shape(position), 0) or UNBOUNDED
+    return [None if table is None else PartialShape([count, *table[1:]])]
+
+
+@rule("EmbeddingSegmentsSum")
+def infer_embedding_segments(inputs: Inputs) -> Shapes:
+    """Return [segments, size...]."""
+    table, count = inputs.get_shape(0), inputs.get_dimensions(3)
+    if table is None:
+        return [None]
+    return [PartialShape([UNBOUNDED if count is None else count[0], *table[1:]])]
+
+
+@rule("SparseFillEmptyRows")
+def infer_filled_rows(inputs: Inputs) -> Shapes:
+    """Return [elements, 2], [elements] and [rows], with a number of elements that depends on the values."""
+    is_new = inputs.operation.since >= 16
+    dense = inputs.get_dimensions(1 if is_new else 2)
+    rows = UNBOUNDED if dense is None else dense[0]
+    return [PartialShape([UNBOUNDED, 2]), PartialShape([UNBOUNDED]), PartialShape([rows])][: inputs.output_count]
+
+
+@rule("ReadValue")
+def infer_variable(inputs: Inputs) -> Shapes:
+    """Return the declared shape of a variable if it is dynamic, or that of its initial value."""
+    declared, initial = inputs.attributes.get("variable_shape"), inputs.get_shape(0)
+    if declared is not None and (not inputs.has(0) or not declared.is_static):
+        return [declared]
+    return [initial]
+
+
+@rule("Assign")
+def infer_assignment(inputs: Inputs) -> Shapes:
+    """Return the shape of the new value."""
+    return [inputs.get_shape(0)]
+
+
+@rule("StringTensorPack")
+def infer_packed_strings(inputs: Inputs) -> Shapes:
+    """Return the shape of the positions."""
+    return [inputs.get_shape(0)]
+
+
+@rule("StringTensorUnpack")
+def infer_unpacked_strings(inputs: Inputs) -> Shapes:
+    """Return the shape of the strings twice, and [bytes]."""
+    shape = inputs.get_shape(0)
+    return [shape, shape, PartialShape([UNBOUNDED])]
+
+
+@rule("ConvertPromoteTypes")
+def infer_promotion(inputs: Inputs) -> Shapes:
+    """Return the shapes of both inputs."""
+    return [inputs.get_shape(0), inputs.get_shape(1)]
+
+
+@rule("Col2Im")
+def infer_column_images(inputs: Inputs) -> Shapes:
+    """Return [N, C, rows, columns], N only if the data have it."""
+    data, size, kernel = inputs.get_shape(0), inputs.get_dimensions(1), inputs.get_dimensions(2)
+    if data is None:
+        return [None]
+    channels: Dimension = UNBOUNDED
+    elements = UNBOUNDED if kernel is None else count_elements(kernel)
+    if isinstance(elements, int) and elements > 0:
+        divided = divide_exactly(data[-2], int(elements))
+        if divided is None or (isinstance(data[-2], int) and data[-2] % elements):
+            raise ShapeError(
+                f"data has the shape {data}, expected a multiple of {elements} in dimension {len(data) - 2}"
+            )
+        channels = divided
+    sizes = [UNBOUNDED, UNBOUNDED] if size is None else size
+    batch = data[:1] if len(data) == 3 else ()
+    return [PartialShape([*batch, channels, *sizes])]

@@ -1,0 +1,301 @@
+"""Shapes of matrix products, attention and recurrent networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from irrun.runtime.shape_rules.axes import check_axis, check_equal, check_rank, check_size, get_dimension
+from irrun.runtime.shape_rules.dimensions import (
+    ONE,
+    Dimension,
+    broadcast,
+    broadcast_shapes,
+    make_dimension,
+    make_unknown,
+    merge,
+)
+from irrun.runtime.shape_rules.registration import Shapes, rule
+from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.shapes import UNBOUNDED, PartialShape
+
+__all__: list[str] = []
+
+
+@rule("MatMul")
+def infer_matmul(inputs: Inputs) -> Shapes:
+    """Return the shape of a product of matrices, whose other dimensions are broadcast."""
+    left, right = inputs.get_shape(0), inputs.get_shape(1)
+    if left is None or right is None:
+        return [None]
+    if not left or not right:
+        raise ShapeError(f"a has the shape {left} and b has the shape {right}, expected at least one dimension")
+    is_row, is_column = len(left) == 1, len(right) == 1
+    rows = (ONE, left[0]) if is_row else _swap(left) if inputs["transpose_a"] else left
+    columns = (right[0], ONE) if is_column else _swap(right) if inputs["transpose_b"] else right
+    if merge(rows[-1], columns[-2]) is None:
+        raise ShapeError(
+            f"a{_show_transposed(inputs, 'a')} has the shape {left} and b{_show_transposed(inputs, 'b')} has the shape "
+            f"{right}, expected {rows[-1]} rows in b, found {columns[-2]}"
+        )
+    try:
+        batch = broadcast_shapes(PartialShape(rows[:-2]), PartialShape(columns[:-2]))
+    except ValueError:
+        raise ShapeError(
+            f"a has the shape {left} and b has the shape {right}, whose batch dimensions cannot be broadcast"
+        ) from None
+    assert batch is not None
+    result = [*batch, *(() if is_row else rows[-2:-1]), *(() if is_column else columns[-1:])]
+    return [PartialShape(result)]
+
+
+def _swap(shape: Sequence[Dimension]) -> Sequence[Dimension]:
+    return (*shape[:-2], shape[-1], shape[-2])
+
+
+def _show_transposed(inputs: Inputs, name: str) -> str:
+    return " (transposed)" if inputs[f"transpose_{name}"] else ""
+
+
+@rule("FullyConnected", "FullyConnectedCompressed")
+def infer_fully_connected(inputs: Inputs) -> Shapes:
+    """Return the data with the number of rows of the weights as the last dimension."""
+    data, weights = inputs.get_shape(0), inputs.get_shape(1)
+    if data is None or weights is None or not data or len(weights) < 2:
+        return [None]
+    return [PartialShape([*data[:-1], weights[-2]])]
+
+
+@rule("Einsum")
+def infer_einsum(inputs: Inputs) -> Shapes:
+    """Return the sizes of the labels of the output."""
+    equation = "".join(inputs["equation"].split())
+    terms, arrow, output = equation.partition("->")
+    operands = terms.split(",")
+    sizes: dict[str, Dimension] = {}
+    ellipsis: PartialShape | None = PartialShape()
+    for position, term in enumerate(operands):
+        shape = inputs.get_shape(position)
+        if shape is None:
+            return [_make_unknown_result(equation)]
+        before, dots, after = term.partition("...")
+        count = len(shape) - len(before) - len(after)
+        if count < 0 or (count and not dots):
+            raise ShapeError(f"input {position} has the shape {shape}, the equation {equation} expects {term}")
+        if dots:
+            ellipsis = _merge_labels(ellipsis, PartialShape(shape[len(before) : len(before) + count]), equation)
+        labels = [
+            *zip(before, shape[: len(before)], strict=True),
+            *zip(after, shape[len(before) + count :], strict=True),
+        ]
+        for label, size in labels:
+            merged = broadcast(sizes[label], size) if label in sizes else size
+            if merged is None:
+                raise ShapeError(
+                    f"the label {label} of the equation {equation} has the sizes {sizes[label]} and {size}"
+                )
+            sizes[label] = merged
+    if not arrow:
+        joined = "".join(term.replace("...", "") for term in operands)
+        output = ("..." if "..." in terms else "") + "".join(sorted(c for c in sizes if joined.count(c) == 1))
+    before, dots, after = output.partition("...")
+    assert ellipsis is not None
+    return [PartialShape([*(sizes[c] for c in before), *(ellipsis if dots else ()), *(sizes[c] for c in after)])]
+
+
+def _make_unknown_result(equation: str) -> PartialShape | None:
+    """Return the shape of a result with unknown sizes."""
+    _, arrow, output = equation.partition("->")
+    return None if not arrow or "..." in output else make_unknown(len(output))
+
+
+def _merge_labels(first: PartialShape | None, second: PartialShape, equation: str) -> PartialShape | None:
+    try:
+        return broadcast_shapes(first, second)
+    except ValueError:
+        raise ShapeError(f"the dimensions of '...' in the equation {equation} are {first} and {second}") from None
+
+
+@rule("ScaledDotProductAttention")
+def infer_attention(inputs: Inputs) -> Shapes:
+    """Return [batch..., length of the query, size of the value]."""
+    query, key, value = (inputs.get_shape(i) for i in range(3))
+    if query is None:
+        return [None]
+    if key is None or value is None:
+        return [PartialShape([*query[:-1], UNBOUNDED if value is None else value[-1]])]
+    if len(query) < 2 or len(key) != len(query) or len(value) != len(query):
+        raise ShapeError(f"query {query}, key {key} and value {value} have different ranks, expected at least 2")
+    check_equal(query[-1], key[-1], f"query {query} and key {key} have different sizes {query[-1]} and {key[-1]}")
+    check_equal(key[-2], value[-2], f"key {key} and value {value} have different lengths {key[-2]} and {value[-2]}")
+    batch: PartialShape | None = PartialShape(query[:-2])
+    try:
+        for other in (key, value):
+            batch = broadcast_shapes(batch, PartialShape(other[:-2]))
+    except ValueError:
+        raise ShapeError(f"query {query}, key {key} and value {value} cannot be broadcast to each other") from None
+    assert batch is not None
+    return [PartialShape([*batch, query[-2], value[-1]])]
+
+
+@rule("RoPE")
+def infer_rotary_embedding(inputs: Inputs) -> Shapes:
+    """Return an unknown shape, as the attributes transpose the data in many ways."""
+    return [make_unknown(inputs.get_rank(0))]
+
+
+@rule("GLU", "SwiGLU")
+def infer_gated_unit(inputs: Inputs) -> Shapes:
+    """Return one part of the data along the axis."""
+    data = inputs.get_shape(0)
+    if data is None:
+        return [None]
+    axis = check_axis(inputs["axis"], len(data))
+    size = inputs["split_lengths"]
+    return [PartialShape([*data[:axis], make_dimension(size, size), *data[axis + 1 :]])]
+
+
+@rule("GroupedMatMul")
+def infer_grouped_product(inputs: Inputs) -> Shapes:
+    """Return one product per group, or the rows of all groups."""
+    left, right = inputs.get_shape(0), inputs.get_shape(1)
+    if left is None or right is None:
+        return [None]
+    if len(left) == 2 and len(right) == 3:
+        return [PartialShape([left[0], right[1]])]
+    if len(left) == 3 and len(right) == 3:
+        return [PartialShape([left[0], left[1], right[1]])]
+    groups = inputs.get_length(2)
+    return [PartialShape([groups, left[-1] if len(left) == 2 else left[-2], right[-1]])]
+
+
+#: The number of states of a cell by the type of the layer.
+_STATES = {"LSTMCell": 2, "LSTMSequence": 2}
+
+
+@rule("AUGRUCell", "GRUCell", "LSTMCell", "RNNCell")
+def infer_cell(inputs: Inputs) -> Shapes:
+    """Return [batch, hidden size] for each state."""
+    count = _STATES.get(inputs.operation.type, 1)
+    check_rank(inputs, 0, 2)
+    batch = _merge_batch(inputs, [0, *range(1, count + 1)])
+    size = _find_hidden_size(inputs, range(1, count + 1))
+    if inputs.has(count + 2):
+        _check_weights(inputs, count + 1, 0)
+    return [PartialShape([batch, size])] * count
+
+
+@rule("AUGRUSequence", "GRUSequence", "LSTMSequence", "RNNSequence")
+def infer_sequence(inputs: Inputs) -> Shapes:
+    """Return [batch, directions, length, hidden size], and [batch, directions, hidden size] for each state."""
+    count = _STATES.get(inputs.operation.type, 1)
+    check_rank(inputs, 0, 3)
+    batch = _merge_batch(inputs, [0, *range(1, count + 2)])
+    size = _find_hidden_size(inputs, range(1, count + 1))
+    number = 2 if inputs.attributes.get("direction") == "bidirectional" else 1
+    for position, axis in [*((i, 1) for i in range(1, count + 1)), *((i, 0) for i in range(count + 2, count + 5))]:
+        check_size(inputs, position, axis, number)
+    _check_weights(inputs, count + 2, 1)
+    directions = make_dimension(number, number)
+    data = inputs.get_shape(0)
+    length = UNBOUNDED if data is None else data[1]
+    state = PartialShape([batch, directions, size])
+    return [PartialShape([batch, directions, length, size]), *[state] * count]
+
+
+def _merge_batch(inputs: Inputs, positions: Sequence[int]) -> Dimension:
+    """Return the batch size, which all inputs share.
+
+    Raises:
+        ShapeError: Inputs have different batch sizes.
+    """
+    batch: Dimension = UNBOUNDED
+    first = 0
+    for position in positions:
+        shape = inputs.get_shape(position)
+        if not shape:
+            continue
+        merged = merge(batch, shape[0])
+        if merged is None:
+            raise ShapeError(
+                f"{inputs.get_name(position)} has the batch size {shape[0]}, {inputs.get_name(first)} has {batch}"
+            )
+        if batch != merged:
+            first = position
+        batch = merged
+    return batch
+
+
+def _find_hidden_size(inputs: Inputs, positions: Sequence[int]) -> Dimension:
+    """Return the size of the states.
+
+    Raises:
+        ShapeError: A state has another size than the attribute states.
+    """
+    result: Dimension = UNBOUNDED
+    hidden = inputs["hidden_size"]
+    for position in positions:
+        check_size(inputs, position, -1, hidden)
+        size = get_dimension(inputs.get_shape(position), -1)
+        result = result if size is None else merge(result, size) or result
+    first = positions[-1] + (1 if inputs.operation.type.endswith("Cell") else 2)
+    axis = 0 if inputs.operation.type.endswith("Cell") else 1
+    weights = [get_dimension(inputs.get_shape(i), axis) for i in (first, first + 1)]
+    if inputs.operation.type == "LSTMCell" or any(isinstance(size, int) for size in weights):
+        return make_dimension(hidden, hidden)
+    return result
+
+
+#: The number of gates of a recurrent network.
+_GATES = {"LSTM": 4, "GRUC": 3, "GRUS": 3, "AUGR": 3, "RNNC": 1, "RNNS": 1}
+
+
+def _check_weights(inputs: Inputs, position: int, axis: int) -> None:
+    """Check the sizes of the weights of the data and of the state, and those of the bias.
+
+    Args:
+        inputs: The inputs.
+        position: The position of the weights of the data, which the others follow.
+        axis: The axis of the gates.
+    """
+    hidden = inputs["hidden_size"]
+    gates = _GATES[inputs.operation.type[:4]] * hidden
+    for weights in (position, position + 1):
+        check_size(inputs, weights, axis, gates)
+    check_size(inputs, position + 1, -1, hidden)
+    found, expected = get_dimension(inputs.get_shape(position), -1), get_dimension(inputs.get_shape(0), -1)
+    if found is not None and expected is not None:
+        message = f"X has {expected} features, W {inputs.get_shape(position)} expects {found}"
+        check_equal(found, expected, message)
+    extra = hidden if inputs.attributes.get("linear_before_reset") else 0
+    check_size(inputs, position + 2, -1, gates + extra)
+
+
+@rule("CTCGreedyDecoder")
+def infer_ctc_decoder(inputs: Inputs) -> Shapes:
+    """Return [batch, time, 1, 1]."""
+    data, mask = inputs.get_shape(0), inputs.get_shape(1)
+    time = UNBOUNDED if data is None else data[0]
+    batch = UNBOUNDED if data is None else data[1]
+    if mask is not None:
+        for found, expected, name in ((mask[0], time, "length"), (mask[1], batch, "batch size")):
+            check_equal(found, expected, f"sequence_mask {mask} and data {data} have different {name}")
+        time, batch = merge(time, mask[0]) or time, merge(batch, mask[1]) or batch
+    return [PartialShape([batch, time, 1, 1])]
+
+
+@rule("CTCGreedyDecoderSeqLen")
+def infer_ctc_decoder_with_lengths(inputs: Inputs) -> Shapes:
+    """Return [batch, time] and [batch]."""
+    data = inputs.get_shape(0)
+    time, batch = (UNBOUNDED, UNBOUNDED) if data is None else (data[1], data[0])
+    lengths = inputs.get_shape(1)
+    if lengths:
+        check_equal(lengths[0], batch, f"sequence_length has {lengths[0]} elements, data {data} expects {batch}")
+        batch = merge(batch, lengths[0]) or batch
+    return [PartialShape([batch, time]), PartialShape([batch])]
+
+
+@rule("CTCLoss")
+def infer_ctc_loss(inputs: Inputs) -> Shapes:
+    """Return [batch]."""
+    return [PartialShape([_merge_batch(inputs, range(4))])]

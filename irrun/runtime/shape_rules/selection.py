@@ -1,0 +1,328 @@
+"""Shapes of operations that gather, scatter, repeat, sort and reduce elements."""
+
+from __future__ import annotations
+
+from irrun.runtime.shape_rules.axes import check_axis, check_equal, check_scalar, get_dimension, normalize_axes
+from irrun.runtime.shape_rules.dimensions import (
+    ONE,
+    Dimension,
+    broadcast,
+    broadcast_shapes,
+    count_elements,
+    get_bounds,
+    is_one,
+    make_dimension,
+    make_unknown,
+    may_equal,
+    merge,
+    merge_shapes,
+)
+from irrun.runtime.shape_rules.registration import Shapes, rule
+from irrun.runtime.shape_rules.values import Inputs, ShapeError
+from irrun.shapes import UNBOUNDED, PartialShape
+
+__all__: list[str] = []
+
+
+@rule(
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogicalAnd",
+    "ReduceLogicalOr",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+)
+def infer_reduction(inputs: Inputs) -> Shapes:
+    """Return the shape without the axes that the second input contains, or with 1 for them."""
+    data, axes = inputs.get_shape(0), inputs.get_integers(1)
+    if data is None:
+        return [None]
+    if axes is None:
+        if inputs["keep_dims"]:
+            return [make_unknown(len(data))]
+        return [None]
+    reduced = set(normalize_axes(axes, len(data)))
+    if inputs["keep_dims"]:
+        return [PartialShape(ONE if axis in reduced else size for axis, size in enumerate(data))]
+    return [PartialShape(size for axis, size in enumerate(data) if axis not in reduced)]
+
+
+@rule("Gather", "GatherCompressed")
+def infer_gather(inputs: Inputs) -> Shapes:
+    """Return the data with the indices in place of the axis."""
+    data, indices, axis = inputs.get_shape(0), inputs.get_shape(1), inputs.get_integer(2)
+    batch = inputs.attributes.get("batch_dims", 0)
+    if indices is not None and batch < 0:
+        batch += len(indices)
+    if data is not None and axis is not None:
+        axis = check_axis(axis, len(data))
+    if data is None or indices is None:
+        return [None]
+    if batch > len(indices) or batch < 0:
+        raise ShapeError(f"batch_dims is {inputs['batch_dims']}, indices have the shape {indices}")
+    if axis is None:
+        result = make_unknown(len(data) + len(indices) - 1 - batch)
+        assert result is not None
+        common = [merge(a, b) for a, b in zip(data[:batch], indices[:batch], strict=False)]
+        return [PartialShape([*(UNBOUNDED if n is None else n for n in common), *result[len(common) :]])]
+    if batch > axis:
+        raise ShapeError(f"batch_dims is {batch}, expected at most the axis {axis}")
+    common_sizes: list[Dimension] = []
+    for i in range(batch):
+        size = merge(data[i], indices[i])
+        if size is None:
+            raise ShapeError(f"dimension {i} of data {data} is {data[i]}, that of indices {indices} is {indices[i]}")
+        common_sizes.append(size)
+    return [PartialShape([*common_sizes, *data[batch:axis], *indices[batch:], *data[axis + 1 :]])]
+
+
+@rule("GatherElements")
+def infer_gather_elements(inputs: Inputs) -> Shapes:
+    """Return the shape of the indices, whose dimensions except for the axis are those of the data."""
+    data, indices = inputs.get_shape(0), inputs.get_shape(1)
+    if data is None or indices is None:
+        known = data if indices is None else indices
+        if known is None:
+            return [None]
+        axis = check_axis(inputs["axis"], len(known))
+        if indices is None:
+            return [PartialShape(UNBOUNDED if i == axis else size for i, size in enumerate(known))]
+        return [indices]
+    if len(data) != len(indices):
+        raise ShapeError(f"indices have the shape {indices}, expected the rank of data {data}")
+    axis = check_axis(inputs["axis"], len(data))
+    result: list[Dimension] = []
+    for i, (size, index) in enumerate(zip(data, indices, strict=True)):
+        merged = index if i == axis else merge(size, index)
+        if merged is None:
+            raise ShapeError(f"dimension {i} of indices {indices} is {index}, that of data {data} is {size}")
+        result.append(merged)
+    return [PartialShape(result)]
+
+
+@rule("GatherND")
+def infer_gather_nd(inputs: Inputs) -> Shapes:
+    """Return the indices, whose last dimension is replaced by slices of the data."""
+    data, indices, batch = inputs.get_shape(0), inputs.get_shape(1), inputs["batch_dims"]
+    if data is None or indices is None:
+        return [None]
+    if batch >= len(indices) or batch > len(data):
+        raise ShapeError(f"batch_dims is {batch}, expected less than the ranks of data {data} and indices {indices}")
+    common: list[Dimension] = []
+    for i in range(batch):
+        merged = merge(data[i], indices[i])
+        if merged is None:
+            raise ShapeError(f"dimension {i} of data {data} is {data[i]}, that of indices {indices} is {indices[i]}")
+        common.append(merged)
+    depth = indices[-1]
+    if not isinstance(depth, int):
+        return [None]
+    if batch + depth > len(data):
+        raise ShapeError(f"indices {indices} select along {depth} axes, data {data} has {len(data) - batch}")
+    if inputs.operation.since == 5 and batch > 1:
+        common = [count_elements(common)]
+    return [PartialShape([*common, *indices[batch:-1], *data[batch + depth :]])]
+
+
+@rule("ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate", "SliceScatter")
+def infer_scatter(inputs: Inputs) -> Shapes:
+    """Return the shape of the data."""
+    data = inputs.get_shape(0)
+    if inputs.operation.type == "ScatterElementsUpdate":
+        indices, updates, axis = inputs.get_shape(1), inputs.get_shape(2), inputs.get_integer(3)
+        if data is not None and axis is not None:
+            check_axis(axis, len(data))
+        try:
+            merge_shapes(indices, updates)
+        except ValueError:
+            raise ShapeError(f"updates have the shape {updates}, expected that of indices {indices}") from None
+        if data is not None and indices is not None and len(data) != len(indices):
+            raise ShapeError(f"indices have the shape {indices}, expected the rank of data {data}")
+    elif inputs.operation.type == "ScatterNDUpdate":
+        _check_updates(inputs, data)
+    elif inputs.operation.type == "ScatterUpdate":
+        check_scalar(inputs, 3)
+        axis = inputs.get_integer(3)
+        if data is not None and axis is not None:
+            check_axis(axis, len(data))
+    return [data]
+
+
+def _check_updates(inputs: Inputs, data: PartialShape | None) -> None:
+    """Check that updates have the shape of the slices that the indices select."""
+    indices, updates = inputs.get_shape(1), inputs.get_shape(2)
+    depth = get_dimension(indices, -1)
+    if data is None or indices is None or updates is None or not isinstance(depth, int) or not updates:
+        return
+    if depth > len(data):
+        raise ShapeError(f"indices {indices} select along {depth} axes, data {data} has {len(data)}")
+    expected = PartialShape([*indices[:-1], *data[depth:]])
+    if not expected and len(updates) == 1:
+        return  # a single update
+    try:
+        merge_shapes(updates, expected)
+    except ValueError:
+        raise ShapeError(f"updates have the shape {updates}, expected {expected}") from None
+
+
+@rule("Broadcast")
+def infer_broadcast(inputs: Inputs) -> Shapes:
+    """Return the shape that the second input contains."""
+    data, target = inputs.get_shape(0), inputs.get_sizes(1)
+    mode = "explicit" if inputs["mode"] == "none" else inputs["mode"]
+    if target is None:
+        rank = inputs.count(1)
+        if mode == "bidirectional":
+            return [broadcast_shapes(data, make_unknown(rank)) if rank is not None and data is not None else None]
+        return [make_unknown(rank)]
+    shape = PartialShape(target)
+    if mode == "bidirectional":
+        try:
+            return [broadcast_shapes(data, shape)]
+        except ValueError:
+            raise ShapeError(f"data of the shape {data} and the target shape {shape} cannot be broadcast") from None
+    if mode == "explicit":
+        _check_mapping(inputs, data, shape)
+    elif mode == "pdpd":
+        return [_broadcast_from(inputs, data, shape)]
+    elif data is not None:
+        if len(data) > len(shape):
+            raise ShapeError(f"data of the shape {data} cannot be broadcast to {shape}, which has fewer dimensions")
+        for size, wanted in zip(reversed(data), reversed(shape), strict=False):
+            if isinstance(size, int) and isinstance(wanted, int) and size not in (1, wanted):
+                raise ShapeError(f"data of the shape {data} cannot be broadcast to {shape}, found {size} for {wanted}")
+    return [shape]
+
+
+def _check_mapping(inputs: Inputs, data: PartialShape | None, target: PartialShape) -> None:
+    """Check the axes of the result that the dimensions of the data are mapped to."""
+    axes = inputs.get_integers(2)
+    if data is None or axes is None:
+        return
+    if len(axes) != len(data) and not (len(data) == 0 and len(axes) == 1):
+        raise ShapeError(f"axes_mapping has {len(axes)} elements, data of the shape {data} expects {len(data)}")
+    for size, axis in zip(data, axes, strict=False):
+        wanted = target[check_axis(axis, len(target), "axes_mapping")]
+        if not may_equal(size, ONE) and not may_equal(size, wanted):
+            raise ShapeError(f"data of the shape {data} cannot be broadcast to {target}, found {size} for {wanted}")
+
+
+def _broadcast_from(inputs: Inputs, data: PartialShape | None, target: PartialShape) -> PartialShape | None:
+    """Return the shape of data that is broadcast to consecutive dimensions of the target."""
+    if data is None:
+        return make_unknown(len(target))
+    axis = inputs["axis"]
+    start = len(target) - len(data) if axis == -1 else axis
+    result: list[Dimension] = list(target)
+    for position, size in enumerate(data, start):
+        if not 0 <= position < len(target):
+            if is_one(size):
+                continue
+            raise ShapeError(f"data of the shape {data} cannot be broadcast to {target} at axis {axis}")
+        merged = broadcast(size, target[position])
+        if merged is None:
+            raise ShapeError(f"data of the shape {data} cannot be broadcast to {target} at axis {axis}")
+        result[position] = merged
+    return PartialShape(result)
+
+
+@rule("TopK")
+def infer_top_k(inputs: Inputs) -> Shapes:
+    """Return the data with k elements along the axis, twice."""
+    check_scalar(inputs, 1)
+    data, k = inputs.get_shape(0), inputs.get_sizes(1)
+    if data is None:
+        return [None] * 2
+    axis = check_axis(inputs["axis"], len(data))
+    size = data[axis]
+    low, high = get_bounds(size)
+    if k is None or len(k) != 1:
+        count = make_dimension(0, high)
+    elif isinstance(k[0], int):
+        least = int(k[0])
+        if high is not None and least > high:
+            raise ShapeError(f"k is {least}, data {data} has {size} elements on axis {axis}")
+        count = k[0]
+    else:
+        least, bound = get_bounds(k[0])
+        count = make_dimension(min(least, low), high if bound is None else bound if high is None else min(bound, high))
+    return [PartialShape([*data[:axis], count, *data[axis + 1 :]])] * 2
+
+
+@rule("SegmentMax")
+def infer_segment_max(inputs: Inputs) -> Shapes:
+    """Return one slice for each segment."""
+    data = inputs.get_shape(0)
+    segments = inputs.get_integers(1)
+    count: Dimension = UNBOUNDED
+    number = inputs.get_sizes(2)
+    if number is not None and len(number) == 1:
+        count = number[0]
+    elif not inputs.has(2) and segments is not None:
+        count = make_dimension(*(2 * [segments[-1] + 1 if segments else 0]))
+    return [None if data is None else PartialShape([count, *data[1:]])]
+
+
+@rule("Bucketize")
+def infer_bucketize(inputs: Inputs) -> Shapes:
+    """Return the shape of the data."""
+    return [inputs.get_shape(0)]
+
+
+@rule("SearchSorted")
+def infer_search_sorted(inputs: Inputs) -> Shapes:
+    """Return the shape of the values."""
+    sequence, values = inputs.get_shape(0), inputs.get_shape(1)
+    if sequence is None or values is None or len(sequence) == 1:
+        return [values]
+    if len(sequence) != len(values):
+        raise ShapeError(
+            f"sorted_sequence has the shape {sequence}, values have the shape {values}, expected equal ranks"
+        )
+    result: list[Dimension] = []
+    for a, b in zip(sequence[:-1], values[:-1], strict=True):
+        merged = merge(a, b)
+        if merged is None:
+            raise ShapeError(f"sorted_sequence has the shape {sequence}, values have the shape {values}")
+        result.append(merged)
+    return [PartialShape([*result, values[-1]])]
+
+
+@rule("ReverseSequence")
+def infer_reverse_sequence(inputs: Inputs) -> Shapes:
+    """Return the shape of the data."""
+    data, lengths = inputs.get_shape(0), inputs.get_shape(1)
+    if data is None:
+        return [None]
+    axis = check_axis(inputs["batch_axis"], len(data), "batch_axis")
+    check_axis(inputs["seq_axis"], len(data), "seq_axis")
+    if not lengths:
+        return [data]
+    size = merge(data[axis], lengths[0])
+    if size is None:
+        raise ShapeError(f"seq_lengths has {lengths[0]} elements, data {data} expects {data[axis]}")
+    return [PartialShape([*data[:axis], size, *data[axis + 1 :]])]
+
+
+@rule("GatherTree")
+def infer_gather_tree(inputs: Inputs) -> Shapes:
+    """Return the shape of the step ids."""
+    result = inputs.get_shape(0)
+    for position in (1,):
+        try:
+            result = merge_shapes(result, inputs.get_shape(position))
+        except ValueError:
+            raise ShapeError(
+                f"{inputs.get_name(position)} has the shape {inputs.get_shape(position)}, expected {result}"
+            ) from None
+    lengths = inputs.get_shape(2)
+    if result is not None and len(result) == 3 and lengths is not None and len(lengths) == 1:
+        check_equal(
+            lengths[0], result[1], f"max_seq_len has {lengths[0]} elements, step_ids {result} expect {result[1]}"
+        )
+        merged = merge(lengths[0], result[1])
+        result = PartialShape([result[0], merged if merged is not None else result[1], result[2]])
+    return [result]
