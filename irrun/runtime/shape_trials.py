@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from irrun.ir.graph import Graph, Layer, OutputAddress
-from irrun.runtime.shape_inference import SAMPLES, _GraphInference, _Sample, _Value
+from irrun.runtime.shape_inference import GraphInference
+from irrun.runtime.shape_rules import Value
+from irrun.shapes import PartialShape
 
 __all__ = ["ShapeTrial", "try_shapes"]
 
@@ -19,7 +21,7 @@ class ShapeTrial:
 
     Attributes:
         shapes: The shapes of output ports by layer id and port id, without those that depend on values of tensors.
-        unknown: The number of output ports whose shape cannot be inferred, such as those after a layer that fails.
+        unknown: The number of output ports whose rank cannot be inferred, such as those after a layer that fails.
         failures: The layers that fail for all inputs of these shapes, and the messages.
     """
 
@@ -33,21 +35,12 @@ def try_shapes(graph: Graph, shapes: Mapping[int, Shape]) -> ShapeTrial:
 
     Args:
         graph: The graph.
-        shapes: The shapes of Parameters by the id of the layer. Dynamic dimensions of others are sampled.
+        shapes: The shapes of Parameters by the id of the layer.
     """
-    trials: list[ShapeTrial] = []
-    for number in range(SAMPLES - 1):
-        sample = _Sample(number)
-        inference = _GraphInference(graph, sample, {}, {i: _Value(shape, None, True) for i, shape in shapes.items()})
-        values = {key: value.shape for key, value in inference.infer().items() if value.shape is not None}
-        unknown = sum(len(layer.outputs) for layer in graph.layers) - len(values)
-        trials.append(ShapeTrial(values, unknown, inference.failures))
-        if not sample.is_used:
-            break
-    common = [{id(layer) for layer, _ in trial.failures} for trial in trials]
-    first = trials[0]
+    inference = GraphInference(graph, {i: Value(PartialShape(shape)) for i, shape in shapes.items()})
+    inferred = {key: value.shape for key, value in inference.values.items()}
     return ShapeTrial(
-        {key: shape for key, shape in first.shapes.items() if all(t.shapes.get(key) == shape for t in trials)},
-        first.unknown,
-        [(layer, text) for layer, text in first.failures if all(id(layer) in layers for layers in common)],
+        {key: shape.get_min_shape() for key, shape in inferred.items() if shape is not None and shape.is_static},
+        sum(shape is None for shape in inferred.values()),
+        [(failure.layer, failure.message) for failure in inference.failures],
     )

@@ -65,6 +65,7 @@ def keep_dimensions(relaxation: Relaxation, last: Layer) -> None:
         return
     if addend is not None and any(n != 1 for n in addend[:-1] or ()) | (addend[-1:] not in ((1,), (columns,))):
         return
+    relaxation.set_shape(first, data)
     kept = [*[0] * (len(data) - 1), pattern[1]]
     for reshape, shape in ((first, kept), (last, [0, *target[1:]])):
         editor.set_input(reshape, 1, editor.add_constant(shape, f"{reshape.name}/shape"))

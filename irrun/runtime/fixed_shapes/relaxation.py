@@ -33,6 +33,7 @@ class Relaxation:
     def __init__(self, editor: GraphEditor, inference: GraphInference) -> None:
         self.editor = editor
         self.inference = inference
+        self._shapes: dict[OutputAddress, PartialShape] = {}
 
     def is_used(self, layer: Layer) -> bool:
         """Return whether a layer has consumers, or needs none."""
@@ -42,11 +43,17 @@ class Relaxation:
         """Return the shape of a value for the original inputs; None if its rank is unknown."""
         if address is None:
             return None
+        if address in self._shapes:
+            return self._shapes[address]
         known = self.inference.values.get(address)
         if known is not None:
             return known.shape
         port = next((port for port in self.editor.get_layer(address[0]).outputs if port.id == address[1]), None)
         return None if port is None else port.shape
+
+    def set_shape(self, layer: Layer, shape: PartialShape) -> None:
+        """Set the shape that the first output of a layer has for the original inputs, after a change of the layer."""
+        self._shapes[layer.id, layer.outputs[0].id] = shape
 
     def get_input_shape(self, layer: Layer, position: int) -> PartialShape | None:
         """Return the shape of an input of a layer for the original inputs."""

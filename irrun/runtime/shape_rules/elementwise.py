@@ -19,6 +19,7 @@ __all__ = ["broadcast_operands", "keep_shape"]
     "FakeConvert",
     "GRN",
     "HardSigmoid",
+    "Identity",
     "LRN",
     "LeakyRelu",
     "MVN",
