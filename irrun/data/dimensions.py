@@ -41,6 +41,10 @@ OTHER_SIZES: dict[str, tuple[int, ...]] = {
 }
 #: Patches of vision transformers, by which the sizes of images follow from the number of positions.
 PATCHES = (16, 14, 32, 8, 4)
+#: Layers whose inputs are broadcast to each other.
+BINARY_TYPES = ("Add", "Multiply", "Subtract")
+#: Strides of layers that shorten sequences before positions are added.
+STRIDES = (2, 4)
 #: What a choice costs that is less likely than all usual sizes, by role.
 PENALTIES = {BATCH: 12, CHANNELS: 4}
 #: Most sizes that constants suggest for a role.
@@ -144,15 +148,16 @@ class _Trial:
         self.shapes = shapes
         self.failure = ""
         self.inferred: Mapping[OutputAddress, Shape] = {}
-        #: The number of shapes that are unknown, and that of outputs whose first axis is not the batch.
-        self.doubts = (0, 0)
+        #: The number of shapes that are unknown, of outputs whose first axis is not the batch, and of sizes that
+        #: constants enlarge.
+        self.doubts = (0, 0, 0)
         if model is None:
             return
         from irrun.runtime.shape_trials import try_shapes
 
         trial = try_shapes(model.graph, {inputs[i].layer.id: shape for i, shape in shapes.items()})
         self.inferred = trial.shapes
-        self.doubts = trial.unknown, self._count_other_batches(model, inputs)
+        self.doubts = trial.unknown, self._count_other_batches(model, inputs), self._count_enlarged(model)
         if trial.failures:
             layer, message = trial.failures[0]
             self.failure = f"{layer.describe()} fails: {message}"
@@ -170,6 +175,28 @@ class _Trial:
             declared, shape = output.partial_shape, self.inferred.get(sources.get(output.layer.id, (-1, -1)))
             is_open = declared is None or (len(declared) > 1 and isinstance(declared[0], DynamicDimension))
             count += batch is not None and is_open and shape is not None and len(shape) > 1 and shape[0] != batch
+        return count
+
+    def _count_enlarged(self, model: Model) -> int:
+        """Return the number of dynamic dimensions that are 1 and that a constant enlarges.
+
+        A sequence of one element suits the positions of any number of elements.
+        """
+        layers = {layer.id: layer for layer in model.graph.layers}
+        sources: dict[int, list[OutputAddress]] = {}
+        for edge in model.graph.edges:
+            if layers[edge.to_layer].type in BINARY_TYPES:
+                sources.setdefault(edge.to_layer, []).append((edge.from_layer, edge.from_port))
+        count = 0
+        for pair in sources.values():
+            constants = [layers[i].constant for i, _ in pair]
+            for (layer_id, port_id), constant in zip(pair, reversed(constants), strict=True):
+                shape = self.inferred.get((layer_id, port_id))
+                port = next((port for port in layers[layer_id].outputs if port.id == port_id), None)
+                if constant is None or shape is None or port is None or not port.shape:
+                    continue
+                axes = zip(reversed(shape), reversed(port.shape), reversed(constant.shape), strict=False)
+                count += sum(size == 1 and isinstance(d, DynamicDimension) and other > 1 for size, d, other in axes)
         return count
 
     def to_dimensions(self) -> Dimensions:
@@ -226,7 +253,8 @@ def _derive_sizes(role: str, suggestions: Sequence[int]) -> list[int]:
         roots = [math.isqrt(n - extra) for n in suggestions for extra in (0, 1) if _is_square(n - extra)]
         return [root * patch for root in dict.fromkeys(roots) if root > 3 for patch in PATCHES]
     if role == SEQUENCE:
-        return [size for n in suggestions for size in (n, n - 1, n + 1) if size > 1]
+        near = [size for n in suggestions for size in (n, n - 1, n + 1) if size > 1]
+        return [*near, *(n * stride for n in suggestions for stride in STRIDES)]
     return list(suggestions) if role in (BATCH, CHANNELS) else []
 
 

@@ -111,10 +111,18 @@ def test_sizes_of_constants_determine_lengths(build):
     assert get_shapes(model) == {"x": (1, 45)}
 
 
+def test_strides_before_positions_count(build):
+    def compute(frames):
+        weights = constant(8, 20, 3)
+        shortened = ops.convolution(frames, weights, [2], [1], [1], [1])
+        return ops.add(ops.transpose(shortened, integers(0, 2, 1)), constant(1, 150, 8))
+
+    assert get_shapes(build(compute, frames=("f32", [-1, 20, -1]))) == {"frames": (1, 20, 300)}
+
+
 def test_a_constant_may_determine_the_batch(build):
     model = build(lambda x: ops.add(x, constant(4, 5)), x=("f32", [-1, 5]))
-    # 1 broadcasts, so only a layer that does not broadcast determines the batch
-    assert get_shapes(model) == {"x": (1, 5)}
+    assert get_shapes(model) == {"x": (4, 5)}
     model = build(lambda x: ops.concat([x, constant(4, 2)], 1), x=("f32", [-1, 5]))
     assert get_shapes(model) == {"x": (4, 5)}
 
