@@ -51,6 +51,7 @@ class _RunCommand(ExampleCommand):
         "irrun run model.xml --input x.npy",
         "irrun run model.xml --input ids='[[1,2,3]]' --input mask=m.npy -o out.npz",
         "irrun run detector.xml --input street.jpg --json",
+        "irrun run model.xml --input random --shape 1,3,640,640",
         "irrun run model.xml --input x.npy --show conv1 --show 'loop[3]/*'",
         "irrun run model.xml --input x.npy --trace 'encoder.layer.3*'",
     ],
