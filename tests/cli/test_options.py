@@ -26,7 +26,6 @@ RUNNING = {
     "profile": ("--runs", "1"),
     "bench": ("--runs", "1"),
     "check": (),
-    "bench": ("--runs", "1"),
 }
 #: Commands whose values are computed by the plain kernels.
 PLAIN = ("trace", "compare", "reduce", "debug", "report", "check", "replay")
