@@ -5,10 +5,12 @@ The public names are listed in `__all__`; each is imported when it is first used
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # as type checkers interpret it; the module typing takes longer to import than this one
 
 if TYPE_CHECKING:
+    from irrun import distributed as distributed
     from irrun import inspection as inspection
+    from irrun import openvino as openvino
     from irrun import ops as ops
     from irrun.data.load import load_inputs as load_inputs
     from irrun.data.save import save_outputs as save_outputs
@@ -72,12 +74,14 @@ _PUBLIC = {
     "UnsupportedError": "irrun.errors",
     "VariableState": "irrun.runtime.request",
     "compile_model": "irrun.runtime.request",
+    "distributed": "",
     "extract": "irrun.ir.extract",
     "inspection": "",
     "install_as_openvino": "irrun.openvino.install",
     "load_inputs": "irrun.data.load",
     "map_batches": "irrun.distributed",
     "op": "irrun.ops._support.registry",
+    "openvino": "",
     "ops": "",
     "profile": "irrun.inspection.profile",
     "read_model": "irrun.ir.reader",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from irrun.startup import end_startup  # first, since all other imports take longer
+
+# isort: split
 import contextlib
 import importlib
 import io
@@ -219,6 +222,7 @@ def main(args: list[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")  # names may not be encodable in the terminal's encoding
     if "_IRRUN_COMPLETE" in os.environ:  # a shell asks for completions
         importlib.import_module("irrun.cli.completion")
+    end_startup()
     with _record_interrupts() as interrupts:
         code = _run_group(args, interrupts)
     if code:
