@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
@@ -146,7 +147,8 @@ class CompiledModel:
     """A model that can be run.
 
     A compiled model never changes, so threads can share it if each of them creates its own infer request. Calling the
-    model runs a request that all calls share, so only one thread at a time may call it.
+    model runs a request that all calls share, so only one thread at a time may call it; a second one gets an
+    `ExecutionError`.
 
     Attributes:
         model: The model that it was compiled from.
@@ -223,6 +225,7 @@ class CompiledModel:
         keep_freed_blocks()
         self._shape_cache: ShapeCache | None = None
         self._request: InferRequest | None = None
+        self._request_lock = threading.Lock()
         #: Whether the next run is the first one that reads weights from the file; compiled kernels have copies.
         self._prefetches_weights = jit is not True
 
@@ -318,10 +321,11 @@ class CompiledModel:
 
         Raises:
             InputError: The inputs do not match the model, or the run would exceed its memory.
-            ExecutionError: A kernel failed, or the run exceeded its time limit.
+            ExecutionError: A kernel failed, the run exceeded its time limit, or the shared request is running.
         """
-        if self._request is None:
-            self._request = self.create_infer_request()
+        with self._request_lock:
+            if self._request is None:
+                self._request = self.create_infer_request()
         return self._request.infer(inputs, observers=observers, timeout=timeout)
 
     def reset_state(self) -> None:
@@ -389,8 +393,10 @@ class VariableState:
         declaration: Declaration,
         initial: Array | None = None,
         computed_types: Mapping[np.dtype[Any], np.dtype[Any]] | None = None,
+        lock: _RunLock | None = None,
     ) -> None:
         self.name = name
+        self._lock = lock or _RunLock()
         self._values = values
         self._declaration = declaration
         self._initial = initial
@@ -410,6 +416,7 @@ class VariableState:
 
         Raises:
             InputError: On assignment, if the new value does not have the declared type and shape.
+            ExecutionError: On assignment, if the request is running.
         """
         value = self._values.get(self.name, self._initial)
         if value is None:
@@ -424,17 +431,43 @@ class VariableState:
         is_typed = isinstance(value, (np.ndarray, np.generic))
         array = np.array(value) if is_typed or element_type is None else np.array(value, element_type.dtype)
         self._declaration.check(self.name, array)
-        self._values[self.name] = array.astype(self._computed_types.get(array.dtype, array.dtype), copy=False)
+        with self._lock:
+            self._values[self.name] = array.astype(self._computed_types.get(array.dtype, array.dtype), copy=False)
 
     def reset(self) -> None:
-        """Restore the initial value."""
-        self._values.pop(self.name, None)
+        """Restore the initial value.
+
+        Raises:
+            ExecutionError: The request is running.
+        """
+        with self._lock:
+            self._values.pop(self.name, None)
+
+
+class _RunLock:
+    """A lock that a request holds while it runs.
+
+    A second caller does not wait for it: the state that it would get is not its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise ExecutionError(
+                "the infer request is running; a thread needs a request of its own: "
+                "compiled_model.create_infer_request()"
+            )
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
 
 
 class InferRequest:
     """The state of one user of a compiled model, which includes its own variables.
 
-    Only one thread at a time may use a request.
+    Only one thread at a time may use a request: while it runs, others that call it get an `ExecutionError`.
 
     Attributes:
         mismatches: Differences between declared and actual types and shapes in the last run, if `check` is true.
@@ -445,6 +478,7 @@ class InferRequest:
         self._state = RequestState(compiled.memory, instrument)
         self._executors: dict[int, Executor] = {}  # by the identity of their programs
         self._shape_key: ShapeKey = ()
+        self._lock = _RunLock()
         self.mismatches: list[Mismatch] = []
 
     @property
@@ -471,9 +505,14 @@ class InferRequest:
         Raises:
             InputError: A name is unknown, an input is missing, a type or shape does not match, or the run would
                 exceed its memory.
-            ExecutionError: A kernel failed. The variables keep the values from before the run.
+            ExecutionError: A kernel failed, after which the variables keep the values from before the run; or the
+                request is running already.
             TimeLimitError: The run took longer than `timeout`. It is an `ExecutionError`.
         """
+        with self._lock:
+            return self._infer(inputs, observers, timeout)
+
+    def _infer(self, inputs: Inputs, observers: Sequence[Observer], timeout: float | None) -> Outputs:
         timeout = None if timeout is None else check_number("timeout", timeout, 0)
         state = self._state
         state.timeout = timeout
@@ -520,11 +559,18 @@ class InferRequest:
                 variables.setdefault(instruction.attributes["variable_id"], (Declaration(None, None), None))
         values = self._state.variables.values
         computed_types = self._compiled.computed_types
-        return [VariableState(name, values, *variable, computed_types) for name, variable in variables.items()]
+        return [
+            VariableState(name, values, *variable, computed_types, self._lock) for name, variable in variables.items()
+        ]
 
     def reset_state(self) -> None:
-        """Restore the initial value of every variable, and restart random generators."""
-        self._state.reset()
+        """Restore the initial value of every variable, and restart random generators.
+
+        Raises:
+            ExecutionError: The request is running.
+        """
+        with self._lock:
+            self._state.reset()
 
     def _run(self, arguments: Sequence[Array | None]) -> list[Array]:
         """Run the program for the current observers and the shapes of the inputs."""
