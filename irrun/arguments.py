@@ -12,6 +12,8 @@ from irrun.errors import InputError
 __all__ = [
     "check_choice",
     "check_flag",
+    "check_function",
+    "check_functions",
     "check_instance",
     "check_integer",
     "check_list",
@@ -90,9 +92,9 @@ def check_integer(name: str, value: Any, minimum: int | None = None) -> int:
     return number
 
 
-def check_number(name: str, value: Any, minimum: float | None = None) -> float:
+def check_number(name: str, value: Any, minimum: float | None = None, expected: str = "") -> float:
     """Return an argument that must be a number other than NaN, as a float."""
-    expected = "a number" if minimum is None else f"a number of at least {minimum:g}"
+    expected = expected or ("a number" if minimum is None else f"a number of at least {minimum:g}")
     try:
         if isinstance(value, (bool, str, bytes)) or getattr(value, "shape", ()) != ():
             raise TypeError
@@ -133,6 +135,22 @@ def check_path(name: str, value: Any, expected: str = "a path") -> str:
     if "\0" in path:
         raise InputError(f"{name} contains a null character, expected {expected}")
     return str(path)
+
+
+def check_function(name: str, value: Any) -> Any:
+    """Return an argument that must be a function or None."""
+    if value is not None and not callable(value):
+        raise fail(name, value, "a function or None")
+    return value
+
+
+def check_functions(name: str, value: Any) -> list[Any]:
+    """Return an argument that must be a list of functions."""
+    functions = check_list(name, value, "a list of functions")
+    for function in functions:
+        if not callable(function):
+            raise fail(f"an element of {name}", function, "a function")
+    return functions
 
 
 def check_list(name: str, value: Any, expected: str) -> list[Any]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from irrun.arguments import check_integer, describe_value
+
 __all__ = ["ELEMENT_TYPES", "ElementType"]
 
 
@@ -77,6 +79,7 @@ class ElementType:
 
     def get_byte_size(self, count: int) -> int:
         """Return the number of bytes of `count` elements in a `.bin` file; undefined for strings."""
+        count = check_integer("count", count, 0)
         if self.name in ("u3", "u6"):  # stored in groups of three bytes
             group_size = 24 // self.bits
             return 3 * -(-count // group_size)
@@ -104,15 +107,14 @@ class ElementType:
         """
         try:
             return _BY_NAME[text]
-        except KeyError:
+        except (KeyError, TypeError):  # TypeError: the argument cannot be hashed
             pass
-        try:
-            return _BY_NAME[text.strip().lower()]
-        except KeyError:
-            raise ValueError(f"unknown element type {text!r}") from None
+        found = _BY_NAME.get(text.strip().lower()) if isinstance(text, str) else None
+        if found is None:
+            raise ValueError(f"unknown element type {describe_value(text)}")
+        return found
 
     @staticmethod
-    @lru_cache(maxsize=256)
     def of(dtype: Any) -> ElementType:
         """Return the element type of arrays of a NumPy type.
 
@@ -123,25 +125,36 @@ class ElementType:
         Raises:
             ValueError: No element type corresponds to `dtype`.
         """
-        dtype = _parse_dtype(dtype)
-        native = dtype.newbyteorder("=") if dtype.fields is None else dtype
-        element_type = _BY_DTYPE.get(native)
-        if element_type is None and native.isbuiltin == 2:  # a type that NumPy does not define
-            element_type = _get_extension_types().get(native)
-        if element_type is not None:
-            return element_type
-        if dtype.kind in "USTO":
-            return ELEMENT_TYPES["string"]
-        raise ValueError(f"no element type corresponds to the NumPy type {dtype}")
+        try:
+            return _find_by_dtype(dtype)
+        except TypeError:  # the argument cannot be hashed
+            raise ValueError(f"no element type corresponds to {describe_value(dtype)}") from None
+
+
+@lru_cache(maxsize=256)
+def _find_by_dtype(dtype: Any) -> ElementType:
+    dtype = _parse_dtype(dtype)
+    native = dtype.newbyteorder("=") if dtype.fields is None else dtype
+    element_type = _BY_DTYPE.get(native)
+    if element_type is None and native.isbuiltin == 2:  # a type that NumPy does not define
+        element_type = _get_extension_types().get(native)
+    if element_type is not None:
+        return element_type
+    if dtype.kind in "USTO":
+        return ELEMENT_TYPES["string"]
+    raise ValueError(f"no element type corresponds to the NumPy type {dtype}")
 
 
 def _parse_dtype(dtype: Any) -> np.dtype[Any]:
     result: np.dtype[Any]
     try:
         result = np.dtype(dtype)
-    except TypeError:  # NumPy knows the names of extension types once they have been imported
+    except (TypeError, ValueError):  # NumPy knows the names of extension types once they have been imported
         _get_extension_types()
-        result = np.dtype(dtype)
+        try:
+            result = np.dtype(dtype)
+        except (TypeError, ValueError):
+            raise ValueError(f"no element type corresponds to {describe_value(dtype)}") from None
     return result
 
 

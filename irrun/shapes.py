@@ -8,6 +8,7 @@ from functools import lru_cache
 from operator import index
 from typing import Any, SupportsIndex
 
+from irrun.arguments import describe_value
 from irrun.errors import InputError
 
 __all__ = [
@@ -147,7 +148,13 @@ class PartialShape(tuple[StaticDimension | DynamicDimension, ...]):
 
     def __new__(cls, dimensions: Iterable[SupportsIndex | DynamicDimension | str] = ()) -> PartialShape:
         """Convert `dimensions`; see the class."""
-        return tuple.__new__(cls, map(_to_dimension, dimensions))  # type: ignore[arg-type]
+        try:
+            return tuple.__new__(cls, map(_to_dimension, dimensions))  # type: ignore[arg-type]
+        except TypeError:
+            found = describe_value(dimensions)
+            raise TypeError(
+                f"the shape is {found}, expected integers, texts such as '1..8' or DynamicDimension"
+            ) from None
 
     @property
     def is_static(self) -> bool:
@@ -173,12 +180,15 @@ class PartialShape(tuple[StaticDimension | DynamicDimension, ...]):
         Args:
             shape: A static shape.
         """
-        if len(shape) != len(self):
-            return False
-        return all(
-            d == n if isinstance(d, int) else d.minimum <= n and (d.maximum is None or n <= d.maximum)
-            for d, n in zip(self, shape, strict=True)
-        )
+        try:
+            if len(shape) != len(self):
+                return False
+            return all(
+                d == n if isinstance(d, int) else d.minimum <= n and (d.maximum is None or n <= d.maximum)
+                for d, n in zip(self, shape, strict=True)
+            )
+        except TypeError:
+            raise TypeError(f"the shape is {describe_value(shape)}, expected a list of integers") from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, (tuple, list)) and tuple.__eq__(self, tuple(other))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from irrun.arguments import check_instance, check_integer, check_list, check_number, check_paths, check_text
 from irrun.data.files import READERS, check_member, parse_json, read_file, read_npz_by_name
 from irrun.data.generated import GeneratedInput, parse_generated
 from irrun.data.image import IMAGE_SUFFIXES, ImageOptions, load_image
@@ -81,8 +82,12 @@ def load_inputs(
         InputError: A name is unknown, a value cannot be read, an input is missing or passed twice, no dimensions were
             found for an input that is generated, or there are image options but no images.
     """
-    loader = _Loader(model, _merge_options(options or LoadOptions(), seed, layout, channels, mean, scale))
-    return loader.name_arrays(loader.load([specs] if isinstance(specs, str) else specs))
+    texts = check_paths("specs", specs, "a text such as 'x=x.npy' or a list of texts")
+    if options is None:
+        options = LoadOptions()
+    check_instance("options", options, LoadOptions, "LoadOptions or None")
+    loader = _Loader(model, _merge_options(options, seed, layout, channels, mean, scale))
+    return loader.name_arrays(loader.load(texts))
 
 
 def load_input_sets(
@@ -144,10 +149,13 @@ class _Loader:
 
     def __init__(self, model: Model | CompiledModel | Sequence[TensorSpec], options: LoadOptions) -> None:
         self.model: Model | None = None
-        if isinstance(model, Sequence):
+        inner = getattr(model, "model", model)  # that of a CompiledModel
+        if isinstance(model, (list, tuple)):
             self.tensors = list(model)
+            for tensor in self.tensors:
+                check_instance("an element of model", tensor, TensorSpec, "an input of a model, as in model.inputs")
         else:
-            self.model = model if isinstance(model, Model) else model.model
+            self.model = check_instance("model", inner, Model, "a Model, a CompiledModel or the inputs of one")
             self.tensors = self.model.inputs
         self.options = options
         self.arrays: dict[int, Array] = {}
@@ -345,7 +353,11 @@ def _merge_options(
     scale: float | Sequence[float] | None,
 ) -> LoadOptions:
     """Return options with those replaced that are not None."""
-    if channels is not None and channels.upper() not in ("BGR", "RGB"):
+    if seed is not None:
+        seed = check_integer("seed", seed, 0)
+    if layout is not None:
+        check_text("layout", layout, "a text such as 'NCHW'")
+    if channels is not None and check_text("channels", channels, "'BGR' or 'RGB'").upper() not in ("BGR", "RGB"):
         raise InputError(f"expected the channels BGR or RGB, found {channels!r}")
     image = options.image
     image = ImageOptions(
@@ -358,7 +370,10 @@ def _merge_options(
 
 
 def _to_numbers(name: str, value: float | Sequence[float]) -> tuple[float, ...]:
-    numbers = tuple(float(number) for number in np.atleast_1d(value))
+    expected = "a number, or a list of numbers"
+    values = np.ravel(value) if isinstance(value, np.ndarray) else value
+    items = check_list(name, values, expected) if isinstance(values, Iterable) else [values]
+    numbers = tuple(check_number(name, number, expected=expected) for number in items)
     if not all(map(math.isfinite, numbers)) or (name == "scale" and 0 in numbers):
         raise InputError(f"{name}: expected finite numbers{' other than 0' * (name == 'scale')}, found {value}")
     return numbers

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from irrun.arguments import check_instance, check_path, check_text
 from irrun.atomic_files import atomic_write
 from irrun.data.storable import to_storable
 from irrun.errors import InputError
@@ -42,6 +43,11 @@ def save_outputs(outputs: Mapping[str, Array], target: str | os.PathLike[str]) -
         InputError: The target is neither of these, cannot be written, or is a .json file and an output has too many
             elements.
     """
+    target = check_path("target", target, "an .npz, .npy or .json file or a folder")
+    check_instance("outputs", outputs, Mapping, "a mapping from names to arrays")
+    for name, value in outputs.items():
+        check_text("a name in outputs", name)
+        check_instance(f"outputs[{name!r}]", value, (np.ndarray, np.generic), "an array")
     check_target(target)
     path = Path(target)
     arrays = {name: to_storable(value) for name, value in outputs.items()}

@@ -59,8 +59,8 @@ def _map_batches(path: str, data: Any, options: MapOptions) -> Any:
     is_bag = hasattr(data, "to_delayed") and not hasattr(data, "chunks")
     shape = None if is_bag else _get_shape(data)
     options = resolve_kernels(resolve_imports(options), shape[0] if shape else None)
-    weights = [Path(options.weights)] if options.weights else [Path(path).with_suffix(".bin")]
     declared = _find_output(path, options)
+    weights = [Path(options.weights)] if options.weights else [Path(path).with_suffix(".bin")]
     files = [Path(path), *(file for file in weights if file.is_file()), *map(Path, options.imports)]
     dtype = np.dtype(np.float32) if declared.element_type is None else declared.element_type.dtype
     dtype = convert_type(np.empty(0, dtype)).dtype
@@ -71,7 +71,7 @@ def _map_batches(path: str, data: Any, options: MapOptions) -> Any:
         return da.concatenate(
             [da.from_delayed(b, (np.nan, *run.shape), dtype) for b in blocks], allow_unknown_chunksizes=True
         )
-    batch = options.batch
+    batch = min(options.batch, max(shape[0], 1)) if shape else options.batch
     array = data if isinstance(data, da.Array) else da.from_array(data, chunks=(batch, *data.shape[1:]))
     array = array.rechunk((batch, *array.shape[1:]))
     run = replace(run, shape=_infer_shape(run, array, declared))

@@ -148,12 +148,12 @@ def find_source(text: str) -> Source:
         InputError: There are none.
     """
     path = Path(text)
-    if path.is_dir() and path.suffix != ".zarr":
+    if os.path.isdir(text) and path.suffix != ".zarr":
         files = _sort(entry for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES)
         if not files:
             raise InputError(f"{text} contains no images, .npy or .npz files")
         return Source(files)
-    if path.suffix in (".npy", ".zarr") and path.exists():
+    if path.suffix in (".npy", ".zarr") and os.path.exists(text):
         shape = open_array(os.path.abspath(text)).shape
         if not shape:
             raise InputError(f"{text} is a scalar, expected an array whose first axis counts samples")

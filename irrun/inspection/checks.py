@@ -12,7 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from irrun.errors import InputError
+from irrun.arguments import check_choice, check_functions, check_list
 from irrun.inspection.connections import ConnectionTable
 from irrun.inspection.keys import KeyTable
 from irrun.inspection.metrics import widen
@@ -148,8 +148,9 @@ def check(
         InputError: The inputs do not match the model, or `target_type` is unknown.
         ExecutionError: A kernel failed, or a run exceeded its time limit.
     """
-    if target_type is not None and target_type not in TARGET_TYPES:
-        raise InputError(f"expected one of the types {', '.join(TARGET_TYPES)}, found {target_type!r}")
+    check_choice("target_type", target_type, (None, *TARGET_TYPES))
+    observers = check_functions("observers", observers)
+    input_sets = check_list("input_sets", input_sets, "a list with the inputs of each run")
     if isinstance(model, CompiledModel):
         compiled = model
     else:

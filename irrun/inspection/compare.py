@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from irrun._lazy import get_provider
+from irrun.arguments import check_functions, check_number, check_path, check_text
 from irrun.inspection.comparison import Comparison, LayerComparison, OutputComparison
 from irrun.inspection.connections import ConnectionTable
 from irrun.inspection.keys import KeyTable
@@ -104,6 +105,9 @@ def compare(
         IrrunError: The model or the reference failed.
     """
     settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    observers = check_functions("observers", observers)
+    if factor is not None:
+        factor = check_number("factor", factor, 0)
     source = model if isinstance(model, Model) else read_model(model)
     compiled = settings.compile(source, optimize=False)
     arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
@@ -157,8 +161,10 @@ def open_reference(
     if isinstance(reference, Model):
         return ModelReference(str(reference.path or reference.name), model, reference, arguments, settings)
     if isinstance(reference, Mapping):
+        for name in reference:
+            check_text("a name in against", name)
         return make_mapping_reference(model, reference)
-    text = os.fspath(reference)
+    text = check_path("against", reference, "a Model, arrays by name, 'f64', 'openvino' or a path")
     if text == "f64":
         return make_f64_reference(model, arguments, settings)
     if text == "openvino" or text.startswith("openvino:"):

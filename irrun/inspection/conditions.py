@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.arguments import check_text
 from irrun.errors import InputError
 from irrun.inspection.metrics import Metrics, describe_values
 
@@ -158,6 +159,7 @@ def parse_condition(text: str) -> Condition:
     Raises:
         InputError: The text is not a condition.
     """
+    check_text("the condition", text, "a text such as 'nan' or 'abs>1e4'")
     if len(text) > MAX_LENGTH:
         raise InputError(f"expected a condition of at most {MAX_LENGTH} characters, found {len(text)}")
     terms = tuple(_parse_term(part.strip()) for part in re.split(r"\s+or\s+|,|\|\|", text.lower()))

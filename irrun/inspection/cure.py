@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.arguments import check_integer, check_list, check_path
 from irrun.errors import InputError
 from irrun.inspection.connections import Connections
 from irrun.inspection.keys import KeyTable
@@ -111,7 +112,9 @@ def find_cure(
     Raises:
         InputError: Neither of the models is quantized, or `other` is not a model.
     """
-    models = [_read(model), _read(other)]
+    count = check_integer("count", count, 0)
+    input_sets = check_list("input_sets", input_sets, "a list with the inputs of each run")
+    models = [_read("model", model), _read("other", other)]
     counts = [sum(_get_card(layer).quantizes for _, layer in m.graph.walk()) for m in models]
     if counts[0] == counts[1]:
         raise InputError(f"expected a quantized model and one that is not, found {counts[0]} FakeQuantize in both")
@@ -143,12 +146,13 @@ def find_cure(
     return Cure(initial, steps, single)
 
 
-def _read(model: Model | str | os.PathLike[str]) -> Model:
+def _read(name: str, model: Model | str | os.PathLike[str]) -> Model:
     if isinstance(model, Model):
         return model
-    if not os.fspath(model).lower().endswith(".xml"):
-        raise InputError(f"a cure requires two models, found {os.fspath(model)!r}")
-    return read_model(model)
+    path = check_path(name, model, "a Model or the path of an .xml file")
+    if not path.lower().endswith(".xml"):
+        raise InputError(f"a cure requires two models, found {path!r}")
+    return read_model(path)
 
 
 class _Search:

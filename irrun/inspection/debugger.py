@@ -13,7 +13,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from irrun.errors import escape_unprintable
+from irrun.arguments import check_instance, describe_value
+from irrun.errors import InputError, escape_unprintable
 from irrun.inspection.conditions import Condition, parse_condition
 from irrun.inspection.keys import KeyTable, Selection
 from irrun.ir.graph import Layer
@@ -67,6 +68,12 @@ class Breakpoint:
         stdin: IO[str] | None = None,
         stdout: IO[str] | None = None,
     ) -> None:
+        check_instance("model", model, (CompiledModel, Model), "a CompiledModel or a Model")
+        if condition is not None:
+            check_instance("condition", condition, (str, Condition), "a text such as 'nan', a Condition or None")
+        for name, stream, method in (("stdin", stdin, "readline"), ("stdout", stdout, "write")):
+            if stream is not None and not hasattr(stream, method):
+                raise InputError(f"{name} is {describe_value(stream)}, expected a text stream or None")
         self._compiled = model if isinstance(model, CompiledModel) else None
         self._model = model.model if isinstance(model, CompiledModel) else model
         self._table = KeyTable(self._model)

@@ -11,6 +11,7 @@ import difflib
 import re
 from collections.abc import Iterable, Iterator
 
+from irrun.arguments import check_instance, check_text, check_texts
 from irrun.errors import InputError
 from irrun.ir.graph import Graph, Layer
 from irrun.ir.model import Model
@@ -29,6 +30,7 @@ class KeyTable:
     """
 
     def __init__(self, model: Model | Graph) -> None:
+        check_instance("model", model, (Model, Graph), "a Model or a Graph")
         self.graph = model.graph if isinstance(model, Model) else model
         self._local_keys: dict[int, str] = {}
         self._layers: dict[str, Layer] = {}
@@ -79,7 +81,7 @@ class KeyTable:
         Raises:
             InputError: No layer has this key. The message lists similar keys.
         """
-        path = _ITERATION.sub("[0]/", key)
+        path = _ITERATION.sub("[0]/", check_text("the key of a layer", key))
         for candidate in (key, path, path.rpartition(".")[0]):
             layer = self._layers.get(candidate)
             if layer is not None:
@@ -161,9 +163,9 @@ class Selection:
     """
 
     def __init__(self, layers: Iterable[str] = (), types: Iterable[str] = (), modules: Iterable[str] = ()) -> None:
-        self.layers = _to_tuple(layers)
-        self.types = _to_tuple(types)
-        self.modules = _to_tuple(modules)
+        self.layers = tuple(check_texts("layers", layers))
+        self.types = tuple(check_texts("types", types))
+        self.modules = tuple(check_texts("modules", modules))
         self._globs = [compile_glob(pattern) for pattern in self.layers]
         self._types = [compile_glob(pattern.lower()) for pattern in self.types]
 
@@ -251,10 +253,6 @@ def find_constant_layers(graph: Graph) -> set[int]:
             if is_foldable and inputs and constant.issuperset(inputs):
                 constant.add(layer.id)
     return constant
-
-
-def _to_tuple(texts: Iterable[str]) -> tuple[str, ...]:
-    return (texts,) if isinstance(texts, str) else tuple(texts)
 
 
 def _is_in_module(key: str, module: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections.abc import Sequence
@@ -10,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from irrun.arguments import check_integer, check_number, describe_value
 from irrun.element_types import ElementType
+from irrun.errors import InputError
 
 __all__ = ["Metrics", "are_identical", "describe_values", "measure", "measure_top_k", "widen"]
 
@@ -79,6 +82,11 @@ def measure(actual: Array, reference: Array, tolerance: Array | float = 0.0) -> 
         reference: An array of any element type.
         tolerance: Absolute differences above it count for `over_tolerance`; a number or an array.
     """
+    actual, reference = _to_array("actual", actual), _to_array("reference", reference)
+    if not isinstance(tolerance, np.ndarray):
+        tolerance = check_number("tolerance", tolerance, 0, "a number of at least 0, or an array")
+    elif tolerance.dtype.kind not in "iuf":
+        raise InputError(f"tolerance is {describe_value(tolerance)}, expected an array of numbers")
     if actual.shape != reference.shape:
         return INCOMPARABLE
     if not actual.size:
@@ -101,6 +109,8 @@ def measure_top_k(actual: Array, reference: Array, k: int = 5) -> float:
     Returns:
         A number from 0 to 1; 1 for empty arrays, 0 for different shapes.
     """
+    actual, reference = _to_array("actual", actual), _to_array("reference", reference)
+    k = check_integer("k", k, 1)
     if actual.shape != reference.shape:
         return 0.0
     if not actual.size:
@@ -112,6 +122,24 @@ def measure_top_k(actual: Array, reference: Array, k: int = 5) -> float:
     tops = [np.argsort(-np.where(np.isnan(r), -np.inf, r), axis=1, kind="stable")[:, :k] for r in rows]
     common = (tops[0][:, :, None] == tops[1][:, None, :]).any(axis=2)
     return float(common.mean())
+
+
+def _to_array(name: str, value: Any) -> Array:
+    """Return an argument as an array of an element type.
+
+    Raises:
+        InputError: It is neither an array nor a number.
+    """
+    array = value if isinstance(value, (np.ndarray, np.generic)) else None
+    if array is None and isinstance(value, (bool, int, float, list, tuple)):
+        with contextlib.suppress(ValueError, OverflowError):  # rows of different lengths
+            array = np.asarray(value)
+    try:
+        if array is not None and ElementType.of(array.dtype):
+            return np.asarray(array)
+    except ValueError:
+        pass
+    raise InputError(f"{name} is {describe_value(value)}, expected an array of an element type")
 
 
 def widen(value: Array) -> Array:

@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from irrun._lazy import get_provider
+from irrun.arguments import check_choice, check_function, check_integer, check_path
 from irrun.atomic_files import atomic_write
 from irrun.errors import InputError
 from irrun.inspection.instruments import (
@@ -109,12 +110,13 @@ class Profile:
             depth: The length of the module paths; by default the longest that results in at most `MAX_MODULES` groups.
 
         Raises:
-            InputError: `by` is not a grouping.
+            InputError: `by` is not a grouping, or `depth` is not a length.
         """
+        check_choice("by", by, ("layer", "type", "module"))
+        if depth is not None:
+            depth = check_integer("depth", depth, 0)
         if by == "layer":
             return list(self.layers)
-        if by not in ("type", "module"):
-            raise InputError(f"expected one of layer, type, module, found {by!r}")
         if depth is None:
             depth = choose_depth((layer.module for layer in self.layers), MAX_MODULES)
         groups: dict[Any, list[LayerProfile]] = {}
@@ -188,7 +190,7 @@ class Profile:
         Args:
             path: The file.
         """
-        is_csv = os.fspath(path).lower().endswith(".csv")
+        is_csv = check_path("path", path).lower().endswith(".csv")
         text = self.to_csv() if is_csv else json.dumps(self.to_dict(), indent=1) + "\n"
         _write(path, text)
 
@@ -244,14 +246,12 @@ def profile(
         timeout: Seconds that each run may take.
 
     Raises:
-        InputError: The inputs do not match the model, or OpenVINO is not installed.
+        InputError: The inputs do not match the model, OpenVINO is not installed, or an argument is invalid.
         ExecutionError: A kernel failed, or a run exceeded its time limit.
-        InputError: `runs` is not positive, or `against` is neither None nor "openvino".
     """
-    if runs < 1:
-        raise InputError(f"expected at least one run, found {runs}")
-    if against not in (None, "openvino"):
-        raise InputError(f"expected openvino to compare with, found {against!r}")
+    runs = check_integer("runs", runs, 1)
+    check_choice("against", against, (None, "openvino"))
+    check_function("progress", progress)
     if against is not None:
         from irrun.inspection.openvino_profile import check_is_installed
 
@@ -337,5 +337,9 @@ def _protect(cell: object) -> object:
 
 
 def _write(path: str | os.PathLike[str], text: str) -> None:
-    with atomic_write(Path(path)) as stream:
-        stream.write(text.encode("utf-8", "surrogatepass"))
+    target = Path(check_path("path", path))
+    try:
+        with atomic_write(target) as stream:
+            stream.write(text.encode("utf-8", "surrogatepass"))
+    except OSError as error:
+        raise InputError(f"cannot write {target}: {error.strerror or error}") from None

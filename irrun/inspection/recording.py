@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import irrun
+from irrun.arguments import check_functions, check_integer, check_path, check_text
 from irrun.atomic_files import atomic_write
 from irrun.element_types import ElementType
 from irrun.errors import InputError, IrrunError
@@ -59,7 +60,7 @@ class Recorder:
         self.values: list[TracedValue] = []
         self._store = store
         self._selection = selection or Selection()
-        self._remaining = max_bytes
+        self._remaining = None if max_bytes is None else check_integer("max_bytes", max_bytes, 0)
         self._with_inputs = with_inputs
         self._keys: set[str] = set()
         self._sources: dict[int, list[Source | None]] = {}
@@ -190,6 +191,11 @@ def record(
     if not isinstance(compiled, CompiledModel):
         settings = RunSettings(precision, threads, memory, weights_memory)
         compiled = settings.compile(compiled if isinstance(compiled, Model) else read_model(compiled), optimize=False)
+    observers = check_functions("observers", observers)
+    if path is not None:
+        path = check_path("path", path, "the path of a file or None")
+    if recorded_precision is not None:
+        check_text("recorded_precision", recorded_precision)
     table = KeyTable(compiled.model)
     selection = Selection(layers, types, modules)
     selection.check(table)

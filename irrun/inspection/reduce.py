@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.arguments import check_function, check_instance, check_integer, check_path, check_texts
 from irrun.errors import InputError, IrrunError, TimeLimitError
 from irrun.inspection.conditions import Condition, parse_condition
 from irrun.inspection.keys import KeyTable
@@ -160,6 +161,13 @@ def reduce(
         IrrunError: The run of the model or of the reference raised an error, and `fails` is not "error".
     """
     settings = RunSettings(precision, threads, memory, weights_memory, timeout=timeout)
+    if fails is not None:
+        check_instance("fails", fails, (str, Condition), "a text such as 'nan', a Condition or None")
+    if test is not None:
+        check_texts("test", test, "a command as a text, or a list of texts")
+    if max_trials is not None:
+        max_trials = check_integer("max_trials", max_trials, 0)
+    check_function("progress", progress)
     source = model if isinstance(model, Model) else read_model(model)
     specs = source.inputs
     arguments = collect_inputs(inputs, specs, index_names(specs))
@@ -195,7 +203,7 @@ def _read_other(against: Model | str | os.PathLike[str] | None) -> Model | None:
     """Return the other model, or None if the reference is not one."""
     if against is None or isinstance(against, Model):
         return against
-    text = os.fspath(against)
+    text = check_path("against", against, "a Model, 'f64', 'openvino', the path of an .xml file or None")
     if text in ("f64", "openvino") or text.startswith("openvino:"):
         return None
     if not text.lower().endswith(".xml"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -245,12 +246,12 @@ def load_arrays(path: Path, model: Model) -> ArrayReference:
         InputError: The file cannot be read.
     """
     suffix = path.suffix.lower()
-    if path.is_dir():
+    if os.path.isdir(path):  # False for names that are too long
         files = {file.stem: file for file in sorted(path.glob("*.npy")) if file.is_file()}
         if not files:
             raise InputError(f"{path} does not contain .npy files")
         return ArrayReference(str(path), model, list(files), lambda name: _load_npy(files[name]))
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise InputError(f"{path} is not a file or folder")
     if suffix == ".trace":
         trace = Trace.open(path)

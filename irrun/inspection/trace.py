@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from irrun._lazy import get_provider
+from irrun.arguments import check_choice, check_integer, check_path, check_text
 from irrun.atomic_files import atomic_write
 from irrun.errors import InputError
 from irrun.inspection.model_hash import hash_model
@@ -97,7 +98,7 @@ class Trace(Mapping[str, Array]):
         Raises:
             InputError: The file cannot be read or is not a valid trace.
         """
-        trace: Trace = get_provider("open_trace")(Path(path))
+        trace: Trace = get_provider("open_trace")(Path(check_path("path", path, "the path of a trace")))
         return trace
 
     @property
@@ -136,11 +137,11 @@ class Trace(Mapping[str, Array]):
 
     def has_data(self, key: str) -> bool:
         """Return whether the trace contains the elements of a value."""
-        value = self.entries.get(key)
+        value = self.entries.get(check_text("key", key, "the key of a value"))
         return value is not None and value.member is not None
 
     def __getitem__(self, key: str) -> Array:
-        value = self.entries.get(key)
+        value = self.entries.get(key) if isinstance(key, str) else None
         if value is None:
             raise KeyError(f"the trace does not contain {key!r}")
         if value.member is None:
@@ -154,7 +155,7 @@ class Trace(Mapping[str, Array]):
         return len(self.entries)
 
     def __contains__(self, key: object) -> bool:
-        return key in self.entries
+        return isinstance(key, str) and key in self.entries
 
     def __repr__(self) -> str:
         return f"<Trace: {len(self)} values{f' in {self.path}' if self.path else ''}>"
@@ -181,6 +182,8 @@ class Trace(Mapping[str, Array]):
             if not Path(path).is_file():
                 raise InputError("the trace does not name an existing file of the model; pass the model")
             model = path
+        height = check_integer("height", height, 1)
+        check_choice("channels", channels, ("BGR", "RGB"))
         source = model if isinstance(model, Model) else read_model(model)
         if hash_model(source) != self.model_hash:
             raise InputError("the model differs from the one that was run")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from irrun.arguments import check_instance, check_texts
 from irrun.errors import ModelError
 from irrun.ir.graph import Edge, Graph, Layer, OutputAddress, OutputNames, Port
 from irrun.ir.model import Model
@@ -27,7 +28,8 @@ def extract(model: Model, inputs: str | Sequence[str] = (), outputs: str | Seque
     Raises:
         ModelError: A value does not exist, or the outputs do not depend on an input.
     """
-    inputs, outputs = ([names] if isinstance(names, str) else names for names in (inputs, outputs))
+    check_instance("model", model, Model, "a Model; read_model reads one")
+    inputs, outputs = check_texts("inputs", inputs), check_texts("outputs", outputs)
     graph = model.graph
     layers = {layer.id: layer for layer in graph.layers}
     output_names = OutputNames(graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from irrun._lazy import get_provider
+from irrun.arguments import check_texts, describe_value
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.ir.graph import Graph, Layer, OutputNames, Port
@@ -193,7 +195,7 @@ class Model:
             ModelError: A value does not exist.
         """
         output_names = OutputNames(self.graph)
-        addresses = [(name, output_names.find(name)) for name in ([names] if isinstance(names, str) else names)]
+        addresses = [(name, output_names.find(name)) for name in check_texts("names", names)]
         result_ids = {layer.id for layer in self.graph.find_layers("Result")}
         results = {
             (e.from_layer, e.from_port): e.to_layer for e in reversed(self.graph.edges) if e.to_layer in result_ids
@@ -264,10 +266,17 @@ def _remove_duplicates(*names: str) -> tuple[str, ...]:
 
 
 def _get_tensor(tensors: list[TensorSpec], key: int | str, kind: str) -> TensorSpec:
-    position = key if isinstance(key, int) else index_names(tensors).get(key)
-    if position is not None and 0 <= position < len(tensors):
+    position = index_names(tensors).get(key, -1) if isinstance(key, str) else _to_index(key)
+    if 0 <= position < len(tensors):
         return tensors[position]
-    raise ModelError(f"unknown {kind} {key!r}; the model has {_describe_tensors(tensors)}")
+    raise ModelError(f"unknown {kind} {describe_value(key)}; the model has {_describe_tensors(tensors)}")
+
+
+def _to_index(key: Any) -> int:
+    try:
+        return operator.index(key)
+    except TypeError:
+        return -1
 
 
 def _describe_tensors(tensors: Sequence[TensorSpec]) -> str:

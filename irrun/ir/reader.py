@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from irrun.activity import announce
+from irrun.arguments import check_flag, check_path
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
 from irrun.garbage import pause_collection
@@ -81,6 +82,9 @@ def read_findings(
     Raises:
         ModelError: A file cannot be read, or the .xml is not a model.
     """
+    if not isinstance(model, bytes):
+        model = check_path("model", model, "a Model, the path of an .xml file, or its content as bytes")
+    check = check_flag("check", check)
     with pause_collection(), announce("reading", "" if isinstance(model, bytes) else os.path.basename(model)):
         return _read_findings(model, weights, check, contradictions)
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
+from irrun.arguments import check_path, describe_value
 from irrun.errors import ModelError
 from irrun.ir.file_kinds import HEAD_SIZE, explain_weights
 
@@ -84,13 +85,13 @@ class Weights:
             path = model_path.with_suffix(".bin")
             return _map_file(path) if path.exists() else Weights(missing=path)
         if isinstance(source, (str, os.PathLike)):
-            return _map_file(Path(source))
+            return _map_file(Path(check_path("weights", source)))
         if isinstance(source, (bytes, bytearray, memoryview)):
             return Weights(source)
-        if not hasattr(source, "reshape"):
-            raise TypeError(f"expected weights as a path, bytes or an array, found {type(source).__name__}")
         import numpy as np
 
+        if not isinstance(source, np.ndarray) or source.dtype.hasobject:
+            raise TypeError(f"weights is {describe_value(source)}, expected a path, bytes or an array")
         return Weights(np.ascontiguousarray(source).reshape(-1).view(np.uint8))
 
     def view(self, offset: int, size: int) -> memoryview:

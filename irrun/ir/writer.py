@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from irrun.activity import announce
+from irrun.arguments import check_instance, check_path
 from irrun.atomic_files import atomic_write
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
@@ -45,10 +46,13 @@ def save_model(
     """
     from lxml import etree
 
-    xml_path = Path(path)
+    check_instance("model", model, Model, "a Model; read_model reads one")
+    xml_path = Path(check_path("path", path, "the path of an .xml file"))
     if xml_path.suffix.lower() != ".xml":
         raise ModelError(f"expected a path that ends in .xml, found {xml_path}")
-    bin_path = Path(weights_path) if weights_path is not None else xml_path.with_suffix(".bin")
+    bin_path = (
+        Path(check_path("weights_path", weights_path)) if weights_path is not None else xml_path.with_suffix(".bin")
+    )
     try:
         with (
             announce("writing", xml_path.name),

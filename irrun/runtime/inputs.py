@@ -152,7 +152,7 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
         return _convert_strings(value, spec)
     is_array = isinstance(value, (np.ndarray, np.generic))
     try:
-        array = np.asarray(value)
+        array = _to_array(value)
         if expected is None:
             expected = ElementType.of(array.dtype)
         if array.dtype == expected.dtype and expected.kind != "string":
@@ -192,6 +192,18 @@ def _convert_type(value: Any, spec: TensorSpec) -> Array:
             "convert it first"
         )
     return converted
+
+
+def _to_array(value: Any) -> Array:
+    """Return a value as an array.
+
+    Raises:
+        ValueError: It cannot be converted.
+    """
+    try:
+        return np.asarray(value)
+    except Exception as error:  # objects convert themselves
+        raise ValueError from error
 
 
 def _convert_bytes(array: Array, dtype: np.dtype[Any]) -> Array:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from irrun.arguments import check_choice, check_flag, check_number
+
 if TYPE_CHECKING:
     from irrun.ir.model import Model
     from irrun.runtime.compilation import Jit
@@ -36,6 +38,16 @@ class RunSettings:
     jit: Jit = None
     timeout: float | None = None
 
+    def __post_init__(self) -> None:
+        """Check what the options that are not checked when a model is compiled contain.
+
+        Raises:
+            InputError: A value is invalid.
+        """
+        check_choice("jit", self.jit, (None, True, False, "auto"))
+        if self.timeout is not None:
+            check_number("timeout", self.timeout, 0, "a number of seconds")
+
     def compile(self, model: Model, *, optimize: bool = True, **others: Any) -> CompiledModel:
         """Compile a model.
 
@@ -54,7 +66,7 @@ class RunSettings:
             "threads": self.threads,
             "memory": self.memory,
             "weights_memory": self.weights_memory,
-            "jit": self.jit if optimize else False,
+            "jit": self.jit if check_flag("optimize", optimize) else False,
         }
         return CompiledModel(model, optimize=optimize, **(arguments | others))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from irrun.activity import announce, start_activity, stop_activity
-from irrun.arguments import check_number
+from irrun.arguments import check_choice, check_flag, check_functions, check_instance, check_number, describe_value
 from irrun.element_types import ElementType
 from irrun.errors import ExecutionError, InputError, IrrunError
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES
@@ -23,7 +23,7 @@ from irrun.ir.reader import read_model
 from irrun.ir.weights import WeightsSource
 from irrun.limits import format_size, get_available_memory, parse_size, run_within
 from irrun.ops._support.context import Declaration
-from irrun.ops._support.operation import Operation
+from irrun.ops._support.operation import Operation, check_operation_list
 from irrun.runtime import passes
 from irrun.runtime.compilation import JIT_PACKED_BYTES, BackgroundCompilation, Jit, is_installed, resolve_jit
 from irrun.runtime.executor import Executor, Fallback, Instrument, Observer, RequestState
@@ -113,13 +113,13 @@ def compile_model(
         device_name, weights = weights, None
     if isinstance(weights, Mapping):
         weights, config = None, weights
-    if config:
+    if config is not None and check_instance("config", config, Mapping, "None"):
         raise InputError(
             f"properties of devices are not supported, found {', '.join(map(str, config))}; "
             "the options of irrun are the keyword arguments of compile_model"
         )
-    if device_name not in DEVICES:
-        raise InputError(f"device {device_name!r} is not supported, expected one of {', '.join(DEVICES)}")
+    if not isinstance(device_name, str) or device_name not in DEVICES:
+        raise InputError(f"device {describe_value(device_name)} is not supported, expected one of {', '.join(DEVICES)}")
     if not isinstance(model, Model):
         model = read_model(model, weights)
     elif weights is not None:
@@ -140,7 +140,7 @@ def compile_model(
 def _is_device(text: str) -> bool:
     """Return whether a text in the place of the weights is the name of a device."""
     is_word = bool(text) and text.replace(".", "").replace(":", "").isalnum()
-    return bool(_DEVICE_NAME.fullmatch(text)) or (is_word and not Path(text).suffix and not Path(text).exists())
+    return bool(_DEVICE_NAME.fullmatch(text)) or (is_word and not Path(text).suffix and not os.path.exists(text))
 
 
 class CompiledModel:
@@ -178,9 +178,10 @@ class CompiledModel:
         precision: str = "f32",
         keeps_output_types: bool = True,
     ) -> None:
-        if precision not in PRECISIONS:
-            raise InputError(f"unknown precision {precision!r}, expected one of {', '.join(PRECISIONS)}")
-        self.precision = precision
+        check_instance("model", model, Model, "a Model; compile_model accepts the path of an .xml file, too")
+        check, optimize = check_flag("check", check), check_flag("optimize", optimize)
+        operations = check_operation_list(operations)
+        self.precision = check_choice("precision", precision, tuple(PRECISIONS))
         self.memory = None if memory is None else _resolve_size("memory", memory)
         if weights_memory is not None:
             weights_memory = _resolve_size("weights_memory", weights_memory, accepts_zero=True)
@@ -429,7 +430,11 @@ class VariableState:
     def state(self, value: ArrayLike) -> None:
         element_type = self._declaration.type
         is_typed = isinstance(value, (np.ndarray, np.generic))
-        array = np.array(value) if is_typed or element_type is None else np.array(value, element_type.dtype)
+        try:
+            array = np.array(value) if is_typed or element_type is None else np.array(value, element_type.dtype)
+        except Exception:  # objects convert themselves
+            found = describe_value(value)
+            raise InputError(f"the value of variable {self.name!r} is {found}, expected an array") from None
         self._declaration.check(self.name, array)
         with self._lock:
             self._values[self.name] = array.astype(self._computed_types.get(array.dtype, array.dtype), copy=False)
@@ -474,6 +479,9 @@ class InferRequest:
     """
 
     def __init__(self, compiled: CompiledModel, instrument: Instrument | None = None) -> None:
+        check_instance("compiled", compiled, CompiledModel, "a CompiledModel")
+        if instrument is not None and not hasattr(instrument, "wrap"):
+            raise InputError(f"instrument is {describe_value(instrument)}, expected an Instrument or None")
         self._compiled = compiled
         self._state = RequestState(compiled.memory, instrument)
         self._executors: dict[int, Executor] = {}  # by the identity of their programs
@@ -513,7 +521,10 @@ class InferRequest:
             return self._infer(inputs, observers, timeout)
 
     def _infer(self, inputs: Inputs, observers: Sequence[Observer], timeout: float | None) -> Outputs:
-        timeout = None if timeout is None else check_number("timeout", timeout, 0)
+        if timeout is not None:
+            timeout = check_number("timeout", timeout, 0, "a number of seconds")
+        if type(observers) is not tuple or observers:
+            observers = check_functions("observers", observers)
         state = self._state
         state.timeout = timeout
         start = perf_counter()

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from irrun.activity import announce
+from irrun.arguments import check_path
 from irrun.errors import IrrunError, ModelError
 from irrun.ir.graph import Graph, Layer, Port
 from irrun.ir.model import Model
@@ -18,7 +19,7 @@ from irrun.ir.structure import Finding, check_body_is_mapped, compare_shapes, co
 from irrun.ir.weights import WeightsSource
 from irrun.ops._support import registry
 from irrun.ops._support.context import BodyRunner
-from irrun.ops._support.operation import Operation
+from irrun.ops._support.operation import Operation, check_operation_list
 from irrun.runtime.shape_inference import GraphInference
 from irrun.runtime.shape_rules import Value
 from irrun.runtime.shape_rules.dimensions import may_equal
@@ -43,6 +44,8 @@ def validate(
     Raises:
         ModelError: The file cannot be read, or is not well-formed XML.
     """
+    path = check_path("path", path, "the path of an .xml file")
+    operations = check_operation_list(operations)
     findings = find_schema_violations(Path(path))
     lines = {finding.line for finding in findings if finding.line}
     try:

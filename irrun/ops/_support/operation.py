@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
 
 import numpy as np
 
+from irrun.arguments import check_choice, check_integer, check_list, check_text, describe_value
 from irrun.element_types import ElementType
 from irrun.errors import ModelError
-from irrun.ops._support.card import Card
+from irrun.ops._support.card import Card, Folding, Kind
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
 from irrun.ops._support.flops import Call
 from irrun.shapes import PartialShape, parse_shape
@@ -45,6 +46,23 @@ ATTRIBUTE_ALIASES = {"right": "right_mode", "sort_result": "sort_result_type"}
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
+
+
+def check_operation_list(operations: Any) -> list[Operation]:
+    """Return the custom operations that an argument lists.
+
+    Raises:
+        TypeError: An element is not an operation.
+        InputError: The argument is not a list.
+    """
+    if isinstance(operations, Operation):
+        raise TypeError(f"operations is the operation {operations}, expected a list of operations")
+    found = check_list("operations", operations, "a list of operations")
+    for operation in found:
+        if not isinstance(operation, Operation):
+            shown = describe_value(operation)
+            raise TypeError(f"expected operations, found {shown}; see Operation.from_function")
+    return found
 
 
 class Input(NamedTuple):
@@ -157,8 +175,17 @@ class Operation(Card):
         """
         if (since is None) == (opset is None):
             raise TypeError("an operation requires either since= or opset=")
+        check_text("operation_type", operation_type, "the type of a layer")
         if not inspect.isfunction(function):
             raise TypeError(f"the kernel of {operation_type} must be a function, found {function!r}")
+        check_text("category", category)
+        if opset is not None:
+            check_text("opset", opset, "the name of an opset, such as 'extension'")
+        if since is not None:
+            since = check_integer("since", since, 1)
+        for name, choices in (("kind", typing.get_args(Kind)), ("folding", typing.get_args(Folding))):
+            if name in card:
+                check_choice(name, card.get(name), choices)
         return Operation(operation_type, since or 0, opset, function, category, **card)
 
     @cached_property

@@ -176,7 +176,7 @@ def op(
             operation_type,
             since=since,
             opset=opset,
-            category=category or default_category,
+            category=default_category if category is None else category,
             **card,
         )
         if not is_builtin:  # irrun's own signatures are checked by a test
