@@ -124,15 +124,22 @@ def check_choice(name: str, value: Any, choices: Collection[Any]) -> Any:
     raise fail(name, value, f"{', '.join(others)} or {last}")
 
 
-def check_path(name: str, value: Any, expected: str = "a path") -> str:
-    """Return an argument that must be a path, as a str."""
+def check_path(name: str, value: Any, expected: str = "a path", *, accepts_null: bool = False) -> str:
+    """Return an argument that must be a path, as a str.
+
+    Args:
+        name: The name of the argument.
+        value: Its value.
+        expected: What is expected.
+        accepts_null: Whether a null character, which no path contains, is left to the caller.
+    """
     try:
         path = os.fspath(value)
     except TypeError:
         raise fail(name, value, expected) from None
     if isinstance(path, bytes):
         path = os.fsdecode(path)
-    if "\0" in path:
+    if "\0" in path and not accepts_null:
         raise InputError(f"{name} contains a null character, expected {expected}")
     return str(path)
 

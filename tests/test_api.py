@@ -7,9 +7,12 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 from ir_text import chain, write
 
 import irrun
+
+X = np.ones((2, 3), np.float32)
 
 
 def test_import_is_light():
@@ -48,6 +51,39 @@ def test_outputs_are_accessible_by_position_name_and_spec(tmp_path):
     assert str(compiled.inputs[0].partial_shape) == "[2,3]"
     assert str(compiled.inputs[0].element_type) == "f32"
     assert compiled.inputs[0].shape == (2, 3)
+
+
+def test_packages_are_imported_when_they_are_used():
+    script = (
+        "import sys, irrun; assert 'irrun.distributed' not in sys.modules; irrun.distributed.map_inputs; "
+        "irrun.openvino.Core; irrun.inspection.check; assert not {'dask', 'zarr', 'openvino'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "function"),
+    [
+        ("dask", "dask", lambda path: irrun.map_batches(path, X)),
+        ("zarr", "dask", lambda path: irrun.distributed.map_inputs(path, ["x.npy"], "out.zarr")),
+        ("openvino", "openvino", lambda path: irrun.inspection.compare(path, "openvino", X)),
+        ("openvino", "openvino", lambda path: irrun.profile(path, X, against="openvino")),
+        ("PIL", "images", lambda path: irrun.load_inputs([str(path.with_suffix(".png"))], irrun.read_model(path))),
+        (
+            "safetensors",
+            "safetensors",
+            lambda path: irrun.inspection.compare(path, path.with_suffix(".safetensors"), X),
+        ),
+    ],
+)
+def test_missing_extras_are_named(module, extra, function, tmp_path, monkeypatch):
+    path = write(tmp_path, chain("Relu"))
+    for suffix in (".png", ".safetensors"):
+        path.with_suffix(suffix).write_bytes(b"")
+    for name in (module, *(name for name in sys.modules if name.startswith(f"{module}."))):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(irrun.InputError, match=rf"pip install 'irrun\[{extra}\]'"):
+        function(path)
 
 
 def test_dir_lists_public_names_only():

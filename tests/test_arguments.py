@@ -224,7 +224,7 @@ def test_wrong_arguments_do_not_escape(calls, compiled):
         ("record", {"layers": [None]}, "an element of layers is None, expected a text or a list of texts"),
         ("record", {"path": "a\0b"}, "path contains a null character, expected the path of a file or None"),
         ("measure", {"actual": "text"}, "actual is 'text', expected an array of an element type"),
-        ("measure_top_k", {"k": 0}, "k is 0, expected an integer of at least 1"),
+        ("measure_top_k", {"k": -1}, "k is -1, expected an integer of at least 0"),
         ("reshape", {"shapes": {"x": [None]}}, "the shape is a list of 1, expected integers, texts such as '1..8'"),
         ("state", {"value": "text"}, "the value of variable 'sum' is 'text', expected an array"),
         ("op", {"folding": "often"}, "folding is 'often', expected 'linear', 'small' or 'never'"),

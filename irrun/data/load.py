@@ -373,7 +373,7 @@ def _to_numbers(name: str, value: float | Sequence[float]) -> tuple[float, ...]:
     expected = "a number, or a list of numbers"
     values = np.ravel(value) if isinstance(value, np.ndarray) else value
     items = check_list(name, values, expected) if isinstance(values, Iterable) else [values]
-    numbers = tuple(check_number(name, number, expected=expected) for number in items)
+    numbers = tuple(x if isinstance(x, float) else check_number(name, x, expected=expected) for x in items)
     if not all(map(math.isfinite, numbers)) or (name == "scale" and 0 in numbers):
         raise InputError(f"{name}: expected finite numbers{' other than 0' * (name == 'scale')}, found {value}")
     return numbers

@@ -110,7 +110,7 @@ def measure_top_k(actual: Array, reference: Array, k: int = 5) -> float:
         A number from 0 to 1; 1 for empty arrays, 0 for different shapes.
     """
     actual, reference = _to_array("actual", actual), _to_array("reference", reference)
-    k = check_integer("k", k, 1)
+    k = check_integer("k", k, 0)
     if actual.shape != reference.shape:
         return 0.0
     if not actual.size:

@@ -83,7 +83,8 @@ def read_findings(
         ModelError: A file cannot be read, or the .xml is not a model.
     """
     if not isinstance(model, bytes):
-        model = check_path("model", model, "a Model, the path of an .xml file, or its content as bytes")
+        expected = "a Model, the path of an .xml file, or its content as bytes"
+        model = check_path("model", model, expected, accepts_null=True)
     check = check_flag("check", check)
     with pause_collection(), announce("reading", "" if isinstance(model, bytes) else os.path.basename(model)):
         return _read_findings(model, weights, check, contradictions)

@@ -85,13 +85,13 @@ class Weights:
             path = model_path.with_suffix(".bin")
             return _map_file(path) if path.exists() else Weights(missing=path)
         if isinstance(source, (str, os.PathLike)):
-            return _map_file(Path(check_path("weights", source)))
+            return _map_file(Path(check_path("weights", source, accepts_null=True)))
         if isinstance(source, (bytes, bytearray, memoryview)):
             return Weights(source)
         import numpy as np
 
         if not isinstance(source, np.ndarray) or source.dtype.hasobject:
-            raise TypeError(f"weights is {describe_value(source)}, expected a path, bytes or an array")
+            raise TypeError(f"expected weights as a path, bytes or an array, found {describe_value(source)}")
         return Weights(np.ascontiguousarray(source).reshape(-1).view(np.uint8))
 
     def view(self, offset: int, size: int) -> memoryview:

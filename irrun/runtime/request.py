@@ -479,7 +479,8 @@ class InferRequest:
     """
 
     def __init__(self, compiled: CompiledModel, instrument: Instrument | None = None) -> None:
-        check_instance("compiled", compiled, CompiledModel, "a CompiledModel")
+        if not isinstance(getattr(compiled, "model", None), Model):
+            raise InputError(f"compiled is {describe_value(compiled)}, expected a CompiledModel")
         if instrument is not None and not hasattr(instrument, "wrap"):
             raise InputError(f"instrument is {describe_value(instrument)}, expected an Instrument or None")
         self._compiled = compiled

@@ -178,7 +178,7 @@ def test_wrong_declarations_are_errors(tmp_path):
 
 
 def test_unknown_type_is_reported(tmp_path):
-    with pytest.raises(irrun.InputError, match="expected one of the types f16, bf16, found 'f8'"):
+    with pytest.raises(irrun.InputError, match="target_type is 'f8', expected None, 'f16' or 'bf16'"):
         check(write(tmp_path, chain("Relu")), X, target_type="f8")
 
 

@@ -268,7 +268,7 @@ def test_groups_add_up_to_the_total(example):
         total = example.total.seconds + example.executor_seconds
         assert sum(map(example.get_share, groups)) == pytest.approx(example.total.seconds / total)
     assert example.group("module")[0].key == "(network)"
-    with pytest.raises(ValueError, match="found 'size'"):
+    with pytest.raises(ValueError, match="by is 'size'"):
         example.group("size")
 
 
@@ -286,7 +286,11 @@ def test_bound_is_that_of_operations_or_bytes():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [({"runs": 0}, "at least one run, found 0"), ({"against": "x"}, "found 'x'")]
+    ("options", "message"),
+    [
+        ({"runs": 0}, "runs is 0, expected an integer of at least 1"),
+        ({"against": "x"}, "against is 'x', expected None or 'openvino'"),
+    ],
 )
 def test_invalid_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):

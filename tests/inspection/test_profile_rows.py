@@ -145,7 +145,7 @@ def test_groups_are_those_of_types_and_modules():
     ]
     assert [g.key for g in PROFILE.group("module", 1)] == ["a", "(network)"]
     assert PROFILE.group() == [CONV, RELU, TOPK, LAST]
-    with pytest.raises(ValueError, match="expected one of layer, type, module, found 'size'"):
+    with pytest.raises(ValueError, match="by is 'size', expected 'layer', 'type' or 'module'"):
         PROFILE.group("size")
 
 

@@ -74,7 +74,7 @@ def test_weights_are_next_to_the_model_by_default(tmp_path):
 
 
 def test_sources_of_weights_are_checked(tmp_path):
-    for source, name in ((3, "int"), ([1], "list"), ({}, "dict")):
+    for source, name in ((3, "3"), ([1], "a list of 1"), ({}, "an empty dict")):
         with pytest.raises(TypeError, match=f"expected weights as a path, bytes or an array, found {name}"):
             Weights.open(source)
     for path, reason in (

@@ -81,7 +81,7 @@ def test_f64_exceeds_f32(tmp_path):
 
 
 def test_unknown_precision_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="unknown precision 'f8', expected one of declared, f32, f64"):
+    with pytest.raises(ValueError, match="precision is 'f8', expected 'declared', 'f32' or 'f64'"):
         irrun.compile_model(save_sum(tmp_path), precision="f8")
 
 

@@ -329,3 +329,55 @@ def test_variables_that_are_assigned_twice_are_not_extended_in_place(tmp_path):
         fast, plain = (request.infer(inputs).to_tuple() for request in requests)
         for a, b in zip(fast, plain, strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+def test_running_request_refuses_other_callers(running_sum):
+    """The updates of two runs at once would be lost."""
+    request = running_sum.create_infer_request()
+    (variable,) = request.query_state()
+    refused = []
+
+    def call_again(layer, inputs, outputs, seconds, scope):
+        x = np.ones(1, F32)
+        for function in (
+            lambda: request.infer(x),
+            lambda: running_sum(x),
+            request.reset_state,
+            variable.reset,
+            lambda: setattr(variable, "state", x),
+        ):
+            with ThreadPoolExecutor(1) as pool:
+                try:
+                    pool.submit(function).result()
+                except irrun.ExecutionError as error:
+                    refused.append(str(error))
+
+    outputs = request.infer(np.ones(1, F32), observers=[call_again])
+    assert outputs["total"] == 101
+    # The call of the model uses a request of its own.
+    assert len(refused) == 4 * (len(refused) // 4) > 0
+    assert set(refused) == {
+        "the infer request is running; a thread needs a request of its own: compiled_model.create_infer_request()"
+    }
+    assert request.infer(np.ones(1, F32))["total"] == 102
+
+
+def test_calls_of_a_model_at_once_are_refused(running_sum):
+    refused = []
+
+    def call_again(*arguments):
+        try:
+            running_sum(np.ones(1, F32))
+        except irrun.ExecutionError as error:
+            refused.append(error)
+
+    running_sum(np.ones(1, F32), observers=[call_again])
+    assert refused
+    assert running_sum(np.ones(1, F32))["total"] == 102
+
+
+def test_failed_runs_release_the_request(running_sum):
+    request = running_sum.create_infer_request()
+    with pytest.raises(irrun.InputError):
+        request.infer(None)
+    assert request.infer(np.ones(1, F32))["total"] == 101
