@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,11 @@ from skips import count_reasons, describe_skips
 
 # Compiled kernels round differently. Tests that compare bits run without them, unless the variable is set.
 os.environ.setdefault("IRRUN_JIT", "off")
+
+# Without OpenVINO, its name would be that of the folder with the tests of its replacement.
+_openvino = importlib.util.find_spec("openvino")
+if _openvino is not None and _openvino.origin is None:
+    sys.modules["openvino"] = None  # type: ignore[assignment]
 
 SHARED = Path(__file__).parents[2] / "shared"
 #: The number of deselected tests that are marked as slow.

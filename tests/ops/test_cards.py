@@ -30,7 +30,12 @@ def call(operation, inputs, attributes):
 
 def list_calls(operation):
     """Return cases as calls of the kernel: inputs, attributes and outputs; those that build a model are left out."""
-    cases = [c for c in list_cases(operation.type, operation.since) if c.build is None and c.opset is None]
+    try:
+        cases = list_cases(operation.type, operation.since)
+    except ModuleNotFoundError:
+        pytest.importorskip("openvino")  # which computes the inputs of some cases
+        raise
+    cases = [c for c in cases if c.build is None and c.opset is None]
     calls = []
     for case in cases[:: max(1, len(cases) // SAMPLE)]:
         inputs = [None if x is None else np.asarray(x) for x in case.inputs]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from irrun.errors import InputError
-from irrun.ops._support.numerics import Array
+from irrun.ops._support.numerics import Array, cast_to_integers, is_float, upcast
 
 __all__ = ["allocate_zeros", "get_fill_value", "normalize_indices", "to_int64_indices", "wrap_negative_indices"]
 
@@ -26,7 +26,9 @@ def allocate_zeros(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
 
 
 def to_int64_indices(indices: Array) -> Array:
-    """Return indices in i64. Values that i64 cannot hold become its largest value."""
+    """Return indices in i64. Integers that i64 cannot hold become its largest value, and floats its smallest one."""
+    if is_float(indices.dtype):
+        return cast_to_integers(upcast(indices), np.dtype(np.int64))
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
     return indices.astype(np.int64)

@@ -319,7 +319,7 @@ def cast_to_integers(x: Array, dtype: np.dtype[Any]) -> Array:
 def truncate_to(x: Array, dtype: np.dtype[Any]) -> Array:
     """Convert floats to `dtype`; for integer types the fraction is dropped and values wrap."""
     if is_integer(dtype):
-        x = x.astype(np.int64)
+        x = cast_to_integers(x, np.dtype(np.int64))
     return x.astype(dtype, copy=False)
 
 

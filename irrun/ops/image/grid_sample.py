@@ -11,7 +11,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.ops._support.cubic_interpolation import compute_cubic_weights
 from irrun.ops._support.flops import Call
-from irrun.ops._support.numerics import Array, compute_in_float32, is_integer, truncate_to, upcast
+from irrun.ops._support.numerics import Array, cast_to_integers, compute_in_float32, is_integer, truncate_to, upcast
 from irrun.ops._support.registry import op
 
 __all__ = ["grid_sample_9"]
@@ -151,7 +151,7 @@ def _compute_cubic_taps(x: Array) -> Taps:
 
 
 def _to_index(x: Array) -> Array:
-    return x.astype(np.int64)
+    return cast_to_integers(x, np.dtype(np.int64))
 
 
 def _compute_weighted_sum(terms: Sequence[tuple[Array, Array]]) -> Array:
