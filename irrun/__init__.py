@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from irrun.runtime.declaration_check import Mismatch as Mismatch
     from irrun.runtime.executor import Observer as Observer
     from irrun.runtime.executor import Scope as Scope
+    from irrun.runtime.index_check import InvalidIndices as InvalidIndices
     from irrun.runtime.request import CompiledModel as CompiledModel
     from irrun.runtime.request import InferRequest as InferRequest
     from irrun.runtime.request import Outputs as Outputs
@@ -59,6 +60,7 @@ _PUBLIC = {
     "InferRequest": "irrun.runtime.request",
     "InputError": "irrun.errors",
     "IrrunError": "irrun.errors",
+    "InvalidIndices": "irrun.runtime.index_check",
     "Layer": "irrun.ir.graph",
     "Mismatch": "irrun.runtime.declaration_check",
     "Model": "irrun.ir.model",

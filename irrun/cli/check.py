@@ -35,8 +35,9 @@ def command(
     """Run MODEL and check the values of all layers.
 
     Errors are NaN and infinities, with the layer where they first appear; values that overflow in the type of --as;
-    and declared types and shapes that are wrong. Notes are NaN that disappear, values that vanish, denormal values,
-    FakeQuantize layers that clip values, and channels that are zero or constant over all inputs. An input that is
+    indices out of range, for which Gather gives zeros; and declared types and shapes that are wrong. Notes are NaN that
+    disappear, values that vanish, denormal values, indices that OneHot ignores, FakeQuantize layers that clip values,
+    and channels that are zero or constant over all inputs. An input that is
     passed again starts another run. The exit code is 1 if there are errors.
     """
     from irrun.cli.progress import ProgressLine

@@ -73,7 +73,11 @@ class _RunCommand(ExampleCommand):
     help="Print the outputs of every executed layer, in bodies too. A glob may follow: --trace 'conv*'.",
 )
 @click.option("--trace-layers", multiple=True, hidden=True)
-@click.option("--check", is_flag=True, help="Report wrong declared types and shapes; exit with 1 if there are any.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Report wrong declared types and shapes, and indices out of range; exit with 1 if there are any.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     model: Path,
@@ -134,21 +138,24 @@ def command(
     outputs.update(shown)
     written = save_outputs(outputs, output) if output else []
     mismatches = [str(m) for m in request.mismatches]
+    invalid = [str(indices) for indices in request.invalid_indices if not indices.is_intended]
     if as_json:
-        _print_json(outputs, written, traced if trace else None, mismatches if check else None)
+        checks = {"mismatches": mismatches, "invalid_indices": invalid} if check else {}
+        _print_json(outputs, written, traced if trace else None, checks)
     else:
-        _print_text(outputs, written, mismatches)
+        _print_text(outputs, written, mismatches, invalid)
         if dumped:
             click.echo(escape_unprintable(dumped))
         if check:
             wrong = _count(mismatches, "wrong declaration") if mismatches else "all as declared"
-            click.echo(f"{_count(checked, 'layer')} checked, {wrong}")
-    if mismatches:
+            indices = f", {_count(invalid, 'layer')} with indices out of range" if invalid else ""
+            click.echo(f"{_count(checked, 'layer')} checked, {wrong}{indices}")
+    if mismatches or invalid:
         raise click.exceptions.Exit(1)
 
 
 def _print_json(
-    outputs: Mapping[str, Any], written: Sequence[Path], traced: list[Any] | None, mismatches: list[str] | None
+    outputs: Mapping[str, Any], written: Sequence[Path], traced: list[Any] | None, checks: Mapping[str, list[str]]
 ) -> None:
     from irrun.data.json_output import MAX_OUTPUT_ELEMENTS, describe_tensor
 
@@ -158,12 +165,13 @@ def _print_json(
         result["trace"] = traced
     if written:
         result["written"] = [str(path) for path in written]
-    if mismatches is not None:
-        result["mismatches"] = mismatches
+    result.update(checks)
     click.echo(json.dumps(result))
 
 
-def _print_text(outputs: Mapping[str, Any], written: Sequence[Path], mismatches: Sequence[str]) -> None:
+def _print_text(
+    outputs: Mapping[str, Any], written: Sequence[Path], mismatches: Sequence[str], invalid: Sequence[str]
+) -> None:
     from irrun.cli.show import print_tensors
     from irrun.errors import escape_unprintable, to_one_line
 
@@ -173,6 +181,8 @@ def _print_text(outputs: Mapping[str, Any], written: Sequence[Path], mismatches:
         click.echo(f"wrote {escape_unprintable(str(path))}")
     for mismatch in mismatches:
         click.echo(f"wrong declaration: {to_one_line(mismatch)}")
+    for indices in invalid:
+        click.echo(f"indices out of range: {to_one_line(indices)}")
 
 
 def _create_tracer(traced: list[Any], table: KeyTable, selection: Selection, as_json: bool) -> Observer:

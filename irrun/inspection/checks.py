@@ -1,4 +1,4 @@
-"""Checks of the values of a run: NaN, overflow, saturation, channels without information, wrong declarations."""
+"""Checks of the values of a run: NaN, overflow, saturation, channels without information, indices, declarations."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from irrun.ir.reader import read_model
 from irrun.ops._support import registry
 from irrun.runtime.declaration_check import DeclarationCheck
 from irrun.runtime.executor import Observer, Scope
+from irrun.runtime.index_check import IndexCheck
 from irrun.runtime.inputs import Inputs
 from irrun.runtime.options import RunSettings
 from irrun.runtime.request import CompiledModel
@@ -49,7 +50,7 @@ class CheckFinding:
 
     Attributes:
         kind: "nan", "infinity", "nan swallowed", "overflow", "vanishing", "denormal", "saturation", "zero channels",
-            "constant channels" or "declaration".
+            "constant channels", "indices" or "declaration".
         level: "error", or "note" for what need not be wrong.
         key: The key of the layer where it was found first.
         type: The type of the layer.
@@ -158,12 +159,17 @@ def check(
         compiled = settings.compile(model if isinstance(model, Model) else read_model(model), optimize=False)
     checker = _Checker(compiled.model, target_type)
     declarations = DeclarationCheck(compiled.computed_types)
+    indices = IndexCheck(compiled._program)
     sets = list(input_sets) or [inputs]
     for arguments in sets:
         request = compiled.create_infer_request()
-        request.infer(arguments, observers=[*observers, checker, declarations], timeout=timeout)
+        request.infer(arguments, observers=[*observers, checker, declarations, indices], timeout=timeout)
     findings = checker.list_findings()
     table = checker.table
+    findings += [
+        CheckFinding("indices", "note" if f.is_intended else "error", table.get_path(f.layer), f.layer.type, f.message)
+        for f in indices.found
+    ]
     findings += [
         CheckFinding(
             "declaration",

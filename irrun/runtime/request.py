@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from irrun.runtime.declaration_check import DeclarationCheck, Mismatch
+    from irrun.runtime.index_check import IndexCheck, InvalidIndices
 
 __all__ = ["CompiledModel", "InferRequest", "Outputs", "VariableState", "compile_model", "run"]
 
@@ -77,7 +78,8 @@ def compile_model(
             position, as in OpenVINO's `Core.compile_model`, is interpreted as `device_name`.
         config: Properties of an OpenVINO device, which irrun does not have: None or empty.
         device_name: "CPU" or "AUTO", which have the same effect.
-        check: Whether runs compare declared types and shapes with actual ones; see `InferRequest.mismatches`.
+        check: Whether runs compare declared types and shapes with actual ones, and look for indices out of range; see
+            `InferRequest.mismatches` and `InferRequest.invalid_indices`.
         weights_memory: Maximum number of bytes of folded constants, most of which are decompressed weights, or a text
             such as "2G". None selects half of `memory`, or half of the memory that is available to the process.
             Values beyond the limit are computed in each run and freed after their last use. 0 disables constant
@@ -154,7 +156,7 @@ class CompiledModel:
         model: The model that it was compiled from.
         inputs: The inputs, in the order of the Parameters.
         outputs: The outputs, in the order of the Results.
-        check: Whether runs compare declared types and shapes with actual ones.
+        check: Whether runs compare declared types and shapes with actual ones, and look for indices out of range.
         threads: Number of threads of a run.
         optimize: Whether runs without observers use specialized kernels.
         memory: Bytes that the values of one run may take; None for what the machine has left.
@@ -476,6 +478,7 @@ class InferRequest:
 
     Attributes:
         mismatches: Differences between declared and actual types and shapes in the last run, if `check` is true.
+        invalid_indices: Indices out of range in the last run, which kernels accept, if `check` is true.
     """
 
     def __init__(self, compiled: CompiledModel, instrument: Instrument | None = None) -> None:
@@ -489,6 +492,7 @@ class InferRequest:
         self._shape_key: ShapeKey = ()
         self._lock = _RunLock()
         self.mismatches: list[Mismatch] = []
+        self.invalid_indices: list[InvalidIndices] = []
 
     @property
     def fallbacks(self) -> list[Fallback]:
@@ -532,8 +536,8 @@ class InferRequest:
         state.deadline = None if timeout is None else start + timeout
         compiled = self._compiled
         arguments = collect_inputs(inputs, compiled.inputs, compiled._input_names)
-        check = _make_check(compiled) if compiled.check else None
-        self._state.observers = [*observers, *([check] if check else [])]
+        checks = _make_checks(compiled) if compiled.check else None
+        self._state.observers = [*observers, *(checks or ())]
         variables = self._state.variables.values
         previous = dict(variables)
         state.memory.start(arguments)
@@ -552,8 +556,9 @@ class InferRequest:
             state.memory.finish()
         if compiled._compilation is not None and not self._state.observers:
             compiled._compilation.count_run(perf_counter() - start)
-        if check:
-            self.mismatches = check.mismatches
+        if checks is not None:
+            declarations, indices = checks
+            self.mismatches, self.invalid_indices = declarations.mismatches, indices.found
         argument_ids = set(map(id, arguments))
         for name, value in variables.items():
             is_private = value.base is not None and value.base is state.variables.buffers.get(name)
@@ -690,10 +695,11 @@ def _find_variable_shape(instruction: Instruction, initial: Array | None) -> Par
     return next((port.shape for port in ports if port.shape), None)
 
 
-def _make_check(compiled: CompiledModel) -> DeclarationCheck:
+def _make_checks(compiled: CompiledModel) -> tuple[DeclarationCheck, IndexCheck]:
     from irrun.runtime.declaration_check import DeclarationCheck
+    from irrun.runtime.index_check import IndexCheck
 
-    return DeclarationCheck(compiled.computed_types)
+    return DeclarationCheck(compiled.computed_types), IndexCheck(compiled._program)
 
 
 def _copy_if_shared(result: Array, shared: set[int]) -> Array:

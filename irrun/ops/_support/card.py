@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from irrun.ops._support.flops import Flops
+from irrun.ops._support.index_range import GetIndexRange
 
 if TYPE_CHECKING:
     from typing import TypedDict
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         keeps_values: bool
         lengths: int | None
         checks_size: bool
+        index_range: GetIndexRange | None
 
 
 __all__ = ["Card", "Folding", "Kind"]
@@ -97,6 +99,8 @@ class Card:
         lengths: The input with the lengths of sequences, after which the first output is undefined in OpenVINO; None
             for operations without lengths.
         checks_size: Whether the kernel checks the size of its result by `check_allocation`.
+        index_range: A function of a call that returns the indices which the kernel does not check, with their valid
+            range; None for operations without such indices.
     """
 
     kind: Kind = "other"
@@ -110,6 +114,7 @@ class Card:
     keeps_values: bool = False
     lengths: int | None = None
     checks_size: bool = False
+    index_range: GetIndexRange | None = None
 
     def __post_init__(self) -> None:
         if self.kind in ("elementwise", "rowwise") and self.shaped_by is None:

@@ -19,6 +19,7 @@ from irrun.errors import ModelError
 from irrun.ops._support.card import Card, Folding, Kind
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
 from irrun.ops._support.flops import Call
+from irrun.ops._support.index_range import IndexRange
 from irrun.shapes import PartialShape, parse_shape
 
 if TYPE_CHECKING:
@@ -398,8 +399,25 @@ class Operation(Card):
         """
         if self.flops is None or isinstance(self.flops, int):
             return None if self.flops is None else self.flops * outputs[0].size
+        return self.flops(self._make_call(inputs, outputs, attributes))
+
+    def find_index_range(
+        self, inputs: Sequence[Array | None], outputs: Sequence[Array], attributes: Mapping[str, Any]
+    ) -> IndexRange | None:
+        """Return the indices of one call that the kernel does not check, with their valid range.
+
+        Args:
+            inputs: The inputs; None for an optional input that is not connected.
+            outputs: The outputs.
+            attributes: The attributes as `bind` returns them.
+        """
+        return None if self.index_range is None else self.index_range(self._make_call(inputs, outputs, attributes))
+
+    def _make_call(
+        self, inputs: Sequence[Array | None], outputs: Sequence[Array], attributes: Mapping[str, Any]
+    ) -> Call:
         defaults = {a.name: a.default for a in self.attributes if not a.required}
-        return self.flops(Call(inputs, outputs, {**defaults, **attributes}))
+        return Call(inputs, outputs, {**defaults, **attributes})
 
     @property
     def is_custom(self) -> bool:

@@ -9,7 +9,8 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_scalar
-from irrun.ops._support.flops import count_inputs
+from irrun.ops._support.flops import Call, count_inputs
+from irrun.ops._support.index_range import IndexRange
 from irrun.ops._support.numerics import (
     Array,
     compute_in_native_type,
@@ -22,7 +23,23 @@ from irrun.ops._support.registry import op
 __all__ = ["segment_max_16"]
 
 
-@op("SegmentMax", since=16, kind="reduction", shaped_by=(1, 2), folding="linear", flops=count_inputs(1))
+def _get_index_range(call: Call) -> IndexRange | None:
+    ids = call.inputs[1]
+    count = call.inputs[2] if call.has_input(2) else None
+    if ids is None or count is None:
+        return None
+    return IndexRange(ids, 0, int(to_scalar(count, "num_segments")) - 1, "the data there are ignored", is_intended=True)
+
+
+@op(
+    "SegmentMax",
+    since=16,
+    kind="reduction",
+    shaped_by=(1, 2),
+    folding="linear",
+    flops=count_inputs(1),
+    index_range=_get_index_range,
+)
 def segment_max_16(
     data: Array,
     segment_ids: Array,

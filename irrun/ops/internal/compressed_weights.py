@@ -14,7 +14,7 @@ from irrun.ops._support.flops import Call
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.output_type import convert_to_output_type
 from irrun.ops._support.registry import op
-from irrun.ops.movement.gather import gather_7
+from irrun.ops.movement.gather import gather_7, get_gather_range
 
 __all__ = ["fully_connected", "fully_connected_compressed", "gather_compressed"]
 
@@ -80,7 +80,7 @@ def fully_connected_compressed(
     return convert_to_output_type(_multiply(X, weights, bias), output_type, X)
 
 
-@op("GatherCompressed", opset="ie_internal_opset", kind="movement", flops=2)
+@op("GatherCompressed", opset="ie_internal_opset", kind="movement", flops=2, index_range=get_gather_range)
 def gather_compressed(
     data: Array,
     indices: Array,

@@ -9,14 +9,38 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axis, read_axis
+from irrun.ops._support.flops import Call
+from irrun.ops._support.index_range import IndexRange
 from irrun.ops._support.indexing import allocate_zeros, get_fill_value, normalize_indices, wrap_negative_indices
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 
-__all__ = ["gather_1", "gather_7", "gather_elements_6", "gather_nd_5", "gather_nd_8"]
+__all__ = ["gather_1", "gather_7", "gather_elements_6", "gather_nd_5", "gather_nd_8", "get_gather_range"]
 
 
-@op("Gather", since=1, kind="movement", shaped_by=(2,), checks_size=True, folding="linear", flops=0)
+def get_gather_range(call: Call) -> IndexRange | None:
+    """Return the indices of Gather, of which those out of range give zeros.
+
+    Args:
+        call: The call. Its first inputs are those of Gather.
+    """
+    data, indices, axis = call.inputs[:3]
+    if data is None or indices is None or axis is None:
+        return None
+    size = data.shape[read_axis(axis, data.ndim)]
+    return IndexRange(indices, -size, size - 1, "the result is zero there")
+
+
+@op(
+    "Gather",
+    since=1,
+    kind="movement",
+    shaped_by=(2,),
+    checks_size=True,
+    folding="linear",
+    flops=0,
+    index_range=get_gather_range,
+)
 def gather_1(data: Array, indices: Array, axis: Array) -> Array:
     """Take slices of `data` along `axis`.
 
@@ -40,8 +64,26 @@ def gather_1(data: Array, indices: Array, axis: Array) -> Array:
     return gather_7(data, indices, axis)
 
 
-@op("Gather", since=8, kind="movement", shaped_by=(2,), checks_size=True, folding="linear", flops=0)
-@op("Gather", since=7, kind="movement", shaped_by=(2,), checks_size=True, folding="linear", flops=0)
+@op(
+    "Gather",
+    since=8,
+    kind="movement",
+    shaped_by=(2,),
+    checks_size=True,
+    folding="linear",
+    flops=0,
+    index_range=get_gather_range,
+)
+@op(
+    "Gather",
+    since=7,
+    kind="movement",
+    shaped_by=(2,),
+    checks_size=True,
+    folding="linear",
+    flops=0,
+    index_range=get_gather_range,
+)
 def gather_7(data: Array, indices: Array, axis: Array, *, batch_dims: int = 0) -> Array:
     """Take slices of `data` along `axis`, separately for each batch.
 

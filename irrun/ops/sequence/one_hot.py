@@ -9,13 +9,24 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.limits import check_allocation
 from irrun.ops._support.axes import normalize_axis, to_scalar
+from irrun.ops._support.flops import Call
+from irrun.ops._support.index_range import IndexRange
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
 
 __all__ = ["one_hot_1", "one_hot_16"]
 
 
-@op("OneHot", since=1, kind="movement", shaped_by=(1,), flops=0)
+def _get_index_range(call: Call) -> IndexRange | None:
+    indices, depth = call.inputs[:2]
+    if indices is None or depth is None:
+        return None
+    length = int(to_scalar(depth, "depth"))
+    minimum = -length if call.attributes.get("negative_indices_mode") == "normalize" else 0
+    return IndexRange(indices, minimum, length - 1, "the result is off_value there", is_intended=True)
+
+
+@op("OneHot", since=1, kind="movement", shaped_by=(1,), flops=0, index_range=_get_index_range)
 def one_hot_1(indices: Array, depth: Array, on_value: Array, off_value: Array, *, axis: int) -> Array:
     """Encode each index as a vector along a new axis.
 
@@ -39,7 +50,7 @@ def one_hot_1(indices: Array, depth: Array, on_value: Array, off_value: Array, *
     return one_hot_16(indices, depth, on_value, off_value, axis=axis)
 
 
-@op("OneHot", since=16, kind="movement", shaped_by=(1,), flops=0)
+@op("OneHot", since=16, kind="movement", shaped_by=(1,), flops=0, index_range=_get_index_range)
 def one_hot_16(
     indices: Array,
     depth: Array,
