@@ -32,6 +32,8 @@ EXTRAS = {
     r"\.safetensors\b": "safetensors",
     r"--jit on|jit=True": "jit",
 }
+#: Pages whose blocks other tests run, some in processes of their own.
+RUN_ELSEWHERE = {"docs/openvino_faults.md": "tests/conformance/test_faults.py"}
 #: How many blocks in all pages may be exempt from running.
 MAX_SKIPPED = 12
 
@@ -77,7 +79,7 @@ def port():
         return probe.getsockname()[1]
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in RUN_ELSEWHERE])
 @pytest.mark.usefixtures("folder")
 def test_blocks_of_page_run_and_print_their_outputs(name, port):
     page = Page(port)

@@ -32,7 +32,7 @@ def _make_case(
         "objectness_score": 0.0,
     }
     note = overrides.pop("note", "")
-    options = {key: overrides.pop(key) for key in ("oracles", "dynamic", "tolerance") if key in overrides}
+    options = {key: overrides.pop(key) for key in ("dynamic", "tolerance") if key in overrides}
     attributes.update(overrides)
     if version == 1:
         attributes["num_classes"] = classes
@@ -125,8 +125,8 @@ def _generate_cases(rng, version):
     equal = _make_case(rng, version, keep_top_k=[20], top_k=6, note="equal scores are sorted by prior")
     equal.inputs[1] = np.round(equal.inputs[1] * 4).astype(np.float32) / 4
     yield equal
-    yield _make_case(rng, version, dynamic=(0, 1, 2), oracles=("cpu",), note="dynamic shapes")
-    half = {"dtype": np.float16, "oracles": ("cpu",), "note": "computed in f32, unlike evaluate"}
+    yield _make_case(rng, version, dynamic=(0, 1, 2), note="dynamic shapes")
+    half = {"dtype": np.float16, "note": "computed in f32"}
     yield _make_case(rng, version, **half)
     yield _make_case(rng, version, decrease_label_id=True, share_location=False, **half)
 

@@ -28,7 +28,7 @@ def _make_scores(rng, shape, dtype=np.float32):
 
 def _generate_proposal_cases(rng):
     def make_case(*, images=1, grid=(5, 6), image=(80.0, 96.0, 1.0), dtype=np.float32, **overrides):
-        options = {k: overrides.pop(k) for k in ("note", "oracles", "dynamic", "outputs") if k in overrides}
+        options = {k: overrides.pop(k) for k in ("note", "dynamic", "outputs") if k in overrides}
         attributes: dict[str, Any] = {
             "base_size": 16,
             "pre_nms_topn": 60,
@@ -102,9 +102,7 @@ def _sample_anchors(rng, count, extent=60.0):
 
 @register_cases("ExperimentalDetectronGenerateProposalsSingleImage", since=6)
 def experimental_detectron_generate_proposals_single_image_6(rng):
-    def make_case(
-        *, grid=(4, 5), count=3, note="", dynamic=(), dtype=np.float32, oracles=("evaluate", "cpu"), **overrides
-    ):
+    def make_case(*, grid=(4, 5), count=3, note="", dynamic=(), dtype=np.float32, **overrides):
         attributes = {"min_size": 0.0, "nms_threshold": 0.7, "post_nms_count": 10, "pre_nms_count": 40}
         attributes.update(overrides)
         cells = grid[0] * grid[1]
@@ -114,7 +112,7 @@ def experimental_detectron_generate_proposals_single_image_6(rng):
             rng.normal(scale=0.3, size=(count * 4, *grid)).astype(dtype),
             _make_scores(rng, (count, *grid), dtype),
         ]
-        return Case(inputs, attributes, note=note, dynamic=dynamic, oracles=oracles, tolerance=PIXELS)
+        return Case(inputs, attributes, note=note, dynamic=dynamic, tolerance=PIXELS)
 
     for threshold in (0.1, 0.3, 0.5, 0.7, 1.0):
         yield make_case(nms_threshold=threshold)

@@ -23,7 +23,7 @@ def _make_roi_align_case(
         attributes["clockwise_mode"] = False
     else:
         attributes["mode"] = "avg"
-    options = {k: overrides.pop(k) for k in ("note", "oracles", "tolerance", "dynamic", "constants") if k in overrides}
+    options = {k: overrides.pop(k) for k in ("note", "faults", "tolerance", "dynamic", "constants") if k in overrides}
     rois = overrides.pop("rois", None)
     attributes.update(overrides)
     if rois is None:
@@ -39,7 +39,7 @@ def _make_roi_align_case(
     return Case(inputs, attributes, **options)
 
 
-HALF = {"dtype": np.float16, "oracles": ("cpu",), "note": "evaluate does not compute in f32"}
+HALF = {"dtype": np.float16, "faults": ("reference-roi-align",)}
 
 
 def _generate_roi_align_cases(rng, rotated, modes):
@@ -52,7 +52,7 @@ def _generate_roi_align_cases(rng, rotated, modes):
         yield _make_roi_align_case(rng, rotated=rotated, shape=(1, 1, 1, 1), **mode)
         yield _make_roi_align_case(rng, rotated=rotated, **mode, **HALF)
     yield _make_roi_align_case(rng, rotated=rotated, shape=(3, 20, 5, 4), regions=30)
-    yield _make_roi_align_case(rng, rotated=rotated, dynamic=(0,), oracles=("cpu",))
+    yield _make_roi_align_case(rng, rotated=rotated, dynamic=(0,), faults=("reference-dynamic-output",))
     yield _make_roi_align_case(rng, rotated=rotated, pooled_h=1, pooled_w=1)
 
 
@@ -87,7 +87,7 @@ def _add_batch_indices(rng, regions, batches):
 @register_cases("ROIPooling", since=2)
 def roi_pooling_2(rng):
     def make_case(regions, *, shape=(2, 3, 12, 14), pooled=(3, 2), dtype=np.float32, **overrides):
-        options = {k: overrides.pop(k) for k in ("note", "oracles", "dynamic", "tolerance") if k in overrides}
+        options = {k: overrides.pop(k) for k in ("note", "dynamic", "tolerance") if k in overrides}
         attributes = {"pooled_h": pooled[0], "pooled_w": pooled[1], "spatial_scale": 0.5, "method": "max", **overrides}
         rois = _add_batch_indices(rng, regions, shape[0])
         return Case([rng.normal(size=shape).astype(dtype), rois.astype(dtype)], attributes, **options)
@@ -105,7 +105,7 @@ def roi_pooling_2(rng):
     yield make_case(np.array([[0, 0, 1, 1], [0.5, 0.5, 1.2, 1.3]]), method="bilinear", note="beyond the edge")
     yield make_case(_sample_regions(rng, 20, 24, 28), shape=(3, 17, 12, 14))
     yield make_case(_sample_regions(rng, 4, 24, 28), dynamic=(0,))
-    yield make_case(_sample_regions(rng, 4, 24, 28), dtype=np.float16, oracles=("cpu",))
+    yield make_case(_sample_regions(rng, 4, 24, 28), dtype=np.float16)
     yield make_case(_sample_regions(rng, 4, 24, 28), shape=(1, 2, 1, 1))
     for method in ("max", "bilinear"):
         case = make_case(

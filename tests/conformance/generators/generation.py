@@ -10,11 +10,11 @@ import numpy as np
 from conformance.harness import Case, register_cases
 
 BF16 = ml_dtypes.bfloat16
+RANGE = ("plugin-range", "plugin-64-bits")
 
 
 @register_cases("Range", since=1)
 def range_1(rng):
-    # The CPU plugin accumulates the step, so fractional steps are only compared with the reference implementation.
     for start, stop, step, dtype in [
         (0, 10, 1, np.int32),
         (3, -4, -2, np.int64),
@@ -31,7 +31,7 @@ def range_1(rng):
         (0, 1, 0.1, np.float64),
     ]:
         inputs = [np.array(v, dtype) for v in (start, stop, step)]
-        yield Case(inputs, tolerance=(0, 0), oracles=("evaluate",))
+        yield Case(inputs, tolerance=(0, 0), faults=RANGE)
     for start, stop, step in [(0, 7, 1), (9, 0, -3), (0, 1, 0.25), (2, 2, 1)]:
         inputs = [np.array(v, np.float32) for v in (start, stop, step)]
         yield Case(inputs, tolerance=(0, 0))
@@ -53,9 +53,8 @@ def range_4(rng):
         yield make_case(3, 3, 1, np.int32, out)
         yield make_case(2, 9, 2, np.float32, out, constants=(0, 1, 2))
     for out in ("i8", "i16", "u8", "u16", "u32", "u64", "f64", "f16", "bf16", "i32", "i64", "f32"):
-        yield make_case(1, 30, 7, np.int32, out, oracles=("evaluate",), note="every output type")
-        yield make_case(1.25, 40, 7.75, np.float32, out, oracles=("evaluate",), note="fractions are truncated")
-    # The CPU plugin rounds the inputs, which the specification truncates, and accumulates the step.
+        yield make_case(1, 30, 7, np.int32, out, faults=RANGE, note="every output type")
+        yield make_case(1.25, 40, 7.75, np.float32, out, faults=RANGE, note="fractions are truncated")
     for arguments in [
         (1.7, 9.9, 1.5, np.float32, "i32"),
         (10.9, 1.2, -1.5, np.float32, "i64"),
@@ -73,12 +72,13 @@ def range_4(rng):
         (2040, 2060, 1, np.int32, "f16"),
         (1, 0, 1, np.float32, "f32"),
     ]:
-        yield make_case(*arguments, oracles=("evaluate",))
-    # The conversion to bf16 in the reference implementation truncates some values that it should round up.
-    yield make_case(0.3, 50, 0.37, BF16, "bf16", oracles=("cpu",))
+        yield make_case(*arguments, faults=RANGE)
+    start, stop, step = (np.float32(BF16(x)) for x in (0.3, 50, 0.37))
+    exact = (start + np.arange(np.ceil((stop - start) / step), dtype=np.float32) * step).astype(BF16)
+    yield make_case(0.3, 50, 0.37, BF16, "bf16", faults=("reference-bf16", "plugin-bf16"), expected=[exact])
     mixed = [np.array(1, np.int32), np.array(9.5, np.float32), np.array(2, np.int64)]
     for out in ("f32", "i64"):
-        yield Case(mixed, {"output_type": out}, oracles=("evaluate",), tolerance=(0, 0), note="mixed types")
+        yield Case(mixed, {"output_type": out}, faults=RANGE, tolerance=(0, 0), note="mixed types")
 
 
 @register_cases("Eye", since=9)
@@ -87,9 +87,8 @@ def eye_9(rng):
         for rows, columns, diagonal in [(3, 4, 0), (4, 3, 2), (3, 5, -1)]:
             inputs = [np.array(v, np.int32) for v in (rows, columns, diagonal)]
             yield Case(inputs, {"output_type": out})
-    # The CPU plugin computes f16, bf16 and f64 in f32. The reference implementation does not.
     for out in ("f16", "bf16", "f64"):
-        yield Case([np.array(v, np.int64) for v in (3, 3, 1)], {"output_type": out}, oracles=("evaluate",))
+        yield Case([np.array(v, np.int64) for v in (3, 3, 1)], {"output_type": out})
     for rows, columns, diagonal, batch in [
         (3, 3, 0, [2]),
         (2, 4, 1, [2, 3]),
@@ -102,9 +101,7 @@ def eye_9(rng):
         (2, 2, 0, []),
     ]:
         inputs = [np.array([v], np.int64) for v in (rows, columns, diagonal)] + [np.array(batch, np.int64)]
-        # The CPU plugin omits the ones if batch_shape is an empty Parameter.
-        oracles = ("evaluate", "cpu") if batch else ("evaluate",)
-        yield Case(inputs, {"output_type": "f32"}, oracles=oracles)
+        yield Case(inputs, {"output_type": "f32"}, faults=() if batch else ("plugin-eye",))
         yield Case(inputs, {"output_type": "i32"}, constants=(0, 1, 2, 3))
 
 
@@ -119,12 +116,12 @@ def random_uniform_8(rng):
         (np.float64, "f64"),
         (np.int64, "i64"),
     ]:
-        oracles = ("evaluate", "cpu") if name == "i32" else ("evaluate",)
+        faults = () if name == "i32" else ("plugin-random-uniform", "plugin-64-bits")
 
-        def make_case(shape, low, high, dtype=dtype, name=name, oracles=oracles, constants=(0, 1, 2), **attributes):
+        def make_case(shape, low, high, dtype=dtype, name=name, faults=faults, constants=(0, 1, 2), **attributes):
             inputs = [np.array(shape, np.int64), np.array(low, dtype), np.array(high, dtype)]
             attributes = {"output_type": name, **attributes}
-            return Case(inputs, attributes, constants=constants, oracles=oracles, tolerance=(0, 0))
+            return Case(inputs, attributes, constants=constants, faults=faults, tolerance=(0, 0))
 
         for alignment in ("tensorflow", "pytorch"):
             yield make_case([3, 2, 2], 0, 1, global_seed=150, op_seed=10, alignment=alignment)
@@ -135,18 +132,20 @@ def random_uniform_8(rng):
         yield make_case([2, 3], 0, 7, global_seed=5, op_seed=6)
         yield make_case([30, 50], 0, 64, global_seed=42, op_seed=1, alignment="pytorch")
         yield make_case([2, 0, 3], 0, 7, global_seed=5, op_seed=6)
-        # The CPU plugin returns an uninitialized scalar.
-        yield make_case([], 0, 7, global_seed=5, op_seed=6, oracles=("evaluate",))
+        yield make_case([], 0, 7, global_seed=5, op_seed=6, faults=("plugin-random-uniform-scalar",))
         if name in ("f32", "bf16"):
-            yield make_case([5, 5], 0, 1, global_seed=8, op_seed=6, oracles=("evaluate", "cpu"))
-        yield make_case([2, 5], 0, 7, global_seed=5, op_seed=6, constants=(), oracles=("evaluate",))
+            yield make_case([5, 5], 0, 1, global_seed=8, op_seed=6, faults=() if name == "f32" else ("plugin-bf16",))
+        yield make_case([2, 5], 0, 7, global_seed=5, op_seed=6, constants=())
     for alignment in ("tensorflow", "pytorch"):
         attributes = {"global_seed": 3, "op_seed": 4, "alignment": alignment}
         for low, high in ((-5, 2**40), (2**33, 2**34), (-(2**62), 2**62)):
             inputs = [np.array([4, 3], np.int32), np.array([low], np.int64), np.array([high], np.int64)]
-            yield Case(inputs, {"output_type": "i64", **attributes}, oracles=("evaluate",), note="64 bits")
+            yield Case(
+                inputs, {"output_type": "i64", **attributes}, faults=("plugin-random-uniform-i64",), note="64 bits"
+            )
         inputs = [np.array([4, 3], np.int32), np.array(-(2**31), np.int32), np.array(2**31 - 1, np.int32)]
-        yield Case(inputs, {"output_type": "i32", **attributes}, oracles=("evaluate",), note="all of i32")
+        faults = ("plugin-random-uniform-range",)
+        yield Case(inputs, {"output_type": "i32", **attributes}, faults=faults, note="all of i32")
 
 
 def _compute_multinomial(probs, samples, attributes):
@@ -195,7 +194,7 @@ def multinomial_13(rng):
             probs = probs.astype(dtype)
             expected = _compute_multinomial(probs, samples, attributes).astype(np.int32 if out == "i32" else np.int64)
             count = np.array([samples], np.int32 if out == "i32" else np.int64)
-            yield Case([probs, count], attributes, constants=(1,), expected=[expected], oracles=())
+            yield Case([probs, count], attributes, constants=(1,), expected=[expected], faults=("plugin-multinomial",))
     for dtype, replace in itertools.product((np.float32, np.float16, BF16), (True, False)):
         attributes = {"convert_type": "i32", "with_replacement": replace, "log_probs": False}
         samples = np.array([5 if replace else 1], np.int32)
@@ -203,13 +202,12 @@ def multinomial_13(rng):
         for classes, seeds in (([0, 0, 0, 0], {}), ([0, 5, 2, 3], {"global_seed": 3, "op_seed": 4})):
             probabilities = np.zeros((4, 6), dtype)
             probabilities[np.arange(4), classes] = 2
-            yield Case([probabilities, samples], {**attributes, **seeds}, oracles=("cpu",), note="one class is certain")
+            yield Case([probabilities, samples], {**attributes, **seeds}, note="one class is certain")
     attributes = {"convert_type": "i64", "with_replacement": False, "log_probs": True, "global_seed": 5}
     probs = rng.normal(size=(3, 7)).astype(np.float32)
     yield Case(
         [probs, np.array([7])],
         attributes,
-        oracles=("cpu",),
         normalize=lambda outputs: [np.sort(outputs[0], axis=1)],
         note="without replacement, all classes",
     )

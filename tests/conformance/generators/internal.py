@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 
-from conformance.harness import ORACLES, Case, register_cases
+from conformance.harness import COMPUTE, Case, register_cases
 from conformance.layers import compute_nodes, define_layer
 
 F32 = np.float32
@@ -24,7 +24,6 @@ def make_case(type, opset, inputs, attributes, expected, constants=(), tolerance
         attributes,
         constants=constants,
         tolerance=tolerance,
-        oracles=(),
         expected=expected,
         build=define_layer(type, opset, inputs, attributes, expected, constants),
         note=note,
@@ -549,7 +548,7 @@ def compute_outputs(make, boxes, scores):
 
     parameters = [ov.op.Parameter(ov.Type.f32, ov.PartialShape(list(x.shape))) for x in (boxes, scores)]
     results = [ov.op.Result(o) for o in make(*parameters).outputs()]
-    return ORACLES["cpu"](ov.Model(results, parameters), [boxes, scores])
+    return COMPUTE["cpu"](ov.Model(results, parameters), [boxes, scores])
 
 
 def pad_batches(outputs, length):

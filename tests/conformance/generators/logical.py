@@ -40,4 +40,4 @@ def logical_not_1(rng):
         yield Case([rng.integers(0, 2, shape).astype(bool)])
     yield Case([rng.integers(0, 2, (2, 3)).astype(bool)], dynamic=(0,))
     for dtype in (np.int32, np.uint8, np.int64, np.float32):
-        yield Case([rng.integers(0, 3, (2, 3)).astype(dtype)], oracles=("evaluate",), note="numeric inputs")
+        yield Case([rng.integers(0, 3, (2, 3)).astype(dtype)], note="numeric inputs")

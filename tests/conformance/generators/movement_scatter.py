@@ -35,7 +35,7 @@ def scatter_update_3(rng):
     data = sample_values(rng, (6,))
     expected = np.where(np.arange(6) == 4, np.float32(7), data)
     inputs = [data, np.array(4), np.array(7, np.float32), np.array(0)]
-    yield ExactCase(inputs, constants=(3,), oracles=(), expected=[expected])
+    yield ExactCase(inputs, constants=(3,), faults=("reference-scatter-update",), expected=[expected])
     for dtype in DTYPES:
         inputs = [sample_values(rng, (4, 3), dtype), make_i64(3, 1), sample_values(rng, (2, 3), dtype), np.array(0)]
         yield ExactCase(inputs, constants=(3,))
@@ -101,39 +101,38 @@ def scatter_elements_update_12(rng):
                 yield Case(inputs, attributes, constants=(3,))
             for dtype in (np.int32, np.int64, np.int8, np.uint8):
                 inputs = sample_elements(rng, (4, 5), 1, (4, 7), dtype, duplicates=reduction != "none")
-                oracles = ("evaluate", "cpu")
+                faults = ()
                 if reduction == "none":
                     inputs = sample_elements(rng, (4, 5), 1, (4, 3), dtype)
                 elif reduction == "mean" and dtype == np.int8:  # Model.evaluate does not support i8
                     inputs[0], inputs[2] = abs(inputs[0]), abs(inputs[2])
                 elif reduction == "mean" and dtype != np.uint8:
-                    oracles = ("evaluate",)  # the reference implementation rounds down, the CPU plugin toward zero
-                yield Case(inputs, attributes, constants=(3,), oracles=oracles)
+                    faults = ("plugin-scatter-mean",)
+                yield Case(inputs, attributes, constants=(3,), faults=faults)
             if reduction != "mean":
                 data, updates = sample_values(rng, (3, 4), bool), sample_values(rng, (3, 6), bool)
                 indices = sample_indices(rng, 0, 4, (3, 6))
                 if reduction != "none":
                     inputs = [data, indices, updates, np.array(1)]
-                    yield Case(inputs, attributes, constants=(3,), oracles=("evaluate",))
+                    yield Case(inputs, attributes, constants=(3,))
     for reduction in ("sum", "mean", "max"):
         for dtype in (np.float16, np.float64):
             inputs = sample_elements(rng, (4, 5), 1, (4, 7), dtype, duplicates=True)
-            # Model.evaluate does not support f64, which the CPU plugin computes in f32.
-            oracles, tolerance = (("cpu",), (1e-6, 0)) if dtype == np.float64 else (("evaluate",), None)
+            tolerance = (1e-6, 0) if dtype == np.float64 else None  # the CPU plugin computes f64 in f32
             attributes = {"reduction": reduction, "use_init_val": True}
-            yield Case(inputs, attributes, constants=(3,), oracles=oracles, tolerance=tolerance)
+            yield Case(inputs, attributes, constants=(3,), tolerance=tolerance)
     inputs = sample_elements(rng, (40,), 0, (300,), np.int32, duplicates=True)
     inputs[2] = sample_values(rng, (300,), np.int32)
     for reduction in ("sum", "prod"):
         attributes = {"reduction": reduction, "use_init_val": True}
-        yield Case(inputs, attributes, constants=(3,), oracles=("evaluate",), note="integer overflow")
+        yield Case(inputs, attributes, constants=(3,), note="integer overflow")
     for reduction in ("min", "max"):
         data, updates = np.array([np.nan, 1, 2], np.float32), np.array([5, np.nan, np.inf], np.float32)
         yield Case(
             [data, make_i64(0, 1, 2), updates, np.array(0)],
             {"reduction": reduction, "use_init_val": True},
             constants=(3,),
-            oracles=("evaluate",),  # the CPU plugin propagates a NaN of data
+            faults=("plugin-scatter-nan",),
             note="NaN",
         )
 
@@ -204,11 +203,11 @@ def scatter_nd_update_15(rng):
             yield Case([values[0], indices, values[1]], {"reduction": reduction})
         values = [sample_values(rng, s, bool) for s in ((4, 3), (6,))]
         indices = sample_coordinates(rng, (4, 3), (6, 2), duplicates=reduction != "none")
-        yield Case([values[0], indices, values[1]], {"reduction": reduction}, oracles=("evaluate",))
+        yield Case([values[0], indices, values[1]], {"reduction": reduction})
     for reduction in ("min", "max"):
         data, updates = np.array([np.nan, 1, 2], np.float32), np.array([5, np.nan, np.inf], np.float32)
         indices = np.array([[0], [1], [2]])
-        yield Case([data, indices, updates], {"reduction": reduction}, oracles=("evaluate",), note="NaN")
+        yield Case([data, indices, updates], {"reduction": reduction}, note="NaN")
 
 
 @register_cases("SliceScatter", since=15)

@@ -55,7 +55,7 @@ def slice_8(rng):
     inputs = [sample_values(rng, (4, 5)), *(np.array([v], np.int8) for v in (1, 4, 2))]
     yield ExactCase(inputs, constants=(1, 2, 3), note="bounds in i8")
     inputs = [sample_values(rng, (0, 5)), make_i64(0, 1), make_i64(3, 4), make_i64(1, 1)]
-    yield ExactCase(inputs, constants=(1, 2, 3), oracles=("evaluate",), note="empty data")
+    yield ExactCase(inputs, constants=(1, 2, 3), note="empty data")
 
 
 #: Shape, begin, end, stride, and the masks begin, end, new_axis, shrink_axis, ellipsis.
@@ -107,11 +107,10 @@ def strided_slice_1(rng):
         attributes = dict(zip(names, masks, strict=True))
         inputs = [sample_values(rng, shape), *bounds]
         yield ExactCase(inputs, attributes, constants=(1, 2) if stride is None else (1, 2, 3))
-        # With bounds as Parameters the CPU plugin supports neither shrunk nor new axes together with an ellipsis.
-        if stride is not None and not any(masks[3]) and not (any(masks[2]) and any(masks[4])):
-            yield ExactCase(inputs, attributes, dynamic=(0,), note="bounds as Parameters")
-        else:
-            yield ExactCase(inputs, attributes, oracles=("evaluate",), note="bounds as Parameters")
+        is_safe = not any(masks[3]) and not (any(masks[2]) and any(masks[4]))
+        dynamic = (0,) if is_safe and stride is not None else ()
+        faults = () if is_safe else ("plugin-strided-slice",)
+        yield ExactCase(inputs, attributes, dynamic=dynamic, faults=faults, note="bounds as Parameters")
     attributes = {"begin_mask": [1, 0], "end_mask": [1, 0]}
     for dtype in DTYPES:
         yield ExactCase(
@@ -138,9 +137,7 @@ def split_1(rng):
     for dtype in DTYPES:
         yield ExactCase([sample_values(rng, (4, 6), dtype), np.array(1, np.int32)], {"num_splits": 3}, constants=(1,))
     yield ExactCase([sample_values(rng, (4, 6)), np.array(1)], {"num_splits": 2}, constants=(1,), dynamic=(0,))
-    yield ExactCase(
-        [sample_values(rng, (4, 6)), np.array(-2)], {"num_splits": 2}, oracles=("evaluate",), note="axis as a Parameter"
-    )
+    yield ExactCase([sample_values(rng, (4, 6)), np.array(-2)], {"num_splits": 2}, note="axis as a Parameter")
 
 
 @register_cases("VariadicSplit", since=1)
@@ -160,9 +157,7 @@ def variadic_split_1(rng):
     ]:
         inputs = [sample_values(rng, shape), np.array(axis), make_i64(*lengths)]
         yield ExactCase(inputs, constants=(1, 2))
-        yield ExactCase(
-            [inputs[0], make_i64(axis), np.array(lengths, np.int32)], constants=(1, 2), oracles=("evaluate",)
-        )
+        yield ExactCase([inputs[0], make_i64(axis), np.array(lengths, np.int32)], constants=(1, 2))
     for dtype in DTYPES:
         yield ExactCase([sample_values(rng, (4, 6), dtype), np.array(1), make_i64(1, 5)], constants=(1, 2))
     yield ExactCase([sample_values(rng, (4, 6)), np.array(1), make_i64(1, 5)], constants=(1, 2), dynamic=(0,))
@@ -214,7 +209,7 @@ CROPS = [
 ]
 
 
-def generate_pad_mode_cases(rng, shapes, mode, cropped=False):
+def generate_pad_mode_cases(rng, shapes, mode):
     for n, (shape, begin, end) in enumerate(shapes):
         dtype = (np.int64, np.int32)[n % 2]
         inputs = [sample_values(rng, shape), np.array(begin, dtype), np.array(end, dtype)]
@@ -224,9 +219,7 @@ def generate_pad_mode_cases(rng, shapes, mode, cropped=False):
         yield ExactCase(inputs, {"pad_mode": mode}, constants=(1, 2, 3))
         if mode == "constant":
             inputs[3] = np.array(3, np.float32)
-        # The CPU plugin reads out of bounds if negative pads are Parameters.
-        oracles = ("evaluate",) if cropped else ("evaluate", "cpu")
-        yield ExactCase(inputs, {"pad_mode": mode}, dynamic=(0,), oracles=oracles, note="pads as Parameters")
+        yield ExactCase(inputs, {"pad_mode": mode}, dynamic=(0,), note="pads as Parameters")
 
 
 def generate_pad_cases(rng, negative):
@@ -235,7 +228,7 @@ def generate_pad_cases(rng, negative):
         if mode in ("constant", "edge"):
             yield from generate_pad_mode_cases(rng, WIDE_PADS, mode)
         if negative:
-            yield from generate_pad_mode_cases(rng, CROPS, mode, cropped=True)
+            yield from generate_pad_mode_cases(rng, CROPS, mode)
         for dtype in DTYPES:
             inputs = [sample_values(rng, (3, 4), dtype), make_i64(1, 0), make_i64(0, 2)]
             if mode == "constant":
@@ -254,7 +247,7 @@ def generate_pad_cases(rng, negative):
         note="largest pads",
     )
     inputs = [sample_values(rng, (0, 2)), make_i64(1, 0), make_i64(1, 1), np.array(7, np.float32)]
-    yield ExactCase(inputs, {"pad_mode": "constant"}, constants=(1, 2), oracles=("evaluate",), note="empty data")
+    yield ExactCase(inputs, {"pad_mode": "constant"}, constants=(1, 2), faults=("plugin-pad-empty",), note="empty data")
 
 
 @register_cases("Pad", since=1)

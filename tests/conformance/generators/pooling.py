@@ -10,7 +10,6 @@ import numpy as np
 from conformance.harness import Case, register_cases
 
 F32, F16, F64, BF16 = np.float32, np.float16, np.float64, ml_dtypes.bfloat16
-EVALUATE = ("evaluate",)
 
 
 def sample_values(rng, shape, dtype=F32):
@@ -109,11 +108,7 @@ def max_pool_14(rng):
 
 
 def generate_max_pool_cases(rng, table):
-    """Yield the cases of max pooling with two outputs.
-
-    With dynamic shapes OpenVINO's evaluate writes the indices past the end of their tensor, and the CPU plugin treats
-    the padding of auto_pad as zero.
-    """
+    """Yield the cases of max pooling with two outputs."""
     for i, (spatial, kernel, window) in enumerate(table):
         rank = len(spatial)
         attributes = make_attributes(rank, kernel, **{"dilations": [1] * rank} | window)
@@ -124,8 +119,14 @@ def generate_max_pool_cases(rng, table):
             [sample_values(rng, (1 + i % 2, 3, *spatial))],
             attributes,
             dynamic=[0] if dynamic else [],
-            oracles=("cpu",) if dynamic else ("evaluate", "cpu"),
+            faults=("reference-dynamic-output",) if dynamic else (),
         )
+    data = sample_values(rng, (2, 3, 5, 6))
+    rows = np.pad(data, ((0, 0), (0, 0), (1, 0), (0, 0)), constant_values=-np.inf)
+    expected = rows.reshape(2, 3, 3, 2, 3, 2).max(axis=(3, 5))
+    same = make_attributes(2, (2, 2), strides=2, dilations=[1, 1], axis=0) | {"auto_pad": "same_lower"}
+    faults = ("reference-dynamic-output", "plugin-max-pool")
+    yield Case([data], same, dynamic=[0], faults=faults, expected=[expected, None], note="same_lower, dynamic")
     attributes = make_attributes(2, (3, 3), strides=2, begin=1, end=1, dilations=[1, 1], axis=0)
     attributes["index_element_type"] = "i64"
     for dtype in (F16, F64, np.int32, np.int64, np.uint32, np.uint64, np.int8, np.uint8):
@@ -134,9 +135,9 @@ def generate_max_pool_cases(rng, table):
     special[0, 0, :3] = -np.inf
     special[0, 1, 2:] = np.finfo(F32).min
     special[1, 0, 1:4, 2:5] = np.inf
-    yield Case([special], attributes, oracles=EVALUATE, note="infinities")
+    yield Case([special], attributes, note="infinities")
     special[1, 1, ::2] = np.nan
-    yield Case([special], attributes, oracles=EVALUATE, note="NaN")
+    yield Case([special], attributes, note="NaN")
 
 
 def generate_avg_pool_cases(rng, table, extra_attributes=None):
@@ -172,9 +173,8 @@ def generate_avg_pool_cases(rng, table, extra_attributes=None):
         yield Case(
             [data],
             integer_attributes,
-            oracles=(),
+            faults=("plugin-avg-pool",),
             expected=[sign * (sign * total // dtype(6))],
-            note="the reference implementation truncates the quotient of integers, the CPU plugin rounds it",
         )
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from conformance.harness import EXACT, Case, register_cases
 
 F32, F16, BF16 = np.float32, np.float16, ml_dtypes.bfloat16
-REFERENCE = ("evaluate",)
+FAKE_QUANTIZE = ("plugin-fake-quantize",)
+#: The reference implementation truncates bf16 after each of the four operations instead of rounding.
+FAKE_CONVERT = ("plugin-fake-convert",)
 
 
 @register_cases("FakeQuantize", since=1)
@@ -52,29 +54,29 @@ def generate_fake_quantize_cases(rng):
                 sample_fake_quantize_inputs(rng, shape, inputs, outputs),
                 {"levels": levels},
                 constants=[1, 2, 3, 4] if i % 2 else [],
-                oracles=REFERENCE,
+                faults=FAKE_QUANTIZE,
                 tolerance=EXACT,
             )
     data, low, high, out_low, out_high = sample_fake_quantize_inputs(rng, (4, 50), (1,), (1,))
     yield Case(
-        [data, high, low, out_low, out_high], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="low > high"
+        [data, high, low, out_low, out_high], {"levels": 16}, faults=FAKE_QUANTIZE, tolerance=EXACT, note="low > high"
     )
     yield Case(
-        [data, low, high, out_high, out_low], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="descending"
+        [data, low, high, out_high, out_low], {"levels": 16}, faults=FAKE_QUANTIZE, tolerance=EXACT, note="descending"
     )
     yield Case(
-        [data, low, low, out_low, out_high], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="empty range"
+        [data, low, low, out_low, out_high], {"levels": 16}, faults=FAKE_QUANTIZE, tolerance=EXACT, note="empty range"
     )
     halves = (np.arange(-8, 24) / 2).astype(F32)
     limits = [np.array([x], F32) for x in (0, 15, 0, 15)]
-    yield Case([halves, *limits], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="ties")
+    yield Case([halves, *limits], {"levels": 16}, faults=FAKE_QUANTIZE, tolerance=EXACT, note="ties")
     special = np.array([np.inf, -np.inf, np.nan, 0, -0.0, 3e38, 1e-45], F32)
-    yield Case([special, *limits], {"levels": 16}, oracles=REFERENCE, tolerance=EXACT, note="infinities and NaN")
+    yield Case([special, *limits], {"levels": 16}, faults=FAKE_QUANTIZE, tolerance=EXACT, note="infinities and NaN")
     yield Case([halves.astype(F16), *[x.astype(F16) for x in limits]], {"levels": 16}, tolerance=EXACT)
     for broadcast in ("numpy", "none", "pdpd"):
         shape = (2, 3, 4)
         inputs = sample_fake_quantize_inputs(rng, shape, shape, shape)
-        yield Case(inputs, {"levels": 256, "auto_broadcast": broadcast}, oracles=REFERENCE, tolerance=EXACT)
+        yield Case(inputs, {"levels": 256, "auto_broadcast": broadcast}, faults=FAKE_QUANTIZE, tolerance=EXACT)
     for levels in (2, 16, 256):
         data, *limits = sample_fake_quantize_inputs(rng, (1, 3, 5, 5), (1, 3, 1, 1), (1, 3, 1, 1))
         step = np.max((limits[3] - limits[2]) / (levels - 1))
@@ -82,12 +84,11 @@ def generate_fake_quantize_cases(rng):
             [data, *limits],
             {"levels": levels},
             constants=[1, 2, 3, 4],
-            oracles=("cpu",),
             tolerance=(1e-5, float(step) * 1.001),
         )
     for dtype in (F16, BF16):
         inputs = [x.astype(dtype) for x in sample_fake_quantize_inputs(rng, (2, 3, 4), (3, 1), (3, 1))]
-        yield Case(inputs, {"levels": 16}, oracles=REFERENCE, tolerance=EXACT if dtype is F16 else None)
+        yield Case(inputs, {"levels": 16}, faults=FAKE_QUANTIZE, tolerance=EXACT if dtype is F16 else None)
 
 
 def sample_fake_quantize_inputs(rng, shape, inputs, outputs):
@@ -110,11 +111,11 @@ def fake_convert_13(rng):
     for kind in ("f8e4m3", "f8e5m2"):
         attributes = {"destination_type": kind}
         one, none = np.ones(1, F16), np.zeros(1, F16)
-        yield Case([every, one, none], attributes, tolerance=EXACT, oracles=REFERENCE, note="all bit patterns of f16")
-        yield Case([every, one], attributes, tolerance=EXACT, oracles=REFERENCE)
+        yield Case([every, one, none], attributes, tolerance=EXACT, faults=FAKE_CONVERT, note="all bit patterns of f16")
+        yield Case([every, one], attributes, tolerance=EXACT, faults=FAKE_CONVERT)
         with np.errstate(over="ignore", invalid="ignore"):
             every_f32 = every.astype(F32)
-        yield Case([every_f32, np.ones((), F32), np.zeros((), F32)], attributes, tolerance=EXACT, oracles=REFERENCE)
+        yield Case([every_f32, np.ones((), F32), np.zeros((), F32)], attributes, tolerance=EXACT, faults=FAKE_CONVERT)
         for shape, limits in [
             ((2, 3, 4), (1,)),
             ((2, 3, 4), ()),
@@ -128,16 +129,16 @@ def fake_convert_13(rng):
             data = (rng.normal(size=shape) * 50).astype(F32)
             scale, shift = rng.uniform(0.1, 4, limits).astype(F32), np.asarray(rng.normal(size=limits), F32)
             scale = np.asarray(scale, F32)
-            yield Case([data, scale, shift], attributes, tolerance=EXACT, oracles=REFERENCE)
-            yield Case([data, scale], attributes, constants=[1], tolerance=EXACT, oracles=REFERENCE)
+            yield Case([data, scale, shift], attributes, tolerance=EXACT, faults=FAKE_CONVERT)
+            yield Case([data, scale], attributes, constants=[1], tolerance=EXACT, faults=FAKE_CONVERT)
         for dtype in (F16, BF16):
             inputs = [(rng.normal(size=(2, 3, 4)) * 50), rng.uniform(0.1, 4, (3, 1)), rng.normal(size=(3, 1))]
             yield Case(
                 [x.astype(dtype) for x in inputs],
                 attributes,
-                oracles=REFERENCE,
+                faults=FAKE_CONVERT,
                 tolerance=EXACT if dtype is F16 else (0.025, 0.025),
                 note="the oracle truncates bf16 after each of the four operations instead of rounding",
             )
         scalars = [np.array(x, F16) for x in (-3.3, 0.7, 0.2)]
-        yield Case(scalars, attributes, oracles=REFERENCE, tolerance=EXACT, note="scalars")
+        yield Case(scalars, attributes, faults=FAKE_CONVERT, tolerance=EXACT, note="scalars")

@@ -118,7 +118,6 @@ def lstm_cell_1(rng):
             inputs,
             attributes,
             tolerance=get_tolerance(F32),
-            oracles=(),
             expected=expected,
             build=define_layer("LSTMCell", "opset1", inputs, attributes, expected),
             note="the CPU plugin ignores input_forget",

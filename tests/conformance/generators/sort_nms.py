@@ -45,9 +45,7 @@ def _generate_nms_cases(rng, version):
     def make_case(
         *, images=1, classes=2, count=12, max_boxes=4, iou=0.4, score=0.2, sigma=None, soft=False, **overrides
     ):
-        options = {
-            k: overrides.pop(k) for k in ("note", "constants", "dynamic", "oracles", "expected") if k in overrides
-        }
+        options = {k: overrides.pop(k) for k in ("note", "constants", "dynamic", "expected") if k in overrides}
         scalars = overrides.pop("scalars", ())
         kind = overrides.pop("kind", np.int64)
         attributes = {"box_encoding": "corner", "sort_result_descending": True, **overrides}
