@@ -75,7 +75,7 @@ def infer_short_time_transform(inputs: Inputs) -> Shapes:
             if isinstance(signal[-1], int) and frame[0] > signal[-1]:
                 raise ShapeError(f"frame_size is {frame[0]}, signal has the shape {signal}")
             frames = shift(divide_down(shift(signal[-1], -int(frame[0])), step), 1)
-    order = (frames, bins) if inputs["transpose_frames"] else (bins, frames)
+    order = (bins, frames) if inputs["transpose_frames"] else (frames, bins)
     return [PartialShape([*signal[:-1], *order, 2])]
 
 
