@@ -6,9 +6,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from irrun.ir.graph import Body, Layer, PortMapEntry
-from irrun.runtime.shape_rules import Value
+from irrun.runtime.shape_rules import ShapeError, Value
 from irrun.runtime.shape_rules.axes import check_axis
-from irrun.runtime.shape_rules.dimensions import contains, make_dimension, multiply, unite
+from irrun.runtime.shape_rules.dimensions import (
+    ONE,
+    contains,
+    count_elements,
+    make_dimension,
+    may_equal,
+    multiply,
+    unite,
+)
 from irrun.shapes import UNBOUNDED, PartialShape
 
 if TYPE_CHECKING:
@@ -41,13 +49,17 @@ def infer_bodies(parent: GraphInference, layer: Layer, inputs: Mapping[int, Valu
 
 def _infer_branches(parent: GraphInference, layer: Layer, inputs: Mapping[int, Value]) -> list[Value]:
     condition = inputs.get(layer.inputs[0].id)
+    if condition is not None and condition.shape is not None and not may_equal(count_elements(condition.shape), ONE):
+        raise ShapeError(f"cond has the shape {condition.shape}, expected a single element")
     array = None if condition is None else condition.get_array()
     branches = []
     for name, body in layer.bodies.items():
         is_taken = array is None or array.size != 1 or bool(array.reshape(-1)[0]) == (name == "then_body")
         arguments = {e.internal_layer_id: inputs.get(e.external_port_id, Value(None)) for e in body.inputs}
-        results = parent.infer_body(layer, body, arguments, is_taken)
+        inner = parent.infer_body(body, arguments)
         if is_taken:
+            parent.keep_body(layer, inner)
+            results = inner.get_results()
             branches.append({e.external_port_id: results.get(e.internal_layer_id) for e in body.outputs})
     merged = []
     for port in layer.outputs:
@@ -98,25 +110,25 @@ class _LoopBody:
         for parameter in states:
             if parameter in arguments:  # the value of the first iteration only
                 arguments[parameter] = Value(arguments[parameter].shape)
-        results = self.parent.infer_body(self.layer, self.body, arguments, False)
+        inner = self.parent.infer_body(self.body, arguments)
         for attempt in range(_ATTEMPTS):
+            if inner.failures:
+                break
+            results = inner.get_results()
             changes = {}
             for parameter, result in states.items():
                 before, after = arguments.get(parameter), results.get(result)
-                if before is None or after is None:
+                if before is None or before.shape is None or after is None:
                     continue
-                wider = None if attempt + 2 >= _ATTEMPTS else _widen(before.shape, after.shape)
-                if (
-                    before.shape is not None
-                    and (wider is None or wider != before.shape)
-                    and not (after.shape is not None and contains(before.shape, after.shape))
-                ):
-                    changes[parameter] = Value(wider)
+                if after.shape is None or not contains(before.shape, after.shape):
+                    is_last = attempt + 2 >= _ATTEMPTS
+                    changes[parameter] = Value(None if is_last else _widen(before.shape, after.shape))
             if not changes:
                 break
             arguments.update(changes)
-            results = self.parent.infer_body(self.layer, self.body, arguments, False)
-        results = self.parent.infer_body(self.layer, self.body, arguments, True)
+            inner = self.parent.infer_body(self.body, arguments)
+        self.parent.keep_body(self.layer, inner)
+        results = inner.get_results()
         count = self.count_iterations(results, arguments)
         outputs: dict[int, PartialShape | None] = {}
         for entry in self.body.outputs:

@@ -88,29 +88,32 @@ class GraphInference:
             self.failures.append(Failure(layer, str(error), layer))
             return [Value(None) for _ in layer.outputs]
 
-    def infer_body(
-        self, layer: Layer, body: Body, arguments: Mapping[int, Value], is_final: bool
-    ) -> dict[int, Value | None]:
-        """Infer the values of a body.
+    def get_results(self) -> dict[int, Value | None]:
+        """Return what is known about the Results by the id of the layer."""
+        results = {}
+        for result in self.graph.find_layers("Result"):
+            inputs = self.get_inputs(result)
+            results[result.id] = inputs[0] if inputs else None
+        return results
+
+    def infer_body(self, body: Body, arguments: Mapping[int, Value]) -> GraphInference:
+        """Return the inference of a body.
+
+        Args:
+            body: The body.
+            arguments: What is known about its Parameters by the id of the layer.
+        """
+        return GraphInference(body.graph, arguments)
+
+    def keep_body(self, layer: Layer, inference: GraphInference) -> None:
+        """Add the shapes and failures of a body.
 
         Args:
             layer: The layer that owns the body.
-            body: The body.
-            arguments: What is known about its Parameters by the id of the layer.
-            is_final: Whether to keep the shapes and the failures.
-
-        Returns:
-            What is known about its Results by the id of the layer.
+            inference: The inference of the body.
         """
-        inner = GraphInference(body.graph, arguments)
-        if is_final:
-            self.bodies.append((layer, inner))
-            self.failures.extend(failure._replace(owner=layer) for failure in inner.failures)
-        results = {}
-        for result in body.graph.find_layers("Result"):
-            inputs = inner.get_inputs(result)
-            results[result.id] = inputs[0] if inputs else None
-        return results
+        self.bodies.append((layer, inference))
+        self.failures.extend(failure._replace(owner=layer) for failure in inference.failures)
 
 
 def infer_outputs(layer: Layer, inputs: Sequence[Value | None], parent: GraphInference | None = None) -> list[Value]:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import math
 
-from irrun.runtime.shape_rules.axes import check_rank, check_scalar, check_size, get_dimension, normalize_axes
+from irrun.runtime.shape_rules.axes import (
+    check_equal,
+    check_rank,
+    check_scalar,
+    check_size,
+    get_dimension,
+    normalize_axes,
+)
 from irrun.runtime.shape_rules.dimensions import (
     Dimension,
     divide_down,
@@ -90,36 +97,43 @@ def _limit_boxes(inputs: Inputs, boxes: Dimension, classes: Dimension, images: D
 @rule("DetectionOutput")
 def infer_detection_output(inputs: Inputs) -> Shapes:
     """Return [1, 1, detections, 7]."""
-    logits, _, priors = (inputs.get_shape(i) for i in range(3))
-    batch = get_dimension(logits, 0) or UNBOUNDED
+    batch = get_dimension(inputs.get_shape(0), 0) or UNBOUNDED
+    priors, classes = _check_predictions(inputs)
     keep, top = inputs["keep_top_k"], inputs["top_k"]
     count: Dimension = UNBOUNDED
     if keep and keep[0] > 0:
         count = multiply(batch, keep[0])
-    else:
-        classes = inputs.attributes.get("num_classes")
-        number = _count_priors(inputs, priors)
-        if classes is None:
-            classes = _count_classes(inputs, number)
-        if top > 0 and classes is not None:
-            count = multiply(multiply(batch, top), classes) if isinstance(classes, int) else UNBOUNDED
-        elif isinstance(number, int) and isinstance(batch, int) and classes is not None:
-            count = multiply(multiply(batch, number), classes)
+    elif top > 0 and classes is not None:
+        count = multiply(multiply(batch, top), classes)
+    elif priors is not None and classes is not None and isinstance(batch, int):
+        count = multiply(multiply(batch, priors), classes)
     return [PartialShape([1, 1, count, 7])]
 
 
-def _count_priors(inputs: Inputs, priors: PartialShape | None) -> Dimension | None:
-    if priors is None:
-        return None
+def _check_predictions(inputs: Inputs) -> tuple[int | None, int | None]:
+    """Return the numbers of prior boxes and of classes as far as they are known.
+
+    Raises:
+        ShapeError: The inputs have different numbers of prior boxes.
+    """
+    logits, predictions, proposals = (inputs.get_shape(i) for i in range(3))
+    classes = inputs.attributes.get("num_classes")
+    length = get_dimension(proposals, 2)
+    if not isinstance(length, int):
+        return None, classes
     size = 4 if inputs["normalized"] else 5
-    return divide_exactly(priors[2], size)
-
-
-def _count_classes(inputs: Inputs, priors: Dimension | None) -> int | None:
-    predictions = get_dimension(inputs.get_shape(1), 1)
-    if isinstance(predictions, int) and isinstance(priors, int) and priors:
-        return predictions // priors
-    return None
+    priors = int(length) // size
+    if length % size or not priors:
+        raise ShapeError(f"proposals has the shape {proposals}, expected a multiple of {size} in its last dimension")
+    found = get_dimension(predictions, 1)
+    if classes is None and isinstance(found, int):
+        classes = int(found) // priors
+    if classes is not None:
+        check_size(inputs, 1, 1, priors * classes)
+        check_size(inputs, 0, 1, priors * 4 * (1 if inputs["share_location"] else classes))
+    elif logits is not None and inputs["share_location"]:
+        check_size(inputs, 0, 1, priors * 4)
+    return priors, classes
 
 
 @rule("ExperimentalDetectronDetectionOutput")
@@ -189,6 +203,13 @@ def infer_proposals(inputs: Inputs) -> Shapes:
             if merged is None:
                 raise ShapeError(f"{inputs.get_name(position)} has {found} images, im_info has {images}")
             images = merged
+    for axis, other, message in ((0, 2, "rows"), (1, 3, "columns")):
+        place, expected = get_dimension(inputs.get_shape(1), axis), get_dimension(inputs.get_shape(3), other)
+        if place is not None and expected is not None:
+            names = (
+                f"anchors {inputs.get_shape(1)} have {place} {message}, scores {inputs.get_shape(3)} have {expected}"
+            )
+            check_equal(place, expected, names)
     most = get_bounds(images)[1]
     count = make_dimension(0, None if most is None else most * inputs["post_nms_count"])
     return [PartialShape([count, 4]), PartialShape([count]), PartialShape([images])]

@@ -24,7 +24,6 @@ __all__ = ["broadcast_operands", "keep_shape"]
     "LeakyRelu",
     "MVN",
     "NormalizeL2",
-    "PRelu",
     "PowerStatic",
     "RMS",
     "Roll",
@@ -166,6 +165,21 @@ def infer_quantization(inputs: Inputs) -> Shapes:
     """Return the shape of the data, to which the limits are broadcast."""
     broadcast_operands(inputs)
     return [inputs.get_shape(0)]
+
+
+@rule("PRelu")
+def infer_prelu(inputs: Inputs) -> Shapes:
+    """Return the shape of the data, to whose channels or dimensions the slope is broadcast."""
+    data, slope = inputs.get_shape(0), inputs.get_shape(1)
+    if data and slope is not None and not (len(slope) == 1 and may_equal(slope[0], data[min(1, len(data) - 1)])):
+        try:
+            combined = broadcast_shapes(data, slope)
+        except ValueError:
+            combined = None
+        aligned = combined[-len(data) :] if combined is not None else ()
+        if not all(map(may_equal, aligned, data)) or len(aligned) < len(data):
+            raise ShapeError(f"slope has the shape {slope}, which cannot be broadcast to data of the shape {data}")
+    return [data]
 
 
 @rule("Clamp")

@@ -64,27 +64,18 @@ def infer_unique(inputs: Inputs) -> Shapes:
 @rule("Range")
 def infer_range(inputs: Inputs) -> Shapes:
     """Return [number of elements]."""
-    start, stop, step = (inputs.get_intervals(i) for i in range(3))
-    if start is None or stop is None or step is None or step[0][0] != step[0][1]:
+    check_scalar(inputs, 0, 1, 2)
+    values = [inputs.get_array(i) for i in range(3)]
+    numbers = [float(value.reshape(-1)[0]) for value in values if value is not None and value.dtype.kind in "biuf"]
+    if len(numbers) < 3:
         return [make_unknown(1)]
-    delta = step[0][0]
-    if delta == 0:
-        raise ShapeError("step is 0")
-    (start_low, start_high), (stop_low, stop_high) = start[0], stop[0]
-    if math.isnan(start_low) or math.isnan(stop_high):
-        raise ShapeError("start or stop is not a number")
-    ends = (
-        ((start_high, stop_low), (start_low, stop_high))
-        if delta > 0
-        else ((start_low, stop_high), (start_high, stop_low))
-    )
-    least, most = (_count_steps(a, b, delta) for a, b in ends)
-    return [make_unknown(1) if math.isinf(most) else PartialShape([make_dimension(int(least), int(most))])]
-
-
-def _count_steps(start: float, stop: float, step: float) -> float:
-    count = (stop - start) / step
-    return max(0, math.ceil(count)) if math.isfinite(count) else math.inf if count > 0 else 0
+    start, stop, step = numbers
+    if step == 0 or not all(map(math.isfinite, numbers)):
+        raise ShapeError(
+            f"start is {start}, stop is {stop} and step is {step}, expected numbers and a step other than 0"
+        )
+    count = max(0, math.ceil((stop - start) / step))
+    return [PartialShape([make_dimension(count, count)])]
 
 
 @rule("RandomUniform")

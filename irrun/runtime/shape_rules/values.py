@@ -18,9 +18,6 @@ __all__ = ["VALUE_LIMIT", "Inputs", "ShapeError", "Value"]
 
 Array = np.ndarray[Any, Any]
 
-#: Integers of this size stand for the end of an axis.
-_INFINITE = float(1 << 62)
-
 #: Elements of values that are tracked because they may determine shapes.
 VALUE_LIMIT = 1 << 14
 
@@ -70,6 +67,8 @@ class Value:
         if array is None or array.dtype.kind not in "biuf":
             return None
         values = array.astype(np.float64)
+        if array.dtype.kind in "iu" and array.dtype.itemsize >= 4:  # the largest integers stand for the end of an axis
+            values = np.where(abs(values) >= np.iinfo(array.dtype).max - 1.0, np.copysign(np.inf, values), values)
         return values, values
 
     def equals(self, other: Value) -> bool:
@@ -173,7 +172,7 @@ class Inputs:
         bounds = None if value is None else value.get_bounds()
         if bounds is None:
             return None
-        low, high = (map(_limit, bound.reshape(-1).tolist()) for bound in bounds)
+        low, high = (bound.reshape(-1).tolist() for bound in bounds)
         return list(zip(low, high, strict=True))
 
     def get_dimensions(self, position: int) -> list[Dimension] | None:
@@ -192,11 +191,6 @@ class Inputs:
             sizes = [int(low) for low, _ in intervals if math.isfinite(low)]
             raise ShapeError(f"{self.get_name(position)} is {sizes}, expected no negative size")
         return self.get_dimensions(position)
-
-
-def _limit(value: float) -> float:
-    """Return an infinity for a number that stands for one."""
-    return math.copysign(math.inf, value) if abs(value) >= _INFINITE else value
 
 
 def to_dimension(low: float, high: float) -> Dimension:
