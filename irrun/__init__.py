@@ -1,6 +1,35 @@
-"""irrun executes OpenVINO IR models in pure Python on NumPy and gives access to every intermediate value.
+"""Run OpenVINO IR models in pure Python on NumPy, with access to every intermediate value.
 
-The public names are listed in `__all__`; each is imported when it is first used.
+Example::
+
+    import irrun
+
+    model = irrun.compile_model("model.xml")  # the weights are in model.bin
+    outputs = model({"x": x})  # or model(x) for a model of one input
+    print(outputs["y"])  # a NumPy array, by name or position
+
+Run models:
+    compile_model      prepare a model; call the result with inputs
+    run                read, compile and run a model once
+    load_inputs        inputs from files, images, JSON or random numbers
+    save_outputs       outputs to .npz, .npy or .json files
+    map_batches        a lazy Dask array of results; distributed.map_inputs runs over folders of files
+
+Read and change models:
+    read_model         a Model, with its graph of layers; Model.reshape, Model.add_outputs
+    validate           all errors in a file
+    extract            the part between some values
+    save_model         write a model
+    op                 register the kernel of a custom operation
+
+Look inside:
+    inspection.record  record all values of a run; inspection.replay runs one layer on them
+    inspection.compare compare with another model, f64, OpenVINO or recorded values, layer by layer
+    inspection.check   find NaN, overflow, indices out of range, constant channels
+    profile            where the time of a run goes
+
+`irrun.openvino` replaces OpenVINO's Python API. All errors are subclasses of `IrrunError`. Each name is imported when
+it is first used.
 """
 
 from __future__ import annotations

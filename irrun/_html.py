@@ -32,15 +32,16 @@ def make_table(
         right: The titles of the columns that are aligned to the right.
         notes: A text below the table.
     """
-    styles = [f"text-align:{'right' if name in right else 'left'}" for name in header]
+    styles = ["text-align:right;white-space:nowrap" if name in right else "text-align:left" for name in header]
     head = "".join(f'<th style="{style}">{escape(name)}</th>' for name, style in zip(header, styles, strict=True))
     lines = []
     for row in rows:
         cells = (_make_cell(str(cell), style) for cell, style in zip(row, styles, strict=True))
         lines.append(f"<tr>{''.join(cells)}</tr>")
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>" if lines else ""
+    head = f"<thead><tr>{head}</tr></thead>" if any(header) else ""
+    table = f"<table>{head}<tbody>{''.join(lines)}</tbody></table>" if lines else ""
     footer = f"<div>{escape(notes)}</div>" if notes else ""
-    return f"<div><div><b>{escape(title)}</b></div>{table}{footer}</div>"
+    return f'<div style="overflow-x:auto"><div><b>{escape(title)}</b></div>{table}{footer}</div>'
 
 
 def make_frame(page: str, height: int) -> str:

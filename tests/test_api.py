@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
+import pickle
+import pydoc
+import re
 import subprocess
 import sys
 
@@ -84,6 +89,53 @@ def test_missing_extras_are_named(module, extra, function, tmp_path, monkeypatch
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(irrun.InputError, match=rf"pip install 'irrun\[{extra}\]'"):
         function(path)
+
+
+def test_help_lists_the_functions_of_the_docstring(tmp_path, monkeypatch):
+    text = pydoc.render_doc(irrun, renderer=getattr(pydoc, "plaintext"))  # noqa: B009
+    public = {name for name in irrun.__all__ if not inspect.ismodule(getattr(irrun, name)) and name != "Scope"}
+    assert {name for name in public if re.search(rf"^    (class )?{name}\(", text, re.M)} == public
+    for name in re.findall(r"^    ([a-z]+[._]?\w*) {2,}", irrun.__doc__, re.M):
+        assert callable(functools.reduce(getattr, name.split("."), irrun)), name
+    for name in re.findall(r"; (?:the )?([a-z]+\.\w+) runs", irrun.__doc__):
+        assert callable(functools.reduce(getattr, name.split("."), irrun)), name
+    monkeypatch.chdir(tmp_path)
+    path = write(tmp_path, chain("Relu"))
+    path.write_text(path.read_text().replace('name="layer1"', 'name="y"'))
+    example = irrun.__doc__.partition("Example::")[2].partition("Run models")[0]
+    exec(inspect.cleandoc(example), {"x": X})
+
+
+def test_compiled_models_say_how_to_pass_them_on(tmp_path):
+    compiled = irrun.compile_model(write(tmp_path, chain("Relu")))
+    for function in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"pass the path of the model, or compiled\.model, which can be pickled"):
+            function(compiled)
+        with pytest.raises(TypeError, match=r"create one for each user with compiled_model\.create_infer_request"):
+            function(compiled.create_infer_request())
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_models_and_outputs_can_be_pickled_and_copied(in_memory, data):
+    path = data / "samplenet" / "model.xml"
+    weights = path.with_suffix(".bin").read_bytes()
+    model = irrun.read_model(path.read_bytes(), weights) if in_memory else irrun.read_model(path)
+    x = np.load(path.with_name("input.npy"))
+    expected = irrun.run(model, x)
+    for function in (lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy, copy.copy):
+        outputs = irrun.run(function(model), x)
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(outputs))[0], expected[0])
+    size = len(pickle.dumps(model))
+    assert (size > len(weights)) == in_memory  # a file is referred to
+    assert size < 2 * len(weights)
+
+
+def test_models_without_weights_can_be_pickled(tmp_path):
+    path = write(tmp_path, chain("Relu"), weights=None)
+    model = pickle.loads(pickle.dumps(irrun.read_model(path)))
+    np.testing.assert_array_equal(irrun.run(model, X)[0], X)
+    model = pickle.loads(pickle.dumps(irrun.extract(model, outputs="layer1")))
+    assert [spec.names for spec in model.inputs] == [("x",)]
 
 
 def test_dir_lists_public_names_only():

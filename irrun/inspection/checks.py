@@ -40,6 +40,8 @@ MINIMUM_SATURATION = 0.01
 MINIMUM_VANISHING = 0.01
 #: Layers that read the shape of their input only.
 SHAPE_TYPES = frozenset({"ShapeOf", "Shape"})
+#: Findings that a notebook shows.
+MAX_ROWS = 40
 #: The types of `--as`.
 TARGET_TYPES = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 
@@ -64,7 +66,7 @@ class CheckFinding:
     message: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckReport:
     """The result of a check.
 
@@ -75,6 +77,19 @@ class CheckReport:
 
     findings: list[CheckFinding]
     runs: int
+
+    def __repr__(self) -> str:
+        errors = sum(finding.level == "error" for finding in self.findings)
+        return f"<CheckReport: {errors} errors and {len(self.findings) - errors} notes in {self.runs} runs>"
+
+    def _repr_html_(self) -> str:
+        from irrun._html import make_table
+
+        rows = [(f.key, f.type, f.level, f.kind, f.message) for f in self.findings[:MAX_ROWS]]
+        omitted = len(self.findings) - MAX_ROWS
+        notes = f"{omitted} more findings" if omitted > 0 else ""
+        title = "Check: " + ("passed" if self.passed else "failed") + ("" if rows else ", no findings")
+        return make_table(title, ("layer", "type", "level", "kind", "finding"), rows, notes=notes)
 
     @property
     def passed(self) -> bool:

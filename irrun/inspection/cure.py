@@ -58,7 +58,7 @@ class CureStep:
     sqnr_db: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Cure:
     """The layers to keep in floating point, best first.
 
@@ -71,6 +71,10 @@ class Cure:
     initial_db: float
     steps: list[CureStep]
     single_db: dict[str, float]
+
+    def __repr__(self) -> str:
+        last = self.steps[-1].sqnr_db if self.steps else self.initial_db
+        return f"<Cure: {self.initial_db:.1f} dB, {last:.1f} dB with {len(self.steps)} layers in floating point>"
 
     def to_json(self) -> dict[str, Any]:
         """Return the cure for JSON."""

@@ -39,7 +39,7 @@ __all__ = ["Reduction", "reduce"]
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reduction:
     """The smallest part of a model that still fails.
 
@@ -63,6 +63,9 @@ class Reduction:
     against: str = ""
     command: str = ""
     settings: RunSettings = DEFAULT_SETTINGS
+
+    def __repr__(self) -> str:
+        return f"<Reduction: {len(self.layers)} of {self.layers_total} layers fail: {self.message}>"
 
     @property
     def model(self) -> Model:

@@ -34,6 +34,14 @@ class Constant:
     size: int
     offset: int | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Describe the constant for pickle, which writes the weights that several constants share once."""
+        weights = Weights.find(self.data) if isinstance(self.data, memoryview) and self.offset is not None else None
+        if weights is not None:
+            return Constant.from_weights, (weights, self.element_type, self.shape, self.offset, self.size)
+        data = None if self.data is None else bytes(self.data)
+        return Constant, (self.element_type, self.shape, data, self.size, self.offset)
+
     @staticmethod
     def from_array(array: np.ndarray[Any, Any], element_type: ElementType) -> Constant:
         """Return a constant with the elements of an array.

@@ -128,6 +128,20 @@ class Layer:
     def __repr__(self) -> str:
         return f"<Layer: {self.id} {self.name!r} ({self.type}, {self.version})>"
 
+    def _repr_html_(self) -> str:
+        from irrun._html import make_table
+
+        rows = [
+            (f"{kind} {i}", f"{port.element_type or 'any'}{'[...]' if port.shape is None else port.shape}", names)
+            for kind, ports in (("input", self.inputs), ("output", self.outputs))
+            for i, port in enumerate(ports)
+            for names in [", ".join(port.names)]
+        ]
+        rows += [(name, str(value), "") for name, value in self.attributes.items()]
+        rows += [(name, f"{len(body.graph.layers)} layers", "") for name, body in self.bodies.items()]
+        line = f"line {self.line}" if self.line else ""
+        return make_table(f"Layer {self.id}: {self.name}, {self.type} ({self.version})", ("", "", ""), rows, notes=line)
+
     def describe(self) -> str:
         """Return a description for error messages."""
         name = f" {self.name!r}" if self.name else ""

@@ -81,6 +81,8 @@ class TensorSpec:
 class Model:
     """A graph and its weights.
 
+    Models can be pickled and copied. A pickled model refers to the file of its weights, which must still exist.
+
     Attributes:
         graph: The graph.
         weights: The weights.

@@ -8,6 +8,7 @@ import os
 import stat
 import sys
 import threading
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
@@ -61,10 +62,27 @@ class Weights:
         self._buffer = memoryview(buffer).cast("B") if len(buffer) else memoryview(b"")
         self.path = path
         self._missing = missing
+        if len(buffer):
+            _by_buffer[id(self._buffer.obj)] = self
         self._reason = reason
 
     def __len__(self) -> int:
         return len(self._buffer)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Describe the weights for pickle: a mapped file by its path, others by their bytes."""
+        if self._mapping is not None and self.path is not None:
+            return _map_file, (Path(os.path.abspath(self.path)),)
+        return Weights, (bytes(self._buffer), self.path, self._missing, self._reason)
+
+    @staticmethod
+    def find(view: memoryview) -> Weights | None:
+        """Return the weights that a view belongs to, or None.
+
+        Args:
+            view: The data of a constant.
+        """
+        return _by_buffer.get(id(view.obj))
 
     @staticmethod
     def open(source: WeightsSource | None, model_path: Path | None = None) -> Weights:
@@ -197,6 +215,10 @@ class Weights:
         start = array.__array_interface__["data"][0] - self._address
         stop = start + array.nbytes
         return (start, stop) if start >= 0 and stop <= len(self._buffer) else (0, 0)
+
+
+#: The weights that exist, by the identities of the objects that contain their bytes.
+_by_buffer: weakref.WeakValueDictionary[int, Weights] = weakref.WeakValueDictionary()
 
 
 def _get_address(mapping: mmap.mmap) -> int:

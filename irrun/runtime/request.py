@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -48,6 +48,8 @@ Array = np.ndarray[Any, Any]
 
 #: Executors that a request keeps: each has its own copies of what kernels prepare for a request.
 MAX_EXECUTORS = 6
+#: Inputs and outputs that `repr` of a compiled model shows.
+MAX_TENSORS = 4
 #: Names of OpenVINO's devices that are accepted.
 DEVICES = ("CPU", "AUTO", "AUTO:CPU")
 
@@ -161,6 +163,7 @@ class CompiledModel:
         optimize: Whether runs without observers use specialized kernels.
         memory: Bytes that the values of one run may take; None for what the machine has left.
         precision: The precision of computations: "f32", "declared" or "f64".
+        jit: Whether kernels are compiled for the processor: True, False or "auto".
 
     Args:
         keeps_output_types: Whether outputs are converted to their declared types, which references in f64 are not.
@@ -197,7 +200,7 @@ class CompiledModel:
         self._output_names = index_names(self.outputs)
         if weights_memory is None:
             weights_memory = (get_available_memory() if self.memory is None else self.memory) // 2
-        jit = resolve_jit(jit)
+        jit = self.jit = resolve_jit(jit)
         activity = "compiling kernels" if jit is True and optimize else "preparing the program"
         with use_threads(self.threads), announce(activity):
             with pause_collection():
@@ -233,7 +236,26 @@ class CompiledModel:
         self._prefetches_weights = jit is not True
 
     def __repr__(self) -> str:
-        return f"<CompiledModel: {self.model!r}>"
+        inputs, outputs = map(_list_tensors, (self.inputs, self.outputs))
+        threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
+        options = f"{threads}, precision {self.precision}, {self._describe_kernels()}"
+        return f"<CompiledModel: {self.model.name!r}, ({inputs}) -> ({outputs}), {options}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a CompiledModel cannot be copied or pickled: it never changes, so threads share it; pass the path of the "
+            "model, or compiled.model, which can be pickled, to another process, and compile it there"
+        )
+
+    def _describe_kernels(self) -> str:
+        """Return which kernels runs without observers use."""
+        if not self.optimize:
+            return "plain kernels"
+        if self.jit != "auto":
+            return "jit on" if self.jit else "jit off"
+        if self._compilation is None or self._compilation.program is not None:
+            return "jit auto (compiled)"
+        return "jit auto (not compiled yet)" if is_installed() else "jit auto (llvmlite is not installed)"
 
     def _repr_html_(self) -> str:
         from irrun._html import make_table
@@ -242,6 +264,8 @@ class CompiledModel:
         fast = sum(bool(instruction.plain) for instruction in instructions)
         rows = [
             ("threads", self.threads),
+            ("precision", self.precision),
+            ("kernels", self._describe_kernels()),
             ("program", f"{len(instructions)} instructions, {fast} of them with specialized kernels"),
             ("memory", "what the machine has left" if self.memory is None else format_size(self.memory)),
         ]
@@ -502,6 +526,12 @@ class InferRequest:
     def __repr__(self) -> str:
         return f"<InferRequest: {self._compiled.model!r}>"
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "an InferRequest cannot be copied or pickled: create one for each user with "
+            "compiled_model.create_infer_request()"
+        )
+
     def infer(
         self, inputs: Inputs = None, *, observers: Sequence[Observer] = (), timeout: float | None = None
     ) -> Outputs:
@@ -639,6 +669,12 @@ class InferRequest:
                 f"out of memory; sizes of the outputs in bytes: {sizes}", path=compiled.model.path
             ) from None
         return owned
+
+
+def _list_tensors(specs: Sequence[TensorSpec]) -> str:
+    """Return the first inputs or outputs as text."""
+    more = [f"{len(specs) - MAX_TENSORS} more"] if len(specs) > MAX_TENSORS else []
+    return ", ".join([*map(str, specs[:MAX_TENSORS]), *more])
 
 
 def _resolve_size(name: str, size: int | str, *, accepts_zero: bool = False) -> int:

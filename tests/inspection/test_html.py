@@ -10,7 +10,7 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-from ir_text import chain, write
+from ir_text import chain, write, write_row_loop
 from lxml import etree
 
 import irrun
@@ -53,6 +53,37 @@ def test_models_are_tables_of_inputs_and_outputs(model):
 def test_compiled_models_show_threads_and_kernels(model):
     texts = parse(irrun.compile_model(model, threads=3)._repr_html_())
     assert texts[texts.index("threads") + 1] == "3"
+
+
+def test_layers_show_their_ports_and_attributes(tmp_path):
+    source = irrun.read_model(write(tmp_path, chain("Elu", data=['alpha="2"'])))
+    texts = parse(source.graph.layers[1]._repr_html_())
+    assert texts[0] == "Layer 1: layer1, Elu (opset1)"
+    assert texts[texts.index("output 0") + 1] == "f32[2,3]"
+    assert texts[texts.index("alpha") + 1] == "2"
+    assert texts[-1].startswith("line ")
+
+
+def test_layers_with_bodies_show_their_size(tmp_path):
+    loop = irrun.read_model(write_row_loop(tmp_path)).graph.layers[1]
+    texts = parse(loop._repr_html_())
+    assert texts[texts.index("body") + 1] == "3 layers"
+
+
+def test_reports_of_checks_list_findings(model):
+    report = inspection.check(model, X)
+    assert repr(report) == f"<CheckReport: 1 errors and {len(report.findings) - 1} notes in 1 runs>"
+    texts = parse(report._repr_html_())
+    assert texts[0] == "Check: failed"
+    assert {"nan", "error"} <= set(texts)
+    assert parse(inspection.check(model, np.zeros((2, 3), np.float32))._repr_html_())[0].startswith("Check: passed")
+
+
+def test_wide_tables_scroll_and_numbers_do_not_wrap():
+    text = make_table("t", ("a", "b"), [(1, 2)], ("b",))
+    assert text.startswith('<div style="overflow-x:auto">')
+    assert '<td style="text-align:right;white-space:nowrap">2</td>' in text
+    assert "<th" not in make_table("t", ("", ""), [(1, 2)])
 
 
 def test_outputs_show_ranges_and_first_values(model):
@@ -183,11 +214,11 @@ def test_failures_and_omissions_are_noted(tmp_path):
 
 def test_right_columns_are_numbers(tmp_path):
     with inspection.record(write(tmp_path, chain("Relu")), X) as trace:
-        header = re.findall(r'<th style="text-align:(\w+)">(\w+)', trace._repr_html_())
+        header = re.findall(r'<th style="text-align:(\w+)[^>]*>(\w+)', trace._repr_html_())
     assert [name for side, name in header if side == "right"] == ["time", "mean"]
     models = [write(tmp_path, chain("Elu", data=(f'alpha="{alpha}"',)), name=f"model{alpha}") for alpha in (1, 2)]
     text = inspection.compare(models[0], models[1], -np.ones((2, 3), np.float32))._repr_html_()
-    header = re.findall(r'<th style="text-align:(\w+)">([^<]+)', text)
+    header = re.findall(r'<th style="text-align:(\w+)[^>]*>([^<]+)', text)
     assert [name for side, name in header if side == "right"] == [
         "own dB",
         "own max abs",

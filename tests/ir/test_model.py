@@ -115,10 +115,13 @@ def test_reshape_of_unknown_input_is_reported(tmp_path, model):
 
 
 def test_representations_are_short(model):
-    compiled = irrun.compile_model(model)
+    compiled = irrun.compile_model(model, threads=2)
     shown = "<Model: 'net', 4 layers, (x: f32[2,3]) -> (layer2: f32[2,3])>"
     assert repr(model) == shown
-    assert repr(compiled) == f"<CompiledModel: {shown}>"
+    signature = "'net', (x: f32[2,3]) -> (layer2: f32[2,3])"
+    assert repr(compiled) == f"<CompiledModel: {signature}, 2 threads, precision f32, jit off>"
+    plain = irrun.compile_model(model, threads=1, precision="f64", optimize=False)
+    assert repr(plain) == f"<CompiledModel: {signature}, 1 thread, precision f64, plain kernels>"
     assert repr(compiled.inputs) == "[<Tensor: x: f32[2,3]>]"
     assert repr(model.inputs[0].element_type) == "<ElementType: f32>"
     assert repr(model.graph) == "<Graph: 'net', 4 layers, 3 edges>"
