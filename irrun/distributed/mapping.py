@@ -151,15 +151,16 @@ def map_inputs(
         computed = 0
         try:
             finished = store.read_records()
-            report(finished, store.job.count)
             remaining = _find_remaining(store, retry)
+            finished -= sum(len(record.errors) for record in remaining.values() if record is not None)
+            report(finished, store.job.count)
             if remaining:
                 with connect(store.job, scheduler, workers) as client:
                     if not store.outputs:
                         store.create_arrays(_find_outputs(client, store.job))
                     for count in _compute_chunks(client, store, remaining):
                         computed += count
-                        report(min(finished + computed, store.job.count), store.job.count)
+                        report(finished + computed, store.job.count)
         finally:
             with delay_interrupts():
                 if not store.remove_if_useless() and store.outputs:
