@@ -157,6 +157,11 @@ def calls(folder, compiled, monkeypatch):
         "Selection": (lambda **a: inspection.Selection(**a).check(table), selection),
         "measure": (inspection.measure, {"actual": X, "reference": X, "tolerance": 0.0}),
         "measure_top_k": (inspection.measure_top_k, {"actual": X, "reference": X, "k": 2}),
+        "MapOptions": (
+            irrun.distributed.MapOptions,
+            {"batch": 1, "on_error": "stop", "imports": (), "shapes": (), "weights": None, "jit": None, **settings}
+            | {"threads": 1},
+        ),
         "Trace.open": (inspection.Trace.open, {"path": "t.trace"}),
         "has_data": (trace.has_data, {"key": "layer1"}),
         "report": (trace.report, {"model": model, "height": 800, "channels": "BGR"}),
@@ -228,6 +233,9 @@ def test_wrong_arguments_do_not_escape(calls, compiled):
         ("reshape", {"shapes": {"x": [None]}}, "the shape is a list of 1, expected integers, texts such as '1..8'"),
         ("state", {"value": "text"}, "the value of variable 'sum' is 'text', expected an array"),
         ("op", {"folding": "often"}, "folding is 'often', expected 'linear', 'small' or 'never'"),
+        ("MapOptions", {"batch": 0}, "batch is 0, expected an integer of at least 1"),
+        ("MapOptions", {"memory": "much"}, "memory is 'much', expected a number of bytes, or a text such as '800M'"),
+        ("MapOptions", {"on_error": None}, "on_error is None, expected 'stop' or 'skip'"),
         ("input", {"key": None}, "unknown input None; the model has x: f32[2,3]"),
     ],
 )

@@ -14,7 +14,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from irrun.arguments import check_choice, check_instance, check_integer, check_number, check_path, check_paths
+from irrun.arguments import (
+    check_choice,
+    check_instance,
+    check_integer,
+    check_number,
+    check_path,
+    check_paths,
+    check_texts,
+    describe_value,
+)
 from irrun.data.image import ImageOptions
 from irrun.data.shapes import apply_batch, apply_shapes
 from irrun.distributed.samples import Samples, Source, check_counts, find_source
@@ -76,22 +85,35 @@ class MapOptions:
             "batch": check_integer("batch", self.batch, 1),
             "on_error": check_choice("on_error", self.on_error, ("stop", "skip")),
             "weights": None if self.weights is None else check_path("weights", self.weights),
-            "memory": None if self.memory is None else str(self.memory),
-            "weights_memory": None if self.weights_memory is None else str(self.weights_memory),
+            "memory": _check_size("memory", self.memory),
+            "weights_memory": _check_size("weights_memory", self.weights_memory, accepts_zero=True),
             "precision": check_choice("precision", self.precision, tuple(PRECISIONS)),
             "threads": check_integer("threads", self.threads, 1),
             "image": check_instance("image", self.image, ImageOptions, "an ImageOptions"),
             "imports": tuple(check_paths("imports", self.imports)),
-            "timeout": None if self.timeout is None else check_number("timeout", self.timeout, 0),
-            "shapes": (self.shapes,) if isinstance(self.shapes, str) else tuple(self.shapes),
+            "timeout": None if self.timeout is None else check_number("timeout", self.timeout, 0, "seconds or None"),
+            "shapes": tuple(check_texts("shapes", self.shapes)),
         }
         check_choice("jit", self.jit, (None, True, False))
-        if self.memory is not None:
-            parse_size(str(self.memory))
-        if self.weights_memory is not None and str(self.weights_memory) != "0":
-            parse_size(str(self.weights_memory))
         for name, value in values.items():
             object.__setattr__(self, name, value)
+
+
+def _check_size(name: str, value: int | str | None, *, accepts_zero: bool = False) -> str | None:
+    """Return a number of bytes as text.
+
+    Raises:
+        InputError: It is not a size.
+    """
+    if value is None:
+        return None
+    try:
+        if not accepts_zero or str(value) != "0":
+            parse_size(str(value))
+    except ValueError:
+        expected = "a number of bytes, or a text such as '800M' or '2G'"
+        raise InputError(f"{name} is {describe_value(value)}, expected {expected}") from None
+    return str(value)
 
 
 @dataclass(frozen=True)
