@@ -24,7 +24,11 @@ fi
 
 shift
 [ $# -gt 0 ] || { echo "tools/avx2.sh: --emulate needs a command" >&2; exit 2; }
-command -v qemu-x86_64 >/dev/null || { echo "tools/avx2.sh: --emulate needs qemu-x86_64 (Debian: qemu-user)" >&2; exit 2; }
+version=$(qemu-x86_64 --version 2>/dev/null | sed -n 's/.*version \([0-9]*\)\..*/\1/p')
+if [ "${version:-0}" -lt 10 ]; then  # 7.2 computes gathers wrongly
+  echo "tools/avx2.sh: found QEMU ${version:-none}, expected qemu-x86_64 10 or later (Debian: qemu-user)" >&2
+  exit 2
+fi
 prefix=$(python -c 'import sys; print(sys.prefix)')
 [ -f "$prefix/pyvenv.cfg" ] || { echo "tools/avx2.sh: --emulate needs an active virtual environment" >&2; exit 2; }
 

@@ -627,7 +627,9 @@ expected = [2**40 + 1]
     _rounding(
         "plugin-avg-pool",
         "AvgPool of integers rounds the quotient",
-        text="The specification, like the reference implementation for some of the types, truncates it.",
+        processors="avx512",
+        text="The specification, like the reference implementation for some of the types, truncates it. Without "
+        "AVX-512, the operation is not supported for integers of more than 8 bits.",
         code="""
 from openvino import opset1
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 from ir_text import layer, net, port, write
@@ -17,6 +18,7 @@ from inspection import networks, planted
 from irrun.cli import main
 from irrun.element_types import ELEMENT_TYPES
 from irrun.inspection import KeyTable, parse_condition, reduce
+from irrun.inspection.openvino_precision import get_precision
 from irrun.ir.constant import Constant
 
 EXAMPLE = Path(__file__).parents[2] / "examples/date_translation"
@@ -109,12 +111,40 @@ def test_difference_from_a_reference_is_reduced(models, against):
     assert len(result.layers) == 1
 
 
-def test_low_precision_of_openvino_is_reduced(models, tmp_path):
-    result = reduce(models["resnet"], INPUTS["resnet"], against="openvino:bf16", fails="sqnr<80")
+def check_low_precision(models, against, folder):
+    """Reduce a model that differs from a reference in each layer, and run the saved part."""
+    result = reduce(models["resnet"], INPUTS["resnet"], against=against, fails="sqnr<80")
     assert result is not None
     assert len(result.layers) <= 2
-    result.save(tmp_path / "part")
-    assert run_repro(tmp_path / "part").returncode == 1
+    result.save(folder)
+    assert run_repro(folder).returncode == 1
+
+
+def test_low_precision_of_weights_is_reduced(models, tmp_path):
+    """This does not depend on the processor."""
+    rounded = irrun.read_model(models["resnet"])
+    for layer_ in rounded.graph.layers:
+        if layer_.type == "Constant" and layer_.constant.element_type.name == "f32":
+            value = layer_.constant.to_array().astype(ml_dtypes.bfloat16).astype(np.float32)
+            layer_.constant = Constant.from_array(value, layer_.constant.element_type)
+    irrun.save_model(rounded, tmp_path / "rounded.xml")
+    check_low_precision(models, tmp_path / "rounded.xml", tmp_path / "part")
+
+
+def test_low_precision_of_openvino_is_reduced(models, tmp_path):
+    """The CPU plugin computes in bf16 on processors that have it, and in f32 on all others."""
+    import openvino as ov
+
+    hint = {"INFERENCE_PRECISION_HINT": "bf16"}
+    try:
+        precision = get_precision(ov.Core().compile_model(models["resnet"], "CPU", hint))
+    except RuntimeError:  # of the layer, whose kernels need it
+        pytest.skip("ONEDNN_MAX_CPU_ISA forbids bf16, but OpenVINO offers it")
+    if precision == "bf16":
+        check_low_precision(models, "openvino:bf16", tmp_path / "part")
+    else:
+        assert precision == "f32"
+        assert reduce(models["resnet"], INPUTS["resnet"], against="openvino:bf16", fails="sqnr<80") is None
 
 
 def test_origin_of_nan_is_found(models, tmp_path):
