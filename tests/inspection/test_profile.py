@@ -102,6 +102,7 @@ def test_number_of_operations_does_not_depend_on_the_program(example, plain_exam
 
 
 def test_operations_of_bert_are_those_of_the_formula(tmp_path):
+    pytest.importorskip("openvino")
     layers, size, heads, tokens, words = 3, 32, 4, 12, 50
     path = networks.save(networks.make_bert(layers, size, heads, tokens, words), tmp_path, "bert")
     ids = np.arange(tokens, dtype=np.int64)[None]
@@ -407,6 +408,7 @@ def test_quantities_have_decimal_units(number, text):
 
 
 def test_counters_of_openvino_are_joined_by_fused_layers(tmp_path):
+    pytest.importorskip("openvino")
     path = networks.save(networks.make_resnet((1, 1), 4, 16), tmp_path, "resnet")
     image = np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)
     messages: list[str] = []
@@ -430,6 +432,7 @@ def test_counters_of_openvino_are_joined_by_fused_layers(tmp_path):
 
 
 def test_layers_that_openvino_alone_fuses_are_one_pair(tmp_path):
+    pytest.importorskip("openvino")
     path = networks.save(networks.make_resnet((1, 1), 4, 16), tmp_path, "resnet")
     image = np.zeros((1, 3, 16, 16), np.float32)
     result = irrun.profile(irrun.compile_model(path, optimize=False), image, runs=1, against="openvino")
@@ -440,6 +443,7 @@ def test_layers_that_openvino_alone_fuses_are_one_pair(tmp_path):
 
 
 def test_bodies_are_one_layer_of_openvino():
+    pytest.importorskip("openvino")
     result = irrun.profile(EXAMPLE, np.load(EXAMPLE.parent / "input.npy"), runs=1, against="openvino")
     assert result.openvino is not None
     (loop,) = [pair for pair in result.openvino.pairs if pair.key == "beam_search"]
