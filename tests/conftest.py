@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,6 +79,14 @@ def forbid_plain(request):
         raise AssertionError(f"the specialized kernel of {instruction.layer.describe()} failed")
 
     request.getfixturevalue("monkeypatch").setattr("irrun.runtime.executor.Executor._run_plain", fail)
+
+
+@pytest.fixture(autouse=True)
+def keep_interrupt_handler():
+    """Fail a test that leaves another handler of interrupts behind."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    assert signal.getsignal(signal.SIGINT) == handler
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,15 @@ def test_runs_end_in_one_line_at_any_moment(model, tmp_path):
             process.communicate()
 
 
-def test_delayed_interrupts_arrive_at_the_end_of_the_block():
+@pytest.fixture
+def default_handler():
+    """Let interrupts raise KeyboardInterrupt, also in background processes of a shell, which ignore them."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+def test_delayed_interrupts_arrive_at_the_end_of_the_block(default_handler):
     done = []
 
     @delay_interrupts()
