@@ -4,8 +4,8 @@
 #   tools/avx2.sh COMMAND...             tell irrun, NumPy and OpenBLAS by environment variables
 #   tools/avx2.sh --emulate COMMAND...   emulate the processor with QEMU, which takes three to thirty times as long
 #
-# OpenVINO's CPU plugin needs emulation: ONEDNN_MAX_CPU_ISA=AVX2 limits only some of its kernels, and those that mix
-# both limits fail ("evex is invalid" in DFT) or compute wrong values (MVN, GroupNormalization).
+# OpenVINO's CPU plugin needs emulation: ONEDNN_MAX_CPU_ISA=AVX2 limits only some of its code, so that some kernels
+# fail ("evex is invalid" in DFT) or end the process (MVN, GroupNormalization).
 #
 # The command is `python`, or a script of the same virtual environment such as `pytest`. Emulated programs run their
 # subprocesses emulated as well, if these are started by sys.executable. QEMU_CPU names another processor.
