@@ -11,20 +11,16 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.fast.recurrent import RecurrentWeights, run_direction
 from irrun.fast.vectorization import NotVectorizableError
-from irrun.limits import Collection, check_allocation, collect_values
-from irrun.ops._support.axes import normalize_axis, to_scalar
+from irrun.limits import Collection, check_allocation
+from irrun.ops._support.axes import normalize_axis
 from irrun.ops._support.context import BodyRunner, InputDescription, OutputDescription
 from irrun.ops._support.input_slices import InputSlicer, create_slicers, get_count_from_outputs
+from irrun.ops._support.iterations import CollectedOutput, run_iterations
 
 __all__ = ["SequenceLoop", "SequenceStep", "iterate_loop", "iterate_tensor_iterator", "make_cell_step"]
 
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., tuple[Array, ...]]
-
-#: Number of bytes that an array takes besides its elements.
-ARRAY_OVERHEAD = 120
-#: Number of iterations whose numbers are computed at once.
-COUNTER_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -184,153 +180,28 @@ def _create_slicers(inputs: Sequence[Array], body: BodyRunner) -> list[InputSlic
 def _iterate(
     inputs: Sequence[Array], body: BodyRunner, slicers: Sequence[InputSlicer], count: int | None
 ) -> tuple[Array, ...]:
-    """Run at least one iteration.
-
-    Args:
-        inputs: The inputs of the layer.
-        body: The body.
-        slicers: The sliced inputs.
-        count: Maximum number of iterations, or None.
-    """
-    with collect_values() as collection:
-        return _iterate_with(collection, inputs, body, slicers, count)
+    """Run at least one iteration with slices that are prepared, and outputs that are written into one array."""
+    slices = [slicer.to_array(slicer.count) for slicer in slicers]
+    return run_iterations(inputs, body, slicers, count, slices=slices, create_collector=_ConcatenatedOutput)
 
 
-def _iterate_with(
-    collection: Collection,
-    inputs: Sequence[Array],
-    body: BodyRunner,
-    slicers: Sequence[InputSlicer],
-    count: int | None,
-) -> tuple[Array, ...]:
-    arguments = _get_initial_arguments(inputs, body)
-    condition = next((o.result for o in body.outputs if o.purpose == "execution_condition"), None)
-    if condition is not None and condition in body.constant_results:
-        value = body.constant_results[condition]
-        if value.size == 1:
-            condition, count = None, count if value.item() else 1
-    body.expect_iterations(count if condition is None else None)
-    sliced = [(slicer.entry.parameter, slicer.to_array(slicer.count)) for slicer in slicers]
-    counter = _Counter.create(body, arguments)
-    outputs = [
-        _ConcatenatedOutput(entry, count if condition is None else None, collection)
-        for entry in body.outputs
-        if entry.axis is not None and entry.port >= 0
-    ]
-    collectors = [(output.entry.result, output.add) for output in outputs]
-    edges = [(edge.result, edge.parameter) for edge in body.back_edges]
-    run = body.run
-    shortest = min(slicers, key=lambda slicer: slicer.count, default=None)
-    iteration = 0
-    is_running = True
-    while is_running:
-        if shortest is not None and iteration == shortest.count:
-            port = shortest.entry.port
-            raise InputError(f"iteration {iteration} is out of range: input {port} has {shortest.count} slices")
-        for parameter, slices in sliced:
-            arguments[parameter] = slices[iteration]
-        results = run(arguments, iteration)
-        for result, add in collectors:
-            add(results[result])
-        for result, parameter in edges:
-            arguments[parameter] = results[result]
-        iteration += 1
-        if counter is not None:
-            arguments[counter.parameter] = counter.get_value(iteration)
-        if condition is not None:
-            is_running = bool(to_scalar(results[condition], "the execution condition"))
-        if iteration == count:
-            break
-    values: list[Array] = [np.empty(0)] * body.output_count
-    for description in body.outputs:
-        if description.port >= 0 and description.axis is None:
-            values[description.port] = results[description.result]
-    for output in outputs:
-        values[output.entry.port] = output.get_value()
-    return tuple(values)
-
-
-def _get_initial_arguments(inputs: Sequence[Array], body: BodyRunner) -> list[Array | None]:
-    """Return the values of the body's Parameters that are passed as a whole, and None for all others."""
-    arguments: list[Array | None] = [None] * body.parameter_count
-    for entry in body.inputs:
-        if entry.axis is None and entry.port >= 0:
-            arguments[entry.parameter] = inputs[entry.port]
-    return arguments
-
-
-class _Counter:
-    """The Parameter of a body that holds the number of the current iteration.
-
-    Args:
-        parameter: Index of the Parameter.
-        shape: Its shape.
-        dtype: Its type.
-    """
-
-    def __init__(self, parameter: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.parameter = parameter
-        self.shape = shape
-        self.dtype = dtype
-        self.values = self.make_values(0)
-
-    @classmethod
-    def create(cls, body: BodyRunner, arguments: list[Array | None]) -> _Counter | None:
-        """Return the counter of a body and initialize its argument; None if the body does not count iterations."""
-        parameters = [entry.parameter for entry in body.inputs if entry.purpose == "current_iteration"]
-        if not parameters:
-            return None
-        parameter = parameters[-1]
-        dtype = np.dtype(body.parameter_dtypes[parameter] or np.int64)
-        value = arguments[parameter]
-        if value is None:
-            value = arguments[parameter] = np.zeros(() if body.parameter_shapes[parameter] == () else (1,), dtype)
-        elif any(edge.parameter == parameter for edge in body.back_edges):
-            return None  # the body itself counts, from the value that it is passed
-        return cls(parameter, value.shape, dtype)
-
-    def make_values(self, start: int) -> Array:
-        """Return the values of `COUNTER_BLOCK` iterations."""
-        numbers = np.arange(start, start + COUNTER_BLOCK).astype(self.dtype)
-        return np.broadcast_to(numbers.reshape(-1, *(1,) * len(self.shape)), (COUNTER_BLOCK, *self.shape))
-
-    def get_value(self, iteration: int) -> Array:
-        """Return the value for an iteration; iterations are in order."""
-        position = iteration % COUNTER_BLOCK
-        if not position:
-            self.values = self.make_values(iteration)
-        return np.asarray(self.values[position])
-
-
-class _ConcatenatedOutput:
+class _ConcatenatedOutput(CollectedOutput):
     """The values of an output in all iterations.
 
     They are written into one array if their number is known and they have the same type and shape, and are
     collected otherwise.
-
-    Args:
-        entry: The entry of the port map.
-        count: The number of iterations if it is known.
-        collection: Counts the values.
     """
 
     def __init__(self, entry: OutputDescription, count: int | None, collection: Collection) -> None:
-        self.entry = entry
-        self.count = count
-        self.collection = collection
+        super().__init__(entry, count, collection)
         self.position = 0
         self.value: Array | None = None
         self.stacked: Array | None = None
         self.shape: tuple[int, ...] = ()
         self.dtype: np.dtype[Any] | None = None
-        self.parts: list[Array] = []
 
     def add(self, part: Array) -> None:
-        """Add the value of the next iteration.
-
-        Raises:
-            InputError: The output would exceed the memory limit.
-        """
+        """Add the value of the next iteration; see `OutputCollector`."""
         if part.dtype is self.dtype and part.shape == self.shape:
             self.stacked[self.position] = part  # type: ignore[index]
             self.position += 1
@@ -357,25 +228,12 @@ class _ConcatenatedOutput:
         self.position = 1
 
     def collect(self, part: Array) -> None:
-        """Collect a value.
-
-        Raises:
-            InputError: The values so far exceed the memory limit.
-        """
+        """Collect a value, after those that were written."""
         if self.stacked is not None:  # the shape or type has changed
             self.parts = [np.array(value) for value in self.stacked[: self.position]]
             self.value = self.stacked = self.dtype = None
-        if self.count is not None:
-            check_allocation((self.count, part.size), part.dtype)
-        self.parts.append(part)
-        self.collection.add(part.nbytes + ARRAY_OVERHEAD)
+        super().add(part)
 
-    def get_value(self) -> Array:
-        """Return the output after all iterations."""
-        if self.value is not None:
-            return self.value
-        assert self.entry.axis is not None
-        parts = self.parts if self.parts[0].ndim else [part.reshape(1) for part in self.parts]
-        axis = normalize_axis(self.entry.axis, parts[0].ndim)
-        check_allocation([sum(part.size for part in parts)], parts[0].dtype)
-        return np.concatenate(parts if self.entry.stride > 0 else parts[::-1], axis)
+    def get_value(self) -> Array | None:
+        """Return the output after all iterations; see `OutputCollector`."""
+        return super().get_value() if self.value is None else self.value
