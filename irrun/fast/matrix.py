@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from irrun.fast.elementwise import BoundChain, ElementwiseChain
 from irrun.fast.fused import FusedKernel
 from irrun.fast.panels import WIDTH, PanelProduct, make_panel_product
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
-from irrun.fast.support import F32, TILE, Array, freeze
+from irrun.fast.support import F32, TILE, Array, Memo, freeze
 from irrun.threads import PART_MULTIPLE, FinishPart, copy_unaligned, count_parts, multiply_matrices, run_parallel
 
 __all__ = ["ProductKernel", "make_product_kernel"]
@@ -183,17 +184,18 @@ def _multiply_by_weights(site: CallSite, weights: Array) -> SpecializedKernel:
 
 def _multiply_by_unaligned_weights(site: CallSite, weights: Array, is_transposed: bool) -> SpecializedKernel:
     """Return a kernel that copies the weights part by part in its first call, and as a whole in the second."""
-    kernel = _multiply_by_weights(site, _prepare_weights(weights, is_transposed))
-    call_count = 0
+
+    @Memo
+    def kernels(is_aligned: bool) -> SpecializedKernel:
+        prepared = align(weights) if is_aligned else weights
+        if is_aligned:
+            site.packed.count_copy(prepared.nbytes, weights)
+        return _multiply_by_weights(site, _prepare_weights(prepared, is_transposed))
+
+    calls = itertools.count()
 
     def compute(a: Array) -> Any:
-        nonlocal kernel, call_count
-        call_count += 1
-        if call_count == 2:
-            aligned = align(weights)
-            site.packed.count_copy(aligned.nbytes, weights)
-            kernel = _multiply_by_weights(site, _prepare_weights(aligned, is_transposed))
-        return kernel(a)
+        return kernels[next(calls) > 0](a)
 
     return compute
 

@@ -14,7 +14,15 @@ __all__ = ["get_scratch", "reserve"]
 
 Array = np.ndarray[Any, Any]
 
-_local = threading.local()
+
+class _Buffers(threading.local):
+    """The buffers of the calling thread, by purpose."""
+
+    def __init__(self) -> None:
+        self.by_purpose: dict[str | int, Array] = {}
+
+
+_buffers = _Buffers()
 
 
 def get_scratch(purpose: str, *shape: int) -> Array:
@@ -35,9 +43,7 @@ def reserve(purpose: str | int, size: int) -> Array:
         purpose: A name, or the number of a thread that computes for the calling one.
         size: The number of elements.
     """
-    buffers: dict[str | int, Array] | None = getattr(_local, "buffers", None)
-    if buffers is None:
-        buffers = _local.buffers = {}
+    buffers = _buffers.by_purpose
     buffer = buffers.get(purpose)
     if buffer is None or buffer.size < size:
         buffer = None
