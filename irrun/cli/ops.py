@@ -72,9 +72,9 @@ def _get_width() -> int:
 def _select(name: str, operations: Sequence[Operation]) -> list[Operation]:
     """Return the operations of a type ("Gather") or the one of a type and version ("Gather-7")."""
     from irrun.errors import InputError
-    from irrun.ops._support.registry import TYPE_ALIASES
 
-    names = {name.lower(), TYPE_ALIASES.get(name, name).lower()}
+    types = {o.type for o in operations if name in o.aliases}
+    names = {name.lower(), *(operation_type.lower() for operation_type in types)}
     selected = [o for o in operations if o.type.lower() in names or str(o).lower() in names]
     selected = selected or [o for o in operations if names & _get_pages(o)]
     if not selected:

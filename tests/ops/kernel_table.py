@@ -32,7 +32,8 @@ def build_table() -> dict[str, tuple[str, ...]]:
             module = inspect.getmodule(operation.kernel)
             name = module.__name__.removeprefix("irrun.ops.") if module else ""
         if name in own_modules:
-            modules.setdefault(operation.type.lower(), set()).add(name)
+            for operation_type in (operation.type, *operation.aliases):
+                modules.setdefault(operation_type.lower(), set()).add(name)
     return {operation_type: tuple(sorted(modules[operation_type])) for operation_type in sorted(modules)}
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         lengths: int | None
         checks_size: bool
         index_range: GetIndexRange | None
+        aliases: tuple[str, ...]
 
 
 __all__ = ["Card", "Folding", "Kind"]
@@ -101,6 +102,7 @@ class Card:
         checks_size: Whether the kernel checks the size of its result by `check_allocation`.
         index_range: A function of a call that returns the indices which the kernel does not check, with their valid
             range; None for operations without such indices.
+        aliases: Other names of the type in files. Differences in case do not require one.
     """
 
     kind: Kind = "other"
@@ -115,6 +117,7 @@ class Card:
     lengths: int | None = None
     checks_size: bool = False
     index_range: GetIndexRange | None = None
+    aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind in ("elementwise", "rowwise") and self.shaped_by is None:

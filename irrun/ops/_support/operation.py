@@ -440,6 +440,7 @@ class StructuralOperation(Operation):
         summary: The description, one sentence.
         inputs: Its input ports.
         attributes: Its attributes.
+        aliases: Other names of the type in files.
     """
 
     summary: str
@@ -452,8 +453,11 @@ class StructuralOperation(Operation):
         summary: str,
         inputs: Sequence[Input] = (),
         attributes: Sequence[Attribute] = (),
+        aliases: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(operation_type, since, None, _refuse_to_run, category, folding="never", flops=0)
+        super().__init__(
+            operation_type, since, None, _refuse_to_run, category, folding="never", flops=0, aliases=aliases
+        )
         for name, value in (("summary", summary), ("inputs", tuple(inputs)), ("attributes", tuple(attributes))):
             self.__dict__[name] = value
         self.__dict__["provided"] = {}

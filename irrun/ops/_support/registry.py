@@ -19,21 +19,12 @@ if TYPE_CHECKING:
 
     from irrun.ops._support.card import CardFields
 
-__all__ = ["TYPE_ALIASES", "Registry", "find", "get_card", "list_operations", "op", "register", "register_resolver"]
+__all__ = ["Registry", "find", "get_card", "list_operations", "op", "register", "register_resolver"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 #: Derives the operation of an opset from all numbered versions of its type.
 Resolver = Callable[[Sequence[Operation]], Operation]
-
-#: Alternative names of types in files -> the type. Differences in case do not require an entry.
-TYPE_ALIASES = {
-    "Const": "Constant",
-    "Pow": "Power",
-    "Ceil": "Ceiling",
-    "MatrixNonMaxSuppression": "MatrixNms",
-    "MulticlassNonMaxSuppression": "MulticlassNms",
-}
 
 
 class Registry:
@@ -47,7 +38,7 @@ class Registry:
     def __init__(self, operations: Iterable[Operation] = (), fallback: Registry | None = None) -> None:
         self._numbered: dict[str, list[Operation]] = {}
         self._extensions: dict[tuple[str, str], Operation] = {}
-        self._spellings: dict[str, str] = {}  # names of numbered operations by their lower case
+        self._spellings: dict[str, str] = {}  # types of numbered operations by their names in lower case
         self._fallback = fallback
         if isinstance(operations, Operation):
             raise TypeError(f"operations is the operation {operations}, expected a list of operations")
@@ -64,6 +55,8 @@ class Registry:
         versions = [o for o in self._numbered.get(operation.type, ()) if o.since != operation.since]
         self._numbered[operation.type] = sorted([*versions, operation], key=lambda o: o.since)
         self._spellings[operation.type.lower()] = operation.type
+        for alias in operation.aliases:
+            self._spellings.setdefault(alias.lower(), operation.type)
 
     def find(self, operation_type: str, version: str) -> Operation | None:
         """Return the operation of a layer, or None if it is unsupported.
@@ -76,9 +69,10 @@ class Registry:
             operation_type: The type that the layer states.
             version: The opset that the layer states: "opset8", "extension", "", ...
         """
-        load_kernels(operation_type, TYPE_ALIASES.get(operation_type, operation_type))
+        load_kernels(operation_type)
         load_opset(version)
-        canonical_type = self._get_spelling(TYPE_ALIASES.get(operation_type, operation_type))
+        canonical_type = self._get_spelling(operation_type)
+        load_kernels(canonical_type)
         versions = self._get_versions(canonical_type)
         if version in _resolvers:
             return _resolvers[version](versions) if versions else None

@@ -198,7 +198,7 @@ def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     return _divide_integers(np.mod, a, b)
 
 
-@op("Power", since=1, kind="elementwise", flops=1)
+@op("Power", since=1, kind="elementwise", flops=1, aliases=("Pow",))
 @compute_in_native_type
 def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Raise `a` to the power of `b`.

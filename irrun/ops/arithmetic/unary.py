@@ -98,7 +98,7 @@ def sign_1(data: Array) -> Array:
     return np.asarray(np.sign(data))
 
 
-@op("Ceiling", since=1, kind="elementwise", discontinuous=True, flops=1)
+@op("Ceiling", since=1, kind="elementwise", discontinuous=True, flops=1, aliases=("Ceil",))
 @_round_floats
 def ceiling_1(data: Array) -> Array:
     """Round up to an integer.

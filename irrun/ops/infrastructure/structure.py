@@ -28,5 +28,6 @@ register(
         "infrastructure",
         "Return a value that is stored in the weights, in `size` bytes at `offset`.",
         attributes=[_ELEMENT_TYPE, _SHAPE, Attribute("offset", int, 0), Attribute("size", int | None, None)],
+        aliases=("Const",),
     )
 )

@@ -19,7 +19,7 @@ __all__ = ["matrix_nms_8"]
 WORKING_SET = 1 << 22
 
 
-@op("MatrixNms", since=8, kind="selection")
+@op("MatrixNms", since=8, kind="selection", aliases=("MatrixNonMaxSuppression",))
 @compute_in_float32
 def matrix_nms_8(
     boxes: Array,

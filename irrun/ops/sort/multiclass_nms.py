@@ -14,7 +14,7 @@ from irrun.ops._support.registry import op
 __all__ = ["multiclass_nms_8"]
 
 
-@op("MulticlassNms", since=8, kind="selection")
+@op("MulticlassNms", since=8, kind="selection", aliases=("MulticlassNonMaxSuppression",))
 @op("MulticlassNms", since=9, kind="selection")
 @compute_in_float32
 def multiclass_nms_8(
