@@ -26,28 +26,6 @@ __all__: list[str] = []
 Dtype = np.dtype[Any]
 Ufunc = Callable[..., Any]
 
-#: Operation type -> the ufunc that computes it in every native type.
-ARITHMETIC: dict[str, Ufunc] = {
-    "Add": np.add,
-    "Multiply": np.multiply,
-    "Subtract": np.subtract,
-}
-COMPARISONS: dict[str, Ufunc] = {
-    "Equal": np.equal,
-    "Greater": np.greater,
-    "GreaterEqual": np.greater_equal,
-    "Less": np.less,
-    "LessEqual": np.less_equal,
-    "NotEqual": np.not_equal,
-}
-LOGICAL: dict[str, Ufunc] = {
-    "LogicalAnd": np.logical_and,
-    "LogicalOr": np.logical_or,
-    "LogicalXor": np.logical_xor,
-    "Xor": np.logical_xor,
-}
-EXTREMA: dict[str, Ufunc] = {"Maximum": np.maximum, "Minimum": np.minimum}
-
 
 def uses_numpy_broadcasting(site: CallSite) -> bool:
     """Return whether NumPy's broadcasting implements the operation's."""
@@ -108,22 +86,31 @@ def _count_row(a: tuple[int, ...], b: tuple[int, ...]) -> int:
     return a[2] * a[3] if b[2] == b[3] == 1 else 0
 
 
-@specializes("Add-1", "Multiply-1", "Subtract-1")
-def specialize_arithmetic(site: CallSite) -> SpecializedKernel | None:
+@specializes("Add-1", ufunc=np.add)
+@specializes("Multiply-1", ufunc=np.multiply)
+@specializes("Subtract-1", ufunc=np.subtract)
+def specialize_arithmetic(site: CallSite, ufunc: Ufunc) -> SpecializedKernel | None:
     """Call the ufunc: NumPy's integers wrap as those of the plain kernels do."""
-    return specialize_ufunc(site, ARITHMETIC[site.operation.type], NATIVE)
+    return specialize_ufunc(site, ufunc, NATIVE)
 
 
-@specializes("Equal-1", "Greater-1", "GreaterEqual-1", "Less-1", "LessEqual-1", "NotEqual-1")
-def specialize_comparison(site: CallSite) -> SpecializedKernel | None:
+@specializes("Equal-1", ufunc=np.equal)
+@specializes("Greater-1", ufunc=np.greater)
+@specializes("GreaterEqual-1", ufunc=np.greater_equal)
+@specializes("Less-1", ufunc=np.less)
+@specializes("LessEqual-1", ufunc=np.less_equal)
+@specializes("NotEqual-1", ufunc=np.not_equal)
+def specialize_comparison(site: CallSite, ufunc: Ufunc) -> SpecializedKernel | None:
     """Call the ufunc."""
-    return specialize_ufunc(site, COMPARISONS[site.operation.type], NATIVE | {BOOL})
+    return specialize_ufunc(site, ufunc, NATIVE | {BOOL})
 
 
-@specializes("LogicalAnd-1", "LogicalOr-1", "LogicalXor-1", "Xor-1")
-def specialize_logical(site: CallSite) -> SpecializedKernel | None:
+@specializes("LogicalAnd-1", ufunc=np.logical_and)
+@specializes("LogicalOr-1", ufunc=np.logical_or)
+@specializes("LogicalXor-1", "Xor-1", ufunc=np.logical_xor)
+def specialize_logical(site: CallSite, ufunc: Ufunc) -> SpecializedKernel | None:
     """Call the ufunc for boolean."""
-    return specialize_ufunc(site, LOGICAL[site.operation.type], frozenset((BOOL,)), BOOL)
+    return specialize_ufunc(site, ufunc, frozenset((BOOL,)), BOOL)
 
 
 @specializes("LogicalNot-1")
@@ -137,10 +124,10 @@ def specialize_logical_not(site: CallSite) -> SpecializedKernel:
     return compute
 
 
-@specializes("Maximum-1", "Minimum-1")
-def specialize_extremum(site: CallSite) -> SpecializedKernel | None:
+@specializes("Maximum-1", ufunc=np.maximum)
+@specializes("Minimum-1", ufunc=np.minimum)
+def specialize_extremum(site: CallSite, ufunc: Ufunc) -> SpecializedKernel | None:
     """Call the ufunc. It propagates NaN, which is what the plain kernel does if only `a` can be NaN."""
-    ufunc = EXTREMA[site.operation.type]
     right = site.get_constant(1)
     if right is not None and not (right.dtype.kind == "f" and np.isnan(right).any()):
         return specialize_ufunc(site, ufunc, NATIVE)
@@ -168,11 +155,11 @@ def specialize_divide(site: CallSite) -> SpecializedKernel | None:
     return specialize_ufunc(site, np.floor_divide, NATIVE_INTEGERS, divisor.dtype)
 
 
-@specializes("FloorMod-1", "Mod-1")
-def specialize_mod(site: CallSite) -> SpecializedKernel | None:
+@specializes("FloorMod-1", ufunc=np.remainder)
+@specializes("Mod-1", ufunc=np.fmod)
+def specialize_mod(site: CallSite, ufunc: Ufunc) -> SpecializedKernel | None:
     """Call the ufunc if the divisor is a constant integer that is not zero, or finite."""
     divisor = site.get_constant(1)
-    ufunc = np.fmod if site.operation.type == "Mod" else np.remainder
     if divisor is None or divisor.dtype not in NATIVE:
         return None
     if not (np.isfinite(divisor).all() if divisor.dtype.kind == "f" else divisor.all()):

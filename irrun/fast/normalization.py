@@ -57,13 +57,14 @@ def _flatten(x: Array, axis: int) -> tuple[Array, int]:
     return x.reshape(-1, *x.shape[axis:]), 1
 
 
-@specializes("Softmax-1", "Softmax-8", "LogSoftmax-5")
-def specialize_softmax(site: CallSite) -> SpecializedKernel | None:
+@specializes("Softmax-1", "Softmax-8", is_log=False)
+@specializes("LogSoftmax-5", is_log=True)
+def specialize_softmax(site: CallSite, is_log: bool) -> SpecializedKernel | None:
     """Compute in place."""
     axis = int(site.attributes.get("axis", 1))
     if str(site.operation) == "Softmax-1" and axis < 0:
         return None
-    call_plain, is_log = site.call_plain, site.operation.type == "LogSoftmax"
+    call_plain = site.call_plain
     create = _create_log_softmax if is_log else _create_softmax
     function = create(axis)
     is_last = axis in (1, -1)

@@ -36,23 +36,15 @@ def is_short_axis(x: Array, axis: int) -> bool:
     return x.size >= MIN_SIZE_OF_SHORT_AXIS and x.shape[axis] <= SHORT_AXIS and axis in (-1, x.ndim - 1)
 
 
-#: Operation type -> the ufunc that reduces f32 and native integers.
-UFUNCS: dict[str, Any] = {"ReduceProd": np.multiply, "ReduceSum": np.add}
-#: Operation type -> the ufunc, and the value that is reduced with the elements of f32.
-EXTREMA: dict[str, tuple[Any, float]] = {
-    "ReduceMax": (np.fmax, float(np.finfo(np.float32).min)),
-    "ReduceMin": (np.fmin, math.inf),
-}
-LOGICAL: dict[str, Any] = {"ReduceLogicalAnd": np.logical_and, "ReduceLogicalOr": np.logical_or}
-
-
-@specializes("ReduceSum-1", "ReduceProd-1")
-def specialize_reduction(site: CallSite) -> SpecializedKernel | None:
+@specializes("ReduceSum-1", ufunc=np.add)
+@specializes("ReduceProd-1", ufunc=np.multiply)
+def specialize_reduction(site: CallSite, ufunc: np.ufunc) -> SpecializedKernel | None:
     """Call the ufunc's method."""
     axes = read_axes(site)
     if axes is None:
         return None
-    reduce, keep_dims, call_plain = UFUNCS[site.operation.type].reduce, _keeps_dims(site), site.call_plain
+    keep_dims, call_plain = _keeps_dims(site), site.call_plain
+    reduce: Reduce = ufunc.reduce
     axis = axes[0] if len(axes) == 1 else None
 
     def compute(x: Array) -> Any:
@@ -109,14 +101,15 @@ def _find_kept_shape(shape: tuple[int, ...], axes: tuple[int, ...], keep_dims: b
     return shape[:first] + ((1,) * len(axes) if keep_dims else ())
 
 
-@specializes("ReduceMax-1", "ReduceMin-1")
-def specialize_extremum(site: CallSite) -> SpecializedKernel | None:
+@specializes("ReduceMax-1", ufunc=np.fmax, initial=np.finfo(np.float32).min)
+@specializes("ReduceMin-1", ufunc=np.fmin, initial=np.float32(math.inf))
+def specialize_extremum(site: CallSite, ufunc: np.ufunc, initial: np.float32) -> SpecializedKernel | None:
     """Call the ufunc's method, which ignores NaN."""
     axes = read_axes(site)
     if axes is None:
         return None
-    ufunc, limit = EXTREMA[site.operation.type]
-    reduce, keep_dims, call_plain, initial = ufunc.reduce, _keeps_dims(site), site.call_plain, np.float32(limit)
+    keep_dims, call_plain = _keeps_dims(site), site.call_plain
+    reduce: Reduce = ufunc.reduce
     axis = axes[0] if len(axes) == 1 else None
 
     def compute(x: Array) -> Any:
@@ -130,15 +123,16 @@ def specialize_extremum(site: CallSite) -> SpecializedKernel | None:
     return compute
 
 
-@specializes("ReduceL1-4", "ReduceL2-4")
-def specialize_norm(site: CallSite) -> SpecializedKernel | None:
+@specializes("ReduceL1-4", is_root=False)
+@specializes("ReduceL2-4", is_root=True)
+def specialize_norm(site: CallSite, is_root: bool) -> SpecializedKernel | None:
     """Reduce absolute values or squares."""
     axes = read_axes(site)
     if axes is None:
         return None
     keep_dims, call_plain = _keeps_dims(site), site.call_plain
     reduce: Any = np.add.reduce
-    is_root, axis = site.operation.type == "ReduceL2", axes[0] if len(axes) == 1 else None
+    axis = axes[0] if len(axes) == 1 else None
 
     def compute(x: Array) -> Any:
         if x.dtype is not F32 or not x.ndim or (axis is not None and is_short_axis(x, axis)):
@@ -149,13 +143,15 @@ def specialize_norm(site: CallSite) -> SpecializedKernel | None:
     return compute
 
 
-@specializes("ReduceLogicalAnd-1", "ReduceLogicalOr-1")
-def specialize_logical(site: CallSite) -> SpecializedKernel | None:
+@specializes("ReduceLogicalAnd-1", ufunc=np.logical_and)
+@specializes("ReduceLogicalOr-1", ufunc=np.logical_or)
+def specialize_logical(site: CallSite, ufunc: np.ufunc) -> SpecializedKernel | None:
     """Call the ufunc's method for boolean."""
     axes = read_axes(site)
     if axes is None:
         return None
-    reduce, keep_dims, call_plain = LOGICAL[site.operation.type].reduce, _keeps_dims(site), site.call_plain
+    keep_dims, call_plain = _keeps_dims(site), site.call_plain
+    reduce: Reduce = ufunc.reduce
 
     def compute(x: Array) -> Any:
         return reduce(x, axes, BOOL, None, keep_dims) if x.dtype is BOOL else call_plain(x)

@@ -12,8 +12,8 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from typing import Any
+from functools import cache, cached_property, partial, update_wrapper
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -79,19 +79,23 @@ class CallSite:
 
 #: Is called with sites that have at least one variable input.
 Specializer = Callable[[CallSite], SpecializedKernel | None]
+Function = TypeVar("Function", bound=Callable[..., SpecializedKernel | None])
 _specializers: dict[str, Specializer] = {}
 
 
-def specializes(*operations: str) -> Callable[[Specializer], Specializer]:
+def specializes(*operations: str, **options: Any) -> Callable[[Function], Function]:
     """Register the decorated function as the specializer of operations.
 
     Args:
         operations: Types with versions, as `str(operation)` spells them: "Gather-8".
+        options: What the function is passed besides the site for these operations, such as the ufunc that computes
+            them. A function is decorated more than once if operations differ in it.
     """
 
-    def decorate(function: Specializer) -> Specializer:
+    def decorate(function: Function) -> Function:
+        specializer = update_wrapper(partial(function, **options), function) if options else function
         for name in operations:
-            _specializers[name] = function
+            _specializers[name] = specializer
         return function
 
     return decorate

@@ -21,8 +21,10 @@ __all__ = ["NotVectorizableError", "get_kernel", "vectorize"]
 Array = np.ndarray[Any, Any]
 Kernel = Callable[..., Any]
 
-#: Operations that change the shape only.
-RESHAPES = frozenset(("Reshape", "Squeeze", "Unsqueeze"))
+#: Is passed a site, and whether each variable input is stacked.
+Vectorizer = Callable[[CallSite, Sequence[bool]], "Kernel | None"]
+#: Operation type -> the function that vectorizes it, for operations that are not elementwise.
+_vectorizers: dict[str, Vectorizer] = {}
 
 #: A stacked value has at most as many elements as the largest input of its operation times this factor, or the
 #: second number.
@@ -47,7 +49,7 @@ def vectorize(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
     """
     if site.operation.folding == "never" or not site.operation.kernel.__module__.startswith("irrun.ops."):
         return None
-    operation, name = site.operation, site.operation.type
+    operation = site.operation
     if operation.kind == "elementwise":
         tensors = len(operation.inputs) - len(operation.scalars)
         broadcasts = any(attribute.name == "auto_broadcast" for attribute in operation.attributes)
@@ -55,17 +57,18 @@ def vectorize(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
             return _vectorize_unary(site, is_stacked)
         if tensors == 2 and broadcasts:
             return _vectorize_binary(site, is_stacked)
-    if name in RESHAPES:
-        return _vectorize_reshape(site)
-    if name == "Transpose":
-        return _vectorize_transpose(site)
-    if name == "MatMul":
-        return _vectorize_product(site)
-    if name == "Concat":
-        return _vectorize_concatenation(site, is_stacked)
-    if name == "Gather":
-        return _vectorize_gather(site, is_stacked)
-    return None
+    vectorizer = _vectorizers.get(operation.type)
+    return vectorizer(site, is_stacked) if vectorizer else None
+
+
+def _vectorizes(*operation_types: str) -> Callable[[Vectorizer], Vectorizer]:
+    """Register the decorated function for operations that are not elementwise."""
+
+    def decorate(function: Vectorizer) -> Vectorizer:
+        _vectorizers.update(dict.fromkeys(operation_types, function))
+        return function
+
+    return decorate
 
 
 def _is_first_of_constants(site: CallSite) -> bool:
@@ -125,7 +128,8 @@ def _check_growth(*shapes: tuple[int, ...]) -> None:
         raise NotVectorizableError
 
 
-def _vectorize_reshape(site: CallSite) -> Kernel | None:
+@_vectorizes("Reshape", "Squeeze", "Unsqueeze")
+def _vectorize_reshape(site: CallSite, _: Sequence[bool]) -> Kernel | None:
     if not _is_first_of_constants(site):
         return None
     call_plain = site.call_plain
@@ -136,7 +140,8 @@ def _vectorize_reshape(site: CallSite) -> Kernel | None:
     return compute
 
 
-def _vectorize_transpose(site: CallSite) -> Kernel | None:
+@_vectorizes("Transpose")
+def _vectorize_transpose(site: CallSite, _: Sequence[bool]) -> Kernel | None:
     order = site.get_constant(1)
     if order is None or not _is_first_of_constants(site):
         return None
@@ -148,7 +153,8 @@ def _vectorize_transpose(site: CallSite) -> Kernel | None:
     return compute
 
 
-def _vectorize_product(site: CallSite) -> Kernel | None:
+@_vectorizes("MatMul")
+def _vectorize_product(site: CallSite, _: Sequence[bool]) -> Kernel | None:
     """Multiply all rows by a constant matrix at once."""
     weights = site.get_constant(1)
     if weights is None or weights.ndim != 2 or site.attributes.get("transpose_a") or not _is_first_of_constants(site):
@@ -166,6 +172,7 @@ def _vectorize_product(site: CallSite) -> Kernel | None:
     return compute
 
 
+@_vectorizes("Concat")
 def _vectorize_concatenation(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
     if not all(is_stacked) or len(is_stacked) < len(site.constants):
         return None
@@ -177,6 +184,7 @@ def _vectorize_concatenation(site: CallSite, is_stacked: Sequence[bool]) -> Kern
     return compute
 
 
+@_vectorizes("Gather")
 def _vectorize_gather(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
     """Look up the rows of a table for the indices of all iterations."""
     axis = site.get_constant(2)
