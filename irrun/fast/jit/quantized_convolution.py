@@ -27,7 +27,7 @@ from irrun.fast.jit.quantized_code import (
     get_epilogue_address,
     get_tile,
 )
-from irrun.fast.jit.tasks import SCRATCH, Call, Task, align_size, make_base
+from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, align_size, make_base
 
 __all__ = ["MAX_PANEL_SIZE", "QuantizedConvolution"]
 
@@ -127,100 +127,145 @@ def _pack_weights(codes: Array, rows: int) -> Array:
     return np.ascontiguousarray(order).reshape(-1)
 
 
+class _Division:
+    """How a convolution is divided into parts: blocks of rows, and sections of output channels.
+
+    Attributes:
+        row_size: Pixels of a row of the result; pointwise convolutions have rows of one pixel.
+        columns: Pixels of a copied row.
+        part_count: The number of parts that threads compute at most.
+        group_count: The number of groups that are computed one by one; depthwise convolutions are one.
+        blocks: The first row of each block, and the one after its last row.
+        sections: The first channel of each section, and the one after its last channel.
+    """
+
+    def __init__(self, convolution: QuantizedConvolution, batch: int, geometry: Geometry) -> None:
+        c, g = convolution, geometry
+        pixels = math.prod(g.output)
+        self.row_size = 1 if g.is_pointwise else g.output[1]
+        self.columns = self.row_size + g.halo[1]
+        work = pixels * c.channels * c.in_quads * 4 * math.prod(g.kernel) * (2 if c.is_depthwise else 1)
+        self.part_count = max(1, min(MAX_PARTS, work * batch // MIN_PART_WORK))
+        row_count = pixels // self.row_size
+        limit = max(1, PANEL_SIZE // (c.in_quads * len(g.phases) * self.columns) - g.halo[0])
+        step = -(-row_count // -(-row_count // max(1, min(row_count, limit))))
+        if g.is_pointwise:
+            step += -step % (c.tile[1] * get_lanes())
+        self.blocks = list(itertools.pairwise([*range(0, row_count, step), row_count]))
+        piece_count = len(self.blocks) * batch
+        if c.is_depthwise:  # divided by channels, so that panels are small
+            self.group_count, out_channels = 1, c.groups * 4
+            panel_rows = min(step, row_count) + g.halo[0]
+            fitting = max(1, PANEL_SIZE // (panel_rows * self.columns * len(g.phases)))
+            wanted = min(self.part_count, c.groups) if piece_count < self.part_count else 1
+            section_count = max(-(-c.groups // fitting), wanted)
+        else:
+            self.group_count, out_channels = c.groups, c.out_channels
+            section_count = max(1, -(-self.part_count // (piece_count * c.groups)))
+        section = -(-out_channels // section_count)
+        section += -section % c.tile[0]
+        self.sections = [(i, min(i + section, out_channels)) for i in range(0, out_channels, section)]
+
+
+class _Calls:
+    """Makes the calls of the kernels that compute parts of a convolution.
+
+    Args:
+        convolution: The convolution.
+        geometry: The windows.
+        division: The parts.
+        pad: The four codes of a padded pixel.
+        epilogue: The address of the epilogue.
+
+    Attributes:
+        scratch_size: Bytes of temporary memory that the calls so far need.
+        offsets: The offsets of taps by the rows of a panel.
+    """
+
+    def __init__(
+        self, convolution: QuantizedConvolution, geometry: Geometry, division: _Division, pad: int, epilogue: int
+    ) -> None:
+        self.convolution, self.geometry, self.division = convolution, geometry, division
+        self.pad, self.epilogue = pad, epilogue
+        self.multiply, self.pack = compile_products(*convolution.tile), compile_packing()
+        self.scratch_size = 0
+        self.offsets: dict[int, Array] = {}
+
+    def make(self, image: int, group: int, block: tuple[int, int], section: tuple[int, int]) -> list[Call]:
+        """Return the calls that copy rows to a panel, and multiply them by the weights of a section.
+
+        Raises:
+            NoKernelError: The copied rows take too much memory.
+        """
+        c, g, columns, row_size = self.convolution, self.geometry, self.division.columns, self.division.row_size
+        (first, last), (left, right) = block, section
+        tile_rows, vectors = c.tile
+        row_count, taps = last - first, c.in_quads * math.prod(g.kernel)
+        plane_in = math.prod(g.size)
+        size = 0 if g.is_pointwise else (row_count + g.halo[0]) * columns
+        quad_size = plane_in if g.is_pointwise else size * len(g.phases)
+        plane = (image * c.groups + group) * c.in_quads
+        planes, panel_step, valid = c.in_quads, 0, c.out_channels - left
+        if c.is_depthwise:
+            plane += left // 4
+            planes, panel_step, valid = (right - left) // 4, quad_size * c.in_quads, c.channels - left
+        pixels = row_count * columns - g.halo[1]
+        length = pixels + -pixels % 16 + 16 * vectors + 16
+        panel_size = 0 if g.is_pointwise else planes * quad_size + 64
+        if max(panel_size, tile_rows * length) > MAX_PANEL_SIZE:
+            raise NoKernelError("expected smaller rows")
+        sums_size = align_size(4 * tile_rows * length)
+        self.scratch_size = max(self.scratch_size, sums_size + 4 * panel_size)
+        if g.is_pointwise:
+            panel, copies = make_base(0).move(4 * (plane * plane_in + first)), []
+        else:
+            panel = SCRATCH.move(sums_size)
+            copies = self._copy_rows(make_base(0).move(4 * plane * plane_in), panel, planes, block)
+        if size not in self.offsets:
+            self.offsets[size] = _make_offsets(g, c.in_quads, quad_size, size, columns)
+        # The kernel starts at channel 0 of a section, so that its panel is that of the section.
+        channel = group * c.out_channels + left
+        addresses = (
+            get_address(self.offsets[size]),
+            get_address(c.weights[group]) + left * taps * 4,
+            get_address(c.bias) + 4 * (group * c.padded + left),
+            *(SCRATCH, make_base(1), make_base(2), self.epilogue),
+        )
+        shape = (1, pixels) if columns == row_size else (row_count, row_size)
+        numbers = (
+            *(taps, pixels, length, 0, right - left, valid, panel_step),
+            *(image * count_quads(c.channels) * 4 + channel, image * c.channels + channel),
+            *(math.prod(g.output), first * row_size, *shape, columns),
+        )
+        return [*copies, Call(self.multiply, (panel, *addresses, *numbers))]
+
+    def _copy_rows(self, source: Address, panel: Address, planes: int, block: tuple[int, int]) -> list[Call]:
+        """Return the calls that copy the padded rows of a block of some planes to the phases of a panel."""
+        g, columns = self.geometry, self.division.columns
+        rows = block[1] - block[0] + g.halo[0]
+        size = rows * columns
+        calls = []
+        for i, (y, x) in enumerate(g.phases):
+            has_pairs = g.strides[1] == 2 and {(y, 0), (y, 1)} <= {*g.phases}
+            if has_pairs and x:
+                continue  # copied together with the even columns
+            row = block[0] * g.strides[0] + y - g.pads_begin[0]
+            place = (planes, math.prod(g.size), size * len(g.phases), row, g.strides[0], rows, *g.size)
+            line = (x - g.pads_begin[1], g.strides[1], columns, size if has_pairs else 0, self.pad)
+            calls.append(Call(self.pack, (source, panel.move(4 * i * size), *place, *line)))
+        return calls
+
+
 def _make_task(convolution: QuantizedConvolution, batch: int, geometry: Geometry, pad: int, epilogue: int) -> Task:
     """Return the calls of the kernels for the data, the result, and the table of the epilogue's operands."""
-    c, g = convolution, geometry
-    height, width = g.output
-    is_pointwise = g.is_pointwise
-    row_size = 1 if is_pointwise else width
-    row_count = height * width // row_size
-    columns = row_size + g.halo[1]
-    planes = c.groups * c.in_quads if c.is_depthwise else c.in_quads
-    group_count = 1 if c.is_depthwise else c.groups
-    out_channels = c.groups * 4 if c.is_depthwise else c.out_channels
-    tile_rows, vectors = c.tile
-    # Depthwise convolutions are divided by channels, so that panels are small.
-    work = height * width * c.channels * c.in_quads * 4 * math.prod(g.kernel)
-    if c.is_depthwise:
-        work *= 2
-    per_row = c.in_quads * len(g.phases) * columns
-    limit = max(1, PANEL_SIZE // per_row - g.halo[0])
-    rows = max(1, min(row_count, limit))
-    step = -(-row_count // -(-row_count // rows))
-    if is_pointwise:
-        multiple = vectors * get_lanes()
-        step += -step % multiple
-    bounds = [*range(0, row_count, step), row_count]
-    blocks = list(itertools.pairwise(bounds))
-    parts = max(1, min(MAX_PARTS, work * batch // MIN_PART_WORK))
-    if c.is_depthwise:
-        panel_rows = min(step, row_count) + g.halo[0]
-        fitting = max(1, PANEL_SIZE // (panel_rows * columns * len(g.phases)))
-        section_count = max(-(-c.groups // fitting), min(parts, c.groups) if len(blocks) * batch < parts else 1)
-    else:
-        section_count = max(1, -(-parts // (len(blocks) * batch * group_count)))
-    section = -(-out_channels // section_count)
-    section += -section % tile_rows
-    sections = [(i, min(i + section, out_channels)) for i in range(0, out_channels, section)]
-    offsets: dict[int, Array] = {}
-    multiply, pack = compile_products(*c.tile), compile_packing()
-    calls: list[list[Call]] = []
-    scratch_size = 0
-    plane_in, plane_out = math.prod(g.size), height * width
-    channel_step = count_quads(c.channels) * 4
-    for image in range(batch):
-        for group in range(group_count):
-            for first, last in blocks:
-                for left, right in sections:
-                    panel_rows = 0 if is_pointwise else last - first + g.halo[0]
-                    size = panel_rows * columns
-                    quad_size = plane_in if is_pointwise else size * len(g.phases)
-                    if panel_rows not in offsets:
-                        offsets[panel_rows] = _make_offsets(g, c.in_quads, quad_size, size, columns)
-                    first_plane = image * c.groups * c.in_quads + group * c.in_quads
-                    panel_planes, panel_step = planes, 0
-                    if c.is_depthwise:
-                        first_plane += left // 4
-                        panel_planes, panel_step = (right - left) // 4, quad_size * c.in_quads
-                    source = make_base(0).move(4 * (first_plane * plane_in + (first if is_pointwise else 0)))
-                    pixels = (last - first) * columns - g.halo[1]
-                    length = pixels + -pixels % 16 + 16 * vectors + 16
-                    # The kernel starts at channel 0 of a section, so that its panel is that of the section.
-                    shape = (1, pixels) if columns == row_size else (last - first, row_size)
-                    channel = image * channel_step + group * c.out_channels + left
-                    number = image * c.channels + group * c.out_channels + left
-                    taps = c.in_quads * math.prod(g.kernel)
-                    valid = (c.channels if c.is_depthwise else c.out_channels) - left
-                    arguments = (
-                        *(taps, pixels, length, 0, right - left, valid, panel_step, channel, number),
-                        *(plane_out, first * row_size, *shape, columns),
-                    )
-                    panel_size = 0 if is_pointwise else panel_planes * quad_size + 64
-                    if max(panel_size, tile_rows * length) > MAX_PANEL_SIZE:
-                        raise NoKernelError("expected smaller rows")
-                    panel = source if is_pointwise else SCRATCH.move(align_size(4 * tile_rows * length))
-                    scratch_size = max(scratch_size, align_size(4 * tile_rows * length) + 4 * panel_size)
-                    own: list[Call] = []
-                    for i, (y, x) in enumerate(() if is_pointwise else g.phases):
-                        has_pairs = g.strides[1] == 2 and {(y, 0), (y, 1)} <= {*g.phases}
-                        if has_pairs and x:
-                            continue  # copied together with the even columns
-                        row = first * g.strides[0] + y - g.pads_begin[0]
-                        line = (x - g.pads_begin[1], g.strides[1], columns, size if has_pairs else 0, pad)
-                        place = (panel_planes, plane_in, quad_size, row, g.strides[0], panel_rows, *g.size, *line)
-                        own.append(Call(pack, (source, panel.move(4 * i * size), *place)))
-                    weights = get_address(c.weights[group]) + left * taps * 4
-                    tables = (
-                        get_address(offsets[panel_rows]),
-                        weights,
-                        get_address(c.bias) + 4 * (group * c.padded + left),
-                    )
-                    places = (SCRATCH, make_base(1), make_base(2), epilogue)
-                    calls.append([*own, Call(multiply, (panel, *tables, *places, *arguments))])
-    count = min(parts, len(calls))
-    groups = [calls[len(calls) * i // count : len(calls) * (i + 1) // count] for i in range(count)]
-    task = Task(map(itertools.chain.from_iterable, groups), scratch_size)
-    task.keep(*offsets.values(), *c.weights, c.bias)
+    division = _Division(convolution, batch, geometry)
+    calls = _Calls(convolution, geometry, division, pad, epilogue)
+    places = itertools.product(range(batch), range(division.group_count), division.blocks, division.sections)
+    pieces = list(itertools.starmap(calls.make, places))
+    count = min(division.part_count, len(pieces))
+    parts = [pieces[len(pieces) * i // count : len(pieces) * (i + 1) // count] for i in range(count)]
+    task = Task(map(itertools.chain.from_iterable, parts), calls.scratch_size)
+    task.keep(*calls.offsets.values(), *convolution.weights, convolution.bias)
     return task
 
 
