@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
+from irrun.ops._support.docstrings import describes_binary
 from irrun.ops._support.numerics import Array, compute_in_native_type
 from irrun.ops._support.registry import op
 
@@ -20,22 +21,11 @@ __all__ = [
 
 @op("BitwiseAnd", since=13, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_binary("Integer or boolean")
 def bitwise_and_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
     """Compute the bitwise AND of two tensors.
-
-    Args:
-        a: Integer or boolean, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         BitwiseAnd-13
@@ -46,22 +36,11 @@ def bitwise_and_13(
 
 @op("BitwiseOr", since=13, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_binary("Integer or boolean")
 def bitwise_or_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
     """Compute the bitwise OR of two tensors.
-
-    Args:
-        a: Integer or boolean, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         BitwiseOr-13
@@ -72,22 +51,11 @@ def bitwise_or_13(
 
 @op("BitwiseXor", since=13, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_binary("Integer or boolean")
 def bitwise_xor_13(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
     """Compute the bitwise exclusive OR of two tensors.
-
-    Args:
-        a: Integer or boolean, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         BitwiseXor-13

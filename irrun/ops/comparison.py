@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
+from irrun.ops._support.docstrings import describes_binary
 from irrun.ops._support.numerics import Array, predicate
 from irrun.ops._support.registry import op
 
@@ -23,20 +24,9 @@ __all__ = [
 
 @op("Equal", since=1, kind="elementwise", flops=1)
 @predicate
+@describes_binary("Any type except nf4", "boolean")
 def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Return whether `a` equals `b`; NaN is not equal to anything.
-
-    Args:
-        a: Any type except nf4, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, boolean.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         Equal-1
@@ -47,20 +37,9 @@ def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
 
 @op("NotEqual", since=1, kind="elementwise", flops=1)
 @predicate
+@describes_binary("Any type except nf4", "boolean")
 def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Return whether `a` differs from `b`; NaN differs from everything.
-
-    Args:
-        a: Any type except nf4, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, boolean.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         NotEqual-1
@@ -71,20 +50,9 @@ def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
 
 @op("Less", since=1, kind="elementwise", flops=1)
 @predicate
+@describes_binary("Any type except nf4", "boolean")
 def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Return whether `a` is less than `b`.
-
-    Args:
-        a: Any type except nf4, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, boolean.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         Less-1
@@ -95,20 +63,9 @@ def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_
 
 @op("LessEqual", since=1, kind="elementwise", flops=1)
 @predicate
+@describes_binary("Any type except nf4", "boolean")
 def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Return whether `a` is less than or equal to `b`.
-
-    Args:
-        a: Any type except nf4, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, boolean.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         LessEqual-1
@@ -119,20 +76,9 @@ def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
 
 @op("Greater", since=1, kind="elementwise", flops=1)
 @predicate
+@describes_binary("Any type except nf4", "boolean")
 def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Return whether `a` is greater than `b`.
-
-    Args:
-        a: Any type except nf4, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, boolean.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         Greater-1
@@ -143,22 +89,11 @@ def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
 
 @op("GreaterEqual", since=1, kind="elementwise", flops=1)
 @predicate
+@describes_binary("Any type except nf4", "boolean")
 def greater_equal_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
     """Return whether `a` is greater than or equal to `b`.
-
-    Args:
-        a: Any type except nf4, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, boolean.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         GreaterEqual-1

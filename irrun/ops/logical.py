@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
+from irrun.ops._support.docstrings import describes_binary
 from irrun.ops._support.numerics import Array, compute_in_native_type
 from irrun.ops._support.registry import op
 
@@ -18,22 +19,11 @@ __all__ = [
 
 @op("LogicalAnd", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_binary("Boolean", "boolean")
 def logical_and_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
     """Compute the logical AND of two tensors.
-
-    Args:
-        a: Boolean, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, boolean.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         LogicalAnd-1
@@ -44,20 +34,9 @@ def logical_and_1(
 
 @op("LogicalOr", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_binary("Boolean", "boolean")
 def logical_or_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Compute the logical OR of two tensors.
-
-    Args:
-        a: Boolean, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, boolean.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         LogicalOr-1
@@ -69,22 +48,11 @@ def logical_or_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
 @op("LogicalXor", since=1, kind="elementwise", flops=1)
 @op("Xor", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_binary("Boolean", "boolean")
 def logical_xor_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
     """Compute the logical exclusive OR of two tensors.
-
-    Args:
-        a: Boolean, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, boolean.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         LogicalXor-1, Xor-1

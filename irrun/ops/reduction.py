@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from irrun.ops._support.axes import normalize_axis, to_int_list
+from irrun.ops._support.docstrings import describes_reduction
 from irrun.ops._support.flops import count_inputs
 from irrun.ops._support.numerics import (
     Array,
@@ -36,19 +37,9 @@ __all__ = [
 
 @op("ReduceSum", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
 @compute_in_native_type
+@describes_reduction("Numeric")
 def reduce_sum_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the sum along `axes`; integers wrap.
-
-    Args:
-        data: Numeric, any shape.
-        axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
-        keep_dims: Whether reduced dimensions are kept with size 1.
-
-    Returns:
-        The shape of `data` with the dimensions `axes` removed or 1, the type of `data`.
-
-    Raises:
-        InputError: An axis is out of range.
 
     Spec:
         ReduceSum-1
@@ -58,19 +49,9 @@ def reduce_sum_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
 
 @op("ReduceProd", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
 @compute_in_native_type
+@describes_reduction("Numeric")
 def reduce_prod_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the product along `axes`; integers wrap.
-
-    Args:
-        data: Numeric, any shape.
-        axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
-        keep_dims: Whether reduced dimensions are kept with size 1.
-
-    Returns:
-        The shape of `data` with the dimensions `axes` removed or 1, the type of `data`.
-
-    Raises:
-        InputError: An axis is out of range.
 
     Spec:
         ReduceProd-1
@@ -80,21 +61,11 @@ def reduce_prod_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array
 
 @op("ReduceMean", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
 @compute_in_native_type
+@describes_reduction("Numeric")
 def reduce_mean_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the mean along `axes`.
 
     Means of integers are truncated. The mean of no elements is zero, as in the reference implementation.
-
-    Args:
-        data: Numeric, any shape.
-        axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
-        keep_dims: Whether reduced dimensions are kept with size 1.
-
-    Returns:
-        The shape of `data` with the dimensions `axes` removed or 1, the type of `data`.
-
-    Raises:
-        InputError: An axis is out of range.
 
     Spec:
         ReduceMean-1
@@ -112,21 +83,11 @@ def reduce_mean_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array
 
 
 @op("ReduceMax", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
+@describes_reduction("Numeric")
 def reduce_max_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the maximum along `axes`.
 
     As in the reference implementation, NaN is ignored, and no result is below the lowest finite value.
-
-    Args:
-        data: Numeric, any shape.
-        axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
-        keep_dims: Whether reduced dimensions are kept with size 1.
-
-    Returns:
-        The shape of `data` with the dimensions `axes` removed or 1, the type of `data`.
-
-    Raises:
-        InputError: An axis is out of range.
 
     Spec:
         ReduceMax-1
@@ -139,22 +100,12 @@ def reduce_max_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
 
 
 @op("ReduceMin", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
+@describes_reduction("Numeric")
 def reduce_min_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the minimum along `axes`.
 
     As in the reference implementation, NaN is ignored. The minimum of no elements is infinity, or the greatest
     integer.
-
-    Args:
-        data: Numeric, any shape.
-        axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
-        keep_dims: Whether reduced dimensions are kept with size 1.
-
-    Returns:
-        The shape of `data` with the dimensions `axes` removed or 1, the type of `data`.
-
-    Raises:
-        InputError: An axis is out of range.
 
     Spec:
         ReduceMin-1
@@ -165,21 +116,11 @@ def reduce_min_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
 
 @op("ReduceL1", since=4, kind="reduction", shaped_by=(1,), flops=count_inputs(2))
 @compute_in_native_type
+@describes_reduction("Numeric")
 def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the sum of absolute values along `axes`; integers wrap.
 
     Without axes, the result is the absolute values, as in the reference implementation.
-
-    Args:
-        data: Numeric, any shape.
-        axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
-        keep_dims: Whether reduced dimensions are kept with size 1.
-
-    Returns:
-        The shape of `data` with the dimensions `axes` removed or 1, the type of `data`.
-
-    Raises:
-        InputError: An axis is out of range.
 
     Spec:
         ReduceL1-4
@@ -189,22 +130,12 @@ def reduce_l1_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
 
 @op("ReduceL2", since=4, kind="reduction", shaped_by=(1,), flops=count_inputs(2))
 @compute_in_native_type
+@describes_reduction("Numeric")
 def reduce_l2_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the square root of the sum of squares along `axes`.
 
     Roots of integers are truncated. Without axes, the result is the absolute values, as in the reference
     implementation.
-
-    Args:
-        data: Numeric, any shape.
-        axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
-        keep_dims: Whether reduced dimensions are kept with size 1.
-
-    Returns:
-        The shape of `data` with the dimensions `axes` removed or 1, the type of `data`.
-
-    Raises:
-        InputError: An axis is out of range.
 
     Spec:
         ReduceL2-4
@@ -216,19 +147,9 @@ def reduce_l2_4(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
 
 @op("ReduceLogicalAnd", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
 @compute_in_native_type
+@describes_reduction("Boolean")
 def reduce_logical_and_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the logical AND along `axes`.
-
-    Args:
-        data: Boolean, any shape.
-        axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
-        keep_dims: Whether reduced dimensions are kept with size 1.
-
-    Returns:
-        The shape of `data` with the dimensions `axes` removed or 1, the type of `data`.
-
-    Raises:
-        InputError: An axis is out of range.
 
     Spec:
         ReduceLogicalAnd-1
@@ -238,19 +159,9 @@ def reduce_logical_and_1(data: Array, axes: Array, *, keep_dims: bool = False) -
 
 @op("ReduceLogicalOr", since=1, kind="reduction", shaped_by=(1,), flops=count_inputs(1))
 @compute_in_native_type
+@describes_reduction("Boolean")
 def reduce_logical_or_1(data: Array, axes: Array, *, keep_dims: bool = False) -> Array:
     """Compute the logical OR along `axes`.
-
-    Args:
-        data: Boolean, any shape.
-        axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
-        keep_dims: Whether reduced dimensions are kept with size 1.
-
-    Returns:
-        The shape of `data` with the dimensions `axes` removed or 1, the type of `data`.
-
-    Raises:
-        InputError: An axis is out of range.
 
     Spec:
         ReduceLogicalOr-1

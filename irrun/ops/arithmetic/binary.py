@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from irrun.ops._support.broadcasting import AutoBroadcast, apply_auto_broadcast
+from irrun.ops._support.docstrings import describes_binary
 from irrun.ops._support.numerics import (
     Array,
     apply_in_float64,
@@ -33,20 +34,9 @@ __all__ = [
 
 @op("Add", since=1, kind="elementwise", channel_axis=1, flops=1)
 @compute_in_native_type
+@describes_binary("Numeric")
 def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Add two tensors; integers wrap.
-
-    Args:
-        a: Numeric, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         Add-1
@@ -57,20 +47,9 @@ def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
 
 @op("Subtract", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_binary("Numeric")
 def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Subtract `b` from `a`; integers wrap.
-
-    Args:
-        a: Numeric, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         Subtract-1
@@ -81,20 +60,9 @@ def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
 
 @op("Multiply", since=1, kind="elementwise", channel_axis=1, flops=1)
 @compute_in_native_type
+@describes_binary("Numeric")
 def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Multiply two tensors; integers wrap.
-
-    Args:
-        a: Numeric, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         Multiply-1
@@ -142,23 +110,12 @@ def divide_1(
 
 @op("Mod", since=1, kind="elementwise", discontinuous=True, flops=1)
 @compute_in_native_type
+@describes_binary("Numeric")
 def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Compute the remainder of division toward zero, which has the sign of `a`.
 
     If `b` is infinite, the remainder of a finite `a` is `a`, as in C. The specification leaves integers modulo zero
     undefined. The result is NaN converted to an integer (see `cast_to_integers`).
-
-    Args:
-        a: Numeric, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         Mod-1
@@ -171,23 +128,12 @@ def mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
 
 @op("FloorMod", since=1, kind="elementwise", discontinuous=True, flops=1)
 @compute_in_native_type
+@describes_binary("Numeric")
 def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Compute the remainder of division rounded down, which has the sign of `b`.
 
     If `b` is infinite, the result is NaN, as in the reference implementation. The specification leaves integers
     modulo zero undefined. The result is NaN converted to an integer (see `cast_to_integers`).
-
-    Args:
-        a: Numeric, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         FloorMod-1
@@ -200,22 +146,11 @@ def floor_mod_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
 
 @op("Power", since=1, kind="elementwise", flops=1, aliases=("Pow",))
 @compute_in_native_type
+@describes_binary("Numeric")
 def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Raise `a` to the power of `b`.
 
     Powers of integers are computed in f64 and truncated, as in the reference implementation.
-
-    Args:
-        a: Numeric, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         Power-1
@@ -229,22 +164,11 @@ def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
 
 @op("SquaredDifference", since=1, kind="elementwise", flops=2)
 @compute_in_native_type
+@describes_binary("Numeric")
 def squared_difference_1(
     a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0
 ) -> Array:
     """Compute the square of `a - b`; integers wrap.
-
-    Args:
-        a: Numeric, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         SquaredDifference-1
@@ -256,22 +180,11 @@ def squared_difference_1(
 
 @op("Maximum", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_binary("Numeric")
 def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Compute the greater of `a` and `b`.
 
     If either is NaN, the result is `a`, as in the reference implementation.
-
-    Args:
-        a: Numeric, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         Maximum-1
@@ -282,22 +195,11 @@ def maximum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
 
 @op("Minimum", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_binary("Numeric")
 def minimum_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
     """Compute the lesser of `a` and `b`.
 
     If either is NaN, the result is `a`, as in the reference implementation.
-
-    Args:
-        a: Numeric, any shape.
-        b: The type of `a`, any shape that matches by the broadcasting rule.
-        auto_broadcast: Broadcasting rule.
-        auto_broadcast_axis: First dimension that "pdpd" matches.
-
-    Returns:
-        The broadcast shape, the type of `a`.
-
-    Raises:
-        InputError: The shapes do not match by the broadcasting rule.
 
     Spec:
         Minimum-1

@@ -1,0 +1,66 @@
+"""Sections of docstrings that the operations of a family share."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["describes_binary", "describes_reduction"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_BINARY = """\
+Args:
+    a: {operands}, any shape.
+    b: The type of `a`, any shape that matches by the broadcasting rule.
+    auto_broadcast: Broadcasting rule.
+    auto_broadcast_axis: First dimension that "pdpd" matches.
+
+Returns:
+    The broadcast shape, {result}.
+
+Raises:
+    InputError: The shapes do not match by the broadcasting rule."""
+
+_REDUCTION = """\
+Args:
+    data: {data}, any shape.
+    axes: Integer, any shape. Negative values count from the end; if empty, no axis is reduced.
+    keep_dims: Whether reduced dimensions are kept with size 1.
+
+Returns:
+    The shape of `data` with the dimensions `axes` removed or 1, the type of `data`.
+
+Raises:
+    InputError: An axis is out of range."""
+
+
+def describes_binary(operands: str, result: str = "the type of `a`") -> Callable[[Function], Function]:
+    """Add the inputs, attributes, result and errors of an operation on two broadcast arrays to its docstring.
+
+    Args:
+        operands: The types of the inputs, such as "Numeric".
+        result: The type of the result.
+    """
+    return _add_sections(_BINARY.format(operands=operands, result=result))
+
+
+def describes_reduction(data: str) -> Callable[[Function], Function]:
+    """Add the inputs, attributes, result and errors of a reduction to its docstring.
+
+    Args:
+        data: The types of the input, such as "Numeric".
+    """
+    return _add_sections(_REDUCTION.format(data=data))
+
+
+def _add_sections(sections: str) -> Callable[[Function], Function]:
+    """Insert sections before the section "Spec:" of the docstring of the decorated function."""
+
+    def decorate(function: Function) -> Function:
+        summary, title, specification = inspect.cleandoc(function.__doc__ or "").partition("Spec:")
+        function.__doc__ = f"{summary}{sections}\n\n{title}{specification}"
+        return function
+
+    return decorate
