@@ -35,12 +35,12 @@ COMMANDS = {
     "ops": "List supported operations, or describe one.",
     "trace": "Record the values of a run.",
     "replay": "Run one layer on its recorded inputs.",
-    "compare": "Compare a model with another one, f64, OpenVINO or recorded values, layer by layer.",
+    "compare": "Compare a model, layer by layer, with another model, f64, OpenVINO or recorded values.",
     "reduce": "Find the smallest part of a model that still fails.",
     "debug": "Stop at layers in the Python debugger.",
-    "report": "Write a page that shows the layers of a run, their values, times and errors.",
+    "report": "Write an HTML page of the layers, values, times and errors of a run.",
     "profile": "Show where the time of a run goes, by layer, type or module.",
-    "bench": "Measure latency, throughput, start and memory, also beside OpenVINO.",
+    "bench": "Measure latency, throughput, start and memory, optionally against OpenVINO.",
     "check": "Find NaN, overflow, saturation and constant channels.",
 }
 
@@ -79,7 +79,7 @@ class ExampleCommand(click.Command):
         self.examples = examples
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments. The error for a superfluous one says how inputs are passed."""
+        """Parse arguments. The error for an extra argument points to --input."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
@@ -88,7 +88,7 @@ class ExampleCommand(click.Command):
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options to the help: those of the command, then those that several commands share."""
+        """Write the options to the help: first the command's own, then shared options."""
         sections: dict[str, list[tuple[str, str]]] = {"Options": [], InputOption.section: [], RunOption.section: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -115,7 +115,7 @@ class _ClosedPipeError(Exception):
 
 
 class _CommandGroup(click.Group):
-    """A group that imports commands when they are called and runs a model whose path replaces the command."""
+    """A group that imports commands on demand; `irrun MODEL` runs a model."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -215,7 +215,7 @@ def main(args: list[str] | None = None) -> None:
     """Run the command line; an error is reported as one line on stderr with exit code 2.
 
     Args:
-        args: The arguments; by default those of the process.
+        args: The arguments; by default `sys.argv`.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

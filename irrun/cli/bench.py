@@ -60,7 +60,7 @@ TITLES = {
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
-    help="Measure runs for this time. With --runs too, until one of them is reached.  [default: 5, without --runs]",
+    help="Measure runs for this time. With --runs too, stop at whichever comes first.  [default: 5, without --runs]",
 )
 @click.option(
     "--requests",
@@ -68,10 +68,10 @@ TITLES = {
     default=1,
     show_default=True,
     metavar="N",
-    help="Run this many requests at the same time, which share the threads.",
+    help="Run this many requests at the same time; they share the threads.",
 )
 @click.option(
-    "--against", type=click.Choice(["openvino"]), help="Measure OpenVINO in turns, with as many threads, in f32."
+    "--against", type=click.Choice(["openvino"]), help="Also measure OpenVINO, with the same number of threads, in f32."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -85,12 +85,12 @@ def command(
 ) -> None:
     """Measure how long MODEL takes to start and to run.
 
-    The latencies are those of single runs, after a warm-up and after kernels are compiled; the throughput is that of
-    all requests together. The model is read from a file in the cache of the system. The growth of the memory is that
-    of the process, at most, from before the model is read until it is warm. Without --input, inputs are random.
+    Latency is measured for single runs, after a warm-up and after kernels are compiled; throughput counts all requests
+    together. The model file is already in the system's cache. Memory growth is the peak growth of the process from
+    before reading the model until the end of the warm-up. Without --input, inputs are random.
 
-    With --against openvino, both run in turns in the same process. The ratio is irrun's value divided by OpenVINO's:
-    below 1, irrun takes less time or memory, or has less throughput.
+    With --against openvino, irrun and OpenVINO take turns in the same process. The ratio is irrun's value
+    divided by OpenVINO's: below 1, irrun takes less time or memory, or has less throughput.
     """
     from irrun.cli.progress import ProgressLine
     from irrun.inspection.bench import bench
@@ -146,7 +146,8 @@ def _describe(result: Bench, is_random: bool) -> Iterator[str]:
     yield f"measured: {_count(own.runs, 'run')} in {own.seconds:.3g} s, after {warm_up}"
     if other is not None:
         version = other.version.partition("-")[0]
-        yield f"OpenVINO {version}: {_count(other.runs, 'run')} in {other.seconds:.3g} s, in f32, in turns with irrun"
+        runs = _count(other.runs, "run")
+        yield f"OpenVINO {version}: {runs} in {other.seconds:.3g} s, in f32, alternating with irrun"
     if result.process_peak is not None:
         yield f"peak memory of the process with irrun alone: {_format_size(result.process_peak)}"
     for engine in (own, other):
@@ -164,10 +165,7 @@ def _describe_kernels(kernels: KernelState) -> str:
     counts = ", ".join(f"{count} {kind}" for kind, count in kernels.counts.items())
     state = f"{counts} (--jit {kernels.jit})"
     if kernels.compile_seconds is not None:
-        state += (
-            f"; those that ordinary runs compile in the background were compiled in {kernels.compile_seconds:.3g} s "
-            "before the measured runs"
-        )
+        state += f"; background compilation took {kernels.compile_seconds:.3g} s before the measured runs"
     elif kernels.jit == "auto":
         state += "; llvmlite is not installed: pip install 'irrun[jit]'"
     return state if kernels.is_final else f"{state}; they changed during the measured runs"

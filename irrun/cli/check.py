@@ -34,11 +34,10 @@ def command(
 ) -> None:
     """Run MODEL and check the values of all layers.
 
-    Errors are NaN and infinities, with the layer where they first appear; values that overflow in the type of --as;
-    indices out of range, for which Gather gives zeros; and declared types and shapes that are wrong. Notes are NaN that
-    disappear, values that vanish, denormal values, indices that OneHot ignores, FakeQuantize layers that clip values,
-    and channels that are zero or constant over all inputs. An input that is
-    passed again starts another run. The exit code is 1 if there are errors.
+    Errors: NaN and infinities, with the layer where they first appear; overflow in the type of --as; indices out of
+    range, for which Gather gives zeros; wrong declared types and shapes. Notes: NaN that disappear, values that become
+    0, denormal values, indices that OneHot ignores, FakeQuantize layers that clip values, and channels that are zero or
+    constant over all inputs. Passing an input again starts another run. The exit code is 1 if there are errors.
     """
     from irrun.cli.progress import ProgressLine
     from irrun.cli.tables import print_lines, print_table

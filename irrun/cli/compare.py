@@ -39,7 +39,7 @@ MAX_ROWS = 25
 @against_option()
 @run_options(is_plain=True)
 @click.option("--layers", multiple=True, metavar="GLOB", help="Print these layers only.")
-@click.option("--all", "show_all", is_flag=True, help="Print all layers, also those that agree.")
+@click.option("--all", "show_all", is_flag=True, help="Print all layers, also layers that agree.")
 @click.option(
     "--sort", type=click.Choice(["order", "own", "accumulated"]), default="order", show_default=True, help="Order."
 )
@@ -67,8 +67,8 @@ def command(
 
     `irrun compare MODEL WITH` is short for `irrun compare MODEL --against WITH`.
 
-    The own error of a layer is what it adds, given the inputs of the reference. The accumulated error is that of an
-    ordinary run. With --cure, an input that is passed again is part of another run. The exit code is 0 if the model
+    The own error of a layer is the error that it adds to the reference's inputs. The accumulated error includes the
+    errors of its inputs. With --cure, passing an input again starts another run. The exit code is 0 if the model
     agrees, 1 if it differs, and 2 after an error.
     """
     from irrun.cli.progress import ProgressLine

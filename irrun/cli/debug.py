@@ -45,9 +45,9 @@ def command(
 ) -> None:
     """Run MODEL and stop after layers in pdb, the Python debugger.
 
-    There, layer, key, inputs, outputs and scope are variables. Changed outputs are used by the rest of the run. All
-    commands of pdb can be used, and these: "c" continues to the next breakpoint, "nl" to the next layer, "kernel" steps
-    into the Python source of the layer's kernel, "variables" lists what is defined, and "q" ends the run. If a kernel
+    The variables layer, key, inputs, outputs and scope are defined. The rest of the run uses outputs that you change.
+    All pdb commands work, and these: "c" continues to the next breakpoint, "nl" to the next layer, "kernel" steps
+    into the Python source of the layer's kernel, "variables" lists the variables, and "q" ends the run. If a kernel
     raises an error, the debugger opens there.
     """
     import irrun

@@ -41,7 +41,7 @@ def command(
 ) -> None:
     """Write the part of MODEL between two sets of values as a separate model with its weights.
 
-    A value is specified by a tensor name, by the name of the layer that produces it, or as layer.port.
+    Name a value by its tensor name, by the layer that produces it, or as layer.port.
     """
     from irrun.cli.progress import ProgressLine
     from irrun.errors import escape_unprintable

@@ -67,8 +67,8 @@ def command(
 ) -> None:
     """Show the inputs, outputs, operations and weights of MODEL, and what prevents it from running.
 
-    The model is not executed, and the .bin file may be missing, except with --plan. Options of runs change the plan
-    only. The exit code is 1 if the model cannot run.
+    The model does not run, and the .bin file is not needed, except for --plan. Options of runs only affect the plan.
+    The exit code is 1 if the model cannot run.
     """
     from irrun.cli.progress import ProgressLine
     from irrun.cli.tables import print_lines

@@ -39,7 +39,7 @@ __all__ = [
 
 
 class FilePath(click.Path):
-    """The path of a file, of which shells complete those with a suffix.
+    """The path of a file; shells complete files with a suffix.
 
     Args:
         suffix: The suffix, such as ".xml".
@@ -105,7 +105,7 @@ shape_option = click.option(
     cls=InputOption,
     multiple=True,
     metavar="[NAME=]1,3,224,224",
-    help="Reshape an input before the model is used. ? or -1 is a dynamic dimension, 1..8 one with bounds.",
+    help="Reshape an input. ? or -1 is a dynamic dimension, 1..8 has bounds.",
 )
 
 precision_option = click.option(
@@ -114,7 +114,7 @@ precision_option = click.option(
     type=click.Choice(["f32", "declared", "f64"]),
     default="f32",
     show_default=True,
-    help="Precision of computations: f32 for graphs in f16 and bf16 too, the declared types, or f64.",
+    help="Precision: f32 (also for f16 and bf16 graphs), the declared types, or f64.",
 )
 
 
@@ -221,7 +221,7 @@ class ShapeOptions:
 
 
 def add_options(options: Sequence[Callable[..., Any]], command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add options to a command, in this order and before those that it has."""
+    """Add options to a command, in this order and before its own options."""
     for option in reversed(options):
         command = option(command)
     return command
@@ -264,7 +264,7 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options `--input`, `--weights`, `--seed`, `--layout`, `--channels`, `--mean` and `--scale`.
 
     Args:
-        command: A function with a parameter `inputs`, which is passed an `InputOptions`.
+        command: A function with a parameter `inputs`, an `InputOptions`.
     """
 
     @functools.wraps(command)
@@ -310,7 +310,7 @@ def shape_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options `--shape` and `--batch`.
 
     Args:
-        command: A function with a parameter `shapes`, which is passed a `ShapeOptions`.
+        command: A function with a parameter `shapes`, a `ShapeOptions`.
     """
 
     @functools.wraps(command)

@@ -52,7 +52,7 @@ MAX_ERRORS = 20
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Samples per run of the model, which gets a dynamic batch if it is declared for one sample.",
+    help="Samples per run. A model for one sample gets a dynamic batch.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler.  [default: one process per core]")
 @click.option("--workers", type=click.IntRange(min=1), help="Processes on this machine.  [default: the cores]")
@@ -61,14 +61,14 @@ MAX_ERRORS = 20
     type=click.Choice(["stop", "skip"]),
     default="stop",
     show_default=True,
-    help="Whether a broken input ends the run, or is recorded and skipped.",
+    help="Whether a broken input ends the run, or is skipped and recorded.",
 )
 @click.option("--retry", is_flag=True, help="Try inputs again that an earlier run skipped.")
 @weights_option
 @image_options
 @shape_option
 @setting_options(
-    jit_help="Whether workers use compiled kernels, for all rows alike and also when a run continues; auto: from 200 "
+    jit_help="Whether workers use compiled kernels, for all rows alike, also when a run continues; auto: from 200 "
     "rows on.  [default: IRRUN_JIT, or auto]",
     threads_help="Number of threads of each worker.  [default: 1]",
     imports=import_and_pass_option,
@@ -96,8 +96,8 @@ def command(
     """Run MODEL over many inputs on Dask and write its outputs to a Zarr group.
 
     INPUTS is a folder or a pattern of images, .npy and .npz files, or an array (.npy, .zarr) whose first axis counts
-    samples. A run that was stopped continues where it was. The array rows/status tells which rows are done; others
-    contain NaN, or the fill value of their array. The exit code is 1 if inputs were skipped.
+    samples. A stopped run continues where it stopped. The array rows/status tells which rows are done; all other
+    rows contain NaN, or the fill value of the array. The exit code is 1 if inputs were skipped.
     """
     from irrun.interrupts import delay_interrupts
 

@@ -86,7 +86,7 @@ def _select(name: str, operations: Sequence[Operation]) -> list[Operation]:
 def _get_pages(operation: Operation) -> set[str]:
     """Return the pages of the specification that describe an operation, in lower case.
 
-    Some are named after another version than that of the operation: Acosh-3 describes the Acosh of opset 4.
+    The name of a page may contain another version: Acosh-3 describes the Acosh of opset 4.
     """
     text = _split_sections(_get_docstring(operation)).get("Spec", "")
     return {page.strip().lower() for page in re.split(r"[,\n]", text)}

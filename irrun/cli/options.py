@@ -34,9 +34,7 @@ __all__ = ["RunOptions", "against_option", "choose_reference", "get_keywords", "
 
 PLAIN_HELP = "auto or off: this command always computes values with the plain kernels."
 THREADS_HELP = "Number of threads.  [default: IRRUN_NUM_THREADS, or the number of cores]"
-JIT_HELP = (
-    "Whether kernels are compiled for the processor, which requires the extra jit.  [default: IRRUN_JIT, or auto]"
-)
+JIT_HELP = "Whether to compile kernels for the processor, which needs the extra jit.  [default: IRRUN_JIT, or auto]"
 
 REFERENCES = (
     "another IR (other.xml), f64 (the same model in f64), openvino, openvino:PRECISION or openvino:DEVICE:PRECISION "
@@ -45,7 +43,7 @@ REFERENCES = (
 
 
 def against_option(effect: str = "", *, accepts_values: bool = True) -> Callable[[Callable[..., Any]], Any]:
-    """Return the option `--against`, which is passed as `against`.
+    """Return the option `--against`, with the parameter `against`.
 
     Args:
         effect: A sentence about what the option does.
@@ -78,7 +76,7 @@ timeout_option = click.option(
     "--timeout",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="End each run of the model after this time, with an error.",
+    help="Time limit of each run; a run that exceeds it fails.",
     cls=RunOption,
 )
 
@@ -182,7 +180,7 @@ class RunOptions:
         return self.inputs.load(model)
 
     def load_input_sets(self, model: Model) -> list[dict[str | int, np.ndarray[Any, Any]]]:
-        """Load the inputs of several runs: an input that is passed again starts the next one.
+        """Load the inputs of several runs: passing an input again starts the next one.
 
         Args:
             model: The model.
@@ -203,7 +201,7 @@ def get_keywords(settings: RunSettings) -> dict[str, Any]:
 
 
 def run_options(*, is_plain: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options that all commands which run a model share.
+    """Add the options of all commands that run a model.
 
     These are `--input`, `--weights`, `--seed`, `--layout`, `--channels`, `--mean`, `--scale`, `--shape`, `--batch`,
     `--precision`, `--jit`, `--threads`, `--memory`, `--weights-memory`, `--timeout` and `--import`.
@@ -212,7 +210,7 @@ def run_options(*, is_plain: bool = False) -> Callable[[Callable[..., Any]], Cal
         is_plain: Whether the command shows intermediate values, which the plain kernels compute.
 
     Returns:
-        A decorator of a function with a parameter `options`, which is passed a `RunOptions`.
+        A decorator of a function with a parameter `options`, a `RunOptions`.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,7 +243,7 @@ def setting_options(
         imports: Adds `--import`.
 
     Returns:
-        A decorator of a function with a parameter `settings`, which is passed a `RunSettings`.
+        A decorator of a function with a parameter `settings`, a `RunSettings`.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -283,14 +281,13 @@ def setting_options(
             click.option(
                 "--memory",
                 metavar="SIZE",
-                help="Memory that the values of a run may take, such as 800M or 2G.  [default: what the machine has "
-                "left]",
+                help="Memory limit for the values of a run, such as 800M or 2G.  [default: what the machine has left]",
                 cls=RunOption,
             ),
             click.option(
                 "--weights-memory",
                 metavar="SIZE",
-                help="Memory that decompressed weights may take, such as 800M or 2G, or 0 to decompress them while the "
+                help="Memory limit for decompressed weights, such as 800M or 2G, or 0 to decompress them while the "
                 "model runs.  [default: half of what the machine has left]",
                 cls=RunOption,
             ),

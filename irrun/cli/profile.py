@@ -37,7 +37,11 @@ MAX_ROWS = 30
 @model_argument
 @run_options()
 @click.option(
-    "--runs", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Measure this many runs, after one."
+    "--runs",
+    type=click.IntRange(1, 100_000),
+    default=10,
+    show_default=True,
+    help="Measure this many runs, after a warm-up.",
 )
 @click.option(
     "--by",
@@ -50,7 +54,7 @@ MAX_ROWS = 30
     "--depth",
     type=click.IntRange(min=1),
     metavar="N",
-    help="With --by module, the number of nested modules that a row names.  [default: as many as 40 rows allow]",
+    help="With --by module, the number of nested modules per row.  [default: as many as 40 rows allow]",
 )
 @click.option(
     "--sort",
@@ -91,8 +95,8 @@ def command(
     """Measure where the time of a run of MODEL goes.
 
     For each layer: the median time over several runs after a warm-up, its share, the number of arithmetic operations
-    (two per multiply-add), the bytes that are read and written, the bytes of values that are alive meanwhile, and the
-    time above what this machine needs for these operations and bytes. Layers that are computed together are one row.
+    (two per multiply-add), the bytes read and written, the bytes of all values alive at that time, and the time beyond
+    the minimum for these operations and bytes on this machine. Layers that are computed together are one row.
 
     Without --json and --csv, -o writes CSV if the file ends in .csv, else JSON.
     """

@@ -61,8 +61,8 @@ def command(
 ) -> None:
     """Find the smallest part of MODEL that still fails, and write it to a folder.
 
-    The values of a run become the inputs of the parts. If one layer with a body is left, the search continues in the
-    body. The folder contains model.xml, model.bin, inputs.npz, the part of another model as reference.xml, and
+    The values of a run become the inputs of the parts. If only a layer with a body is left, the search continues in the
+    body. The folder contains model.xml, model.bin, inputs.npz, reference.xml (the same part of another model), and
     repro.py, which runs the part and exits with 1 if it fails.
 
     The exit code is 0 if the model was reduced, 1 if it does not fail, and 2 after an error.

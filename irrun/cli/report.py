@@ -52,8 +52,8 @@ def command(
 ) -> None:
     """Run MODEL and write one HTML file that shows the graph, its values, times and errors.
 
-    The file opens in any browser and loads nothing else. With --format model-explorer, the graph is written as JSON
-    for Google's Model Explorer, and the numbers as node data next to it: graph.time_ms.json and others.
+    The file opens in any browser and loads nothing else. --format model-explorer writes the graph as JSON for
+    Google's Model Explorer, with the numbers as node data next to it: graph.time_ms.json and others.
 
     If the run fails, the file contains the values before the failure, and the exit code is 2.
     """

@@ -132,8 +132,8 @@ def print_table(
         header: The titles of the columns.
         rows: The cells. Cells that are instances of `ValueList` get narrower by showing fewer values.
         right: The titles of the columns that are aligned to the right.
-        names: The titles of the columns whose cells may lose their middle; by default the first one.
-        texts: The titles of the columns whose cells may be wrapped anywhere between two words.
+        names: The titles of columns that may be shortened in the middle; by default the first one.
+        texts: The titles of columns that may wrap between words.
     """
     if not sys.stdout.isatty():
         click.echo(format_columns([header, *rows]))
@@ -144,10 +144,10 @@ def print_table(
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print lines. On a terminal those that are too long are wrapped between two words, which can be copied.
+    """Print lines. On a terminal, long lines wrap between words, so that they can be copied.
 
     Args:
-        lines: The lines, whose characters are printable.
+        lines: The lines, of printable characters.
     """
     width = find_width(sys.stdout) if sys.stdout.isatty() else 0
     for line in lines:

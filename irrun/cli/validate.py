@@ -24,9 +24,9 @@ __all__ = ["command"]
 @import_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(model: Path, weights: Path | None, as_json: bool) -> None:
-    """Check everything in MODEL that can be checked without running it.
+    """Check MODEL without running it.
 
-    That is the schema of its IR version, the edges and port maps, the constants, the operations, their attributes and
+    Checks the schema of its IR version, the edges and port maps, the constants, the operations, their attributes and
     inputs, and the declared types and shapes.
 
     Prints every finding with its line. The exit code is 1 if there are findings and 2 if the file cannot be read.

@@ -71,7 +71,7 @@ def test_openvino_is_printed_beside(model, capsys):
     code, out, _ = call(capsys, "bench", model, "--runs", "2", "--jit", "off", "--against", "openvino")
     assert code == 0
     lines, header, rows = split_table(out)
-    assert re.fullmatch(r"OpenVINO [\d.]+: 2 runs in \S+ s, in f32, in turns with irrun", lines[4])
+    assert re.fullmatch(r"OpenVINO [\d.]+: 2 runs in \S+ s, in f32, alternating with irrun", lines[4])
     assert header == ["", "irrun", "OpenVINO", "irrun/OpenVINO"]
     assert [row[0] for row in rows] == ROWS
     assert all(re.fullmatch(r"[\d.]+", row[3]) for row in rows if "-" not in row)
@@ -84,8 +84,8 @@ def test_background_compilation_is_told(model, capsys):
     lines, _, rows = split_table(call(capsys, "bench", model, "--runs", "1", "--jit", "auto", "--batch", "64")[1])
     text = " ".join(" ".join(lines).split())
     assert re.search(
-        r"kernels: \d+ compiled, .* \(--jit auto\); those that ordinary runs compile in the background were compiled "
-        r"in \S+ s before the measured runs",
+        r"kernels: \d+ compiled, .* \(--jit auto\); background compilation took \S+ s before "
+        r"the measured runs",
         text,
     )
     assert [row[0] for row in rows] == [*ROWS[:2], "compile kernels", *ROWS[2:]]
