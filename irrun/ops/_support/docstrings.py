@@ -6,9 +6,16 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["describes_binary", "describes_reduction"]
+__all__ = ["describes_binary", "describes_reduction", "describes_unary"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_UNARY = """\
+Args:
+    data: {data}, any shape.
+
+Returns:
+    The shape and type of `data`.{integers}"""
 
 _BINARY = """\
 Args:
@@ -34,6 +41,17 @@ Returns:
 
 Raises:
     InputError: An axis is out of range."""
+
+
+def describes_unary(data: str, *, integers: str = "") -> Callable[[Function], Function]:
+    """Add the input and the result of an operation on one array to its docstring.
+
+    Args:
+        data: The types of the input, such as "Numeric".
+        integers: What the reference implementation does with results for integers, such as "rounded".
+    """
+    note = f" Results for integers are {integers}, as in the reference implementation." if integers else ""
+    return _add_sections(_UNARY.format(data=data, integers=note))
 
 
 def describes_binary(operands: str, result: str = "the type of `a`") -> Callable[[Function], Function]:

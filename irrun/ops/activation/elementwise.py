@@ -11,6 +11,7 @@ import numpy as np
 from irrun.errors import InputError
 from irrun.ops._support.axes import to_scalar
 from irrun.ops._support.broadcasting import apply_auto_broadcast
+from irrun.ops._support.docstrings import describes_unary
 from irrun.ops._support.numerics import (
     Array,
     apply_in_float64,
@@ -46,14 +47,9 @@ __all__ = [
 
 @op("Relu", since=1, kind="elementwise", channel_axis=1, flops=1)
 @compute_in_native_type
+@describes_unary("Numeric")
 def relu_1(data: Array) -> Array:
     """Replace negative values by zero; NaN is unchanged.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         ReLU-1
@@ -184,14 +180,9 @@ def selu_1(data: Array, alpha: Array, lambda_: Array) -> Array:
 
 @op("Exp", since=1, kind="elementwise", flops=1)
 @compute_in_float64(integers="truncate")
+@describes_unary("Numeric", integers="truncated")
 def exp_1(data: Array) -> Array:
     """Compute e to the power of `data`.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are truncated, as in the reference implementation.
 
     Spec:
         Exp-1
@@ -232,17 +223,12 @@ def _compute_gelu_tanh(x: Array) -> Array:
 
 
 @op("Sigmoid", since=1, kind="elementwise", channel_axis=1, flops=1)
+@describes_unary("Numeric")
 def sigmoid_1(data: Array) -> Array:
     """Compute `1 / (1 + exp(-data))`.
 
     For integers, the result is 1 for positive values and 0 for all others. As in the reference implementation, unsigned
     values are reinterpreted as signed, and the negation wraps.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         Sigmoid-1
@@ -278,14 +264,9 @@ def swish_4(data: Array, beta: Array | None = None) -> Array:
 
 @op("Mish", since=4, kind="elementwise", flops=5)
 @compute_in_float64()
+@describes_unary("Floating-point")
 def mish_4(data: Array) -> Array:
     """Compute `data * tanh(log(1 + exp(data)))`.
-
-    Args:
-        data: Floating-point, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         Mish-4
@@ -301,14 +282,9 @@ ATANH_SERIES = (2.0000000079210207, 0.666663146827188, 0.40024910249062445, 0.27
 
 
 @op("SoftPlus", since=4, kind="elementwise", flops=3)
+@describes_unary("Floating-point")
 def soft_plus_4(data: Array) -> Array:
     """Compute `log(1 + exp(data))`.
-
-    Args:
-        data: Floating-point, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         SoftPlus-4
@@ -325,14 +301,9 @@ def _approximate_log1p(x: Array) -> Array:
 
 @op("SoftSign", since=9, kind="elementwise", flops=3)
 @compute_in_native_type
+@describes_unary("Floating-point")
 def soft_sign_9(data: Array) -> Array:
     """Compute `data / (1 + |data|)`; infinities become NaN.
-
-    Args:
-        data: Floating-point, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         SoftSign-9
@@ -342,14 +313,9 @@ def soft_sign_9(data: Array) -> Array:
 
 @op("HSigmoid", since=5, kind="elementwise", flops=4)
 @compute_in_native_type
+@describes_unary("Floating-point")
 def h_sigmoid_5(data: Array) -> Array:
     """Compute `min(max(data + 3, 0), 6) / 6`.
-
-    Args:
-        data: Floating-point, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         HSigmoid-5
@@ -359,14 +325,9 @@ def h_sigmoid_5(data: Array) -> Array:
 
 @op("HSwish", since=4, kind="elementwise", channel_axis=1, flops=5)
 @compute_in_float64()
+@describes_unary("Floating-point")
 def h_swish_4(data: Array) -> Array:
     """Compute `data * min(max(data + 3, 0), 6) / 6`.
-
-    Args:
-        data: Floating-point, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         HSwish-4

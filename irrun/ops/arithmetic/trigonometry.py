@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from irrun.ops._support.docstrings import describes_unary
 from irrun.ops._support.numerics import (
     Array,
     apply_in_float64,
@@ -35,14 +36,9 @@ __all__ = [
 
 @op("Acos", since=1, kind="elementwise", flops=1)
 @compute_in_float64()
+@describes_unary("Numeric", integers="rounded")
 def acos_1(data: Array) -> Array:
     """Compute the inverse cosine; NaN outside [-1, 1].
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
 
     Spec:
         Acos-1
@@ -52,14 +48,9 @@ def acos_1(data: Array) -> Array:
 
 @op("Acosh", since=4, kind="elementwise", flops=1)
 @compute_in_float64()
+@describes_unary("Numeric", integers="rounded")
 def acosh_4(data: Array) -> Array:
     """Compute the inverse hyperbolic cosine; NaN below 1.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
 
     Spec:
         Acosh-3
@@ -69,14 +60,9 @@ def acosh_4(data: Array) -> Array:
 
 @op("Asin", since=1, kind="elementwise", flops=1)
 @compute_in_float64(integers="truncate")
+@describes_unary("Numeric", integers="truncated")
 def asin_1(data: Array) -> Array:
     """Compute the inverse sine; NaN outside [-1, 1].
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are truncated, as in the reference implementation.
 
     Spec:
         Asin-1
@@ -86,14 +72,9 @@ def asin_1(data: Array) -> Array:
 
 @op("Asinh", since=4, kind="elementwise", flops=1)
 @compute_in_float64()
+@describes_unary("Numeric", integers="rounded")
 def asinh_4(data: Array) -> Array:
     """Compute the inverse hyperbolic sine.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
 
     Spec:
         Asinh-3
@@ -103,14 +84,9 @@ def asinh_4(data: Array) -> Array:
 
 @op("Atan", since=1, kind="elementwise", flops=1)
 @compute_in_float64()
+@describes_unary("Numeric", integers="rounded")
 def atan_1(data: Array) -> Array:
     """Compute the inverse tangent.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
 
     Spec:
         Atan-1
@@ -119,17 +95,12 @@ def atan_1(data: Array) -> Array:
 
 
 @op("Atanh", since=4, kind="elementwise", flops=1)
+@describes_unary("Numeric")
 def atanh_4(data: Array) -> Array:
     """Compute the inverse hyperbolic tangent; NaN outside [-1, 1].
 
     For integers, only 0 has a finite result. The lowest and the greatest integer represent the infinities, also for
     values beyond -1 and 1, as in the reference implementation.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         Atanh-3
@@ -143,14 +114,9 @@ def atanh_4(data: Array) -> Array:
 
 @op("Cos", since=1, kind="elementwise", flops=1)
 @compute_in_float64(only_integers=True)
+@describes_unary("Numeric", integers="rounded")
 def cos_1(data: Array) -> Array:
     """Compute the cosine of angles in radians.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
 
     Spec:
         Cos-1
@@ -160,14 +126,9 @@ def cos_1(data: Array) -> Array:
 
 @op("Cosh", since=1, kind="elementwise", flops=1)
 @compute_in_float64()
+@describes_unary("Numeric", integers="rounded")
 def cosh_1(data: Array) -> Array:
     """Compute the hyperbolic cosine.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
 
     Spec:
         Cosh-1
@@ -177,14 +138,9 @@ def cosh_1(data: Array) -> Array:
 
 @op("Sin", since=1, kind="elementwise", flops=1)
 @compute_in_float64(integers="truncate", only_integers=True)
+@describes_unary("Numeric", integers="truncated")
 def sin_1(data: Array) -> Array:
     """Compute the sine of angles in radians.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are truncated, as in the reference implementation.
 
     Spec:
         Sin-1
@@ -194,14 +150,9 @@ def sin_1(data: Array) -> Array:
 
 @op("Sinh", since=1, kind="elementwise", flops=1)
 @compute_in_float64()
+@describes_unary("Numeric", integers="rounded")
 def sinh_1(data: Array) -> Array:
     """Compute the hyperbolic sine.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
 
     Spec:
         Sinh-1
@@ -211,14 +162,9 @@ def sinh_1(data: Array) -> Array:
 
 @op("Tan", since=1, kind="elementwise", flops=1)
 @compute_in_float64()
+@describes_unary("Numeric", integers="rounded")
 def tan_1(data: Array) -> Array:
     """Compute the tangent of angles in radians.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
 
     Spec:
         Tan-1
@@ -228,14 +174,9 @@ def tan_1(data: Array) -> Array:
 
 @op("Tanh", since=1, kind="elementwise", channel_axis=1, flops=1)
 @compute_in_float64()
+@describes_unary("Numeric", integers="rounded")
 def tanh_1(data: Array) -> Array:
     """Compute the hyperbolic tangent.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
 
     Spec:
         Tanh-1

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from irrun.ops._support.docstrings import describes_unary
 from irrun.ops._support.numerics import (
     Array,
     apply_in_float64,
@@ -49,14 +50,9 @@ def _round_floats(kernel: Kernel) -> Kernel:
 
 @op("Abs", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_unary("Numeric")
 def abs_1(data: Array) -> Array:
     """Compute the absolute value; the lowest integer is unchanged.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         Abs-1
@@ -66,14 +62,9 @@ def abs_1(data: Array) -> Array:
 
 @op("Negative", since=1, kind="elementwise", flops=1)
 @compute_in_native_type
+@describes_unary("Numeric")
 def negative_1(data: Array) -> Array:
     """Negate `data`; integers wrap.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         Negative-1
@@ -83,14 +74,9 @@ def negative_1(data: Array) -> Array:
 
 @op("Sign", since=1, kind="elementwise", discontinuous=True, flops=1)
 @compute_in_native_type
+@describes_unary("Numeric")
 def sign_1(data: Array) -> Array:
     """Return 1 for positive values, -1 for negative values, 0 for zero and NaN for NaN.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         Sign-1
@@ -100,14 +86,9 @@ def sign_1(data: Array) -> Array:
 
 @op("Ceiling", since=1, kind="elementwise", discontinuous=True, flops=1, aliases=("Ceil",))
 @_round_floats
+@describes_unary("Numeric")
 def ceiling_1(data: Array) -> Array:
     """Round up to an integer.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         Ceiling-1
@@ -117,14 +98,9 @@ def ceiling_1(data: Array) -> Array:
 
 @op("Floor", since=1, kind="elementwise", discontinuous=True, flops=1)
 @_round_floats
+@describes_unary("Numeric")
 def floor_1(data: Array) -> Array:
     """Round down to an integer.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         Floor-1
@@ -152,14 +128,9 @@ def round_5(data: Array, *, mode: Literal["half_to_even", "half_away_from_zero"]
 
 @op("Sqrt", since=1, kind="elementwise", flops=1)
 @compute_in_float64(only_integers=True)
+@describes_unary("Numeric", integers="rounded")
 def sqrt_1(data: Array) -> Array:
     """Compute the square root; NaN below zero.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
 
     Spec:
         Sqrt-1
@@ -169,14 +140,9 @@ def sqrt_1(data: Array) -> Array:
 
 @op("Log", since=1, kind="elementwise", flops=1)
 @compute_in_float64(integers="truncate")
+@describes_unary("Numeric", integers="truncated")
 def log_1(data: Array) -> Array:
     """Compute the natural logarithm; minus infinity at zero, NaN below.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are truncated, as in the reference implementation.
 
     Spec:
         Log-1
@@ -185,14 +151,9 @@ def log_1(data: Array) -> Array:
 
 
 @op("Erf", since=1, kind="elementwise", flops=1)
+@describes_unary("Numeric", integers="rounded")
 def erf_1(data: Array) -> Array:
     """Compute the error function.
-
-    Args:
-        data: Numeric, any shape.
-
-    Returns:
-        The shape and type of `data`. Results for integers are rounded, as in the reference implementation.
 
     Spec:
         Erf-1
@@ -202,14 +163,9 @@ def erf_1(data: Array) -> Array:
 
 @op("ErfInv", since=17, kind="elementwise", flops=1)
 @compute_in_float64()
+@describes_unary("Floating-point")
 def erf_inv_17(data: Array) -> Array:
     """Compute the inverse of the error function; infinite at 1 and -1, NaN beyond.
-
-    Args:
-        data: Floating-point, any shape.
-
-    Returns:
-        The shape and type of `data`.
 
     Spec:
         ErfInv-17
