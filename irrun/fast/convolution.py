@@ -287,7 +287,7 @@ def make_kernel(
     filters = site.get_constant(1)
     if filters is None or filters.dtype is not F32 or site.variable_inputs != (0,) or not filters.size:
         return None
-    if site.operation.type == "Convolution":
+    if not site.operation.has_groups:
         filters = filters[np.newaxis]
     if filters.ndim < 4:
         return None

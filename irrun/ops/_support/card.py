@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         discontinuous: bool
         quantizes: bool
         channel_axis: int | None
+        has_groups: bool
         keeps_values: bool
         lengths: int | None
         checks_size: bool
@@ -95,6 +96,7 @@ class Card:
             floating-point model.
         channel_axis: The axis of the first output whose elements are channels, where each channel should carry
             information; None for operations without channels.
+        has_groups: Whether the first axis of the weights counts groups of channels.
         keeps_values: Whether each element of the first output is an element of the inputs that are no parameters, which
             is the default for views. A window outside of the data gives the lowest number of the type.
         lengths: The input with the lengths of sequences, after which the first output is undefined in OpenVINO; None
@@ -113,6 +115,7 @@ class Card:
     discontinuous: bool = False
     quantizes: bool = False
     channel_axis: int | None = None
+    has_groups: bool = False
     keeps_values: bool = False
     lengths: int | None = None
     checks_size: bool = False

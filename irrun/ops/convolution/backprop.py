@@ -86,6 +86,7 @@ def convolution_backprop_data_1(
     kind="window",
     shaped_by=(2,),
     flops=count_transposed_convolution(leading=2),
+    has_groups=True,
 )
 @compute_in_float32
 def group_convolution_backprop_data_1(

@@ -52,7 +52,15 @@ def convolution_1(
     return convolve(data, filters[np.newaxis], windows)
 
 
-@op("GroupConvolution", since=1, kind="window", shaped_by=(), channel_axis=1, flops=count_convolution(leading=2))
+@op(
+    "GroupConvolution",
+    since=1,
+    kind="window",
+    shaped_by=(),
+    channel_axis=1,
+    flops=count_convolution(leading=2),
+    has_groups=True,
+)
 @compute_in_float32
 def group_convolution_1(
     data: Array,

@@ -110,8 +110,8 @@ def _split_scale(chain: ElementwiseChain, site: CallSite) -> tuple[Array | None,
     if other is None or uses_value_again:
         return None, chain
     scale = chain.constants[other.index]
-    channels = filters.shape[0] * (filters.shape[1] if site.operation.type == "GroupConvolution" else 1)
-    rank = filters.ndim - (2 if site.operation.type == "GroupConvolution" else 1)
+    channels = filters.shape[0] * (filters.shape[1] if site.operation.has_groups else 1)
+    rank = filters.ndim - (2 if site.operation.has_groups else 1)
     shape = (1,) * (rank + 1 - scale.ndim) + scale.shape
     if scale.size != 1 and shape != (1, channels, *[1] * (rank - 1)):
         return None, chain

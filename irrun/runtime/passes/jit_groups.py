@@ -51,7 +51,7 @@ def start_convolution(compilation: Compilation, number: int) -> Group | None:
         return None
     if not compilation.packed.fits(filters.nbytes):
         return None
-    grouped = filters if instruction.operation.type == "GroupConvolution" else filters[np.newaxis]
+    grouped = filters if instruction.operation.has_groups else filters[np.newaxis]
     if grouped.ndim != len(shape) + 1:
         return None
 

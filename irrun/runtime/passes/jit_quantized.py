@@ -175,7 +175,7 @@ def _find_filters(c: Compilation, number: int, source: _Quantization) -> _Weight
         return None
     if source.rank not in (3, 4) or shape is None or len(shape) != source.rank or shape[1] is None:
         return None
-    grouped = filters if instruction.operation.type == "GroupConvolution" else filters[np.newaxis]
+    grouped = filters if instruction.operation.has_groups else filters[np.newaxis]
     if grouped.ndim != source.rank + 1:
         return None
     groups, out_channels, in_channels = grouped.shape[:3]

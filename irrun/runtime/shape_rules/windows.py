@@ -29,7 +29,7 @@ __all__: list[str] = []
 @rule("BinaryConvolution", "Convolution", "GroupConvolution")
 def infer_convolution(inputs: Inputs) -> Shapes:
     """Return [N, channels of the filters, windows...]."""
-    groups = int(inputs.operation.type == "GroupConvolution")
+    groups = int(inputs.operation.has_groups)
     data, filters = inputs.get_shape(0), inputs.get_shape(1)
     rank = _find_rank(inputs, groups)
     if rank is None:
@@ -181,7 +181,7 @@ def infer_adaptive_pooling(inputs: Inputs) -> Shapes:
 @rule("ConvolutionBackpropData", "GroupConvolutionBackpropData")
 def infer_transposed_convolution(inputs: Inputs) -> Shapes:
     """Return [N, channels of the filters, sizes...]."""
-    groups = int(inputs.operation.type == "GroupConvolutionBackpropData")
+    groups = int(inputs.operation.has_groups)
     data, filters = inputs.get_shape(0), inputs.get_shape(1)
     rank = _find_rank(inputs, groups)
     count = inputs.count(2) if inputs.has(2) else None
