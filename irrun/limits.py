@@ -1,4 +1,4 @@
-"""Limits on the memory of arrays, which are checked before an allocation."""
+"""Limits on the memory of arrays, checked before an allocation."""
 
 from __future__ import annotations
 

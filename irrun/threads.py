@@ -61,7 +61,7 @@ _count: ContextVar[int] = ContextVar("thread_count", default=1)
 
 
 def get_default_thread_count() -> int:
-    """Return the number of threads of a run: that of an environment variable, or of the cores.
+    """Return the number of threads of a run, from an environment variable or the number of cores.
 
     Raises:
         InputError: IRRUN_NUM_THREADS is not a number. 0 is the same as no value. Variables of other programs are

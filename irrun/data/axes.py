@@ -51,7 +51,7 @@ def find_roles(inputs: Sequence[TensorSpec]) -> list[list[str]]:
 
 
 def find_batch_axes(inputs: Sequence[TensorSpec]) -> list[int | None]:
-    """Return the axis of the batch of each input, or None for those without one.
+    """Return the batch axis of each input, or None for inputs without one.
 
     It is the axis N of a layout. Without layouts, it is the first axis of the first input of rank 2 or more, and the
     axis of another input which has the same size: its first one, or its second one as in states of recurrent layers.

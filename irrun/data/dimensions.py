@@ -1,7 +1,7 @@
 """Choice of dimensions for inputs whose shapes are dynamic.
 
 Axes with the same role get the same size. Sizes that are usual for their roles are tried first, then sizes that follow
-from the constants of the model, such as those of position embeddings. The first ones for which shape inference finds
+from the constants of the model, such as position embeddings. The first ones for which shape inference finds
 no error are chosen.
 """
 

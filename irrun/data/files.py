@@ -33,7 +33,7 @@ def read_file(path: Path | Pipe, key: str, tensor: TensorSpec) -> Array:
 
     Args:
         path: The path, or the contents of stdin.
-        key: The key of an array in an .npz file; "" for that of the name of the input.
+        key: The key of an array in an .npz file; "" for the name of the input.
         tensor: The input.
 
     Raises:
@@ -241,7 +241,7 @@ def _read_raw(path: Path | Pipe, _: str, tensor: TensorSpec) -> Array:
     return unpack(element_type, data, sizes)
 
 
-#: Suffix -> function that reads a file; it is passed the path, the key after the colon and the input.
+#: Suffix -> function that reads a file, from the path, the key after the colon and the input.
 READERS: dict[str, Callable[[Path | Pipe, str, TensorSpec], Array]] = {
     ".npy": _read_npy,
     ".npz": _read_npz,

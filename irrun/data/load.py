@@ -95,7 +95,7 @@ def load_input_sets(
 ) -> list[dict[str | int, Array]]:
     """Load the inputs of several runs.
 
-    A text for an input that is set already starts the next set. What a set does not specify is that of the first one.
+    A text for an input that is already set starts the next set. The first set provides inputs that a set omits.
 
     Args:
         specs: Texts of the form `[name=]value`.
@@ -149,7 +149,7 @@ class _Loader:
 
     def __init__(self, model: Model | CompiledModel | Sequence[TensorSpec], options: LoadOptions) -> None:
         self.model: Model | None = None
-        inner = getattr(model, "model", model)  # that of a CompiledModel
+        inner = getattr(model, "model", model)  # a CompiledModel has one
         if isinstance(model, (list, tuple)):
             self.tensors = list(model)
             for tensor in self.tensors:
@@ -192,7 +192,7 @@ class _Loader:
         return self.finish()
 
     def load_positions(self, texts: Mapping[int, str], inherited: Mapping[int, Array]) -> dict[int, Array]:
-        """Return the inputs by position, of which some have texts and the others are given."""
+        """Return the inputs by position; some have texts, the others have values."""
         self.arrays.update(inherited)
         for position, text in texts.items():
             self.set(position, text)
@@ -243,7 +243,7 @@ class _Loader:
         return InputError(f"too many inputs: expected {_format_inputs(self.tensors)}, found also {spec!r}")
 
     def finish(self) -> dict[int, Array]:
-        """Generate what is not loaded, and return all inputs."""
+        """Generate the inputs that are not loaded, and return all inputs."""
         if self.options.image != ImageOptions() and not self.has_image:
             raise InputError(
                 "layout, channels, mean and scale apply to image files only, and no input is an image file"
@@ -272,7 +272,7 @@ def _generate(generated: Mapping[int, GeneratedInput], loader: _Loader) -> dict[
         elif tensors[i].partial_shape is None:
             expected = f"{entry.kind}:1,3,224,224"
             raise InputError(f"input {tensors[i]} has an unknown rank, expected a shape such as {expected}")
-    # What does not fit the declaration of an input is reported when it is passed to the model.
+    # The model checks the value against the declaration of the input.
     fits = all((declared := tensors[i].partial_shape) is None or declared.is_compatible(known[i]) for i in known)
     chosen = [i for i in generated if i not in known]
     is_dynamic = any(_has_dynamic_shape(tensors[i]) for i in chosen)
@@ -309,7 +309,7 @@ def load_input(text: str, tensor: TensorSpec, options: LoadOptions | None = None
         options: Seed and image options.
 
     Returns:
-        The array that the text specifies. Its type and shape are validated when it is passed to the model.
+        The array that the text specifies. The model validates its type and shape.
 
     Raises:
         InputError: The file does not exist or does not contain a value for this input.
@@ -352,7 +352,7 @@ def _merge_options(
     mean: float | Sequence[float] | None,
     scale: float | Sequence[float] | None,
 ) -> LoadOptions:
-    """Return options with those replaced that are not None."""
+    """Return options, replaced by all values that are not None."""
     if seed is not None:
         seed = check_integer("seed", seed, 0)
     if layout is not None:

@@ -1,4 +1,4 @@
-"""Saving of outputs to files, which are written atomically."""
+"""Save outputs to files atomically."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class FileNames:
         self._numbers: dict[str, int] = {}
 
     def choose(self, name: str) -> Path:
-        """Return a path for a value that differs from those before, also where the file system ignores case."""
+        """Return a path for a value that differs from all earlier paths, also if the file system ignores case."""
         base = stem = re.sub(r"[^\w.-]+", "_", name)[:100].strip(".") or "output"
         while stem.lower() in self._numbers:
             self._numbers[base.lower()] += 1

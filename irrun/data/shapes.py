@@ -59,7 +59,7 @@ def apply_batch(model: Model, batch: int) -> None:
 
 
 def copy_shapes(model: Model, other: Model) -> None:
-    """Give the inputs of another model the shapes that those of a model have.
+    """Give the inputs of another model the same shapes as the inputs of a model.
 
     Args:
         model: The model.

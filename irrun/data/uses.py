@@ -1,4 +1,4 @@
-"""What a model does with integers that it is passed: indices of tables, lengths of sequences, cases to compare."""
+"""What a model uses its integer inputs for: indices of tables, lengths of sequences, cases to compare."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MOVEMENT: dict[str, tuple[int, ...] | None] = {
     "Unsqueeze": (0,),
     "VariadicSplit": (0,),
 }
-#: Layers with indices, by the position of the indices, that of the table, and that of its axis (None for axis 0).
+#: Layers with indices: the positions of the indices, of the table, and of its axis (None for axis 0).
 INDEXING: dict[str, tuple[int, int, int | None]] = {
     "Gather": (1, 0, 2),
     "EmbeddingBagOffsets": (1, 0, None),
@@ -71,7 +71,7 @@ class IntegerUse:
     cases: list[int] = field(default_factory=list)
 
     def add_limit(self, limit: int, minimum: int = 0) -> None:
-        """Limit the values, which are at least 0 in any case."""
+        """Limit the values; they are at least 0 in any case."""
         self.minimum = max(self.minimum, minimum)
         self.limit = max(1, limit if self.limit is None else min(self.limit, limit))
 
@@ -199,7 +199,7 @@ def _find_size(
 
 
 def _follow(connections: _Connections, graph: Graph, layer: Layer, position: int) -> Iterator[tuple[Graph, Layer, int]]:
-    """Yield the layers whose outputs contain the values, in bodies too, and what is added to the values."""
+    """Yield the layers whose outputs contain the values, in bodies too, each with the offset added to the values."""
     if layer.type in MOVEMENT:
         positions = MOVEMENT[layer.type]
         if positions is None or position in positions:

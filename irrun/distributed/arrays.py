@@ -36,7 +36,7 @@ def map_batches(
     Args:
         model: The .xml file of a model of one input, whose first axis is the batch.
         data: A NumPy, Zarr or Dask array whose first axis counts samples, or a Dask bag of samples.
-        batch: Number of samples per block; by default that of the options.
+        batch: Number of samples per block; by default `options.batch`.
         options: Errors, kernels, memory, weights, threads and files that register custom operations.
 
     Raises:
@@ -105,7 +105,7 @@ class _BlockRunner:
     shape: tuple[int, ...] = ()
 
     def __call__(self, block: Array) -> Array:
-        """Return the results; if errors are skipped, those of single samples where the block fails."""
+        """Return the results. If errors are skipped and the block fails, run its samples one by one."""
         try:
             return self.run(block)
         except IrrunError:
@@ -157,7 +157,7 @@ def _find_output(path: str, options: MapOptions) -> TensorSpec:
 
 
 def _infer_shape(run: _BlockRunner, array: Any, declared: TensorSpec) -> tuple[int, ...]:
-    """Return the shape of the output for one sample: the declared one, or that of a run on zeros.
+    """Return the shape of the output for one sample: as declared, or from a run on zeros.
 
     Args:
         run: Runs the model on a block.

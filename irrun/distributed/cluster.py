@@ -31,7 +31,7 @@ GUARD = "a program must call map_inputs below `if __name__ == '__main__':`"
 
 
 def check_is_installed(*names: str) -> None:
-    """Check that libraries of the extra `dask` are installed; by default those of `map_inputs`.
+    """Check that libraries of the extra `dask` are installed; by default the libraries of `map_inputs`.
 
     Raises:
         InputError: One is missing.

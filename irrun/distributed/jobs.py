@@ -36,7 +36,7 @@ from irrun.runtime.passes.precision import PRECISIONS
 
 __all__ = ["Job", "MapOptions", "create_job", "hash_file", "resolve_imports", "resolve_kernels"]
 
-#: Smallest number of samples per task, so that the time of the scheduler is small against that of the model.
+#: Smallest number of samples per task, so that the model takes much longer than the scheduler.
 MIN_SAMPLES = 16
 #: Samples for which compiling kernels pays.
 MIN_JIT_SAMPLES = 200
@@ -47,7 +47,7 @@ class MapOptions:
     """How a model is run over many inputs.
 
     Attributes:
-        batch: Number of samples that are passed to the model at once.
+        batch: Number of samples per run of the model.
         on_error: Whether an input that cannot be read or computed ends the run ("stop"), or is recorded and its row
             keeps the fill value ("skip").
         weights: The .bin file, if it is not next to the model.

@@ -71,7 +71,7 @@ class OutputArray:
         return bool(value.shape == self.shape and value.dtype == self.numpy_type)
 
     def make_block(self, count: int) -> Array:
-        """Return the results of some samples, all of which are missing."""
+        """Return the results of some samples, all missing."""
         return np.full((count, *self.shape), self.fill, self.numpy_type)
 
 
@@ -116,7 +116,7 @@ def _create_damage_error(path: Path, reason: str) -> InputError:
 
 
 def parse_outputs(root: Path, manifest: Mapping[str, Any]) -> dict[str, OutputArray]:
-    """Return the arrays of the outputs by name, which are empty until the first sample is computed.
+    """Return the arrays of the outputs by name; empty until the first sample is computed.
 
     Raises:
         InputError: The manifest is damaged.
@@ -179,7 +179,7 @@ def to_utf8(text: str) -> str:
 
 
 def to_array_name(name: str) -> str:
-    """Return a valid name of an array, which is that of a folder, for the name of an output."""
+    """Return a valid name of an array, and thus of a folder, for the name of an output."""
     text = re.sub(r"[/\\\0]", "_", to_utf8(name))
     cleaned = text.encode()[:MAX_NAME].decode(errors="ignore").strip(".") or "output"
     is_reserved = cleaned in RESERVED or cleaned.startswith("__")

@@ -182,7 +182,7 @@ def map_inputs(
 
 
 def _import_libraries() -> None:
-    """Import what takes long, where an interrupt cannot end an import in the middle."""
+    """Import slow modules at a point where an interrupt cannot end an import in the middle."""
     import distributed  # noqa: F401
     import zarr  # noqa: F401
 
@@ -272,7 +272,7 @@ def _run_shared_chunk(shared: tuple[Job, dict[str, OutputArray]], chunk: int, pr
 
 
 def _find_outputs(client: Any, job: Job) -> dict[str, OutputArray]:
-    """Return the arrays of the outputs, which are those of the first sample that can be computed.
+    """Return the arrays of the outputs, declared by the first sample that can be computed.
 
     Raises:
         InputError: There is none, or one before it cannot be computed and `on_error` is "stop".

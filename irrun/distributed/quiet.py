@@ -1,4 +1,4 @@
-"""Warnings of Zarr and Dask, which are about versions of formats and addresses, not about results."""
+"""Warnings of Zarr and Dask about versions of formats and addresses, not about results."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 __all__ = ["silence_libraries"]
 
-#: The modules whose warnings are hidden: those of libraries, and those of irrun that call them.
+#: The modules whose warnings are hidden: libraries, and modules of irrun that call them.
 MODULES = r"(zarr|numcodecs|dask|distributed|tornado|irrun\.distributed)(\.|$)"
 
 
 @contextmanager
 def silence_libraries() -> Iterator[None]:
-    """Hide the warnings of Zarr and Dask in this block; those of other modules are shown."""
+    """Hide the warnings of Zarr and Dask in this block, and show all others."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module=MODULES)
         yield

@@ -4,7 +4,7 @@ rows/input    the names of the inputs of each row, as the user gave them; one co
 if it has several
 rows/status   "done", "skipped" if an input cannot be read, "failed" if the model does not accept it, or "pending"
 rows/error    why a row is skipped or failed
-rows/ragged   whether an output has another shape than that of the first sample, and is in ragged/<output>/<row>
+rows/ragged   whether an output differs in shape from the first sample, and is in ragged/<output>/<row>
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
       zarr.json            the group, with the metadata of all arrays
       <output>/            one array for each output of the model; its first axis counts samples
       rows/                the inputs, states and errors of all rows; see rows.py
-      ragged/<output>/<i>  the output of row i, if its shape differs from that of the first sample
+      ragged/<output>/<i>  the output of row i, if its shape differs from the first sample
       irrun.json           the manifest: the model, the options and the outputs
       irrun-chunks/        a record for each finished chunk, with the sizes and checksums of its files
 
@@ -54,7 +54,7 @@ class ResultStore:
         job: What is computed.
         outputs: The arrays of the outputs; empty until the first sample is computed.
         records: The record of each finished chunk.
-        damaged: The number of rows whose results were damaged, and which are computed again.
+        damaged: The number of rows to compute again because their results were damaged.
     """
 
     def __init__(self, root: Path, job: Job, manifest: dict[str, Any], is_new: bool) -> None:
@@ -68,7 +68,7 @@ class ResultStore:
 
     @classmethod
     def open(cls, root: Path, job: Job) -> ResultStore:
-        """Return the results of a job, which are created if they do not exist.
+        """Return the results of a job; create them if they do not exist.
 
         Raises:
             InputError: The folder belongs to another run, is damaged, or is something else.
@@ -93,7 +93,7 @@ class ResultStore:
     def read_records(self) -> int:
         """Read the records of finished chunks.
 
-        A chunk is finished if its record can be read, and its files are those that the record describes.
+        A chunk is finished if its record can be read and its files match the record.
 
         Returns:
             The number of rows in these chunks.

@@ -103,7 +103,7 @@ def run_chunk(job: Job, outputs: Mapping[str, OutputArray], chunk: int, previous
 
 
 def compute_samples(job: Job, indices: Sequence[int]) -> tuple[dict[int, dict[str, Array]], Errors]:
-    """Return the outputs of samples by name, and the states and messages of those that failed.
+    """Return the outputs of samples by name, and the states and messages of failed samples.
 
     Both are by the index of the sample.
     """

@@ -69,7 +69,7 @@ class Constant:
             element_type: The type of the elements.
             shape: The static shape.
             offset: The position of the first byte.
-            size: The number of bytes, at least those that the elements require; by default exactly those.
+            size: The number of bytes; at least, and by default, the bytes that the elements need.
 
         Raises:
             ModelError: `size` is too small, or the bytes are outside of the weights.

@@ -1,4 +1,4 @@
-"""Files that are passed as models or weights and are something else: what they are, and what to do.
+"""Files that are not models or weights, though passed as such: what they are, and what to do.
 
 The first bytes decide, and the suffix where they are ambiguous. No more than `HEAD_SIZE` bytes are looked at.
 """
@@ -105,7 +105,7 @@ _SUFFIXES = {
     ".bin": _BIN,
 }
 
-#: Suffixes of files that hold models, those that irrun does not read included.
+#: Suffixes of files that hold models, including formats that irrun does not read.
 MODEL_SUFFIXES = frozenset((".xml", *_SUFFIXES))
 
 #: The root elements of XML that is no model.
@@ -130,7 +130,7 @@ def explain_file(head: bytes, path: Path | None) -> str | None:
 
     Args:
         head: The first bytes of the file, in UTF-8 if it is text.
-        path: The file, or None for a model that is passed as bytes.
+        path: The file, or None for a model in bytes.
 
     Returns:
         One sentence; None for a file that may be an IR, for other XML, and for unknown bytes without a path.
@@ -156,7 +156,7 @@ def explain_path(path: Path) -> str | None:
 
 
 def explain_weights(head: bytes, path: Path) -> str | None:
-    """Explain what a file is that cannot contain weights: a Git LFS pointer, a web page or another XML file.
+    """Explain a file that cannot contain weights: a Git LFS pointer, a web page or another XML file.
 
     Args:
         head: The first bytes of the file.
@@ -262,7 +262,7 @@ def _find_root(text: bytes) -> str:
 
 
 def _is_text(head: bytes) -> bool:
-    """Return whether the first bytes of a file are those of a text in UTF-8, apart from a character that is cut."""
+    """Return whether the first bytes of a file are text in UTF-8, apart from a character that is cut."""
     try:
         text = head.decode()
     except UnicodeDecodeError as error:

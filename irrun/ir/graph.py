@@ -59,7 +59,7 @@ class PortMapEntry:
     Attributes:
         external_port_id: A port of the layer that owns the body; -1 if the entry has none.
         internal_layer_id: A Parameter (input) or Result (output) of the body.
-        axis: The axis that is sliced or concatenated; None if the whole value is passed.
+        axis: The axis to slice or concatenate; None for the whole value.
         start: The index of the first element on the axis.
         end: The index of the last element on the axis; -1 is the last one of the axis.
         stride: The distance between neighboring slices; negative for the reverse order.

@@ -137,7 +137,7 @@ class _Reader:
         contradictions: A list to extend by contradictory declarations, or None.
 
     Attributes:
-        findings: The errors in elements, which are omitted from the model.
+        findings: The errors; the model omits the elements that cause them.
     """
 
     def __init__(self, weights: Weights, contradictions: list[Finding] | None = None) -> None:

@@ -184,7 +184,7 @@ class Weights:
             threading.Thread(target=self._map_sections, args=(sections,), name="irrun-weights", daemon=True).start()
 
     def _choose_sections(self, arrays: Sequence[np.ndarray[Any, Any]]) -> list[tuple[int, int]]:
-        """Return the positions of those arrays that are mapped in advance."""
+        """Return the positions of the arrays to map in advance."""
         sections, total = [], 0
         for start, stop in map(self._find, arrays):
             size = stop - start
@@ -194,7 +194,7 @@ class Weights:
         return sections
 
     def _map_sections(self, sections: Sequence[tuple[int, int]]) -> None:
-        """Map sections of the file into memory, except for those that were released in the meantime."""
+        """Map sections of the file into memory, except sections released in the meantime."""
         madvise = ctypes.CDLL(None).madvise
         madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
         for start, stop in sections:

@@ -22,7 +22,7 @@ __all__ = ["save_model"]
 #: Constants are aligned to this many bytes, as by OpenVINO's serializer.
 ALIGNMENT = 64
 
-#: Bytes of constants may exceed those of the weights by this factor, since constants overlap.
+#: Constants may take this many times the bytes of the weights, since constants overlap.
 OVERLAP_FACTOR = 8
 #: Bytes of constants that are always allowed.
 OVERLAP_ALLOWANCE = 1 << 20
@@ -249,7 +249,7 @@ def _write_port(parent: Any, port: Port, is_output: bool) -> None:
         element.set("precision", "UNSPECIFIED")
     if is_output and port.names:
         element.set("names", _join_names(port.names))
-    for dimension in port.shape or ():  # OpenVINO does not read bounds here; those of a Parameter are in its `data`
+    for dimension in port.shape or ():  # OpenVINO does not read bounds here; a Parameter has them in its `data`
         etree.SubElement(element, "dim").text = str(dimension) if isinstance(dimension, int) else "-1"
     if port.shape is None:
         etree.SubElement(element, "rank").text = "-1"

@@ -128,7 +128,7 @@ def parse_bytes(data: bytes, path: Path | None = None) -> etree._Element:
 
 
 def _check_kind(head: bytes, path: Path | None) -> None:
-    """Reject what is known to be no IR."""
+    """Reject files that are known not to be IR."""
     explanation = explain_file(head, path)
     if explanation is not None:
         raise ModelError(explanation)

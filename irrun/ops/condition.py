@@ -143,7 +143,7 @@ def if_8(cond: Array, *inputs: Array, then_body: BodyRunner, else_body: BodyRunn
         else_body: The body that runs if `cond` is false.
 
     Returns:
-        The outputs of the body that ran. Their types and shapes may differ from those of the other body. A scalar
+        The outputs of the body that ran. Their types and shapes may differ from the other body. A scalar
         becomes [1] if the other body and the layer declare one dimension, which is what OpenVINO's shape inference
         declares unless `cond` is constant.
 

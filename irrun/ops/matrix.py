@@ -178,7 +178,7 @@ def einsum_7(*inputs: Array, equation: str) -> Array:
     Args:
         *inputs: Numeric, all of the same type; one for each subscript of `equation`.
         equation: Subscripts separated by commas, optionally with "->" and the subscript of the output. "..." represents
-            any number of axes, which are broadcast. A label that occurs twice in a subscript selects the diagonal.
+            any number of axes, which broadcast. A label that occurs twice in a subscript selects the diagonal.
             Without "->" the output has the axes of "...", then all labels that occur once, in alphabetical order.
 
     Returns:

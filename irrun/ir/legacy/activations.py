@@ -218,7 +218,7 @@ def convert_fake_quantize(builder: Builder, layer: LegacyLayer) -> Value:
 
 @converts("Power")
 def convert_power(builder: Builder, layer: LegacyLayer) -> Value:
-    """Convert to operations that compute (scale * x + shift) ** power, without those that have no effect."""
+    """Convert to operations that compute (scale * x + shift) ** power, and omit operations without effect."""
     value = layer.get_input()
     scale, shift = layer.get_float("scale", default=1.0), layer.get_float("shift", default=0.0)
     power = layer.get_float("power", default=1.0)

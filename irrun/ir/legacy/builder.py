@@ -57,7 +57,7 @@ def converts(*types: str) -> Callable[[Conversion], Conversion]:
 class Builder:
     """A graph under construction.
 
-    The names of new layers begin with that of the legacy layer that is being converted. The reader later renames the
+    The names of new layers begin with the name of the legacy layer. The reader later renames the
     layer that computes its output to exactly this name.
 
     Args:
@@ -149,7 +149,7 @@ class Builder:
             inputs: One value per input port; None for an omitted one.
             attributes: Attributes, as Python values.
             shape: The shape of the output; None if it is unknown.
-            element_type: The element type of the output; by default that of the first input.
+            element_type: The element type of the output; by default the type of the first input.
             version: The opset.
             name: The name; by default derived from the type.
 

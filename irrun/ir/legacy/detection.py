@@ -74,7 +74,7 @@ def convert_prior_box(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_prior_box_clustered(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to PriorBoxClustered.
 
-    Unlike those of PriorBox, its legacy kernels used `step_h`, `step_w`, `img_h` and `img_w`.
+    Unlike PriorBox, its legacy kernels used `step_h`, `step_w`, `img_h` and `img_w`.
     """
     step = layer.get_float("step", default=0.0)
     attributes: dict[str, object] = {
@@ -268,7 +268,7 @@ def convert_non_max_suppression(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to NonMaxSuppression, padded with rows of -1 to the number of rows that the output declares."""
     boxes, scores = builder.to_float(layer.get_input()), builder.to_float(layer.get_input(1))
     inputs = [boxes, scores]
-    # Without these inputs all boxes may be selected, except those that another box covers entirely.
+    # Without these inputs all boxes may be selected, unless another box covers them entirely.
     for i, (name, default) in enumerate((("count", layer.get_input_shape()[1]), ("overlap", 1.0), ("score", 0.0))):
         if i + 2 >= len(layer.inputs):
             inputs.append(builder.add_constant(default, I64 if i == 0 else F32, name))

@@ -55,7 +55,7 @@ def convert_split(builder: Builder, layer: LegacyLayer) -> Sequence[Value]:
 
 @converts("Crop")
 def convert_crop(builder: Builder, layer: LegacyLayer) -> Value:
-    """Convert to Slice. The sizes are those of the second input, `crop_end`, `dim` or the output."""
+    """Convert to Slice. The sizes come from the second input, `crop_end`, `dim` or the output."""
     value, shape = layer.get_input(), layer.get_input_shape()
     axes = [axis % len(shape) for axis in layer.get_ints("axis") if -len(shape) <= axis < len(shape)]
     starts = layer.get_ints("crop_begin", "offset", default=[0] * len(axes))

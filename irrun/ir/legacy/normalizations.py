@@ -67,7 +67,7 @@ def convert_grn(builder: Builder, layer: LegacyLayer) -> Value:
 def convert_mvn(builder: Builder, layer: LegacyLayer) -> Value:
     """Convert to MVN over the image, or over channels too (`across_channels`).
 
-    The plugins of IR v2 and v3 added eps to the standard deviation, those of later versions to the variance.
+    The plugins of IR v2 and v3 added eps to the standard deviation, later plugins to the variance.
     """
     value = builder.to_float(layer.get_input())
     axes = list(range(1 if layer.get_bool("across_channels") else 2, len(layer.get_input_shape())))

@@ -32,7 +32,7 @@ class Window:
 
     @staticmethod
     def read(layer: LegacyLayer) -> Window:
-        """Read the window attributes of a layer, which are spelled in one of three ways.
+        """Read the window attributes of a layer, in any of their three spellings.
 
         Args:
             layer: A convolution or a pooling.

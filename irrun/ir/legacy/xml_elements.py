@@ -62,7 +62,7 @@ class LayerElement:
     Attributes:
         element: The XML element.
         layer: The layer, with the ids, attributes and ports of the file. Its ports are ordered by their ids.
-        precision: The precision of the layer: its own, that of the enclosing element, or that of its first output.
+        precision: The precision of the layer: its own, or from the enclosing element or the first output.
         inputs: The declarations of the input ports, by port id.
         outputs: The declarations of the output ports, by port id.
     """
@@ -161,7 +161,7 @@ def _get_compute_type(element: Any, precision: str | None) -> ElementType | None
 
 
 def _read_attributes(element: Any, layer_type: str) -> dict[str, str]:
-    """Return the attributes of a layer; those of the `crop` elements of the oldest Crop layers are joined to lists."""
+    """Return the attributes of a layer. The `crop` elements of the oldest Crop layers become lists."""
     kind = layer_type.lower()
     tags = (*_DATA_TAGS.get(kind, ()), "data", f"{kind}_data", kind)
     data = next((child for child in (element.find(tag) for tag in tags) if child is not None), None)
@@ -184,7 +184,7 @@ def read_port_map_entry(element: Any) -> tuple[PortMapEntry, PortKey]:
         element: An `input` or `output` element.
 
     Returns:
-        The entry, whose ids are those of the file, and the port of the body that it names.
+        The entry, with the ids of the file, and the port of the body that it names.
 
     Raises:
         ModelError: An attribute is missing or not an integer.
@@ -211,7 +211,7 @@ def read_port_map_entry(element: Any) -> tuple[PortMapEntry, PortKey]:
 
 
 def read_edge(element: Any) -> Edge:
-    """Read an edge or a back edge; its ids are those of the file.
+    """Read an edge or a back edge, with the ids of the file.
 
     Args:
         element: An `edge` element.

@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Call(NamedTuple):
-    """One call of a kernel, of which the number of operations and the range of indices are functions.
+    """One call of a kernel, from which the number of operations and the range of indices follow.
 
     Attributes:
         inputs: The inputs; None where not connected. Counters use shapes, and the values of axes and sizes.

@@ -175,7 +175,7 @@ def run_iterations(
 
 
 def _get_initial_arguments(inputs: Sequence[Array], body: BodyRunner) -> list[Array | None]:
-    """Return the values of the body's Parameters that are passed as a whole, and None for all others."""
+    """Return the values of the body's Parameters that get a whole value, and None for all others."""
     arguments: list[Array | None] = [None] * body.parameter_count
     for entry in body.inputs:
         if entry.axis is None and entry.port >= 0:
@@ -210,7 +210,7 @@ class _Counter:
         if value is None:
             value = arguments[parameter] = np.zeros(() if body.parameter_shapes[parameter] == () else (1,), dtype)
         elif any(edge.parameter == parameter for edge in body.back_edges):
-            return None  # the body itself counts, from the value that it is passed
+            return None  # the body itself counts, from its input
         return cls(parameter, value.shape, dtype)
 
     def make_values(self, start: int) -> Array:
@@ -235,7 +235,7 @@ def _get_empty_output(entry: OutputDescription, body: BodyRunner) -> Array:
 
 
 def _get_initial_output(entry: OutputDescription, body: BodyRunner, arguments: Sequence[Array | None]) -> Array:
-    """Return the value of an output if no iteration ran: that of the Parameter its back edge leads to, else zeros."""
+    """Return the value of an output if no iteration ran: the value of the Parameter at its back edge, else zeros."""
     for edge in body.back_edges:
         value = arguments[edge.parameter]
         if edge.result == entry.result and value is not None:

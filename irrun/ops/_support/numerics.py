@@ -126,9 +126,9 @@ def _convert_from_native(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def compute_in_native_type(kernel: Function) -> Function:
-    """Decorate a kernel so that it is passed types that NumPy computes in.
+    """Decorate a kernel so that it gets types that NumPy computes in.
 
-    The kernel is passed low-precision floats as f32 and sub-byte integers as i32, and its result is converted to the
+    The kernel gets low-precision floats as f32 and sub-byte integers as i32, and its result is converted to the
     type of the first input.
     """
 
@@ -142,9 +142,9 @@ def compute_in_native_type(kernel: Function) -> Function:
 
 
 def predicate(kernel: Function) -> Function:
-    """Decorate an elementwise kernel with a boolean result so that it is passed types that NumPy computes in.
+    """Decorate an elementwise kernel with a boolean result so that it gets types that NumPy computes in.
 
-    The kernel is passed low-precision floats as f32 and sub-byte integers as i32. Its result is returned as it is.
+    The kernel gets low-precision floats as f32 and sub-byte integers as i32. Its result is returned as it is.
     """
 
     @functools.wraps(kernel)
@@ -155,7 +155,7 @@ def predicate(kernel: Function) -> Function:
 
 
 def compute_in_float32(kernel: Function) -> Function:
-    """Decorate a kernel so that it is passed low-precision floats as f32.
+    """Decorate a kernel so that it gets low-precision floats as f32.
 
     Results in f32 are converted back to the type of the first low-precision input; all others are returned as they
     are. Types without arithmetic raise an InputError.
@@ -190,9 +190,9 @@ def _check_is_numeric(position: int, x: Array) -> None:
 def compute_in_float64(
     *, integers: Literal["round", "truncate"] = "round", only_integers: bool = False
 ) -> Callable[[Function], Function]:
-    """Decorate an elementwise kernel so that it is passed its first input as f64.
+    """Decorate an elementwise kernel so that it gets its first input as f64.
 
-    The result is rounded once, to the type of the first input. All other inputs are passed as they are. The kernel
+    The result is rounded once, to the type of the first input. All other inputs stay as they are. The kernel
     may be called several times, with blocks of the first input, so that other inputs must have one element.
 
     Args:

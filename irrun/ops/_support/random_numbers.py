@@ -70,7 +70,7 @@ def generate_mersenne_twister(count: int, seed: int) -> Array:
 
     Args:
         count: Number of elements.
-        seed: The seed, of which the lower 32 bits are used.
+        seed: The seed; its lower 32 bits are used.
 
     Returns:
         Shape [count], u32.

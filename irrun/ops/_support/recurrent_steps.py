@@ -1,6 +1,6 @@
 """Recurrent cells: activation functions, weights, and one step of each kind of cell.
 
-A step is passed the part of the gates that does not depend on the state (`X*W^T + B`, shape [batch, gates, hidden]),
+A step gets the part of the gates that does not depend on the state (`X*W^T + B`, shape [batch, gates, hidden]),
 so that a sequence computes it for many time steps at once.
 """
 
@@ -151,7 +151,7 @@ def split_combined_weights(
     Files up to IR v7 hold W and R side by side in one matrix, so that the third input holds B or is missing.
 
     Args:
-        W: W, or the combined matrix with the columns of the input and those of the hidden state.
+        W: W, or the combined matrix with the columns of the input and of the hidden state.
         R: R, or B if W is a combined matrix.
         B: B, or None.
         hidden_size: Size of the hidden state.

@@ -132,7 +132,7 @@ def op(
 ) -> Callable[[Function], Function]:
     """Register the decorated function as the kernel of an operation, for all models of the process.
 
-    Positional parameters of the function are the input ports, in order. A kernel is passed arrays, or None for an
+    Positional parameters of the function are the input ports, in order. A kernel gets arrays, or None for an
     optional input that is not connected; `*rest` takes any number of inputs. Keyword-only parameters are the
     attributes. Their annotations name the types that the texts of the XML are converted to: bool, int, float, str,
     ElementType, PartialShape, Literal, or lists of these; `| None` where the text may be empty. Attributes without

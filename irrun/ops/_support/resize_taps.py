@@ -141,7 +141,7 @@ def compute_linear_taps(axis: ResizeAxis, coordinates: CoordinateMode, antialias
 
 
 def compute_linear_onnx_taps(axis: ResizeAxis, coordinates: CoordinateMode) -> Taps:
-    """Compute the taps of "linear_onnx": two neighbors, which are the same element at the edges.
+    """Compute the taps of "linear_onnx": two neighbors, the same element at the edges.
 
     Args:
         axis: The axis.

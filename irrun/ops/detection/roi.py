@@ -262,7 +262,7 @@ def _build_maximum_table(data: Array, max_level_y: int, max_level_x: int) -> Arr
 
 
 def _double_windows(table: Array, axis: int, length: int) -> Array:
-    """Compute the maxima of windows of twice `length` along `axis` from those of windows of `length`."""
+    """Compute the maxima of windows of twice `length` along `axis` from the maxima of windows of `length`."""
     wider = table.copy()
     head, tail = np.moveaxis(wider, axis, 0)[:-length], np.moveaxis(table, axis, 0)[length:]
     np.fmax(head, tail, out=head)

@@ -28,7 +28,7 @@ def multinomial_13(
 ) -> Array:
     """Draw random classes with the probabilities `probs`.
 
-    If a seed is not 0, the classes are those of the reference implementation and the same in each run. If both are 0,
+    If a seed is not 0, the classes equal the reference implementation's and are the same in each run. If both are 0,
     the classes are not reproducible. A random number of exactly 0 (1 of 1024 in f16) draws the first class even if its
     probability is 0, as in the reference implementation.
 

@@ -16,7 +16,7 @@ def read_value_3(init_value: Array, *, variable_id: str, variables: Variables) -
     """Return the value of a variable.
 
     Args:
-        init_value: Any type, any shape. The value until the variable is written. Its type is that of the variable.
+        init_value: Any type, any shape. The value until the variable is written. Its type is the type of the variable.
         variable_id: Name of the variable.
         variables: The variables of the infer request.
 

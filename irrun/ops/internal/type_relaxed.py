@@ -1,8 +1,8 @@
 """Layers of "type_relaxed_opset": operations between conversions of element types.
 
 OpenVINO's low-precision transformations write them. Such a layer does not state the version of its operation, so the
-version is chosen whose attributes match those of the layer. `input_data_types` names the types of the operation's
-inputs, and `output_data_types` those of its outputs; "dynamic" (in older files "undefined") keeps a type.
+version is chosen whose attributes match the layer. `input_data_types` names the types of the operation's
+inputs, and `output_data_types` the types of its outputs; "dynamic" (in older files "undefined") keeps a type.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def space_to_batch_2(data: Array, block_shape: Array, pads_begin: Array, pads_en
 
 
 def _read_lists(data: Array, *inputs: Array) -> list[list[int]]:
-    """Return `inputs`, of which the first is block_shape, as lists with one element per axis of `data`."""
+    """Return `inputs`, the first being block_shape, as lists with one element per axis of `data`."""
     lists = [to_int_list(values) for values in inputs]
     if data.ndim < 2 or any(len(values) != data.ndim for values in lists):
         raise InputError(

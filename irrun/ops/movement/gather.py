@@ -19,7 +19,7 @@ __all__ = ["gather_1", "gather_7", "gather_elements_6", "gather_nd_5", "gather_n
 
 
 def get_gather_range(call: Call) -> IndexRange | None:
-    """Return the indices of Gather, of which those out of range give zeros.
+    """Return the indices of Gather; indices out of range give zeros.
 
     Args:
         call: The call. Its first inputs are those of Gather.

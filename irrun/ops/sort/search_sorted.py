@@ -23,7 +23,7 @@ def search_sorted_15(
 ) -> Array:
     """Find the indices at which values are inserted into sorted rows to keep the rows sorted.
 
-    The bisection is that of the reference implementation, so that unsorted rows and NaN produce the same result.
+    The bisection follows the reference implementation, so that unsorted rows and NaN give the same result.
 
     Args:
         sorted_sequence: Numeric, shape [..., n], or [n] for all values.
