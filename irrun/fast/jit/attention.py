@@ -12,7 +12,19 @@ import numpy as np
 
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import BUFFER, CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, get_layout
+from irrun.fast.jit.bindings import (
+    BUFFER,
+    CONSTANT,
+    MAX_BINDINGS,
+    RESULT,
+    TABLE,
+    Binding,
+    Layout,
+    Operand,
+    Shape,
+    get_layout,
+    keep_binding,
+)
 from irrun.fast.jit.convolution import get_epilogue_address
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
@@ -33,8 +45,6 @@ F32 = np.dtype(np.float32)
 BLOCK_SIZE = 96 << 10
 #: Multiplications of a part that a thread computes at least.
 MIN_PART_WORK = 1 << 20
-#: Layouts for which plans are kept.
-MAX_BINDINGS = 64
 
 
 class AttentionKernel(CompiledKernel):
@@ -92,10 +102,9 @@ class AttentionKernel(CompiledKernel):
         factor = 1 / math.sqrt(query.shape[-1]) if self._scale is None else float(self._scale.item())
         if self._mask is None:
             return _bind(query, key, value, layouts[3] if self._has_mask else None, factor, self._is_causal)
-        if len(self._bindings) >= MAX_BINDINGS:
-            self._bindings.clear()
         mask = _expand_mask(self._mask, key.shape[-2])
-        return self._bindings.setdefault((query, key, value), _Plan(query, key, value, mask, factor).make_binding())
+        binding = _Plan(query, key, value, mask, factor).make_binding()
+        return keep_binding(self._bindings, (query, key, value), binding)
 
 
 @functools.lru_cache(maxsize=MAX_BINDINGS)

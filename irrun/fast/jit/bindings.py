@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from irrun.fast.scratch import reserve
 __all__ = [
     "BUFFER",
     "CONSTANT",
+    "MAX_BINDINGS",
     "RESULT",
     "TABLE",
     "Binding",
@@ -24,10 +25,16 @@ __all__ = [
     "Shape",
     "get_layout",
     "get_strides",
+    "keep_binding",
     "make_layout",
 ]
 
 Array = np.ndarray[Any, Any]
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+#: Shapes for which a kernel keeps what it has prepared.
+MAX_BINDINGS = 64
 Shape: TypeAlias = tuple[int, ...]
 #: The number of an input, or CONSTANT, and what is added to its address.
 Operand: TypeAlias = tuple[int, int]
@@ -109,3 +116,18 @@ class Binding:
         for task in self.tasks:
             task.run(*bases)
         return np.ndarray(self.shape, F32, result, 0, self.strides) if self.strides else result
+
+
+def keep_binding(kept: dict[Key, Value], key: Key, value: Value, limit: int = MAX_BINDINGS) -> Value:
+    """Keep what is prepared for some shapes for later runs, instead of all others if there are many, and return it.
+
+    Args:
+        kept: What is kept.
+        key: The shapes.
+        value: What is prepared for them.
+        limit: The number of entries.
+    """
+    if len(kept) >= limit:
+        kept.clear()
+    kept[key] = value
+    return value

@@ -14,7 +14,7 @@ import numpy as np
 
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, make_layout
+from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, keep_binding, make_layout
 from irrun.fast.jit.convolution import Convolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
 from irrun.fast.jit.elementwise import compile_rows, make_contiguous, make_row_task, plan_rows
@@ -46,8 +46,6 @@ _Convolution: TypeAlias = "Convolution | DepthwiseConvolution | SingleWindowConv
 
 F32 = np.dtype(np.float32)
 
-#: Shapes for which a kernel keeps its plan.
-MAX_BINDINGS = 64
 #: Shapes for which an expression keeps its task, which may have large tables.
 MAX_TASKS = 4
 #: The key of the convolution with one window.
@@ -234,15 +232,12 @@ class ConvolutionKernel(CompiledKernel):
         convolution = self._get_convolution(geometry, data_shape[0])
         table = list_operands(constants)
         binding = convolution.make_binding(data_shape[0], geometry, Expression(kinds, self._steps), table)
-        if len(self._bindings) >= MAX_BINDINGS:
-            self._bindings.clear()
         bound = _BoundConvolution(
             replace(binding, shape=shape, constants=constants),
             [kind for kind, x in zip(kinds, constants, strict=True) if x is None],
         )
         key = (data_shape, *shapes)
-        self._bindings[key] = bound
-        return bound
+        return keep_binding(self._bindings, key, bound)
 
     def _get_convolution(self, geometry: Geometry, batch: int) -> _Convolution:
         """Return the convolution for some windows, with packed weights."""
@@ -280,9 +275,7 @@ class ConvolutionKernel(CompiledKernel):
             windows = create_windows(spatial, self._kernel_shape, **self._attributes)
             if 0 in windows.output_shape:
                 raise NoKernelError("expected windows")
-            if len(self._geometries) >= MAX_BINDINGS:
-                self._geometries.clear()
-            geometry = self._geometries[spatial] = make_geometry(spatial, windows)
+            geometry = keep_binding(self._geometries, spatial, make_geometry(spatial, windows))
         output = geometry.output if self._rank == 4 else geometry.output[1:]
         return geometry, (data_shape[0], self._out_channels, *output)
 
@@ -327,9 +320,7 @@ class NormalizationKernel(CompiledKernel):
         key = (data.shape, *[x.shape for x in variables])
         binding = self._bindings.get(key)
         if binding is None:
-            if len(self._bindings) >= MAX_BINDINGS:
-                self._bindings.clear()
-            binding = self._bindings[key] = self.bind([make_layout(s) for s in key])
+            binding = keep_binding(self._bindings, key, self.bind([make_layout(s) for s in key]))
         return binding.run([make_contiguous(x) for x in (data, *variables)])
 
     def bind(self, layouts: Sequence[Layout]) -> Binding:

@@ -11,7 +11,7 @@ import numpy as np
 
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, make_layout
+from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, keep_binding, make_layout
 from irrun.fast.jit.elementwise import make_contiguous
 from irrun.fast.jit.expressions import Expression, Step
 from irrun.fast.jit.products import Product
@@ -25,9 +25,6 @@ __all__ = ["ProductKernel", "VariableProductKernel"]
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
-
-#: Shapes for which a kernel keeps its plan.
-MAX_BINDINGS = 64
 
 
 @dataclass(frozen=True)
@@ -69,13 +66,6 @@ def _make_bound(shape: Shape, task: Task, table: Array, constants: Sequence[Arra
         if x is not None:
             table[:, position] += get_address(x)
     return _BoundProduct(shape, task, table, [i for i, x in enumerate(constants) if x is None])
-
-
-def _keep(bindings: dict[tuple[Shape, ...], _BoundProduct], key: tuple[Shape, ...], bound: _BoundProduct) -> None:
-    """Keep a product for later runs, instead of all others if there are many."""
-    if len(bindings) >= MAX_BINDINGS:
-        bindings.clear()
-    bindings[key] = bound
 
 
 class ProductKernel(CompiledKernel):
@@ -149,7 +139,7 @@ class ProductKernel(CompiledKernel):
         expression = Expression(tuple(classify_operand(x, shape) for x in operands), self._steps)
         task, table = self._product.make_task(math.prod(data_shape[:-1]), expression)
         bound = _make_bound(shape, task, table, self._constants)
-        _keep(self._bindings, (data_shape, *shapes), bound)
+        keep_binding(self._bindings, (data_shape, *shapes), bound)
         return bound
 
 
@@ -240,7 +230,7 @@ class VariableProductKernel(CompiledKernel):
         steps = [_get_item_steps(x, shape) for x in operands]
         task, table = bind_products(layout, expression, steps)
         bound = _make_bound(shape, task, table, self._constants)
-        _keep(self._bindings, (*left, *right, *shapes), bound)
+        keep_binding(self._bindings, (*left, *right, *shapes), bound)
         return bound
 
 

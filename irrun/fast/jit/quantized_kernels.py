@@ -11,7 +11,7 @@ import numpy as np
 
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
-from irrun.fast.jit.bindings import Shape
+from irrun.fast.jit.bindings import MAX_BINDINGS, Shape, keep_binding
 from irrun.fast.jit.codes import CodeFormat, decode, encode
 from irrun.fast.jit.dot_products import MAX_PRODUCTS, get_dot_product
 from irrun.fast.jit.elementwise import make_contiguous
@@ -42,9 +42,7 @@ Array = np.ndarray[Any, Any]
 
 F32, U8 = np.dtype(np.float32), np.dtype(np.uint8)
 
-#: Shapes for which a kernel keeps its plan.
-MAX_BINDINGS = 64
-#: The same for kernels that keep an array of the size of the result for each.
+#: Shapes for which plans are kept, for kernels that keep an array of the size of the result for each.
 MAX_CORRECTED_BINDINGS = 4
 
 
@@ -254,14 +252,11 @@ class QuantizedConvolutionKernel(CompiledKernel):
         expression = Expression(tuple(kinds), self._steps)
         convolve = self._convolution.make_function(data_shape[0], geometry, self._pad, expression, self._is_coded)
         addresses = np.array([0 if x is None else get_address(x) for x in constants] or [0], np.int64)
-        if len(self._bindings) >= (MAX_BINDINGS if self._correction is None else MAX_CORRECTED_BINDINGS):
-            self._bindings.clear()
         bound = _Binding(
             shape, _to_codes(shape) if self._is_coded else shape, convolve, constants, addresses, variables
         )
-        key = (data_shape, *shapes)
-        self._bindings[key] = bound
-        return bound
+        limit = MAX_BINDINGS if self._correction is None else MAX_CORRECTED_BINDINGS
+        return keep_binding(self._bindings, (data_shape, *shapes), bound, limit)
 
     def _classify(self, operand: tuple[int, ...], is_coded: bool, shape: tuple[int, ...]) -> str:
         if is_coded:
