@@ -197,7 +197,7 @@ def read_shaped_model(path: str, options: MapOptions) -> Model:
     """
     model = read_model(path, options.weights)
     apply_shapes(model, options.shapes)
-    has_state = any(layer.type == "ReadValue" for layer in model.graph.layers)
+    has_state = any(layer.reads_variable for layer in model.graph.layers)
     if options.batch > 1 and not options.shapes and not has_state:
         with contextlib.suppress(InputError):
             apply_batch(model, -1)

@@ -38,8 +38,6 @@ MINIMUM_ELEMENTS = 8
 MINIMUM_SATURATION = 0.01
 #: Values that vanish in another type are reported from this fraction on.
 MINIMUM_VANISHING = 0.01
-#: Layers that read the shape of their input only.
-SHAPE_TYPES = frozenset({"ShapeOf", "Shape"})
 #: Findings that a notebook shows.
 MAX_ROWS = 40
 #: The types of `--as`.
@@ -222,9 +220,10 @@ class _Checker:
         self.count_non_finite(state, inputs, floats)
         for value in floats:
             self.count_small_and_large(state, value)
-        if layer.type == "FakeQuantize":
+        card = registry.get_card(layer.type, layer.version)
+        if card.quantizes and len(inputs) == 5:
             count_saturation(state, inputs)
-        if registry.get_card(layer.type, layer.version).channel_axis is not None and floats:
+        if card.channel_axis is not None and floats:
             track_channels(state, floats[0])
 
     def count_non_finite(self, state: _LayerState, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> None:
@@ -233,6 +232,7 @@ class _Checker:
         tests: dict[str, Callable[[Array], Array]] = {"nan": np.isnan, "infinity": np.isinf}
         if all(is_all_finite(value) for value in (*arguments, *outputs)):
             return
+        is_generated = registry.get_card(state.layer.type, state.layer.version).kind == "generation"
         for kind, test in tests.items():
             made = sum(int(np.count_nonzero(test(value))) for value in outputs)
             received = any(bool(test(value).any()) for value in arguments)
@@ -241,7 +241,7 @@ class _Checker:
                 is_from_infinity = kind == "nan" and any(bool(np.isinf(value).any()) for value in arguments)
                 state.is_made[kind] = not received
                 state.is_made["nan from infinity"] = is_from_infinity and not received
-            if kind == "nan" and received and not made and outputs and state.layer.type not in SHAPE_TYPES:
+            if kind == "nan" and received and not made and outputs and not is_generated:
                 state.count("nan swallowed", 1)
 
     def count_small_and_large(self, state: _LayerState, value: Array) -> None:
@@ -339,11 +339,11 @@ def is_all_finite(value: Array) -> bool:
 
 
 def count_saturation(state: _LayerState, inputs: Sequence[Array | None]) -> None:
-    """Count the elements that a FakeQuantize clips.
+    """Count the elements that a quantizer clips.
 
     Args:
         state: Receives the counts.
-        inputs: The inputs of the FakeQuantize.
+        inputs: The inputs of the quantizer: the data and four limits of ranges.
     """
     value, low, high = (widen(array) for array in inputs[:3] if array is not None)
     state.count("quantized", value.size)

@@ -39,9 +39,6 @@ __all__ = ["Cure", "CureStep", "find_cure"]
 
 Array = np.ndarray[Any, Any]
 
-#: Layers that cannot be kept in floating point on their own, besides layers that only move elements.
-UNCURABLE = ("Concat", "Result")
-
 
 @dataclass(frozen=True)
 class CureStep:
@@ -201,7 +198,7 @@ class _Search:
                 continue
             if _moves(layer):
                 quantized.add(layer.id)
-            if _moves(layer) or layer.type in UNCURABLE or layer.bodies or self.matches.find(layer) is None:
+            if _get_card(layer).keeps_values or layer.is_output or layer.bodies or self.matches.find(layer) is None:
                 continue
             if self._get_isolated(layer).is_usable:
                 candidates.append(layer)

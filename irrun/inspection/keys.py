@@ -240,9 +240,9 @@ def find_constant_layers(graph: Graph) -> set[int]:
         sources.setdefault(edge.to_layer, []).append(edge.from_layer)
     constant: set[int] = set()
     for layer in sort_layers(graph):
-        if layer.type == "Constant":
+        if layer.is_constant:
             constant.add(layer.id)
-        elif layer.type not in ("Parameter", "Result") and not layer.bodies:
+        elif not (layer.is_input or layer.is_output) and not layer.bodies:
             operation = registry.find(layer.type, layer.version)
             inputs = sources.get(layer.id, [])
             is_foldable = (

@@ -14,9 +14,6 @@ from irrun.ops._support import registry
 
 __all__ = ["LayerMatches", "Match", "find_differing_attributes", "is_transparent", "match_layers"]
 
-#: Layers of the structure of a graph, which are not matched by order.
-STRUCTURAL_TYPES = ("Constant", "Parameter", "Result")
-
 
 def is_transparent(layer: Layer) -> bool:
     """Return whether one model may have a layer where another one does not, with the same values up to rounding."""
@@ -25,7 +22,7 @@ def is_transparent(layer: Layer) -> bool:
 
 def _is_ordered(layer: Layer) -> bool:
     """Return whether both models should have a layer, and not only for the structure of their graphs."""
-    return not is_transparent(layer) and layer.type not in STRUCTURAL_TYPES
+    return not is_transparent(layer) and not layer.is_structural
 
 
 class Match(NamedTuple):
@@ -110,11 +107,7 @@ def _match_by_order(graph: Graph, reference: Graph, matched: dict[int, Match]) -
     sequences = []
     for g in (graph, reference):
         constants = find_constant_layers(g)
-        layers = [
-            n
-            for n in sort_layers(g)
-            if not is_transparent(n) and n.type not in STRUCTURAL_TYPES and n.id not in constants
-        ]
+        layers = [layer for layer in sort_layers(g) if _is_ordered(layer) and layer.id not in constants]
         sequences.append(layers)
     tokens = [
         [("match", id(layer)) if id(layer) in matched else _describe(layer) for layer in sequences[0]],

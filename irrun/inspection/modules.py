@@ -158,7 +158,7 @@ def _find_in_graph(
         producers.setdefault(edge.to_layer, []).append(edge.from_layer)
         consumers.setdefault(edge.from_layer, []).append(edge.to_layer)
     order = sort_layers(graph)
-    constants = {layer.id for layer in order if layer.type == "Constant"}
+    constants = {layer.id for layer in order if layer.is_constant}
     for layer in order:  # weights, and what decompresses them
         if layer.id not in known and not layer.bodies:
             sources = producers.get(layer.id, [])

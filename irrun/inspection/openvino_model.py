@@ -168,7 +168,7 @@ class OpenVinoModel:
         batch: list[Layer] = []
         size = 0
         for layer in self.model.graph.layers:
-            if layer.id in constants or layer.type in ("Parameter", "Result", "Assign") or not layer.outputs:
+            if layer.id in constants or layer.is_input or layer.is_output or layer.writes_variable or not layer.outputs:
                 continue
             if not self._has_node(layer) or not self._find_consumed_ports(layer):
                 continue

@@ -59,7 +59,7 @@ class OpenVinoReference:
 
     def find_value(self, layer: Layer, port: int) -> Array | None:
         """Return an input of the model or an output of a layer, or None if the reference does not have it."""
-        if layer.type == "Parameter":
+        if layer.is_input:
             return self._arguments.get(id(layer))
         return self.get_value(layer, port, ())
 

@@ -115,12 +115,12 @@ class Frame:
         targets = [(address, self.get_key(address)) for address in self._find_outputs(ids)]
         if not targets or len(arrays) < len(inputs):
             return None
-        cuts = {a: key for a, key in inputs.items() if self.layers[a[0]].type != "Parameter"}
+        cuts = {a: key for a, key in inputs.items() if not self.layers[a[0]].is_input}
         source = Model(self.graph, self.model.weights)
         part = Part(extract_between(source, cuts, targets), [], self.get_keys(ids))
         addresses = {key: address for address, key in cuts.items()}
         for i, layer in enumerate(part.model.graph.layers):
-            if layer.type == "Parameter":
+            if layer.is_input:
                 is_original = layer.id in self.layers
                 address = (layer.id, layer.outputs[0].id) if is_original else addresses[layer.name]
                 # The kernel may have returned another type than the declared one.
@@ -172,9 +172,9 @@ class Frame:
         constants = self._connections.constants
         groups: dict[object, list[int]] = {}
         for layer in sort_layers(self.graph):
-            if layer.id in constants or layer.type in ("Parameter", "Result", "Constant"):
+            if layer.id in constants or layer.is_structural:
                 continue
-            variable = layer.attributes.get("variable_id") if layer.type in ("ReadValue", "Assign") else None
+            variable = layer.attributes.get("variable_id") if layer.reads_variable or layer.writes_variable else None
             groups.setdefault(layer.id if variable is None else ("variable", variable), []).append(layer.id)
         return [tuple(group) for group in groups.values()]
 
@@ -226,7 +226,7 @@ class Frame:
         source = Model(self.counterpart.graph, self.counterpart.model.weights)
         other = extract_between(source, cuts, pairs)
         for i, layer in enumerate(other.graph.layers):
-            if layer.type == "Parameter":
+            if layer.is_input:
                 if any(layer is original for original in self.counterpart.graph.layers):
                     return False  # it depends on an input that the part does not have
                 value = _convert(values[layer.name], layer.outputs[0].element_type)
@@ -281,7 +281,7 @@ def _add_probes_to_bodies(layer: Layer) -> Layer:
     bodies: dict[str, Body] = {}
     for tag, body in layer.bodies.items():
         graph = body.graph
-        parameters = [n for n in graph.layers if n.type == "Parameter"]
+        parameters = [n for n in graph.layers if n.is_input]
         free_ids = find_free_ids(graph)
         probes = {
             n.id: Layer(i, PROBE.format(n.id), "Identity", "opset16", {}, [Port(0)], [replace(n.outputs[0], id=1)])
@@ -292,7 +292,7 @@ def _add_probes_to_bodies(layer: Layer) -> Layer:
             for e in graph.edges
         ]
         edges += [Edge(n.id, n.outputs[0].id, probes[n.id].id, 0) for n in parameters]
-        others = [_add_probes_to_bodies(n) for n in graph.layers if n.type != "Parameter"]
+        others = [_add_probes_to_bodies(n) for n in graph.layers if not n.is_input]
         bodies[tag] = replace(body, graph=replace(graph, layers=[*parameters, *probes.values(), *others], edges=edges))
     return replace(layer, bodies=bodies)
 

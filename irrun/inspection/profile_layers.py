@@ -138,7 +138,7 @@ class LayerProfiler:
             flops = None if None in counts else sum(count for count in counts if count is not None)
             measured = meter.records.get(id(instruction), record)
             main = self._choose_main(instruction, own)
-            shown = [n for n in own if n.type not in ("Constant", "Parameter", "Result")] or [main]
+            shown = [n for n in own if not n.is_structural] or [main]
             result[id(instruction)] = LayerProfile(
                 key=self._get_path(main),
                 type=main.type,

@@ -84,7 +84,7 @@ class Recorder:
         for value, source in zip(inputs, self._get_sources(layer), strict=False):
             if source is None or value is None:
                 continue
-            is_body_parameter = source.layer.type == "Parameter" and bool(scope)
+            is_body_parameter = source.layer.is_input and bool(scope)
             if (is_body_parameter or self._selection) and (self._with_inputs or not self._selection):
                 self.add(source.layer, source.port, value, prefix, is_selected=False)
         for port in ports:

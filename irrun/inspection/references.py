@@ -22,6 +22,7 @@ from irrun.ir.file_kinds import MODEL_SUFFIXES, explain_path
 from irrun.ir.graph import Layer
 from irrun.ir.model import Model
 from irrun.limits import check_allocation
+from irrun.ops._support import registry
 from irrun.runtime.executor import Scope
 from irrun.runtime.inputs import convert_input
 from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
@@ -367,9 +368,9 @@ def describe_precision(model: Model) -> str:
     """
     types: set[str] = set()
     for _, layer in model.graph.walk():
-        if layer.type == "FakeQuantize":
-            types.add("FakeQuantize")
-        elif layer.type not in ("Constant", "Result"):
+        if registry.get_card(layer.type, layer.version).quantizes:
+            types.add(layer.type)
+        elif not (layer.is_constant or layer.is_output):
             for port in layer.outputs:
                 if port.element_type is not None and port.element_type.is_float:
                     types.add(str(port.element_type))

@@ -62,7 +62,7 @@ class StaticDifferences:
         layers = []
         for layer, other in self.reference.matches.constants:
             attributes = find_differing_attributes(layer, other)
-            if layer.type == "Constant" or not (attributes or self._has_other_order(layer, other)):
+            if layer.is_constant or not (attributes or self._has_other_order(layer, other)):
                 continue
             values = _compute_constant(self.table, self.reference.table, layer, other)
             if values is None:
@@ -93,7 +93,7 @@ def _find_constants(table: ConnectionTable, layer: Layer) -> list[Layer]:
         if current.id not in connections.constants or current.id in seen:
             continue
         seen.add(current.id)
-        if current.type == "Constant":
+        if current.is_constant:
             constants.append(current)
         stack.extend(reversed(connections.find_producers(current)))
     return constants

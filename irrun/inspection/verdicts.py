@@ -12,6 +12,7 @@ import numpy as np
 from irrun.inspection.metrics import Metrics, widen
 from irrun.inspection.rounding import EXACT, Rounding, get_epsilon, is_float_array
 from irrun.ir.graph import Layer
+from irrun.ops._support import registry
 from irrun.runtime.executor import Scope
 
 __all__ = [
@@ -193,7 +194,7 @@ def is_near_zero(
 
 
 def is_one_level(layer: Layer, inputs: Sequence[Array | None], value: Array, expected: Array) -> bool:
-    """Return whether two outputs of a FakeQuantize differ by one level, in a few elements only.
+    """Return whether two outputs of a quantizer differ by one level, in a few elements only.
 
     Args:
         layer: The layer.
@@ -201,7 +202,9 @@ def is_one_level(layer: Layer, inputs: Sequence[Array | None], value: Array, exp
         value: Its output.
         expected: The reference.
     """
-    if layer.type != "FakeQuantize" or value.shape != expected.shape or len(inputs) < 5:
+    if value.shape != expected.shape or len(inputs) < 5:
+        return False
+    if not registry.get_card(layer.type, layer.version).quantizes:
         return False
     low, high = inputs[3], inputs[4]
     try:

@@ -150,7 +150,7 @@ class GraphEditor:
             dead = {
                 layer.id
                 for layer in self.graph.layers
-                if layer.id in self._used and layer.id not in alive and layer.type not in ("Parameter", "Assign")
+                if layer.id in self._used and layer.id not in alive and not (layer.is_input or layer.writes_variable)
             }
             if not dead:
                 return self.graph

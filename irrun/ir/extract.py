@@ -104,14 +104,14 @@ def _find_required(
     reached = {address for address in targets if address in cuts}
     stack = [address[0] for address in targets if address not in cuts]
     if keep_results:
-        stack += [layer.id for layer in layers.values() if layer.type in ("Result", "Assign")]
-    assigns = {layer.attributes.get("variable_id"): layer.id for layer in layers.values() if layer.type == "Assign"}
+        stack += [layer.id for layer in layers.values() if layer.is_output or layer.writes_variable]
+    assigns = {layer.attributes.get("variable_id"): layer.id for layer in layers.values() if layer.writes_variable}
     while stack:
         layer = layers[stack.pop()]
         if layer.id in required:
             continue
         required.add(layer.id)
-        if layer.type == "ReadValue" and layer.attributes.get("variable_id") in assigns:
+        if layer.reads_variable and layer.attributes.get("variable_id") in assigns:
             stack.append(assigns[layer.attributes.get("variable_id")])
         for port in layer.inputs:
             address = sources.get((layer.id, port.id))

@@ -142,6 +142,36 @@ class Layer:
         line = f"line {self.line}" if self.line else ""
         return make_table(f"Layer {self.id}: {self.name}, {self.type} ({self.version})", ("", "", ""), rows, notes=line)
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether the layer is a Constant, which old files call "Const"; the reader renames it."""
+        return self.type == "Constant"
+
+    @property
+    def is_input(self) -> bool:
+        """Whether the layer is a Parameter: an input of the model or of a body."""
+        return self.type == "Parameter"
+
+    @property
+    def is_output(self) -> bool:
+        """Whether the layer is a Result: an output of the model or of a body."""
+        return self.type == "Result"
+
+    @property
+    def is_structural(self) -> bool:
+        """Whether the layer computes nothing: a Constant, a Parameter or a Result."""
+        return self.is_constant or self.is_input or self.is_output
+
+    @property
+    def reads_variable(self) -> bool:
+        """Whether the layer is a ReadValue."""
+        return self.type == "ReadValue"
+
+    @property
+    def writes_variable(self) -> bool:
+        """Whether the layer is an Assign."""
+        return self.type == "Assign"
+
     def describe(self) -> str:
         """Return a description for error messages."""
         name = f" {self.name!r}" if self.name else ""

@@ -108,9 +108,7 @@ class Model:
     def _repr_html_(self) -> str:
         from irrun._html import make_table
 
-        types = Counter(
-            layer.type for _, layer in self.graph.walk() if layer.type not in ("Constant", "Parameter", "Result")
-        )
+        types = Counter(layer.type for _, layer in self.graph.walk() if not layer.is_structural)
         rows = [
             (kind, ", ".join(tensor.names), tensor.element_type or "any", tensor.partial_shape or "[...]")
             for kind, tensors in (("input", self.inputs), ("output", self.outputs))

@@ -178,7 +178,7 @@ def _check_graph(graph: Graph) -> Iterator[Finding]:
             yield Finding(line or layer.line, layer.describe(), f"its input port {edge.to_port} has two edges")
         connected.add(target)
     for layer in graph.layers:
-        if layer.type == "Result" and not any((layer.id, port.id) in connected for port in layer.inputs):
+        if layer.is_output and not any((layer.id, port.id) in connected for port in layer.inputs):
             yield Finding(layer.line, layer.describe(), "its input is not connected")
     if not has_invalid_edges:
         try:

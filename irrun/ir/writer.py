@@ -112,9 +112,9 @@ class _Writer:
         from lxml import etree
 
         element = etree.SubElement(parent, "layer", id=str(layer.id), name=layer.name)
-        element.set("type", "Const" if layer.type == "Constant" else layer.type)
+        element.set("type", "Const" if layer.is_constant else layer.type)
         element.set("version", layer.version)
-        if layer.type == "Result" and layer.inputs and layer.inputs[0].names:
+        if layer.is_output and layer.inputs and layer.inputs[0].names:
             element.set("output_names", _join_names(layer.inputs[0].names))
         attributes = self.format_attributes(layer)
         if attributes:
@@ -131,9 +131,9 @@ class _Writer:
     def format_attributes(self, layer: Layer) -> dict[str, str]:
         """Return the attributes of the `data` element of a layer."""
         attributes = {name: _format_value(value) for name, value in layer.attributes.items()}
-        if layer.type == "Constant":
+        if layer.is_constant:
             attributes |= {"offset": "0", "size": "0"} if is_placeholder(layer) else self.write_constant(layer)
-        if layer.type == "Parameter" and layer.outputs:
+        if layer.is_input and layer.outputs:
             port = layer.outputs[0]
             attributes.setdefault("element_type", str(port.element_type or "dynamic"))
             attributes.setdefault("shape", "..." if port.shape is None else str(port.shape)[1:-1])

@@ -93,7 +93,7 @@ class Collector:
         """
         record = self._make_record(layer, tag, len(outputs))
         if record is not None:
-            if layer.type != "Parameter":
+            if not layer.is_input:
                 record["seconds"] = _round(seconds)
             record["outputs"] = [self._summarize(layer, value) for value in outputs]
 
@@ -118,7 +118,7 @@ class Collector:
         outputs = record.setdefault("outputs", [])
         outputs.extend([None] * (port + 1 - len(outputs)))
         outputs[port] = dict(description) if value is None else self._summarize(layer, value)
-        if layer.type != "Parameter":
+        if not layer.is_input:
             record["seconds"] = _round(seconds)
 
     def count_iteration(self, owner: Layer, tag: str, iteration: int) -> bool:
@@ -166,7 +166,7 @@ class Collector:
             return
         if self.structure.is_constant(source):
             tag = ""
-        elif source.type != "Parameter" or not tag:
+        elif not source.is_input or not tag:
             return
         if tag not in self.records.get(number, {}):
             self.add_description(source, tag, port, 0.0, {}, value)
@@ -200,7 +200,7 @@ class Collector:
     def _draw(self, layer: Layer, value: Array) -> Picture | None:
         if self.structure.is_constant(layer):
             return None
-        if layer.type == "Parameter" and self._images < MAX_IMAGES:
+        if layer.is_input and self._images < MAX_IMAGES:
             image = make_image(value)
             if image is not None:
                 self._images += 1
