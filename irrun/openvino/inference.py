@@ -14,6 +14,7 @@ from irrun.openvino.graph_conversion import make_layer
 from irrun.openvino.node import Node, Output, PortData
 from irrun.openvino.output_types import get_output_types
 from irrun.ops._support import registry
+from irrun.ops._support.card import Card
 from irrun.ops._support.context import BodyRunner, OutputCount, State, Variables
 from irrun.ops._support.operation import Operation
 from irrun.runtime.shape_inference import infer_outputs
@@ -22,27 +23,6 @@ from irrun.runtime.shape_rules import ShapeError, Value
 __all__ = ["compute_node", "count_outputs", "find_operation", "get_known_value", "infer_node"]
 
 Array = np.ndarray[Any, Any]
-
-#: The number of outputs of operations that have more than one.
-_OUTPUT_COUNTS = {
-    "AdaptiveMaxPool": 2,
-    "CTCGreedyDecoderSeqLen": 2,
-    "ExperimentalDetectronDetectionOutput": 3,
-    "ExperimentalDetectronGenerateProposalsSingleImage": 2,
-    "ExperimentalDetectronROIFeatureExtractor": 2,
-    "GRUSequence": 2,
-    "GenerateProposals": 3,
-    "LSTMCell": 2,
-    "LSTMSequence": 3,
-    "MatrixNms": 3,
-    "MulticlassNms": 3,
-    "NMSRotated": 3,
-    "RNNSequence": 2,
-    "SparseFillEmptyRows": 3,
-    "StringTensorUnpack": 3,
-    "TopK": 2,
-    "Unique": 4,
-}
 
 
 def infer_node(node: Node) -> None:
@@ -108,18 +88,8 @@ def count_outputs(node: Node) -> int:
     if node._type == "VariadicSplit" and node._sources[2] is not None:
         shape = node._sources[2]._data.shape
         return int(shape[0]) if shape is not None and len(shape) == 1 and isinstance(shape[0], int) else 1
-    if node._type == "NonMaxSuppression":
-        return 3 if _get_opset(node._version) >= 5 else 1
-    if node._type == "Proposal":
-        return 2 if _get_opset(node._version) >= 4 else 1
-    if node._type == "MaxPool":
-        return 2 if _get_opset(node._version) >= 8 else 1
-    return max(_OUTPUT_COUNTS.get(node._type, 1), len(node._ports))
-
-
-def _get_opset(version: str) -> int:
-    digits = version.removeprefix("opset")
-    return int(digits) if digits.isdecimal() else 0
+    card = registry.get_card(node._type, node._version)
+    return max(len(card.output_types), len(node._ports), 1)
 
 
 def find_operation(node: Node) -> Operation | None:
@@ -136,7 +106,9 @@ def _find_types(node: Node, operation: Operation | None) -> list[ElementType | N
         if types:
             return types
     inputs = [None if source is None else source._data.element_type for source in node._sources]
-    return get_output_types(node._type, _bind_attributes(node, operation), inputs, count_outputs(node))
+    return get_output_types(
+        node._type, operation or Card(), _bind_attributes(node, operation), inputs, count_outputs(node)
+    )
 
 
 def _run_on_zeros(node: Node, operation: Operation) -> list[ElementType | None]:

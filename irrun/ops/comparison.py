@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-@op("Equal", since=1, kind="elementwise", flops=1)
+@op("Equal", since=1, kind="elementwise", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -35,7 +35,7 @@ def equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
     return np.asarray(a == b)
 
 
-@op("NotEqual", since=1, kind="elementwise", flops=1)
+@op("NotEqual", since=1, kind="elementwise", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -48,7 +48,7 @@ def not_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", 
     return np.asarray(a != b)
 
 
-@op("Less", since=1, kind="elementwise", flops=1)
+@op("Less", since=1, kind="elementwise", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -61,7 +61,7 @@ def less_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_
     return np.asarray(a < b)
 
 
-@op("LessEqual", since=1, kind="elementwise", flops=1)
+@op("LessEqual", since=1, kind="elementwise", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -74,7 +74,7 @@ def less_equal_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy",
     return np.asarray(a <= b)
 
 
-@op("Greater", since=1, kind="elementwise", flops=1)
+@op("Greater", since=1, kind="elementwise", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -87,7 +87,7 @@ def greater_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", au
     return np.asarray(a > b)
 
 
-@op("GreaterEqual", since=1, kind="elementwise", flops=1)
+@op("GreaterEqual", since=1, kind="elementwise", flops=1, output_types=("boolean",))
 @predicate
 @describes_binary("Any type except nf4", "boolean")
 def greater_equal_1(
@@ -102,7 +102,7 @@ def greater_equal_1(
     return np.asarray(a >= b)
 
 
-@op("IsFinite", since=10, kind="elementwise", flops=1)
+@op("IsFinite", since=10, kind="elementwise", flops=1, output_types=("boolean",))
 @predicate
 def is_finite_10(data: Array) -> Array:
     """Return whether `data` is neither infinite nor NaN.
@@ -119,7 +119,7 @@ def is_finite_10(data: Array) -> Array:
     return np.asarray(np.isfinite(data))
 
 
-@op("IsInf", since=10, kind="elementwise", flops=1)
+@op("IsInf", since=10, kind="elementwise", flops=1, output_types=("boolean",))
 @predicate
 def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: bool = True) -> Array:
     """Return whether `data` is infinite.
@@ -143,7 +143,7 @@ def is_inf_10(data: Array, *, detect_negative: bool = True, detect_positive: boo
     return is_inf
 
 
-@op("IsNaN", since=10, kind="elementwise", flops=1)
+@op("IsNaN", since=10, kind="elementwise", flops=1, output_types=("boolean",))
 @predicate
 def is_nan_10(data: Array) -> Array:
     """Return whether `data` is NaN.

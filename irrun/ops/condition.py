@@ -67,7 +67,7 @@ def _get_comparison_type(a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.uint64 if np.uint64 in (a, b) else np.int64)
 
 
-@op("NonZero", since=3, kind="selection", flops=count_inputs(1))
+@op("NonZero", since=3, kind="selection", flops=count_inputs(1), output_types=("output_type",))
 def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) -> Array:
     """Return the coordinates of the elements that are not zero, in row-major order.
 
@@ -89,7 +89,7 @@ def non_zero_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) 
     return np.stack(np.nonzero(upcast(data))).astype(output_type.dtype)
 
 
-@op("Select", since=1, kind="elementwise", flops=0)
+@op("Select", since=1, kind="elementwise", flops=0, output_types=(1,))
 def select_1(
     cond: Array,
     then: Array,

@@ -69,8 +69,24 @@ def max_pool_1(
     return _compute_maxima(data, windows)
 
 
-@op("MaxPool", since=14, kind="window", shaped_by=(), keeps_values=True, flops=count_taps())
-@op("MaxPool", since=8, kind="window", shaped_by=(), keeps_values=True, flops=count_taps())
+@op(
+    "MaxPool",
+    since=14,
+    kind="window",
+    shaped_by=(),
+    keeps_values=True,
+    flops=count_taps(),
+    output_types=(0, "index_element_type"),
+)
+@op(
+    "MaxPool",
+    since=8,
+    kind="window",
+    shaped_by=(),
+    keeps_values=True,
+    flops=count_taps(),
+    output_types=(0, "index_element_type"),
+)
 @compute_in_float32
 def max_pool_8(
     data: Array,
@@ -251,7 +267,14 @@ def adaptive_avg_pool_8(data: Array, output_shape: Array) -> Array:
     return _divide(result, size, data.dtype)
 
 
-@op("AdaptiveMaxPool", since=8, kind="window", shaped_by=(1,), flops=count_inputs(1))
+@op(
+    "AdaptiveMaxPool",
+    since=8,
+    kind="window",
+    shaped_by=(1,),
+    flops=count_inputs(1),
+    output_types=(0, "index_element_type"),
+)
 @compute_in_float32
 def adaptive_max_pool_8(
     data: Array, output_shape: Array, *, index_element_type: ElementType = I64

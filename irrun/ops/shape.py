@@ -15,7 +15,16 @@ from irrun.ops._support.registry import op
 __all__ = ["reshape_1", "shape_of_1", "shape_of_3", "squeeze_1", "squeeze_15", "unsqueeze_1"]
 
 
-@op("ShapeOf", since=1, kind="generation", shaped_by=(), checks_size=True, folding="linear", flops=0)
+@op(
+    "ShapeOf",
+    since=1,
+    kind="generation",
+    shaped_by=(),
+    checks_size=True,
+    folding="linear",
+    flops=0,
+    output_types=("i64",),
+)
 def shape_of_1(data: Array) -> Array:
     """Return the shape of `data`.
 
@@ -31,7 +40,16 @@ def shape_of_1(data: Array) -> Array:
     return shape_of_3(data)
 
 
-@op("ShapeOf", since=3, kind="generation", shaped_by=(), checks_size=True, folding="linear", flops=0)
+@op(
+    "ShapeOf",
+    since=3,
+    kind="generation",
+    shaped_by=(),
+    checks_size=True,
+    folding="linear",
+    flops=0,
+    output_types=("output_type",),
+)
 def shape_of_3(data: Array, *, output_type: ElementType = ELEMENT_TYPES["i64"]) -> Array:
     """Return the shape of `data`.
 

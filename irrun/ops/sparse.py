@@ -247,7 +247,7 @@ def _reduce_rows(rows: Array, bags: Array, count: int, reduction: Reduction) -> 
     return result
 
 
-@op("SparseFillEmptyRows", since=16, kind="selection", shaped_by=(0, 1, 2), flops=0)
+@op("SparseFillEmptyRows", since=16, kind="selection", shaped_by=(0, 1, 2), flops=0, output_types=(2, 0, "boolean"))
 def sparse_fill_empty_rows_16(
     values: Array, dense_shape: Array, indices: Array, default_value: Array
 ) -> tuple[Array, Array, Array]:

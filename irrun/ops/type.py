@@ -56,7 +56,7 @@ def convert_1(data: Array, *, destination_type: ElementType) -> Array:
     return convert(data, destination_type)
 
 
-@op("ConvertLike", since=1, kind="elementwise", flops=0)
+@op("ConvertLike", since=1, kind="elementwise", flops=0, output_types=(1,))
 def convert_like_1(data: Array, like: Array) -> Array:
     """Convert `data` to the element type of `like`, by the rules of Convert.
 
@@ -165,7 +165,7 @@ def _find_common_integer(
     return u64_target if unsafe else None
 
 
-@op("StringTensorPack", since=15, kind="movement", folding="linear", flops=0)
+@op("StringTensorPack", since=15, kind="movement", folding="linear", flops=0, output_types=("string",))
 def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
     """Create strings from ranges of UTF-8 text.
 
@@ -200,7 +200,7 @@ def string_tensor_pack_15(begins: Array, ends: Array, symbols: Array) -> Array:
     return np.asarray(strings.reshape(begins.shape))
 
 
-@op("StringTensorUnpack", since=15, kind="movement", folding="linear", flops=0)
+@op("StringTensorUnpack", since=15, kind="movement", folding="linear", flops=0, output_types=("i32", "i32", "u8"))
 def string_tensor_unpack_15(data: Array) -> tuple[Array, Array, Array]:
     """Concatenate all strings, and return the text and the range of each string in it.
 

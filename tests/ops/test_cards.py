@@ -9,6 +9,7 @@ pytest.importorskip("openvino")
 
 from conformance.harness import GENERATORS, list_cases, load_generators
 
+from irrun.element_types import ElementType
 from irrun.ops._support import registry
 from irrun.ops._support.autoload import load_all
 from irrun.ops._support.context import OutputCount
@@ -147,6 +148,19 @@ def test_discontinuous_results_jump(operation):
             )
             jumps.append(np.abs(above - below).max(initial=0))
     assert max(jumps) > 0.1
+
+
+@pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.output_types], ids=str)
+def test_outputs_have_the_stated_types(operation):
+    defaults = {a.name: a.default for a in operation.attributes if not a.required}
+    for inputs, attributes, outputs in list_calls(operation):
+        bound = {**defaults, **operation.bind(attributes)}
+        assert len(outputs) == len(operation.output_types)
+        for source, output in zip(operation.output_types, outputs, strict=True):
+            stated = inputs[source].dtype if isinstance(source, int) else bound.get(source, source)
+            if isinstance(stated, str):
+                stated = ElementType.parse(stated)
+            assert output.dtype == getattr(stated, "dtype", stated), source
 
 
 def test_cards_derive_what_their_kind_implies():

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         checks_size: bool
         index_range: GetIndexRange | None
         aliases: tuple[str, ...]
+        output_types: tuple[int | str, ...]
 
 
 __all__ = ["Card", "Folding", "Kind"]
@@ -105,6 +106,10 @@ class Card:
         index_range: A function of a call that returns the indices which the kernel does not check, with their valid
             range; None for operations without such indices.
         aliases: Other names of the type in files. Differences in case do not require one.
+        output_types: Where the element types of the outputs come from: the number of an input, the name of an
+            attribute, or an element type. An attribute without a value stands for the type of the first input. Outputs
+            without an entry have the type that an attribute `destination_type` or `output_type` states, else that of
+            the first input. There are at least as many outputs as entries, and at least one.
     """
 
     kind: Kind = "other"
@@ -121,6 +126,7 @@ class Card:
     checks_size: bool = False
     index_range: GetIndexRange | None = None
     aliases: tuple[str, ...] = ()
+    output_types: tuple[int | str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind in ("elementwise", "rowwise") and self.shaped_by is None:

@@ -84,7 +84,7 @@ def experimental_detectron_prior_grid_generator_6(
     return grid.reshape(-1, 4) if flatten else grid
 
 
-@op("ExperimentalDetectronROIFeatureExtractor", since=6, kind="window")
+@op("ExperimentalDetectronROIFeatureExtractor", since=6, kind="window", output_types=(0, 0))
 @compute_in_float32
 def experimental_detectron_roi_feature_extractor_6(
     rois: Array,
@@ -157,7 +157,7 @@ def _choose_levels(rois: Array, count: int) -> Array:
     return np.where(area > 0, np.clip(np.floor(scale), 0, count - 1), -1)
 
 
-@op("ExperimentalDetectronDetectionOutput", since=6, kind="selection")
+@op("ExperimentalDetectronDetectionOutput", since=6, kind="selection", output_types=(0, "i32", 0))
 @compute_in_float32
 def experimental_detectron_detection_output_6(
     rois: Array,

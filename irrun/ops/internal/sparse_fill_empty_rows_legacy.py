@@ -12,7 +12,14 @@ from irrun.ops._support.registry import op
 __all__ = ["sparse_fill_empty_rows_legacy"]
 
 
-@op("SparseFillEmptyRows", opset="legacy", kind="selection", shaped_by=(0, 1, 2), flops=0)
+@op(
+    "SparseFillEmptyRows",
+    opset="legacy",
+    kind="selection",
+    shaped_by=(0, 1, 2),
+    flops=0,
+    output_types=(2, 0, "boolean"),
+)
 def sparse_fill_empty_rows_legacy(
     indices: Array, values: Array, dense_shape: Array, default_value: Array, *, count: int
 ) -> tuple[Array, Array, Array]:

@@ -84,7 +84,12 @@ def non_max_suppression_ie_internal(
     )
 
 
-@op("MatrixNms", opset="ie_internal_opset", kind="selection")
+@op(
+    "MatrixNms",
+    opset="ie_internal_opset",
+    kind="selection",
+    output_types=(0, "output_type", "output_type"),
+)
 def matrix_nms_static(
     boxes: Array,
     scores: Array,
@@ -147,8 +152,18 @@ def matrix_nms_static(
     )
 
 
-@op("MulticlassNms", opset="ie_internal_opset", kind="selection")
-@op("MulticlassNmsIEInternal", opset="ie_internal_opset", kind="selection")
+@op(
+    "MulticlassNms",
+    opset="ie_internal_opset",
+    kind="selection",
+    output_types=(0, "output_type", "output_type"),
+)
+@op(
+    "MulticlassNmsIEInternal",
+    opset="ie_internal_opset",
+    kind="selection",
+    output_types=(0, "output_type", "output_type"),
+)
 def multiclass_nms_static(
     boxes: Array,
     scores: Array,

@@ -12,7 +12,12 @@ from irrun.ops._support.registry import op
 __all__ = ["unique_10"]
 
 
-@op("Unique", since=10, kind="selection")
+@op(
+    "Unique",
+    since=10,
+    kind="selection",
+    output_types=(0, "index_element_type", "index_element_type", "count_element_type"),
+)
 def unique_10(
     data: Array,
     axis: Array | None = None,

@@ -124,7 +124,14 @@ def gru_cell_3(
     return H
 
 
-@op("LSTMCell", since=1, kind="recurrent", shaped_by=(), flops=count_recurrent(gates=4, pointwise=13, weights=3))
+@op(
+    "LSTMCell",
+    since=1,
+    kind="recurrent",
+    shaped_by=(),
+    flops=count_recurrent(gates=4, pointwise=13, weights=3),
+    output_types=(0, 0),
+)
 @compute_in_float32
 def lstm_cell_1(
     X: Array,
@@ -185,7 +192,14 @@ def lstm_cell_1(
     return H, C
 
 
-@op("LSTMCell", since=4, kind="recurrent", shaped_by=(), flops=count_recurrent(gates=4, pointwise=13, weights=3))
+@op(
+    "LSTMCell",
+    since=4,
+    kind="recurrent",
+    shaped_by=(),
+    flops=count_recurrent(gates=4, pointwise=13, weights=3),
+    output_types=(0, 0),
+)
 def lstm_cell_4(
     X: Array,
     initial_hidden_state: Array,

@@ -42,7 +42,7 @@ def ctc_greedy_decoder_1(data: Array, sequence_mask: Array, *, ctc_merge_repeate
     return classes[:, :, None, None].astype(data.dtype)
 
 
-@op("CTCGreedyDecoderSeqLen", since=6, kind="selection")
+@op("CTCGreedyDecoderSeqLen", since=6, kind="selection", output_types=("classes_index_type", "sequence_length_type"))
 @compute_in_float32
 def ctc_greedy_decoder_seq_len_6(
     data: Array,

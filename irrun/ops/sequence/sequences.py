@@ -37,6 +37,7 @@ WeightsFormat = Literal["fico", "icof", "ifco", "ifoc", "iofc"]
     shaped_by=(),
     lengths=2,
     flops=count_recurrent(gates=1, pointwise=2, weights=3),
+    output_types=(0, 0),
 )
 @compute_in_float32
 def rnn_sequence_5(
@@ -94,6 +95,7 @@ def rnn_sequence_5(
     shaped_by=(),
     lengths=2,
     flops=count_recurrent(gates=3, pointwise=11, weights=3),
+    output_types=(0, 0),
 )
 @compute_in_float32
 def gru_sequence_5(
@@ -162,6 +164,7 @@ def gru_sequence_5(
     shaped_by=(),
     lengths=3,
     flops=count_recurrent(gates=4, pointwise=13, weights=4),
+    output_types=(0, 0, 0),
 )
 @compute_in_float32
 def lstm_sequence_5(

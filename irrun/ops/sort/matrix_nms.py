@@ -19,7 +19,13 @@ __all__ = ["matrix_nms_8"]
 WORKING_SET = 1 << 22
 
 
-@op("MatrixNms", since=8, kind="selection", aliases=("MatrixNonMaxSuppression",))
+@op(
+    "MatrixNms",
+    since=8,
+    kind="selection",
+    aliases=("MatrixNonMaxSuppression",),
+    output_types=(0, "output_type", "output_type"),
+)
 @compute_in_float32
 def matrix_nms_8(
     boxes: Array,

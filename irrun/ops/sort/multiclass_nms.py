@@ -14,8 +14,14 @@ from irrun.ops._support.registry import op
 __all__ = ["multiclass_nms_8"]
 
 
-@op("MulticlassNms", since=8, kind="selection", aliases=("MulticlassNonMaxSuppression",))
-@op("MulticlassNms", since=9, kind="selection")
+@op(
+    "MulticlassNms",
+    since=8,
+    kind="selection",
+    aliases=("MulticlassNonMaxSuppression",),
+    output_types=(0, "output_type", "output_type"),
+)
+@op("MulticlassNms", since=9, kind="selection", output_types=(0, "output_type", "output_type"))
 @compute_in_float32
 def multiclass_nms_8(
     boxes: Array,
