@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import keep_binding
 from irrun.fast.jit.code import Function, Value, Variable
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
 from irrun.fast.jit.compressed_codes import WeightAddresses, load_codes
@@ -188,9 +189,8 @@ class TileProducts:
         count = len(rows)
         tasks = self._tasks.get(count)
         if tasks is None:
-            if len(self._tasks) >= MAX_TASKS:
-                self._tasks.clear()
-            tasks = self._tasks[count] = self._make_packing(count), self._make_products(count)
+            tasks = self._make_packing(count), self._make_products(count)
+            keep_binding(self._tasks, count, tasks, MAX_TASKS)
         packed = np.empty(self._inner * (count + -count % get_lanes()), F32)
         source = get_address(packed)
         tasks[0].run(get_address(rows), source)

@@ -84,10 +84,9 @@ class ExpressionKernel(CompiledKernel):
         key = (data.shape, *[x.shape for x in variables], *[x.strides for x in variables])
         task = self._tasks.get(key)
         if task is None:
-            if len(self._tasks) >= MAX_TASKS:
-                self._tasks.clear()
             layouts = tuple((x.shape, x.strides) for x in operands)
-            task = self._tasks[key] = make_row_task(self._expression.steps, data.shape, layouts)
+            task = make_row_task(self._expression.steps, data.shape, layouts)
+            keep_binding(self._tasks, key, task, MAX_TASKS)
         for x in variables:
             if x.dtype != F32 or not x.flags.aligned:
                 raise NoKernelError("expected operands of aligned f32")

@@ -15,6 +15,7 @@ import numpy as np
 
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
+from irrun.fast.jit.bindings import keep_binding
 from irrun.fast.jit.code import Function, Value
 from irrun.fast.jit.codes import CodeFormat
 from irrun.fast.jit.compiler import Kernel, compile_function, get_lanes
@@ -206,12 +207,9 @@ class QuantizedProduct:
             for left, right in sections:
                 own = (get_epilogue_address(expression, is_coded), last - first, inner // 4, columns, left, right)
                 parts.append([Call(self._kernel, (*places, *own))])
-        if len(self._tasks) >= MAX_TASKS:
-            self._tasks.clear()
         task = Task(parts, 4 * get_tile()[0] * get_tile()[1] * get_lanes())
         offsets = np.array([[first * size for size in sizes] for first, _ in blocks], np.int64)
-        self._tasks[count, expression, is_coded] = task, offsets
-        return task, offsets
+        return keep_binding(self._tasks, (count, expression, is_coded), (task, offsets), MAX_TASKS)
 
 
 @functools.lru_cache(maxsize=1024)
