@@ -84,7 +84,7 @@ class ExampleCommand(click.Command):
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             if "unexpected extra argument" in error.message and any(p.name == "inputs" for p in self.params):
-                raise click.UsageError(f"{error.message}; inputs are passed with --input", ctx) from None
+                raise click.UsageError(f"{error.message}; pass inputs with --input", ctx) from None
             raise
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

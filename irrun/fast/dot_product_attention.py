@@ -162,7 +162,7 @@ def _count_steps(shape: tuple[int, ...], steps: list[int]) -> list[int]:
 
 
 def _allocate(query: Array, value_size: int) -> Array:
-    """Return the array of the result, whose heads are stored as those of the query."""
+    """Return the array of the result, with its heads stored like the heads of the query."""
     *lead, heads, length, _ = query.shape
     check_allocation((*lead, heads, length, value_size), F32)
     is_side_by_side = query.strides[-2] > query.strides[-3]

@@ -171,7 +171,7 @@ class ElementwiseChain:
 class BoundChain:
     """A chain whose inputs have values, ready to be applied to blocks of the result.
 
-    All arrays are viewed with as few axes as possible, which are those of `shape`.
+    All arrays are viewed with as few axes as possible: the axes of `shape`.
 
     Args:
         chain: The chain.

@@ -19,7 +19,7 @@ class FusedKernel:
 
     Args:
         kernel: A kernel that returns a new array.
-        input_count: The number of its inputs, which precede those of the chain.
+        input_count: The number of its inputs, which precede the inputs of the chain.
         chain: The operations that follow.
     """
 
@@ -30,7 +30,7 @@ class FusedKernel:
         """Compute the result of the kernel and what follows.
 
         Args:
-            inputs: Those of the kernel, and those of the chain apart from the running value.
+            inputs: The inputs of the kernel, and of the chain apart from the running value.
         """
         count = self.input_count
         return self.chain(self.kernel(*inputs[:count]), *inputs[count:], may_overwrite=True)

@@ -1,4 +1,4 @@
-"""Loops: those that become operations on whole sequences, and faster iterations for all others."""
+"""Loops: operations on whole sequences for some, and faster iterations for all others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SequenceStep:
     """A step of a `SequenceLoop`.
 
     Attributes:
-        kernel: Takes the values of `inputs`, returns those of `outputs`.
+        kernel: Takes the values of `inputs`, returns the values of `outputs`.
         inputs: Slots of the inputs.
         outputs: Slots of the outputs.
     """
@@ -228,7 +228,7 @@ class _ConcatenatedOutput(CollectedOutput):
         self.position = 1
 
     def collect(self, part: Array) -> None:
-        """Collect a value, after those that were written."""
+        """Collect a value, after all values written so far."""
         if self.stacked is not None:  # the shape or type has changed
             self.parts = [np.array(value) for value in self.stacked[: self.position]]
             self.value = self.stacked = self.dtype = None

@@ -1,6 +1,6 @@
 """Specialization of kernels to what is known when a model is compiled.
 
-A specializer returns a *specialized kernel* for a call site. It is passed only those inputs that are not constant,
+A specializer returns a *specialized kernel* for a call site. It gets only the inputs that are not constant,
 in order, and does no more than what is left to do. It must return what the plain kernel returns, within the bounds
 that `tests/fast` states, for every input that the plain kernel accepts: where it handles a special case (an element
 type, a rank), it checks that and otherwise calls `site.call_plain(...)`. It may raise any exception for inputs that
@@ -54,7 +54,7 @@ class CallSite:
 
     @cached_property
     def variable_inputs(self) -> tuple[int, ...]:
-        """The positions of the inputs that a specialized kernel is passed."""
+        """The positions of the inputs of a specialized kernel."""
         return tuple(
             i
             for i, (value, absent) in enumerate(zip(self.constants, self.is_absent, strict=True))

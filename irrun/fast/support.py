@@ -1,7 +1,7 @@
 """What the modules of specialized kernels share: dtypes, scalar operands, and computation in tiles.
 
 NumPy's dtypes are singletons, so that `x.dtype is F32` is the fastest check of a type. An array whose dtype is equal
-but not identical (with metadata, or in another byte order) fails it and is passed to the plain kernel.
+but not identical (with metadata, or in another byte order) fails it, and the plain kernel runs.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ I32 = np.dtype(np.int32)
 I64 = np.dtype(np.int64)
 NATIVE_FLOATS: frozenset[Dtype] = frozenset((F32, F64))
 NATIVE_INTEGERS: frozenset[Dtype] = frozenset(np.dtype(f"{kind}{size}") for kind in "iu" for size in (1, 2, 4, 8))
-#: Types in which NumPy's arithmetic is that of the plain kernels.
+#: Types in which NumPy's arithmetic equals the plain kernels'.
 NATIVE: frozenset[Dtype] = NATIVE_FLOATS | NATIVE_INTEGERS
 
 #: Arrays of more elements are computed by blocks.

@@ -36,7 +36,7 @@ class NotVectorizableError(Exception):
 
 
 def get_kernel(site: CallSite) -> Kernel:
-    """Return a kernel that is passed the inputs that are not constant: the specialized one, or else the plain one."""
+    """Return a kernel of the inputs that are not constant: the specialized one, or else the plain one."""
     return specialize(site) or site.call_plain
 
 
@@ -45,7 +45,7 @@ def vectorize(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
 
     Args:
         site: The operation in the body.
-        is_stacked: For each input that the kernel is passed, whether it is stacked; at least one is.
+        is_stacked: For each input of the kernel, whether it is stacked; at least one is.
     """
     if site.operation.folding == "never" or not site.operation.kernel.__module__.startswith("irrun.ops."):
         return None

@@ -1,6 +1,6 @@
 """Benchmarks: how long a model takes to start and to run, how much memory it takes, and the same for OpenVINO.
 
-The runs that are measured are those of a process that has been running for a while: kernels are compiled, weights are
+The measured runs show a process that has been running for a while: kernels are compiled, weights are
 in the form in which kernels read them, and values that depend on shapes are known. irrun and OpenVINO take turns, so
 that both meet the same conditions.
 """
@@ -76,7 +76,7 @@ class EngineBench:
         compile_seconds: The time to compile it.
         first_seconds: The time of the first inference.
         latencies: The time of each measured run.
-        seconds: The time of all measured runs together, with those of several requests at the same time.
+        seconds: The time of all measured runs together; runs of several requests overlap.
         peak_bytes: The most by which the memory of the process grew from before the model was read until it was warm,
             or None if the system does not tell.
     """
@@ -207,7 +207,7 @@ class Bench:
         return _share_threads(self.threads, self.requests)
 
     def list_rows(self) -> list[BenchRow]:
-        """Return the measurements of irrun beside those of OpenVINO."""
+        """Return the measurements of irrun beside OpenVINO's."""
         own = self.irrun.to_dict()
         other = {} if self.openvino is None else self.openvino.to_dict()
         return [BenchRow(key, own[key], other.get(key)) for key in _KEYS]
@@ -266,7 +266,7 @@ def bench(
         seconds: Seconds that the measured runs may take together; 5 by default, if `runs` is not passed. With both, the
             measurement ends as soon as one of them is reached.
         requests: The number of requests that run at the same time, each in its own thread. They share `threads`.
-        against: "openvino" to measure OpenVINO in turns with irrun, in f32, with as many threads and requests.
+        against: "openvino" to measure OpenVINO too, alternating with irrun, in f32, with as many threads and requests.
         progress: Called with a description of each step, and the keywords `done`, `total` and `unit` if it has parts.
         precision: As for `compile_model`, like the following.
         jit: Whether kernels are compiled.
@@ -354,7 +354,7 @@ def _start(engine: IrrunEngine, report: Callable[..., None], compiled: CompiledM
     """Run for the first time, and compile the kernels that are otherwise compiled in the background.
 
     Returns:
-        The seconds of the run, and those of the compilation; None if there is none.
+        The seconds of the run, and of the compilation; None without compilation.
     """
     report("first inference")
     first_seconds = engine.infer(0)

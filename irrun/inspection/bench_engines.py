@@ -280,7 +280,7 @@ def _measure_reading(model: Model) -> float | None:
 
 
 def _find_file(model: Model, folder: Path) -> Path:
-    """Return the .xml that OpenVINO reads: that of the model, or a copy of a model that was changed or is older."""
+    """Return the .xml that OpenVINO reads: the model's file, or a copy of a model that was changed or is older."""
     if model.path is not None and model.source_version >= 10 and is_unchanged(model):
         return model.path
     layers = [replace(layer, name=f"L{i}") for i, layer in enumerate(model.graph.layers)]

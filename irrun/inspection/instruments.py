@@ -68,7 +68,7 @@ class InstructionRecord:
 
 
 class KernelTimer:
-    """Measures the time of each instruction, without that of the instructions in its bodies.
+    """Measures the time of each instruction, without the instructions in its bodies.
 
     Attributes:
         events: The calls of the last run, up to `MAX_EVENTS`.

@@ -65,7 +65,7 @@ class KeyTable:
         return prefix + self._local_keys[id(layer)]
 
     def get_graph(self, layer: Layer) -> Graph:
-        """Return the graph that contains a layer: that of the model or of a body."""
+        """Return the graph that contains a layer: the model's, or a body's."""
         return self._graphs[id(layer)]
 
     def get_owner(self, layer: Layer) -> Layer | None:

@@ -23,7 +23,7 @@ from irrun.ir.structure import sort_layers
 
 __all__ = ["ModulePath", "choose_depth", "find_common_path", "find_modules", "format_module", "parse_module_path"]
 
-#: The names of nested modules, outermost first. The empty path is that of the network itself.
+#: The names of nested modules, outermost first. The empty path is the network itself.
 ModulePath = tuple[str, ...]
 
 #: How a converter spells module paths in names.

@@ -1,6 +1,6 @@
 """A model that OpenVINO runs, and the values of its layers, read through added outputs.
 
-Added outputs change what OpenVINO computes on some models, those with FakeQuantize above all, because they prevent
+Added outputs change the results of OpenVINO on some models, above all with FakeQuantize, because they prevent
 fusions. Outputs are therefore added in batches. After each batch, the outputs of the model are compared bit for bit
 with those of the unchanged model. A batch that moved them by more than rounding is divided into small ones. Values of
 a batch that moved them are marked as perturbed.

@@ -34,7 +34,7 @@ class Target:
 def parse_target(text: str) -> Target:
     """Return the device and precision of a text such as "openvino", "openvino:bf16" or "openvino:GPU:f16".
 
-    Without a precision, f32 is requested. "default" requests that of the device.
+    Without a precision, f32 is requested. "default" requests the precision of the device.
 
     Args:
         text: The text.

@@ -170,7 +170,7 @@ def record(
         modules: Prefixes of the keys of the layers to record.
         max_bytes: Bytes that all recorded values may take. Beyond them, only statistics are recorded.
         with_inputs: Whether the inputs of selected layers are recorded too, so that the layers can be replayed.
-        recorded_precision: What the trace states as its precision; by default that of the compiled model, or
+        recorded_precision: The precision that the trace states; by default the precision of the compiled model, or
             "declared" where it makes no difference.
         observers: Observers that are called before the values are recorded.
         precision: As for `compile_model`, like the following; not used for a compiled model.

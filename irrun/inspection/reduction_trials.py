@@ -179,7 +179,7 @@ class _ValueTrial:
 
 
 class _ErrorTrial:
-    """A part fails if its run raises the same error as that of the whole model.
+    """A part fails if its run raises the same error as the whole model.
 
     Args:
         reference: The device and precision of OpenVINO, or None for irrun.

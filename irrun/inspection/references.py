@@ -39,7 +39,7 @@ class Reference(Protocol):
     Attributes:
         name: What the model is compared with.
         precision: The precision in which the values were computed.
-        epsilon: The epsilon of that precision if it is lower than that of the values' types, else 0.
+        epsilon: The epsilon of that precision if it is lower than the precision of the values' types, else 0.
         is_same_runtime: Whether irrun computed the values, so that equal layers give equal values.
         notes: Messages for the user.
     """

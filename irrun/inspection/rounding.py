@@ -73,7 +73,7 @@ class RoundingEstimator:
     """Computes layers in f64 to measure their rounding error.
 
     Args:
-        epsilon: The smallest epsilon: that of the reference if it is of a lower precision than the model, else 0.
+        epsilon: The smallest epsilon: the reference's if its precision is lower than the model's, else 0.
     """
 
     def __init__(self, epsilon: float) -> None:

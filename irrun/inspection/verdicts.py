@@ -110,7 +110,7 @@ def choose_verdict(errors: LayerErrors, is_perturbed: bool, is_f64: bool, is_cha
         errors: Its errors.
         is_perturbed: Whether reading its value changed what the reference computes.
         is_f64: Whether the reference is the same model in f64, which differs by rounding only.
-        is_changed: Whether an attribute or a constant of the layer differs from that of the reference.
+        is_changed: Whether an attribute or a constant of the layer differs from the reference.
     """
     own_is_exact = all(m.is_exact for m in errors.own)
     if own_is_exact and not errors.has_type_change and all(m.is_exact for m in errors.accumulated):

@@ -20,7 +20,7 @@ MAX_ENTRIES, MAX_NAMES = 10_000, 3
 _IR_ONLY = "irrun reads OpenVINO IR (.xml)"
 _OVC = f"{_IR_ONLY}: convert it with `ovc {{path}}` (pip install openvino)"
 _COMPRESSED = "not a model: extract it first, with `{command} {{path}}`"
-_INPUT = "not a model: inputs are passed with --input"
+_INPUT = "not a model: pass inputs with --input"
 
 # What a file is, and what to do. "{path}" is the file, quoted for a shell, and "{model}" the .xml next to it.
 _ONNX = ("an ONNX model", _OVC)

@@ -72,7 +72,7 @@ class AsyncInferQueue:
         """Set the function that is called after each run.
 
         Args:
-            callback: It is passed the request and the user data.
+            callback: Called with the request and the user data.
         """
         self._callback = callback
 
@@ -97,7 +97,7 @@ class AsyncInferQueue:
 
         Args:
             inputs: The inputs; see `InferRequest.infer`.
-            userdata: What is passed to the callback.
+            userdata: The argument of the callback.
             share_inputs: Whether arrays are used without a copy where possible.
 
         Raises:

@@ -16,7 +16,7 @@ __all__ = ["ConstantValue"]
 
 
 class ConstantValue:
-    """The methods of nodes that only Constants have; those of other nodes raise an AttributeError."""
+    """The methods that only Constants have; other nodes raise an AttributeError."""
 
     _constant: Constant | None
 
@@ -34,7 +34,7 @@ class ConstantValue:
         """Return the value as an array.
 
         Args:
-            dtype: The NumPy type of the array; by default that of the Constant.
+            dtype: The NumPy type of the array; by default the type of the Constant.
             copy: Whether to return a copy.
         """
         data = self.data  # bytes, for types of less than a byte

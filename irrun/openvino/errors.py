@@ -1,4 +1,4 @@
-"""Translation of irrun's exceptions to those of OpenVINO."""
+"""Translation of irrun's exceptions to OpenVINO's."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def make_constant(value: Any, dtype: Any = None, name: str | None = None, **keyw
 
     Args:
         value: An array, a number, a list, or a tensor.
-        dtype: The element type, as a `Type`, a name or a NumPy type; by default that of the value.
+        dtype: The element type, as a `Type`, a name or a NumPy type; by default the type of the value.
         name: The friendly name.
         keywords: `shared_memory`, which is ignored.
     """

@@ -193,7 +193,7 @@ def apply_edits(nodes: Sequence[Node], graph: Graph) -> Callable[[], None]:
     """Change nodes as a graph was edited that `make_ir` made of them.
 
     Args:
-        nodes: The nodes; those of `list_nodes`.
+        nodes: The nodes, from `list_nodes`.
         graph: The edited graph. Its first layers have the positions of the nodes as ids.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Passes over models. irrun's passes run when a model is compiled; those of OpenVINO are not available."""
+"""Passes over models. irrun's passes run when a model is compiled; OpenVINO's passes are not available."""
 
 from __future__ import annotations
 

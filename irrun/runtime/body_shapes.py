@@ -70,7 +70,7 @@ def _infer_branches(parent: GraphInference, layer: Layer, inputs: Mapping[int, V
 
 
 def _unite_branches(shapes: list[PartialShape | None]) -> PartialShape | None:
-    """Return a shape that contains those of both branches."""
+    """Return a shape that contains the shapes of both branches."""
     known = [shape for shape in shapes if shape is not None]
     if not known or len(known) < len(shapes):
         return None

@@ -61,7 +61,7 @@ class Observer(Protocol):
 class Instrument(Protocol):
     """Measures the instructions that a request runs: the optimized program, or the plain one if there are observers.
 
-    It is passed each kernel when an executor is created, and returns what runs in its place. Requests without an
+    Called with each kernel when an executor is created; returns what runs in its place. Requests without an
     instrument are not affected.
     """
 
@@ -496,7 +496,7 @@ def _check_replacement(replacement: Sequence[Array], outputs: tuple[int, ...]) -
     """Return the outputs that an observer returned.
 
     Raises:
-        InputError: Their number differs from that of the outputs.
+        InputError: Their number differs from the number of outputs.
     """
     if isinstance(replacement, np.ndarray) or len(replacement) != len(outputs):
         count = "an array" if isinstance(replacement, np.ndarray) else f"{len(replacement)} arrays"

@@ -33,7 +33,7 @@ class InvalidIndices:
         minimum: The smallest valid index.
         maximum: The largest valid index.
         effect: What follows from indices out of range, such as "the result is zero there".
-        is_intended: Whether models use indices out of range on purpose, as those that OneHot ignores.
+        is_intended: Whether models use indices out of range on purpose, as with OneHot, which ignores them.
     """
 
     layer: Layer

@@ -40,7 +40,7 @@ def create_guard(program: Program, instruction: Instruction, check: Callable[[In
     Args:
         program: The program of the instruction.
         instruction: The instruction.
-        check: Estimates the result, and returns whether it is small. It is passed the instruction and the values of
+        check: Estimates the result, and returns whether it is small. Called with the instruction and the values of
             all slots.
     """
     definitions = instruction.plain or (instruction,)

@@ -20,7 +20,7 @@ __all__ = ["DEFAULT_SETTINGS", "RunSettings"]
 
 @dataclass(frozen=True)
 class RunSettings:
-    """How models are compiled and run. The names and meanings are those of `compile_model` and `InferRequest.infer`.
+    """How models are compiled and run, with the names and meanings of `compile_model` and `InferRequest.infer`.
 
     Attributes:
         precision: Precision of computations.

@@ -33,7 +33,7 @@ class Instruction:
         operation: The registered operation.
         attributes: Keyword arguments of the kernel.
         frees: Slots whose values are not needed after this instruction.
-        bodies: Bodies that are passed to the kernel, by the name of the parameter.
+        bodies: Bodies that the kernel gets, by the name of the parameter.
         provided: Types of the other arguments that each request provides, by the name of the parameter.
         plain: The instructions that this specialized one replaces. They run if its kernel raises an exception.
         is_observed: Whether observers are called after it, which is false for conversions that a pass inserted.

@@ -1,4 +1,4 @@
-"""Inference of the shapes of all values of a graph from those of its inputs.
+"""Inference of the shapes of all values of a graph from the shapes of its inputs.
 
 Shapes are partial: what depends on a dynamic dimension or on the values of tensors is dynamic. They follow from the
 rules of `shape_rules`. Only operations without a rule, which users register, run on examples.
@@ -65,7 +65,7 @@ class GraphInference:
                 self.values[layer.id, port.id] = value
 
     def get_inputs(self, layer: Layer) -> list[Value | None]:
-        """Return what is known about the inputs of a layer; None for those that are not connected."""
+        """Return what is known about the inputs of a layer; None for inputs that are not connected."""
         keys = [self._sources.get((layer.id, port.id)) for port in layer.inputs]
         inputs = [None if key is None else self.values.get(key) for key in keys]
         while inputs and inputs[-1] is None:
@@ -135,7 +135,7 @@ def infer_outputs(layer: Layer, inputs: Sequence[Value | None], parent: GraphInf
 
 
 def reshape_model(model: Model, shapes: Mapping[int, PartialShape | None]) -> None:
-    """Change the declared shapes of Parameters, and those of all values that are computed from them.
+    """Change the declared shapes of Parameters and of all values that are computed from them.
 
     Layers whose inputs have not changed keep their declarations.
 

@@ -100,7 +100,7 @@ def test_shapes_of_generated_inputs_have_several_forms(model, text, capsys):
 def test_input_without_its_option_is_explained(model, tmp_path, capsys):
     code, _, err = call(capsys, model, tmp_path / "x.npy")
     assert code == 2
-    assert "x.npy); inputs are passed with --input (see: irrun run --help)" in err
+    assert "x.npy); pass inputs with --input (see: irrun run --help)" in err
     assert "inputs are passed" not in call(capsys, "info", model, "more")[2]
 
 

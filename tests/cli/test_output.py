@@ -276,7 +276,7 @@ def test_help_lists_commands_and_examples(capsys):
     assert "did you mean compare?" in err
     code, _, err = call(capsys, "run", "good.xml", "x.npy")
     assert code == 2
-    assert "inputs are passed with --input" in err
+    assert "pass inputs with --input" in err
 
 
 def test_replay_writes_outputs_and_requires_a_model(folder, capsys):

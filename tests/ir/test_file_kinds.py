@@ -94,9 +94,9 @@ FILES = [
     ("README.md", "# Größe\n".encode(), "is text, not XML; irrun reads OpenVINO IR (.xml)"),
     ("model.xml", bytes(100), "is a binary file, not XML; irrun reads OpenVINO IR (.xml)"),
     ("model.xml", b"", "is empty; .*get it again"),
-    ("x.npy", make_array(np.save), "is a file of NumPy arrays, not a model: inputs are passed with --input"),
-    ("x.npz", make_array(np.savez), "is a file of NumPy arrays, not a model: inputs are passed with --input"),
-    ("street.jpg", b"\xff\xd8\xff\xe0\0", "is an image, not a model: inputs are passed with --input"),
+    ("x.npy", make_array(np.save), "is a file of NumPy arrays, not a model: pass inputs with --input"),
+    ("x.npz", make_array(np.savez), "is a file of NumPy arrays, not a model: pass inputs with --input"),
+    ("street.jpg", b"\xff\xd8\xff\xe0\0", "is an image, not a model: pass inputs with --input"),
     ("a.svg", b"<?xml version='1.0'?>\n<!DOCTYPE svg PUBLIC 'a' 'b'>\n<svg/>", "is an SVG image, not a model"),
     ("a.svg", b"<svg:svg xmlns:svg='http://www.w3.org/2000/svg'/>", "is an SVG image, not a model"),
     (

@@ -71,7 +71,7 @@ def list_primitives(function: Any, operand_count: int, parameters: dict[str, Any
 
     Args:
         function: The expression.
-        operand_count: How many operands it is passed.
+        operand_count: The number of its operands.
         parameters: Its parameters.
     """
     recorder = _Recorder()

@@ -1,4 +1,4 @@
-"""The expressions of FakeQuantize: that of the definition, and one of fewer passes for NumPy."""
+"""The expressions of FakeQuantize: the definition, and one with fewer passes for NumPy."""
 
 from __future__ import annotations
 

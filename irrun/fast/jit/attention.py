@@ -273,7 +273,7 @@ class _Plan:
 
 
 def arrange_like(shape: Shape, strides: Shape) -> Shape:
-    """Return the strides in bytes of a new value whose axes have the order in memory of those of another one.
+    """Return the strides in bytes of a new value, with the axes in the same order in memory as another value.
 
     Args:
         shape: The shape of the new value, whose last axis is contiguous.

@@ -19,7 +19,7 @@ F32 = np.dtype(np.float32)
 
 
 class WeightAddresses:
-    """What compiled kernels are passed for some weights, prepared once.
+    """The arguments of compiled kernels for some weights, prepared once.
 
     Args:
         weights: Weights that `supports` accepts, shape [N, K].
@@ -31,7 +31,7 @@ class WeightAddresses:
         rows: N.
         inner: K.
         size: The number of columns of a group.
-        pointers: The addresses of the codes, zero points and scales, 0 for those that do not exist.
+        pointers: The addresses of the codes, zero points and scales; 0 if there are none.
         strides: Elements from one row, and from one group, to the next of zero points and of scales.
     """
 

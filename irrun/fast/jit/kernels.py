@@ -176,7 +176,7 @@ class ConvolutionKernel(CompiledKernel):
         self._filters = filters if self._rank == 4 else filters[:, :, :, np.newaxis]
         self._packed = PackedMemory(sys.maxsize) if packed is None else packed
         self._is_depthwise = groups > 1 and out_channels == in_channels == 1
-        #: Convolutions by the size of their tiles, 0 for those without Winograd's algorithm, or SINGLE_WINDOW.
+        #: Convolutions by the size of their tiles, 0 without Winograd's algorithm, or SINGLE_WINDOW.
         self._convolutions: dict[int, _Convolution] = {}
         self._lock = threading.Lock()
         self.description = "compiled: convolution, products of blocks of padded rows"

@@ -45,7 +45,7 @@ class Report:
     Attributes:
         structure: The layers of the model.
         collector: The values.
-        seconds: The run time in seconds, the sum of that of the layers.
+        seconds: The run time in seconds, the sum over the layers.
         comparison: The comparison with the reference, or None.
         error: The error that ended the run, or None. The report contains the values before it.
         channels: The order of the channels of images: "BGR" or "RGB".

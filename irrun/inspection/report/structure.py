@@ -32,7 +32,7 @@ class Structure:
         model: The model.
         table: The keys of the model.
         layers: The layers by number, at most `MAX_LAYERS`.
-        graphs: The graphs by number; number 0 is that of the model.
+        graphs: The graphs by number; number 0 is the model's.
         numbers: The numbers of the layers by `id`.
         omitted: The number of layers beyond the maximum.
     """

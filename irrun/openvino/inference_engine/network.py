@@ -77,7 +77,7 @@ class IENetwork:
         )
 
     def reshape(self, input_shapes: Mapping[str, Any]) -> None:
-        """Change the shapes of inputs; those of all outputs are inferred.
+        """Change the shapes of inputs, and infer the shapes of all outputs.
 
         Args:
             input_shapes: The shapes by name.
@@ -138,7 +138,7 @@ class _IELayer:
 
 
 def get_output_name(result: Node) -> str:
-    """Return the name of an output: that of the layer, with the number of its output if it has several."""
+    """Return the name of an output: the name of the layer, with the number of its output if it has several."""
     source = result.input_value(0)
     name = source.get_node().get_friendly_name()
     return name if source.get_node().get_output_size() == 1 else f"{name}.{source.get_index()}"

@@ -78,7 +78,7 @@ class InputTensorInfo:
         return self
 
     def set_from(self, tensor: Any) -> InputTensorInfo:
-        """Set element type and shape to those of a tensor or array."""
+        """Set element type and shape from a tensor or array."""
         source = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
         self._type, self._shape = source.element_type, PartialShape(source.shape)
         return self
@@ -108,7 +108,7 @@ class PreProcessSteps:
         return self
 
     def convert_element_type(self, type: Any = None) -> PreProcessSteps:
-        """Convert the element type, by default to that of the model."""
+        """Convert the element type, by default to the model's."""
         return self._add(steps.convert_type(None if type is None else to_type(to_element_type(type))))
 
     def convert_layout(self, layout: Any = None) -> PreProcessSteps:

@@ -61,7 +61,7 @@ class PostProcessSteps:
         return self
 
     def convert_element_type(self, type: Any = None) -> PostProcessSteps:
-        """Convert the element type, by default to that of the tensor."""
+        """Convert the element type, by default to the tensor's."""
         return self._add(steps.convert_type(None if type is None else to_type(to_element_type(type))))
 
     def convert_layout(self, layout: Any = None) -> PostProcessSteps:

@@ -106,7 +106,7 @@ class Step:
 
 
 def convert_type(element_type: Type | None) -> Step:
-    """Return a step that converts the element type, by default to that of the model."""
+    """Return a step that converts the element type, by default to the model's."""
 
     def apply(context: Context) -> None:
         target = element_type if element_type is not None and element_type.is_static() else context.model_type
@@ -220,7 +220,7 @@ def transpose(output: Output, order: Sequence[int]) -> Output:
 
 
 def convert_layout(target: Layout | Sequence[int] | None) -> Step:
-    """Return a step that converts the layout, by default to that of the model."""
+    """Return a step that converts the layout, by default to the model's."""
 
     def apply(context: Context) -> None:
         if target is not None and not isinstance(target, Layout):

@@ -115,7 +115,7 @@ class _Converter:
         program.free_after_last_use()
 
     def convert_body(self) -> None:
-        """Change the program of a body, which is passed values in the new types."""
+        """Change the program of a body, which gets values in the new types."""
         self.convert_instructions()
         self.program.results = [self.get_slot(slot) for slot in self.program.results]
         self.program.instructions = self.instructions
