@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -18,12 +18,35 @@ from irrun.openvino.results import OVDict
 from irrun.openvino.tensor import Tensor
 
 if TYPE_CHECKING:
-    from irrun.openvino.compiled_model import CompiledModel
+    from concurrent.futures import Executor
+
     from irrun.runtime.request import InferRequest as IrrunRequest
 
 __all__ = ["InferRequest", "ProfilingInfo", "VariableState"]
 
 Array = np.ndarray[Any, Any]
+
+
+class RequestOwner(Protocol):
+    """What requests need of the compiled model that they belong to."""
+
+    @property
+    def inputs(self) -> list[ConstOutput]: ...
+
+    @property
+    def outputs(self) -> list[ConstOutput]: ...
+
+    @property
+    def _executor(self) -> Executor: ...
+
+    @property
+    def _is_profiled(self) -> bool: ...
+
+    def _describe(self, name: str) -> str: ...
+
+    def _find_port(self, port: ConstOutput) -> ConstOutput | None: ...
+
+    def _get_variables(self) -> dict[str, Tensor]: ...
 
 
 class InferRequest:
@@ -37,7 +60,7 @@ class InferRequest:
         if isinstance(source, InferRequest):
             self.__dict__ = source.__dict__
             return
-        self._compiled: CompiledModel = source
+        self._compiled: RequestOwner = source
         self._request: IrrunRequest = source._irrun.create_infer_request()
         self._tensors: dict[ConstOutput, Tensor] = {}
         #: Ports whose memory the user may hold, so that it is kept.
@@ -241,7 +264,7 @@ class InferRequest:
         """The time that each layer took in the last run, if profiling is enabled."""
         return list(self._profile)
 
-    def get_compiled_model(self) -> CompiledModel:
+    def get_compiled_model(self) -> Any:
         """Return the compiled model."""
         return self._compiled
 
