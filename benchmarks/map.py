@@ -99,7 +99,7 @@ def wait_for_records(output: Path, count: int, process: subprocess.Popen[bytes])
 
 
 def check_resume(folder: Path, count: int) -> bool:
-    """Kill a worker, stop the run, resume it, and compare the results with those of one process."""
+    """Kill a worker, stop the run, resume it, and compare the results with one process."""
     model = write_classifier(folder)
     write_photos(folder / "photos", count)
     output = folder / "results.zarr"

@@ -32,7 +32,7 @@ REPEATS = 3
 
 
 def measure_making(model: Path, inputs: Any, output: Path) -> tuple[float, float]:
-    """Return the CPU seconds of a run with an observer, and those of a report beyond its runs."""
+    """Return the CPU seconds of a run with an observer, and of a report beyond its runs."""
     compiled = irrun.compile_model(model, optimize=False)
     runs, reports = [], []
     for _ in range(REPEATS):
@@ -48,7 +48,7 @@ def measure_making(model: Path, inputs: Any, output: Path) -> tuple[float, float
 
 
 def measure_page(page_file: Path, query: str) -> tuple[float, float]:
-    """Return the seconds until the page is usable, and those of a search."""
+    """Return the seconds until the page is usable, and the seconds of a search."""
     from playwright.sync_api import sync_playwright
 
     usable, searches = [], []

@@ -111,7 +111,7 @@ def build_gru_sequence(batch: int, length: int, size: int, hidden: int) -> ov.Mo
 
 @dataclass(frozen=True)
 class DecoderShape:
-    """The dimensions of a decoder: by default those of a common model of 0.5 B parameters."""
+    """The dimensions of a decoder: by default of a common model of 0.5 B parameters."""
 
     hidden: int = 896
     layers: int = 24

@@ -16,7 +16,7 @@ from skips import count_reasons, describe_skips
 # Compiled kernels round differently. Tests that compare bits run without them, unless the variable is set.
 os.environ.setdefault("IRRUN_JIT", "off")
 
-# Without OpenVINO, its name would be that of the folder with the tests of its replacement.
+# Without OpenVINO, its name would refer to the folder with the tests of its replacement.
 _openvino = importlib.util.find_spec("openvino")
 if _openvino is not None and _openvino.origin is None:
     sys.modules["openvino"] = None  # type: ignore[assignment]

@@ -238,8 +238,8 @@ class Case:
         inputs: Arrays, which become inputs of the network, and stored inputs.
         build_reference: A function that takes a node per input and returns the node or nodes whose outputs are those
             of the layer.
-        outputs: The shapes that the file declares; by default those of the reference.
-        precisions: The precisions of the output ports; by default those of the reference.
+        outputs: The shapes that the file declares; by default the shapes of the reference.
+        precisions: The precisions of the output ports; by default the precisions of the reference.
     """
 
     type: str

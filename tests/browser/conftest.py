@@ -19,7 +19,7 @@ class Visit:
 
     Attributes:
         page: The page of Playwright.
-        problems: Errors, messages on the console, dialogs, and requests other than that of the file.
+        problems: Errors, messages on the console, dialogs, and requests for anything but the file.
     """
 
     def __init__(self, context: Any, path: Path) -> None:

@@ -121,7 +121,7 @@ def list_faults() -> dict[str, Fault]:
 
 
 def find_faults(names: Sequence[str], oracle: Oracle) -> list[Fault]:
-    """Return those of the faults that an implementation shows on this processor."""
+    """Return the faults that an implementation shows on this processor."""
     faults = [list_faults()[name] for name in names]
     return [fault for fault in faults if fault.oracle == oracle and fault.is_present()]
 

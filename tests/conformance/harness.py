@@ -65,7 +65,7 @@ class Case:
             `tolerance`.
         faults: Names of known faults of OpenVINO that the configuration may show; see `conformance.faults`. All other
             differences from OpenVINO are failures.
-        expected: Precomputed values, one per output, that are compared in addition to those of the oracles. None
+        expected: Precomputed values, one per output, to compare in addition to the oracles. None
             skips an output.
         build: Builds the whole ov.Model in place of NodeFactory. Its Parameters take `inputs` in order.
         opset: The opset that NodeFactory uses. None is the first opset of the operation.
@@ -134,7 +134,7 @@ def list_cases(type: str, since: int) -> tuple[Case, ...]:
 
 
 def run_case(type: str, since: int, case: Case) -> None:
-    """Run one case on irrun and compare the outputs with the expected ones and with those of the oracles.
+    """Run one case on irrun and compare the outputs with the expected ones and with the oracles.
 
     The case runs with and without optimization. Operations with specialized kernels also run with constants for all
     inputs but the first.
@@ -416,7 +416,7 @@ def _find_in_batch(type: str, since: int, case: Case) -> list[np.ndarray] | None
 
 @lru_cache(maxsize=8)
 def _run_batch(type: str, since: int, batch: int) -> dict[int, list[np.ndarray]]:
-    """Return the outputs of the CPU plugin by the number of the case, without those that it does not support."""
+    """Return the outputs of the CPU plugin by the number of the case, without unsupported cases."""
     numbers = range(batch * BATCH, (batch + 1) * BATCH)
     cases = dict(zip(numbers, list_cases(type, since)[numbers.start : numbers.stop], strict=False))
     cases = {i: c for i, c in cases.items() if not c.build and not find_faults(c.faults, "cpu")}

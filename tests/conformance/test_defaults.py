@@ -94,7 +94,7 @@ CONTEXT: dict[tuple[str, str], dict[str, Any]] = {
     ("ScatterElementsUpdate-3", "use_init_val"): {"reduction": "sum"},
 }
 
-#: Operations whose cases are those of another one with the same inputs.
+#: Operations that share the cases of another one with the same inputs.
 CASES_OF = {"MulticlassNms-ie_internal_opset": "MulticlassNmsIEInternal-ie_internal_opset"}
 
 #: Attributes for which no value differs from the default, and the reason.
@@ -206,7 +206,7 @@ def read_layers(type: str, since: int, case: Case) -> Iterator[tuple[Inputs, dic
 
 
 def list_alternatives(attribute: Attribute, used: Sequence[Any]) -> Iterator[Any]:
-    """Yield other values of an attribute: those of the cases, then some that suit its type."""
+    """Yield other values of an attribute: from the cases, then some that suit its type."""
     default = attribute.default
     yield from (value for value in used if value != default)
     if default == "dynamic":

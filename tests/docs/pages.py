@@ -121,7 +121,7 @@ def _normalize(line: str) -> str:
 
 
 def _match(lines: list[str], shown: list[str]) -> bool:
-    """Return whether lines match those of a page, where `...` matches any number of lines."""
+    """Return whether lines match the lines of a page, where `...` matches any number of lines."""
     if not shown:
         return not lines
     if shown[0] == "...":

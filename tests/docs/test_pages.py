@@ -55,7 +55,7 @@ def folder(files, tmp_path, monkeypatch):
     shutil.copytree(files, path)
     shutil.copytree(ROOT / "examples", path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.chdir(path)
-    # Commands that irrun starts, such as `python`, are those of this environment.
+    # Commands that irrun starts, such as `python`, come from this environment.
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.setattr(registry._registry, "_extensions", dict(registry._registry._extensions))
     servers: list[HTTPServer] = []

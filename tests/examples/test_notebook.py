@@ -1,4 +1,4 @@
-"""The example notebook: it runs, and its stored outputs are those of a run."""
+"""The example notebook: it runs, and its stored outputs are up to date."""
 
 from __future__ import annotations
 

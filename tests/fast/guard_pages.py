@@ -77,7 +77,7 @@ def draw(*shape):
 
 
 def run_kernels():
-    """Run each kind of kernel for lengths around those of vectors and tiles."""
+    """Run each kind of kernel for lengths around the lengths of vectors and tiles."""
     bias = (Step("Add", (0, 1)), Step("Add", (3, 2)))
     for length in (1, 7, 16, 33, 50):
         x = draw(3, 5, length)

@@ -142,7 +142,7 @@ def check(
     repeat: Sequence[Sequence[Array | None]] = (),
     falls_back: bool = False,
 ) -> None:
-    """Compare the outputs of the specialized kernel with those of the plain one.
+    """Compare the outputs of the specialized kernel with the plain one.
 
     Args:
         name: The operation, such as "Gather-8".
@@ -183,7 +183,7 @@ def check(
 
 
 def assert_same_bits(a: Array, b: Array) -> None:
-    """Assert that two arrays have the same bits, apart from those of NaN."""
+    """Assert that two arrays have the same bits, except in NaN."""
     if a.dtype == object:
         np.testing.assert_array_equal(a, b)
         return

@@ -331,7 +331,7 @@ def test_repeated_heads_with_other_consumers_are_not_grouped(tmp_path):
 
 
 def compare_attention(folder, model, inputs):
-    """Assert that attention is not grouped, and that the results are those of the plain kernels."""
+    """Assert that attention is not grouped, and that the results equal the plain kernels'."""
     ov.save_model(model, folder / "model.xml", compress_to_fp16=False)
     fast, plain = (irrun.compile_model(folder / "model.xml", optimize=optimize) for optimize in (True, False))
     assert attend_in_groups not in list_kernels(fast)

@@ -45,7 +45,7 @@ def compile_results(folder, parameters, *results, **options):
 
 
 def check(folder, parameters, results, expected, *, shapes=None, atol=3e-5):
-    """Assert which groups of operations are compiled, and that their results are those of the definition.
+    """Assert which groups of operations are compiled, and that their results agree with the definition.
 
     Args:
         folder: Where the model is written.

@@ -1,4 +1,4 @@
-"""Sequences of compiled kernels: their memory, and that their results are those of the single instructions."""
+"""Sequences of compiled kernels: their memory, and that their results equal the single instructions'."""
 
 import dataclasses
 import importlib.util

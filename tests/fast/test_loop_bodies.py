@@ -26,7 +26,7 @@ def make_part(shape, iteration, dtype=F32):
 
 
 def run_both(kind, inputs, body, *, calls_plain=False):
-    """Return the outputs, after checking that they are those of the plain kernel and which of the two computed them."""
+    """Return the outputs, after checking that they equal the plain kernel's and which of the two computed them."""
     name, iterate = {
         "loop": ("Loop-5", iterate_loop),
         "iterator": ("TensorIterator-1", iterate_tensor_iterator),

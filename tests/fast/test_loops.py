@@ -366,7 +366,7 @@ except KeyboardInterrupt:
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="the platform has no interval timers")
 def test_long_loops_can_be_interrupted(tmp_path):
     compile_both(tmp_path, build_loop(limit=10**9))
-    # In a process of its own: the timer is that of the time limits of tests, too.
+    # In a separate process: the time limits of tests use the same timer.
     command = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "model.xml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")

@@ -59,7 +59,7 @@ def test_values_of_undeclared_shape_are_used_by_other_layers():
 
 
 def test_names_of_layers_are_unique():
-    """Names of added layers begin with that of the layer in the file."""
+    """Names of added layers begin with the name of the layer in the file."""
     blobs = {"weights": make_random(8, 5), "biases": make_random(8)}
     data = {"hidden_size": 2, "direction": "Forward"}
     net = build_layer("LSTMSequence", [make_random(1, 4, 3)], [(1, 4, 2), (1, 2), (1, 2)], data, blobs)

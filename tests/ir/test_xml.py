@@ -1,4 +1,4 @@
-"""Documents that are parsed, and those that are refused."""
+"""Documents that are parsed, and documents that are refused."""
 
 from __future__ import annotations
 

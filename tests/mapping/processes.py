@@ -8,7 +8,7 @@ __all__ = ["find_children", "find_workers"]
 
 
 def find_children(parent: int) -> dict[int, int]:
-    """Return the processes that a process started, and those that they started, each with its parent."""
+    """Return the descendants of a process, each with its parent."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -74,7 +74,7 @@ class CoverageRecords:
 
     @staticmethod
     def _translate(recorded: Path, present: Path, lines: tuple[int, int] | None) -> set[int] | None:
-        """Return the lines of the recorded source that are equal to those of the present one."""
+        """Return the lines of the recorded source that are unchanged in the present one."""
         if lines is None or not recorded.is_file():
             return None
         numbers = set(range(lines[0], lines[1] + 1))

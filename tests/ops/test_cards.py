@@ -30,7 +30,7 @@ def call(operation, inputs, attributes):
 
 
 def list_calls(operation):
-    """Return cases as calls of the kernel: inputs, attributes and outputs; those that build a model are left out."""
+    """Return cases as calls of the kernel: inputs, attributes and outputs; without cases that build a model."""
     try:
         cases = list_cases(operation.type, operation.since)
     except ModuleNotFoundError:
@@ -111,7 +111,7 @@ def test_values_are_kept(operation):
 
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.shaped_by is not None], ids=str)
 def test_other_inputs_do_not_determine_shapes(operation):
-    """Floating-point inputs are replaced by ones, except those that the card names."""
+    """Floating-point inputs are replaced by ones, except the inputs that the card names."""
     for inputs, attributes, outputs in list_calls(operation):
         others = [
             np.ones_like(x) if x is not None and i not in operation.shaped_by and x.dtype.kind == "f" else x

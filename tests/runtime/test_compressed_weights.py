@@ -42,7 +42,7 @@ def save_products(folder, *weights):
 
 
 def check(path, count, rows=3):
-    """Assert the number of weights that stay compressed, and that results are those of the plain kernels."""
+    """Assert the number of weights that stay compressed, and that results equal the plain kernels'."""
     compiled = irrun.compile_model(path, jit=False)
     programs = {id(program): program for program, _ in compiled._program.walk()}.values()
     assert sum(len(program.compressed) for program in programs) == count

@@ -1,4 +1,4 @@
-"""1x1 convolutions that are computed before their data is enlarged, and those that stay where they are."""
+"""1x1 convolutions that are computed before their data is enlarged, and others that stay where they are."""
 
 import tempfile
 from pathlib import Path
@@ -297,7 +297,7 @@ def test_weights_of_several_convolutions_share_the_memory():
 
 
 def test_moved_convolutions_use_the_kernels_of_their_shapes():
-    """Their weights are constants as those of other convolutions."""
+    """Their weights are constants, as in other convolutions."""
     x = o.parameter([1, 160, 4, 6], F32)
     descriptions = []
     for result in (project(x), project(enlarge(x))):

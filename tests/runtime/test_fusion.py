@@ -267,7 +267,7 @@ def list_chains(compiled):
 
 
 def check_plan(model, inputs, expected, precision=1e-5):
-    """Compare the operations of each instruction with the expected ones, and results with those of the plain program.
+    """Compare the operations of each instruction with the expected ones, and results with the plain program.
 
     Returns:
         The descriptions of the instructions.

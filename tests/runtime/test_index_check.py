@@ -1,4 +1,4 @@
-"""Indices out of range that kernels accept: checks report them, and results stay those of the reference."""
+"""Indices out of range that kernels accept: checks report them, and results still equal the reference."""
 
 from __future__ import annotations
 

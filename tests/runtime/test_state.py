@@ -307,7 +307,7 @@ def test_shape_of_a_variable_is_that_of_the_port_that_declares_dimensions(output
 
 
 def test_variables_that_are_assigned_twice_are_not_extended_in_place(tmp_path):
-    """Both assigned values extend the variable; the results are those of the plain program."""
+    """Both assigned values extend the variable; the results equal the plain program's."""
     parameter = 'shape="?,2" element_type="f32"'
     variable = 'variable_id="v" variable_type="f32" variable_shape="?,2"'
     layers = [
