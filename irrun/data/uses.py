@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from irrun.ir.graph import Graph, Layer, OutputAddress
 from irrun.ir.model import Model
+from irrun.ops._support import registry
 
 __all__ = ["IntegerUse", "find_integer_uses"]
 
@@ -33,25 +34,8 @@ MOVEMENT: dict[str, tuple[int, ...] | None] = {
     "Unsqueeze": (0,),
     "VariadicSplit": (0,),
 }
-#: Layers with indices: the positions of the indices, of the table, and of its axis (None for axis 0).
-INDEXING: dict[str, tuple[int, int, int | None]] = {
-    "Gather": (1, 0, 2),
-    "EmbeddingBagOffsets": (1, 0, None),
-    "EmbeddingBagOffsetsSum": (1, 0, None),
-    "EmbeddingBagPacked": (1, 0, None),
-    "EmbeddingBagPackedSum": (1, 0, None),
-    "EmbeddingSegmentsSum": (1, 0, None),
-    "ScatterUpdate": (1, 0, 3),
-    "ScatterElementsUpdate": (1, 0, 3),
-}
-#: Layers with lengths of sequences, by the position of the lengths, and the axis of the first input that they limit.
-LENGTHS = {
-    "LSTMSequence": (3, 1),
-    "GRUSequence": (2, 1),
-    "RNNSequence": (2, 1),
-    "ReverseSequence": (1, None),
-    "CTCGreedyDecoderSeqLen": (1, 1),
-}
+#: Names of inputs that are the lengths of sequences.
+LENGTH_NAMES = ("sequence_lengths", "sequence_length", "seq_lengths")
 #: Most layers that are visited for one input.
 MAX_VISITS = 20_000
 
@@ -154,28 +138,41 @@ def _describe(
     inferred: Mapping[OutputAddress, Shape],
 ) -> None:
     """Add what a layer does with the values of one of its inputs."""
-    if layer.type in INDEXING and position == INDEXING[layer.type][0]:
-        _, table, axis_input = INDEXING[layer.type]
-        axes = [0] if axis_input is None else connections.find_constant(layer, axis_input)
-        size = None if not axes else _find_size(connections, layer, table, axes[0], inferred)
+    operation = registry.find(layer.type, layer.version)
+    names = [] if operation is None else [each.name for each in operation.inputs]
+    name = names[position] if 0 <= position < len(names) else ""
+    axes = _find_axes(connections, layer, names) if name == "indices" and position == 1 else None
+    if axes is not None:
+        size = _find_size(connections, layer, 0, axes[0], inferred) if axes else None
         use.add_limit((1 if size is None else size) - offset)  # index 0 exists in all tables
-    elif layer.type == "GatherElements" and position == 1:
-        size = _find_size(connections, layer, 0, int(layer.attributes.get("axis", 0)), inferred)
-        use.add_limit((1 if size is None else size) - offset)
     elif layer.type == "OneHot" and position == 0:
         depth = connections.find_constant(layer, 1)
         if depth:
             use.add_limit(depth[0] - offset)
-    elif layer.type in LENGTHS and position == LENGTHS[layer.type][0]:
-        axis = LENGTHS[layer.type][1]
-        if axis is None:
-            axis = int(layer.attributes.get("seq_axis", 1))
-        size = _find_size(connections, layer, 0, axis, inferred)
+    elif name in LENGTH_NAMES:
+        size = _find_size(connections, layer, 0, int(layer.attributes.get("seq_axis", 1)), inferred)
         use.add_limit((1 if size is None else size) + 1 - offset, 1)
     elif layer.type in ("Equal", "NotEqual"):
         for value in connections.find_constant(layer, 1 - position) or ():
             if value - offset not in use.cases:
                 use.cases.append(value - offset)
+
+
+def _find_axes(connections: _Connections, layer: Layer, names: Sequence[str]) -> list[int] | None:
+    """Return the axis of the first input that the second one has indices of; none if it is not known.
+
+    None stands for indices of several axes.
+
+    Args:
+        connections: The connections of the graph.
+        layer: The layer.
+        names: The names of its inputs.
+    """
+    if "axis" in names:
+        return connections.find_constant(layer, names.index("axis")) or []
+    if "axis" in layer.attributes:
+        return [int(layer.attributes["axis"])]
+    return [0] if names[0] == "emb_table" else None
 
 
 def _find_size(
