@@ -282,13 +282,13 @@ def _store_tile(f: Function, tile: _Tile, block: Value, mask: Value | None) -> N
 def compile_epilogue(expression: Expression, is_tile: bool = False) -> Kernel:
     """Return the kernel that completes rows of products.
 
-    Operands of the kind "channel" have one element for each channel, those of the kind "column" one for each column,
-    those of the kind "full" the shape of the result, and those of the kind "scalar" one element.
+    "channel" operands have one element for each channel, "column" operands one for each column, "full" operands the
+    shape of the result, and "scalar" operands one element.
 
     Args:
         expression: The epilogue.
         is_tile: Whether each row is another channel, and usually has as many vectors as a tile. The kernel is called
-            with the number of the first channel, otherwise with that of the only channel, or of the first column.
+            with the number of the first channel, otherwise of the only channel or the first column.
     """
     names = [("block", "ptr"), ("columns", "i64"), ("result", "ptr"), ("start", "i64"), ("rows", "i64")]
     more = [("width", "i64"), ("stride", "i64"), ("operands", "ptr"), ("channel", "i64")]

@@ -45,7 +45,7 @@ def make_contiguous(array: Array) -> Array:
 def compile_rows(expression: Expression) -> Kernel:
     """Return the kernel of an expression on rows.
 
-    Operands of the kind "row" have one element for each of a row, those of the kind "scalar" one for the whole row.
+    "row" operands have one element for each element of a row, "scalar" operands one for the whole row.
     The kernel's parameters are the addresses of the operands, of the result, and of a table with the number of
     the first element in each operand for each row.
     """
@@ -150,7 +150,7 @@ def make_row_task(
         layouts: Shape and strides in bytes of each operand, which broadcasts to `shape`.
 
     Returns:
-        The task for the addresses of the result, of the running value, and of a table of those of the operands.
+        The task for the addresses of the result, of the running value, and of a table of operand addresses.
 
     Raises:
         NoKernelError: The layout of an operand does not allow it.

@@ -34,7 +34,7 @@ class _BoundProduct:
     Attributes:
         shape: Of the result.
         task: The task.
-        table: The addresses of the operands for each block of rows, without those of variables.
+        table: The addresses of the operands for each block of rows, without variable operands.
         variables: The positions of the variable operands.
     """
 

@@ -46,7 +46,7 @@ def get_tile() -> tuple[int, int]:
 def compile_product() -> Kernel:
     """Return the kernel that multiplies rows by panels and calls the epilogue for each tile.
 
-    The rows of the data are `stride` elements apart, those of the result `distance`.
+    The rows of the data are `stride` elements apart, the rows of the result `distance`.
     """
     rows, vectors = get_tile()
     names = ("data", "weights", "block", "result", "operands", "epilogue")

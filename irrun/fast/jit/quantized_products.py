@@ -106,8 +106,8 @@ def _compile_product(form: DotProduct) -> Kernel:
 def _compile_epilogue(expression: Expression, is_coded: bool) -> Kernel:
     """Return the kernel that completes the sums of a tile.
 
-    Operands of the kind "column" have one element for each column, those of the kinds "full" and "codes" the shape of
-    the result, and those of the kind "scalar" one element.
+    "column" operands have one element for each column, "full" and "codes" operands the shape of the result, and
+    "scalar" operands one element.
     """
     pointers = [("block", "ptr"), ("result", "ptr"), ("operands", "ptr")]
     integers = ("start", "rows", "width", "stride", "column")

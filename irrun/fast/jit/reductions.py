@@ -189,8 +189,7 @@ def standardize_row(
 def compile_normalization(expression: Expression, is_scaled: bool, is_inside: bool) -> Kernel:
     """Return the kernel that subtracts the mean of rows, divides by the deviation and computes an expression.
 
-    Operands of the kind "row" have the length of a row, those of the kind "full" the shape of the data, those of the
-    kind "scalar" one element.
+    "row" operands have the length of a row, "full" operands the shape of the data, "scalar" operands one element.
     """
     pointers = [("data", "ptr"), ("result", "ptr"), ("operands", "ptr")]
     more = [("first", "i64"), ("last", "i64"), ("length", "i64"), ("epsilon", "float")]
@@ -244,6 +243,6 @@ def make_normalization_task(
         modes: Whether to divide by the deviation, and whether `epsilon` is added to the variance.
 
     Returns:
-        The task for the addresses of the data, of the result, and of a table of those of the operands.
+        The task for the addresses of the data, of the result, and of a table of operand addresses.
     """
     return make_row_task(compile_normalization(expression, *modes), 3, rows, length, epsilon)

@@ -1,8 +1,8 @@
 """Tasks: calls of compiled kernels in parts, which the threads of a run take one after another.
 
 A task is made once for data of one shape. Its calls are an array, which compiled code reads, so that the parts need
-neither the interpreter nor its lock. Addresses that differ between runs are stated relative to *bases*: those of the
-arrays that a run passes, and that of the scratch memory, of which each thread has its own.
+neither the interpreter nor its lock. Addresses that differ between runs are relative to *bases*: the arrays
+of the run, and the scratch memory of the thread.
 """
 
 from __future__ import annotations
