@@ -104,7 +104,7 @@ def _replace_consumer(program: Program, instruction: Instruction, producers: dic
     slot = next((s for s in instruction.inputs if s in program.compressed), None)
     if slot is None or not _is_consumer(program, instruction, slot):
         return instruction
-    is_product = instruction.operation.type == "MatMul"
+    is_product = instruction.inputs[1] == slot  # the weights of a Gather are its first input
     return replace(
         instruction,
         kernel=multiply_by_weights if is_product else gather_rows,

@@ -130,7 +130,7 @@ class _Upcaster:
             instruction.attributes = {"destination_type": F32, "declared": declared}
             return
         slots = _get_value_slots(instruction)
-        if instruction.operation.type == "FakeQuantize" and self.is_f16_constant(slots[0]):
+        if instruction.operation.quantizes and self.is_f16_constant(slots[0]):
             # Weights in f16 are converted where they are used, limits here.
             instruction.kernel = functools.partial(_quantize_upcast, kernel=instruction.kernel)
             instruction.inputs = (slots[0], *map(self.upcast_slot, slots[1:]))

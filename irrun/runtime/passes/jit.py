@@ -33,7 +33,7 @@ def compile_program(program: Program, packed: PackedMemory) -> None:
         packed: The memory of the weights of kernels.
     """
     compilation = Compilation(program, packed)
-    if any(instruction.operation.type == "FakeQuantize" for instruction in program.instructions):
+    if any(instruction.operation.quantizes for instruction in program.instructions):
         from irrun.runtime.passes.jit_quantized import use_quantized_kernels
 
         use_quantized_kernels(compilation)
