@@ -163,12 +163,12 @@ class _GraphLowering:
             operation = self.find_operation(layer.type, layer.version)
             assert operation is not None
             try:
-                if operation.type == "Parameter":
+                if layer.is_input:
                     self.check_single_output(layer)
                     self.add_outputs(layer)
-                elif operation.type == "Constant":
+                elif layer.is_constant:
                     self.add_constant(layer)
-                elif operation.type == "Result":
+                elif layer.is_output:
                     self.add_result(layer, operation)
                 else:
                     instructions.append(self.make_instruction(layer, operation))
