@@ -65,28 +65,30 @@ def test_runs_end_in_one_line_at_any_moment(model, tmp_path):
             process.communicate()
 
 
-@pytest.fixture
-def default_handler():
-    """Let interrupts raise KeyboardInterrupt, also in background processes of a shell, which ignore them."""
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, previous)
+#: Prints what happens to an interrupt in a block, and after it.
+DELAYING_SCRIPT = """
+import signal
+from irrun.interrupts import delay_interrupts
+
+@delay_interrupts()
+def run():
+    signal.raise_signal(signal.SIGINT)
+    print("continued")
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background processes of a shell ignore it
+try:
+    run()
+except KeyboardInterrupt:
+    print("interrupted")
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+with delay_interrupts():
+    pass
+"""
 
 
-def test_delayed_interrupts_arrive_at_the_end_of_the_block(default_handler):
-    done = []
-
-    @delay_interrupts()
-    def run():
-        signal.raise_signal(signal.SIGINT)
-        done.append(1)
-
-    with pytest.raises(KeyboardInterrupt):
-        run()
-    assert done
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    with delay_interrupts():
-        pass
+def test_delayed_interrupts_arrive_at_the_end_of_the_block():
+    process = subprocess.run([sys.executable, "-c", DELAYING_SCRIPT], capture_output=True, text=True, timeout=60)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "continued\ninterrupted\nTrue\n", "")
 
 
 def test_delays_do_not_change_the_handler_in_other_threads():
