@@ -24,7 +24,16 @@ __all__ = ["einsum_7", "grouped_mat_mul_17", "inverse_14", "mat_mul_1"]
 Label = str
 
 
-@op("MatMul", since=1, kind="product", shaped_by=(), channel_axis=1, flops=count_matmul)
+@op(
+    "MatMul",
+    since=1,
+    kind="product",
+    multiplies_matrices=True,
+    is_overwritable=True,
+    shaped_by=(),
+    channel_axis=1,
+    flops=count_matmul,
+)
 def mat_mul_1(a: Array, b: Array, *, transpose_a: bool = False, transpose_b: bool = False) -> Array:
     """Compute the matrix product of the last two axes; all other axes are broadcast.
 

@@ -100,7 +100,7 @@ def _count_mvn(call: Call) -> int:
     return call.outputs[0].size * (5 if call.attributes["normalize_variance"] else 2)
 
 
-@op("MVN", since=2, kind="rowwise", channel_axis=1, flops=_count_mvn)
+@op("MVN", since=2, kind="rowwise", is_overwritable=True, channel_axis=1, flops=_count_mvn)
 def mvn_2(
     data: Array,
     *,
@@ -129,7 +129,7 @@ def mvn_2(
     return mvn_6(data, axes, eps=eps, normalize_variance=normalize_variance, eps_mode="inside_sqrt")
 
 
-@op("MVN", since=6, kind="rowwise", channel_axis=1, flops=_count_mvn)
+@op("MVN", since=6, kind="rowwise", is_overwritable=True, channel_axis=1, flops=_count_mvn)
 @compute_in_float32
 def mvn_6(
     data: Array,
@@ -190,7 +190,7 @@ def grn_1(data: Array, *, bias: float) -> Array:
     return normalize_l2_1(data, np.array([1]), eps=bias, eps_mode="add")
 
 
-@op("NormalizeL2", since=1, kind="rowwise", flops=3)
+@op("NormalizeL2", since=1, kind="rowwise", is_overwritable=True, flops=3)
 @compute_in_float32
 def normalize_l2_1(data: Array, axes: Array, *, eps: float, eps_mode: Literal["add", "max"]) -> Array:
     """Divide `data` by its Euclidean norm along `axes`.
@@ -277,7 +277,7 @@ def _sum_windows(x: Array, axis: int, half: int) -> Array:
     return result
 
 
-@op("GroupNormalization", since=12, kind="rowwise", flops=7)
+@op("GroupNormalization", since=12, kind="rowwise", is_overwritable=True, flops=7)
 @compute_in_float32
 def group_normalization_12(data: Array, scale: Array, bias: Array, *, num_groups: int, epsilon: float) -> Array:
     """Normalize each group of channels to mean 0 and variance 1, then scale and shift each channel.

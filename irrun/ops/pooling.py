@@ -141,8 +141,8 @@ def max_pool_8(
     return values, indices.astype(index_element_type.dtype)
 
 
-@op("AvgPool", since=14, kind="window", shaped_by=(), flops=count_taps())
-@op("AvgPool", since=1, kind="window", shaped_by=(), flops=count_taps())
+@op("AvgPool", since=14, kind="window", is_overwritable=True, shaped_by=(), flops=count_taps())
+@op("AvgPool", since=1, kind="window", is_overwritable=True, shaped_by=(), flops=count_taps())
 def avg_pool_1(
     data: Array,
     *,
@@ -187,7 +187,7 @@ def avg_pool_1(
     )
 
 
-@op("AvgPool", since=16, kind="window", shaped_by=(), flops=count_taps())
+@op("AvgPool", since=16, kind="window", is_overwritable=True, shaped_by=(), flops=count_taps())
 @compute_in_float32
 def avg_pool_16(
     data: Array,

@@ -270,7 +270,7 @@ class Executor:
         """Return how far the innermost loop around the program is, such as "4 of 10 iterations of", and its name."""
         if self._parent is None or self._owner is None:
             return "", ""
-        if self._owner.type == "If":
+        if len(self._owner.bodies) > 1:  # the branches of an If do not iterate
             return self._parent.describe_iteration()
         is_known = self._trip_count is not None and self._trip_count < ENDLESS
         total = f" of {self._trip_count}" if is_known else ""

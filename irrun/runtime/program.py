@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from irrun.element_types import ElementType
 from irrun.ir.graph import Layer, Port
 from irrun.ops._support.context import BackEdgeDescription, InputDescription, OutputDescription
 from irrun.ops._support.operation import Operation
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from irrun.fast.compressed import CompressedWeights
 
 __all__ = ["ABSENT", "BodyProgram", "Instruction", "Program", "Refusal"]
@@ -69,6 +72,11 @@ class Instruction:
     def definitions(self) -> tuple[Instruction, ...]:
         """The instructions of the layers that the instruction computes, without conversions between them."""
         return tuple(i for i in self.plain if i.is_observed) or (self,)
+
+    def converts_to(self, dtype: DTypeLike) -> bool:
+        """Return whether the instruction converts a value to a type."""
+        destination = self.attributes.get("destination_type")
+        return self.operation.converts and isinstance(destination, ElementType) and destination.dtype == dtype
 
     def find_first_layer(self) -> Layer:
         """Return the first layer that the instruction computes."""

@@ -69,6 +69,27 @@ def test_views_share_the_memory_of_the_first_input(operation):
     assert any(shared)
 
 
+@select(views="contiguous")
+def test_contiguous_views_are_contiguous(operation):
+    """Parts are, if they are taken along the first axis that is not 1."""
+    checked = 0
+    for inputs, _, outputs in list_calls(operation):
+        x = inputs[0]
+        for y in outputs:
+            axis = next((i for i, (n, m) in enumerate(zip(x.shape, y.shape, strict=False)) if n != m), 0)
+            if x.flags.c_contiguous and (y.size == x.size or x.shape[:axis] == (1,) * axis):
+                assert y.flags.c_contiguous
+                checked += 1
+    assert checked
+
+
+@select(is_overwritable=True)
+def test_results_that_may_be_overwritten_are_new(operation):
+    for inputs, _, outputs in list_calls(operation):
+        assert isinstance(outputs[0], np.generic) or outputs[0].flags.writeable
+        assert not any(np.shares_memory(x, outputs[0]) for x in inputs if x is not None)
+
+
 @select(kind="elementwise")
 def test_elements_depend_on_one_element_of_the_first_input(operation):
     checked = 0

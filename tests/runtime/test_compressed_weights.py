@@ -167,3 +167,25 @@ def test_products_of_weights_alone_are_folded(tmp_path, keeps_small_weights):
     squares = o.matmul(weights, weights, False, True)
     check(save(tmp_path, [o.matmul(x, squares, False, True)], [x]), 0)
     check(save(tmp_path, [o.matmul(weights, x, False, True)], [x]), 0)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_custom_operations_replace_products_and_rows_of_compressed_weights(jit, tmp_path, keeps_small_weights):
+    def multiply(a, b, *, transpose_a: bool = False, transpose_b: bool = False):
+        return a @ b.T + F32(1000)
+
+    def gather(data, indices, axis, *, batch_dims: int = 0):
+        return data[indices] + F32(1000)
+
+    x, y = o.parameter([-1, COLUMNS], F32), o.parameter([-1], np.int64)
+    weights = o.multiply(o.convert(draw_codes(ROWS, COLUMNS), "f32"), draw_scales(ROWS, 1))
+    path = save(tmp_path, [o.matmul(x, weights, False, True), o.gather(weights, y, o.constant(0))], [x, y])
+    inputs = [RNG.normal(size=(3, COLUMNS)).astype(F32), np.array([5, 0])]
+    own = irrun.compile_model(path, jit=jit)(inputs).to_tuple()
+    operations = [
+        irrun.Operation.from_function(multiply, "MatMul", since=1),
+        irrun.Operation.from_function(gather, "Gather", since=8),
+    ]
+    custom = irrun.compile_model(path, jit=jit, operations=operations)(inputs).to_tuple()
+    for actual, expected in zip(custom, own, strict=True):
+        np.testing.assert_allclose(actual, expected + 1000, rtol=1e-5)

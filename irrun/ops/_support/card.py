@@ -33,9 +33,16 @@ if TYPE_CHECKING:
         index_range: GetIndexRange | None
         aliases: tuple[str, ...]
         output_types: tuple[int | str, ...]
+        converts: bool
+        concatenates: bool
+        convolves: bool
+        multiplies_matrices: bool
+        is_overwritable: bool
+        views: Views | None
+        decompression: Decompression | None
 
 
-__all__ = ["Card", "Folding", "Kind"]
+__all__ = ["Card", "Decompression", "Folding", "Kind", "Views"]
 
 #: What an operation does:
 #:
@@ -77,6 +84,15 @@ Kind = Literal[
 #: - "never": the result may differ between runs with equal inputs.
 Folding = Literal["linear", "small", "never"]
 
+#: Which views of the first input the outputs may be:
+#:
+#: - "contiguous": views of a contiguous input are contiguous, at least along the first axis that is not 1.
+#: - "strided": any views.
+Views = Literal["contiguous", "strided"]
+
+#: What an operation does in chains that decompress weights: each has at least one "scale"; a "step" is any other one.
+Decompression = Literal["scale", "step"]
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Card:
@@ -110,6 +126,17 @@ class Card:
             attribute, or an element type. An attribute without a value stands for the type of the first input. Outputs
             without an entry have the type that an attribute `destination_type` or `output_type` states, else that of
             the first input. There are at least as many outputs as entries, and at least one.
+        converts: Whether the result is the first input in the type that the attribute `destination_type` states.
+        concatenates: Whether the result is all inputs in order along the axis that the attribute `axis` states.
+        convolves: Whether it is a convolution of data [N, C, ...] with filters [CO, CI, ...], after an axis of groups
+            if it has some.
+        multiplies_matrices: Whether the result is the product of the last two axes of the first two inputs, which
+            the attributes `transpose_a` and `transpose_b` transpose.
+        is_overwritable: Whether the result is always a new array, in which elementwise operations that follow can be
+            computed. The default is False, which says nothing.
+        views: Which views the outputs may be, such as those of a Pad by 0 elements; None if none are expected.
+        decompression: What it does in the decompression of weights; None if it has no part in it. Conversions do not
+            state it.
     """
 
     kind: Kind = "other"
@@ -127,6 +154,13 @@ class Card:
     index_range: GetIndexRange | None = None
     aliases: tuple[str, ...] = ()
     output_types: tuple[int | str, ...] = ()
+    converts: bool = False
+    concatenates: bool = False
+    convolves: bool = False
+    multiplies_matrices: bool = False
+    is_overwritable: bool = False
+    views: Views | None = None
+    decompression: Decompression | None = None
 
     def __post_init__(self) -> None:
         if self.kind in ("elementwise", "rowwise") and self.shaped_by is None:

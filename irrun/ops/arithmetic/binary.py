@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-@op("Add", since=1, kind="elementwise", channel_axis=1, flops=1)
+@op("Add", since=1, kind="elementwise", decompression="step", channel_axis=1, flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -45,7 +45,7 @@ def add_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_b
     return np.asarray(a + b)
 
 
-@op("Subtract", since=1, kind="elementwise", flops=1)
+@op("Subtract", since=1, kind="elementwise", decompression="step", flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -58,7 +58,7 @@ def subtract_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     return np.asarray(a - b)
 
 
-@op("Multiply", since=1, kind="elementwise", channel_axis=1, flops=1)
+@op("Multiply", since=1, kind="elementwise", decompression="scale", channel_axis=1, flops=1)
 @compute_in_native_type
 @describes_binary("Numeric")
 def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto_broadcast_axis: int = 0) -> Array:
@@ -71,7 +71,7 @@ def multiply_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", a
     return np.asarray(a * b)
 
 
-@op("Divide", since=1, kind="elementwise", flops=1)
+@op("Divide", since=1, kind="elementwise", decompression="step", flops=1)
 @compute_in_native_type
 def divide_1(
     a: Array,

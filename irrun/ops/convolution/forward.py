@@ -14,7 +14,16 @@ from irrun.ops._support.windows import AutoPad, create_windows
 __all__ = ["convolution_1", "group_convolution_1"]
 
 
-@op("Convolution", since=1, kind="window", shaped_by=(), channel_axis=1, flops=count_convolution())
+@op(
+    "Convolution",
+    since=1,
+    kind="window",
+    convolves=True,
+    is_overwritable=True,
+    shaped_by=(),
+    channel_axis=1,
+    flops=count_convolution(),
+)
 @compute_in_float32
 def convolution_1(
     data: Array,
@@ -56,6 +65,8 @@ def convolution_1(
     "GroupConvolution",
     since=1,
     kind="window",
+    convolves=True,
+    is_overwritable=True,
     shaped_by=(),
     channel_axis=1,
     flops=count_convolution(leading=2),

@@ -12,7 +12,17 @@ from irrun.ops._support.registry import op
 __all__ = ["concat_1"]
 
 
-@op("Concat", since=1, kind="movement", shaped_by=(), keeps_values=True, folding="linear", flops=0)
+@op(
+    "Concat",
+    since=1,
+    kind="movement",
+    concatenates=True,
+    decompression="step",
+    shaped_by=(),
+    keeps_values=True,
+    folding="linear",
+    flops=0,
+)
 def concat_1(*inputs: Array, axis: int) -> Array:
     """Concatenate the inputs along `axis`.
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from irrun.element_types import ElementType
 from irrun.fast.arranged_weights import ArrangedWeights, multiply_by_arranged_weights
 from irrun.fast.compressed import (
     CompressedWeights,
@@ -26,7 +25,7 @@ from irrun.fast.compressed import (
 )
 from irrun.fast.packing import PackedMemory
 from irrun.runtime.passes.budget import Budget
-from irrun.runtime.passes.engine import View
+from irrun.runtime.passes.engine import Pattern, View
 from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import Instruction, Program
 
@@ -35,6 +34,13 @@ __all__ = ["decompress_weights", "find_compressed_weights", "run"]
 Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
+
+GATHER = Pattern("rows", ("Gather",))
+SUBTRACT = Pattern("centered codes", ("Subtract",))
+MULTIPLY = Pattern("scaled codes", ("Multiply",))
+RESHAPE = Pattern("ungrouped weights", ("Reshape",))
+#: What may compute a zero point or a scale from a constant.
+PARAMETER = Pattern("zero point or scale", ("Convert", "Reshape", "Unsqueeze"))
 
 #: Weights of fewer elements are decompressed when a model is compiled.
 MIN_ELEMENTS = 1 << 14
@@ -70,7 +76,7 @@ def decompress_weights(program: Program, budget: Budget) -> None:
         consumers, producers = view.consumers, view.producers
         decompressed = []
         for slot, weights in sorted(current.compressed.items(), key=lambda item: item[1].codes.size):
-            is_multiplied = any(i.operation.type == "MatMul" for i in consumers[slot])
+            is_multiplied = any(i.operation.multiplies_matrices for i in consumers[slot])
             if weights.codes.dtype != np.float16 or not is_multiplied or weights.codes.size * 4 > budget.memory:
                 continue
             value = weights.decompress()
@@ -141,13 +147,13 @@ def _bind_constants(program: Program, instruction: Instruction) -> Instruction:
 
 def _is_consumer(program: Program, instruction: Instruction, slot: int) -> bool:
     """Return whether an instruction multiplies by transposed weights or gathers rows of them."""
-    operation, inputs = instruction.operation, instruction.inputs
-    if inputs.count(slot) != 1 or operation.opset:
+    inputs = instruction.inputs
+    if inputs.count(slot) != 1:
         return False
-    if operation.type == "MatMul":
+    if instruction.operation.multiplies_matrices:
         attributes = instruction.attributes
         return inputs[1] == slot and bool(attributes.get("transpose_b")) and not attributes.get("transpose_a")
-    if operation.type == "Gather":
+    if GATHER.accepts(instruction):
         axis = program.initial[inputs[2]] if inputs[2] in program.constant_layers else None
         is_first_axis = axis is not None and axis.size == 1 and int(axis.reshape(())) in (0, -2)
         return inputs[0] == slot and is_first_axis and not instruction.attributes.get("batch_dims")
@@ -213,15 +219,15 @@ class _Finder:
         slot = self.skip_identity(slot)
         shape = None
         instruction = self.producers.get(slot)
-        if instruction is not None and instruction.operation.type == "Reshape":
+        if instruction is not None and RESHAPE.accepts(instruction):
             shape = self.parse_shape(instruction)
             if shape is None:
                 return None
             slot = self.skip_identity(instruction.inputs[0])
         scale = zero_point = None
-        if (operands := self.split_operands(slot, "Multiply")) is not None:
+        if (operands := self.split_operands(slot, MULTIPLY)) is not None:
             slot, scale = operands
-        if (operands := self.split_operands(slot, "Subtract")) is not None:
+        if (operands := self.split_operands(slot, SUBTRACT)) is not None:
             slot, zero_point = operands
         codes = self.parse_codes(slot)
         if codes is None:
@@ -231,7 +237,7 @@ class _Finder:
     def skip_identity(self, slot: int) -> int:
         """Return the input of a Convert from f32 to f32, or the slot itself."""
         instruction = self.producers.get(slot)
-        if instruction is None or not _converts_to_f32(instruction):
+        if instruction is None or not instruction.converts_to(F32):
             return slot
         source = self.producers.get(instruction.inputs[0])
         return instruction.inputs[0] if source is not None and _computes_f32(source) else slot
@@ -242,17 +248,17 @@ class _Finder:
             return None
         return int(target[0]), int(target[1])
 
-    def split_operands(self, slot: int, operation: str) -> tuple[int, Array] | None:
+    def split_operands(self, slot: int, pattern: Pattern) -> tuple[int, Array] | None:
         """Return the slot of the first operand and the value of the constant second one."""
         instruction = self.producers.get(slot)
-        if instruction is None or instruction.operation.type != operation:
+        if instruction is None or not pattern.accepts(instruction):
             return None
         value = self.compute_constant(instruction.inputs[1])
         return None if value is None or value.dtype != F32 else (instruction.inputs[0], value)
 
     def parse_codes(self, slot: int) -> Array | None:
         instruction = self.producers.get(slot)
-        if instruction is None or not _converts_to_f32(instruction):
+        if instruction is None or not instruction.converts_to(F32):
             return None
         codes = self.view.get_constant(instruction.inputs[0])
         if codes is None or not is_compressed_type(codes.dtype) or not codes.flags.aligned:
@@ -267,7 +273,7 @@ class _Finder:
         if value is not None:
             return value
         instruction = self.producers.get(slot)
-        if instruction is None or instruction.operation.type not in ("Convert", "Reshape", "Unsqueeze"):
+        if instruction is None or not PARAMETER.accepts(instruction):
             return None
         arguments = [self.compute_constant(s) for s in instruction.inputs]
         if any(argument is None for argument in arguments):
@@ -278,15 +284,10 @@ class _Finder:
             return None
 
 
-def _converts_to_f32(instruction: Instruction) -> bool:
-    destination = instruction.attributes.get("destination_type")
-    return instruction.operation.type == "Convert" and isinstance(destination, ElementType) and destination.dtype == F32
-
-
 def _computes_f32(instruction: Instruction) -> bool:
     """Return whether the result is f32 according to the declared types, which the pass of decompression set."""
-    if instruction.operation.type == "Convert":
-        return _converts_to_f32(instruction)
+    if instruction.operation.converts:
+        return instruction.converts_to(F32)
     ports = instruction.layer.outputs
     return bool(ports) and ports[0].element_type is not None and ports[0].element_type.dtype == F32
 

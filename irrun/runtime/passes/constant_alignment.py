@@ -82,8 +82,7 @@ def _is_product(program: Program, instruction: Instruction, slot: int) -> bool:
     """Return whether an instruction multiplies a computed value by a slot."""
     operation, inputs = instruction.operation, instruction.inputs
     return (
-        operation.type == "MatMul"
-        and not operation.is_custom
+        operation.multiplies_matrices
         and inputs[1] == slot
         and inputs[0] not in program.constant_layers
         and not instruction.attributes.get("transpose_a")

@@ -27,15 +27,6 @@ __all__ = ["upcast_decompression"]
 Array = np.ndarray[Any, Any]
 
 F32 = ELEMENT_TYPES["f32"]
-#: Operations of decompression other than Convert -> number of their first inputs that are values (None: all).
-VALUE_INPUTS = {
-    **dict.fromkeys(("Add", "Concat", "Divide", "FakeQuantize", "Multiply", "Subtract"), None),
-    **dict.fromkeys(
-        ("Broadcast", "Gather", "Reshape", "Slice", "Squeeze", "StridedSlice", "Transpose", "Unsqueeze"), 1
-    ),
-}
-#: Operations of which a chain has at least one.
-SCALING = ("FakeQuantize", "Multiply")
 
 
 def upcast_decompression(program: Program) -> int:
@@ -71,8 +62,8 @@ class _Upcaster:
                 and constant.issuperset(s for s in instruction.inputs if s != ABSENT)
             ):
                 constant.update(instruction.outputs)
-            if instruction.operation.type == "Convert":
-                is_f16 = _converts_to(instruction, np.float16) and instruction.inputs[0] in constant
+            if instruction.operation.converts:
+                is_f16 = instruction.converts_to(np.float16) and instruction.inputs[0] in constant
             else:
                 slots = _get_value_slots(instruction)
                 is_f16 = bool(slots) and all(s in producers or self.is_f16_constant(s) for s in slots)
@@ -113,18 +104,18 @@ class _Upcaster:
 
     def is_decompression(self, chain: set[int]) -> bool:
         """Return whether a chain multiplies or quantizes, and nothing outside of it consumes f16."""
-        if not any(self.producers[slot].operation.type in SCALING for slot in chain):
+        if not any(self.producers[slot].operation.decompression == "scale" for slot in chain):
             return False
         if not chain.isdisjoint(self.program.results):
             return False
         consumers = [consumer for slot in chain for consumer in self.consumers[slot]]
-        return all(_converts_to(c, np.float32) or self.producers.get(c.outputs[0]) is c for c in consumers)
+        return all(c.converts_to(np.float32) or self.producers.get(c.outputs[0]) is c for c in consumers)
 
     def upcast_instruction(self, instruction: Instruction) -> None:
         # Constant folding estimates sizes by the declared types of ports.
         outputs = [replace(port, element_type=F32) for port in instruction.layer.outputs]
         instruction.layer = replace(instruction.layer, outputs=outputs)
-        if instruction.operation.type == "Convert":
+        if instruction.operation.converts:
             declared = functools.partial(instruction.kernel, **instruction.attributes)
             instruction.kernel = _convert_upcast
             instruction.attributes = {"destination_type": F32, "declared": declared}
@@ -155,9 +146,10 @@ class _Upcaster:
 def _get_value_slots(instruction: Instruction) -> tuple[int, ...]:
     """Return the slots of the inputs that are values; none for operations that decompression does not use."""
     operation = instruction.operation
-    if operation.type not in VALUE_INPUTS or operation.opset:
+    if operation.decompression is None:
         return ()
-    return instruction.inputs[: VALUE_INPUTS[operation.type]]
+    has_parameters = operation.kind != "elementwise" and not operation.concatenates
+    return instruction.inputs[:1] if has_parameters else instruction.inputs
 
 
 def _convert_upcast(data: Array, *, destination_type: ElementType, declared: Any) -> Array:
@@ -169,10 +161,3 @@ def _quantize_upcast(data: Array, *limits: Array, kernel: Any, **attributes: Any
     """Quantize `data` in f32."""
     result: Array = kernel(data.astype(np.float32), *limits, **attributes)
     return result
-
-
-def _converts_to(instruction: Instruction, dtype: Any) -> bool:
-    if instruction.operation.type != "Convert":
-        return False
-    destination = instruction.attributes.get("destination_type")
-    return isinstance(destination, ElementType) and destination.dtype == dtype

@@ -47,7 +47,7 @@ def run(program: Program, resources: Resources) -> None:
     for current in program.walk_programs():
         view = View(current)
         for instruction in current.instructions:
-            if instruction.operation.type == "Convolution":
+            if instruction.operation.convolves and not instruction.operation.has_groups:
                 _Rewriter(view, resources.packed).replace_convolution(instruction)
         view.commit()
 
@@ -187,7 +187,7 @@ class _Rewriter:
     def find_concatenation(self, slot: int) -> Instruction | None:
         """Return the concatenation of channels whose result only one instruction needs, or None."""
         producer = self.get_exclusive_producer(slot)
-        if producer is None or producer.operation.type != "Concat" or producer.attributes["axis"] not in (1, -3):
+        if producer is None or not producer.operation.concatenates or producer.attributes["axis"] not in (1, -3):
             return None
         return producer
 
@@ -205,14 +205,14 @@ class _Rewriter:
             if following is None:
                 break
             branch.chain.append((producer, axis))
-            if producer.operation.type == "MatMul":
+            if producer.operation.multiplies_matrices:
                 branch.is_product = out_channels == in_channels
                 break
             slot, axis = following
         if branch.is_product:
             return in_channels
         # Otherwise, the convolution is computed before the interpolations that end the chain.
-        count = next((i for i, (p, _) in enumerate(branch.chain) if p.operation.type != "Interpolate"), None)
+        count = next((i for i, (p, _) in enumerate(branch.chain) if p.operation.kind != "window"), None)
         del branch.chain[len(branch.chain) if count is None else count :]
         source = self.get_shape(branch.chain[-1][0].inputs[0]) if branch.chain else None
         own_pixels = pixels if source is None else math.prod(source[2:])
@@ -274,9 +274,9 @@ class _Rewriter:
             slot = self.convolve(slot, weights, convolution, result)
         for instruction, axis in chain:
             inputs = [slot, *instruction.inputs[1:]]
-            if instruction.operation.type == "MatMul":
+            if instruction.operation.multiplies_matrices:
                 inputs[1] = self.multiply_weights(instruction, weights)
-            elif instruction.operation.type == "Add":
+            elif instruction.operation.kind == "elementwise":
                 offsets = self.view.get_constant(inputs[1])
                 assert offsets is not None
                 inputs[1] = self.add_constant(_multiply(offsets, weights.T), inputs[1])

@@ -158,7 +158,7 @@ class Pattern:
 
     Attributes:
         name: Its name in the match.
-        types: Types of operations of numbered opsets; empty for all instructions.
+        types: Types of irrun's own operations of numbered opsets; empty for all instructions.
         inputs: Patterns of the producers of inputs, by the position of the input.
     """
 
@@ -173,7 +173,7 @@ class Pattern:
             view: The program.
             instruction: The instruction that has to match this pattern.
         """
-        if instruction is None or not self._accepts(instruction):
+        if instruction is None or not self.accepts(instruction):
             return None
         match = {self.name: instruction}
         for position, pattern in self.inputs.items():
@@ -185,9 +185,11 @@ class Pattern:
             match.update(found)
         return match
 
-    def _accepts(self, instruction: Instruction) -> bool:
+    def accepts(self, instruction: Instruction) -> bool:
+        """Return whether an instruction is of one of the types."""
         operation = instruction.operation
-        return not self.types or (operation.type in self.types and not operation.opset)
+        is_own = operation.type in self.types and not (operation.opset or operation.is_custom)
+        return is_own or not self.types
 
 
 #: A pattern of every instruction.

@@ -77,14 +77,14 @@ def _fuse_region(program: Program, region: Region, packed: PackedMemory) -> Inst
 
 def _make_anchor_kernel(site: CallSite, chain: ElementwiseChain) -> Callable[..., Any]:
     """Return the kernel of an anchor and the operations that follow it."""
-    if site.operation.type in ("Convolution", "GroupConvolution"):
+    if site.operation.convolves:
         from irrun.fast.convolution import make_kernel
 
         scale, rest = _split_scale(chain, site)
         kernel = make_kernel(site, rest, scale)
         if kernel is not None:
             return kernel
-    if site.operation.type == "MatMul":
+    if site.operation.multiplies_matrices:
         from irrun.fast.matrix import make_product_kernel
 
         product = make_product_kernel(site, chain)

@@ -24,21 +24,6 @@ Shape = tuple[int, ...]
 F32 = np.dtype(np.float32)
 VALUE = Operand("input", 0)
 
-#: Operations whose kernels always return a new array, so that what follows can be computed in place.
-ANCHORS = frozenset(
-    (
-        "AvgPool",
-        "Convolution",
-        "ConvolutionBackpropData",
-        "GroupConvolution",
-        "GroupConvolutionBackpropData",
-        "GroupNormalization",
-        "MVN",
-        "MatMul",
-        "NormalizeL2",
-        "Softmax",
-    )
-)
 #: Instructions after a region's last one that are considered.
 MAX_DISTANCE = 200
 MAX_STEPS = 24
@@ -110,7 +95,7 @@ class RegionFinder:
             for index, instruction in enumerate(self.instructions):
                 if index in self.claimed or not self._is_candidate(instruction):
                     continue
-                if (instruction.operation.type in ANCHORS) != has_anchor:
+                if instruction.operation.is_overwritable != has_anchor:
                     continue
                 region = _RegionGrower(self, index).grow()
                 if region is not None:
@@ -130,8 +115,8 @@ class RegionFinder:
         producer = self.view.producers.get(slot)
         if self.is_body or producer is None or slot in self.results or producer.plain or producer.bodies:
             return False
-        kind = producer.operation
-        is_new = kind.type in ANCHORS or find_call(Arrays, str(kind), producer.attributes, [None] * 2) is not None
+        operation, attributes = producer.operation, producer.attributes
+        is_new = operation.is_overwritable or find_call(Arrays, str(operation), attributes, [None] * 2) is not None
         return is_new and members.issuperset(self.consumers[slot])
 
 
@@ -159,7 +144,7 @@ class _RegionGrower:
     def grow(self) -> Region | None:
         """Return the largest region with a single result, or None if there is none with several instructions."""
         finder, first = self.finder, self.finder.instructions[self.start]
-        is_anchor = first.operation.type in ANCHORS
+        is_anchor = first.operation.is_overwritable
         if self.shape is None:
             return None
         if is_anchor:

@@ -29,6 +29,8 @@ ATTENTION = Pattern(
     {1: _make_repetition("key"), 2: _make_repetition("value")},
 )
 
+SHAPE = Pattern("shape", ("ShapeOf",))
+
 
 def _check(view: View, match: Match) -> str:
     attention = match["attention"]
@@ -46,7 +48,7 @@ def _check(view: View, match: Match) -> str:
         if any(view.get_sole_producer(i.outputs[0]) is None for i in (unsqueeze, broadcast)):
             return f"the repeated {name}s are used elsewhere"
         others = [i for i in view.consumers[reshape.outputs[0]] if i is not attention]
-        if view.is_result(reshape.outputs[0]) or any(i.operation.type != "ShapeOf" for i in others):
+        if view.is_result(reshape.outputs[0]) or any(not SHAPE.accepts(i) for i in others):
             return f"the repeated {name}s are used elsewhere"
     return ""
 

@@ -32,7 +32,7 @@ def _check_variable(view: View, match: Match) -> str:
 
 
 def _assigns(instruction: Instruction, name: str) -> bool:
-    return instruction.operation.type == "Assign" and instruction.attributes["variable_id"] == name
+    return instruction.attributes.get("variable_id") == name and not READ.accepts(instruction)
 
 
 def _check_reordered(view: View, match: Match) -> str:

@@ -137,7 +137,7 @@ def _find_formats(c: Compilation) -> dict[int, _Quantization]:
 def _find_selections(c: Compilation, number: int, formats: dict[int, _Quantization]) -> dict[int, _Quantization]:
     """Return the formats of the results of an operation that selects values of a single format."""
     instruction = c.instructions[number]
-    count = len(instruction.inputs) if instruction.operation.type == "Concat" else 1
+    count = len(instruction.inputs) if instruction.operation.concatenates else 1
     sources = [formats.get(slot) for slot in instruction.inputs[:count]]
     first = sources[0] if sources else None
     if first is None or not all(source is not None and source.format.equals(first.format) for source in sources):
@@ -168,7 +168,7 @@ def _find_operations(c: Compilation, formats: dict[int, _Quantization]) -> dict[
 def _find_filters(c: Compilation, number: int, source: _Quantization) -> _Weights | None:
     """Return the weights of a convolution, or None for other instructions."""
     instruction = c.instructions[number]
-    if instruction.operation.type not in ("Convolution", "GroupConvolution") or not c.is_replaceable(number):
+    if not instruction.operation.convolves or not c.is_replaceable(number):
         return None
     filters, shape = c.view.get_constant(instruction.inputs[1]), c.view.get_shape(instruction.outputs[0])
     if filters is None or filters.dtype != np.float32 or not filters.size:
@@ -194,7 +194,7 @@ def _find_matrix(c: Compilation, number: int, source: _Quantization) -> _Weights
     """Return the weights of a product, or None for other instructions."""
     instruction = c.instructions[number]
     shape = c.view.get_shape(instruction.outputs[0])
-    if instruction.operation.type != "MatMul" or not source.format.is_uniform or shape is None:
+    if not instruction.operation.multiplies_matrices or not source.format.is_uniform or shape is None:
         return None
     if len(shape) != source.rank or shape[-1] is None:
         return None

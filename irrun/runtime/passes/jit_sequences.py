@@ -28,10 +28,6 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-#: Operations whose outputs are contiguous views of a contiguous input, at least along the first axis that is not 1.
-CONTIGUOUS_VIEWS = frozenset(("Reshape", "Split", "Squeeze", "Unsqueeze", "VariadicSplit"))
-#: Operations whose outputs may be views of their first input, such as padding by 0 elements.
-VIEWS = CONTIGUOUS_VIEWS | {"Pad", "Slice", "StridedSlice", "Transpose"}
 #: Members of a sequence at most. In between, runs check their time limits, and whether other programs use the cores.
 MAX_MEMBERS = 40
 
@@ -135,11 +131,11 @@ class _MemberFactory:
         definition = instruction.definitions[0]
         if len(instruction.definitions) != 1:
             return None
-        if definition.operation.type == "Concat" and len(definition.inputs) > 1:
+        if definition.operation.concatenates and len(definition.inputs) > 1:
             self.check_copies(definition.inputs)
             return Concatenation(definition.inputs, definition.outputs[0], int(definition.attributes["axis"]))
         constants = [self.program.initial[slot] for slot in instruction.inputs[1:]]
-        if definition.operation.type in VIEWS and all(value is not None for value in constants):
+        if definition.operation.views and all(value is not None for value in constants):
             view = functools.partial(_call, kernel, constants, instruction.attributes)
             return self.make_views(instruction, view)
         return None
@@ -161,7 +157,7 @@ class _MemberFactory:
     def make_views(self, instruction: Instruction, view: Callable[[Array], Any]) -> Member | None:
         layout = self.get_layout(instruction.inputs[0])
         if layout is None:  # views of contiguous values, if they are contiguous, which the sequence checks
-            is_unknown = instruction.definitions[0].operation.type in CONTIGUOUS_VIEWS
+            is_unknown = instruction.definitions[0].operation.views == "contiguous"
             return Views(instruction.inputs[0], instruction.outputs, view) if is_unknown else None
         views = view_layout(view, layout)
         if views is None:

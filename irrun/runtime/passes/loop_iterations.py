@@ -6,11 +6,10 @@ from dataclasses import replace
 from functools import partial
 
 from irrun.fast.loops import iterate_loop, iterate_tensor_iterator
-from irrun.runtime.passes.engine import Changes, Match, Pattern, Rule, View
+from irrun.runtime.passes.engine import Changes, Match, Rule, View
+from irrun.runtime.passes.loops_to_sequences import LOOP, has_trip_count
 
 __all__ = ["RULES"]
-
-KERNELS = {"TensorIterator": iterate_tensor_iterator, "Loop": iterate_loop}
 
 
 def _check(view: View, match: Match) -> str:
@@ -25,7 +24,8 @@ def _build(view: View, match: Match) -> Changes:
     An error in a body is final: the plain kernel does not run after it, since iterations may have changed variables.
     """
     loop = match["loop"]
-    yield loop, (replace(loop, kernel=partial(KERNELS[loop.operation.type], loop.kernel)),)
+    iterate = iterate_loop if has_trip_count(loop.operation) else iterate_tensor_iterator
+    yield loop, (replace(loop, kernel=partial(iterate, loop.kernel)),)
 
 
-RULES = (Rule("prepare the slices of a loop once", Pattern("loop", tuple(KERNELS)), _build, _check),)
+RULES = (Rule("prepare the slices of a loop once", LOOP, _build, _check),)

@@ -12,17 +12,18 @@ from irrun.fast.loops import SequenceLoop, SequenceStep, make_cell_step
 from irrun.fast.recurrent import prepare_cell
 from irrun.fast.specialization import CallSite
 from irrun.fast.vectorization import get_kernel, vectorize
+from irrun.ops._support.operation import Operation
 from irrun.runtime.passes.engine import Changes, Match, Pattern, RefusalError, Rule, View
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction
 
-__all__ = ["RULES"]
+__all__ = ["LOOP", "RULES", "has_trip_count"]
 
-CELLS = ("LSTMCell", "GRUCell", "RNNCell")
+LOOP = Pattern("loop", ("Loop", "TensorIterator"))
 
 
 def _check(view: View, match: Match) -> str:
     loop = match["loop"]
-    if loop.operation.is_custom or loop.plain:
+    if loop.plain:
         return "the kernel is not irrun's own"
     return "an input is not connected" if ABSENT in loop.inputs else ""
 
@@ -30,7 +31,7 @@ def _check(view: View, match: Match) -> str:
 def _build(view: View, match: Match) -> Changes:
     loop = match["loop"]
     try:
-        kernel = _LoopConversion(loop.bodies["body"], loop.operation.type == "Loop").convert()
+        kernel = _LoopConversion(loop.bodies["body"], has_trip_count(loop.operation)).convert()
     except Exception as error:  # the plain kernels refuse constants with a message when they run
         raise RefusalError("a constant in the body is invalid") from error
     if kernel is None:
@@ -38,7 +39,12 @@ def _build(view: View, match: Match) -> Changes:
     yield loop, (replace(loop, kernel=kernel, attributes={}, bodies={}, provided={}, plain=(loop,)),)
 
 
-RULES = (Rule("compute all iterations of a loop at once", Pattern("loop", ("Loop", "TensorIterator")), _build, _check),)
+RULES = (Rule("compute all iterations of a loop at once", LOOP, _build, _check),)
+
+
+def has_trip_count(operation: Operation) -> bool:
+    """Return whether a loop has a trip count and an execution condition."""
+    return operation.inputs[0].name == "trip_count"
 
 
 class _LoopConversion:
@@ -135,17 +141,19 @@ class _LoopConversion:
 
     def add_cell(self, instruction: Instruction, site: CallSite) -> bool:
         """Add the step of a cell that takes its states from the previous iteration."""
-        name = instruction.operation.type
-        if name not in CELLS or not instruction.operation.kernel.__module__.startswith("irrun.ops."):
+        operation = instruction.operation
+        if operation.kind != "recurrent" or operation.is_custom or operation.opset:
             return False
-        states = instruction.inputs[1 : 3 if name == "LSTMCell" else 2]
+        weights = prepare_cell(site)
+        if weights is None:
+            return False
+        states = instruction.inputs[1 : 1 + weights.state_count]
         outputs = instruction.outputs[: len(states)]
         follows = [self.states.get(slot) for slot in states] == list(outputs)
         is_exclusive = all(self.count_uses(slot) == 1 for slot in states)
         if not follows or not is_exclusive or instruction.inputs[0] not in self.stacked:
             return False
-        weights = prepare_cell(site)
-        if weights is None or site.variable_inputs != tuple(range(1 + len(states))):
+        if site.variable_inputs != tuple(range(1 + len(states))):
             return False
         for slot in states:
             del self.states[slot]

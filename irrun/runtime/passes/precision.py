@@ -69,7 +69,7 @@ def has_low_precision(program: Program) -> bool:
             continue
         if any(type(value) is ElementType and value in types for value in instruction.attributes.values()):
             return True
-        if low and instruction.operation.type != "Convert" and not low.isdisjoint(instruction.inputs):
+        if low and not instruction.operation.converts and not low.isdisjoint(instruction.inputs):
             return True
         if any(has_low_precision(body.program) for body in instruction.bodies.values()):
             return True
@@ -135,7 +135,7 @@ class _Converter:
                 _Converter(body.program, self.types).convert_body()
             if is_constant and self.keeps_constants:
                 self.instructions.append(instruction)
-            elif instruction.operation.type == "Convert":
+            elif instruction.operation.converts:
                 self.change_convert(instruction)
             else:
                 self.change_instruction(instruction)
