@@ -227,8 +227,10 @@ class NormalizationKernel(FusedKernel):
 
 def make_normalization_kernel(site: CallSite, chain: ElementwiseChain) -> NormalizationKernel | None:
     """Return the kernel of MVN-6 and what follows, or None if it does not normalize a single axis."""
+    if str(site.operation) != "MVN-6":
+        return None
     axes, kernel = site.get_constant(1), specialize_mvn(site)
-    if str(site.operation) != "MVN-6" or kernel is None or axes is None or axes.size != 1:
+    if kernel is None or axes is None or axes.size != 1:
         return None
     epsilon = freeze(np.array(site.attributes["eps"], np.float32))
     is_inside = site.attributes.get("eps_mode") == "inside_sqrt"

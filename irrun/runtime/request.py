@@ -600,10 +600,11 @@ class InferRequest:
         """Return the variables of the model."""
         variables: dict[str, tuple[Declaration, Array | None]] = {}
         for program, instruction in self._compiled._program.walk():
-            if instruction.operation.type == "ReadValue":
-                variables[instruction.attributes["variable_id"]] = _declare_variable(program, instruction)
-            elif instruction.operation.type == "Assign":
-                variables.setdefault(instruction.attributes["variable_id"], (Declaration(None, None), None))
+            name = instruction.attributes.get("variable_id")
+            if name is not None and any(port.name == "init_value" for port in instruction.operation.inputs):
+                variables[name] = _declare_variable(program, instruction)
+            elif name is not None:
+                variables.setdefault(name, (Declaration(None, None), None))
         values = self._state.variables.values
         computed_types = self._compiled.computed_types
         return [

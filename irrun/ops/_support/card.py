@@ -135,8 +135,8 @@ class Card:
         is_overwritable: Whether the result is always a new array, in which elementwise operations that follow can be
             computed. The default is False, which says nothing.
         views: Which views the outputs may be, such as those of a Pad by 0 elements; None if none are expected.
-        decompression: What it does in the decompression of weights; None if it has no part in it. Conversions do not
-            state it.
+        decompression: What it does in the decompression of weights; None if it has no part in it. Conversions and
+            views do not state it.
     """
 
     kind: Kind = "other"

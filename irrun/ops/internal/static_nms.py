@@ -84,12 +84,7 @@ def non_max_suppression_ie_internal(
     )
 
 
-@op(
-    "MatrixNms",
-    opset="ie_internal_opset",
-    kind="selection",
-    output_types=(0, "output_type", "output_type"),
-)
+@op("MatrixNms", opset="ie_internal_opset", kind="selection", output_types=(0, "output_type", "output_type"))
 def matrix_nms_static(
     boxes: Array,
     scores: Array,
@@ -152,12 +147,7 @@ def matrix_nms_static(
     )
 
 
-@op(
-    "MulticlassNms",
-    opset="ie_internal_opset",
-    kind="selection",
-    output_types=(0, "output_type", "output_type"),
-)
+@op("MulticlassNms", opset="ie_internal_opset", kind="selection", output_types=(0, "output_type", "output_type"))
 @op(
     "MulticlassNmsIEInternal",
     opset="ie_internal_opset",

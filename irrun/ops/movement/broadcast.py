@@ -15,7 +15,7 @@ from irrun.ops._support.registry import op
 __all__ = ["broadcast_1", "broadcast_3"]
 
 
-@op("Broadcast", since=1, kind="view", decompression="step", shaped_by=(1, 2), folding="linear", flops=0)
+@op("Broadcast", since=1, kind="view", shaped_by=(1, 2), folding="linear", flops=0)
 def broadcast_1(
     data: Array,
     target_shape: Array,
@@ -46,7 +46,7 @@ def broadcast_1(
     return _broadcast(data, to_int_list(target_shape), axes_mapping, mode, axis)
 
 
-@op("Broadcast", since=3, kind="view", decompression="step", shaped_by=(1, 2), folding="linear", flops=0)
+@op("Broadcast", since=3, kind="view", shaped_by=(1, 2), folding="linear", flops=0)
 def broadcast_3(
     data: Array,
     target_shape: Array,

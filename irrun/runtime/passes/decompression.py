@@ -146,6 +146,8 @@ class _Upcaster:
 def _get_value_slots(instruction: Instruction) -> tuple[int, ...]:
     """Return the slots of the inputs that are values; none for operations that decompression does not use."""
     operation = instruction.operation
+    if operation.kind == "view" and len(instruction.outputs) == 1:
+        return instruction.inputs[:1]
     if operation.decompression is None:
         return ()
     has_parameters = operation.kind != "elementwise" and not operation.concatenates

@@ -90,7 +90,7 @@ def _make_anchor_kernel(site: CallSite, chain: ElementwiseChain) -> Callable[...
         product = make_product_kernel(site, chain)
         if product is not None:
             return product
-    if site.operation.type == "MVN":
+    if site.operation.kind == "rowwise":
         from irrun.fast.normalization import make_normalization_kernel
 
         normalization = make_normalization_kernel(site, chain)
