@@ -494,3 +494,23 @@ def test_normalization_and_what_follows_are_one_kernel(axes, is_row, tmp_path):
     (data,) = draw((2, 8, 64))
     expected = irrun.compile_model(tmp_path / "m.xml", optimize=False)(data)[0]
     np.testing.assert_allclose(compiled(data)[0], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("type", "data"), [("Add", ""), ("MatMul", 'transpose_a="false" transpose_b="false"')])
+def test_results_of_custom_operations_are_not_overwritten(type, data, tmp_path):
+    kept = np.ones((16, 16), F32)
+
+    def get_kept(a, b):
+        return kept
+
+    builder = GraphBuilder()
+    x = builder.add_parameter((16, 16))
+    y = builder.add(type, [x, x], (16, 16), data)
+    y = builder.add("Multiply", [y, builder.add_constant(3.0)], (16, 16))
+    y = builder.add("Subtract", [y, builder.add_constant(1.0)], (16, 16))
+    model = builder.read(tmp_path, y)
+    operations = [irrun.Operation.from_function(get_kept, type, since=1)]
+    compiled = irrun.compile_model(model, operations=operations, jit=False)
+    for _ in range(2):
+        np.testing.assert_array_equal(compiled(np.zeros((16, 16), F32))[0], np.full((16, 16), 2, F32))
+    assert (kept == 1).all()

@@ -116,7 +116,8 @@ class RegionFinder:
         if self.is_body or producer is None or slot in self.results or producer.plain or producer.bodies:
             return False
         operation, attributes = producer.operation, producer.attributes
-        is_new = operation.is_overwritable or find_call(Arrays, str(operation), attributes, [None] * 2) is not None
+        has_call = find_call(Arrays, str(operation), attributes, [None] * 2) is not None
+        is_new = operation.is_overwritable or (has_call and not operation.is_custom)
         return is_new and members.issuperset(self.consumers[slot])
 
 
