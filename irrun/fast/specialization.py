@@ -114,7 +114,7 @@ def specialize(site: CallSite) -> SpecializedKernel | None:
     """
     name = str(site.operation)
     module = MODULES.get(site.operation.type)
-    if module is None or not (site.operation.kernel.__module__ or "").startswith("irrun.ops."):
+    if module is None or site.operation.is_custom:
         return None
     if not site.variable_inputs:
         return None

@@ -47,7 +47,7 @@ def vectorize(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
         site: The operation in the body.
         is_stacked: For each input of the kernel, whether it is stacked; at least one is.
     """
-    if site.operation.folding == "never" or not site.operation.kernel.__module__.startswith("irrun.ops."):
+    if site.operation.folding == "never" or site.operation.is_custom:
         return None
     operation = site.operation
     if operation.kind == "elementwise":

@@ -18,7 +18,6 @@ from irrun.errors import ExecutionError, InputError, IrrunError, TimeLimitError
 from irrun.ir.graph import Layer, Port
 from irrun.limits import LARGE, MemoryBudget, MemoryLimitError
 from irrun.ops._support.context import BodyRunner, State, Variables
-from irrun.ops._support.operation import Operation
 from irrun.runtime.memory import create_guard, estimate_result
 from irrun.runtime.program import ABSENT, BodyProgram, Instruction, Program
 
@@ -514,21 +513,17 @@ def _explain_error(error: Exception, instruction: Instruction) -> str:
     if isinstance(error, MemoryError) or re.search(r"array is too big|[Mm]aximum (allowed|supported)", text):
         return "out of memory"
     operation = instruction.operation
-    if "ufunc" in text and isinstance(error, TypeError) and _is_own(operation):
+    if "ufunc" in text and isinstance(error, TypeError) and not operation.is_custom:
         return f"{operation} is not defined for these element types"
-    if re.search(r"could not be broadcast|does not match|must match|mismatch in", text) and _is_own(operation):
+    if re.search(r"could not be broadcast|does not match|must match|mismatch in", text) and not operation.is_custom:
         return f"{operation} does not accept these shapes: {error}"
     if isinstance(error, (ValueError, IndexError)) and re.search(r"broadcast|shape|dimension|reshape|axis|axes", text):
         return f"{operation} does not accept inputs of these shapes ({text})"
-    if isinstance(error, (ValueError, IndexError, OverflowError)) and _is_own(operation):
+    if isinstance(error, (ValueError, IndexError, OverflowError)) and not operation.is_custom:
         return f"{operation} does not accept these values ({text})"
-    if isinstance(error, (TypeError, AttributeError)) and _is_own(operation):
+    if isinstance(error, (TypeError, AttributeError)) and not operation.is_custom:
         return f"{operation} does not accept inputs of these element types and ranks ({text})"
     return text
-
-
-def _is_own(operation: Operation) -> bool:
-    return (operation.kernel.__module__ or "").startswith("irrun.")
 
 
 def _describe_value(value: Array | None) -> str:

@@ -350,8 +350,8 @@ class _Rewriter:
 
 def _is_plain(instruction: Instruction) -> bool:
     """Return whether an instruction is one of irrun's own, as it was lowered."""
-    is_own = (instruction.operation.kernel.__module__ or "").startswith("irrun.ops.")
-    return is_own and len(instruction.outputs) == 1 and not (instruction.plain or instruction.bodies)
+    is_replaced = instruction.operation.is_custom or instruction.plain or instruction.bodies
+    return not is_replaced and len(instruction.outputs) == 1
 
 
 def _multiply(a: Array, b: Array) -> Array:

@@ -104,9 +104,8 @@ class RegionFinder:
 
     def _is_candidate(self, instruction: Instruction) -> bool:
         return (
-            not (instruction.bodies or instruction.provided or instruction.plain)
+            not (instruction.operation.is_custom or instruction.bodies or instruction.provided or instruction.plain)
             and len(instruction.outputs) == 1
-            and (instruction.operation.kernel.__module__ or "").startswith("irrun.ops.")
             and self.types.get(instruction.outputs[0]) == F32
         )
 

@@ -102,10 +102,8 @@ class Compilation:
     def is_replaceable(self, number: int) -> bool:
         """Return whether an instruction is one of irrun's own, as it was lowered."""
         instruction = self.instructions[number]
-        is_own = (instruction.operation.kernel.__module__ or "").startswith("irrun.ops.")
         return (
-            is_own
-            and not (instruction.plain or instruction.bodies or instruction.provided)
+            not (instruction.operation.is_custom or instruction.plain or instruction.bodies or instruction.provided)
             and number not in self.taken
         )
 

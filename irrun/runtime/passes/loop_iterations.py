@@ -14,8 +14,7 @@ __all__ = ["RULES"]
 
 def _check(view: View, match: Match) -> str:
     loop = match["loop"]
-    is_own = (loop.kernel.__module__ or "").startswith("irrun.ops.")
-    return "" if is_own and loop.bodies else "the kernel is not the plain one of irrun"
+    return "" if loop.bodies else "the kernel is not the plain one of irrun"
 
 
 def _build(view: View, match: Match) -> Changes:
