@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import xml.sax.saxutils
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -44,10 +46,15 @@ def _list_operations() -> list[Seed]:
     from conformance.harness import GENERATORS, load_generators
 
     load_generators()
-    seeds = []
+    seeds: list[Seed] = []
+
+    def generate(type: str, since: int) -> Iterator[Any]:
+        with contextlib.suppress(ImportError):  # some expect what OpenVINO computes
+            yield from GENERATORS[type, since](np.random.default_rng(0))
+
     for type, since in sorted(GENERATORS):
         count = 0
-        for case in GENERATORS[type, since](np.random.default_rng(0)):
+        for case in generate(type, since):
             inputs = [x for x in case.inputs if x is not None]
             if case.build is None and sum(x.nbytes for x in inputs) < MAX_BYTES:
                 seeds.append(_make_seed(type, since, inputs, case.attributes, case.constants, count % 2 == 1))
