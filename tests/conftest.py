@@ -16,6 +16,10 @@ from skips import count_reasons, describe_skips
 # Compiled kernels round differently. Tests that compare bits run without them, unless the variable is set.
 os.environ.setdefault("IRRUN_JIT", "off")
 
+# Shells start background jobs with interrupts ignored, which programs that tests start would inherit.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # Without OpenVINO, its name would refer to the folder with the tests of its replacement.
 _openvino = importlib.util.find_spec("openvino")
 if _openvino is not None and _openvino.origin is None:
