@@ -57,6 +57,10 @@ def vectorize(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
             return _vectorize_unary(site, is_stacked)
         if tensors == 2 and broadcasts:
             return _vectorize_binary(site, is_stacked)
+    if operation.multiplies_matrices:
+        return _vectorize_product(site, is_stacked)
+    if operation.gathers:
+        return _vectorize_gather(site, is_stacked)
     vectorizer = _vectorizers.get(operation.type)
     return vectorizer(site, is_stacked) if vectorizer else None
 
@@ -153,7 +157,6 @@ def _vectorize_transpose(site: CallSite, _: Sequence[bool]) -> Kernel | None:
     return compute
 
 
-@_vectorizes("MatMul")
 def _vectorize_product(site: CallSite, _: Sequence[bool]) -> Kernel | None:
     """Multiply all rows by a constant matrix at once."""
     weights = site.get_constant(1)
@@ -184,7 +187,6 @@ def _vectorize_concatenation(site: CallSite, is_stacked: Sequence[bool]) -> Kern
     return compute
 
 
-@_vectorizes("Gather")
 def _vectorize_gather(site: CallSite, is_stacked: Sequence[bool]) -> Kernel | None:
     """Look up the rows of a table for the indices of all iterations."""
     axis = site.get_constant(2)

@@ -14,7 +14,16 @@ from irrun.ops._support.registry import op
 __all__ = ["fake_convert_13", "fake_quantize_1"]
 
 
-@op("FakeQuantize", since=1, kind="elementwise", decompression="scale", quantizes=True, discontinuous=True, flops=7)
+@op(
+    "FakeQuantize",
+    since=1,
+    kind="elementwise",
+    has_levels=True,
+    decompression="scale",
+    quantizes=True,
+    discontinuous=True,
+    flops=7,
+)
 @compute_in_float32
 def fake_quantize_1(
     data: Array,

@@ -190,3 +190,51 @@ def test_cards_derive_what_their_kind_implies():
     assert uniform.folding == "never"
     assert transpose.keeps_values
     assert registry.get_card("NoSuchOperation", "opset1").kind == "other"
+
+
+@select(gathers=True)
+def test_gathering_takes_slices_along_an_axis(operation):
+    checked = 0
+    for (data, indices, axis, *_), attributes, (result, *_) in list_calls(operation):
+        if attributes.get("batch_dims", 0) or data.dtype == object or not (indices.astype(np.int64) >= 0).all():
+            continue
+        expected = np.take(data, indices.astype(np.int64), int(axis.reshape(())), mode="clip")
+        if (indices.astype(np.int64) < data.shape[int(axis.reshape(()))]).all():
+            assert result.shape == expected.shape
+            assert result.tobytes() == expected.tobytes()
+            checked += 1
+    assert checked
+
+
+@select(has_levels=True)
+def test_results_are_evenly_spaced_levels_within_limits(operation):
+    checked = 0
+    for inputs, attributes, (result, *_) in list_calls(operation):
+        if any(x.size != 1 for x in inputs[1:]) or not result.size:
+            continue
+        x = inputs[0].astype(np.float64)
+        low, high, first, last = (value.astype(np.float64).item() for value in inputs[1:])
+        if low >= high or first == last:
+            continue
+        top = int(attributes["levels"]) - 1
+        levels = (result.astype(np.float64) - first) / (last - first) * top
+        np.testing.assert_allclose(levels, np.clip(np.rint(levels), 0, top), atol=0.02)
+        assert (np.rint(levels[x <= low]) == 0).all()
+        assert (np.rint(levels[x >= high]) == top).all()
+        checked += 1
+    assert checked
+
+
+@select(multiplies_matrices=True)
+def test_products_multiply_the_last_two_axes(operation):
+    checked = 0
+    for (a, b, *_), attributes, (result, *_) in list_calls(operation):
+        if min(a.ndim, b.ndim) < 2 or a.dtype != np.float32 or b.dtype != np.float32:
+            continue
+        a, b = (
+            x.swapaxes(-1, -2) if attributes.get(name) in (True, "true") else x
+            for x, name in ((a, "transpose_a"), (b, "transpose_b"))
+        )
+        np.testing.assert_allclose(result, np.matmul(a, b), rtol=1e-3, atol=1e-3)
+        checked += 1
+    assert checked

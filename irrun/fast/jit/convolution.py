@@ -34,7 +34,7 @@ from irrun.fast.jit.convolution_plan import Block, Geometry, Plan, divide
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.tasks import SCRATCH, Address, Call, Task, make_base
 
-__all__ = ["Convolution", "Geometry", "compile_epilogue", "emit_rows", "get_epilogue_address"]
+__all__ = ["DirectConvolution", "Geometry", "compile_epilogue", "emit_rows", "get_epilogue_address"]
 
 Array = np.ndarray[Any, Any]
 
@@ -46,7 +46,7 @@ MIN_COPIED_CHANNELS = 16
 MAX_COPIES = 8
 
 
-class Convolution:
+class DirectConvolution:
     """A convolution with constant weights.
 
     Args:

@@ -237,7 +237,7 @@ class DepthwiseConvolution:
     def make_binding(
         self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()
     ) -> Binding:
-        """Return the convolution for data of one shape; see `Convolution.make_binding`."""
+        """Return the convolution for data of one shape; see `DirectConvolution.make_binding`."""
         kernel = self._get_kernel(geometry, expression)
         channels = self.weights.shape[0]
         shape = (batch, channels, *geometry.output)

@@ -15,7 +15,7 @@ import numpy as np
 from irrun.fast.errors import NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import CONSTANT, RESULT, TABLE, Binding, Layout, Operand, Shape, keep_binding, make_layout
-from irrun.fast.jit.convolution import Convolution, Geometry
+from irrun.fast.jit.convolution import DirectConvolution, Geometry
 from irrun.fast.jit.depthwise import DepthwiseConvolution
 from irrun.fast.jit.elementwise import compile_rows, make_contiguous, make_row_task, plan_rows
 from irrun.fast.jit.expressions import Expression, Step
@@ -42,7 +42,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-_Convolution: TypeAlias = "Convolution | DepthwiseConvolution | SingleWindowConvolution | WinogradConvolution"
+_Convolution: TypeAlias = "DirectConvolution | DepthwiseConvolution | SingleWindowConvolution | WinogradConvolution"
 
 F32 = np.dtype(np.float32)
 
@@ -259,8 +259,9 @@ class ConvolutionKernel(CompiledKernel):
                     self._convolutions[size] = WinogradConvolution(self._filters, size)
             if size not in self._convolutions:
                 self._packed.reserve(self._filters.nbytes)
+                is_depthwise = self._is_depthwise
                 self._convolutions[0] = (
-                    DepthwiseConvolution(self._filters[:, 0, 0]) if self._is_depthwise else Convolution(self._filters)
+                    DepthwiseConvolution(self._filters[:, 0, 0]) if is_depthwise else DirectConvolution(self._filters)
                 )
             if size:
                 self.description = f"compiled: Winograd F({size}x{size}, 3x3), blocks of tiles"

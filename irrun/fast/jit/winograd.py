@@ -132,7 +132,7 @@ class WinogradConvolution:
     def make_binding(
         self, batch: int, geometry: Geometry, expression: Expression, operands: Sequence[Operand] = ()
     ) -> Binding:
-        """Return the convolution for data of one shape; see `Convolution.make_binding`."""
+        """Return the convolution for data of one shape; see `DirectConvolution.make_binding`."""
         plan = _Plan(geometry, self.in_channels, self.out_channels, self.size)
         shape = (batch, self.groups * self.out_channels, *geometry.output)
         items = [(index, block) for index in range(batch * self.groups) for block in plan.blocks]

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
         concatenates: bool
         convolves: bool
         multiplies_matrices: bool
+        gathers: bool
+        has_levels: bool
         is_overwritable: bool
         views: Views | None
         decompression: Decompression | None
@@ -132,6 +134,10 @@ class Card:
             if it has some.
         multiplies_matrices: Whether the result is the product of the last two axes of the first two inputs, which
             the attributes `transpose_a` and `transpose_b` transpose.
+        gathers: Whether the result is slices of the first input at the indices of the second, along the axis that the
+            third one states; `batch_dims` counts the axes that data and indices share.
+        has_levels: Whether it limits the first input to the range between the second and the third, and rounds it to
+            one of as many values as the attribute `levels` states.
         is_overwritable: Whether the result is always a new array, in which elementwise operations that follow can be
             computed. The default is False, which says nothing.
         views: Which views the outputs may be, such as those of a Pad by 0 elements; None if none are expected.
@@ -158,6 +164,8 @@ class Card:
     concatenates: bool = False
     convolves: bool = False
     multiplies_matrices: bool = False
+    gathers: bool = False
+    has_levels: bool = False
     is_overwritable: bool = False
     views: Views | None = None
     decompression: Decompression | None = None

@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 
 F32 = np.dtype(np.float32)
 
-GATHER = Pattern("rows", ("Gather",))
+GATHER = Pattern("rows", has=lambda operation: operation.gathers)
 SUBTRACT = Pattern("centered codes", ("Subtract",))
 MULTIPLY = Pattern("scaled codes", ("Multiply",))
 RESHAPE = Pattern("ungrouped weights", ("Reshape",))

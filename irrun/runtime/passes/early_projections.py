@@ -133,7 +133,6 @@ def _find_axis_before_addition(step: _Step) -> int | None:
     return step.axis if offsets.ndim and offsets.shape[-1] == offsets.size == step.shape[-1] else None
 
 
-@_finds_axis("MatMul")
 def _find_axis_of_product(step: _Step) -> int | None:
     weights = step.constants[0]
     is_matrix = weights is not None and weights.ndim == 2 and weights.dtype == F32
@@ -230,7 +229,8 @@ class _Rewriter:
         """
         data = instruction.inputs[0]
         shape, source = self.get_shape(instruction.outputs[0]), self.get_shape(data)
-        find_axis = _AXES.get(instruction.operation.type)
+        operation = instruction.operation
+        find_axis = _find_axis_of_product if operation.multiplies_matrices else _AXES.get(operation.type)
         if shape is None or source is None or find_axis is None:
             return None
         constants = [self.view.get_constant(slot) for slot in instruction.inputs[1:]]

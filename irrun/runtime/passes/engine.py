@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from irrun.ir.graph import Port
+from irrun.ops._support.operation import Operation
 from irrun.runtime.program import ABSENT, Instruction, Program, Refusal
 
 __all__ = ["ANYTHING", "Changes", "Match", "Pattern", "RefusalError", "Rule", "View", "apply_rules"]
@@ -160,11 +161,13 @@ class Pattern:
         name: Its name in the match.
         types: Types of irrun's own operations of numbered opsets; empty for all instructions.
         inputs: Patterns of the producers of inputs, by the position of the input.
+        has: Returns whether one of irrun's own operations of numbered opsets matches, instead of `types`.
     """
 
     name: str
     types: tuple[str, ...] = ()
     inputs: Mapping[int, Pattern] = field(default_factory=dict)
+    has: Callable[[Operation], bool] | None = None
 
     def match(self, view: View, instruction: Instruction | None) -> Match | None:
         """Return the instructions that match, or None.
@@ -186,10 +189,13 @@ class Pattern:
         return match
 
     def accepts(self, instruction: Instruction) -> bool:
-        """Return whether an instruction is of one of the types."""
+        """Return whether an instruction has one of the types, or the property."""
         operation = instruction.operation
-        is_own = operation.type in self.types and not (operation.opset or operation.is_custom)
-        return is_own or not self.types
+        if self.has is None and not self.types:
+            return True
+        if operation.opset or operation.is_custom:
+            return False
+        return operation.type in self.types if self.has is None else self.has(operation)
 
 
 #: A pattern of every instruction.

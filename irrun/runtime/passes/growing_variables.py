@@ -17,9 +17,8 @@ __all__ = ["RULES"]
 
 READ = Pattern("read", ("ReadValue",))
 APPENDED = Pattern("assign", ("Assign",), {0: Pattern("concat", ("Concat",), {0: READ})})
-REORDERED = Pattern(
-    "assign", ("Assign",), {0: Pattern("concat", ("Concat",), {0: Pattern("gather", ("Gather",), {0: READ})})}
-)
+GATHER = Pattern("gather", inputs={0: READ}, has=lambda operation: operation.gathers)
+REORDERED = Pattern("assign", ("Assign",), {0: Pattern("concat", ("Concat",), {0: GATHER})})
 
 
 def _check_variable(view: View, match: Match) -> str:

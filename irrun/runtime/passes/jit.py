@@ -6,7 +6,7 @@ from irrun.fast.compressed import multiply_by_weights
 from irrun.fast.jit.compressed import CompressedKernel, supports
 from irrun.fast.packing import PackedMemory
 from irrun.runtime.passes.jit_compilation import Compilation
-from irrun.runtime.passes.jit_groups import STARTS
+from irrun.runtime.passes.jit_groups import start_group
 from irrun.runtime.passes.jit_singles import SINGLES
 from irrun.runtime.passes.phases import Resources
 from irrun.runtime.program import Program
@@ -40,9 +40,8 @@ def compile_program(program: Program, packed: PackedMemory) -> None:
     for number, instruction in enumerate(program.instructions):
         if number not in compilation.taken and instruction.kernel is multiply_by_weights:
             replace_compressed_product(compilation, number)
-        start = STARTS.get(instruction.operation.type)
-        if start is not None and compilation.is_replaceable(number):
-            compilation.replace_group(start(compilation, number))
+        if compilation.is_replaceable(number):
+            compilation.replace_group(start_group(compilation, number))
     for number, instruction in enumerate(program.instructions):
         if compilation.is_replaceable(number):
             replace = SINGLES.get(instruction.operation.type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
 from irrun.fast.jit.variable_products import MAX_PACKED_SIZE, MIN_ROWS
 from irrun.runtime.passes.jit_compilation import Compilation, Group, Kernel, is_row_or_full
 
-__all__ = ["STARTS"]
+__all__ = ["start_group"]
 
 Array = np.ndarray[Any, Any]
 
@@ -23,22 +23,16 @@ F32 = np.dtype(np.float32)
 MIN_WEIGHTS = 1 << 10
 
 
-Start = Callable[[Compilation, int], Group | None]
-#: Operation type -> the function that returns the group that an instruction starts, or None.
-STARTS: dict[str, Start] = {}
+def start_group(compilation: Compilation, number: int) -> Group | None:
+    """Return the group that an instruction starts, or None."""
+    operation = compilation.instructions[number].operation
+    if operation.convolves:
+        return start_convolution(compilation, number)
+    if operation.multiplies_matrices:
+        return start_product(compilation, number)
+    return start_normalization(compilation, number) if str(operation) == "MVN-6" else None
 
 
-def starts(*types: str) -> Callable[[Start], Start]:
-    """Register the decorated function for types of operations."""
-
-    def decorate(function: Start) -> Start:
-        STARTS.update(dict.fromkeys(types, function))
-        return function
-
-    return decorate
-
-
-@starts("Convolution", "GroupConvolution")
 def start_convolution(compilation: Compilation, number: int) -> Group | None:
     """Return the group of a convolution with constant filters."""
     instruction, view = compilation.instructions[number], compilation.view
@@ -63,7 +57,6 @@ def start_convolution(compilation: Compilation, number: int) -> Group | None:
     return group
 
 
-@starts("MatMul")
 def start_product(compilation: Compilation, number: int) -> Group | None:
     """Return the group of a product with constant weights, or of products of two values."""
     instruction, view = compilation.instructions[number], compilation.view
@@ -118,12 +111,9 @@ def start_variable_product(compilation: Compilation, number: int) -> Group | Non
     return group
 
 
-@starts("MVN")
 def start_normalization(compilation: Compilation, number: int) -> Group | None:
     """Return the group of a normalization along the last axes."""
     instruction, view = compilation.instructions[number], compilation.view
-    if str(instruction.operation) != "MVN-6":
-        return None
     data, axes, value = (
         instruction.inputs[0],
         view.get_constant(instruction.inputs[1]),

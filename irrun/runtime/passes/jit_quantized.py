@@ -117,7 +117,7 @@ def _find_formats(c: Compilation) -> dict[int, _Quantization]:
         if instruction.operation.keeps_values and c.is_replaceable(number):
             formats.update(_find_selections(c, number, formats))
             continue
-        if str(instruction.operation) != "FakeQuantize-1" or not c.is_replaceable(number):
+        if not instruction.operation.has_levels or not c.is_replaceable(number):
             continue
         slot = instruction.outputs[0]
         shape = c.view.get_shape(slot)

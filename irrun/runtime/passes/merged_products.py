@@ -48,4 +48,5 @@ def _merge(members: list[Instruction]) -> Instruction:
     )
 
 
-RULES = (Rule("merge products of the same value", Pattern("product", ("MatMul",)), _build, _check),)
+PRODUCT = Pattern("product", has=lambda operation: operation.multiplies_matrices)
+RULES = (Rule("merge products of the same value", PRODUCT, _build, _check),)

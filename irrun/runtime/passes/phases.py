@@ -13,6 +13,7 @@ from functools import cached_property
 
 from irrun.fast.packing import PackedMemory
 from irrun.ops._support.context import Variables
+from irrun.ops._support.operation import Operation
 from irrun.runtime.program import Program
 
 __all__ = ["PHASES", "Facts", "Phase", "Resources", "list_needed"]
@@ -48,7 +49,15 @@ class Facts:
     @cached_property
     def types(self) -> frozenset[str]:
         """The types of the operations."""
-        return frozenset(i.operation.type for program in self._programs for i in program.instructions)
+        return frozenset(operation.type for operation in self._operations)
+
+    @cached_property
+    def _operations(self) -> set[Operation]:
+        return {i.operation for program in self._programs for i in program.instructions}
+
+    def has(self, is_wanted: Callable[[Operation], bool]) -> bool:
+        """Return whether there is an operation of which something is true."""
+        return any(is_wanted(operation) for operation in self._operations)
 
     @property
     def has_bodies(self) -> bool:
@@ -104,12 +113,12 @@ PHASES = (
           lambda facts: "ScaledDotProductAttention" in facts.types),
     Phase("growing_variables", "append keys and values in place", lambda facts: facts.has_variables),
     Phase("quantization", "drop limits that a quantization repeats; before chains are formed",
-          lambda facts: "FakeQuantize" in facts.types),
+          lambda facts: facts.has(lambda operation: operation.has_levels)),
     Phase("loops_to_sequences", "compute all iterations at once; before bodies are specialized for one iteration",
           lambda facts: facts.has_bodies),
     Phase("loop_iterations", "prepare the slices of all other loops once", lambda facts: facts.has_bodies),
     Phase("early_projections", "combine channels before they are enlarged; convolutions are plain until here",
-          lambda facts: {"Convolution", "Interpolate"} <= facts.types),
+          lambda facts: "Interpolate" in facts.types and facts.has(lambda operation: operation.convolves)),
     Phase("jit", "compile kernels with what follows them; what cannot be compiled is left to NumPy",
           lambda facts: facts.use_jit),
     Phase("merged_products", "compute compiled products of the same value together",
