@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from irrun.fast.expressions.numpy import Arrays
 from irrun.fast.expressions.table import find_call
 from irrun.ir.graph import Layer
 from irrun.runtime.passes.engine import View
+from irrun.runtime.passes.regions import RegionGrower
 from irrun.runtime.program import Instruction
 
 __all__ = ["Region", "RegionFinder"]
@@ -61,11 +61,7 @@ class RegionFinder:
         self.view = view
         self.is_body = is_body
         self.instructions = program.instructions
-        self.consumers: dict[int, list[int]] = defaultdict(list)
-        for index, instruction in enumerate(self.instructions):
-            for slot in dict.fromkeys(instruction.inputs):
-                self.consumers[slot].append(index)
-        self.results = set(program.results)
+        self.grower = RegionGrower(program)
         self.types: dict[int, np.dtype[Any]] = {}
         self.shapes: dict[int, Shape] = {}
         for slot, layer in zip(program.parameters, program.parameter_layers, strict=False):
@@ -112,12 +108,12 @@ class RegionFinder:
     def dies_in(self, slot: int, members: set[int]) -> bool:
         """Return whether a slot is a new array that only some instructions consume."""
         producer = self.view.producers.get(slot)
-        if self.is_body or producer is None or slot in self.results or producer.plain or producer.bodies:
+        if self.is_body or producer is None or producer.plain or producer.bodies:
             return False
         operation, attributes = producer.operation, producer.attributes
         has_call = find_call(Arrays, str(operation), attributes, [None] * 2) is not None
         is_new = operation.is_overwritable or (has_call and not operation.is_custom)
-        return is_new and members.issuperset(self.consumers[slot])
+        return is_new and self.grower.consumers[slot] <= members
 
 
 class _RegionGrower:
@@ -138,8 +134,6 @@ class _RegionGrower:
         self.members: list[int] = [start]
         #: Slots of the region -> operands.
         self.slots: dict[int, Operand] = {}
-        #: Slots outside that depend on the region.
-        self.tainted: set[int] = set()
 
     def grow(self) -> Region | None:
         """Return the largest region with a single result, or None if there is none with several instructions."""
@@ -152,37 +146,26 @@ class _RegionGrower:
             self.slots[first.outputs[0]] = VALUE
         elif not self._add_first(first):
             return None
-        best: Region | None = None
-        last_consumer = max(finder.consumers[first.outputs[0]], default=-1)
-        index = self.start + 1
-        while index <= min(last_consumer, self.start + MAX_DISTANCE) and len(self.steps) < MAX_STEPS:
-            instruction = finder.instructions[index]
-            if self.tainted.isdisjoint(instruction.inputs) and self._add(index):
-                last_consumer = max([last_consumer, *finder.consumers[instruction.outputs[0]]])
-                if self._has_single_result():
-                    best = self._make_region(first if is_anchor else None)
-            elif not (self.tainted | self.slots.keys()).isdisjoint(instruction.inputs):
-                self.tainted.update(instruction.outputs)
-            index += 1
-        if best is not None:
-            finder.claimed.update(i for i in self.members if any(finder.instructions[i] is m for m in best.members))
-        return best
+        sizes = {}
 
-    def _make_region(self, anchor: Instruction | None) -> Region:
-        finder = self.finder
-        may_overwrite = anchor is None and finder.dies_in(self.inputs[0], set(self.members))
-        chain = ElementwiseChain(tuple(self.steps), len(self.inputs), tuple(self.constants))
-        members = [finder.instructions[i] for i in self.members]
-        return Region(members, anchor, tuple(self.inputs), chain, may_overwrite)
+        def add(number: int) -> bool:
+            is_added = self._add(number)
+            sizes[len(self.members)] = len(self.steps), len(self.inputs), len(self.constants)
+            return is_added
 
-    def _has_single_result(self) -> bool:
-        """Return whether only the last member has consumers outside."""
-        finder, members = self.finder, set(self.members)
-        for index in self.members[:-1]:
-            slot = finder.instructions[index].outputs[0]
-            if slot in finder.results or not members.issuperset(finder.consumers[slot]):
-                return False
-        return True
+        count = finder.grower.grow(
+            self.members, add, lambda n: n <= self.start + MAX_DISTANCE and len(self.steps) < MAX_STEPS
+        )
+        if count < 2:
+            return None
+        members = self.members[:count]
+        finder.claimed.update(members)
+        step_count, input_count, constant_count = sizes[count]
+        inputs = tuple(self.inputs[:input_count])
+        may_overwrite = not is_anchor and finder.dies_in(inputs[0], set(members))
+        instructions = [finder.instructions[number] for number in members]
+        chain = ElementwiseChain(tuple(self.steps[:step_count]), input_count, tuple(self.constants[:constant_count]))
+        return Region(instructions, first if is_anchor else None, inputs, chain, may_overwrite)
 
     def _add_first(self, instruction: Instruction) -> bool:
         """Add the first instruction of a region without an anchor."""

@@ -7,7 +7,6 @@ that consume its values, as long as only the last value is used elsewhere. It is
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
@@ -22,6 +21,7 @@ from irrun.fast.jit.kernels import ConvolutionKernel, ExpressionKernel, Normaliz
 from irrun.fast.jit.product_kernels import ProductKernel, VariableProductKernel
 from irrun.fast.packing import PackedMemory
 from irrun.runtime.passes.engine import View
+from irrun.runtime.passes.regions import RegionGrower
 from irrun.runtime.program import ABSENT, Instruction, Program, Refusal
 
 __all__ = ["Compilation", "Group", "Kernel", "is_row_or_full"]
@@ -76,6 +76,7 @@ class Compilation:
         packed: The memory of the weights of kernels.
 
     Attributes:
+        grower: Grows groups.
         consumers: Numbers of the instructions that read a slot; results have the number after the last one.
         taken: Numbers of instructions that are replaced.
         replacements: Instructions with compiled kernels, by the number of the last instruction that they replace.
@@ -88,12 +89,8 @@ class Compilation:
         self.view = View(program)
         self.packed = packed
         self.instructions = program.instructions
-        self.consumers: dict[int, set[int]] = defaultdict(set)
-        for number, instruction in enumerate(self.instructions):
-            for slot in instruction.inputs:
-                self.consumers[slot].add(number)
-        for slot in program.results:
-            self.consumers[slot].add(len(self.instructions))
+        self.grower = RegionGrower(program)
+        self.consumers = self.grower.consumers
         self.taken: set[int] = set()
         self.replacements: dict[int, Instruction] = {}
         self.encoded: dict[int, str] = {}
@@ -158,7 +155,7 @@ class Compilation:
         self.extend(group)
         size = math.prod(d or 64 for d in shape)
         limit = MIN_CHEAP_SIZE if group.is_cheap and len(group.members) == 1 else MIN_SIZE
-        return group if group.members and size >= limit else None
+        return group if size >= limit else None
 
     def choose_running_value(self, instruction: Instruction) -> int | None:
         """Return the input that has the shape of the result."""
@@ -177,44 +174,17 @@ class Compilation:
 
     def extend(self, group: Group) -> None:
         """Add instructions that follow, and keep as many as leave one value that is used elsewhere."""
-        candidates: set[int] = set()
-        best = 0
         sizes = {len(group.members): (len(group.operands), len(group.steps))}
-        last = group.members[-1]
-        pending = {n for slot in group.slots for n in self.consumers[slot]}
-        while pending and len(group.members) < MAX_MEMBERS:
-            number = min(pending)
-            pending.discard(number)
-            if number in candidates or number <= last:
-                continue
-            candidates.add(number)
-            if (
-                number >= len(self.instructions)
-                or not self.is_replaceable(number)
-                or not self.add_member(group, number)
-            ):
-                continue
-            last = number
-            pending |= {n for slot in self.instructions[number].outputs for n in self.consumers[slot]}
-            sizes[len(group.members)] = (len(group.operands), len(group.steps))
-        start = 1
-        for count in range(len(group.members), start - 1, -1):
-            if self.is_closed(group.members[:count], group):
-                best = count
-                break
-        best = max(best, start) if group.create or group.layout else best
-        if best == 0:
-            group.members = []
-            return
-        operand_count, step_count = sizes[best]
-        group.members = group.members[:best]
-        group.operands, group.steps = group.operands[:operand_count], group.steps[:step_count]
 
-    def is_closed(self, members: Sequence[int], group: Group) -> bool:
-        """Return whether only the value of the last member is used by other instructions."""
-        inside = set(members)
-        slots = [slot for number in members[:-1] for slot in self.instructions[number].outputs]
-        return all(self.consumers[slot] <= inside for slot in slots)
+        def add(number: int) -> bool:
+            is_added = self.is_replaceable(number) and self.add_member(group, number)
+            sizes[len(group.members)] = len(group.operands), len(group.steps)
+            return is_added
+
+        count = self.grower.grow(group.members, add, lambda number: len(group.members) < MAX_MEMBERS)
+        operand_count, step_count = sizes[count]
+        group.members = group.members[:count]
+        group.operands, group.steps = group.operands[:operand_count], group.steps[:step_count]
 
     def add_member(self, group: Group, number: int) -> bool:
         """Add an elementwise operation to a group if its result has the shape of the group."""

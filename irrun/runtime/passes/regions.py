@@ -1,0 +1,61 @@
+"""Growth of regions: instructions that one kernel may replace, because only the last one has consumers outside."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from irrun.runtime.program import Program
+
+__all__ = ["RegionGrower"]
+
+
+class RegionGrower:
+    """Grows regions of one program. Instructions have numbers, in order.
+
+    Args:
+        program: The program.
+
+    Attributes:
+        instructions: The instructions of the program.
+        consumers: Numbers of the instructions that read a slot; results have the number after the last one.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.instructions = program.instructions
+        self.consumers: dict[int, set[int]] = defaultdict(set)
+        for number, instruction in enumerate(self.instructions):
+            for slot in instruction.inputs:
+                self.consumers[slot].add(number)
+        for slot in program.results:
+            self.consumers[slot].add(len(self.instructions))
+
+    def grow(self, members: list[int], add: Callable[[int], bool], may_grow: Callable[[int], bool]) -> int:
+        """Add the instructions that read values of a region, in order, where a kernel can compute them.
+
+        Args:
+            members: The numbers of the first instructions, at least one. `add` appends to it.
+            add: Adds an instruction to the region and returns True, or returns False.
+            may_grow: Returns whether an instruction may be added at all; the region is complete where it may not.
+
+        Returns:
+            How many of the members are a region, as many as possible.
+        """
+        seen = set(members)
+        pending = self._find_consumers(members)
+        while pending:
+            number = min(pending)
+            if number >= len(self.instructions) or not may_grow(number):
+                break
+            pending.discard(number)
+            seen.add(number)
+            if add(number):
+                pending |= self._find_consumers([number]) - seen
+        return next(n for n in range(len(members), 0, -1) if self._is_closed(members[:n]))
+
+    def _is_closed(self, members: Sequence[int]) -> bool:
+        """Return whether only values of the last instruction are used by other instructions."""
+        return self._find_consumers(members[:-1]) <= set(members)
+
+    def _find_consumers(self, members: Sequence[int]) -> set[int]:
+        return {n for number in members for slot in self.instructions[number].outputs for n in self.consumers[slot]}
