@@ -6,12 +6,17 @@ import errno
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["atomic_write"]
+from irrun.errors import InputError
+
+__all__ = ["atomic_write", "check_not_overwriting", "keep_files"]
+
+#: Files that must not be overwritten, by device and inode.
+_kept: dict[tuple[int, int], Path] = {}
 
 
 @contextmanager
@@ -28,8 +33,10 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         The temporary file, open for writing.
 
     Raises:
+        InputError: The file is one that `keep_files` keeps.
         OSError: The file cannot be written, or `path` exists and is not a regular file.
     """
+    check_not_overwriting([path])
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = _get_mode(path)
@@ -42,6 +49,52 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def keep_files(paths: Iterable[str | os.PathLike[str] | int]) -> Iterator[None]:
+    """Refuse to overwrite files inside a `with` block, by whatever path or link.
+
+    Args:
+        paths: The paths of the files, or descriptors of open files. Paths that do not exist, folders and pipes have no
+            effect.
+    """
+    before = dict(_kept)
+    _kept.update(_identify(paths))
+    try:
+        yield
+    finally:
+        _kept.clear()
+        _kept.update(before)
+
+
+def check_not_overwriting(
+    targets: Iterable[str | os.PathLike[str]], sources: Iterable[str | os.PathLike[str]] = ()
+) -> None:
+    """Check that writing to paths does not overwrite files that are read.
+
+    Args:
+        targets: The paths to write.
+        sources: Files that are read, in addition to those of `keep_files`.
+
+    Raises:
+        InputError: A target is one of these files, or a symbolic or hard link to one.
+    """
+    kept = {**_kept, **_identify(sources)}
+    for identity in _identify(targets) if kept else ():
+        if identity in kept:
+            raise InputError(f"this would overwrite the input file {kept[identity]}; choose another output")
+
+
+def _identify(paths: Iterable[str | os.PathLike[str] | int]) -> dict[tuple[int, int], Path]:
+    """Return the regular files among paths and descriptors by device and inode."""
+    files = {}
+    for path in paths:
+        with suppress(OSError, ValueError):
+            status = os.stat(path)
+            if stat.S_ISREG(status.st_mode):
+                files[status.st_dev, status.st_ino] = Path("stdin" if isinstance(path, int) else path)
+    return files
 
 
 def _get_mode(path: Path) -> int:

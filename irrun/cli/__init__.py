@@ -22,7 +22,7 @@ from click.shell_completion import CompletionItem
 from irrun import __version__
 from irrun.errors import IrrunError, to_one_line
 
-__all__ = ["ExampleCommand", "InputOption", "RunOption", "check_not_overwriting", "main"]
+__all__ = ["ExampleCommand", "InputOption", "RunOption", "main"]
 
 #: Command -> description, in the order of the help. Each command lives in the module of its name.
 COMMANDS = {
@@ -68,6 +68,8 @@ class RunOption(click.Option):
 class ExampleCommand(click.Command):
     """A command whose help shows shared options after its own ones, and ends with examples.
 
+    It refuses to overwrite the files that it reads.
+
     Args:
         examples: Command lines.
         *args: Passed to `click.Command`.
@@ -86,6 +88,15 @@ class ExampleCommand(click.Command):
             if "unexpected extra argument" in error.message and any(p.name == "inputs" for p in self.params):
                 raise click.UsageError(f"{error.message}; pass inputs with --input", ctx) from None
             raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        from irrun.atomic_files import keep_files
+        from irrun.cli.overwriting import check_outputs, find_sources
+
+        with keep_files(find_sources(ctx)):
+            check_outputs(ctx)
+            return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options to the help: first the command's own, then shared options."""
@@ -171,24 +182,6 @@ class _CommandGroup(click.Group):
         if args and args[0] not in COMMANDS and _has_model(args):
             args = ["run", *args]
         return super().parse_args(ctx, args)
-
-
-def check_not_overwriting(model: Path, weights: Path | None, output: Path) -> None:
-    """Check that writing a model to `output` does not overwrite its source files.
-
-    Args:
-        model: The .xml file that is read.
-        weights: The .bin file that is read, if it is not next to the model.
-        output: The .xml file to write.
-
-    Raises:
-        click.BadParameter: It would overwrite them.
-    """
-    for source in (model, weights or model.with_suffix(".bin")):
-        for target in (output, output.with_suffix(".bin")):
-            if source.exists() and target.exists() and source.samefile(target):
-                text = f"this would overwrite the input file {source}; choose another .xml file"
-                raise click.BadParameter(text, param_hint="--output")
 
 
 def _has_model(args: list[str]) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from irrun.cli import ExampleCommand, check_not_overwriting
+from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
 from irrun.cli.inputs import ShapeOptions, model_argument, shape_options, weights_option
 
@@ -49,7 +49,6 @@ def command(
     from irrun.ir.reader import read_model
     from irrun.ir.writer import save_model
 
-    check_not_overwriting(model, weights, output)
     with ProgressLine(model.name):
         whole = read_model(model, weights)
         shapes.apply(whole)

@@ -10,6 +10,7 @@ import click
 
 from irrun.cli import RunOption
 from irrun.cli.inputs import FilePath
+from irrun.cli.overwriting import note_sources
 
 __all__ = ["import_and_pass_option", "import_option"]
 
@@ -45,6 +46,7 @@ def _import_files(ctx: click.Context, parameter: click.Parameter, files: tuple[P
     from irrun.imports import import_file
 
     if not ctx.resilient_parsing:
+        note_sources(ctx, files)
         for path in files:
             try:
                 import_file(path)

@@ -113,7 +113,6 @@ def command(
         as_json = not as_csv
     progress = ProgressLine(model.name)
     source = options.read_model(model)
-    _check_outputs([p for p in (chrome, output) if p], [model, options.weights or model.with_suffix(".bin")])
     compiled = options.compile(source, optimize=not plain)
     arrays = options.load_inputs(source)
     with progress:
@@ -170,12 +169,6 @@ def _print_profile(result: Profile, by: Grouping, depth: int | None, sort: Sort,
         click.echo("")
         click.echo("worth making faster:")
     print_lines(f"  {to_one_line(f'{name}: {text}')}" for name, text in candidates)
-
-
-def _check_outputs(outputs: list[Path], sources: list[Path]) -> None:
-    for path in outputs:
-        if any(path.exists() and source.exists() and path.samefile(source) for source in sources):
-            raise click.BadParameter(f"this would overwrite the input file {path}", param_hint="--output")
 
 
 def _write(path: Path, text: str) -> None:

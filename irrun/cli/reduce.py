@@ -67,10 +67,14 @@ def command(
 
     The exit code is 0 if the model was reduced, 1 if it does not fail, and 2 after an error.
     """
+    from irrun.atomic_files import check_not_overwriting
     from irrun.cli.progress import ProgressLine
     from irrun.errors import to_one_line
     from irrun.inspection.reduce import reduce
+    from irrun.inspection.reproduction import PART_FILES
 
+    if output is not None:  # before the search, which may be long
+        check_not_overwriting(output / name for name in PART_FILES)
     line = ProgressLine(model.name)
     source = options.read_model(model)
     arrays = options.load_inputs(source)

@@ -46,6 +46,7 @@ def command(
 
     The exit code is 1 if an output differs.
     """
+    from irrun.atomic_files import keep_files
     from irrun.cli.progress import ProgressLine
     from irrun.cli.show import print_tensors
     from irrun.data.save import save_outputs
@@ -61,11 +62,13 @@ def command(
         recorded = opened.index["model"].get("path")
         if model is None and not recorded:
             raise InputError("the trace does not name its model; pass --model")
-        source = read_model(model or Path(str(recorded)), weights)
+        path = model or Path(str(recorded))
+        source = read_model(path, weights)
         is_same_model = hash_model(source) == opened.model_hash
         outputs = replay(opened, source, layer, **get_keywords(settings))
         metrics = {key: measure(value, opened[key]) for key, value in outputs.items() if opened.has_data(key)}
-    written = save_outputs(outputs, output) if output else []
+    with keep_files([path, weights or path.with_suffix(".bin")]):
+        written = save_outputs(outputs, output) if output else []
     if as_json:
         entries = [
             {"key": key, **(metrics[key].to_json() if key in metrics else {}), "exact": metrics[key].is_exact}

@@ -64,7 +64,6 @@ def command(
     progress = ProgressLine(model.name)
     source = options.read_model(model)
     output = output or Path(f"{model.stem}.html" if kind == "html" else f"{model.stem}.graph.json")
-    _check_output(output, [model, options.weights or model.with_suffix(".bin")])
     arrays = options.load_inputs(source)
     with progress:
         report = collect_report(
@@ -80,11 +79,6 @@ def command(
         _write_model_explorer(report, output)
     if report.error is not None:
         raise report.error
-
-
-def _check_output(output: Path, sources: list[Path]) -> None:
-    if any(output.exists() and source.exists() and output.samefile(source) for source in sources):
-        raise click.BadParameter(f"this would overwrite the input file {output}", param_hint="--output")
 
 
 def _write_page(report: Report, output: Path) -> None:

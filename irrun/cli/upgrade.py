@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from irrun.cli import ExampleCommand, check_not_overwriting
+from irrun.cli import ExampleCommand
 from irrun.cli.imports import import_option
 from irrun.cli.inputs import ShapeOptions, model_argument, shape_options, weights_option
 
@@ -33,7 +33,6 @@ def command(model: Path, output: Path, weights: Path | None, shapes: ShapeOption
     from irrun.ir.writer import save_model
     from irrun.runtime.lowering import make_unsupported_error
 
-    check_not_overwriting(model, weights, output)
     with ProgressLine(model.name):
         source = read_model(model, weights)
         shapes.apply(source)

@@ -12,7 +12,7 @@ import numpy as np
 
 import irrun
 from irrun.arguments import check_functions, check_integer, check_path, check_text
-from irrun.atomic_files import atomic_write
+from irrun.atomic_files import atomic_write, check_not_overwriting
 from irrun.element_types import ElementType
 from irrun.errors import InputError, IrrunError
 from irrun.inspection.connections import ConnectionTable, Source
@@ -183,7 +183,8 @@ def record(
         The trace.
 
     Raises:
-        InputError: The inputs do not match the model, nothing is selected, or the file cannot be written.
+        InputError: The inputs do not match the model, nothing is selected, or the file cannot be written or is one that
+            the model was read from.
         ExecutionError: A kernel failed, or the run exceeded its time limit. The file contains the values before the
             failure and the message.
     """
@@ -194,6 +195,7 @@ def record(
     observers = check_functions("observers", observers)
     if path is not None:
         path = check_path("path", path, "the path of a file or None")
+        check_not_overwriting([path], compiled.model.files)
     if recorded_precision is not None:
         check_text("recorded_precision", recorded_precision)
     table = KeyTable(compiled.model)

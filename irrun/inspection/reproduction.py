@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from irrun.atomic_files import atomic_write
+from irrun.atomic_files import atomic_write, check_not_overwriting
 from irrun.data.save import save_outputs
 from irrun.errors import InputError
 from irrun.inspection.parts import Part
 from irrun.ir.writer import save_model
 from irrun.runtime.options import DEFAULT_SETTINGS, RunSettings
 
-__all__ = ["name_inputs", "save_part"]
+__all__ = ["PART_FILES", "name_inputs", "save_part"]
 
 Array = np.ndarray[Any, Any]
+
+#: The files of a reduction.
+PART_FILES = ("model.xml", "model.bin", "inputs.npz", "reference.xml", "reference.bin", "repro.py")
 
 _HEADER = '''\
 """Run model.xml on inputs.npz and check whether it still fails. The exit code is 1 if it does, else 0."""
@@ -156,8 +159,10 @@ def save_part(
         The files.
 
     Raises:
-        InputError: A file cannot be written.
+        InputError: A file cannot be written, or is one that a model was read from.
     """
+    models = [part.model] if part.counterpart is None else [part.model, part.counterpart]
+    check_not_overwriting((folder / name for name in PART_FILES), (path for model in models for path in model.files))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -119,6 +119,11 @@ class Model:
         return make_table(title, ("", "names", "type", "shape"), rows, notes=notes)
 
     @property
+    def files(self) -> list[Path]:
+        """The .xml and the .bin file that the model was read from, if it was."""
+        return [path for path in (self.path, self.weights.path) if path is not None]
+
+    @property
     def name(self) -> str:
         """The name of the network."""
         return self.graph.name
