@@ -111,7 +111,7 @@ def multiply_by_arranged_weights(data: Array, *, weights: ArrangedWeights) -> Ar
         weights: Weights of shape [N, K].
 
     Raises:
-        ValueError: `data` has another type, or its last dimension is not K.
+        NoKernelError: `data` has another type, or its last dimension is not K.
     """
     count, inner = weights.shape
     rows = to_rows(data, inner)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
+
 __all__ = ["attend_in_groups", "get_repeated_shape"]
 
 Array = np.ndarray[Any, Any]
@@ -34,20 +36,20 @@ def get_repeated_shape(
         [B, H * G, S, E], where G is the number of repetitions.
 
     Raises:
-        ValueError: The instructions do anything else.
+        NoKernelError: The instructions do anything else.
     """
     batch, heads, length, size = data.shape
     repeated = np.broadcast_shapes((batch, heads, 1, length, size), tuple(broadcast_shape.tolist()))
     count = repeated[2] if len(repeated) == 5 else 0
     expected = (batch, heads * count, length, size)
     if repeated != (batch, heads, count, length, size) or not math.prod(repeated):
-        raise ValueError("the heads are not repeated")
+        raise NoKernelError("the heads are not repeated")
     requested = target.tolist()
     if special_zero:
         requested = [repeated[i] if n == 0 else n for i, n in enumerate(requested)]
     is_same = len(requested) == 4 and requested.count(-1) <= 1
     if not is_same or any(n not in (-1, e) for n, e in zip(requested, expected, strict=True)):
-        raise ValueError("the heads are not repeated")
+        raise NoKernelError("the heads are not repeated")
     return np.array(expected, dtype)
 
 
@@ -86,15 +88,15 @@ def attend_in_groups(
         Shape [B, H * G, L, Ev].
 
     Raises:
-        ValueError: The inputs have other types or shapes.
+        NoKernelError: The inputs have other types or shapes.
     """
     shape = get_repeated_shape(key, key_broadcast, key_target, special_zero=key_special_zero).tolist()
     value_shape = get_repeated_shape(value, value_broadcast, value_target, special_zero=value_special_zero).tolist()
     if not query.dtype == key.dtype == value.dtype == F32 or query.ndim != 4 or not query.size:
-        raise ValueError("expected f32 of rank 4")
+        raise NoKernelError("expected f32 of rank 4")
     batch, all_heads, length, size = query.shape
     if [batch, all_heads, size] != [*shape[:2], shape[3]] or shape[:3] != value_shape[:3]:
-        raise ValueError("the shapes do not match")
+        raise NoKernelError("the shapes do not match")
     heads, key_length = key.shape[1], key.shape[2]
     groups = all_heads // heads
     factor = 1 / math.sqrt(size) if scale is None else scale.item()
@@ -126,12 +128,12 @@ def _group_mask(mask: Array | None, causal: bool, shape: tuple[int, int, int, in
     if mask is None:
         return None
     if mask.dtype != np.bool_ and mask.dtype != F32:
-        raise ValueError("expected a mask of booleans or f32")
+        raise NoKernelError("expected a mask of booleans or f32")
     full: Array = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
     grouped = (heads, groups) if full.shape[1] != 1 else (1, 1)
     full = full.reshape(full.shape[0], *grouped, *full.shape[2:])
-    if np.broadcast_shapes(full.shape, shape) != shape:
-        raise ValueError("the mask does not match")
+    if any(n not in (1, m) for n, m in zip(full.shape, shape, strict=True)):
+        raise NoKernelError("the mask does not match")
     return None if full.dtype == np.bool_ and full.all() else full
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.limits import check_allocation
 from irrun.ops._support.context import Variables
 
@@ -34,7 +35,7 @@ def append_to_variable(past: Array, new: Array, *, axis: int, variable_id: str, 
         A view of the buffer.
 
     Raises:
-        ValueError: The types or shapes do not match.
+        NoKernelError: The types or shapes do not match.
     """
     axis = _check_operands(past, new, axis)
     length, total = past.shape[axis], past.shape[axis] + new.shape[axis]
@@ -62,19 +63,19 @@ def append_to_reordered_variable(
         A view of the buffer.
 
     Raises:
-        ValueError: The types or shapes do not match, or an index is out of range.
+        NoKernelError: The types or shapes do not match, or an index is out of range.
     """
     rows: list[int] = order.tolist()
     if order.ndim != 1 or order.dtype.kind not in "iu" or not past.ndim:
-        raise ValueError("expected a vector of integers")
+        raise NoKernelError("expected a vector of integers")
     count = past.shape[0]
     if rows == list(range(count)):
         return append_to_variable(past, new, axis=axis, variable_id=variable_id, variables=variables)
     if axis in (0, -past.ndim) or any(not 0 <= row < count for row in rows):
-        raise ValueError("an index is out of range")
+        raise NoKernelError("an index is out of range")
     axis = _check_operands(past[:1], new[:1], axis)
     if len(rows) != new.shape[0]:
-        raise ValueError("the batch sizes differ")
+        raise NoKernelError("the batch sizes differ")
     shape = (len(rows), *past.shape[1:])
     length, total = past.shape[axis], past.shape[axis] + new.shape[axis]
     buffer = _allocate_buffer(shape, axis, total, past.dtype)
@@ -88,9 +89,9 @@ def _check_operands(past: Array, new: Array, axis: int) -> int:
     rank = past.ndim
     axis = axis + rank if axis < 0 else axis
     if not 0 <= axis < rank or new.ndim != rank or past.dtype != new.dtype:
-        raise ValueError("the operands do not match")
+        raise NoKernelError("the operands do not match")
     if any(past.shape[i] != new.shape[i] for i in range(rank) if i != axis):
-        raise ValueError("the operands do not match")
+        raise NoKernelError("the operands do not match")
     return axis
 
 

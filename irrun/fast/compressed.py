@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from irrun.element_types import ELEMENT_TYPES, ElementType
+from irrun.fast.errors import NoKernelError
 from irrun.fast.panels import multiply_in_blocks
 from irrun.fast.scratch import reserve
 from irrun.limits import check_allocation
@@ -169,10 +170,10 @@ def to_rows(data: Array, inner: int) -> Array:
     """Return data of shape [..., K] as contiguous rows, shape [M, K].
 
     Raises:
-        ValueError: It is empty or not f32, or its last dimension is not K.
+        NoKernelError: It is empty or not f32, or its last dimension is not K.
     """
     if data.dtype != F32 or data.ndim < 1 or data.shape[-1] != inner or not data.size:
-        raise ValueError("expected f32 of shape [..., K]")
+        raise NoKernelError("expected f32 of shape [..., K]")
     return np.ascontiguousarray(data.reshape(-1, inner))
 
 
@@ -184,7 +185,7 @@ def multiply_by_weights(data: Array, *, weights: CompressedWeights) -> Array:
         weights: Weights of shape [N, K].
 
     Raises:
-        ValueError: `data` has another type, or its last dimension is not K.
+        NoKernelError: `data` has another type, or its last dimension is not K.
     """
     count, inner = weights.shape
     rows = to_rows(data, inner)
@@ -266,16 +267,16 @@ def gather_rows(indices: Array, *, weights: CompressedWeights) -> Array:
         weights: Weights of shape [N, K].
 
     Raises:
-        ValueError: An index is out of range.
+        NoKernelError: An index is out of range.
     """
     count, inner = weights.shape
     if indices.dtype.kind not in "iu":
-        raise ValueError("expected integers")
+        raise NoKernelError("expected integers")
     check_allocation((*indices.shape, inner), F32)
     flat = indices.reshape(-1).astype(np.int64)
     flat[flat < 0] += count
     if flat.size and (int(flat.min()) < 0 or int(flat.max()) >= count):
-        raise ValueError("an index is out of range")
+        raise NoKernelError("an index is out of range")
     result = np.empty((flat.size, inner), F32)
     weights.decompress_rows(flat, result)
     return result.reshape(*indices.shape, inner)

@@ -20,6 +20,7 @@ from irrun.fast.depthwise import (
     suits_bands,
 )
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
+from irrun.fast.errors import NoKernelError
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import BLOCK, F32, TILE
@@ -161,10 +162,10 @@ class ConvolutionKernel:
             operands: The other inputs of the chain.
 
         Raises:
-            ValueError: The data does not have the expected type or shape.
+            NoKernelError: The data does not have the expected type or shape.
         """
         if data.dtype is not F32 or any(x.dtype is not F32 for x in operands):
-            raise ValueError("expected f32")
+            raise NoKernelError("expected f32")
         entry = self._methods.get(data.shape)
         if entry is None:
             if len(self._methods) >= MAX_SHAPES:
@@ -210,7 +211,7 @@ class ConvolutionKernel:
     def _make_problem(self, shape: tuple[int, ...]) -> Problem:
         groups, c_out, c_in = self.filters.shape[:3]
         if len(shape) != self.filters.ndim - 1 or shape[1] != groups * c_in or 0 in shape:
-            raise ValueError("the data does not match the filters")
+            raise NoKernelError("the data does not match the filters")
         spatial, kernel, attributes = shape[2:], self.filters.shape[3:], dict(self.attributes)
         if len(spatial) == 1 and c_in == c_out == 1 and groups > 1:  # depthwise methods have two spatial axes
             spatial, kernel = (1, *spatial), (1, *kernel)
@@ -226,7 +227,7 @@ class ConvolutionKernel:
             attributes.get("auto_pad", "explicit"),
         )
         if 0 in windows.output_shape:
-            raise ValueError("the result is empty")
+            raise NoKernelError("the result is empty")
         return Problem(shape[0], groups, c_in, c_out, tuple(spatial), windows)
 
     def _choose(self, problem: Problem) -> MethodEntry:

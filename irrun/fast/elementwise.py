@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.expressions import table as expressions
 from irrun.fast.expressions.numpy import BlockFunction, compile_expression, compile_steps
 from irrun.fast.scratch import get_scratch
@@ -87,11 +88,11 @@ class ElementwiseChain:
             may_overwrite: Whether the result may be written to the running value.
 
         Raises:
-            ValueError: An input does not have the type f32.
+            NoKernelError: An input does not have the type f32.
         """
         for x in inputs:
             if x.dtype is not F32:
-                raise ValueError("expected f32")
+                raise NoKernelError("expected f32")
         value = inputs[0]
         shape = value.shape
         if not value.size or not value.ndim or not self.keeps_shape(shape, inputs[1:]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["REFUSALS", "NoKernelError"]
 
 
-class NoKernelError(ValueError):
+class NoKernelError(Exception):
     """There is no fast kernel for a case. Other kernels compute it; the text says why."""
 
 

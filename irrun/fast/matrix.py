@@ -10,6 +10,7 @@ import numpy as np
 
 from irrun.fast.alignment import align
 from irrun.fast.elementwise import BoundChain, ElementwiseChain
+from irrun.fast.errors import NoKernelError
 from irrun.fast.fused import FusedKernel
 from irrun.fast.panels import WIDTH, PanelProduct, make_panel_product
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
@@ -113,7 +114,7 @@ class ProductKernel(FusedKernel):
         if not is_divided or a.shape[-1] != inner or not self.chain.keeps_shape(shape, operands):
             return super().__call__(*inputs)
         if any(x.dtype is not F32 for x in inputs):
-            raise ValueError("expected f32")
+            raise NoKernelError("expected f32")
         bound = BoundChain(self.chain, [None, *operands], shape, (count, columns))
         return self.multiply(a.reshape(count, inner), bound.apply_to_rows).reshape(shape)
 

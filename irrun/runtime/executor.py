@@ -374,6 +374,7 @@ class Executor:
             except Exception as error:
                 if not plain.plain or isinstance(error, (MemoryLimitError, TimeLimitError)):
                     self._raise_located(error, plain, values)
+                self._state.count_fallback(plain, error)
                 self._run_plain(plain, values)
                 continue
             self._store_and_count(values, plain.outputs, result)

@@ -11,6 +11,7 @@ import pytest
 import irrun.fast.arranged_weights as module
 from irrun.fast.arranged_weights import ArrangedWeights, multiply_by_arranged_weights
 from irrun.fast.compressed import CompressedWeights, multiply_by_weights
+from irrun.fast.errors import NoKernelError
 from irrun.threads import use_threads
 
 RNG = np.random.default_rng(0)
@@ -90,7 +91,7 @@ def test_infinite_and_invalid_inputs_make_the_results_of_decompressed_weights(va
 
 @pytest.mark.parametrize("data", [np.ones((2, 31), F32), np.ones((2, 32)), np.ones((0, 32), F32)])
 def test_other_data_is_left_to_the_plain_kernels(data):
-    with pytest.raises(ValueError, match="expected f32"):
+    with pytest.raises(NoKernelError, match="expected f32"):
         multiply_by_arranged_weights(data, weights=ArrangedWeights(make_weights("i4", 64, 2, 16)))
 
 

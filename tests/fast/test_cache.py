@@ -10,6 +10,7 @@ import pytest
 import irrun
 from irrun.fast.attention import attend_in_groups, get_repeated_shape
 from irrun.fast.cache import append_to_reordered_variable, append_to_variable
+from irrun.fast.errors import NoKernelError
 from irrun.ops._support.context import Variables
 
 ov = pytest.importorskip("openvino")
@@ -249,7 +250,7 @@ def test_past_may_have_other_consumers(tmp_path, past_is_output, value_is_output
     ],
 )
 def test_other_operands_are_left_to_the_plain_kernel(past, new, axis, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(NoKernelError, match=message):
         append_to_variable(past, new, axis=axis, variable_id="v", variables=Variables())
 
 

@@ -13,6 +13,7 @@ from irrun.fast.convolution import METHODS, ConvolutionKernel
 from irrun.fast.convolution_products import view_windows
 from irrun.fast.dot_product_attention import _divide
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
+from irrun.fast.errors import NoKernelError
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import CallSite, specialize
 
@@ -525,9 +526,9 @@ def test_epilogues_with_operands_are_computed_with_those_of_each_call():
     for value in (1, 2):
         operand = np.full((1, 16, 80, 80), value, F32)
         np.testing.assert_array_equal(kernel(data, operand), operand)
-    with pytest.raises(ValueError, match="expected f32"):
+    with pytest.raises(NoKernelError, match="expected f32"):
         kernel(data.astype(float), operand)
-    with pytest.raises(ValueError, match="expected f32"):
+    with pytest.raises(NoKernelError, match="expected f32"):
         kernel(data, operand.astype(float))
     larger = np.ones((2, 16, 80, 80), F32)
     np.testing.assert_array_equal(kernel(data, larger), larger)

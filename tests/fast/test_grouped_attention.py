@@ -11,6 +11,7 @@ from fast.harness import find_operation, make_floats
 from irrun.fast import attention
 from irrun.fast.attention import attend_in_groups, get_repeated_shape
 from irrun.fast.cache import append_to_reordered_variable, append_to_variable
+from irrun.fast.errors import NoKernelError
 
 F32 = np.float32
 
@@ -57,7 +58,7 @@ def test_repeated_heads_have_the_shape_of_reshape(broadcast, target, special_zer
 )
 def test_other_shapes_are_refused(shape, broadcast, target):
     for special_zero in (True, False):
-        with pytest.raises(ValueError, match="repeated"):
+        with pytest.raises(NoKernelError, match="repeated"):
             get_repeated_shape(np.zeros(shape, F32), broadcast, target, special_zero=special_zero)
 
 
@@ -126,7 +127,7 @@ def test_attention_of_other_inputs_is_refused():
         "a larger mask": (QUERY[:1], KEY[:1], VALUE[:1], np.zeros((2, 1, 5, 7), F32)),
     }
     for name, arguments in others.items():
-        with pytest.raises(ValueError, match=r"expected|match|repeat|broadcast"):
+        with pytest.raises(NoKernelError, match=r"expected|match|repeat|broadcast"):
             pytest.fail(f"accepted {name}: {attend(*arguments).shape}")
 
 
@@ -216,6 +217,6 @@ def test_rows_of_a_variable_are_reordered(order, axis):
 )
 def test_other_rows_are_refused(past, order, new, axis, message):
     variables = make_variables()
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(NoKernelError, match=message):
         append_to_reordered_variable(past, order, new, axis=axis, variable_id="v", variables=variables)
     assert not variables.buffers

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fast.harness import run_with_threads
+from irrun.fast.errors import NoKernelError
 from irrun.ops.activation.softmax import softmax_8
 
 pytestmark = [
@@ -78,7 +79,7 @@ def test_special_values_are_those_of_the_definition():
 def test_other_data_is_refused(data):
     from irrun.fast.jit.column_softmax import ColumnSoftmaxKernel
 
-    with pytest.raises(ValueError, match="expected"):
+    with pytest.raises(NoKernelError, match="expected"):
         ColumnSoftmaxKernel(3, 1)(data)
 
 

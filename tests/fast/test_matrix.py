@@ -16,6 +16,7 @@ from fast.harness import (
 )
 from irrun.element_types import ELEMENT_TYPES
 from irrun.fast.elementwise import ElementwiseChain, Operand, Step
+from irrun.fast.errors import NoKernelError
 from irrun.fast.matrix import make_product_kernel
 from irrun.fast.specialization import CallSite
 from irrun.runtime.executor import Executor, RequestState
@@ -174,7 +175,7 @@ def test_product_with_operations_refuses_other_inputs():
     site = CallSite(find_operation("MatMul-1"), {}, (None, weights), (False, False), output_count=1)
     kernel = make_product_kernel(site, make_epilogue(make_floats((2000,), 2)))
     a, residual = make_floats((100, 64), 3), make_floats((100, 2000), 4)
-    with pytest.raises(ValueError, match="expected f32"):
+    with pytest.raises(NoKernelError, match="expected f32"):
         kernel(a, residual.astype(np.float64))
     larger = make_floats((2, 100, 2000), 5)
     assert kernel(a, larger).shape == (2, 100, 2000)

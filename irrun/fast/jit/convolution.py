@@ -73,7 +73,7 @@ class DirectConvolution:
             [N, GROUPS * CO, output...].
 
         Raises:
-            ValueError: The copied rows take too much memory, or the blocks are too many.
+            NoKernelError: The copied rows take too much memory, or the blocks are too many.
         """
         images = batch * self.groups
         plan = Plan(geometry, self.in_channels, self.out_channels, images)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from irrun.fast.errors import REFUSALS
 from irrun.fast.interpolate import Interpolation
 from irrun.fast.jit.concatenation import ConcatKernel
 from irrun.fast.jit.copies import RotationKernel
@@ -117,5 +118,5 @@ def create_kernel(site: CallSite, shapes: Shapes) -> SiteKernel | None:
     """
     try:
         return SITES[site.operation.type](site, shapes)
-    except (ArithmeticError, IndexError, ValueError):  # constants that the plain kernel refuses
+    except (*REFUSALS, IndexError):  # constants that the plain kernel refuses
         return None

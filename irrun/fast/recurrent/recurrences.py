@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from irrun.fast.errors import NoKernelError
 from irrun.fast.recurrent.matrices import PartedMatrix, from_gate_shape, to_gate_shape
 from irrun.threads import multiply_matrices
 
@@ -325,9 +326,9 @@ def run_direction(
     time, batch, hidden = Y.shape
     shape = (batch, weights.input_size)
     if X.shape[1:] != shape or len(X) != time or X.dtype != F32 or hidden != weights.hidden or not batch:
-        raise ValueError(f"X has shape {X.shape}, expected {(time, *shape)}")
+        raise NoKernelError(f"X has shape {X.shape}, expected {(time, *shape)}")
     if len(states) != weights.state_count or any(s.shape != (batch, hidden) or s.dtype != F32 for s in states):
-        raise ValueError(f"the states do not have the shape {(batch, hidden)}")
+        raise NoKernelError(f"the states do not have the shape {(batch, hidden)}")
     contiguous = [np.ascontiguousarray(s if batch > 1 else s[0]) for s in states]
     recurrence = weights.start(batch, contiguous)
     block_size = max(1, -(-ROWS_PER_BLOCK // batch))

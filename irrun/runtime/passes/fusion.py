@@ -23,7 +23,7 @@ from irrun.runtime.passes.engine import View
 from irrun.runtime.passes.fusion_regions import Region, RegionFinder
 from irrun.runtime.passes.phases import Resources
 from irrun.runtime.passes.specialization import describe_kernel, make_site
-from irrun.runtime.program import Instruction, Program
+from irrun.runtime.program import Instruction, Program, Refusal
 
 __all__ = ["run"]
 
@@ -42,7 +42,8 @@ def run(program: Program, resources: Resources) -> None:
         for region in RegionFinder(view, is_body=current is not program).find_regions():
             try:
                 fused = _fuse_region(current, region, resources.packed)
-            except Exception:  # the plain kernel refuses constants with a message when it runs
+            except Exception as error:  # the plain kernel refuses constants with a message when it runs
+                current.refusals += [Refusal(member.layer.name, "fuse", str(error)) for member in region.members]
                 continue
             for member in region.members[:-1]:
                 view.replace(member)

@@ -18,7 +18,7 @@ from irrun.ir.graph import Port
 from irrun.ops._support import registry
 from irrun.runtime.passes.jit_compilation import Compilation
 from irrun.runtime.passes.specialization import make_site
-from irrun.runtime.program import ABSENT, Instruction
+from irrun.runtime.program import ABSENT, Instruction, Refusal
 
 __all__ = ["SINGLES"]
 
@@ -107,7 +107,8 @@ def replace_max_pool(compilation: Compilation, number: int) -> None:
     try:
         if data_shape is not None and None not in data_shape:
             kernel.prepare([data_shape])
-    except REFUSALS:
+    except REFUSALS as error:
+        compilation.program.refusals.append(Refusal(instruction.layer.name, "compile", str(error)))
         return
     compilation.replace([number], kernel, (slot,))
 

@@ -8,7 +8,7 @@ from typing import Any
 from irrun.fast.packing import PackedMemory
 from irrun.fast.specialization import DEFAULT_PACKED_BYTES, CallSite, get_summary, specialize
 from irrun.runtime.passes.phases import Resources
-from irrun.runtime.program import ABSENT, Instruction, Program
+from irrun.runtime.program import ABSENT, Instruction, Program, Refusal
 
 __all__ = ["describe_kernel", "make_site", "run", "specialize_instructions"]
 
@@ -69,7 +69,8 @@ def _specialize_instruction(program: Program, instruction: Instruction, packed: 
     try:
         kernel = specialize(site)
         description = describe_kernel(kernel, instruction) if kernel is not None else ""
-    except Exception:  # constants that the plain kernel refuses, with a message, when it runs
+    except Exception as error:  # constants that the plain kernel refuses, with a message, when it runs
+        program.refusals.append(Refusal(instruction.layer.name, "specialize", str(error)))
         return instruction
     if kernel is None:
         return instruction
