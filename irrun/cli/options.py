@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -177,7 +178,8 @@ class RunOptions:
         Raises:
             InputError: A name is unknown, a value cannot be read, or an input is missing.
         """
-        return self.inputs.load(model)
+        with self._limit_memory():
+            return self.inputs.load(model)
 
     def load_input_sets(self, model: Model) -> list[dict[str | int, np.ndarray[Any, Any]]]:
         """Load the inputs of several runs: passing an input again starts the next one.
@@ -188,7 +190,15 @@ class RunOptions:
         Raises:
             InputError: A name is unknown, a value cannot be read, or an input is missing.
         """
-        return self.inputs.load_sets(model)
+        with self._limit_memory():
+            return self.inputs.load_sets(model)
+
+    def _limit_memory(self) -> AbstractContextManager[None]:
+        """Return a context in which no array may take more than `--memory`."""
+        from irrun.limits import limit_allocations
+
+        memory = self.settings.memory
+        return limit_allocations(memory) if isinstance(memory, int) else nullcontext()
 
 
 def get_keywords(settings: RunSettings) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import io
 import json
 import math
 import os
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from irrun.data.npy import check_compression, read_npy_header
 from irrun.data.pipe import Pipe
 from irrun.element_types import ElementType
 from irrun.errors import InputError
@@ -134,10 +136,10 @@ def _read_member(archive: Any, key: str, tensor: TensorSpec, path: Path | Pipe) 
     """Read an array of an .npz file after validating its header, since a small file may expand to any size."""
     if f"{key}.npy" not in archive.zip.namelist():
         raise InputError(f"{key!r} in {path} is not an array, for input {tensor}")
-    with archive.zip.open(f"{key}.npy") as file:
-        is_version_1 = np.lib.format.read_magic(file) == (1, 0)
-        header = (np.lib.format.read_array_header_1_0 if is_version_1 else np.lib.format.read_array_header_2_0)(file)
-    shape, dtype = header[0], header[2]
+    info = archive.zip.getinfo(f"{key}.npy")
+    check_compression(info)
+    with archive.zip.open(info) as file:
+        shape, _, dtype = read_npy_header(file, info.file_size)
     if tensor.partial_shape is not None and not tensor.partial_shape.is_compatible(shape):
         raise InputError(f"{key!r} in {path} has shape {list(shape)}, for input {tensor}")
     check_allocation(shape, dtype)
@@ -151,6 +153,12 @@ def _read_npy(path: Path | Pipe, _: str, tensor: TensorSpec) -> Array:
             raise InputError(f"{path} cannot be read as npy: it is not an .npy file, for input {tensor}")
     if _has_float8_header(path):
         return _read_float8(path)
+    with _open(path) as file:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        shape, _is_fortran, dtype = read_npy_header(file, size)
+    if isinstance(path, Pipe):  # other files are mapped
+        check_allocation(shape, dtype)
     value: Array = np.load(_rewind(path), allow_pickle=False, mmap_mode="r" if isinstance(path, Path) else None)
     return value
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from irrun.data.image import IMAGE_SUFFIXES, ImageOptions
 from irrun.data.load import LoadOptions, load_input
+from irrun.data.npy import read_npy_header
 from irrun.errors import InputError
 from irrun.ir.model import TensorSpec
 
@@ -130,7 +131,7 @@ def open_array(path: str) -> Any:
     try:
         if path.endswith(".npy"):
             with open(path, "rb") as file:
-                np.lib.format.read_magic(file)  # otherwise NumPy recommends to unpickle the file
+                read_npy_header(file, os.path.getsize(path))  # otherwise NumPy recommends to unpickle other files
             return np.load(path, mmap_mode="r", allow_pickle=False)
         import zarr
 

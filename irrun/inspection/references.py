@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from irrun.data.npy import check_compression, read_npy_header
 from irrun.element_types import ElementType
 from irrun.errors import InputError
 from irrun.inspection.keys import KeyTable, get_port_suffix
@@ -269,6 +270,8 @@ def load_arrays(path: Path, model: Model) -> ArrayReference:
 
 def _load_npy(path: Path) -> Array:
     try:
+        with path.open("rb") as file:
+            read_npy_header(file, path.stat().st_size)
         value = np.load(path, mmap_mode="r")
         _ = ElementType.of(value.dtype)
     except (OSError, ValueError, MemoryError) as error:
@@ -285,10 +288,10 @@ def _open_npz(path: Path, model: Model) -> ArrayReference:
 
     def read(name: str) -> Array:
         try:
-            with archive.open(members[name]) as file:
-                version = np.lib.format.read_magic(file)
-                header = np.lib.format.read_array_header_1_0 if version == (1, 0) else None
-                shape, _, dtype = (header or np.lib.format.read_array_header_2_0)(file)
+            info = archive.getinfo(members[name])
+            check_compression(info)
+            with archive.open(info) as file:
+                shape, _, dtype = read_npy_header(file, info.file_size)
                 check_allocation(shape, dtype)
             with archive.open(members[name]) as file:
                 return np.asarray(np.lib.format.read_array(file, allow_pickle=False))

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, cast
 
 import numpy as np
 
+from irrun.data.npy import read_npy_header
 from irrun.element_types import ELEMENT_TYPES, ElementType
 from irrun.errors import InputError, IrrunError
 from irrun.inspection.trace import Trace, TracedValue
@@ -188,11 +189,7 @@ def _describe_error(error: Exception) -> str:
 
 def _read_header(file: Any, value: TracedValue, element_type: ElementType) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Read the header of an .npy member and check it against the index."""
-    version = np.lib.format.read_magic(file)
-    if version not in ((1, 0), (2, 0)):
-        raise InputError(f"expected an .npy file of version 1 or 2 for {value.key!r}")
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, is_fortran, dtype = read(file)
+    shape, is_fortran, dtype = read_npy_header(file)
     if tuple(shape) != value.shape or is_fortran:
         raise InputError(f"expected the shape {list(value.shape)} for {value.key!r}, found {list(shape)}")
     if element_type.kind == "string":

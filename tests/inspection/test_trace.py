@@ -352,18 +352,19 @@ def test_index_takes_at_most_256_mib(tmp_path, excess, message):
         Trace.open(path)
 
 
-@pytest.mark.parametrize(("version", "is_valid"), [((1, 0), True), ((2, 0), True), ((3, 0), False)])
-def test_members_are_of_version_1_or_2(tmp_path, version, is_valid):
+@pytest.mark.parametrize(("version", "is_valid"), [((1, 0), True), ((2, 0), True), ((3, 0), True), ((4, 0), False)])
+def test_members_are_of_version_1_to_3(tmp_path, version, is_valid):
     path = tmp_path / "run.trace"
     record(write(tmp_path, chain("Relu")), X, path).close()
     file = io.BytesIO()
-    np.lib.format.write_array(file, X, version=version)
-    rewrite(path, members={"values/0.npy": file.getvalue()})
+    np.lib.format.write_array(file, X, version=version if is_valid else (1, 0))
+    content = file.getvalue()[:6] + bytes(version) + file.getvalue()[8:]
+    rewrite(path, members={"values/0.npy": content})
     trace = Trace.open(path)
     if is_valid:
         np.testing.assert_array_equal(trace["x"], X)
     else:
-        with pytest.raises(irrun.InputError, match=r"expected an \.npy file of version 1 or 2 for 'x'"):
+        with pytest.raises(irrun.InputError, match=r"expected version 1, 2 or 3 of the format, found 4\.0"):
             trace["x"]
 
 
