@@ -190,7 +190,7 @@ def _multiply_by_unaligned_weights(site: CallSite, weights: Array, is_transposed
     def kernels(is_aligned: bool) -> SpecializedKernel:
         prepared = align(weights) if is_aligned else weights
         if is_aligned:
-            site.packed.count_copy(prepared.nbytes, weights)
+            site.packed.originals.count_copy(prepared.nbytes, weights)
         return _multiply_by_weights(site, _prepare_weights(prepared, is_transposed))
 
     calls = itertools.count()

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["MAX_PANEL_BYTES", "RELEASE_INTERVAL", "PackedMemory", "allocate_kept"]
+__all__ = ["MAX_PANEL_BYTES", "RELEASE_INTERVAL", "MemoryCount", "Originals", "PackedMemory", "allocate_kept"]
 
 Array = np.ndarray[Any, Any]
 
@@ -43,15 +43,97 @@ def allocate_kept(shape: tuple[int, ...]) -> Array:
     return np.frombuffer(pages, np.float32).reshape(shape)
 
 
-class PackedMemory:
-    """Counts the bytes of weights that the kernels of a model keep in addition to the constants of its program.
+class MemoryCount:
+    """Counts bytes up to a limit. Any thread may use it.
 
     Args:
         limit: The maximum number of bytes.
-        release_originals: Releases the memory that a mapped file took when it was read, so that the originals do not
-            stay in memory as well: that of an array, or of the whole file. Called repeatedly.
-        panel_limit: The maximum number of bytes of panels that replace the weights of a mapped file.
+
+    Attributes:
+        limit: The maximum number of bytes.
+        used: The number of bytes that are reserved.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._lock = threading.Lock()
+
+    def fits(self, size: int) -> bool:
+        """Return whether `size` more bytes are within the limit."""
+        return self.used + size <= self.limit
+
+    def reserve(self, size: int) -> None:
+        """Count `size` more bytes, even if they exceed the limit."""
+        with self._lock:
+            self.used += size
+
+    def reserve_if_fits(self, size: int) -> bool:
+        """Count `size` more bytes if they are within the limit, and return whether they are."""
+        with self._lock:
+            is_reserved = self.fits(size)
+            self.used += size if is_reserved else 0
+        return is_reserved
+
+    def release(self, size: int) -> None:
+        """Count `size` bytes less."""
+        with self._lock:
+            self.used -= size
+
+
+class Originals:
+    """The weights that kernels copy, which a mapped file may contain: the copies replace them in memory.
+
+    Args:
+        release: Releases the memory that a mapped file took when an array of it, or the whole file, was read. Called
+            repeatedly.
         is_mapped: Returns whether an array is part of a mapped file. By default, all are.
+    """
+
+    def __init__(
+        self,
+        release: Callable[[Array | None], None] | None = None,
+        is_mapped: Callable[[Array], bool] = lambda weights: True,
+    ) -> None:
+        self.is_mapped = is_mapped
+        self._release = release
+        self._unreleased = 0
+        self._lock = threading.Lock()
+
+    def count_copy(self, size: int, original: Array | None = None) -> None:
+        """Count a copy of weights, whose original need not stay in memory.
+
+        Args:
+            size: The number of bytes.
+            original: The weights, whose memory is released. If it is None, the memory of the whole file is released
+                after every `RELEASE_INTERVAL` bytes.
+        """
+        if self._release is None:
+            return
+        if original is not None:
+            self._release(original)
+            return
+        with self._lock:
+            self._unreleased += size
+            is_due = self._unreleased >= RELEASE_INTERVAL
+            if is_due:
+                self._unreleased = 0
+        if is_due:
+            self._release(None)
+
+
+class PackedMemory(MemoryCount):
+    """Counts the weights that the kernels of a model keep in addition to the constants of its program.
+
+    Args:
+        limit: The maximum number of bytes.
+        release_originals: See `Originals`.
+        panel_limit: The maximum number of bytes of panels that replace the weights of a mapped file.
+        is_mapped: See `Originals`.
+
+    Attributes:
+        originals: The weights that are copied.
+        panels: The panels that replace the weights of a mapped file.
     """
 
     def __init__(
@@ -61,67 +143,11 @@ class PackedMemory:
         panel_limit: int | None = None,
         is_mapped: Callable[[Array], bool] = lambda weights: True,
     ) -> None:
-        self.limit = limit
-        self._panel_limit = limit if panel_limit is None else panel_limit
-        self._panel_bytes = 0
-        self._is_mapped = is_mapped
-        self.used = 0
-        self._release_originals = release_originals
-        self._unreleased = 0
-        self._lock = threading.Lock()
-
-    def fits(self, size: int) -> bool:
-        """Return whether `size` more bytes are within the limit."""
-        return self.used + size <= self.limit
-
-    def reserve_panels(self, weights: Array) -> bool:
-        """Count the panels of weights, and return whether they are within the limits.
-
-        Those of weights that no mapped file contains, such as decompressed ones, are kept in addition to them, and
-        count as others. If there may be no panels at all, there are none of these either.
-        """
-        with self._lock:
-            if self._is_mapped(weights):
-                is_reserved = self._panel_bytes + weights.nbytes <= self._panel_limit
-                self._panel_bytes += weights.nbytes if is_reserved else 0
-            else:
-                is_reserved = self._panel_limit > 0 and self.fits(weights.nbytes)
-                self.used += weights.nbytes if is_reserved else 0
-        return is_reserved
+        super().__init__(limit)
+        self.originals = Originals(release_originals, is_mapped)
+        self.panels = MemoryCount(limit if panel_limit is None else panel_limit)
 
     def reserve(self, size: int, original: Array | None = None) -> None:
-        """Count `size` more bytes.
-
-        Args:
-            size: The number of bytes.
-            original: See `count_copy`.
-        """
-        with self._lock:
-            self.used += size
-        self.count_copy(size, original)
-
-    def release(self, size: int) -> None:
-        """Count `size` bytes less."""
-        with self._lock:
-            self.used -= size
-
-    def count_copy(self, size: int, original: Array | None = None) -> None:
-        """Count a copy of weights that does not take part in the limit, whose originals need not stay in memory.
-
-        Args:
-            size: The number of bytes.
-            original: The weights, whose memory is released. If it is None, that of the whole file is released after
-                every few bytes.
-        """
-        if self._release_originals is None:
-            return
-        if original is not None:
-            self._release_originals(original)
-            return
-        with self._lock:
-            self._unreleased += size
-            is_due = self._unreleased >= RELEASE_INTERVAL
-            if is_due:
-                self._unreleased = 0
-        if is_due:
-            self._release_originals(None)
+        """Count a copy of `size` bytes; see `Originals.count_copy`."""
+        super().reserve(size)
+        self.originals.count_copy(size, original)

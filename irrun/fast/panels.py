@@ -64,10 +64,21 @@ def make_panel_product(weights: Array, memory: PackedMemory) -> PanelProduct | N
         product = _products.get(key)
         if product is None:
             is_large = weights.nbytes > MAX_VIEWED_BYTES
-            if is_large and not memory.reserve_panels(weights):
+            if is_large and not _reserve(memory, weights):
                 return None
             product = _products[key] = PanelProduct(weights, memory if is_large else None)
     return product
+
+
+def _reserve(memory: PackedMemory, weights: Array) -> bool:
+    """Count the panels of weights, and return whether they are within the limits.
+
+    Weights that no mapped file contains, such as decompressed ones, are kept in addition to their panels, which count
+    as other copies do. Where there may be no panels at all, such weights have none either.
+    """
+    if memory.originals.is_mapped(weights):
+        return memory.panels.reserve_if_fits(weights.nbytes)
+    return memory.panels.limit > 0 and memory.reserve_if_fits(weights.nbytes)
 
 
 def multiply_in_blocks(a: Array, b: Array, out: Array) -> None:
@@ -234,7 +245,7 @@ class PanelProduct:
             if self._panels is None:
                 self._panels = _copy_to_panels(self._original)
                 if self._memory is not None:
-                    self._memory.count_copy(self._original.nbytes, self._original)
+                    self._memory.originals.count_copy(self._original.nbytes, self._original)
         return self._panels
 
     def _divide(self, count: int, by_columns: bool) -> list[tuple[slice, slice]]:

@@ -134,7 +134,7 @@ def test_memory_of_prepared_weights_is_counted():
     assert (memory.used, memory.fits(40), memory.fits(41)) == (60, True, False)
     memory.release(20)
     assert (memory.used, memory.fits(60), memory.fits(61)) == (40, True, False)
-    memory.count_copy(1000)
+    memory.originals.count_copy(1000)
     assert memory.used == 40
 
 
@@ -142,17 +142,17 @@ def test_memory_of_originals_is_released():
     """That of an array at once, that of the whole file after every few bytes."""
     releases, weights = [], np.ones(3)
     memory = PackedMemory(1 << 30, releases.append)
-    memory.count_copy(1, weights)
+    memory.originals.count_copy(1, weights)
     memory.reserve(RELEASE_INTERVAL, weights)
     assert [x is weights for x in releases] == [True, True]
     releases.clear()
-    memory.count_copy(RELEASE_INTERVAL - 1)
+    memory.originals.count_copy(RELEASE_INTERVAL - 1)
     assert releases == []
     memory.reserve(1)
     assert releases == [None]
-    memory.count_copy(RELEASE_INTERVAL - 1)
+    memory.originals.count_copy(RELEASE_INTERVAL - 1)
     assert releases == [None]
-    memory.count_copy(5)
+    memory.originals.count_copy(5)
     assert releases == [None, None]
 
 

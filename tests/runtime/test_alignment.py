@@ -169,7 +169,7 @@ def test_originals_of_packed_weights_are_released():
     packed.reserve(1)
     assert releases == [(RELEASE_INTERVAL, None)]
     packed.release(RELEASE_INTERVAL)
-    packed.count_copy(RELEASE_INTERVAL)
+    packed.originals.count_copy(RELEASE_INTERVAL)
     assert len(releases) == 2
     assert packed.used == 0
 
