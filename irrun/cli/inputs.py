@@ -140,11 +140,12 @@ class InputOptions:
     mean: str | None = None
     scale: str | None = None
 
-    def load(self, model: Model) -> dict[str | int, np.ndarray[Any, Any]]:
+    def load(self, model: Model, memory: int | None = None) -> dict[str | int, np.ndarray[Any, Any]]:
         """Load the inputs of one run. Dimensions that are chosen are shown on stderr.
 
         Args:
             model: The model.
+            memory: Bytes that an array of a file may take; see `LoadOptions`.
 
         Raises:
             click.BadParameter: A text is not a list of numbers.
@@ -152,13 +153,14 @@ class InputOptions:
         """
         from irrun.data.load import load_inputs
 
-        return load_inputs(self.specs, model, self.create_load_options())
+        return load_inputs(self.specs, model, self.create_load_options(memory))
 
-    def load_sets(self, model: Model) -> list[dict[str | int, np.ndarray[Any, Any]]]:
+    def load_sets(self, model: Model, memory: int | None = None) -> list[dict[str | int, np.ndarray[Any, Any]]]:
         """Load the inputs of several runs; see `load_input_sets`.
 
         Args:
             model: The model.
+            memory: Bytes that an array of a file may take; see `LoadOptions`.
 
         Raises:
             click.BadParameter: A text is not a list of numbers.
@@ -166,10 +168,13 @@ class InputOptions:
         """
         from irrun.data.load import load_input_sets
 
-        return load_input_sets(self.specs, model, self.create_load_options())
+        return load_input_sets(self.specs, model, self.create_load_options(memory))
 
-    def create_load_options(self) -> LoadOptions:
+    def create_load_options(self, memory: int | None = None) -> LoadOptions:
         """Return how inputs are loaded.
+
+        Args:
+            memory: Bytes that an array of a file may take; see `LoadOptions`.
 
         Raises:
             click.BadParameter: A text is not a list of numbers.
@@ -178,7 +183,7 @@ class InputOptions:
         from irrun.data.load import LoadOptions
 
         mean, scale = parse_numbers(self.mean, "--mean"), parse_numbers(self.scale, "--scale")
-        return LoadOptions(self.seed, ImageOptions(self.layout, self.channels, mean, scale), _notify)
+        return LoadOptions(self.seed, ImageOptions(self.layout, self.channels, mean, scale), _notify, memory)
 
 
 @dataclass(frozen=True)

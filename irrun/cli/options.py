@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,6 +106,11 @@ class RunOptions:
         return self.settings.timeout
 
     @property
+    def _memory(self) -> int | None:
+        """The value of `--memory` in bytes."""
+        return self.settings.memory if isinstance(self.settings.memory, int) else None
+
+    @property
     def keywords(self) -> dict[str, Any]:
         """The settings as keyword arguments of functions such as `irrun.inspection.compare`."""
         return get_keywords(self.settings)
@@ -178,8 +182,7 @@ class RunOptions:
         Raises:
             InputError: A name is unknown, a value cannot be read, or an input is missing.
         """
-        with self._limit_memory():
-            return self.inputs.load(model)
+        return self.inputs.load(model, self._memory)
 
     def load_input_sets(self, model: Model) -> list[dict[str | int, np.ndarray[Any, Any]]]:
         """Load the inputs of several runs: passing an input again starts the next one.
@@ -190,15 +193,7 @@ class RunOptions:
         Raises:
             InputError: A name is unknown, a value cannot be read, or an input is missing.
         """
-        with self._limit_memory():
-            return self.inputs.load_sets(model)
-
-    def _limit_memory(self) -> AbstractContextManager[None]:
-        """Return a context in which no array may take more than `--memory`."""
-        from irrun.limits import limit_allocations
-
-        memory = self.settings.memory
-        return limit_allocations(memory) if isinstance(memory, int) else nullcontext()
+        return self.inputs.load_sets(model, self._memory)
 
 
 def get_keywords(settings: RunSettings) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from irrun.data.image import IMAGE_SUFFIXES, ImageOptions, load_image
 from irrun.data.pipe import Pipe, read_stdin
 from irrun.errors import InputError
 from irrun.ir.model import Model, TensorSpec, index_names
+from irrun.limits import limit_allocations
 from irrun.shapes import PartialShape
 
 if TYPE_CHECKING:
@@ -40,11 +42,18 @@ class LoadOptions:
         seed: Seed for random inputs.
         image: How images are converted to tensors.
         notify: Called with one line for each input whose dynamic dimensions are chosen.
+        memory: Bytes that an array that is read from an .npz file or from stdin may take; None for half of the memory
+            of the machine.
     """
 
     seed: int = 0
     image: ImageOptions = field(default_factory=ImageOptions)
     notify: Callable[[str], object] | None = None
+    memory: int | None = None
+
+    def limit_memory(self) -> AbstractContextManager[None]:
+        """Return a context in which files are read."""
+        return nullcontext() if self.memory is None else limit_allocations(self.memory)
 
 
 def load_inputs(
@@ -217,7 +226,8 @@ class _Loader:
     def set_next(self, spec: str, text: str) -> None:
         """Load the inputs that a text without a name specifies."""
         source = read_stdin() if text == STDIN else text
-        members = read_npz_by_name(source, self.tensors) if parse_generated(text) is None else {}
+        with self.options.limit_memory():
+            members = read_npz_by_name(source, self.tensors) if parse_generated(text) is None else {}
         for i, value in members.items():
             self.check_not_set(i)
             self.filled.pop(i, None)
@@ -319,7 +329,8 @@ def load_input(text: str, tensor: TensorSpec, options: LoadOptions | None = None
 
 def _load_source(text: str | Pipe, tensor: TensorSpec, options: LoadOptions) -> Array:
     if isinstance(text, Pipe):
-        return read_file(text, "", tensor)
+        with options.limit_memory():
+            return read_file(text, "", tensor)
     generated = parse_generated(text)
     if generated is not None:
         loader = _Loader([tensor], options)
@@ -332,7 +343,8 @@ def _load_source(text: str | Pipe, tensor: TensorSpec, options: LoadOptions) -> 
     if text.lstrip()[:1] in ("[", "{", '"') or _is_scalar(text):
         return parse_json(text, tensor, "the text")
     if suffix in READERS:
-        return read_file(path, key, tensor)
+        with options.limit_memory():
+            return read_file(path, key, tensor)
     if os.path.isfile(path):
         raise InputError(
             f"{path}: expected a .npy, .npz, .bin, .json or image file ({', '.join(IMAGE_SUFFIXES)}), found {suffix!r}"
