@@ -241,7 +241,7 @@ class BandedMethod(_DepthwiseMethod):
         self.bands = bands
         windows = problem.windows
         height, width = windows.output_shape
-        #: For each row of the filter: its number, the rows of the result and those of the data.
+        #: For each row of the filter: its number, the rows of the result and the rows of the data.
         self.rows: list[tuple[int, slice, slice]] = []
         for i in range(windows.kernel[0]):
             offset = i * windows.dilations[0] - windows.pads_begin[0]

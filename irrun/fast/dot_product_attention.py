@@ -77,7 +77,7 @@ def attend(query: Array, key: Array, value: Array, mask: Array | None, factor: f
         is_causal: Whether position l attends only to positions up to l.
 
     Returns:
-        Shape [..., H, L, Ev]. If the heads of the query are stored side by side, so are those of the result.
+        Shape [..., H, L, Ev]. If the heads of the query are stored side by side, the heads of the result are too.
     """
     *lead, heads, length, size = query.shape
     key_length, value_size = value.shape[-2:]

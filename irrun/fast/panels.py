@@ -86,7 +86,7 @@ def multiply_in_blocks(a: Array, b: Array, out: Array) -> None:
 
     Args:
         a: f32, shape [..., M, K].
-        b: f32, shape [..., K, N]. Leading dimensions are those of `a`.
+        b: f32, shape [..., K, N], with the leading dimensions of `a`.
         out: Array that the result is written to.
     """
     work = a.shape[-2] * b.shape[-2] * b.shape[-1]
@@ -154,9 +154,9 @@ class PanelProduct:
 
     Args:
         weights: f32, shape [K, N].
-        memory: Counts the panels, which are copies of the weights that are made in the second call. The first one
-            copies them one by one into the cache, since new memory takes longer than the product of a few rows. None:
-            panels are views of the weights, which are few.
+        memory: Counts the panels. The second call copies the weights to panels; the first one copies panel by panel
+            into the cache, since new memory takes longer than the product of a few rows. None for small weights, whose
+            panels are views.
 
     Attributes:
         shape: The shape of the weights.
@@ -237,7 +237,7 @@ class PanelProduct:
             panel = get_scratch("panel", inner, section.stop - start)
             _copy_columns(self._original[:, section], panel)
             target = out[:, start - columns.start : section.stop - columns.start]
-            # The last columns may be fewer than those of a panel. Their blocks have as many rows as others.
+            # The last panel may have fewer columns than the others. Its blocks have as many rows as all others.
             _multiply_by_panels(rows, *_view_panels(panel, WIDTH), target)
 
     def _make_panels(self) -> tuple[Array, Array]:
@@ -254,7 +254,7 @@ class PanelProduct:
         parts = count_parts(count, inner * columns)
         if count > columns and not by_columns:
             return [(rows, slice(0, columns)) for rows in split_range(count, parts, self._block)]
-        # What follows takes less time for long rows. The blocks, and with them the results, are those of any division.
+        # What follows takes less time for long rows. Blocks and results do not depend on the division.
         parts = min(parts, get_thread_count())
         return [(slice(0, count), section) for section in split_range(columns, parts, WIDTH)]
 

@@ -109,8 +109,8 @@ def _load(module: str) -> None:
 def specialize(site: CallSite) -> SpecializedKernel | None:
     """Return a specialized kernel for a call site, or None where the plain kernel stays.
 
-    Operations that a user registered in place of irrun's own are never replaced, nor are those of constants, which are
-    computed once unless they exceed the memory of weights.
+    Operations that a user registered in place of irrun's own are never replaced. Neither are operations on
+    constants: they are computed once, unless the results exceed the memory of weights.
     """
     name = str(site.operation)
     module = MODULES.get(site.operation.type)

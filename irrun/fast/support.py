@@ -119,7 +119,7 @@ def make_placeholder(shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(ZERO, shape)
 
 
-#: NumPy's settings of ufuncs, which are those of the current context, and settings with the smallest buffers.
+#: NumPy's settings of ufuncs in the current context, and settings with the smallest buffers.
 _settings: Any = None
 with contextlib.suppress(ImportError, TypeError, ValueError), np.errstate(all="ignore"):  # other versions of NumPy
     from numpy._core.umath import _extobj_contextvar, _make_extobj

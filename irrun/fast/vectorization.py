@@ -1,7 +1,7 @@
 """Operations on the values of all iterations of a loop at once.
 
-A *stacked* value holds the values of all iterations: its first axis counts them, and the other axes are those of the
-value of one iteration.
+A *stacked* value holds the values of all iterations: its first axis counts the iterations, and the other axes are the
+axes of the value in one iteration.
 """
 
 from __future__ import annotations

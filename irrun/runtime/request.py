@@ -95,8 +95,8 @@ def compile_model(
         memory: Maximum size of the values of one run at the same time, without the weights and the inputs: a number of
             bytes, or a text such as "2G". By default the memory that is available to the process.
         jit: Whether kernels are compiled for the processor, which requires the extra `jit`: True compiles them now,
-            "auto" in the background when the runs have taken so long that it pays. Results of compiled kernels differ
-            from those of others within the rounding of f32. None selects the value of the environment variable
+            "auto" in the background when the runs have taken so long that it pays. Compiled kernels
+            may round f32 differently. None selects the value of the environment variable
             IRRUN_JIT, or "auto".
         precision: The precision of computations. "f32", as in OpenVINO's CPU plugin with the same precision hint,
             computes values in f16 and bf16 in f32, without rounding between operations. "declared" rounds each value
@@ -721,7 +721,7 @@ def _declare_variable(program: Program, instruction: Instruction) -> tuple[Decla
 
 
 def _find_variable_shape(instruction: Instruction, initial: Array | None) -> PartialShape | None:
-    """Return the shape of a variable; as in OpenVINO, that of its initial value unless a rank is declared."""
+    """Return the shape of a variable: the declared one, or as in OpenVINO the initial value's without a rank."""
     shape: PartialShape | None = instruction.attributes.get("variable_shape")
     if shape is not None or not instruction.inputs:
         return shape

@@ -64,14 +64,14 @@ def supports(weights: CompressedWeights) -> bool:
 
 
 def load_codes(f: Function, kind: str, codes: Value, index: Operand, distance: Operand) -> Value:
-    """Return a vector of codes in f32, and load those at a distance into the cache.
+    """Return a vector of codes in f32, and load codes further ahead into the cache.
 
     Args:
         f: The function.
         kind: "i8", "u8" or "i4".
         codes: The address of all codes.
         index: The number of the first code.
-        distance: The number of codes from those to the ones that are loaded into the cache.
+        distance: How far ahead, in codes.
     """
     source = f.offset(codes, index, "i8")
     # Rows are too short for the processor to predict what is read next.

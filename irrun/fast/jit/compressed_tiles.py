@@ -32,7 +32,7 @@ F32 = np.dtype(np.float32)
 
 #: Vectors of a panel at most.
 VECTORS = 2
-#: Rows of the weights in a chunk, a multiple of those of a tile, and columns of a chunk, a multiple of a vector.
+#: Rows of the weights in a chunk, a multiple of the rows of a tile, and columns of a chunk, a multiple of a vector.
 CHUNK_ROWS, CHUNK_COLUMNS = 48, 512
 #: Rows of the data for which the weights are decompressed once.
 BLOCK_ROWS = 512

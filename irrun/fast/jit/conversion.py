@@ -30,8 +30,8 @@ MIN_PART_SIZE, MAX_PARTS = 1 << 16, 16
 def compile_widening() -> Kernel:
     """Return the kernel that converts the elements from `first` to `last`.
 
-    The bits of f16 are moved to those of f32 and multiplied by a power of two, which has the exponents of f32 and makes
-    subnormal numbers normal. All steps are exact.
+    The bits of f16 are moved to their places in f32. A multiplication by a power of two corrects the exponents and
+    makes subnormal numbers normal. All steps are exact.
     """
     f = Function("widen", [("data", "ptr"), ("result", "ptr"), ("first", "i64"), ("last", "i64")], get_lanes())
     p = f.parameters

@@ -66,7 +66,7 @@ class DirectConvolution:
             batch: N.
             geometry: The windows.
             expression: The epilogue, whose operands are addressed as `compile_epilogue` states.
-            operands: The addresses of its operands, of which those of the kind "channel" have N * GROUPS * CO elements.
+            operands: The addresses of its operands. Operands of the kind "channel" have N * GROUPS * CO elements.
 
         Returns:
             The binding, whose input 0 is the data, shape [N, GROUPS * CI, H, W]. Its result has the shape

@@ -256,7 +256,7 @@ def _add_products(f: Function, tile: _Tile, weights: Value, pixel: Value, mask: 
             f.load(f.offset(source, i * f.lanes), f.vector, mask if i == vectors - 1 else None) for i in range(vectors)
         ]
         factors = f.offset(weights, tap * rows)
-        f.prefetch(f.offset(factors, p["count"] * rows))  # those of the next tile of channels
+        f.prefetch(f.offset(factors, p["count"] * rows))  # the factors of the next tile of channels
         for i, extra in enumerate(extras):
             column = f.splat(f.load(f.offset(source, vectors * f.lanes + i)), extra.type)
             extra.set(f.multiply_add(f.load(factors, extra.type), column, extra.get()))

@@ -101,7 +101,7 @@ class Plan:
 
     Attributes:
         blocks: The blocks of an image and group.
-        ranges: The first block and the block after the last of those that belong to one part.
+        ranges: For each part, its first block and the block after its last one.
         sections: The first channel and the channel after the last of each section.
         part_count: The number of parts of all images and groups that should be made.
         is_shared: Whether rows are copied once for all sections.

@@ -281,7 +281,7 @@ class ConvolutionKernel(CompiledKernel):
 
 
 def list_operands(constants: Sequence[Array | None]) -> list[Operand]:
-    """Return the addresses of operands: those that are not constant are inputs from number 1 on."""
+    """Return the addresses of operands: variable operands are inputs from number 1 on."""
     numbers = itertools.count(1)
     return [(next(numbers), 0) if x is None else (CONSTANT, get_address(x)) for x in constants]
 

@@ -232,10 +232,9 @@ def _emit_tile(
 def compile_epilogue(expression: Expression, is_coded: bool) -> Kernel:
     """Return the kernel that completes the sums of up to four channels.
 
-    It is called with the number of the first channel of all images, counted with and without the channels that fill
-    the last four. Operands of the kind "channel" have one element for each of the former, those of the kind "full" have
-    the shape of the result, those of the kind "codes" are codes of that shape, and those of the kind "scalar" have
-    one element.
+    It is called with the number of the first channel of all images, counted with and without the channels that pad
+    the last four. By kind, operands have one element per channel with padding ("channel"), the shape of the result
+    ("full"), codes of this shape ("codes"), or one element ("scalar").
 
     Args:
         expression: The epilogue. With codes, its result is a level from 0 to 255 before rounding.

@@ -223,7 +223,7 @@ class _Calls:
             copies = self._copy_rows(make_base(0).move(4 * plane * plane_in), panel, planes, block)
         if size not in self.offsets:
             self.offsets[size] = _make_offsets(g, c.in_quads, quad_size, size, columns)
-        # The kernel starts at channel 0 of a section, so that its panel is that of the section.
+        # The kernel starts at channel 0 of a section, so that it reads the panel of the section.
         channel = group * c.out_channels + left
         addresses = (
             get_address(self.offsets[size]),

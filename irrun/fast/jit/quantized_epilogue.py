@@ -2,8 +2,8 @@
 
 Sums and codes are integers whose values are linear functions of them. Linear operations change the coefficients when
 the kernel is created, so that a scale, a bias, the limits of a FakeQuantize and the scales of residuals become one
-multiplication and addition for each integer. Their rounding differs from that of the operations one by one, which may
-move a value that lies between two levels to the other.
+multiplication and addition for each integer. They round differently than the single operations do, which may move a
+value that lies between two levels to the other.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def make_plan(members: Sequence[Member], layouts: dict[int, Layout], outputs: Se
 
 
 class _Planner:
-    """The making of a plan. Array 0 of a run is the arena, the inputs and those with outputs follow."""
+    """The making of a plan. Array 0 of a run is the arena; the arrays of inputs and of outputs follow."""
 
     def __init__(self, members: Sequence[Member], layouts: dict[int, Layout], outputs: Sequence[int]) -> None:
         self._outputs = outputs

@@ -82,8 +82,8 @@ class SequenceKernel:
     def _find_plan(self, layouts: tuple[Layout, ...]) -> Plan | None:
         """Return the plan for inputs of some layouts, or None if there is none or it does not pay.
 
-        Making a plan takes longer than the single instructions. Once there have been several, layouts have to occur
-        twice in a row, which those of growing values do not.
+        Making a plan takes longer than the single instructions. After several plans, a plan is only made for layouts
+        that occur twice in a row, as layouts of growing values do not.
         """
         plans = self._plans  # other threads may replace it
         if layouts in plans:

@@ -157,8 +157,7 @@ def make_range_task(
     """Return the task that calls a kernel for each part of a range.
 
     Args:
-        kernel: Its parameters are those of `before`, the first element of a part and the one after its last, and those
-            of `after`.
+        kernel: It takes `before`, the first element of a part, the element after the last one, and `after`.
         before: Arguments.
         total: The number of elements.
         part_count: The number of parts.

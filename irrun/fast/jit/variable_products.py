@@ -88,8 +88,7 @@ def bind_products(
     Args:
         layout: The layout of the values.
         expression: The epilogue, whose operands are "column", "full" or "scalar" for each item.
-        operand_steps: For each of its operands, the bytes between those of the items along each leading axis, and
-            between the rows.
+        operand_steps: For each of its operands, the bytes between items along each leading axis, and between rows.
 
     Returns:
         The task for the addresses of the values, of the result, and of a table of the addresses of the operands for

@@ -5,7 +5,7 @@ workspace:
 
 - The sigmoid gates are computed as `0.5 + 0.5 * tanh(x / 2)`, with the factor 1/2 in their weights. One call computes
   tanh of several gates.
-- The gates are ordered so that those of the same treatment are adjacent.
+- The gates are ordered so that gates that are treated alike are adjacent.
 - The weights are divided into *parts* (`matrices.PartedMatrix`), and the gates have the shape [gates * parts, batch,
   hidden / parts].
 

@@ -50,7 +50,7 @@ class PartedMatrix:
         Args:
             batch: Batch size.
             parts: Number of parts of each gate.
-            extra_gates: Number of gates that precede those of the products.
+            extra_gates: Number of gates before the gates of the products.
         """
         if batch > 1:
             values = np.empty(((extra_gates + self.gates) * parts, batch, self.hidden // parts), np.float32)

@@ -63,7 +63,7 @@ def _prepare_gru(W: Array, R: Array, B: Array | None, *, linear_before_reset: bo
 
 
 def _halve_gates(weights: Array, gates: int, halved: slice) -> Array:
-    """Return a copy of weights or biases with those of some gates multiplied by 1/2."""
+    """Return a copy of weights or biases in which the rows of some gates are halved."""
     result = np.array(weights, order="C")
     result.reshape(gates, -1)[halved] *= HALF
     return result
@@ -94,7 +94,7 @@ _KINDS = {
 
 
 def get_kind(site: CallSite) -> _Kind | None:
-    """Return the kind of a call site, or None if its attributes are not those that are specialized."""
+    """Return the kind of a call site, or None if no kernel supports its attributes."""
     attributes = site.attributes
     kind = _KINDS[site.operation.type.removesuffix("Cell").removesuffix("Sequence")]
     names = [name.strip().lower() for name in attributes.get("activations", [])]

@@ -71,7 +71,7 @@ class RecurrentWeights:
         self.state_count = state_count
         self.recurrence = recurrence
         self.options = options
-        #: The weights of the input, the biases and those of the state in one matrix, for small LSTMs.
+        #: The input weights, the biases and the state weights in one matrix, for small LSTMs.
         self.combined: Array | None = None
 
     def start(self, batch: int, states: Sequence[Array]) -> Recurrence:
@@ -143,10 +143,10 @@ class LSTM:
     def advance_small(self, combined: Array, X: Array, Y: Array) -> None:
         """Run several steps for a batch size of 1, whose product includes the input and the biases.
 
-        For few elements the time of a step is that of the calls of NumPy, of which these are fewer.
+        With few elements, calls of NumPy take most of the time of a step; this makes fewer calls.
 
         Args:
-            combined: The weights of the input, the biases and those of the state, shape [input + 1 + hidden, gates].
+            combined: The input weights, the biases and the state weights, shape [input + 1 + hidden, gates].
             X: Shape [time, input].
             Y: Where the hidden states are written, shape [time, hidden].
         """

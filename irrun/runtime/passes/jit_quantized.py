@@ -1,9 +1,9 @@
 """Compiled kernels on codes of 8 bits: convolutions and products of quantized values with quantized weights.
 
-The values of a FakeQuantize that such an operation reads are *coded*: kept as codes in a slot of their own, which the
-operation and those with residuals read. Other instructions read values that are decoded from it. Instructions that a
-kernel replaces are preceded by a decoding and followed by an encoding, in case that they run. Convolutions read codes
-of four channels side by side, the layout "channels", and products rows of codes, the layout "rows".
+The values of a FakeQuantize that such an operation reads are *coded*: a slot of their own holds the codes, which the
+operation reads, and operations that add them as residuals. Other instructions read values that are decoded from it. A
+decoding precedes the instructions that a kernel replaces, and an encoding follows them, in case they run. Convolutions
+read codes of four channels side by side (the layout "channels"), products read rows of codes (the layout "rows").
 """
 
 from __future__ import annotations
