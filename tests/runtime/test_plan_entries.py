@@ -70,9 +70,23 @@ def test_specialized_kernels_may_replace_specialized_kernels(tmp_path):
     inner = replace(first, kernel=fail, plain=(first,))
     program.instructions = [replace(first, kernel=fail, plain=(inner,)), replace(second, kernel=fail, plain=(second,))]
     x = np.full((2, 3), 2, np.float32)
-    (result,) = Executor(program, RequestState()).run([x])
+    state = RequestState()
+    (result,) = Executor(program, state).run([x])
     np.testing.assert_array_equal(result, x)
+    assert {layers: fallback.failures for layers, fallback in state.fallbacks.items()} == {
+        ("layer1",): 2,
+        ("layer2",): 1,
+    }
     broken = replace(first, kernel=fail)
     program.instructions[0] = replace(first, kernel=fail, plain=(replace(inner, plain=(broken,)),))
     with pytest.raises(irrun.ExecutionError, match="'layer1'"):
         Executor(program, RequestState()).run([x])
+
+
+def test_specializers_that_fail_are_shown(tmp_path, monkeypatch):
+    def fail(site):
+        raise ValueError("the constants do not match")
+
+    monkeypatch.setattr("irrun.runtime.passes.specialization.specialize", fail)
+    (entry,) = list_plan(irrun.compile_model(write(tmp_path, chain("Relu")), jit=False)._get_fast_program())
+    assert (entry.implementation, entry.refused) == ("plain", ("specialize: the constants do not match",))
