@@ -89,7 +89,7 @@ class Recording(NamedTuple):
     keep: Callable[[Sequence[Array]], None]
 
 
-def _call_and_freeze(kernel: Callable[..., Any], *arguments: Any, **attributes: Any) -> Any:
+def _call_and_freeze(kernel: Callable[..., Any], /, *arguments: Any, **attributes: Any) -> Any:
     """Call a kernel and make its results read-only, so that no other kernel computes in place in them."""
     result = kernel(*arguments, **attributes)
     for value in result if isinstance(result, (tuple, list)) else (result,):

@@ -186,3 +186,15 @@ def test_only_shapes_that_follow_from_shapes_are_known(tmp_path, name, make, is_
     compiled, _ = compile_both(tmp_path, [o.relu(o.convert(result, np.float32)), size], [x, n])
     types = {compiled._program.instructions[i].operation.type for i in find_shape_instructions(compiled._program)}
     assert ("ShapeOf" in types) == is_known
+
+
+def test_attributes_may_have_the_names_of_arguments(tmp_path):
+    x = o.parameter([-1, 3], np.float32)
+    shape = o.convert(o.concat([i64(1, 1), o.shape_of(x)], 0), np.float32)
+    pooled = o.avg_pool(o.reshape(shape, i64(1, 1, 4), False), [1], [0], [0], [2], True)  # has an attribute "kernel"
+    compiled, plain = compile_both(tmp_path, [o.relu(x), pooled], [x])
+    request = compiled.create_infer_request()
+    for _ in range(4):
+        data = make_floats(2, 3)
+        for result, expected in zip(request.infer(data).to_tuple(), plain(data).to_tuple(), strict=True):
+            np.testing.assert_array_equal(result, expected)
