@@ -79,6 +79,16 @@ def test_function_is_within_four_units_of_the_last_place(name):
     assert np.isnan(kernel(np.full(3, np.nan, np.float32))).all()
 
 
+@pytest.mark.parametrize("name", ["Elu", "Tanh"])
+def test_odd_function_keeps_the_signs_of_zeros(name):
+    from irrun.fast.jit.expressions import Step
+    from irrun.fast.jit.kernels import ExpressionKernel
+
+    zeros = np.tile(np.array([-0.0, 0.0], np.float32), 20)
+    result = ExpressionKernel(1, (Step(name, (0,), FUNCTIONS[name][1]),), [])(zeros)
+    np.testing.assert_array_equal(np.signbit(result), np.signbit(zeros))
+
+
 @pytest.mark.parametrize("lanes", [4, 8])
 @pytest.mark.parametrize("name", ["Exp", "Gelu", "Sigmoid", "SoftPlus", "Tanh"])
 def test_function_of_shorter_vectors_is_within_four_units_of_the_last_place(name, lanes, monkeypatch):

@@ -103,11 +103,11 @@ class Vectors(Machine):
         return self._scale((r + rest) + 1.0, shifted)
 
     def expm1(self, x: Value) -> Value:
-        """Return e^x - 1 for x up to 80."""
+        """Return e^x - 1 for x up to 80, and x for zeros of both signs."""
         f = self.function
         shifted, r, rest = self._reduce_argument(self.maximum(x, -20.0))
         power = self._make_power(f.convert("bitcast", shifted, f.integers()) - ROUNDING_BITS)
-        return f.multiply_add(power, r + rest, power - 1.0)
+        return f.call_math("copysign", f.multiply_add(power, r + rest, power - 1.0), x)
 
     def _reduce_argument(self, x: Value) -> tuple[Value, Value, Value]:
         """Return n and r with x = n log(2) + r, and exp(r) - 1 - r; `ROUNDING` is added to n."""
