@@ -123,6 +123,21 @@ def test_concatenations_of_rows_and_of_parts_of_values_are_copied(tmp_path):
     assert count_copies(compiled) == 3
 
 
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_concatenations_with_empty_inputs_have_a_plan(position, tmp_path):
+    data = o.parameter([1, 8, 10, 12], F32)
+    parts = [convolve(data, 8), convolve(data, 4, 2)]
+    empty = o.parameter([1, -1, 10, 12], F32)
+    parts.insert(position, o.relu(empty))
+    compiled = compile_results(tmp_path, [data, empty], o.add(o.concat(parts, 1), o.constant(F32(1))))
+    values = draw((1, 8, 10, 12)), np.zeros((1, 0, 10, 12), F32)
+    request = compiled.create_infer_request()
+    (result,) = request.infer(list(values)).to_tuple()
+    assert request.fallbacks == []
+    (expected,) = irrun.compile_model(compiled.model, optimize=False)(list(values)).to_tuple()
+    np.testing.assert_allclose(result, expected, atol=1e-4)
+
+
 def test_concatenations_of_concatenations_share_their_memory(tmp_path):
     data = o.parameter([1, 8, 10, 12], F32)
     inner = o.concat([convolve(data, 8), convolve(data, 4, 2)], 1)

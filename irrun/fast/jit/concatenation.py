@@ -90,12 +90,10 @@ class ConcatKernel(CompiledKernel):
         if self._has_constants:
             remaining = iter(variables)
             arrays = tuple(next(remaining) if x is None else x for x in self._constants)
-        is_contiguous = True
-        for x in arrays:
-            if x.dtype is not F32:
-                raise NoKernelError("expected f32")
-            is_contiguous = is_contiguous and x.flags.c_contiguous
-        if is_contiguous or not any(map(is_transposed, arrays)):
+        if any(x.dtype is not arrays[0].dtype for x in arrays):
+            raise NoKernelError("expected inputs of one type")
+        # In graphs in f16, which are computed in f32, values that the model converts to f16 stay in f16.
+        if arrays[0].dtype is not F32 or not any(map(is_transposed, arrays)):
             return np.concatenate(arrays, self._axis)
         first = arrays[0].shape
         axis = range(len(first))[self._axis]

@@ -251,7 +251,7 @@ class _Planner:
         shapes = [value.shape for value in inputs]
         axis = range(len(shapes[0]))[member.axis]
         outer = shapes[0][:axis]
-        if len({(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}) != 1 or not all(map(math.prod, shapes)):
+        if len({(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}) != 1 or not any(map(math.prod, shapes)):
             raise NoKernelError("expected inputs of the same shape apart from the axis")
         shape = (*outer, sum(s[axis] for s in shapes), *shapes[0][axis + 1 :])
         result = self._values[member.output] = self._make_value(number, shape)
@@ -260,7 +260,8 @@ class _Planner:
         start = 0
         parts = []
         for value in inputs:
-            parts.append((start, value))
+            if value.size:
+                parts.append((start, value))
             start += value.size // rows
         placed = self._place_in_result(result.block, parts) if rows == 1 else set()
         for start, value in parts:
