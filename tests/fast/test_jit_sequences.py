@@ -284,6 +284,33 @@ def test_values_in_between_count_as_memory_of_a_run(tmp_path):
     compile_results(tmp_path, [data], x, memory=1 << 22)([draw((1, 8, 96, 96))])
 
 
+def test_members_run_one_by_one_where_the_memory_does_not_suffice_for_all_values(tmp_path):
+    data = o.parameter([1, 8, 96, 96], F32)
+    x = convolve(convolve(convolve(data, 64), 8, 2), 64, 4)  # 2.3, 0.3 and 2.3 MB
+    compiled = compile_results(tmp_path, [data], x)
+    limited = irrun.compile_model(tmp_path / "model.xml", jit=True, memory=1 << 22)
+    (kernel,), (limited_kernel,) = list_sequences(compiled), list_sequences(limited)
+    value = draw((1, 8, 96, 96))
+    for _ in range(2):
+        np.testing.assert_array_equal(limited([value]).to_tuple(), compiled([value]).to_tuple())
+    assert (kernel._single, len(limited_kernel._single)) == (None, 3)
+
+
+def test_results_of_a_sequence_count_as_memory_before_they_are_allocated(tmp_path, monkeypatch):
+    data = o.parameter([1, 8, 96, 96], F32)
+    results = [convolve(data, 64)]
+    while len(results) < 10:
+        results.append(convolve(results[-1], 64))
+    compiled = compile_results(tmp_path, [data], *results, memory=8 << 20)
+    compiled._get_fast_program()
+    allocated = []
+    empty = np.empty
+    monkeypatch.setattr(np, "empty", lambda *a, **k: allocated.append(x := empty(*a, **k)) or x)
+    with pytest.raises(InputError, match=r"the run would take 9 MiB, .* expected at most 8 MiB"):
+        compiled([draw((1, 8, 96, 96))])
+    assert sum(x.nbytes for x in allocated) < 16 << 20  # of 24 MB
+
+
 @pytest.mark.falls_back
 def test_wrong_shapes_name_the_layer(tmp_path):
     data, other = o.parameter([1, 8, -1, -1], F32), o.parameter([1, 8, -1, -1], F32)

@@ -14,7 +14,7 @@ from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import Layout, get_layout
 from irrun.fast.jit.protocol import CompiledKernel
 
-__all__ = ["Computation", "Concatenation", "Member", "Views", "view_layout"]
+__all__ = ["Computation", "Concatenation", "Member", "Views", "list_inputs", "list_outputs", "view_layout"]
 
 Array = np.ndarray[Any, Any]
 
@@ -67,6 +67,16 @@ class Concatenation:
 
 
 Member = Computation | Views | Concatenation
+
+
+def list_inputs(member: Member) -> tuple[int, ...]:
+    """Return the slots of the inputs of a member."""
+    return (member.input,) if isinstance(member, Views) else member.inputs
+
+
+def list_outputs(member: Member) -> tuple[int, ...]:
+    """Return the slots of the outputs of a member."""
+    return member.outputs if isinstance(member, Views) else (member.output,)
 
 
 def view_layout(view: Callable[[Array], Any], layout: Layout) -> list[tuple[Layout, int]] | None:

@@ -6,18 +6,20 @@ Calling a kernel from Python takes about ten microseconds, as long as a small la
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from irrun.errors import InputError
 from irrun.fast.errors import REFUSALS, NoKernelError
 from irrun.fast.jit.addresses import get_address
 from irrun.fast.jit.bindings import Layout, get_layout, get_strides
 from irrun.fast.jit.elementwise import make_contiguous
-from irrun.fast.jit.sequence_members import Member
+from irrun.fast.jit.sequence_members import Member, list_inputs, list_outputs
 from irrun.fast.jit.sequence_plans import Plan, make_plan
-from irrun.limits import check_allocation, collect_values
+from irrun.limits import check_allocation, collect_values, find_owner
 from irrun.threads import copy_unaligned
 
 __all__ = ["SequenceKernel"]
@@ -46,14 +48,19 @@ class SequenceKernel:
         self._inputs, self._outputs = inputs, outputs
         self._plans: dict[tuple[Layout, ...], Plan | None] = {}
         self._plan_count = 0
+        #: A sequence for each member, once the memory did not suffice for all.
+        self._single: list[SequenceKernel] | None = None
         #: The layouts for which a plan was missing last.
         self._latest: tuple[Layout, ...] = ()
 
     def __call__(self, *inputs: Array) -> Array | tuple[Array, ...]:
         """Compute the outputs.
 
+        If the memory of the run does not suffice for all values at once, the members run one by one.
+
         Raises:
             NoKernelError: The members have no kernels for these inputs.
+            InputError: The memory does not suffice for a member.
         """
         if not all(x.dtype == F32 for x in inputs):
             raise NoKernelError("expected f32")
@@ -63,12 +70,19 @@ class SequenceKernel:
             raise NoKernelError(
                 "expected shapes for which all members have kernels, and which do not change all the time"
             )
-        for shape in plan.results:
-            check_allocation(shape, F32)
-        held = [copy_unaligned(x) if plan.reads_views else make_contiguous(x) for x in inputs]
-        results = [np.empty(shape, F32) for shape in plan.results]
         with collect_values() as values:
-            values.add(plan.arena_size)
+            try:
+                required = plan.arena_size + F32.itemsize * sum(map(math.prod, plan.results))
+                check_allocation([required], np.dtype(np.uint8))
+                values.add(required)
+            except InputError:
+                if len(self._members) == 1:
+                    raise
+                values.size = 0
+                return self._run_members(inputs)
+            held = [copy_unaligned(x) if plan.reads_views else make_contiguous(x) for x in inputs]
+            values.add(sum(copy.nbytes for copy, x in zip(held, inputs, strict=True) if copy is not x))
+            results = [np.empty(shape, F32) for shape in plan.results]
             arrays = [np.empty(plan.arena_size, np.uint8), *held, *results]
             plan.get_schedule().run([get_address(x) for x in arrays])
         outputs = []
@@ -77,6 +91,33 @@ class SequenceKernel:
             if first or (result.shape, result.strides) != layout:
                 result = np.ndarray(layout.shape, F32, result, first, layout.strides)
             outputs.append(result)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _run_members(self, inputs: Sequence[Array]) -> Array | tuple[Array, ...]:
+        """Compute the outputs member by member, and release each value after its last use.
+
+        Raises:
+            NoKernelError: A member has no kernel for its inputs.
+            MemoryLimitError: The values that are alive exceed the limit of the run.
+        """
+        if self._single is None:
+            self._single = [
+                SequenceKernel([x], list(dict.fromkeys(list_inputs(x))), list_outputs(x)) for x in self._members
+            ]
+        last_uses = {slot: number for number, part in enumerate(self._single) for slot in part._inputs}
+        owned = {id(find_owner(x)) for x in inputs}
+        alive = dict(zip(self._inputs, inputs, strict=True))
+        with collect_values() as values:
+            for number, part in enumerate(self._single):
+                results = part(*[alive[slot] for slot in part._inputs])
+                computed = results if isinstance(results, tuple) else (results,)
+                alive.update(zip(part._outputs, computed, strict=True))
+                for slot in [slot for slot in alive if slot not in self._outputs and last_uses.get(slot, -1) <= number]:
+                    del alive[slot]
+                owners = {id(owner): owner for x in alive.values() if (owner := find_owner(x)) is not None}
+                values.size = sum(owner.nbytes for key, owner in owners.items() if key not in owned)
+                del results, computed, owners
+            outputs = [alive[slot] for slot in self._outputs]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _find_plan(self, layouts: tuple[Layout, ...]) -> Plan | None:

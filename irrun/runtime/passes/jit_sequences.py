@@ -16,7 +16,7 @@ from irrun.fast.errors import REFUSALS
 from irrun.fast.jit.bindings import Layout, Shape, get_strides
 from irrun.fast.jit.copies import bind_contiguous
 from irrun.fast.jit.protocol import CompiledKernel
-from irrun.fast.jit.sequence_members import Computation, Concatenation, Member, Views, view_layout
+from irrun.fast.jit.sequence_members import Computation, Concatenation, Member, Views, list_inputs, view_layout
 from irrun.fast.jit.sequences import SequenceKernel
 from irrun.ir.graph import Port
 from irrun.runtime.passes.phases import Resources
@@ -79,7 +79,7 @@ def _join(
 ) -> Instruction:
     """Return the instruction that computes others."""
     computed = {slot for instruction in instructions for slot in instruction.outputs}
-    inputs = tuple(dict.fromkeys(slot for x in members for slot in _list_inputs(x) if slot not in computed))
+    inputs = tuple(dict.fromkeys(slot for x in members for slot in list_inputs(x) if slot not in computed))
     outputs = [slot for i in instructions for slot in i.outputs if is_used_later(slot)]
     kernel = SequenceKernel(tuple(members), inputs, tuple(outputs))
     return replace(
@@ -91,10 +91,6 @@ def _join(
         plain=tuple(instructions),
         description=kernel.description,
     )
-
-
-def _list_inputs(member: Member) -> tuple[int, ...]:
-    return (member.input,) if isinstance(member, Views) else member.inputs
 
 
 class _MemberFactory:
