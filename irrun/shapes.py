@@ -17,6 +17,7 @@ __all__ = [
     "DynamicDimension",
     "PartialShape",
     "StaticDimension",
+    "get_broadcast_shape",
     "parse_dimension",
     "parse_shape",
 ]
@@ -260,6 +261,25 @@ def parse_shape(text: str) -> PartialShape | None:
         InputError: One of the dimensions is invalid; see `parse_dimension`.
     """
     return _parse_short_shape(text) if len(text) <= MAX_CACHED else _parse_shape(text)
+
+
+def get_broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape that arrays of some shapes are broadcast to, as `np.broadcast_shapes` for up to 32 dimensions.
+
+    Args:
+        shapes: The shapes, of any number of dimensions.
+
+    Raises:
+        ValueError: They cannot be broadcast to one shape.
+    """
+    result: list[int] = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for i, size in enumerate(shape, len(result) - len(shape)):
+            if result[i] == 1:
+                result[i] = int(size)
+            elif size not in (1, result[i]):
+                raise ValueError(f"shapes {', '.join(str(list(s)) for s in shapes)} cannot be broadcast")
+    return tuple(result)
 
 
 def _parse_shape(text: str) -> PartialShape | None:

@@ -20,6 +20,7 @@ import numpy as np
 from irrun.blas import find_thread_functions
 from irrun.errors import InputError
 from irrun.helper_threads import begin_tasks
+from irrun.shapes import get_broadcast_shape
 
 __all__ = [
     "FinishPart",
@@ -305,7 +306,7 @@ def multiply_matrices(a: Array, b: Array, out: Array | None = None, finish: Fini
         if finish is not None:
             finish(product, slice(0, rows), slice(0, columns))
         return product
-    shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns)
+    shape = (*get_broadcast_shape(a.shape[:-2], b.shape[:-2]), rows, columns)
     result = np.empty(shape, a.dtype) if out is None else out
     left, right = a.reshape(a.shape[-2:]), b.reshape(b.shape[-2:])
     target = result[(0,) * (result.ndim - 2)]

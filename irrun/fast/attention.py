@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from irrun.fast.errors import NoKernelError
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["attend_in_groups", "get_repeated_shape"]
 
@@ -39,7 +40,7 @@ def get_repeated_shape(
         NoKernelError: The instructions do anything else.
     """
     batch, heads, length, size = data.shape
-    repeated = np.broadcast_shapes((batch, heads, 1, length, size), tuple(broadcast_shape.tolist()))
+    repeated = get_broadcast_shape((batch, heads, 1, length, size), tuple(broadcast_shape.tolist()))
     count = repeated[2] if len(repeated) == 5 else 0
     expected = (batch, heads * count, length, size)
     if repeated != (batch, heads, count, length, size) or not math.prod(repeated):

@@ -22,6 +22,7 @@ from irrun.fast.expressions.numpy import BlockFunction, compile_expression, comp
 from irrun.fast.scratch import get_scratch
 from irrun.fast.support import BLOCK, F32, TILE, call_by_rows, count_blocks, find_contiguous_order
 from irrun.limits import check_allocation
+from irrun.shapes import get_broadcast_shape
 from irrun.threads import run_parallel
 
 __all__ = ["BoundChain", "ElementwiseChain", "Operand", "Step"]
@@ -127,7 +128,7 @@ class ElementwiseChain:
         sources = {"input": inputs, "constant": self.constants, "step": values}
         for step in self.steps:
             operands = [sources[o.kind][o.index] for o in step.operands]
-            shape = np.broadcast_shapes(*(x.shape for x in operands))
+            shape = get_broadcast_shape(*(x.shape for x in operands))
             check_allocation(shape, F32)
             out = np.empty(shape, F32)
             if out.size:
@@ -146,7 +147,7 @@ class ElementwiseChain:
         keeps = self._checked_shapes.get(key)
         if keeps is None:
             try:
-                keeps = np.broadcast_shapes(*key, *(x.shape for x in self.constants)) == shape
+                keeps = get_broadcast_shape(*key, *(x.shape for x in self.constants)) == shape
             except ValueError:
                 keeps = False
             if len(self._checked_shapes) >= MAX_SHAPES:

@@ -12,6 +12,7 @@ from irrun.fast.expressions.numpy import Arrays, compile_expression
 from irrun.fast.expressions.table import find_call
 from irrun.fast.specialization import CallSite, SpecializedKernel, specializes
 from irrun.fast.support import F32, TILE, Array, apply_in_tiles
+from irrun.shapes import get_broadcast_shape
 from irrun.threads import run_parallel
 
 __all__: list[str] = []
@@ -43,7 +44,7 @@ def _specialize_per_channel(
     site: CallSite, quantize: Callable[..., Any], values: list[Array], rank: int
 ) -> SpecializedKernel | None:
     """Apply the values of each position of one axis to blocks of positions."""
-    shape = np.broadcast_shapes(*(value.shape for value in values))
+    shape = get_broadcast_shape(*(value.shape for value in values))
     axes = [axis - len(shape) for axis, length in enumerate(shape) if length > 1]
     if len(axes) != 1 or 0 in shape:
         return None

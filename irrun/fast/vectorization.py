@@ -15,6 +15,7 @@ import numpy as np
 from irrun.fast.specialization import CallSite, specialize
 from irrun.fast.support import to_int_tuple
 from irrun.ops._support.axes import normalize_axis
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["NotVectorizableError", "get_kernel", "vectorize"]
 
@@ -126,7 +127,7 @@ def _check_growth(*shapes: tuple[int, ...]) -> None:
     Raises:
         NotVectorizableError: It does.
     """
-    size = math.prod(np.broadcast_shapes(*shapes))
+    size = math.prod(get_broadcast_shape(*shapes))
     factor, minimum = GROWTH_LIMITS
     if size > max(minimum, factor * max(map(math.prod, shapes))):
         raise NotVectorizableError

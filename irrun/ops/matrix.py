@@ -17,6 +17,7 @@ from irrun.ops._support.flops import Call, count_einsum, count_matmul
 from irrun.ops._support.matrix_products import matmul
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["einsum_7", "grouped_mat_mul_17", "inverse_14", "mat_mul_1"]
 
@@ -59,7 +60,7 @@ def mat_mul_1(a: Array, b: Array, *, transpose_a: bool = False, transpose_b: boo
     right = b.swapaxes(-1, -2) if transpose_b and b.ndim > 1 else b
     inner = right.shape[-2] if right.ndim > 1 else right.shape[0]
     try:
-        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        batch = get_broadcast_shape(left.shape[:-2], right.shape[:-2])
     except ValueError:
         batch = None
     if left.shape[-1] != inner or batch is None:
@@ -298,7 +299,7 @@ def _contract(a: _Term, b: _Term, remaining: Sequence[Label]) -> _Term:
     left = a.values.transpose([a.labels.index(label) for label in (*batch, *rows, *inner)])
     right = b.values.transpose([b.labels.index(label) for label in (*batch, *inner, *columns)])
     lead, r, c = len(batch), len(rows), len(columns)
-    inner_shape = np.broadcast_shapes(left.shape[lead + r :], right.shape[lead : lead + len(inner)])
+    inner_shape = get_broadcast_shape(left.shape[lead + r :], right.shape[lead : lead + len(inner)])
     left = np.broadcast_to(left, (*left.shape[: lead + r], *inner_shape))
     right = np.broadcast_to(right, (*right.shape[:lead], *inner_shape, *right.shape[right.ndim - c :]))
     row_shape, column_shape = left.shape[lead : lead + r], right.shape[right.ndim - c :]

@@ -22,6 +22,7 @@ from irrun.element_types import ElementType
 from irrun.limits import LARGE
 from irrun.ops._support.numerics import is_low_precision
 from irrun.runtime.program import ABSENT, Instruction, Program
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["create_guard", "estimate_result"]
 
@@ -133,7 +134,7 @@ def _get_width(instruction: Instruction, arrays: Sequence[Array]) -> int:
 
 def _count_broadcast(arrays: Sequence[Array]) -> int:
     try:
-        return math.prod(np.broadcast_shapes(*(x.shape for x in arrays)))
+        return math.prod(get_broadcast_shape(*(x.shape for x in arrays)))
     except ValueError:  # "pdpd" broadcasting, PRelu: the result has the shape of the first input
         return max(x.size for x in arrays)
 
@@ -147,7 +148,7 @@ def _count_product(instruction: Instruction, arrays: Sequence[Array]) -> int:
     rows = 1 if a.ndim == 1 else a.shape[-1 if instruction.attributes.get("transpose_a") else -2]
     columns = 1 if b.ndim == 1 else b.shape[-2 if instruction.attributes.get("transpose_b") else -1]
     try:
-        return rows * columns * math.prod(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]))
+        return rows * columns * math.prod(get_broadcast_shape(a.shape[:-2], b.shape[:-2]))
     except ValueError:
         return 0
 

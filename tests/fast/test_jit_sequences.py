@@ -305,7 +305,12 @@ def test_results_of_a_sequence_count_as_memory_before_they_are_allocated(tmp_pat
     compiled._get_fast_program()
     allocated = []
     empty = np.empty
-    monkeypatch.setattr(np, "empty", lambda *a, **k: allocated.append(x := empty(*a, **k)) or x)
+
+    def allocate(*arguments, **keywords):
+        allocated.append(empty(*arguments, **keywords))
+        return allocated[-1]
+
+    monkeypatch.setattr(np, "empty", allocate)
     with pytest.raises(InputError, match=r"the run would take 9 MiB, .* expected at most 8 MiB"):
         compiled([draw((1, 8, 96, 96))])
     assert sum(x.nbytes for x in allocated) < 16 << 20  # of 24 MB

@@ -10,6 +10,7 @@ import numpy as np
 from irrun.fast.expressions.functions import uses_numpy_broadcasting
 from irrun.fast.expressions.machine import Machine, Value
 from irrun.fast.expressions.table import Call, Site, elementwise
+from irrun.shapes import get_broadcast_shape
 
 __all__: list[str] = []
 
@@ -26,7 +27,7 @@ def _get_limits(site: Site) -> tuple[list[Array], float] | None:
     if len(limits) < 4 or levels < 2 or not uses_numpy_broadcasting(site):
         return None
     try:
-        np.broadcast_shapes(*(limit.shape for limit in limits))
+        get_broadcast_shape(*(limit.shape for limit in limits))
     except ValueError:
         return None
     with np.errstate(all="ignore"):
@@ -41,7 +42,7 @@ def _bind_definition(site: Site) -> Call | None:
         return None
     (in_low, in_high, out_low, out_high), last_level = known
     # Limits of different layouts would make a table.
-    if math.prod(np.broadcast_shapes(*(x.shape for x in known[0]))) > max(x.size for x in known[0]):
+    if math.prod(get_broadcast_shape(*(x.shape for x in known[0]))) > max(x.size for x in known[0]):
         return None
     width, out_width = np.asarray(in_high - in_low), np.asarray(out_high - out_low)
     with np.errstate(all="ignore"):

@@ -14,6 +14,7 @@ from irrun.fast.jit.convolution import get_epilogue_address
 from irrun.fast.jit.expressions import Expression
 from irrun.fast.jit.products import compile_product, count_packed, get_tile_size, make_packing_calls
 from irrun.fast.jit.tasks import SCRATCH, Call, Task, align_size, make_base
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["MAX_PACKED_SIZE", "MIN_ROWS", "ProductLayout", "bind_products", "describe_products"]
 
@@ -60,7 +61,7 @@ def describe_products(left: Shape, left_strides: Shape, right: Shape, right_stri
         raise NoKernelError("expected contiguous rows")
     if any(stride % F32.itemsize for stride in (*left_strides, *right_strides)):
         raise NoKernelError("the elements are not aligned")
-    lead = np.broadcast_shapes(left[:-2], right[:-2])
+    lead = get_broadcast_shape(left[:-2], right[:-2])
     rows, inner, columns = left[-2], left[-1], right[-1]
     if not math.prod(lead) * rows * inner * columns or math.prod(lead) > MAX_ITEMS:
         raise NoKernelError("expected elements, and fewer products")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from irrun.inspection.metrics import widen
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["Picture", "PictureStore", "make_attention_maps", "make_image", "make_maps"]
 
@@ -220,7 +221,7 @@ def make_attention_maps(inputs: Sequence[Array | None], *, causal: bool) -> Pict
     if length * key_length > MAX_ATTENTION:
         return None
     try:
-        batch = np.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+        batch = get_broadcast_shape(query.shape[:-2], key.shape[:-2])
         query = _take_heads(query, batch, query.shape[-2:])
         key = _take_heads(key, batch, key.shape[-2:])
         mask = None if mask is None else _take_heads(mask, batch, (length, key_length))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
-
 from irrun.errors import InputError
 from irrun.ops._support.numerics import Array
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["AutoBroadcast", "apply_auto_broadcast"]
 
@@ -42,7 +41,7 @@ def apply_auto_broadcast(
     if auto_broadcast != "numpy":
         raise InputError(f"shapes {list(a.shape)} and {list(b.shape)} differ, but auto_broadcast is {auto_broadcast}")
     try:
-        np.broadcast_shapes(a.shape, b.shape)
+        get_broadcast_shape(a.shape, b.shape)
     except ValueError:
         raise InputError(f"shapes {list(a.shape)} and {list(b.shape)} cannot be broadcast") from None
     return a, b

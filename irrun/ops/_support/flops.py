@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from irrun.shapes import get_broadcast_shape
+
 __all__ = [
     "Call",
     "Flops",
@@ -168,7 +170,7 @@ def count_einsum(call: Call) -> int:
             sizes[label] = max(n, sizes.get(label, 1))
         if ellipsis:
             broadcast.append(shape[len(before) : end])
-    sizes["."] = math.prod(np.broadcast_shapes(*broadcast))
+    sizes["."] = math.prod(get_broadcast_shape(*broadcast))
     current, total = set(terms[0]), 0
     for position, term in enumerate(terms[1:], 1):
         labels = current | set(term)

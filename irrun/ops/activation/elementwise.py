@@ -24,6 +24,7 @@ from irrun.ops._support.numerics import (
 )
 from irrun.ops._support.registry import op
 from irrun.ops._support.special_functions import erfc_tail, sigmoid
+from irrun.shapes import get_broadcast_shape
 
 __all__ = [
     "clamp_1",
@@ -83,7 +84,7 @@ def p_relu_1(data: Array, slope: Array) -> Array:
     elif slope.shape[:extra_rank] == (1,) * extra_rank:
         slope = slope.reshape(slope.shape[extra_rank:])
     apply_auto_broadcast(data, slope)
-    if np.broadcast_shapes(data.shape, slope.shape) != data.shape:
+    if get_broadcast_shape(data.shape, slope.shape) != data.shape:
         raise InputError(f"slope of shape {list(slope.shape)} does not broadcast to data of shape {list(data.shape)}")
     if not np.isfinite(slope).all():
         return np.where(data < 0, slope * data, data)

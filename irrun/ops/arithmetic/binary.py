@@ -17,6 +17,7 @@ from irrun.ops._support.numerics import (
     divide_toward_zero,
 )
 from irrun.ops._support.registry import op
+from irrun.shapes import get_broadcast_shape
 
 __all__ = [
     "add_1",
@@ -157,7 +158,7 @@ def power_1(a: Array, b: Array, *, auto_broadcast: AutoBroadcast = "numpy", auto
     """
     a, b = apply_auto_broadcast(a, b, auto_broadcast, auto_broadcast_axis)
     if a.dtype.kind == "f" and b.size == 1:
-        return _compute_power(a, b.item()).reshape(np.broadcast_shapes(a.shape, b.shape))
+        return _compute_power(a, b.item()).reshape(get_broadcast_shape(a.shape, b.shape))
     power = np.asarray(np.power(a.astype(np.float64), b.astype(np.float64)))
     return power if a.dtype.kind == "f" else cast_to_integers(power, a.dtype)
 

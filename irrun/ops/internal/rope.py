@@ -7,6 +7,7 @@ import numpy as np
 from irrun.errors import InputError, UnsupportedError
 from irrun.ops._support.numerics import Array, upcast
 from irrun.ops._support.registry import op
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["rope"]
 
@@ -148,7 +149,7 @@ def _get_rows(table: Array, positions: Array | None, length: int) -> Array:
     if positions is None:
         return table[:, :, :length]
     index = positions[..., 0] if positions.ndim == 4 else positions[:, None]
-    lead = np.broadcast_shapes(table.shape[:2], index.shape[:2])
+    lead = get_broadcast_shape(table.shape[:2], index.shape[:2])
     table = np.broadcast_to(table, (*lead, *table.shape[2:]))
     index = np.broadcast_to(index, (*lead, index.shape[2]))
     rows: Array = np.take_along_axis(table, index[..., None], axis=2)

@@ -11,6 +11,7 @@ from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_int_list
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["broadcast_1", "broadcast_3"]
 
@@ -78,7 +79,7 @@ def broadcast_3(
     target = to_int_list(target_shape)
     if mode == "bidirectional":
         try:
-            target = list(np.broadcast_shapes(data.shape, tuple(target)))
+            target = list(get_broadcast_shape(data.shape, tuple(target)))
         except ValueError:
             raise _create_mismatch_error(data, target) from None
     return _broadcast(data, target, axes_mapping, mode, axis)

@@ -14,6 +14,7 @@ from irrun.ops._support.index_range import IndexRange
 from irrun.ops._support.indexing import allocate_zeros, get_fill_value, normalize_indices, wrap_negative_indices
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["gather_1", "gather_7", "gather_elements_6", "gather_nd_5", "gather_nd_8", "get_gather_range"]
 
@@ -217,7 +218,7 @@ def _broadcast_batches(data: Array, indices: Array, batch_dims: int) -> tuple[Ar
     if data.shape[:batch_dims] == indices.shape[:batch_dims]:
         return data, indices
     try:
-        batch = np.broadcast_shapes(data.shape[:batch_dims], indices.shape[:batch_dims])
+        batch = get_broadcast_shape(data.shape[:batch_dims], indices.shape[:batch_dims])
     except ValueError:
         raise InputError(
             f"the first {batch_dims} dimensions of data {list(data.shape)} and indices {list(indices.shape)}"

@@ -10,6 +10,7 @@ from irrun.limits import check_allocation
 from irrun.ops._support.axes import to_int_list
 from irrun.ops._support.numerics import Array
 from irrun.ops._support.registry import op
+from irrun.shapes import MAX_RANK
 
 __all__ = ["tile_1"]
 
@@ -41,5 +42,8 @@ def tile_1(data: Array, repeats: Array) -> Array:
     check_allocation(shape, data.dtype)
     if math.prod(counts) == 1:
         return data.reshape(shape)
-    expanded = data.reshape([d for size in sizes for d in (1, size)])
-    return np.broadcast_to(expanded, [d for pair in pairs for d in pair]).reshape(shape)
+    repeated = [(size,) if count == 1 else (count, size) for count, size in pairs]
+    if sum(map(len, repeated)) > MAX_RANK:
+        return np.tile(data.reshape(sizes), counts)
+    expanded = data.reshape([d for axes in repeated for d in (*(1,) * (len(axes) - 1), axes[-1])])
+    return np.broadcast_to(expanded, [d for axes in repeated for d in axes]).reshape(shape)

@@ -10,6 +10,7 @@ from irrun.ops._support.axes import to_scalar
 from irrun.ops._support.flops import count_attention
 from irrun.ops._support.numerics import Array, compute_in_float32
 from irrun.ops._support.registry import op
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["scaled_dot_product_attention_13"]
 
@@ -58,7 +59,7 @@ def scaled_dot_product_attention_13(
     try:
         scaled = query * query.dtype.type(factor)
         length, key_length = query.shape[-2], key.shape[-2]
-        lead = np.broadcast_shapes(query.shape[:-2], key.shape[:-2])
+        lead = get_broadcast_shape(query.shape[:-2], key.shape[:-2])
         check_allocation((*lead, length, key_length), query.dtype)
         scores = scaled @ key.swapaxes(-1, -2)
         if causal:
@@ -75,8 +76,8 @@ def scaled_dot_product_attention_13(
 
 def _apply_mask(scores: Array, mask: Array) -> Array:
     """Return the masked scores, computed in place if the shape of the mask allows it."""
-    if np.broadcast_shapes(scores.shape, mask.shape) != scores.shape:
-        scores = np.broadcast_to(scores, np.broadcast_shapes(scores.shape, mask.shape)).copy()
+    if get_broadcast_shape(scores.shape, mask.shape) != scores.shape:
+        scores = np.broadcast_to(scores, get_broadcast_shape(scores.shape, mask.shape)).copy()
     if mask.dtype == np.bool_:
         np.copyto(scores, -np.inf, where=~mask)
     else:

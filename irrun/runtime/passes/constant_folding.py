@@ -19,6 +19,7 @@ from irrun.limits import limit_allocations
 from irrun.ops._support.numerics import is_low_precision
 from irrun.runtime.passes.budget import Budget
 from irrun.runtime.program import ABSENT, Instruction, Program
+from irrun.shapes import get_broadcast_shape
 
 __all__ = ["fold_constants"]
 
@@ -243,7 +244,7 @@ class _Folder:
 def _estimate_output_size(instruction: Instruction, inputs: list[Array]) -> int:
     """Return an upper bound in bytes of the outputs, for kernels that do not check their size themselves."""
     try:
-        elements = math.prod(np.broadcast_shapes(*(x.shape for x in inputs)))
+        elements = math.prod(get_broadcast_shape(*(x.shape for x in inputs)))
     except ValueError:
         elements = 0
     if not elements or instruction.operation.kind != "elementwise":
