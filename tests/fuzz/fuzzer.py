@@ -1,11 +1,13 @@
-"""Run mutated models in worker processes with limits on time and memory.
+"""Run mutated and random models in worker processes with limits on time and memory.
 
     PYTHONPATH=tests python -m fuzz.fuzzer --seed 7 --count 20000 --workers 2 --failures /tmp/failures
+    PYTHONPATH=tests python -m fuzz.fuzzer --cases graphs --count 2000
     PYTHONPATH=tests python -m fuzz.fuzzer --replay /tmp/failures/7-1234
 
 The cases of a seed are always the same. A case fails if it ends in anything but a result or an `IrrunError`, prints a
 warning, takes more than 10 seconds of CPU time although runs end after 5, or grows the process by more than 1 GiB although
-runs may take 256 MiB. Failures are saved as folders with the model, its inputs and the outcome. With `--strict`, an
+runs may take 256 MiB. Failures are saved as folders with the model, its inputs and the outcome. Random models run with plain, specialized and
+compiled kernels, and fail as well if the results differ by more than rounding explains. With `--strict`, an
 ExecutionError that wraps another exception fails too.
 """
 
@@ -30,12 +32,13 @@ from fuzz.mutations import make_case
 
 TESTS = Path(__file__).parents[1]
 from fuzz.seeds import Seed  # noqa: E402
+from fuzz.tiers import run_tiers  # noqa: E402
 from fuzz.worker import run_case  # noqa: E402
 
 __all__ = ["FAILURES", "fuzz", "replay", "save_failure"]
 
 #: Outcomes that are defects.
-FAILURES = ("traceback", "warning", "slow", "memory", "killed", "hang")
+FAILURES = ("traceback", "warning", "slow", "memory", "killed", "hang", "difference")
 #: CPU seconds, and seconds, of a worker without a line after which it is killed.
 PATIENCE, MAX_WAIT = 40.0, 900.0
 #: Bytes of memory after which a worker is killed.
@@ -45,7 +48,7 @@ BATCH = 1000
 
 
 def fuzz(
-    seed: int, count: int, start: int = 0, workers: int = 1, is_single: bool = False
+    seed: int, count: int, start: int = 0, workers: int = 1, kind: str = "mutations"
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Run cases and yield the number and the outcome of each.
 
@@ -54,19 +57,19 @@ def fuzz(
         count: Number of cases.
         start: Number of the first case.
         workers: Number of processes at a time.
-        is_single: Whether each case sets one value to an extreme.
+        kind: What the cases are; see `make_case`.
     """
     results: queue.Queue[tuple[int, dict[str, str]]] = queue.Queue()
     size = min(BATCH, -(-count // workers))
     batches = [(n, min(n + size, start + count)) for n in range(start, start + count, size)]
     with ThreadPoolExecutor(workers) as pool:
         for batch in batches:
-            pool.submit(_run_batch, (seed, is_single), *batch, results.put)
+            pool.submit(_run_batch, (seed, kind), *batch, results.put)
         for _ in range(count):
             yield results.get()
 
 
-def _run_batch(cases: tuple[int, bool], start: int, stop: int, report) -> None:
+def _run_batch(cases: tuple[int, str], start: int, stop: int, report) -> None:
     while start < stop:
         last, outcome = _run_worker(cases, start, stop, report)
         if outcome is not None:
@@ -74,7 +77,7 @@ def _run_batch(cases: tuple[int, bool], start: int, stop: int, report) -> None:
         start = last + 1
 
 
-def _run_worker(cases: tuple[int, bool], start: int, stop: int, report) -> tuple[int, dict[str, str] | None]:
+def _run_worker(cases: tuple[int, str], start: int, stop: int, report) -> tuple[int, dict[str, str] | None]:
     """Run a worker; return the last case, and its outcome if the worker did not survive it."""
     environment = {
         **os.environ,
@@ -82,7 +85,7 @@ def _run_worker(cases: tuple[int, bool], start: int, stop: int, report) -> tuple
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    arguments = map(int, (*cases, start, stop))
+    arguments = (*cases, start, stop)
     command = [sys.executable, str(Path(__file__).with_name("worker.py")), *map(str, arguments)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     current, is_running, kind = start, True, "killed"
@@ -104,7 +107,8 @@ def _run_worker(cases: tuple[int, bool], start: int, stop: int, report) -> tuple
 
     errors: list[str] = []
     threading.Thread(target=watch, daemon=True).start()
-    threading.Thread(target=lambda: errors.append(process.stderr.read()), daemon=True).start()
+    reader = threading.Thread(target=lambda: errors.append(process.stderr.read()), daemon=True)
+    reader.start()
     for line in process.stdout:
         count += 1
         try:
@@ -117,6 +121,9 @@ def _run_worker(cases: tuple[int, bool], start: int, stop: int, report) -> tuple
             is_running = False
             report((event.pop("end"), event))
     code = process.wait()
+    reader.join()
+    process.stdout.close()
+    process.stderr.close()
     if not is_running and code == 0:
         return stop - 1, None
     message = f"exit code {code}: {''.join(errors)[-2000:]}"
@@ -140,23 +147,25 @@ def _get_cpu_time(pid: int) -> float:
         return 0.0
 
 
-def save_failure(folder: Path, seed: int, number: int, outcome: dict[str, str], is_single: bool = False) -> Path:
+def save_failure(folder: Path, seed: int, number: int, outcome: dict[str, str], kind: str = "mutations") -> Path:
     """Save a case as a folder and return its path."""
-    case = make_case(seed, number, is_single)
+    case = make_case(seed, number, kind)
     path = folder / f"{seed}-{number}"
     path.mkdir(parents=True, exist_ok=True)
     (path / "model.xml").write_bytes(case.xml)
     (path / "model.bin").write_bytes(case.weights)
     np.savez(path / "inputs.npz", *[np.asarray(x) for x in case.inputs])
-    (path / "outcome.json").write_text(json.dumps({"seed": seed, "number": number, **outcome}, indent=1))
+    (path / "outcome.json").write_text(json.dumps({"seed": seed, "number": number, "cases": kind, **outcome}, indent=1))
     return path
 
 
 def replay(path: Path) -> dict[str, str]:
     """Run a saved case in this process and return its outcome."""
+    is_graph = json.loads((path / "outcome.json").read_text(encoding="utf-8"))["cases"] == "graphs"
     with np.load(path / "inputs.npz", allow_pickle=True) as archive:  # our own file; strings are objects
         inputs = [archive[f"arr_{i}"] for i in range(len(archive.files))]
-    return run_case(Seed((path / "model.xml").read_bytes(), (path / "model.bin").read_bytes(), inputs))
+    case = Seed((path / "model.xml").read_bytes(), (path / "model.bin").read_bytes(), inputs)
+    return run_tiers(case) if is_graph else run_case(case)
 
 
 def main() -> int:
@@ -167,7 +176,7 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--failures", type=Path, default=Path("fuzz-failures"))
     parser.add_argument("--strict", action="store_true", help="errors that wrap other exceptions fail too")
-    parser.add_argument("--single", action="store_true", help="set one value of each seed to an extreme")
+    parser.add_argument("--cases", choices=("mutations", "extremes", "graphs"), default="mutations", help="what to run")
     parser.add_argument("--replay", type=Path)
     options = parser.parse_args()
     if options.replay:
@@ -176,11 +185,11 @@ def main() -> int:
     counts: Counter[str] = Counter()
     failing = (*FAILURES, *(["wrapped"] if options.strict else []))
     begin = time.monotonic()
-    cases = fuzz(options.seed, options.count, options.start, options.workers, options.single)
+    cases = fuzz(options.seed, options.count, options.start, options.workers, options.cases)
     for number, outcome in cases:
         counts[outcome["kind"]] += 1
         if outcome["kind"] in failing:
-            path = save_failure(options.failures, options.seed, number, outcome, options.single)
+            path = save_failure(options.failures, options.seed, number, outcome, options.cases)
             print(f"{outcome['kind']} {path}: {outcome.get('message', '').strip().splitlines()[-1][-200:]}", flush=True)
     print(f"{dict(counts)} in {time.monotonic() - begin:.0f} s")
     return int(any(counts[kind] for kind in failing))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from lxml import etree
 
+from fuzz.graphs import make_graph
 from fuzz.seeds import Seed, list_seeds
 
 __all__ = ["make_case"]
@@ -71,26 +72,29 @@ DIMENSIONS = (0, 1, 2, 3, 7, 64, 1000, 65536, 1_000_000, 3_000_000_000, (1 << 63
 TYPES = ("Add", "MatMul", "Concat", "Reshape", "Result", "Parameter", "Const", "Gather", "TopK", "If", "Loop", "Assign")
 
 
-def make_case(seed: int, number: int, is_single: bool = False) -> Seed:
+def make_case(seed: int, number: int, kind: str = "mutations") -> Seed:
     """Return the case of a number, which depends on nothing else.
 
     Args:
         seed: The seed of all cases.
         number: The number of the case.
-        is_single: Whether to set one value of a seed to an extreme, instead of one to four structured and bytewise changes.
+        kind: "mutations" for one to four structured and bytewise changes of a seed, "extremes" for one value of it that
+            is set to an extreme, or "graphs" for a random model.
     """
+    if kind == "graphs":
+        return make_graph(seed, number)
     rng = np.random.default_rng([seed, number])
     seeds = list_seeds()
     case = copy.deepcopy(seeds[int(rng.integers(len(seeds)))])
-    if is_single:
+    if kind == "extremes":
         root = etree.fromstring(case.xml)
         _pick(EXTREMES, rng)(root, case, rng)
         case.xml = etree.tostring(root)
         return case
-    kind = rng.random()
-    if kind < 0.8:
+    choice = rng.random()
+    if choice < 0.8:
         mutate_structure(case, rng)
-    if kind > 0.75:
+    if choice > 0.75:
         mutate_bytes(case, rng)
     return case
 

@@ -15,7 +15,7 @@ from ir_text import chain, graph, layer, net, port
 from irrun.element_types import ElementType
 from irrun.packing import pack
 
-__all__ = ["Seed", "list_seeds"]
+__all__ = ["Seed", "list_operations", "list_seeds"]
 
 #: Largest seed in bytes of its weights and inputs.
 MAX_BYTES = 1 << 16
@@ -39,10 +39,11 @@ class Seed:
 @cache
 def list_seeds() -> tuple[Seed, ...]:
     """Return all seeds, always in the same order."""
-    return (*_list_structures(), *_list_operations())
+    return (*_list_structures(), *list_operations())
 
 
-def _list_operations() -> list[Seed]:
+def list_operations() -> list[Seed]:
+    """Return up to four models of each operation, made from its conformance cases."""
     from conformance.harness import GENERATORS, load_generators
 
     load_generators()

@@ -63,15 +63,16 @@ def run_case(case: Any) -> dict[str, str]:
     return outcome
 
 
-def run_range(seed: int, is_single: bool, start: int, stop: int) -> None:
+def run_range(seed: int, kind: str, start: int, stop: int) -> None:
     from fuzz.mutations import make_case
+    from fuzz.tiers import run_tiers
 
     resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESSES, MAX_ADDRESSES))
     previous = 0
     for number in range(start, stop):
-        case = make_case(seed, number, is_single)
         print(json.dumps({"start": number}), flush=True)
-        outcome = run_case(case)
+        case = make_case(seed, number, kind)
+        outcome = run_tiers(case) if kind == "graphs" else run_case(case)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
         if previous and peak - previous > MAX_GROWTH:
             outcome = {"kind": "memory", "message": f"the process grew by {(peak - previous) >> 20} MiB"}
@@ -80,4 +81,4 @@ def run_range(seed: int, is_single: bool, start: int, stop: int) -> None:
 
 
 if __name__ == "__main__":
-    run_range(int(sys.argv[1]), sys.argv[2] == "1", *map(int, sys.argv[3:]))
+    run_range(int(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))
