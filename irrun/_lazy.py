@@ -20,7 +20,7 @@ PROVIDERS = {
     "make_rich_table": "irrun.inspection.profile_table",
     "make_trace_html": "irrun.inspection.html",
     "open_trace": "irrun.inspection.trace_file",
-    "reshape_model": "irrun.runtime.shape_inference",
+    "reshape_model": "irrun.runtime.reshaping",
 }
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from irrun.ir.graph import Body, Layer, PortMapEntry
 from irrun.runtime.shape_rules import ShapeError, Value
@@ -19,46 +19,64 @@ from irrun.runtime.shape_rules.dimensions import (
 )
 from irrun.shapes import UNBOUNDED, PartialShape
 
-if TYPE_CHECKING:
-    from irrun.runtime.shape_inference import GraphInference
-
 __all__ = ["infer_bodies"]
+
+
+class BodyInference(Protocol):
+    """What is known about the values of a body."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the inputs of a layer do not fit."""
+
+    def get_results(self) -> dict[int, Value | None]:
+        """Return what is known about the Results by the id of the layer."""
+
+
+T = TypeVar("T", bound=BodyInference)
+#: Infers the values of a body from what is known about its Parameters by the id of the layer.
+InferBody: TypeAlias = "Callable[[Body, Mapping[int, Value]], T]"
 
 #: How often the shapes of states that change in the body are inferred again. Then their ranks are unknown.
 _ATTEMPTS = 4
 
 
-def infer_bodies(parent: GraphInference, layer: Layer, inputs: Mapping[int, Value]) -> list[Value]:
-    """Return what is known about the outputs of a layer with bodies.
+def infer_bodies(infer: InferBody[T], layer: Layer, inputs: Mapping[int, Value]) -> tuple[list[Value], list[T]]:
+    """Infer the outputs of a layer with bodies.
 
     Args:
-        parent: The inference of the graph of the layer, to which the shapes in the bodies are added.
+        infer: Infers the values of a body.
         layer: The layer.
         inputs: What is known about its inputs by the id of the port.
+
+    Returns:
+        What is known about the outputs, and the inferences of the bodies that may run.
 
     Raises:
         ShapeError: The inputs do not fit the bodies.
     """
     if layer.type == "If":
-        return _infer_branches(parent, layer, inputs)
+        return _infer_branches(infer, layer, inputs)
     results: dict[int, PartialShape | None] = {}
+    inferences = []
     for body in layer.bodies.values():
-        results = _LoopBody(parent, layer, inputs, body).infer()
-    return [Value(results.get(port.id)) for port in layer.outputs]
+        results, inner = _LoopBody(infer, layer, inputs, body).infer()
+        inferences.append(inner)
+    return [Value(results.get(port.id)) for port in layer.outputs], inferences
 
 
-def _infer_branches(parent: GraphInference, layer: Layer, inputs: Mapping[int, Value]) -> list[Value]:
+def _infer_branches(infer: InferBody[T], layer: Layer, inputs: Mapping[int, Value]) -> tuple[list[Value], list[T]]:
     condition = inputs.get(layer.inputs[0].id)
     if condition is not None and condition.shape is not None and not may_equal(count_elements(condition.shape), ONE):
         raise ShapeError(f"cond has the shape {condition.shape}, expected a single element")
     array = None if condition is None else condition.get_array()
-    branches = []
+    branches, inferences = [], []
     for name, body in layer.bodies.items():
         is_taken = array is None or array.size != 1 or bool(array.reshape(-1)[0]) == (name == "then_body")
-        arguments = {e.internal_layer_id: inputs.get(e.external_port_id, Value(None)) for e in body.inputs}
-        inner = parent.infer_body(body, arguments)
         if is_taken:
-            parent.keep_body(layer, inner)
+            arguments = {e.internal_layer_id: inputs.get(e.external_port_id, Value(None)) for e in body.inputs}
+            inner = infer(body, arguments)
+            inferences.append(inner)
             results = inner.get_results()
             branches.append({e.external_port_id: results.get(e.internal_layer_id) for e in body.outputs})
     merged = []
@@ -66,7 +84,7 @@ def _infer_branches(parent: GraphInference, layer: Layer, inputs: Mapping[int, V
         values = [branch.get(port.id) for branch in branches]
         shapes = [None if value is None else value.shape for value in values]
         merged.append(values[0] if len(values) == 1 and values[0] is not None else Value(_unite_branches(shapes)))
-    return merged
+    return merged, inferences
 
 
 def _unite_branches(shapes: list[PartialShape | None]) -> PartialShape | None:
@@ -82,25 +100,25 @@ def _unite_branches(shapes: list[PartialShape | None]) -> PartialShape | None:
     )
 
 
-class _LoopBody:
+class _LoopBody(Generic[T]):
     """The body of a TensorIterator or a Loop.
 
     Args:
-        parent: The inference of the graph of the layer.
+        infer_body: Infers the values of a body.
         layer: The layer.
         inputs: What is known about its inputs by the id of the port.
         body: The body.
     """
 
-    def __init__(self, parent: GraphInference, layer: Layer, inputs: Mapping[int, Value], body: Body) -> None:
-        self.parent = parent
+    def __init__(self, infer_body: InferBody[T], layer: Layer, inputs: Mapping[int, Value], body: Body) -> None:
+        self.infer_body = infer_body
         self.layer = layer
         self.inputs = inputs
         self.body = body
         self.slices: list[int | None] = []
 
-    def infer(self) -> dict[int, PartialShape | None]:
-        """Return the shapes of the outputs by the id of the port."""
+    def infer(self) -> tuple[dict[int, PartialShape | None], T]:
+        """Return the shapes of the outputs by the id of the port, and the inference of the body."""
         arguments: dict[int, Value] = {}
         for entry in self.body.inputs:
             value = self.inputs.get(entry.external_port_id)
@@ -110,9 +128,9 @@ class _LoopBody:
         for parameter in states:
             if parameter in arguments:  # the value of the first iteration only
                 arguments[parameter] = Value(arguments[parameter].shape)
-        inner = self.parent.infer_body(self.body, arguments)
+        inner = self.infer_body(self.body, arguments)
         for attempt in range(_ATTEMPTS):
-            if inner.failures:
+            if inner.has_failed:
                 break
             results = inner.get_results()
             changes = {}
@@ -126,8 +144,7 @@ class _LoopBody:
             if not changes:
                 break
             arguments.update(changes)
-            inner = self.parent.infer_body(self.body, arguments)
-        self.parent.keep_body(self.layer, inner)
+            inner = self.infer_body(self.body, arguments)
         results = inner.get_results()
         count = self.count_iterations(results, arguments)
         outputs: dict[int, PartialShape | None] = {}
@@ -138,7 +155,7 @@ class _LoopBody:
             if initial is not None and self.may_skip(count):
                 shape = _widen(shape, arguments[initial].shape)
             outputs[entry.external_port_id] = self.concatenate(entry, shape, count)
-        return outputs
+        return outputs, inner
 
     def slice(self, entry: PortMapEntry, value: Value) -> Value:
         """Return what is known about one slice of an input."""
