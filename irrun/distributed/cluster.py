@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import importlib.util
 import os
 import pickle
@@ -20,6 +21,7 @@ from typing import Any
 
 from irrun.distributed.jobs import Job
 from irrun.errors import ExecutionError, InputError
+from irrun.garbage import pause_collection
 from irrun.interrupts import block_interrupts, delay_interrupts
 
 __all__ = ["PRELOADED_JOB", "check_is_installed", "connect"]
@@ -77,11 +79,13 @@ def _create_client(stack: ExitStack, scheduler: str | None, workers: int | None)
     if scheduler is not None:
         stack.enter_context(library.utils.silence_logging_cmgr("CRITICAL"))
         try:
-            return stack.enter_context(library.Client(scheduler))
+            with _collect_before():
+                client = library.Client(scheduler)
+            return stack.enter_context(client)
         except Exception as error:  # for each form of an address that is wrong, another one
             raise InputError(f"cannot connect to the scheduler: {error or type(error).__name__}") from None
     try:
-        with block_interrupts():
+        with block_interrupts(), _collect_before():
             cluster = library.LocalCluster(
                 n_workers=workers or os.cpu_count() or 1,
                 threads_per_worker=1,
@@ -95,7 +99,21 @@ def _create_client(stack: ExitStack, scheduler: str | None, workers: int | None)
         text = f"worker processes could not start: {type(error).__name__}: {error}"
         raise ExecutionError(text) from error
     stack.enter_context(cluster)
-    return stack.enter_context(library.Client(cluster))
+    with _collect_before():
+        client = library.Client(cluster)
+    return stack.enter_context(client)
+
+
+@contextmanager
+def _collect_before() -> Iterator[None]:
+    """Collect garbage now, and not while a client or a cluster starts.
+
+    A client that failed to connect closes when it is collected. If another client is starting in the same thread, both
+    wait for each other, since Dask starts and stops its event loop under one lock.
+    """
+    gc.collect()
+    with pause_collection():
+        yield
 
 
 @contextmanager
