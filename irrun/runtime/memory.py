@@ -109,7 +109,7 @@ def estimate_result(instruction: Instruction, inputs: Sequence[Array | None]) ->
     if not arrays or instruction.bodies:
         return 0
     operation = instruction.operation
-    if operation.type == "MatMul":
+    if operation.multiplies_matrices:
         elements = _count_product(instruction, arrays)
     elif operation.type == "Einsum":
         elements = _count_einsum(instruction.attributes.get("equation", ""), arrays)
@@ -127,7 +127,7 @@ def _get_width(instruction: Instruction, arrays: Sequence[Array]) -> int:
     destination = instruction.attributes.get("destination_type")
     if isinstance(destination, ElementType):
         return destination.dtype.itemsize
-    if instruction.operation.type in ("Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual"):
+    if instruction.operation.output_types == ("boolean",):
         return 1
     return max(4 if is_low_precision(x.dtype) else x.itemsize for x in arrays)
 

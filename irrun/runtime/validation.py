@@ -123,7 +123,7 @@ class _GraphChecker:
         if operation is None:
             yield f"unsupported operation {layer.type} of {layer.version}{_suggest_operation(layer.type)}"
             return
-        if layer.type in ("Parameter", "Constant", "Result"):  # the reader and the check of the structure suffice
+        if layer.is_structural:  # the reader and the check of the structure suffice
             return
         yield from operation.find_invalid_attributes(layer.attributes)
         connected = [(layer.id, port.id) in self.connected for port in layer.inputs]

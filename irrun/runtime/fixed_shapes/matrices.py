@@ -52,7 +52,7 @@ def keep_dimensions(relaxation: Relaxation, last: Layer) -> None:
     if target is None or matmul is None or matmul.type != "MatMul":
         return
     first, product, weights = editor.get_producer(matmul, 0), relaxation.get_operation(matmul), None
-    if editor.get_producer(matmul, 1) is not None and editor.get_producer(matmul, 1).type == "Constant":  # type: ignore[union-attr]
+    if editor.get_producer(matmul, 1) is not None and editor.get_producer(matmul, 1).is_constant:  # type: ignore[union-attr]
         weights = relaxation.get_input_shape(matmul, 1)
     if first is None or first.type != "Reshape" or product is None or weights is None or len(weights) != 2:
         return
@@ -92,7 +92,7 @@ def relax_matrix_reshapes(position: int) -> Callable[[Relaxation, Layer], None]:
             axis = 0
         kept_axis = 1 - int(transposed[0]) if position == 0 else int(transposed[1])
         name = f"{reshape.name}/shape"
-        if editor.get_layer(other[0]).type == "Constant":
+        if editor.get_layer(other[0]).is_constant:
             target = [-1, -1]
             target[kept_axis] = shape[axis].min_length
             pattern = relaxation.get_constant(reshape, 1)

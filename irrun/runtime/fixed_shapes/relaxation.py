@@ -72,12 +72,7 @@ class Relaxation:
     def get_constant_array(self, layer: Layer, position: int) -> Array | None:
         """Return the value of an input of a layer if it is a Constant."""
         producer = self.editor.get_producer(layer, position)
-        if (
-            producer is None
-            or producer.type != "Constant"
-            or producer.constant is None
-            or producer.constant.data is None
-        ):
+        if producer is None or not producer.is_constant or producer.constant is None or producer.constant.data is None:
             return None
         return producer.constant.to_array()
 
@@ -100,7 +95,7 @@ class Relaxation:
         """Add layers for dimensions of a value, 1D; a constant if the value is one."""
         editor = self.editor
         producer = editor.get_layer(address[0])
-        if producer.type == "Constant" and producer.constant is not None:
+        if producer.is_constant and producer.constant is not None:
             return editor.add_constant([producer.constant.shape[axis] for axis in axes], name)
         shape = self.get_shape(address)
         rank = PartialShape([UNBOUNDED if shape is None else len(shape)])

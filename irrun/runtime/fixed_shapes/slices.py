@@ -17,7 +17,7 @@ def crop_image_size(relaxation: Relaxation, proposal: Layer) -> None:
     source = editor.get_producer(reshape, 0)
     if source is not None and source.type == "Convert":
         source = editor.get_producer(source, 0)
-    shape = None if source is None or source.type != "Parameter" else source.outputs[0].shape
+    shape = None if source is None or not source.is_input else source.outputs[0].shape
     if shape is None or len(shape) != 2 or not isinstance(shape[1], int) or shape[1] not in (3, 4):
         return
     if relaxation.get_constant(reshape, 1) is None:

@@ -81,7 +81,7 @@ def _broadcast_state(relaxation: Relaxation, layer: Layer, position: int, data: 
     """Broadcast a constant input of batch size 1 to the batch size of the data."""
     editor = relaxation.editor
     address, constant = editor.get_source(layer, position), editor.get_producer(layer, position)
-    if address is None or constant is None or constant.type != "Constant" or constant.constant is None:
+    if address is None or constant is None or not constant.is_constant or constant.constant is None:
         return
     shape = constant.constant.shape
     if len(shape) != 2 or shape[0] != 1:

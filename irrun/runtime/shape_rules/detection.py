@@ -240,14 +240,20 @@ def infer_fixed_proposals(inputs: Inputs) -> Shapes:
     return shapes if inputs.operation.since < 4 else [*shapes, PartialShape([count])]
 
 
-@rule("PriorBox", "PriorBoxClustered")
+@rule("PriorBoxClustered")
+def infer_clustered_prior_boxes(inputs: Inputs) -> Shapes:
+    """Return [2, 4 * boxes]."""
+    return _infer_prior_boxes(inputs, len(inputs["width"]))
+
+
+@rule("PriorBox")
 def infer_prior_boxes(inputs: Inputs) -> Shapes:
     """Return [2, 4 * boxes]."""
+    return _infer_prior_boxes(inputs, _count_prior_boxes(inputs))
+
+
+def _infer_prior_boxes(inputs: Inputs, count: int) -> Shapes:
     size = inputs.get_dimensions(0)
-    if inputs.operation.type == "PriorBoxClustered":
-        count = len(inputs["width"])
-    else:
-        count = _count_prior_boxes(inputs)
     if size is None or len(size) != 2:
         return [PartialShape([2, UNBOUNDED])]
     return [PartialShape([2, multiply(multiply(size[0], size[1]), 4 * count)])]
@@ -299,11 +305,16 @@ def infer_region_pooling(inputs: Inputs) -> Shapes:
     return [PartialShape([get_dimension(rois, 0) or UNBOUNDED, get_dimension(data, 1) or UNBOUNDED, *size])]
 
 
-@rule("DeformablePSROIPooling", "PSROIPooling")
+@rule("PSROIPooling")
 def infer_position_sensitive_pooling(inputs: Inputs) -> Shapes:
     """Return [regions, output_dim, group_size, group_size]."""
-    if inputs.operation.type == "PSROIPooling":
-        check_size(inputs, 1, 1, 5)
+    check_size(inputs, 1, 1, 5)
+    return infer_deformable_pooling(inputs)
+
+
+@rule("DeformablePSROIPooling")
+def infer_deformable_pooling(inputs: Inputs) -> Shapes:
+    """Return [regions, output_dim, group_size, group_size]."""
     count = get_dimension(inputs.get_shape(1), 0) or UNBOUNDED
     size = inputs["group_size"]
     return [PartialShape([count, inputs["output_dim"], size, size])]

@@ -168,14 +168,10 @@ def infer_grouped_product(inputs: Inputs) -> Shapes:
     return [PartialShape([groups, left[-1] if len(left) == 2 else left[-2], right[-1]])]
 
 
-#: The number of states of a cell by the type of the layer.
-_STATES = {"LSTMCell": 2, "LSTMSequence": 2}
-
-
 @rule("AUGRUCell", "GRUCell", "LSTMCell", "RNNCell")
 def infer_cell(inputs: Inputs) -> Shapes:
     """Return [batch, hidden size] for each state."""
-    count = _STATES.get(inputs.operation.type, 1)
+    count = max(len(inputs.operation.output_types), 1)
     check_rank(inputs, 0, 2)
     batch = _merge_batch(inputs, [0, *range(1, count + 1)])
     size = _find_hidden_size(inputs, range(1, count + 1))
@@ -187,7 +183,7 @@ def infer_cell(inputs: Inputs) -> Shapes:
 @rule("AUGRUSequence", "GRUSequence", "LSTMSequence", "RNNSequence")
 def infer_sequence(inputs: Inputs) -> Shapes:
     """Return [batch, directions, length, hidden size], and [batch, directions, hidden size] for each state."""
-    count = _STATES.get(inputs.operation.type, 1)
+    count = max(len(inputs.operation.output_types) - 1, 1)
     check_rank(inputs, 0, 3)
     batch = _merge_batch(inputs, [0, *range(1, count + 2)])
     size = _find_hidden_size(inputs, range(1, count + 1))

@@ -127,28 +127,46 @@ def infer_gather_nd(inputs: Inputs) -> Shapes:
     return [PartialShape([*common, *indices[batch:-1], *data[batch + depth :]])]
 
 
-@rule("ScatterElementsUpdate", "ScatterNDUpdate", "ScatterUpdate", "SliceScatter")
-def infer_scatter(inputs: Inputs) -> Shapes:
+@rule("ScatterElementsUpdate")
+def infer_scatter_of_elements(inputs: Inputs) -> Shapes:
+    """Return the shape of the data."""
+    data, indices, updates = (inputs.get_shape(i) for i in range(3))
+    _check_scatter_axis(inputs)
+    try:
+        merge_shapes(indices, updates)
+    except ValueError:
+        raise ShapeError(f"updates have the shape {updates}, expected that of indices {indices}") from None
+    if data is not None and indices is not None and len(data) != len(indices):
+        raise ShapeError(f"indices have the shape {indices}, expected the rank of data {data}")
+    return [data]
+
+
+@rule("ScatterNDUpdate")
+def infer_scatter_of_slices(inputs: Inputs) -> Shapes:
     """Return the shape of the data."""
     data = inputs.get_shape(0)
-    if inputs.operation.type == "ScatterElementsUpdate":
-        indices, updates, axis = inputs.get_shape(1), inputs.get_shape(2), inputs.get_integer(3)
-        if data is not None and axis is not None:
-            check_axis(axis, len(data))
-        try:
-            merge_shapes(indices, updates)
-        except ValueError:
-            raise ShapeError(f"updates have the shape {updates}, expected that of indices {indices}") from None
-        if data is not None and indices is not None and len(data) != len(indices):
-            raise ShapeError(f"indices have the shape {indices}, expected the rank of data {data}")
-    elif inputs.operation.type == "ScatterNDUpdate":
-        _check_updates(inputs, data)
-    elif inputs.operation.type == "ScatterUpdate":
-        check_scalar(inputs, 3)
-        axis = inputs.get_integer(3)
-        if data is not None and axis is not None:
-            check_axis(axis, len(data))
+    _check_updates(inputs, data)
     return [data]
+
+
+@rule("ScatterUpdate")
+def infer_scatter(inputs: Inputs) -> Shapes:
+    """Return the shape of the data."""
+    check_scalar(inputs, 3)
+    _check_scatter_axis(inputs)
+    return [inputs.get_shape(0)]
+
+
+@rule("SliceScatter")
+def infer_scatter_of_slice(inputs: Inputs) -> Shapes:
+    """Return the shape of the data."""
+    return [inputs.get_shape(0)]
+
+
+def _check_scatter_axis(inputs: Inputs) -> None:
+    data, axis = inputs.get_shape(0), inputs.get_integer(3)
+    if data is not None and axis is not None:
+        check_axis(axis, len(data))
 
 
 def _check_updates(inputs: Inputs, data: PartialShape | None) -> None:
